@@ -67,7 +67,7 @@ def changes(stays: Sequence[Stay]) -> Iterator[Change]:
     """Each instant at which stays end or begin: who leaves, who comes. Stays of no length are left out."""
     stays = [stay for stay in stays if stay.end > stay.start]
     starts, ends = sorted(stays, key=attrgetter("start")), sorted(stays, key=attrgetter("end"))
-    # One that is never: outages may have no end.
+    # Their ends are never: outages may last for ever.
     begin, finish = [*(stay.start for stay in starts), math.nan], [*(stay.end for stay in ends), math.nan]
     i = j = 0
     while j < len(ends):

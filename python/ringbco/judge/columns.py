@@ -123,7 +123,7 @@ def jobs_table(given: Given, speeds: Speeds, done: list[Record]) -> Table:
     told = {"priority": jobs.priority, "user": jobs.user, "vc": jobs.vc_said, "deadline": jobs.deadline}
     told |= {"group": jobs.group} if given.searched else {}
     table |= {name: _of(done, column) for name, column in told.items() if column is not None}
-    waits = [_waits(r.stays, jobs.submit[r.job]) for r in done]
+    waits = [waits_of(r.stays[0], r.submit) if len(r.stays) == 1 else _waits(r) for r in done]
     table |= {name: [wait[i] for wait in waits] for i, name in enumerate(WAITS)}
     why = Longer(given, speeds)
     runs = [why.of(r) for r in done]
@@ -153,16 +153,16 @@ WAITS = ("wait_behind", "wait_gpus", "wait_fragmented")
 RUNS = ("run_spread", "run_contention", "run_resized", "run_on_type")
 
 
-def waits_of(stay: Stay, submit: float) -> tuple[float, float, float]:
+def waits_of(stay: Stay, submit: float) -> tuple[float, ...]:
     """The three waits before a stay: since submission, or since the stay before."""
     since = submit if stay.number == 0 else stay.since
-    return stay.start - since - stay.few - stay.apart, stay.few, stay.apart
+    few, apart = stay.few, stay.apart
+    return stay.start - since - few - apart, few, apart
 
 
-def _waits(stays: list[Stay], submit: float) -> tuple[float, ...]:
-    if len(stays) == 1:
-        return waits_of(stays[0], submit)
-    return tuple(fsum(part) for part in zip(*(waits_of(stay, submit) for stay in stays), strict=True))
+def _waits(record: Record) -> tuple[float, ...]:
+    each = [waits_of(stay, record.submit) for stay in record.stays]
+    return tuple(fsum(part) for part in zip(*each, strict=True))
 
 
 class Longer:
@@ -183,7 +183,7 @@ class Longer:
         longer = record.held - record.paused - record.lost - record.ideal - resized - on_type
         if self.meets and self.given.jobs.share is not None and self.given.jobs.share[job]:
             return 0.0, longer, resized, on_type
-        if self.model != "rar" or speeds.net.xi1 * record.most <= 1.0:
+        if self.model != "rar" or not record.most or speeds.net.xi1 * record.most <= 1.0:
             return longer, 0.0, resized, on_type
         spread = fsum(map(self._spread, record.stays))
         return spread, longer - spread, resized, on_type
@@ -230,9 +230,8 @@ class Longer:
 
 
 def stays_table(given: Given, stays: list[Stay]) -> Table:
-    """stays.parquet."""
+    """stays.parquet; where every job has one stay, no more of it than is asked for."""
     jobs, cluster = given.jobs, given.cluster
-    waits = [waits_of(stay, jobs.submit[stay.job]) for stay in stays]
     table: Table = {
         "job_id": [jobs.id[stay.job] for stay in stays],
         "stay": [stay.number for stay in stays],
@@ -240,6 +239,11 @@ def stays_table(given: Given, stays: list[Stay]) -> Table:
         "end_time": [stay.end for stay in stays],
         "num_gpus": [stay.gpus for stay in stays],
         "num_servers": [len(stay.held) for stay in stays],
+    }
+    if not given.several:
+        return table
+    waits = [waits_of(stay, jobs.submit[stay.job]) for stay in stays]
+    table |= {
         "pause": [stay.pause for stay in stays],
         "work": [stay.work for stay in stays],
         "lost": [stay.lost for stay in stays],

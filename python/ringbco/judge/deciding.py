@@ -125,6 +125,10 @@ class Deciding:
         """Whether there is nothing to decide at an instant at which nobody starts or stops."""
         return False
 
+    def lets(self, stay: Stay) -> bool:
+        """Starts a job that has come now, alone, and starts; whether it is known that this is right."""
+        return False
+
     def unseen(self) -> None:
         """It has decided, and nobody looked."""
 

@@ -49,7 +49,8 @@ class Summary:
         self.span, self.given, self.done, self.lost = span, span.given, done, lost
         self.ended = [own for own in by_job(span.ran) if own[-1].ended != "done"]
         self.known = {stay.job for stay in span.ran}
-        self.dropped = sum(job not in self.known and lost(job) for job in range(len(span.given.jobs.id)))
+        missing = [job for job in range(len(span.given.jobs.id)) if job not in self.known]
+        self.dropped = sum(map(lost, missing))
 
     def of(self, spanning: Spanning, searches: Table | None) -> Figures:
         """All of them."""
@@ -72,7 +73,7 @@ class Summary:
     def _fates(self, rows: Sequence[int]) -> Figures:
         """Of rows of the job table: how many were left out and, where any of all were, refused and ended."""
         given, known, mine = self.given, self.known, set(rows)
-        dropped = sum(job not in known and self.lost(job) for job in rows)
+        dropped = sum([self.lost(job) for job in rows if job not in known])
         figures: Figures = {"jobs_dropped": dropped}
         refused = len(given.jobs.id) - len(known) - self.dropped
         if refused and given.decides:
@@ -91,10 +92,11 @@ class Summary:
         """Of jobs that were done. every: percentiles too."""
         given = self.given
         figures: Figures = {}
+        waits = [r.to_start for r in done]
         for name, values in (
             ("jct", [r.jct for r in done]),
-            ("wait", [r.wait for r in done]),
-            ("time_to_start", [r.to_start for r in done]),
+            ("wait", [r.wait for r in done] if given.several else waits),
+            ("time_to_start", waits),
             ("slowdown", [r.rho for r in done]),
             ("bounded_slowdown", [r.bounded for r in done]),
         ):
@@ -110,15 +112,12 @@ class Summary:
         return figures | self._fairness(done) | self._deadlines(done)
 
     def _fairness(self, done: list[Record]) -> Figures:
-        rho = merged(self.given, done)
-        figures: Figures = {
-            "mean_finish_time_fairness": mean([value for _, value in rho]),
-            "worst_finish_time_fairness": max([value for _, value in rho]),
-        }
+        jobs, rho = merged(self.given, done)
+        figures: Figures = {"mean_finish_time_fairness": mean(rho), "worst_finish_time_fairness": max(rho)}
         user = self.given.jobs.user
         if user is not None:
             speeds: dict[str, list[float]] = {}
-            for job, value in rho:
+            for job, value in zip(jobs, rho, strict=True):
                 name = user[job]
                 if name is not None and value > 0:
                     speeds.setdefault(name, []).append(1.0 / value)
@@ -141,7 +140,7 @@ class Summary:
         span, submit = self.span, self.given.jobs.submit
         stays = [stay for r in done for stay in r.stays] + [stay for own in ended for stay in own]
         came = [submit[stay.job] for stay in stays]
-        first, last, closes = min(came), max(stay.end for stay in stays), max(came)
+        first, last, closes = min(came), max([stay.end for stay in stays]), max(came)
         up, window = span.up(servers, first, last), span.up(servers, first, closes)
         figures: Figures = {
             "makespan": last - first,

@@ -156,10 +156,10 @@ class Floor:
             return self._sites(own, job, wanted)
         pool = self.pools[own]
         if self.plain:
-            return pool.choose(self.name, wanted)
+            return pool.choose[self.name](wanted)
         name = self.rule(wanted)
         if name not in ("random", "least-loaded", "lbsgf"):
-            return pool.choose(name, wanted)
+            return pool.choose[name](wanted)
         if pool.total < wanted:
             return None
         if name == "random":

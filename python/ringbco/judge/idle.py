@@ -39,7 +39,7 @@ class Pool:
         self.idle = WHOLE * self.empty
         self.rooms: dict[int, int] = {WHOLE: self.empty}
         self.bounds: list[int] = []
-        self.last: tuple[int, ...] = ()
+        self.same: tuple[float, float, int] = (0, 0, 0)
         self.shared = False
 
     def move(self, before: int, after: int) -> None:
@@ -48,7 +48,7 @@ class Pool:
         holding[before] -= 1
         holding[after] += 1
         self.empty += after - before
-        self.most = max(self.most, after)
+        self.most = after if after > self.most else self.most
         while not holding[self.most]:
             self.most -= 1
 
@@ -71,11 +71,11 @@ class Pool:
         return any(count and left >= share for left, count in self.rooms.items())
 
     def changed(self) -> bool:
-        """Whether another gang fits than before, or another no more; larger ones than a server aside."""
-        at = bisect_right(self.bounds, self.idle), bisect_right(self.bounds, WHOLE * self.most)
-        if at == self.last and not self.shared:
+        """Whether another gang may fit than before, or another no more; larger ones than a server aside."""
+        if self.same[0] <= self.idle < self.same[1] and self.most == self.same[2] and not self.shared:
             return False
-        self.last = at
+        at, bounds = bisect_right(self.bounds, self.idle), [-math.inf, *self.bounds, math.inf]
+        self.same = bounds[at], bounds[at + 1], self.most
         return True
 
 
@@ -235,8 +235,9 @@ class Room:
         held += [Stay(DOWN, outage.down, outage.up, ((outage.server, 0),)) for outage in down]
         counts = any(demand.busy for demand in self.demands.values())
         large = any(demand.large for demand in self.demands.values())
-        since = [*(stay.since for stay in begins), math.inf]
-        start = [*(stay.start for stay in ends), math.inf]
+        # Their ends are never: outages may last for ever.
+        since = [*(stay.since for stay in begins), math.nan]
+        start = [*(stay.start for stay in ends), math.nan]
         active: dict[int, Demand] = {}
         i = j = 0
         for time, leave, come in changes(held):
@@ -357,20 +358,22 @@ class State:
 
     def tell(self) -> bool:
         """Tells the pools; whether another gang fits than before, larger than servers aside."""
-        told, of, left, touched = self.told, self.of, self.left, self.touched
-        for server in touched:
-            before, after = told[server], 0 if self.down[server] else max(0, self.idle[server])
+        told, pools, changed = self.told, set[Pool](), False
+        for server in self.touched:
+            pool, before = self.of[server], told[server]
+            after = 0 if self.down[server] or self.idle[server] < 0 else self.idle[server]
             if after != before:
-                of[server].move(before, after)
+                pool.move(before, after)
                 told[server] = after
-            if left is None:
-                of[server].idle += WHOLE * (after - before)
-            else:
-                self._tell(server, of[server])
-        # Of each, so that all remember.
-        changed = sum(pool.changed() for pool in {of[server] for server in touched})
-        touched.clear()
-        return changed > 0
+            if self.left is not None:
+                self._tell(server, pool)
+            elif after != before:
+                pool.idle += WHOLE * (after - before)
+            pools.add(pool)
+        for pool in pools:  # of each, so that all remember
+            changed |= pool.changed()
+        self.touched.clear()
+        return changed
 
     def _parts(self, stay: Stay, sign: int) -> None:
         """Gives a stay's parts of GPUs back, or takes them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ringbco.judge.splitmix import GOLDEN, MASK, mix
 
@@ -20,6 +20,7 @@ class Servers:
         self.largest = max(sizes.values())
         self.total = sum(sizes.values())
         self.idle = dict(sizes)
+        self.bits = {server: 1 << server for server in sizes}
         self.having = [0] * (self.largest + 1)
         for server, size in sizes.items():
             self.having[size] |= 1 << server
@@ -28,7 +29,7 @@ class Servers:
         self.unopened = self.all
         self.hidden: dict[int, int] = {}
         """Idle GPUs of servers that are down, which nobody sees."""
-        self.rules = {
+        self.choose: dict[str, Callable[[int], Parts | None]] = {
             "consolidate": self.consolidate,
             "best-fit": self.consolidate,
             "emptiest": self.emptiest,
@@ -36,6 +37,7 @@ class Servers:
             "worst-fit": self.worst_fit,
             "fa-ffp": self.fa_ffp,
         }
+        """By placement: the servers that it takes for so many GPUs; None where it takes none."""
 
     def change(self, parts: Parts, sign: int) -> None:
         """Frees (+1) or takes (-1) GPUs."""
@@ -46,16 +48,16 @@ class Servers:
             before = self.idle[server]
             self.idle[server] = after = before + sign * gpus
             self.total += after - before
-            bit, having = 1 << server, self.having
+            bit, having, size = self.bits[server], self.having, self.sizes[server]
             having[before] ^= bit
             if not having[before]:
                 self.levels ^= 1 << before
             having[after] |= bit
             self.levels |= 1 << after
-            if after == self.sizes[server]:
+            if after == size:
                 self.unopened |= bit
-            else:
-                self.unopened &= ~bit
+            elif before == size:
+                self.unopened ^= bit
 
     def turn(self, server: int, *, up: bool) -> None:
         """A server goes down, or is up again."""
@@ -77,11 +79,13 @@ class Servers:
                 yield lowest(servers)
                 servers &= servers - 1
 
-    def tightest(self, wanted: int, among: int = -1) -> int | None:
+    def tightest(self, wanted: int, among: int | None = None) -> int | None:
         """Of the servers `among`, as bits: the one with the fewest idle GPUs that holds so many."""
         levels = self.levels >> wanted << wanted
         while levels:
-            servers = self.having[lowest(levels)] & among
+            servers = self.having[lowest(levels)]
+            if among is not None:
+                servers &= among
             if servers:
                 return lowest(servers)
             levels &= levels - 1
@@ -113,10 +117,6 @@ class Servers:
             return self.consolidate(wanted)
         server = next(self._from_most(self.all), None)
         return None if server is None or self.idle[server] < wanted else [(server, wanted)]
-
-    def choose(self, name: str, wanted: int) -> Parts | None:
-        """The servers that a placement takes; None where it takes none."""
-        return self.rules[name](wanted)
 
     def emptiest(self, wanted: int) -> Parts | None:
         """The servers that `emptiest` takes."""

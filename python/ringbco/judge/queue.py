@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from ringbco.judge.clock import boundary
-from ringbco.judge.deciding import Deciding, Fault, UnclearError
+from ringbco.judge.deciding import Deciding, Fault, Standing, UnclearError
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import Given, Stay
 from ringbco.judge.placing import Parts
@@ -25,6 +25,8 @@ def fifo(given: Given, jobs: Sequence[int]) -> list[int]:
     """Jobs by priority, submission and ties."""
     own = given.jobs
     priority, tied = own.priority, own.tied
+    if priority is None and tied is None:
+        return sorted(jobs, key=lambda job: (own.submit[job], job))
     return sorted(
         jobs,
         key=lambda job: (
@@ -50,10 +52,9 @@ class Queue(Deciding):
         self.aged = {job: place for place, job in enumerate(order)}
         keys, priority = self._keys(jobs, stays), given.jobs.priority
         level = {job: -priority[job] if priority is not None else 0 for job in jobs}
-        ranked = sorted(order, key=lambda job: (level[job], keys[job]))
+        ranked = sorted(order, key=lambda job: (level[job], keys[job])) if any(keys.values()) else order
         self.young = {job: len(jobs) + place for place, job in enumerate(ranked)}
         self.doubtful = self._doubtful(ranked, keys, level)
-        self.who = {place: job for own in (self.aged, self.young) for job, place in own.items()}
         self.stuck = -1, -1
         self.aging: dict[int, float] = {}
         if given.options.get("aging") is not None:
@@ -146,7 +147,8 @@ class Queue(Deciding):
     def early(self, job: int, where: str, waiting: list[int]) -> Fault:
         """It has overtaken somebody, or is where its placement finds no room."""
         ahead = sorted({*self.places, *map(self.place_of, waiting)})
-        head = self.who[ahead[0]] if ahead and ahead[0] < self.place_of(job) else None
+        who = {place: job for own in (self.aged, self.young) for job, place in own.items()}
+        head = who[ahead[0]] if ahead and ahead[0] < self.place_of(job) else None
         if head is None or (self.discipline == "skip" and not waiting):
             return Fault("placement", job, self.time, f"holds {where}, where the placement finds no room")
         name = self.jobs.id[head]
@@ -167,6 +169,20 @@ class Queue(Deciding):
     def rests(self) -> bool:
         """Where nobody waits, or the first still finds no room."""
         return not self.places or (self.places[0], self.floor.changes) == self.stuck
+
+    def lets(self, stay: Stay) -> bool:
+        """Where nobody waits and no quota counts, as is so of most."""
+        job = stay.job
+        if self.places or self.quotas or self.lost:
+            return False
+        parts = self.floor.find(job)
+        if parts is None or parts != self.parts(stay):
+            return False
+        self.floor.looks += 1
+        self.floor.redraw(job, parts)
+        self._hold(job, parts)
+        self.standing[job] = Standing(stay.start, stay.start + stay.pause, False, self.done.get(job, 0.0))
+        return True
 
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
         """One pass over those that wait: each has one turn, those evicted meanwhile if theirs is to come."""

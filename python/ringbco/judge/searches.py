@@ -101,11 +101,11 @@ COLUMNS = (
 )
 
 
-def merged(given: Given, done: Sequence[Record]) -> list[tuple[int, float]]:
+def merged(given: Given, done: Sequence[Record]) -> tuple[list[int], list[float]]:
     """Row and rho of each job; of a search, whose trials are one job, its uppermost row."""
     group = given.jobs.group if given.searched else None
     if group is None:
-        return [(record.job, record.rho) for record in done]
+        return [record.job for record in done], [record.rho for record in done]
     found: list[tuple[int, float]] = []
     trials: dict[str, list[Record]] = {}
     for record in done:
@@ -118,4 +118,5 @@ def merged(given: Given, done: Sequence[Record]) -> list[tuple[int, float]]:
         first = min(record.submit for record in own)
         best = max(record.submit - first + record.ideal for record in own)
         found.append((own[0].job, (max(record.finish for record in own) - first) / best))
-    return sorted(found)
+    found.sort()
+    return [job for job, _ in found], [rho for _, rho in found]

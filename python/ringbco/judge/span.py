@@ -54,7 +54,11 @@ class Span:
         """GPU-seconds that stays held until an instant."""
         weight = self.given.jobs.weight
         if self.given.jobs.share is None:
-            return fsum(stay.gpus * (min(stay.end, last) - stay.start) for stay in stays if stay.start < last)
+            return fsum(
+                stay.gpus * ((stay.end if stay.end < last else last) - stay.start)
+                for stay in stays
+                if stay.start < last
+            )
         return fsum(
             stay.gpus * weight(stay.job) * (min(stay.end, last) - stay.start)
             for stay in stays

@@ -27,33 +27,35 @@ def instants(given: Given, first: float, last: float) -> list[float]:
 
 
 class Counter:
-    """Amounts that stretches of time count for, at each sample."""
+    """Two amounts that stretches of time count for, at each sample."""
 
-    def __init__(self, times: list[float], amounts: int) -> None:
-        self.times, self._changes = times, [[0] * (len(times) + 1) for _ in range(amounts)]
+    def __init__(self, times: list[float]) -> None:
+        self.times, self.one, self.other = times, [0] * (len(times) + 1), [0] * (len(times) + 1)
 
-    def add(self, since: float, until: float, *amounts: int) -> None:
+    def add(self, since: float, until: float, one: int, other: int) -> None:
         """Counts in [since, until)."""
         a, b = bisect_left(self.times, since), bisect_left(self.times, until)
         if a < b:  # most stays lie between two samples
-            for change, amount in zip(self._changes, amounts, strict=True):
-                change[a] += amount
-                change[b] -= amount
+            self.one[a] += one
+            self.one[b] -= one
+            self.other[a] += other
+            self.other[b] -= other
 
-    def values(self) -> list[list[int]]:
+    def values(self) -> tuple[list[int], list[int]]:
         """Of each amount, at each sample."""
-        return [list(accumulate(change[:-1])) for change in self._changes]
+        return list(accumulate(self.one[:-1])), list(accumulate(self.other[:-1]))
 
 
 def timeline_table(span: Span, spanning: Spanning) -> dict[str, list[Any]]:
     """timeline.parquet."""
     given, jobs = span.given, span.given.jobs
     times = instants(given, span.first, span.last)
-    holding, waiting = Counter(times, 2), Counter(times, 2)
+    holding, waiting = Counter(times), Counter(times)
     for stay in span.ran:
-        holding.add(stay.start, stay.end, 1, jobs.units(stay.job) * stay.gpus)
+        units = jobs.units(stay.job)
+        holding.add(stay.start, stay.end, 1, units * stay.gpus)
         if stay.since < stay.start:
-            waiting.add(stay.since, stay.start, 1, jobs.units(stay.job) * jobs.gpus[stay.job])
+            waiting.add(stay.since, stay.start, 1, units * jobs.gpus[stay.job])
     (running, busy), (queued, asked) = holding.values(), waiting.values()
     at = [bisect_right(spanning.time, time) - 1 for time in times]
     wide = [spanning.jobs[i] if i >= 0 else 0 for i in at]
@@ -76,7 +78,7 @@ def _watts(span: Span, times: list[float]) -> dict[str, list[Any]]:
     given, cluster = span.given, span.given.cluster
     if cluster.gpu_type is None or any(t.idle_watts is None or t.busy_watts is None for t in cluster.types):
         return {}
-    held = [Counter(times, 2) for _ in cluster.types]
+    held = [Counter(times) for _ in cluster.types]
     for stay in span.ran:
         own = held[cluster.of_type(stay.held[0][0])]
         own.add(stay.start, stay.end, given.jobs.units(stay.job) * stay.gpus, 0)

@@ -62,7 +62,7 @@ class Turns:
         times = sorted({*since, *begin, *finish, *changed, *moments, *brief})
         last = finish[-1] if finish else 0.0
         for own in (since, begin, finish, changed, moments):
-            own.append(math.inf)
+            own.append(math.nan)
         i = j = k = c = d = 0
         for time in times:
             if time > last or floor.looks > MOST:
@@ -78,22 +78,23 @@ class Turns:
             while changed[c] == time:
                 self._change(*self.changes[c][1:])
                 c += 1
-            leaving = {stay.job for stay in out} if out else ()
+            first = i
             while since[i] == time:
-                if came[i].job not in leaving:
-                    policy.enter(came[i].job)
                 i += 1
-            while moments[d] == time:
-                due |= policy.due(self.moments[d][1])
-                d += 1
-            first = k
+            arrived, first = came[first:i], k
             while begin[k] == time:
                 k += 1
             come = starts[first:k]
-            if not (come or out or early) and time not in brief and policy.rests():
+            alone = arrived == come and len(come) == 1 and not (out or early or due)
+            if alone and moments[d] != time and policy.lets(come[0]):
                 continue
-            if (due or i + j + k + c != before) and (found := self._turn(out, come, clear=not early)):
-                yield from found
+            self._enter(arrived, out)
+            while moments[d] == time:
+                due |= policy.due(self.moments[d][1])
+                d += 1
+            rests = not (come or out or early or time in brief) and policy.rests()
+            if not rests and (due or i + j + k + c != before):
+                yield from self._turn(out, come, clear=not early)
 
     def _over(self, ends: list[Stay]) -> tuple[list[Stay], list[Stay]]:
         """Stays end. Those that the policy ends in its pass; and those that may have made room before it."""
@@ -112,6 +113,13 @@ class Turns:
             else:
                 out.append(stay)
         return out, early
+
+    def _enter(self, arrived: list[Stay], out: list[Stay]) -> None:
+        """Jobs wait from now on, but those that the policy is to stop: they wait once it has."""
+        leaving = [stay.job for stay in out]
+        for stay in arrived:
+            if stay.job not in leaving:
+                self.policy.enter(stay.job)
 
     def _change(self, what: int, server: int, at: int) -> None:
         """Beside the jobs: 0, a server is up; 1, it is down; 2, a replica ends; 3, it starts."""

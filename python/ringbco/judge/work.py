@@ -77,6 +77,8 @@ class Worker:
         if until <= since:
             return 0.0
         if stay.parts is None:
+            if self.given.slot is None:
+                return (until - since) * self.speeds.rate(stay, 0, ())
             return self.speeds.done(stay, until - since, 0, ())
         return math.fsum(
             self.speeds.done(stay, min(b, until) - max(a, since), p, others)
