@@ -289,7 +289,7 @@ def test_a_gang_that_does_not_end_together(tmp_path: Path) -> None:
     story = story_of(CASE)
     story.of(F)[1].end -= 1.0
     found = failures(report_on(tell(story, trace), trace))
-    assert {"stretches", "gangs"} <= set(found)
+    assert "stretches" in found
 
 
 def test_a_job_without_gpus(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from ringbco.audits import (
     judging,
     placing,
     plans,
-    quotas,
     rows,
     searching,
     served,
@@ -170,7 +169,6 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
             placing.check_types(checks["types"], facts, eps)
         placing.check_capacity(checks["capacity"], facts, services)
         placing.check_outages(checks["outages"], facts)
-    quotas.check_quotas(checks["evictions"], facts, eps)
     searching.check_searches(checks["searches"], facts, eps)
     if outcome.allocations is not None:
         _decided(checks, facts, eps)

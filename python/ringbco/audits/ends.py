@@ -23,6 +23,8 @@ GOES_ON: Final = ("preempted", "moved", "resized", "evicted", "failed", "rung")
 LAST: Final = ("done", "dropped", "rung")
 """How a job's last stay may end."""
 SHIFTED: Final = ("moved", "resized")
+Owner = tuple[str, int]
+"""Whose quota counts, and the number of the virtual cluster: each has quotas of its own."""
 Told = tuple[str, str]
 """A code, and what is wrong."""
 
@@ -48,8 +50,8 @@ class Ends:
         self.of: dict[int, list[Stay]] = {}
         for stay in book.stays if given.makes_room else ():
             self.of.setdefault(stay.job, []).append(stay)
-        self.over: dict[str, list[float]] = {}
-        self.owned: dict[str, tuple[list[float], list[float]]] = {}
+        self.over: dict[Owner, list[float]] = {}
+        self.owned: dict[Owner, tuple[list[float], list[float]]] = {}
         for stay in book.stays if given.quotas is not None else ():
             owner = self.owner(stay.job)
             if owner is not None:
@@ -59,11 +61,22 @@ class Ends:
         for times in (times for both in self.owned.values() for times in both):
             times.sort()
 
-    def owner(self, job: int) -> str | None:
-        """Whose quota counts for a job; None where it has none."""
+    def owner(self, job: int) -> Owner | None:
+        """Whose quota counts for a job, and in which virtual cluster; None where it has none."""
         owners = self.given.jobs.owner
         owner = owners[job] if owners is not None else None
-        return owner if owner in (self.given.quotas or {}) else None
+        known = owner is not None and owner in (self.given.quotas or {})
+        return (owner, self.given.jobs.in_vc(job)) if owner is not None and known else None
+
+    def beyond(self) -> Iterator[tuple[float, str]]:
+        """When an owner first holds more than a quota without borrowing, and how much."""
+        for owner, (begun, ended) in self.owned.items():
+            most, borrows = (self.given.quotas or {})[owner[0]]
+            for time in () if borrows else dict.fromkeys(begun):
+                held = bisect_right(begun, time) - bisect_right(ended, time)
+                if held > most:
+                    yield time, f"{show_value(owner[0])} holds {held} GPUs; its quota is {most}"
+                    break
 
     def all(self) -> Iterator[tuple[Stay, Told]]:
         """Every stay whose end cannot be."""
@@ -178,7 +191,7 @@ class Ends:
         owner = self.owner(stay.job)
         if owner is None:
             return False
-        most, borrows = (self.given.quotas or {})[owner]
+        most, borrows = (self.given.quotas or {})[owner[0]]
         if owner not in self.over:
             begun, ended = self.owned[owner]
             instants = dict.fromkeys(begun)
@@ -203,6 +216,8 @@ def check_ends(checks: Mapping[str, Check], ends: Ends) -> None:
         check.add(
             [Finding(check.code, f"stay {stay.number} {says}", given.jobs.id[stay.job], time=stay.end)], 1
         )
+    for time, says in ends.beyond():
+        checks["evictions"].fail(says, time=time)
     last = max(stay.end for stay in book.stays)
     for replica in book.replicas:
         failed = (replica.server, replica.end) in ends.failing

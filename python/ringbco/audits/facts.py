@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -186,10 +186,6 @@ def first_boundary(times: Floats, slot: float) -> Floats:
     return n * slot
 
 
-def _instants(times: Floats, slot: float | None) -> Floats:
-    return times if slot is None else first_boundary(times, slot)
-
-
 def check_columns(jobs: pl.DataFrame) -> None:
     """Raises InputError for a column of another kind among those that not every jobs.parquet has."""
     for name, dtype in _OPTIONAL.items():
@@ -260,7 +256,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     first[:done], last[:done] = (column(jobs, name, np.float64) for name in ("start_time", "finish_time"))
     submit = column(table.frame, "submit_time", np.float64)
     slot = float(options["slot"]) if options["clock"] == "slot" else None
-    down = read_down(outcome.outages, cluster.num_servers, partial(_instants, slot=slot))
+    down = read_down(outcome.outages, cluster.num_servers, slot)
     a_server = column(stretches, "server", np.int64)
     facts = Facts(
         outcome=outcome,

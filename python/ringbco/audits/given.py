@@ -94,7 +94,7 @@ def _jobs(
         checkpoint=None if (own := _said(frame, "checkpoint_interval")) is None
         else [every if value is None else value for value in own],
         vc=_plain(vc),
-        owner=None if outcome.quota is None else _said(frame, as_quotas(outcome.quota, None).column),
+        owner=_owners(outcome, frame),
         types=allowed,
         speedup=speedup,
         model=None if speeds is None else speeds.model,
@@ -107,6 +107,14 @@ def _jobs(
         tied=_tied(frame.height, str(options.get("ties", "rows"))),
         column=_column(frame, str(options["order"])),
     )  # fmt: skip
+
+
+def _owners(outcome: Outcome, frame: pl.DataFrame) -> list[str | None] | None:
+    """Whose quota counts for each job. Raises InputError where quota.parquet is none."""
+    try:
+        return None if outcome.quota is None else _said(frame, as_quotas(outcome.quota, None).column)
+    except InputError as error:
+        raise InputError(f"quota.parquet: {error}") from None
 
 
 def _plain(values: NDArray[Any] | None) -> list[Any] | None:

@@ -115,6 +115,7 @@ def _leave_out(checks: Checks, facts: Facts, given: Given) -> None:
     columns = set(facts.jobs.columns)
     paused = given.several or given.pauses
     for code, applies, reason in (
+        ("evictions", given.makes_room, "jobs make no room for others"),
         ("stays", given.several or facts.outcome.stays_written is not None, "every job has one stay"),
         ("held", paused, "the policy preempts nobody"),
         ("held", not paused or {"held_time", "lost_time"} <= columns, "the result does not say"),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ringbco.audits import sharing
 from ringbco.audits.episodes import Episodes
-from ringbco.audits.facts import Bools, Facts, Floats, Ints
+from ringbco.audits.facts import Facts, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
 
 if TYPE_CHECKING:
@@ -39,66 +37,36 @@ def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:
 
 
 def check_gangs(check: Check, facts: Facts) -> None:
-    """The GPUs of a job's stretches add up to num_gpus all the time, from start to finish.
+    """The GPUs of each stay add up to num_gpus, those of an elastic job to min_gpus to max_gpus.
 
-    Those of an elastic job add up to min_gpus to max_gpus. A share is that of the job table.
+    A share is that of the job table.
     """
-    n = facts.num_gpus.size
-    check.looked_at = n
-    held = facts.a_end > facts.a_start
-    whole = (facts.a_start == facts.start[facts.a_job]) & (facts.a_end == facts.finish[facts.a_job])
-    uneven = np.zeros(n, dtype=bool)
-    uneven[facts.a_job[~whole]] = True
-    given = np.bincount(facts.a_job, weights=facts.a_gpus, minlength=n).astype(np.int64)
-    least, most = _may_hold(facts)
-    bad = np.flatnonzero(((given < least) | (given > most)) & ~uneven)
+    check.looked_at = facts.num_gpus.size
+    key = facts.a_job * (facts.a_stay.max(initial=0) + 1) + facts.a_stay
+    _, first, of = np.unique(key, return_index=True, return_inverse=True)
+    given = np.bincount(of, facts.a_gpus, first.size).astype(np.int64)
+    gang = np.ones(first.size, dtype=bool)
+    for times in (facts.a_start, facts.a_end):  # where its rows differ it is no stay
+        gang[of[times != times[first][of]]] = False
+    none = np.setdiff1d(np.arange(facts.num_gpus.size), facts.a_job)
+    job, given = np.append(facts.a_job[first][gang], none), np.append(given[gang], 0 * none)
+    time = np.append(facts.a_start[first][gang], facts.start[none])
+    least, most = facts.num_gpus[job], facts.num_gpus[job]
+    if facts.elastic:
+        least, most = facts.least[job], facts.most[job]
     blame(
         check,
         facts,
-        bad,
-        lambda j: f"{given[j]} GPUs allocated; expected {_so_many(least[j], most[j])}",
-        time=facts.start,
+        np.flatnonzero((given < least) | (given > most)),
+        lambda i: (
+            f"{given[i]} GPUs allocated; expected {least[i]}{f' to {most[i]}' if least[i] < most[i] else ''}"
+        ),
+        job=job,
+        time=time,
     )
     empty = np.flatnonzero(facts.a_gpus == 0)
     blame_stretches(check, facts, empty, "a stretch of 0 GPUs; expected at least 1")
     sharing.check_holdings(check, facts)
-    odd = list(_uneven_gangs(check.code, facts, uneven[facts.a_job] & held))
-    check.add(odd, len(odd))
-
-
-def _may_hold(facts: Facts) -> tuple[Ints, Ints]:
-    """The least and the most GPUs of each job."""
-    return (facts.least, facts.most) if facts.elastic else (facts.num_gpus, facts.num_gpus)
-
-
-def _so_many(least: np.integer[Any], most: np.integer[Any]) -> str:
-    return f"{least}" if least == most else f"{least} to {most}"
-
-
-def _uneven_gangs(code: str, facts: Facts, chosen: Bools) -> Iterator[Finding]:
-    """Jobs whose stretches differ, one by one: the first moment at which the gang is not whole."""
-    may_hold = _may_hold(facts)
-    rows: dict[int, list[tuple[float, float, int]]] = {}
-    for i in np.flatnonzero(chosen):
-        stretch = (float(facts.a_start[i]), float(facts.a_end[i]), int(facts.a_gpus[i]))
-        rows.setdefault(int(facts.a_job[i]), []).append(stretch)
-    for job, stretches in rows.items():
-        least, most = may_hold[0][job], may_hold[1][job]
-        # What is added at each instant; a job may have as many stretches as there are quanta in its life.
-        change = dict.fromkeys((t for a, b, _ in stretches for t in (a, b)), 0)
-        for a, b, gpus in stretches:
-            if a < b:
-                change[a] += gpus
-                change[b] -= gpus
-        held = 0
-        for t in sorted(change):
-            held += change[t]
-            # Between two runs of a preempted job it holds nothing.
-            free = held == 0 and (facts.preemptive or t >= facts.finish[job])
-            if not (least <= held <= most or free):
-                said = f"{held} GPUs allocated; expected {_so_many(least, most)}"
-                yield Finding(code, said, facts.id(job), time=t)
-                break
 
 
 def check_servers(check: Check, facts: Facts) -> None:
@@ -162,15 +130,6 @@ def check_capacity(check: Check, facts: Facts, services: Served | None) -> None:
         ),
         began.size,
     )
-
-
-def until(when: Floats, times: Floats, what: NDArray[Any] | None = None) -> NDArray[Any]:
-    """How many of `when` (or the sum of their `what`) are at or before each of `times`."""
-    if what is None:
-        return np.searchsorted(np.sort(when), times, side="right")
-    order = np.argsort(when, kind="stable")
-    total = np.append(0, np.cumsum(what[order]))
-    return np.asarray(total[np.searchsorted(when[order], times, side="right")])
 
 
 def check_types(check: Check, facts: Facts, eps: Episodes) -> None:
