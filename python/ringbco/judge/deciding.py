@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ringbco.judge.floor import Floor
@@ -48,6 +48,41 @@ class Before(NamedTuple):
 WAITED: Final = Before(None, None)
 
 
+class Places:
+    """Places of jobs that wait, in order. The first may leave at little cost, however many wait."""
+
+    def __init__(self) -> None:
+        self._all: list[int] = []
+        self._gone = 0
+        """How many at the beginning have left."""
+
+    def __len__(self) -> int:
+        return len(self._all) - self._gone
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._all[self._gone :])
+
+    def add(self, place: int) -> None:
+        """A job waits there from now on."""
+        insort(self._all, place, self._gone)
+
+    def remove(self, place: int) -> None:
+        """It waits no more."""
+        at = bisect_left(self._all, place, self._gone)
+        if at > self._gone:
+            del self._all[at]
+            return
+        self._gone += 1
+        if 2 * self._gone > len(self._all):
+            del self._all[: self._gone]
+            self._gone = 0
+
+    def after(self, place: int) -> int:
+        """The first beyond a place; -1 where there is none."""
+        at = bisect_right(self._all, place, self._gone)
+        return self._all[at] if at < len(self._all) else -1
+
+
 class Deciding:
     """Jobs of one (virtual) cluster, who of them waits, and a pass over them.
 
@@ -60,7 +95,7 @@ class Deciding:
 
     def __init__(self, given: Given, floor: Floor, worker: Worker) -> None:
         self.given, self.floor, self.worker, self.jobs = given, floor, worker, given.jobs
-        self.places: list[int] = []
+        self.places = Places()
         self.job_at: dict[int, int] = {}
         self.place: dict[int, int] = {}
         self.standing: dict[int, Standing] = {}
@@ -90,12 +125,12 @@ class Deciding:
         if job not in self.place:
             self.place[job] = place = self.place_of(job)
             self.job_at[place] = job
-            insort(self.places, place)
+            self.places.add(place)
 
     def leave(self, job: int) -> None:
         """It waits no more."""
         if job in self.place:
-            del self.places[bisect_left(self.places, self.place.pop(job))]
+            self.places.remove(self.place.pop(job))
 
     def moments(self) -> Sequence[tuple[float, int]]:
         """When to call `due`, and of which job."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -168,7 +167,8 @@ class Queue(Deciding):
 
     def rests(self) -> bool:
         """Where nobody waits, or the first still finds no room."""
-        return not self.places or (self.places[0], self.floor.changes) == self.stuck
+        first = self.places.after(-1)
+        return first < 0 or (first, self.floor.changes) == self.stuck
 
     def lets(self, stay: Stay) -> bool:
         """Where nobody waits and no quota counts, as is so of most."""
@@ -193,8 +193,7 @@ class Queue(Deciding):
         overtakes = self.discipline != "strict" and not floor.load
         failed: set[object] = set()
         self.shadow: float | None = None
-        while (at := bisect_right(places, turn)) < len(places):
-            turn = places[at]
+        while (turn := places.after(turn)) >= 0:
             job = self.job_at[turn]
             floor.looks += 1
             if self.quotas and self.passed_over(job):
