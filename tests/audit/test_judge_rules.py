@@ -20,8 +20,9 @@ ONCE = (
     *(110604, 110613, 110698, 111222, 118138, 500281, 503696, 510021, 511051, 601922),
     605539,
     *("1050", 108197, 109130),
+    804765,
 )
-"""Genuine cases with which the audit once found fault: rungs at one instant, U under `skip`, no length."""
+"""Genuine cases with which the audit once found fault: rungs, U under `skip`, no length, replicas."""
 
 
 @pytest.mark.parametrize("seed", ONCE)

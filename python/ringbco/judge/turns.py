@@ -41,13 +41,17 @@ class Turns:
         for outage in down:
             if outage.server in self.floor.of and outage.down < outage.up:
                 changes += [(outage.down, 1, outage.server, 0), (outage.up, 0, outage.server, 0)]
-        for at, replica in enumerate(book.replicas):
+        names = list(dict.fromkeys(replica.service for replica in book.replicas))
+        # Of those that came together the one placed last ends first: it has GPUs with more U.
+        self.replicas = sorted(
+            book.replicas, key=lambda r: (names.index(r.service), r.start, r.server, -r.end)
+        )
+        for at, replica in enumerate(self.replicas):
             if replica.server in self.floor.of and replica.end > replica.start:
                 changes += [(replica.end, 2, replica.server, at), (replica.start, 3, replica.server, at)]
         self.changes = sorted(changes)
         self.lodged = {(replica.server, replica.start) for replica in book.replicas}
         self.replicas_at = Counter(replica.start for replica in book.replicas)
-        self.replicas = book.replicas
         self.late: set[int] = set()
         """Who is known to have waited in vain."""
         self.moments = sorted(policy.moments())
