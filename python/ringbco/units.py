@@ -69,9 +69,9 @@ def duration(seconds: float, more: int = 0) -> str:
     """
     if _shown.get() != "seconds":
         for least, unit, name in _UNITS:
-            if seconds >= least:
+            if abs(seconds) >= least:
                 return f"{seconds / unit:,.{1 + more}f} {name}"
-    usual = 1 if seconds >= 1 or seconds == 0 else 3
+    usual = 1 if abs(seconds) >= 1 or seconds == 0 else 3
     return f"{seconds:.{usual + more}f} s"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from html import unescape
 from pathlib import Path
@@ -24,6 +25,7 @@ from ringbco.result.bound import of_results
 from ringbco.result.comparison import Comparison
 from ringbco.result.figures import COMPARED
 from ringbco.result.seeds import over_seeds
+from ringbco.result.told import difference, differences, notes
 
 SEEDS = 4
 LABELS = ["rand", "sjf-bco", "sjf"]
@@ -59,17 +61,18 @@ def printed(made: Comparison) -> str:
 
 
 def told(made: Comparison, key: str) -> list[tuple[str, str]]:
-    """The mean and the ends of a measure as people read them, by label."""
+    """The mean, and the interval and the ends below it, as people read them, by label."""
     (measure,) = (measure for measure in COMPARED if measure.key == key)
     figures = [made.figure(label, key) for label in made.outcomes]
     means = measure.show_all([None if one is None else one.mean for one in figures])
-    ends = [measure.show_ends(made.spread(label, key)) for label in made.outcomes]
-    return list(zip(means, ends, strict=True))
+    below = [" ".join(made.beneath(label, measure)) for label in made.outcomes]
+    return list(zip(means, below, strict=True))
 
 
 def test_what_is_told_of_a_figure() -> None:
-    assert over_seeds([3.0, 1, 2.0]) == (2.0, 1.0, 3.0, 3)
-    assert over_seeds([5]) == (5.0, 5.0, 5.0, 1)
+    half = 4.302653 / math.sqrt(3)  # Student's t with two degrees; the standard deviation is 1
+    assert over_seeds([3.0, 1, 2.0]) == (2.0, 1.0, 3.0, 3, pytest.approx((2 - half, 2 + half), rel=1e-6))
+    assert over_seeds([5]) == (5.0, 5.0, 5.0, 1, None)
     assert over_seeds([3.0, None]) is None
     assert over_seeds([]) is None
 
@@ -83,14 +86,17 @@ def test_each_seed_has_a_bound_of_its_own(jobs: pl.DataFrame, comparison: Compar
     assert len(comparison.bounds_by_seed["sjf"]) == 1
     ratios = [one.summary["mean_jct"] / bound for one, bound in zip(alone, bounds, strict=True) if bound]
     figure = comparison.figure("rand", "mean_jct_over_bound")
-    assert figure == (pytest.approx(sum(ratios) / SEEDS), min(ratios), max(ratios), SEEDS)
+    assert figure is not None
+    assert figure[:4] == (pytest.approx(sum(ratios) / SEEDS), min(ratios), max(ratios), SEEDS)
     assert figure.least < figure.greatest
 
 
 @pytest.mark.parametrize("key", ["mean_jct", "p99_wait", "mean_jct_over_bound", "mean_contention"])
 def test_terminal_page_and_notebook_tell_the_same(comparison: Comparison, key: str) -> None:
     (title,) = (measure.title for measure in COMPARED if measure.key == key)
-    parts = [part for pair in told(comparison, key) for part in pair if part]
+    (measure,) = (measure for measure in COMPARED if measure.key == key)
+    lines = [line for label in LABELS for line in comparison.beneath(label, measure)]
+    parts = [mean for mean, _ in told(comparison, key)] + lines
     terminal = printed(comparison)
     shown = page(comparison, [Chapter("Jobs", [])], title="t").split("<body>")[1]
     for where in (terminal, text(shown), text(comparison_html(comparison))):
@@ -99,7 +105,10 @@ def test_terminal_page_and_notebook_tell_the_same(comparison: Comparison, key: s
         row = where[begin : begin + 900]
         for part in parts:
             assert part in row, (part, row)
-        assert f"over {SEEDS} seeds" in " ".join(where.split())
+        assert f"over {SEEDS} seeds" in " ".join(where.split()).lower()
+        for sentence in (*notes(comparison), *differences(comparison)):
+            assert sentence in " ".join(where.split())
+    assert len(differences(comparison)) == 3
     assert "of one run: sjf\n" in terminal
 
 
@@ -124,12 +133,25 @@ def test_json_parquet_and_the_report_of_the_folder_tell_the_same(
             )
             assert (row["value"], row["seeds"]) == ((figure.mean, figure.seeds) if figure else (None, None))
             assert (row["least"], row["greatest"]) == (spread or (None, None))
+            interval = figure and figure.interval
+            assert of["interval"][label] == (interval and list(interval))
+            assert (row["low"], row["high"]) == (interval or (None, None))
+            pair = comparison.paired(label, measure.key) if label != "rand" else None
+            assert row["difference"] == (pair and pair.share)
+            assert (row["difference_low"], row["difference_high"]) == (
+                (pair and pair.interval) or (None, None)
+            )
+            assert row["told"] == difference(comparison, label, measure)
+            assert (of["difference"].get(label) or {}).get("told") == row["told"]
     assert document["mean_jct_bounds_by_seed"]["rand"] == comparison.bounds_by_seed["rand"]
+    assert document["told"] == differences(comparison)
+    assert document["notes"] == notes(comparison)
     again = read_results([tmp_path / "cmp"])
+    assert differences(again) == differences(comparison)
     for key in ("mean_jct", "mean_jct_over_bound", "p99_slowdown"):
         assert told(again, key) == told(comparison, key)
     written = report(tmp_path / "cmp", tmp_path / "page.html", png=tmp_path / "png")
-    assert f"Means over {SEEDS} seeds" in text(written.path.read_text())
+    assert f"Over {SEEDS} seeds" in text(written.path.read_text())
 
 
 def test_charts_say_of_which_seed_they_are(comparison: Comparison) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ringbco.result.comparison import Comparison
     from ringbco.run.kept import Kept
 
-_OUTPUT: Final = "Output"
 _FEWEST: Final = 2
+_DEFAULTS: Final = {"out": inspect.Parameter.empty, "seeds": 1, "resample": False, "same_jobs": False}
 _JOBS: Final = Annotated[
     Path | None,
     typer.Argument(
@@ -139,8 +139,42 @@ def _options() -> list[inspect.Parameter]:
             int,
             typer.Option(
                 metavar="N",
-                help="Repeat every replay with N seeds, from --seed on. Figures are then means, with the"
-                " least and the greatest; the folders and the report's charts are those of the first seed.",
+                help="Repeat every replay with N seeds, from --seed on. Figures are then means, with"
+                " intervals of 95 % and ranges, and differences are paired (docs/intervals.md); the folders"
+                " and the report's charts are those of the first seed.",
+            ),
+        ],
+        "resample": Annotated[
+            bool,
+            typer.Option(
+                "--resample",
+                help="With --seeds: draw the days of the recorded trace anew for each seed"
+                " (docs/intervals.md). Figures and folders are then those of the recorded jobs.",
+            ),
+        ],
+        "block": Annotated[
+            str | None,
+            typer.Option(
+                metavar="TIME",
+                help="With --resample: how long a block of days is in the mean, such as 3d. Default: 1d.",
+                show_default=False,
+            ),
+        ],
+        "same_jobs": Annotated[
+            bool,
+            typer.Option(
+                "--same-jobs",
+                help="With --seeds: keep the jobs of a table that `ringbco generate` made. Else it is made"
+                " anew for each seed.",
+            ),
+        ],
+        "baseline": Annotated[
+            str | None,
+            typer.Option(
+                metavar="NAME",
+                help="What the others are held against: a policy, the text of a --run or the path of a"
+                " --result. Default: the first.",
+                show_default=False,
             ),
         ],
         "out": Annotated[
@@ -169,7 +203,7 @@ def _options() -> list[inspect.Parameter]:
         inspect.Parameter("cluster", keyword, default=None, annotation=_CLUSTER),
     ]
     for name, annotation in own.items():
-        default = {"out": inspect.Parameter.empty, "seeds": 1}.get(name)
+        default = _DEFAULTS.get(name)
         parameters.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
     return parameters + [
         parameter
@@ -208,12 +242,12 @@ class _Made(NamedTuple):
     tell: Callable[[], None]
 
 
-def _at_hand(asked: _Asked, given: Mapping[str, Any]) -> _Made:
+def _at_hand(asked: _Asked, given: dict[str, Any]) -> _Made:
     """Results alone. Nothing is run, so options have no use."""
     from ringbco.reports.reading import default_title
     from ringbco.run.compare import compare as run
 
-    comparison = run(results=asked.results)
+    comparison = run(results=asked.results, baseline=given.pop("baseline"))
     defaults = {parameter.name: parameter.default for parameter in _options()}
     unused = [name for name, value in given.items() if value != defaults[name]]
 
@@ -232,8 +266,10 @@ def _replayed(
     from ringbco.cli.progress import progress_bar
     from ringbco.cli.runs import parse_runs
     from ringbco.run.compare import compared
+    from ringbco.run.draws import Seeds
 
-    threads, seeds = given.pop("threads"), given.pop("seeds")
+    threads = given.pop("threads")
+    seeds, baseline = Seeds(*(given.pop(name) for name in Seeds._fields)), given.pop("baseline")
     network, vc, recorded = inputs.network_of(given), given.pop("vc"), given.pop("recorded_cluster")
     runs = parse_runs(asked.texts, cluster, network, vc, recorded)
     machine = parse_cluster(cluster, network, vc, recorded)
@@ -247,6 +283,7 @@ def _replayed(
             runs=runs,
             results=asked.results,
             seeds=seeds,
+            baseline=baseline,
             threads=threads,
             progress=progress,
             options=given,

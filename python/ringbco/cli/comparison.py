@@ -10,6 +10,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from ringbco.result.told import differences, notes
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -31,16 +33,19 @@ def show(title: str, comparison: Comparison, console: Console, sort: str | None 
         console.print(f"{len(made)} tables, one below the other{_order(comparison, sort)}")
     for table in made:
         console.print(table)
-    first = next(iter(comparison.outcomes))
-    console.print(f"* best of its measure; ratios are to {first}")
-    if comparison.seeds > 1:
+    first = comparison.against
+    apart = " that can be told from all others" if comparison.repeated else ""
+    console.print(f"* best of its measure{apart}; ratios are to {first}", markup=False)
+    if comparison.repeated:
         console.print(
-            f"means over {comparison.seeds} seeds, the least and the greatest value below; the folders and"
-            " the report's charts are those of the first seed"
+            f"over {comparison.seeds} seeds: below a figure its interval of 95 %, the least and the greatest"
+            " value; the folders and the report's charts are those of the first run"
         )
         once = [label for label in comparison.outcomes if label not in comparison.repeated]
         if once:
             console.print(f"of one run: {', '.join(once)}", markup=False)
+        for line in (*notes(comparison), *differences(comparison, sort)):
+            console.print(line, markup=False)
     if comparison.unlike:
         console.print(
             f"without *, for other jobs or another cluster than {first}: {', '.join(comparison.unlike)}",
@@ -164,11 +169,11 @@ def _cells(comparison: Comparison, measure: Figure, *, ratios: bool = True) -> l
         cell = Text(text + ("*" if entry.best else " "), style="bold" if entry.best else "")
         ratio = "-" if entry.ratio is None else f"{entry.ratio:.2f}"
         if ratios:
-            # The first one's is 1 by its nature; its place is kept, for policies may be rows.
-            cell.append(f" {ratio if number else '':>5}", style="not bold dim")
-        ends = measure.show_ends(comparison.spread(labels[number], measure.key))
-        if ends:
-            cell.append(f"\n{ends}", style="not bold dim")
+            # The baseline's is 1 by its nature; its place is kept, for policies may be rows.
+            ratio = "" if labels[number] == comparison.against else ratio
+            cell.append(f" {ratio:>5}", style="not bold dim")
+        for line in comparison.beneath(labels[number], measure):
+            cell.append(f"\n{line}", style="not bold dim")
             cell.append(" " * (7 if ratios else 1))
         cells.append(cell)
     return cells

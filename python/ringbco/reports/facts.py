@@ -42,14 +42,14 @@ class Fact(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A figure as text; its ratio to the first result's, where there is another; whether it is the best.
+    """A figure as text; its ratio to the baseline's, where there is another; whether it is the best.
 
-    ends: the least and the greatest value over seeds, "" of a result with one seed. `value`: None where the
-    result has no such figure.
+    ends: the interval, the least and the greatest value over seeds; nothing of a result with one seed.
+    `value`: None where the result has no such figure.
     """
 
     text: str
-    ends: str
+    ends: tuple[str, ...]
     ratio: float | None
     best: bool
     value: float | None
@@ -187,9 +187,15 @@ def headline(results: Comparison | Mapping[str, Outcome]) -> list[list[Line]]:
     lines = []
     for measure, entries in comparison.shown.items():
         shown = measure.show_all([entry.value for entry in entries])
-        ends = [measure.show_ends(comparison.spread(label, measure.key)) for label in labels]
+        ends = [comparison.beneath(label, measure) for label in labels]
         cells = tuple(
-            Cell(text, end, entry.ratio if number else None, entry.best, entry.value)
+            Cell(
+                text,
+                end,
+                entry.ratio if labels[number] != comparison.against else None,
+                entry.best,
+                entry.value,
+            )
             for number, (entry, text, end) in enumerate(zip(entries, shown, ends, strict=True))
         )
         lines.append((measure.spread, Line(measure.title, cells)))

@@ -12,6 +12,7 @@ from ringbco.reports.tables import MOST_COLUMNS, by_priority, longest_waits, nam
 from ringbco.reports.templates import render
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
+from ringbco.result.told import differences, notes
 
 if TYPE_CHECKING:
     from ringbco.reports.figures import Chapter
@@ -36,6 +37,9 @@ def page(results: Comparison | Mapping[str, Outcome], chapters: Sequence[Chapter
         title=title,
         subtitle=_subtitle(results),
         seeds=comparison.seeds,
+        against=labels.index(comparison.against),
+        notes=len(notes(comparison)),
+        said=[*notes(comparison), *differences(comparison)] if comparison.repeated else [],
         results=named(labels),
         labels=labels,
         side_by_side=side_by_side,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ringbco.reports.templates import render
 from ringbco.result.figures import SPREADS, TIME_TO_START, lines, waits_again
 from ringbco.result.metrics import STATISTICS
+from ringbco.result.told import differences, notes
 from ringbco.units import figure
 
 if TYPE_CHECKING:
@@ -35,10 +36,17 @@ def outcome_html(outcome: Outcome) -> str:
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """One row a measure, one column an outcome; the best is bold, the ratio is to the first outcome."""
+    """One row a measure, one column an outcome; the best is bold, the ratio is to the baseline."""
     measures, labels = [], list(comparison.outcomes)
     for measure, entries in comparison.shown.items():
         shown = measure.show_all([entry.value for entry in entries])
-        ends = [measure.show_ends(comparison.spread(label, measure.key)) for label in labels]
+        ends = [comparison.beneath(label, measure) for label in labels]
         measures.append({"title": measure.title, "cells": list(zip(shown, entries, ends, strict=True))})
-    return render("comparison", labels=labels, measures=measures, seeds=comparison.seeds)
+    return render(
+        "comparison",
+        labels=labels,
+        against=labels.index(comparison.against),
+        measures=measures,
+        seeds=comparison.seeds,
+        told=[*notes(comparison), *differences(comparison)] if comparison.repeated else [],
+    )

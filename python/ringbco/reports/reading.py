@@ -7,11 +7,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from ringbco.errors import InputError, UsageError, show_path
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
+from ringbco.result.seeds import SAME_JOBS, Drawn, Kind
 from ringbco.run.at_hand import read_result, without_ended
 from ringbco.run.soundness import is_number, wrong_figure
 
@@ -24,6 +25,8 @@ class _Found(NamedTuple):
     path: Path
     summaries: list[dict[str, Any]]
     bounds: list[float | None]
+    drawn: Drawn = SAME_JOBS
+    baseline: bool = False
 
 
 def read_results(folders: Sequence[str | os.PathLike[str]]) -> Comparison:
@@ -40,10 +43,13 @@ def read_results(folders: Sequence[str | os.PathLike[str]]) -> Comparison:
             raise UsageError(f"{one.path}: given twice")
     named = dict(zip(_labels(resolved), found, strict=True))
     repeated = {label: one for label, one in named.items() if one.summaries}
+    against = [label for label, one in named.items() if one.baseline]
     return Comparison(
         {label: without_ended(read_result(one.path)) for label, one in named.items()},
         {label: one.summaries for label, one in repeated.items()},
         {label: one.bounds for label, one in repeated.items()},
+        {label: one.drawn for label, one in repeated.items()},
+        against[0] if against else None,
     )
 
 
@@ -73,6 +79,8 @@ def _results_in(folder: Path) -> list[_Found]:
             folder / name,
             _by_seed(document, listed, "summaries_by_seed", label),
             _by_seed(document, listed, "mean_jct_bounds_by_seed", label),
+            _drawn(document, listed, label),
+            label == listed.get("baseline"),
         )
         for label, name in names.items()
     ]
@@ -91,6 +99,23 @@ def _by_seed(document: Path, listed: Mapping[str, Any], key: str, label: str) ->
     if not isinstance(values, list) or not all(map(sound, values)):
         raise InputError("figures of each seed", file=document, key=f"{key}.{label}")
     return values
+
+
+def _drawn(document: Path, listed: Mapping[str, Any], label: str) -> Drawn:
+    """What differs from seed to seed."""
+    table = listed.get("drawn", {})
+    told = table.get(label, {}) if isinstance(table, dict) else None
+    if not isinstance(told, dict) or not _is_drawn(told):
+        raise InputError("what differs from seed to seed", file=document, key=f"drawn.{label}", value=told)
+    return Drawn(**told)
+
+
+def _is_drawn(told: Mapping[str, object]) -> bool:
+    numbers = [told.get("weeks"), told.get("block")]
+    sound = all(number is None or is_number(number) for number in numbers)
+    kind = told.get("kind", SAME_JOBS.kind)
+    known = set(told) <= set(Drawn._fields) and kind in get_args(Kind)
+    return known and sound and (kind != "resampled" or None not in numbers)
 
 
 def _is_summary(value: object) -> bool:

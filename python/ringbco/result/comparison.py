@@ -1,4 +1,4 @@
-"""Results side by side, held against the first of them; data, not how to draw it."""
+"""Results side by side, held against one of them; data, not how to draw it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from ringbco.io.tables import write_table
 from ringbco.result.bound import of_results
 from ringbco.result.figures import MEASURED_HERE, OVER_BOUND, TIME_TO_START, compared, flat, waits_again
 from ringbco.result.folder import RESULT, place_again, whole_folder
-from ringbco.result.seeds import OverSeeds, over_seeds
+from ringbco.result.seeds import SAME_JOBS, Drawn, OverSeeds, Paired, over_seeds, paired
+from ringbco.result.told import difference, differences, notes
 from ringbco.result.views import view
 from ringbco.units import same
 
@@ -37,7 +38,7 @@ REPORT: Final = "report.html"
 class Entry(NamedTuple):
     """One measure under one policy; `value` is None where the policy has no such figure.
 
-    `ratio` is to the first policy's figure, None where that one is 0 or missing.
+    `ratio` is to the baseline's figure, None where that one is 0 or missing.
     """
 
     value: float | None
@@ -47,16 +48,25 @@ class Entry(NamedTuple):
 
 @dataclass(eq=False)
 class Comparison:
-    """Outcomes side by side, by label, the first being the one that the others are held against.
+    """Outcomes side by side, by label; the others are held against the `baseline`, or the first.
 
     repeated: the summaries under each seed, the first seed's included, by label; of what was run with one
     seed only, nothing. known_bounds: the lower bound under each seed, by label, where it is known already.
-    Figures are means over the seeds, and `outcomes` are those of the first seed.
+    drawn: by label what differs from seed to seed, where that is more than ties, models and placement.
+    Figures are means over the seeds, and `outcomes` are those of the first seed. Of a recorded trace whose
+    days are drawn the first summary, the outcome and the figures are its own.
     """
 
     outcomes: dict[str, Outcome]
     repeated: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     known_bounds: dict[str, list[float | None]] = field(default_factory=dict)
+    drawn: dict[str, Drawn] = field(default_factory=dict)
+    baseline: str | None = None
+
+    @property
+    def against(self) -> str:
+        """The label that the others are held against."""
+        return next(iter(self.outcomes)) if self.baseline is None else self.baseline
 
     @cached_property
     def rows(self) -> dict[Figure, list[Entry]]:
@@ -70,7 +80,7 @@ class Comparison:
             measure: [None if one is None else one.mean for one in told] for measure, told in figures.items()
         }
         return {
-            measure: _entries(told, measure.better, self._like)
+            measure: self._entries(measure, told)
             for measure, told in means.items()
             if told != [None] * len(told) or any(measure.key in summary for summary in summaries)
         }
@@ -88,6 +98,36 @@ class Comparison:
             if measure.spread != TIME_TO_START or (again and measure.key == f"mean_{TIME_TO_START}")
         }
 
+    def _entries(self, measure: Figure, values: Sequence[float | None]) -> list[Entry]:
+        """The measure under each outcome. Of several seeds the best can be told from all others."""
+        labels = list(self.outcomes)
+        judged = [like and label in (self.repeated or labels) for label, like in self._like.items()]
+        base = values[labels.index(self.against)]
+        told = [value for value, among in zip(values, judged, strict=True) if among and value is not None]
+        good = (max if measure.better == "most" else min)(told, default=math.nan)
+        best = [
+            among and value is not None and same(value, good)
+            for value, among in zip(values, judged, strict=True)
+        ]
+        differ = measure.better != "neither" and any(not same(value, told[0]) for value in told)
+        if differ and self.repeated:
+            first, *_ = (label for label, among in zip(labels, best, strict=True) if among)
+            others = [
+                label for label, of, among in zip(labels, best, judged, strict=True) if among and not of
+            ]
+            differ = all(
+                found is not None and found.verdict == "apart"
+                for found in (self.paired(label, measure.key, first) for label in others)
+            )
+        return [
+            Entry(
+                None if value is None else float(value),
+                value / base if base and value is not None else None,
+                differ and among,
+            )
+            for value, among in zip(values, best, strict=True)
+        ]
+
     @property
     def bounds(self) -> dict[str, float | None]:
         """What no schedule of each outcome's jobs on its cluster has a mean completion time below, s.
@@ -95,7 +135,10 @@ class Comparison:
         By label, the mean over the seeds; None where a result alone does not say it
         (docs/bound.md#in-comparisons-and-reports).
         """
-        told = {label: over_seeds(values) for label, values in self.bounds_by_seed.items()}
+        told = {
+            label: over_seeds(values, self.drawn.get(label, SAME_JOBS))
+            for label, values in self.bounds_by_seed.items()
+        }
         return {label: None if one is None else one.mean for label, one in told.items()}
 
     @cached_property
@@ -108,27 +151,44 @@ class Comparison:
         return {label: known[label] if label in known else [found[label]] for label in self.outcomes}
 
     @cached_property
-    def _like(self) -> list[bool]:
-        """Whether each outcome is of the first one's jobs on the first one's cluster."""
-        kinds = [_jobs_and_cluster(outcome) for outcome in self.outcomes.values()]
-        return [kind == kinds[0] for kind in kinds]
+    def _like(self) -> dict[str, bool]:
+        """Whether each outcome is of the baseline's jobs on the baseline's cluster."""
+        kinds = {label: _jobs_and_cluster(outcome) for label, outcome in self.outcomes.items()}
+        return {label: kind == kinds[self.against] for label, kind in kinds.items()}
 
     @property
     def unlike(self) -> list[str]:
-        """The outcomes of other jobs than the first one's, or on another cluster: none can be the best."""
-        return [label for label, like in zip(self.outcomes, self._like, strict=True) if not like]
+        """The outcomes of other jobs than the baseline's, or on another cluster: none can be the best."""
+        return [label for label, like in self._like.items() if not like]
 
     @property
     def seeds(self) -> int:
-        """How many seeds each policy was replayed with."""
-        return max((len(summaries) for summaries in self.repeated.values()), default=1)
+        """How many seeds each policy was replayed with; of a recorded trace how many draws."""
+        return max(
+            (
+                self.drawn.get(label, SAME_JOBS).seeds(len(summaries))
+                for label, summaries in self.repeated.items()
+            ),
+            default=1,
+        )
 
     def figure(self, label: str, key: str) -> OverSeeds | None:
         """A measure over the seeds of a label; None where one has no such figure.
 
         All that is printed, written or drawn of a comparison's figures is read here.
         """
-        return over_seeds(self.values(label, key))
+        return over_seeds(self.values(label, key), self.drawn.get(label, SAME_JOBS))
+
+    def paired(self, label: str, key: str, against: str | None = None) -> Paired | None:
+        """How far a label's measure is from the baseline's (or another's), seed by seed.
+
+        None where the two have not the same seeds, or one has no such figure.
+        """
+        other = self.against if against is None else against
+        drawn = self.drawn.get(label, SAME_JOBS)
+        if {label, other} - set(self.repeated) or drawn != self.drawn.get(other, SAME_JOBS):
+            return None
+        return paired(self.values(label, key), self.values(other, key), drawn)
 
     def values(self, label: str, key: str) -> list[float | None]:
         """A measure under each seed of a label: a single value of what was run once."""
@@ -147,16 +207,27 @@ class Comparison:
         told = self.figure(label, key)
         return (told.least, told.greatest) if told is not None and told.seeds > 1 else None
 
+    def beneath(self, label: str, measure: Figure) -> tuple[str, ...]:
+        """What stands below a figure over seeds: its interval and its ends; "always" where all are alike."""
+        ends = measure.show_ends(self.spread(label, measure.key))
+        told = self.figure(label, measure.key)
+        if not ends or ends == "always" or told is None or told.interval is None:
+            return (ends,) if ends else ()
+        low, high = measure.show_all(told.interval)
+        return f"[{low}, {high}]", ends
+
     @property
     def frame(self) -> pl.DataFrame:
         """One row a measure and outcome: measure, policy, value, ratio to the first, best of its measure.
 
         Times in seconds, utilisation as a share. `value` is null where an outcome has no such figure, `ratio`
-        also where the first outcome's is 0; `best` is true for every outcome that has the best value, and for
+        also where the baseline's is 0; `best` is true for every outcome that has the best value, and for
         none when all have the same or no end of the measure is good (utilisation, time in the engine). Only
-        outcomes of the first one's jobs on the first one's cluster are judged. With several seeds `value` is
-        their mean, and columns `least`, `greatest` and `seeds` follow: the ends, null for a result that was
-        not repeated, and how many seeds there are, null where there is no such figure.
+        outcomes of the baseline's jobs on its cluster are judged. With several seeds `value` is their mean,
+        and columns follow: `least`, `greatest`, the ends, and `low`, `high`, the interval, null for a result
+        that was not repeated; `seeds`, how many there are, null where there is no such figure; and, null
+        where seeds do not pair, `difference` from the baseline over the baseline's, `difference_low`,
+        `difference_high`, and `told`, the same in words.
         """
         rows = [
             (measure.key, label, *entry)
@@ -173,13 +244,19 @@ class Comparison:
         frame = pl.DataFrame(rows, schema=schema, orient="row")
         if self.seeds == 1:
             return frame
-        places = [(label, measure.key) for measure in self.rows for label in self.outcomes]
+        there = [(label, measure) for measure in self.rows for label in self.outcomes]
+        places = [(label, measure.key) for label, measure in there]
+        apart = [self.paired(*place) if place[0] != self.against else None for place in places]
         spreads = [self.spread(*place) or (None, None) for place in places]
         figures = [self.figure(*place) for place in places]
         return frame.with_columns(
             pl.Series("least", [least for least, _ in spreads], pl.Float64),
             pl.Series("greatest", [greatest for _, greatest in spreads], pl.Float64),
+            *_pair("low", "high", [None if one is None else one.interval for one in figures]),
             pl.Series("seeds", [None if one is None else one.seeds for one in figures], pl.UInt32),
+            pl.Series("difference", [one and one.share for one in apart], pl.Float64),
+            *_pair("difference_low", "difference_high", [one and one.interval for one in apart]),
+            pl.Series("told", [difference(self, label, measure) for label, measure in there], pl.String),
         )
 
     @property
@@ -194,17 +271,14 @@ class Comparison:
         several = self.seeds > 1
         return {
             "policies": labels,
+            **({"baseline": self.baseline} if self.baseline is not None else {}),
             **({"seeds": self.seeds} if several else {}),
             "measures": {
                 measure.key: {
                     "values": {label: entry.value for label, entry in zip(labels, entries, strict=True)},
                     "ratios": {label: entry.ratio for label, entry in zip(labels, entries, strict=True)},
                     "best": [label for label, entry in zip(labels, entries, strict=True) if entry.best],
-                    **(
-                        {"spread": {label: self.spread(label, measure.key) for label in labels}}
-                        if several
-                        else {}
-                    ),
+                    **(self._seeded(measure) if several else {}),
                 }
                 for measure, entries in self.rows.items()
             },
@@ -215,10 +289,32 @@ class Comparison:
                 {
                     "summaries_by_seed": self.repeated,
                     "mean_jct_bounds_by_seed": {label: self.bounds_by_seed[label] for label in self.repeated},
+                    "drawn": {label: one._asdict() for label, one in self.drawn.items()},
+                    "notes": notes(self),
+                    "told": differences(self),
                 }
                 if several
                 else {}
             ),
+        }
+
+    def _seeded(self, measure: Figure) -> dict[str, Any]:
+        """What several seeds tell of a measure, by label."""
+        figures = {label: self.figure(label, measure.key) for label in self.outcomes}
+        pairs = {label: self.paired(label, measure.key) for label in self.outcomes if label != self.against}
+        return {
+            "spread": {label: self.spread(label, measure.key) for label in self.outcomes},
+            "interval": {label: one and one.interval for label, one in figures.items()},
+            "difference": {
+                label: one
+                and {
+                    "share": one.share,
+                    "interval": one.interval,
+                    "verdict": one.verdict,
+                    "told": difference(self, label, measure),
+                }
+                for label, one in pairs.items()
+            },
         }
 
     def write(
@@ -286,18 +382,11 @@ def side_by_side(outcomes: Sequence[Outcome]) -> Comparison:
     return Comparison(dict(zip(_labels(outcomes), outcomes, strict=True)))
 
 
-def _entries(values: Sequence[float | None], best: str, judged: Sequence[bool]) -> list[Entry]:
-    first = values[0]
-    told = [value for value, among in zip(values, judged, strict=True) if among and value is not None]
-    good = (max if best == "most" else min)(told, default=math.nan)
-    differ = best != "neither" and any(not same(value, told[0]) for value in told)
+def _pair(low: str, high: str, ends: Sequence[tuple[float, float] | None]) -> list[pl.Series]:
+    """Two columns of the ends of intervals; null where there is none."""
     return [
-        Entry(
-            None if value is None else float(value),
-            value / first if first and value is not None else None,
-            differ and among and value is not None and same(value, good),
-        )
-        for value, among in zip(values, judged, strict=True)
+        pl.Series(name, [None if one is None else one[place] for one in ends], pl.Float64)
+        for place, name in enumerate((low, high))
     ]
 
 

@@ -14,14 +14,16 @@ from ringbco.result.bound import Bounds
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.run.compare_runs import (
-    MOST_SEEDS,
     Watch,
     assembled,
+    check_baseline,
     check_inputs,
     read_results,
     resolve_workloads,
     wanted_runs,
+    workload_of,
 )
+from ringbco.run.draws import Draws, Seeds, refuse_logs
 from ringbco.run.kept import Ended, Kept, key_of
 from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer
 from ringbco.run.options_generated import Options
@@ -40,6 +42,10 @@ def compare(
     runs: Mapping[str, Mapping[str, Any]] | None = None,
     results: Sequence[Outcome | str | os.PathLike[str]] = (),
     seeds: int = 1,
+    resample: bool = False,
+    block: str | float | None = None,
+    same_jobs: bool = False,
+    baseline: str | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Unpack[Options],
@@ -55,7 +61,11 @@ def compare(
     results: outcomes at hand, or the paths of result folders, which are not run again. A path is its label;
         an outcome has its policy's name for one.
     seeds: how often each replay is repeated, with seed, seed + 1 and so on. Figures are then means over the
-        seeds; `outcomes` are those of the first seed.
+        seeds; `outcomes` are those of the first seed. A table that `generate` made is made anew for each,
+        unless `same_jobs`.
+    resample: instead, draw the days of the recorded trace anew for each seed, in blocks of `block` (seconds
+        or a text such as "1d", the default) in the mean; figures and outcomes are then of the recorded jobs.
+    baseline: the label that the others are held against; None for the first.
     recorded_cluster: as for `replay`, of every run. threads: replays at a time, None for one a processor.
     progress: called now and then with (jobs finished, jobs in all) over all replays.
     options: those of `replay`, the same for every policy that uses them; the others do without.
@@ -73,7 +83,8 @@ def compare(
         recorded_cluster=recorded_cluster,
         runs={} if runs is None else runs,
         results=results,
-        seeds=seeds,
+        seeds=Seeds(seeds, resample, block, same_jobs),
+        baseline=baseline,
         threads=threads,
         progress=progress,
         options=options,
@@ -89,7 +100,8 @@ def compared(
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
     runs: Mapping[str, Mapping[str, Any]],
     results: Sequence[Outcome | str | os.PathLike[str]],
-    seeds: int,
+    seeds: Seeds,
+    baseline: str | None,
     threads: int | None,
     progress: Callable[[int, int], None] | None,
     options: Mapping[str, Any],
@@ -101,36 +113,43 @@ def compared(
     """
     check_inputs(bool(policies or runs), results, jobs, cluster)
     if jobs is None or cluster is None:
-        return Comparison(read_results(results, ())), {}
+        found = read_results(results, ())
+        check_baseline(baseline, found)
+        return Comparison(found, baseline=baseline), {}
     wanted = wanted_runs(policies, runs, options)
-    seeds = integer("seeds", seeds, 1, MOST_SEEDS)
+    seeds = seeds.checked()
     if threads is not None:
         threads = integer("threads", threads, 1, MOST_THREADS)
     check_callback(progress)
     labels = [run.label for run in wanted]
     finished = read_results(results, labels)
+    check_baseline(baseline, [*labels, *finished])
     checked(options)
     table = as_table(jobs)
     cluster = as_cluster(cluster, recorded_cluster)
-    repeats = [run.repeat(number, cluster) for run in wanted for number in range(seeds)]
+    drawn, times = seeds.drawn(table), seeds.runs
+    refuse_logs(drawn, [run.policy for run in wanted])
+    draws = Draws(table, drawn, checked(options)["seed"])
+    repeats = [run.repeat(number, cluster, drawn) for run in wanted for number in range(times)]
     workloads = resolve_workloads(table, repeats)
     clusters = dict.fromkeys(one.cluster for one in repeats)
     of_clusters = (doubt for here in clusters for doubt in doubts(None, here))
     warn(dict.fromkeys([*of_clusters, *doubts(table, None)]), within=1)
     watch = Watch(len(repeats) * table.num_jobs, progress)
     # Where runs are kept, more seeds may be asked for the next time.
-    bounds = Bounds() if kept is not None or seeds > 1 else None
+    bounds = Bounds() if kept is not None or times > 1 else None
 
     def run(number: int) -> Ended:
-        one, whole = repeats[number], number % seeds == 0
+        one, whole = repeats[number], number % times == 0
         tell = watch.part(number)
         with silently():
+            jobs_of_it = draws.table(one.draw)
             setup = prepare(
-                table,
+                jobs_of_it,
                 one.cluster,
                 recorded_cluster=None,
                 policy=one.policy,
-                workload=workloads[one.workload],
+                workload=workload_of(one, workloads, draws),
                 options=one.options,
                 parameters=one.parameters,
             )
@@ -148,19 +167,32 @@ def compared(
         return ended
 
     try:
-        with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, len(repeats))) as pool:
-            futures = [pool.submit(run, number) for number in range(len(repeats))]
-            try:
-                ended = [future.result() for future in futures]
-            except BaseException:
-                # The pool waits for what runs; so that it need not wait long, the rest gives up.
-                watch.stop()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        ended = _all_done(run, [one.draw for one in repeats], threads, watch)
     except RingbcoError:
         if kept is not None:
             kept.discard()
         raise
-    written = {label: ended[number * seeds].folder for number, label in enumerate(labels)}
-    comparison = assembled(labels, ended, finished, bounded=bounds is not None)
+    written = {label: ended[number * times].folder for number, label in enumerate(labels)}
+    comparison = assembled(
+        labels, ended, finished, bounded=bounds is not None, drawn=drawn, baseline=baseline
+    )
     return comparison, {label: at for label, at in written.items() if at is not None}
+
+
+def _all_done(
+    run: Callable[[int], Ended], draws: Sequence[int], threads: int | None, watch: Watch
+) -> list[Ended]:
+    """What `run` gives for each number, several at a time; raises what the first that fails raises.
+
+    Those of one draw of the jobs go side by side, so that few draws are held at a time.
+    """
+    order = sorted(range(len(draws)), key=lambda number: draws[number])
+    with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, len(draws))) as pool:
+        futures = {number: pool.submit(run, number) for number in order}
+        try:
+            return [futures[number].result() for number in range(len(draws))]
+        except BaseException:
+            # The pool waits for what runs; so that it need not wait long, the rest gives up.
+            watch.stop()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event, Lock
 from typing import Any, Final, NamedTuple
@@ -12,7 +12,9 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
+from ringbco.result.seeds import SAME_JOBS, Drawn
 from ringbco.run.at_hand import read_result, without_ended
+from ringbco.run.draws import Draws, options_of
 from ringbco.run.kept import Ended
 from ringbco.run.options import PARTS, as_cluster, checked, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
@@ -21,7 +23,6 @@ from ringbco.run.soundness import check_tables
 from ringbco.trace.jobs import JobTable, near_name
 from ringbco.trace.workload import Workload, key_of, resolve
 
-MOST_SEEDS: Final = 1000
 _EXAMPLE: Final = '{"sjf-bco, kappa 4": {"policy": "sjf-bco", "kappa": 4}}'
 
 
@@ -30,13 +31,14 @@ _BESIDE: Final = ("policy", "cluster", "parameters")
 
 
 class Repeat(NamedTuple):
-    """One replay: where, what, and the key of its workload."""
+    """One replay: where, what, the key of its workload, and the number of its draw of the jobs."""
 
     cluster: Cluster
     policy: str
     options: Mapping[str, Any]
     parameters: Mapping[str, Any] | None
     workload: tuple[Hashable, ...]
+    draw: int
 
 
 @dataclass(frozen=True)
@@ -52,23 +54,37 @@ class Run:
     cluster: Cluster | None = None
     parameters: Mapping[str, Any] | None = None
 
-    def repeat(self, number: int, cluster: Cluster) -> Repeat:
-        """This run with its seed raised by `number`."""
+    def repeat(self, number: int, cluster: Cluster, drawn: Drawn) -> Repeat:
+        """The run of that number, from 0, over several seeds."""
         # Where the trace was recorded is the same for all, unless the run's own cluster says otherwise.
         own = self.cluster
         here = cluster if own is None else own if own.recorded else own.with_recorded(cluster.recorded)
         common = checked(self.options)
-        seed = common["seed"] + number
-        options = {**self.options, "seed": seed} if number else self.options
-        return Repeat(here, self.policy, options, self.parameters, key_of(here, {**common, "seed": seed}))
+        # The recorded jobs go first, with the seed of the first draw of their days.
+        more = max(number - 1, 0) if drawn.kind == "resampled" else number
+        options = options_of(self.options, more, common["seed"])
+        return Repeat(
+            here,
+            self.policy,
+            options,
+            self.parameters,
+            key_of(here, {**common, "seed": common["seed"] + more}),
+            0 if drawn is SAME_JOBS else number,
+        )
 
 
 def assembled(
-    labels: Sequence[str], ended: Sequence[Ended], finished: dict[str, Outcome], *, bounded: bool
+    labels: Sequence[str],
+    ended: Sequence[Ended],
+    finished: dict[str, Outcome],
+    *,
+    bounded: bool,
+    drawn: Drawn,
+    baseline: str | None,
 ) -> Comparison:
     """The comparison of what was run, with as many seeds for each label, and of what is at hand.
 
-    bounded: whether the bounds of what was run are worked out.
+    bounded: whether the bounds of what was run are worked out. drawn: what differs between the seeds.
     """
     seeds = len(ended) // max(len(labels), 1)
     parts = {label: ended[number * seeds : (number + 1) * seeds] for number, label in enumerate(labels)}
@@ -77,6 +93,8 @@ def assembled(
         outcomes | finished,
         {label: [one.summary for one in part] for label, part in parts.items()} if seeds > 1 else {},
         {label: [one.bound for one in part] for label, part in parts.items()} if bounded else {},
+        dict.fromkeys(parts, drawn) if seeds > 1 else {},
+        baseline,
     )
 
 
@@ -132,6 +150,14 @@ def check_inputs(something: bool, results: Sequence[object], jobs: object, clust
         )
 
 
+def check_baseline(baseline: str | None, labels: Collection[str]) -> None:
+    """Raises UsageError unless the baseline is one of what is compared."""
+    if baseline is not None and baseline not in labels:
+        near = near_name(baseline, labels)
+        hint = f"; did you mean {near}?" if near else ""
+        raise UsageError(f"option baseline: {baseline!r}: expected one of {', '.join(labels)}{hint}")
+
+
 def read_results(
     results: Sequence[Outcome | str | os.PathLike[str]], labels: Sequence[str]
 ) -> dict[str, Outcome]:
@@ -160,9 +186,18 @@ def read_results(
 
 
 def resolve_workloads(table: JobTable, repeats: Sequence[Repeat]) -> dict[tuple[Hashable, ...], Workload]:
-    """The workload of every cluster, model, seed and whatever else one hangs on, among the repeats."""
-    first = {repeat.workload: repeat for repeat in reversed(repeats)}
+    """The workload of every cluster, model, seed and whatever else one hangs on, among runs of the table."""
+    first = {repeat.workload: repeat for repeat in reversed(repeats) if not repeat.draw}
     return {key: resolve(table, one.cluster, checked(one.options)) for key, one in first.items()}
+
+
+def workload_of(one: Repeat, known: Mapping[tuple[Hashable, ...], Workload], draws: Draws) -> Workload:
+    """The workload of a run: of the table itself it is known, of other draws of the jobs worked out now."""
+    if not one.draw:
+        return known[one.workload]
+    return draws.kept(
+        (one.draw, one.workload), lambda: resolve(draws.table(one.draw), one.cluster, checked(one.options))
+    )
 
 
 def _check_options(run: Run) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 from ringbco.cluster.gpu_types import listed_types
 from ringbco.cluster.network import Network
 from ringbco.cluster.presets import PRESETS as CLUSTERS
-from ringbco.errors import UsageError
+from ringbco.errors import InputError, UsageError
 from ringbco.io.forks import use_polars
 from ringbco.trace.elastic import SHARE, parse
-from ringbco.trace.jobs import JobTable, from_frame, near_name, provenance
+from ringbco.trace.jobs import METADATA_PREFIX, JobTable, from_frame, near_name, provenance
 from ringbco.trace.profiles import iteration_time
 
 Floats = NDArray[np.float64]
@@ -158,7 +159,8 @@ def generate(  # noqa: PLR0917 - the options of the command
         options |= {"gpus": gpus, "load": load}
     if types:
         columns["gpu_type"] = _asked(types, num_jobs, seed)
-        options["types"] = types
+        # A list: the order counts.
+        options["types"] = [[name, share] for name, share in types.items()]
     ids = pl.select((preset + "-") + pl.int_range(num_jobs, dtype=pl.Int64).cast(pl.String)).to_series()
     frame = pl.DataFrame({"job_id": ids, **columns})
     if stretch is not None:
@@ -173,6 +175,43 @@ def generate(  # noqa: PLR0917 - the options of the command
     )
 
 
+def is_generated(table: JobTable) -> bool:
+    """Whether a table's footer says that `generate` made it."""
+    return table.metadata.get(f"{METADATA_PREFIX}converter") == "generate"
+
+
+def again(table: JobTable, number: int) -> JobTable:
+    """Jobs made as those of a generated table were, with its seed raised by `number`.
+
+    Raises InputError where the footer does not tell how the table was made.
+    """
+    try:
+        options = json.loads(table.metadata[f"{METADATA_PREFIX}options"])
+        types = options.pop("types", None)
+        preset, jobs, seed = (options.pop(name) for name in ("preset", "jobs", "seed"))
+        made = generate(preset, jobs, seed + number, types=types and dict(types), **options)
+    except (KeyError, ValueError, TypeError, AttributeError, UsageError) as error:
+        raise InputError(
+            f"expected a footer that tells how generate made the table ({error})",
+            file=table.source,
+            hint=_KEEP,
+        ) from None
+    return replace(made, source=f"{table.source}, made anew with its seed raised by {number}")
+
+
+def check_generated(table: JobTable) -> None:
+    """Raises InputError unless a table is what its footer says that `generate` made."""
+    # A column may have been left out that no replay reads.
+    made = again(table, 0).frame
+    if not set(table.frame.columns) <= set(made.columns) or not made[table.frame.columns].equals(table.frame):
+        raise InputError(
+            "is not what its footer says that generate made: it was changed, or made by another version",
+            file=table.source,
+            hint=_KEEP,
+        )
+
+
+_KEEP: Final = "--same-jobs keeps its jobs under every seed, --resample draws its days"
 Columns = dict[str, pl.Series]
 
 
