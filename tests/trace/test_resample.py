@@ -11,7 +11,7 @@ import pytest
 
 from ringbco import generate
 from ringbco.errors import InputError, UsageError
-from ringbco.run.draws import Seeds, options_of, table_of
+from ringbco.run.draws import Seeds, seeded_options, table_of
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs, write_jobs
 from ringbco.trace.resample import DAY, days_of, redrawn, resampled, weeks_of
 from ringbco.trace.synthetic import again, check_generated
@@ -152,6 +152,6 @@ def test_contradictions_are_refused(given: Mapping[str, Any], said: str) -> None
 
 
 def test_a_seed_shuffles_ties_anew() -> None:
-    assert options_of({"ties": "shuffle:4"}, 2, 10) == {"ties": "shuffle:6", "seed": 12}
-    assert options_of({"ties": "rows"}, 2, 10) == {"ties": "rows", "seed": 12}
-    assert options_of({"ties": "shuffle:4"}, 0, 10) == {"ties": "shuffle:4"}
+    assert seeded_options({"ties": "shuffle:4"}, 2, 10) == {"ties": "shuffle:6", "seed": 12}
+    assert seeded_options({"ties": "rows"}, 2, 10) == {"ties": "rows", "seed": 12}
+    assert seeded_options({"ties": "shuffle:4"}, 0, 10) == {"ties": "shuffle:4"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -19,10 +20,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ringbco.result.figures import Figure
+    from ringbco.result.seeds import OverSeeds
+    from ringbco.sweeps.over import Over
     from ringbco.sweeps.run import SweepResult
     from ringbco.sweeps.spec import Spec
 
 _WHERE: Final = "Where the runs go"
+_SEEDS: Final = "Seeds"
+_TARGETS: Final = "Targets"
 _SHOWN_ROWS: Final = 40
 _SHARED_WIDTH: Final = 40
 
@@ -80,6 +85,77 @@ def sweep(
             rich_help_panel=_WHERE,
         ),
     ] = False,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="Run each point N times, with the seeds from its own on: means, intervals of 95 % and paired"
+            " differences (docs/intervals.md), also in DIR/seeds.parquet.",
+            rich_help_panel=_SEEDS,
+        ),
+    ] = 1,
+    resample: Annotated[
+        bool,
+        typer.Option(
+            "--resample",
+            help="With --seeds: draw the days of the recorded trace anew for each seed.",
+            rich_help_panel=_SEEDS,
+        ),
+    ] = False,
+    block: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="With --resample: how long a block of days is in the mean, such as 3d. Default: 1d.",
+            rich_help_panel=_SEEDS,
+            show_default=False,
+        ),
+    ] = None,
+    same_jobs: Annotated[
+        bool,
+        typer.Option(
+            "--same-jobs",
+            help="With --seeds: keep the jobs of a table that `ringbco generate` made.",
+            rich_help_panel=_SEEDS,
+        ),
+    ] = False,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POLICY",
+            help="With --seeds: what the other policies are held against. Default: the first.",
+            rich_help_panel=_SEEDS,
+            show_default=False,
+        ),
+    ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MEASURE",
+            help="With --target: a measure of comparison.parquet, such as p90_wait.",
+            rich_help_panel=_TARGETS,
+            show_default=False,
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VALUE",
+            help="Name the smallest cluster, or the greatest load, whose measure is no worse, such as 10min.",
+            rich_help_panel=_TARGETS,
+            show_default=False,
+        ),
+    ] = None,
+    bisect: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SETTING=LOW..HIGH",
+            help="Search for it between two values of a setting, such as cluster=16x8..512x8, instead of"
+            " running a grid.",
+            rich_help_panel=_TARGETS,
+            show_default=False,
+        ),
+    ] = None,
     units: Units = "human",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was done as JSON and nothing else.")
@@ -97,8 +173,9 @@ def sweep(
     """
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import RingbcoError, UsageError
+    from ringbco.run.draws import Seeds
+    from ringbco.sweeps import targets
     from ringbco.sweeps.run import sweep as run
-    from ringbco.sweeps.spec import read_spec
     from ringbco.units import check_units, shown_in
 
     check_units(units)
@@ -106,7 +183,9 @@ def sweep(
         raise UsageError("options threads, processes, dask: expected one of them at most")
     if scatter and dask is None:
         raise UsageError("option scatter: expected together with --dask")
-    wanted = read_spec(spec)
+    if baseline is not None and seeds == 1:
+        raise UsageError("option baseline: expected together with --seeds N, N of 2 or more")
+    asked = targets.asked(spec, Seeds(seeds, resample, block, same_jobs).checked(), measure, target, bisect)
     done = 0
 
     try:
@@ -124,22 +203,40 @@ def sweep(
                 if bar is not None:
                     bar(finished, total)
 
-            result = run(wanted, out, executor=executor, threads=threads, scatter=travel, progress=tell)
+            def sweep_of(wanted: Spec) -> SweepResult:
+                return run(
+                    wanted,
+                    out,
+                    baseline=baseline,
+                    executor=executor,
+                    threads=threads,
+                    scatter=travel,
+                    progress=tell,
+                )
+
+            wanted, result, found = asked.run(sweep_of)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"{done} runs are kept in {out}; the same command goes on from there"
         ) from None
-    counts = {
+    counts: dict[str, Any] = {
         "runs": result.frame.height,
         "kept": result.kept,
         "failed": result.failed,
         "table": str(result.path),
     }
+    if result.over is not None:
+        counts["notes"], counts["told"] = result.over.notes, list(result.over.differences())
+    if asked.target is not None:
+        counts["targets"] = [one.to_dict() for one in found]
     if as_json:
         say_json(counts)
     elif not quiet:
         with shown_in(units):
-            _show(wanted, result)
+            _show(wanted, result, differences=asked.target is None)
+            for one in found:
+                for line in one.lines():
+                    say(line)
     if result.lost:
         raise RingbcoError(
             f"{result.lost} of {result.frame.height} runs were lost ({result.reason}); the others are kept in"
@@ -167,14 +264,25 @@ def _executor(
         yield None, None
 
 
-def _show(spec: Spec, result: SweepResult) -> None:
+def _show(spec: Spec, result: SweepResult, *, differences: bool) -> None:
     from ringbco.io.console import Console
+    from ringbco.sweeps.store import SEEDS
 
     console = Console()
-    console.print(_table(result.frame.head(_SHOWN_ROWS), spec.varied, console))
     frame = result.frame
-    if frame.height > _SHOWN_ROWS:
-        console.print(f"... and {frame.height - _SHOWN_ROWS:,} more")
+    over = result.over
+    height = frame.height if over is None else len(over.points)
+    console.print(_table(frame.head(_SHOWN_ROWS), spec.varied, console, over))
+    if height > _SHOWN_ROWS:
+        console.print(f"... and {height - _SHOWN_ROWS:,} more")
+    if over is not None:
+        console.print(
+            f"over {over.seeds} seeds, intervals of 95 % below; all measures are in"
+            f" {result.path.with_name(SEEDS)}",
+            markup=False,
+        )
+        for line in (*over.notes, *islice(over.differences(), _SHOWN_ROWS if differences else 0)):
+            console.print(line, markup=False)
     for error in frame["error"].drop_nulls().unique(maintain_order=True).head(5):
         say(f"failed: {error}")
     alike = frame.height - result.kept - result.done
@@ -186,10 +294,10 @@ def _show(spec: Spec, result: SweepResult) -> None:
     say(str(result.path))
 
 
-def _table(frame: pl.DataFrame, varied: tuple[str, ...], console: Console) -> Table:
+def _table(frame: pl.DataFrame, varied: tuple[str, ...], console: Console, over: Over | None) -> Table:
     """The settings that differ, one column each, and as many figures as fit beside them.
 
-    Where not even one fits, the settings share a column and are folded.
+    Where not even one fits, the settings share a column and are folded. Over seeds a row is a point.
     """
     from rich.measure import Measurement
 
@@ -199,13 +307,45 @@ def _table(frame: pl.DataFrame, varied: tuple[str, ...], console: Console) -> Ta
     unbounded = console.options.update(width=1 << 16)
     for apart in (True, False):
         for count in range(len(figures), 0, -1):
-            table = _layout(frame, varied, figures[:count], apart=apart)
+            table = _layout(_rows(frame, varied, figures[:count], over), figures[:count], apart=apart)
             if Measurement.get(console, unbounded, table).maximum <= console.width:
                 return table
-    return _layout(frame, varied, figures[:1], apart=False)
+    return _layout(_rows(frame, varied, figures[:1], over), figures[:1], apart=False)
 
 
-def _layout(frame: pl.DataFrame, varied: tuple[str, ...], figures: list[Figure], *, apart: bool) -> Table:
+def _rows(
+    frame: pl.DataFrame, varied: tuple[str, ...], figures: list[Figure], over: Over | None
+) -> list[tuple[dict[str, str], list[str] | None]]:
+    """The settings of each row, and its figures as text; None where it failed."""
+    if over is None:
+        return [
+            (
+                {name: _setting(row[name]) for name in varied},
+                None if row["error"] is not None else [one.show(row[one.key]) for one in figures],
+            )
+            for row in frame.iter_rows(named=True)
+        ]
+    rows: list[tuple[dict[str, str], list[str] | None]] = []
+    for point in over.points[:_SHOWN_ROWS]:
+        settings = {name: _setting(value) for name, value in point.settings.items()}
+        cells = [_over_seeds(one, point.figure(one.key)) for one in figures]
+        rows.append((settings, None if set(cells) == {"-"} else cells))
+    return rows
+
+
+def _over_seeds(measure: Figure, figure: OverSeeds | None) -> str:
+    if figure is None:
+        return "-"
+    text = measure.show(figure.mean)
+    if figure.interval is None:
+        return text
+    low, high = measure.show_all(figure.interval)
+    return f"{text}\n[{low}, {high}]"
+
+
+def _layout(
+    rows: list[tuple[dict[str, str], list[str] | None]], figures: list[Figure], *, apart: bool
+) -> Table:
     """The table with the settings in columns of their own (`apart`), or all in one."""
     from rich import box
     from rich.table import Table
@@ -213,19 +353,17 @@ def _layout(frame: pl.DataFrame, varied: tuple[str, ...], figures: list[Figure],
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     if apart:
-        for name in varied:
+        for name in rows[0][0] if rows else ():
             table.add_column(name.replace("_", "\n"), justify="right", no_wrap=True)
     else:
         table.add_column("settings", overflow="fold", max_width=_SHARED_WIDTH)
     for figure in figures:
         table.add_column(figure.key.replace("_", "\n"), justify="right", no_wrap=True)
-    for row in frame.iter_rows(named=True):
-        settings = [_setting(row[name]) for name in varied]
+    for named, cells in rows:
+        settings = list(named.values())
         if not apart:
-            settings = [" ".join(f"{name}={text}" for name, text in zip(varied, settings, strict=True))]
-        told = [Text("failed", style="bold red")]
-        if row["error"] is None:
-            told = [Text(figure.show(row[figure.key])) for figure in figures]
+            settings = [" ".join(f"{name}={text}" for name, text in named.items())]
+        told = [Text("failed", style="bold red")] if cells is None else list(map(Text, cells))
         table.add_row(*map(Text, settings), *told)
     return table
 

@@ -14,7 +14,7 @@ from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.result.seeds import SAME_JOBS, Drawn
 from ringbco.run.at_hand import read_result, without_ended
-from ringbco.run.draws import Draws, options_of
+from ringbco.run.draws import Draws, seeded_options
 from ringbco.run.kept import Ended
 from ringbco.run.options import PARTS, as_cluster, checked, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
@@ -62,7 +62,7 @@ class Run:
         common = checked(self.options)
         # The recorded jobs go first, with the seed of the first draw of their days.
         more = max(number - 1, 0) if drawn.kind == "resampled" else number
-        options = options_of(self.options, more, common["seed"])
+        options = seeded_options(self.options, more, common["seed"])
         return Repeat(
             here,
             self.policy,

@@ -83,7 +83,7 @@ def refuse_logs(drawn: Drawn, policies: list[str]) -> None:
             raise UsageError(f"option policy: {policy!r}: a log knows its own jobs only; leave it out")
 
 
-def options_of(options: Mapping[str, Any], number: int, seed: int) -> Mapping[str, Any]:
+def seeded_options(options: Mapping[str, Any], number: int, seed: int) -> Mapping[str, Any]:
     """The options of the run of that number, from 0: its seed, and that of shuffled ties."""
     if not number:
         return options
@@ -92,6 +92,18 @@ def options_of(options: Mapping[str, Any], number: int, seed: int) -> Mapping[st
     if isinstance(ties, str) and ties.startswith("shuffle:"):
         changed["ties"] = f"shuffle:{(int(ties.removeprefix('shuffle:')) + number) % 2**64}"
     return changed
+
+
+class Draw(NamedTuple):
+    """One draw of a table's jobs: the seed of the first one, and its number, from 1."""
+
+    drawn: Drawn
+    seed: int
+    number: int
+
+    def of(self, table: JobTable) -> JobTable:
+        """The jobs."""
+        return table_of(table, self.drawn, self.seed, self.number)
 
 
 class Draws:

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -24,13 +24,15 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, PolicyError, RingbcoError, one_line
 from ringbco.result import metrics
 from ringbco.result.figures import flat
+from ringbco.run.draws import Draw, Seeds
 from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.own import resolve
 from ringbco.run.scheduling import rigid
+from ringbco.sweeps.over import Over, check_baseline
 from ringbco.sweeps.settings import command, options_of
-from ringbco.sweeps.spec import Run, Spec, Trace, read_spec
+from ringbco.sweeps.spec import ONCE, Run, Spec, Trace, read_spec, table_of_trace
 from ringbco.sweeps.store import TABLE, Store
-from ringbco.trace.jobs import JobTable, read_jobs
+from ringbco.trace.jobs import JobTable
 from ringbco.trace.plausibility import silently, warn
 from ringbco.trace.workload import READS, Workload
 from ringbco.trace.workload import resolve as resolve_workload
@@ -61,6 +63,7 @@ class SweepResult:
     done: int
     lost: int = 0
     reason: str | None = None
+    over: Over | None = None
 
     @property
     def failed(self) -> int:
@@ -72,6 +75,8 @@ def sweep(
     spec: str | os.PathLike[str] | Mapping[str, Any] | Spec,
     folder: str | os.PathLike[str],
     *,
+    seeds: Seeds = ONCE,
+    baseline: str | None = None,
     executor: Executor | None = None,
     threads: int | None = None,
     scatter: Callable[[Trace], Any] | None = None,
@@ -81,6 +86,8 @@ def sweep(
 
     spec: the path of a TOML file, or what is in one as a mapping, where `trace` may be a job table or a frame
         too and `cluster` a `Cluster`. Their content decides what is kept: an equal table is not run again.
+    seeds: how often each point is run, as `compare` has it: seeds.parquet then tells means, intervals and
+        differences from the policy `baseline`, or the first.
     executor: where the runs go, any `concurrent.futures.Executor`; None for threads, of which there are
         `threads` or, if that is None, one a processor.
     scatter: given a trace with its table, returns what stands for it among the arguments of a task: what
@@ -92,15 +99,18 @@ def sweep(
     Warns of damaged records, which are made again, and at the end of what its runs warn of, each line once
     (RingbcoWarning).
     """
-    spec = spec if isinstance(spec, Spec) else read_spec(spec)
+    spec = spec if isinstance(spec, Spec) else read_spec(spec, seeds)
     if threads is not None:
         threads = integer("threads", threads, 1, MOST_THREADS)
     check_callback(progress)
+    check_baseline(spec, baseline)
     target = Path(folder)
     store = Store(target, spec)
     warn(_damage(store.damaged))
     different = {run.key: run for run in spec.runs}
-    waiting = {key: run for key, run in different.items() if key not in store.records}
+    # Runs of one draw of the jobs side by side: the last few draws are kept.
+    in_turn = sorted(different.values(), key=lambda run: run.draw.number if run.draw else 0)
+    waiting = {run.key: run for run in in_turn if run.key not in store.records}
     kept = sum(run.key in store.records for run in spec.runs)
     stop = Event()
     own = executor is None
@@ -116,10 +126,14 @@ def sweep(
         if own:
             pool.shutdown(cancel_futures=True)
         frame = store.gather()
+        over = None
+        if spec.seeds.seeds > 1 and frame.height == len(spec.runs):
+            over = Over(spec, frame, baseline)
+            store.tell_seeds(over)
     records = [store.records[run.key] for run in spec.runs if run.key in store.records]
     warn(dict.fromkeys(chain.from_iterable(record.get("warnings", ()) for record in records)))
     lost = [record["error"] for record in records if not record.get("final", True)]
-    return SweepResult(frame, target / TABLE, kept, len(waiting), len(lost), lost[0] if lost else None)
+    return SweepResult(frame, target / TABLE, kept, len(waiting), len(lost), lost[0] if lost else None, over)
 
 
 def _damage(files: Sequence[Path]) -> list[str]:
@@ -155,11 +169,12 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
 
     try:
         with _LOADING:
-            table = _table(trace, run.load, run.cluster)
+            jobs = _Jobs(trace, run.draw, run.load, run.cluster.num_gpus)
+            table = _table(jobs)
             given |= run.beside.options
             if "workload" in accepted:
                 read = tuple((name, given.get(name)) for name in READS)
-                given["workload"] = _workload(trace, run.load, run.cluster, read)
+                given["workload"] = _workload(jobs, run.cluster, read)
         if "allocations" in accepted:
             given["allocations"] = False
         if "threads" in accepted:
@@ -182,20 +197,24 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
     return {"summary": summary, "warnings": found} if found else {"summary": summary}
 
 
-def scaled(table: JobTable, load: float, num_gpus: int) -> JobTable:
+def scaled(table: JobTable, load: float, num_gpus: int, *, by: JobTable | None = None) -> JobTable:
     """The same jobs, submitted closer together or further apart, so that the offered load is `load`.
 
     The offered load is sum(num_gpus x duration) / (last - first submission) / GPUs of the cluster, over all
     jobs. The first submission stays where it is; a deadline keeps its distance from its job's submission.
+    by: the jobs whose load it is, and whose times the factor follows from; None for these.
     Raises InputError where all jobs are submitted at once.
     """
-    submit = metrics.column(table.frame, "submit_time")
-    first, span = submit.min(), float(np.ptp(submit))
+    of = (by or table).frame
+    submit = metrics.column(of, "submit_time")
+    span = float(np.ptp(submit))
     if span == 0:
         raise InputError(
             "jobs submitted at more than one time, since the sweep asks for a load", file=table.source
         )
-    work = metrics.column(table.frame, "num_gpus") * metrics.column(table.frame, "duration")
+    work = metrics.column(of, "num_gpus") * metrics.column(of, "duration")
+    submit = metrics.column(table.frame, "submit_time")
+    first = submit.min()
     moved = pl.Series(
         "submit_time", first + (submit - first) * (float(work.sum()) / (load * num_gpus) / span)
     )
@@ -259,20 +278,38 @@ def _checked(trace: Trace) -> JobTable:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != trace.sha256:
         raise OSError(f"{trace.path} is not the file that the sweep began with")
-    return replace(read_jobs(trace.path), source=trace.name)
+    return table_of_trace(trace)
 
 
-def _table(trace: Trace, load: float | None, cluster: Cluster) -> JobTable:
-    return _checked(trace) if load is None else _scaled(trace, load, cluster.num_gpus)
+class _Jobs(NamedTuple):
+    """What the jobs of a run hang on."""
+
+    trace: Trace
+    draw: Draw | None
+    load: float | None
+    num_gpus: int
+
+
+def _table(jobs: _Jobs) -> JobTable:
+    table = _drawn(jobs.trace, jobs.draw)
+    return table if jobs.load is None else _scaled(jobs)
 
 
 @lru_cache(maxsize=_TABLES_KEPT)
-def _scaled(trace: Trace, load: float, num_gpus: int) -> JobTable:
-    return scaled(_checked(trace), load, num_gpus)
+def _drawn(trace: Trace, draw: Draw | None) -> JobTable:
+    table = _checked(trace)
+    return table if draw is None else draw.of(table)
 
 
 @lru_cache(maxsize=_TABLES_KEPT)
-def _workload(
-    trace: Trace, load: float | None, cluster: Cluster, options: tuple[tuple[str, Any], ...]
-) -> Workload:
-    return resolve_workload(_table(trace, load, cluster), cluster, dict(options))
+def _scaled(jobs: _Jobs) -> JobTable:
+    assert jobs.load is not None
+    # What days were drawn is chance: they are moved as the recorded ones are.
+    resampled = jobs.draw is not None and jobs.draw.drawn.kind == "resampled"
+    table = _drawn(jobs.trace, jobs.draw)
+    return scaled(table, jobs.load, jobs.num_gpus, by=_checked(jobs.trace) if resampled else None)
+
+
+@lru_cache(maxsize=_TABLES_KEPT)
+def _workload(jobs: _Jobs, cluster: Cluster, options: tuple[tuple[str, Any], ...]) -> Workload:
+    return resolve_workload(_table(jobs), cluster, dict(options))

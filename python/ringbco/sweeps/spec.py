@@ -12,13 +12,15 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import ringbco
 from ringbco.cluster.network import NETWORK_RULES, NETWORK_UNITS
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_toml
 from ringbco.io.toml import read_toml
+from ringbco.result.seeds import Drawn
+from ringbco.run.draws import Draw, Seeds, refuse_logs, seeded_options
 from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.run.own import BUILT_IN, Carried, carried
@@ -26,10 +28,11 @@ from ringbco.sweeps.beside import BESIDE, Beside, read_beside
 from ringbco.sweeps.objects import Objects
 from ringbco.sweeps.settings import COMMANDS, EXPECTED, Setting, command, options_of
 from ringbco.sweeps.trials import Trials
-from ringbco.trace.jobs import JobTable
+from ringbco.trace.jobs import JobTable, read_jobs
 from ringbco.trace.rate_table import as_rate_table
 
 MOST_RUNS: Final = 1_000_000
+ONCE: Final = Seeds()
 _SECTIONS: Final = ("command", "base", "grid", "runs")
 _OWN_KEYS: Final = ("trace", "load", "cluster", "recorded_cluster", "vc", *NETWORK_RULES)
 _VC: Final = ("split", "pool")
@@ -60,6 +63,7 @@ class Run:
     settings: every setting by its name in the specification, as written or by default, `None` where there is
     none (`load` as recorded, parts as the policy has them where a command knows no parts).
     own: the policy, if it is one's own, with its text. beside: tables read too; `options` lack them.
+    draw: of the trace's jobs; None where they are as they stand there.
     """
 
     command: str
@@ -71,6 +75,7 @@ class Run:
     version: str
     own: Carried | None = None
     beside: Beside = field(default_factory=Beside)
+    draw: Draw | None = None
 
     @cached_property
     def key(self) -> str:
@@ -84,6 +89,8 @@ class Run:
             "options": dict(self.options),
         }
         content["options"] |= {name: found.sha256 for name, found in self.beside.given.items()}
+        if self.draw is not None:
+            content["draw"] = self.draw
         if self.own is not None:
             # A policy of one's own is what its file says, wherever that stands.
             content["options"] |= {"policy": self.own.name.rpartition(":")[2]}
@@ -93,27 +100,88 @@ class Run:
 
 @dataclass(frozen=True)
 class Spec:
-    """A checked specification: its document, its runs in order, and what [grid] and [[runs]] speak of."""
+    """A checked specification: its document, its runs in order, and what [grid] and [[runs]] speak of.
+
+    seeds: how often each point of it is run; those runs follow each other. drawn: what differs between them,
+    by point.
+    """
 
     document: Mapping[str, Any]
     runs: tuple[Run, ...]
     varied: tuple[str, ...]
+    seeds: Seeds = ONCE
+    drawn: tuple[Drawn, ...] = ()
 
 
-def read_spec(spec: str | os.PathLike[str] | Mapping[str, Any]) -> Spec:
+def read_spec(spec: str | os.PathLike[str] | Mapping[str, Any], seeds: Seeds = ONCE) -> Spec:
     """The sweep that a TOML file, or a mapping of the same shape, asks for.
 
     In a mapping a trace may be a job table or a frame, and a cluster a `Cluster`. Paths in a file are
     relative to its folder. Raises InputError naming the file and the key at fault, before anything has run:
     for unknown keys, values of a wrong type or out of range, names that no registry knows, traces and
-    clusters that are not there.
+    clusters that are not there; UsageError for seeds that it varies itself.
     """
+    return spec_of(*read_document(spec), seeds)
+
+
+class Document(NamedTuple):
+    """A specification as it was written, its file (None of a mapping), and where its paths start from."""
+
+    told: Mapping[str, Any]
+    file: str | None
+    folder: Path
+
+
+def read_document(spec: str | os.PathLike[str] | Mapping[str, Any]) -> Document:
+    """The specification of a TOML file or a mapping, nothing of it checked."""
     if isinstance(spec, Mapping):
-        return _Reader(None, Path()).spec(spec)
+        return Document(spec, None, Path())
     path = Path(spec)
     if path.is_dir():
         raise InputError("is a folder, not a sweep's specification", file=path)
-    return _Reader(os.fspath(spec), path.parent).spec(read_toml(path, hint=_FORM))
+    return Document(read_toml(path, hint=_FORM), os.fspath(spec), path.parent)
+
+
+def spec_of(told: Mapping[str, Any], file: str | None, folder: Path, seeds: Seeds = ONCE) -> Spec:
+    """What a document asks for, checked; errors as `read_spec`."""
+    once = _Reader(file, folder).spec(told)
+    seeds = seeds.checked()
+    if seeds.seeds == 1:
+        return once
+    if "seed" in once.varied:
+        raise UsageError("option seeds: the specification varies seed itself; leave one of the two out")
+    if len(once.runs) * seeds.runs > MOST_RUNS:
+        raise UsageError(
+            f"option seeds: {len(once.runs) * seeds.runs:,} runs: expected at most {MOST_RUNS:,}"
+        )
+    tables = {run.trace: table_of_trace(run.trace) for run in once.runs}
+    drawn = tuple(seeds.drawn(tables[run.trace]) for run in once.runs)
+    for one, run in zip(drawn, once.runs, strict=True):
+        refuse_logs(one, [str(run.options.get("policy"))])
+    runs = tuple(
+        _repeated(run, one, number)
+        for run, one in zip(once.runs, drawn, strict=True)
+        for number in range(seeds.runs)
+    )
+    return replace(once, runs=runs, seeds=seeds, drawn=drawn)
+
+
+def table_of_trace(trace: Trace) -> JobTable:
+    """The table of a trace that did not come with it."""
+    return trace.table or replace(read_jobs(trace.path), source=trace.name)
+
+
+def _repeated(run: Run, drawn: Drawn, number: int) -> Run:
+    """The run of that number, from 0, over several seeds."""
+    seed = run.settings["seed"]
+    # The recorded jobs go first, with the seed of the first draw of their days.
+    more = max(number - 1, 0) if drawn.kind == "resampled" else number
+    draw = Draw(drawn, seed, number) if number and drawn.kind != "same jobs" else None
+    changed = seeded_options({"seed": seed, "ties": run.settings.get("ties")}, more, seed)
+    changed = {name: value for name, value in changed.items() if name in run.settings}
+    options = {**run.options, **{name: value for name, value in changed.items() if name in run.options}}
+    settings = {**run.settings, **changed, "draw": None if draw is None else number}
+    return replace(run, options=options, settings=settings, draw=draw)
 
 
 class _Reader:

@@ -19,9 +19,11 @@ from ringbco.io.atomic import replacing
 from ringbco.io.json_text import json_text
 from ringbco.io.marks import Mark, signature
 from ringbco.result.folder import check_target
+from ringbco.sweeps.over import Over
 from ringbco.sweeps.spec import Run, Spec
 
 TABLE: Final = "runs.parquet"
+SEEDS: Final = "seeds.parquet"
 RUNS: Final = "runs"
 SPEC: Final = "sweep.json"
 _DIGEST: Final = "sha256"
@@ -56,6 +58,8 @@ class Store:
             self.damaged.append(folder / TABLE)
         folder.mkdir(parents=True, exist_ok=True)
         document = {"ringbco": ringbco.__version__, "spec": spec.document}
+        if spec.seeds.seeds > 1:
+            document["seeds"] = spec.seeds._asdict()
         _put(folder / SPEC, (json_text(document, default=str) + "\n").encode(), _SPEC_MARK)
         (folder / RUNS).mkdir(exist_ok=True)
 
@@ -70,12 +74,12 @@ class Store:
         """Writes runs.parquet, unless it is as it should be, and returns its rows."""
         rows = [(run, self.records[run.key]) for run in self._spec.runs if run.key in self.records]
         frame = _frame(rows)
-        data = io.BytesIO()
-        frame.write_parquet(
-            data, compression="zstd", compression_level=1, statistics=False, metadata=signature("sweep")
-        )
-        _put(self._folder / TABLE, data.getvalue(), _TABLE_MARK)
+        _put(self._folder / TABLE, _parquet(frame), _TABLE_MARK)
         return frame
+
+    def tell_seeds(self, over: Over) -> None:
+        """Writes seeds.parquet."""
+        _put(self._folder / SEEDS, _parquet(over.frame), _TABLE_MARK)
 
     def _file(self, key: str) -> Path:
         return self._folder / RUNS / f"{key}.json"
@@ -93,14 +97,23 @@ class Store:
         return None
 
 
+def _parquet(frame: pl.DataFrame) -> bytes:
+    data = io.BytesIO()
+    frame.write_parquet(
+        data, compression="zstd", compression_level=1, statistics=False, metadata=signature("sweep")
+    )
+    return data.getvalue()
+
+
 def check_folder(folder: Path) -> None:
     """Raises InputError unless a sweep may be made or taken up there, and nobody else's file is replaced."""
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         if not (os.path.lexists(folder / SPEC)):
             raise InputError("already exists and is no sweep's folder", file=folder, hint="give another name")
         _refuse_strange(folder / SPEC, _SPEC_MARK)
-        if os.path.lexists(folder / TABLE):
-            _refuse_strange(folder / TABLE, _TABLE_MARK)
+        for table in (TABLE, SEEDS):
+            if os.path.lexists(folder / table):
+                _refuse_strange(folder / table, _TABLE_MARK)
         runs = folder / RUNS
         if os.path.lexists(runs) and (runs.is_symlink() or not runs.is_dir()):
             raise InputError("is no folder of a sweep's runs", file=runs, hint=_MOVE)

@@ -1,0 +1,395 @@
+"""What meets a target: the smallest cluster or the greatest load, among points or by bisection."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from typing import Any, Final, NamedTuple
+
+from ringbco.cluster.spec import Cluster
+from ringbco.errors import UsageError
+from ringbco.result.figures import COMPARED, Figure
+from ringbco.result.seeds import OverSeeds
+from ringbco.run.draws import Seeds
+from ringbco.run.options import check_name
+from ringbco.sweeps.over import Over
+from ringbco.sweeps.run import SweepResult
+from ringbco.sweeps.settings import options_of
+from ringbco.sweeps.spec import ONCE, Document, Spec, read_document, read_spec, spec_of
+from ringbco.units import seconds_of
+
+_SERVERS: Final = re.compile(r"([1-9]\d{0,6})x([1-9]\d{0,4})")
+_PERCENTILES: Final = {"p50": "median"}
+_PARTS: Final = 100
+_EXAMPLE: Final = "cluster=16x8..512x8 or load=0.5..1.2"
+
+
+class Target(NamedTuple):
+    """A measure, and the value that it must not be worse than."""
+
+    measure: Figure
+    value: float
+
+    @property
+    def shown(self) -> str:
+        """As people read it."""
+        side = "at least" if self.measure.better == "most" else "at most"
+        return f"{self.measure.title} {side} {self.measure.show(self.value)}"
+
+    def met_by(self, value: float) -> bool:
+        """Whether a value is good enough."""
+        return value >= self.value if self.measure.better == "most" else value <= self.value
+
+    def surely_met_by(self, figure: OverSeeds) -> bool:
+        """Whether all of the interval is good enough; of one run, whether its figure is."""
+        return all(map(self.met_by, figure.interval or (figure.mean,)))
+
+
+def target_of(measure: str | None, target: str | None) -> Target | None:
+    """The target that two options ask for, None without both. p50_wait is median_wait.
+
+    Raises UsageError for one without the other, an unknown measure or value.
+    """
+    if measure is None and target is None:
+        return None
+    if measure is None or target is None:
+        raise UsageError(
+            "options measure, target: expected both or none, such as --measure p90_wait --target 10min"
+        )
+    statistic, _, of = measure.partition("_")
+    key = f"{_PERCENTILES.get(statistic, statistic)}_{of}" if of else measure
+    known = {row.key: row for row in COMPARED if row.better != "neither"}
+    check_name("measure", key, list(known))
+    return Target(known[key], _value(known[key], target))
+
+
+def _value(measure: Figure, text: str) -> float:
+    """A target in the measure's unit."""
+    if measure.unit in ("time", "GPU time"):
+        value = seconds_of("target", text)
+    else:
+        number, percent = text.removesuffix("%"), text.endswith("%")
+        try:
+            value = float(number) / (100.0 if percent else 1.0)
+        except ValueError:
+            value = math.nan
+    if not math.isfinite(value):
+        what = "a length of time such as 10min" if measure.unit == "time" else "a number"
+        raise UsageError(f"option target: {text!r}: expected {what} for {measure.key}")
+    return value
+
+
+class Tried(NamedTuple):
+    """A point of the setting that is sought: where it lies, how it is written, its figure (None: failed)."""
+
+    place: float
+    name: str
+    figure: OverSeeds | None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What meets a target, for one combination of the other settings.
+
+    best: by the figure itself; sure: with all of its interval. None where nothing tried does.
+    strange: pairs of neighbours, the second of which should not be worse than the first and is.
+    """
+
+    target: Target
+    where: str
+    name: str
+    tried: tuple[Tried, ...]
+    best: Tried | None
+    sure: Tried | None
+    strange: tuple[tuple[Tried, Tried], ...]
+
+    def lines(self) -> list[str]:
+        """The same in words."""
+        prefix = f"{self.where}: " if self.where else ""
+        if self.best is None:
+            last = [one for one in self.tried if one.figure is not None]
+            near = f"; {self._told(last[-1])}" if last else ""
+            told = [f"{prefix}no {self.name} tried meets {self.target.shown}{near}"]
+        else:
+            which = "greatest load" if self.name == "load" else f"smallest {self.name}"
+            end = "; it is the first of those tried" if self.best == self.tried[0] else ""
+            told = [f"{prefix}the {which} that meets {self.target.shown}: {self._told(self.best)}{end}"]
+            if self.best.figure is not None and self.best.figure.interval is not None:
+                if self.sure is None:
+                    told.append(f"{prefix}none tried meets it with all of its interval")
+                elif self.sure != self.best:
+                    told.append(f"{prefix}with all of its interval: {self._told(self.sure)}")
+        for one, other in self.strange:
+            pair = (self._told(part) for part in (one, other))
+            told.append(f"{prefix}not monotone: {' against '.join(pair)}")
+        return told
+
+    def _told(self, one: Tried) -> str:
+        figure = one.figure
+        if figure is None:
+            return f"{one.name} (failed)"
+        interval = figure.interval
+        low_high = "" if interval is None else " [{}, {}]".format(*self.target.measure.show_all(interval))
+        gpus = f" ({one.place:,.0f} GPUs)" if self.name == "cluster" else ""
+        return f"{one.name}{gpus}, {self.target.measure.show(figure.mean)}{low_high}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "where": self.where,
+            "measure": self.target.measure.key,
+            "target": self.target.value,
+            "best": self.best and self.best.name,
+            "sure": self.sure and self.sure.name,
+            "tried": [
+                {
+                    self.name: one.name,
+                    "value": one.figure and one.figure.mean,
+                    "interval": one.figure and one.figure.interval,
+                }
+                for one in self.tried
+            ],
+            "told": self.lines(),
+        }
+
+
+def found(over: Over, target: Target, name: str) -> list[Found]:
+    """What meets the target along a setting, for each combination of the other settings."""
+    groups: dict[str, list[Tried]] = {}
+    for point in over.points:
+        others = {key: value for key, value in point.settings.items() if key != name}
+        where = point._replace(settings=others).name
+        value = point.settings[name]
+        place = float(point.gpus if name == "cluster" else value)
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        groups.setdefault(where, []).append(Tried(place, text, point.figure(target.measure.key)))
+    return [settled(where, name, tried, target) for where, tried in groups.items()]
+
+
+def settled(where: str, name: str, tried: Sequence[Tried], target: Target) -> Found:
+    """From the side on which the target is hard to meet to the other: the first that meets it."""
+    # A greater load is harder, a larger cluster easier; of other settings the ends tell.
+    ordered = sorted(tried, key=lambda one: one.place, reverse=_falls(name, tried, target))
+    known = [one for one in ordered if one.figure is not None]
+    best = next((one for one in known if one.figure and target.met_by(one.figure.mean)), None)
+    sure = next((one for one in known if one.figure and target.surely_met_by(one.figure)), None)
+    strange = tuple(
+        (one, other)
+        for one, other in pairwise(known)
+        if one.figure and other.figure and target.met_by(one.figure.mean) > target.met_by(other.figure.mean)
+    )
+    return Found(target, where, name, tuple(ordered), best, sure, strange)
+
+
+def _falls(name: str, tried: Sequence[Tried], target: Target) -> bool:
+    """Whether greater values of the setting make the target harder to meet."""
+    if name in ("cluster", "load"):
+        return name == "load"
+    ends = sorted((one for one in tried if one.figure is not None), key=lambda one: one.place)
+    if not ends:
+        return False
+    first, last = (one.figure.mean if one.figure else 0.0 for one in (ends[0], ends[-1]))
+    return last < first if target.measure.better == "most" else last > first
+
+
+def sought(spec: Spec) -> str:
+    """The setting along which a grid's target is sought. Raises UsageError where there is none."""
+    for name in ("cluster", "load"):
+        if name in spec.varied:
+            return name
+    raise UsageError(
+        "option target: expected a specification that varies cluster or load, or --bisect " + _EXAMPLE
+    )
+
+
+class Range(NamedTuple):
+    """Where to look: places from `low` to `high`, `step` apart or nearer, and how each is written."""
+
+    name: str
+    low: float
+    high: float
+    step: float
+    write: Callable[[float], Any]
+
+
+def range_of(text: str, command: str) -> Range:
+    """What --bisect says. Raises UsageError for what is no range of an ordered setting."""
+    name, _, ends = text.partition("=")
+    name = name.strip().replace("-", "_")
+    low, dots, high = (part.strip() for part in ends.partition(".."))
+    if not dots:
+        raise UsageError(f"option bisect: {text!r}: expected SETTING=LOW..HIGH, such as {_EXAMPLE}")
+    if name == "cluster":
+        return _clusters(text, low, high)
+    options = options_of(command)
+    kind: type = float if name == "load" else options[name].kind if name in options else str
+    if kind not in (int, float) or name == "seed":
+        raise UsageError(
+            f"option bisect: {name!r}: expected cluster, load or another setting that is a number,"
+            f" such as {_EXAMPLE}"
+        )
+    try:
+        first, last = kind(low), kind(high)
+    except ValueError:
+        first, last = 1, 0
+    if not (first < last and math.isfinite(last)):
+        raise UsageError(f"option bisect: {text!r}: expected two numbers, the lower one first: {_EXAMPLE}")
+    return Range(name, first, last, 1.0 if kind is int else (last - first) / _PARTS, kind)
+
+
+def _clusters(text: str, low: str, high: str) -> Range:
+    ends = [_SERVERS.fullmatch(part) for part in (low, high)]
+    if None in ends or len({one[2] for one in ends if one}) > 1:
+        raise UsageError(
+            f"option bisect: {text!r}: expected clusters of servers with as many GPUs, such as"
+            " cluster=16x8..512x8"
+        )
+    first, last = (int(one[1]) for one in ends if one)
+    if first >= last:
+        raise UsageError(f"option bisect: {text!r}: expected the smaller cluster first")
+    gpus = ends[0][2] if ends[0] else ""
+    Cluster.parse(f"{last}x{gpus}")
+    return Range("cluster", first, last, 1.0, lambda servers: f"{servers:.0f}x{gpus}")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A sweep that is asked for: of a specification or, where there is a range, by bisection of it."""
+
+    spec: str | os.PathLike[str] | Mapping[str, Any]
+    seeds: Seeds
+    target: Target | None
+    where: Range | None
+    wanted: Spec | None
+
+    def run(self, sweep: Callable[[Spec], SweepResult]) -> tuple[Spec, SweepResult, list[Found]]:
+        """Does it; `sweep` does one specification. Gives the last, its result, and what meets the target."""
+        if self.wanted is None:
+            assert self.where is not None
+            assert self.target is not None
+            return bisect(self.spec, self.where, self.target, sweep, seeds=self.seeds)
+        result = sweep(self.wanted)
+        if self.target is None or result.lost:
+            return self.wanted, result, []
+        over = Over(self.wanted, result.frame)
+        return self.wanted, result, found(over, self.target, sought(self.wanted))
+
+
+def asked(
+    spec: str | os.PathLike[str] | Mapping[str, Any],
+    seeds: Seeds,
+    measure: str | None,
+    target: str | None,
+    bisect: str | None,
+) -> Asked:
+    """What a command asks for, checked. Raises InputError for a bad specification, UsageError otherwise."""
+    aim = target_of(measure, target)
+    if bisect is not None:
+        if aim is None:
+            raise UsageError("option bisect: expected together with --measure and --target")
+        command = str(read_document(spec).told.get("command", "replay"))
+        return Asked(spec, seeds, aim, range_of(bisect, command), None)
+    wanted = read_spec(spec, seeds)
+    if aim is not None:
+        sought(wanted)
+    return Asked(spec, seeds, aim, None, wanted)
+
+
+def bisect(
+    spec: str | os.PathLike[str] | Mapping[str, Any],
+    where: Range,
+    target: Target,
+    run: Callable[[Spec], SweepResult],
+    *,
+    seeds: Seeds = ONCE,
+) -> tuple[Spec, SweepResult, list[Found]]:
+    """Looks for what meets the target between the ends of a range, for each point of a specification.
+
+    run: does the sweep of a specification; it is called with ever more points, and keeps finished runs.
+    The ends go first. Between two neighbours of which one meets the target and one does not the middle is
+    next, until they are a step apart; then the same for those that meet it with all of their interval.
+
+    Raises InputError for a bad specification, UsageError for one that varies the setting itself.
+    """
+    document = read_document(spec)
+    points = _points(document, where)
+    places = [{where.low, where.high} for _ in points]
+    done = 0
+    while True:
+        made = _with(document, points, places, where, seeds)
+        result = run(made)
+        # What an earlier round of this search did was not there before.
+        result = replace(result, done=result.done + done, kept=max(result.kept - done, 0))
+        done = result.done
+        over = Over(made, result.frame)
+        tried = _tried(over, places, where, target)
+        more = [_next(own, where, target) for own in tried]
+        if all(place is None for place in more):
+            return made, result, found(over, target, where.name)
+        for own, place in zip(places, more, strict=True):
+            own.update(() if place is None else (place,))
+
+
+def _points(document: Document, where: Range) -> list[dict[str, Any]]:
+    """The points of a specification, each as a table of [[runs]]."""
+    spec = spec_of(*_placed(document, where, where.low))
+    if where.name in spec.varied:
+        raise UsageError(
+            f"option bisect: the specification varies {where.name} itself; leave one of the two out"
+        )
+    grid = document.told.get("grid", {})
+    points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())] if grid else []
+    return [*points, *document.told.get("runs", ())] or [{}]
+
+
+def _placed(document: Document, where: Range, place: float) -> Document:
+    """The document with one value of the setting in its base."""
+    base = document.told.get("base", {})
+    if isinstance(base, Mapping):  # else it is refused as it stands
+        base = {key: value for key, value in base.items() if key.replace("-", "_") != where.name}
+        base[where.name] = where.write(place)
+    return document._replace(told={**document.told, "base": base})
+
+
+def _with(
+    document: Document,
+    points: Sequence[Mapping[str, Any]],
+    places: Sequence[set[float]],
+    where: Range,
+    seeds: Seeds,
+) -> Spec:
+    """The specification of each point at each of its places."""
+    told = dict(_placed(document, where, where.low).told)
+    told.pop("grid", None)
+    told["runs"] = [
+        {**point, where.name: where.write(place)}
+        for point, own in zip(points, places, strict=True)
+        for place in sorted(own)
+    ]
+    return spec_of(told, document.file, document.folder, seeds)
+
+
+def _tried(
+    over: Over, places: Sequence[set[float]], where: Range, target: Target
+) -> list[dict[float, OverSeeds]]:
+    """For each point of the specification the figures known, by place, ascending."""
+    points = iter(over.points)
+    told = []
+    for own in places:
+        figures = {place: next(points).figure(target.measure.key) for place in sorted(own)}
+        told.append({place: figure for place, figure in figures.items() if figure is not None})
+    return told
+
+
+def _next(tried: Mapping[float, OverSeeds], where: Range, target: Target) -> float | None:
+    """The next place to try; None where nothing is left to find."""
+    for meets in (lambda figure: target.met_by(figure.mean), target.surely_met_by):
+        for (low, one), (high, other) in pairwise(tried.items()):
+            if meets(one) != meets(other) and high - low > where.step * (1 + 1e-9):
+                middle = (low + high) / 2.0
+                return float(math.floor(middle)) if where.step == 1.0 else middle
+    return None
