@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 from ringbco.result.seeds import FEW_DRAWS, FEW_WEEKS, SAME_JOBS, Drawn, Paired
 
 if TYPE_CHECKING:
-    from ringbco.result.comparison import Comparison
     from ringbco.result.figures import Figure
 
 _MOST_DIGITS: Final = 6
@@ -17,7 +16,26 @@ FOUND: Final = "58 to 96 %"
 _WEEKS: Final = 4
 
 
-def differences(comparison: Comparison, also: str | None = None) -> list[str]:
+class Compared(Protocol):
+    """What is read of a comparison."""
+
+    @property
+    def outcomes(self) -> Mapping[str, object]: ...  # noqa: D102
+    @property
+    def repeated(self) -> Mapping[str, object]: ...  # noqa: D102
+    @property
+    def drawn(self) -> Mapping[str, Drawn]: ...  # noqa: D102
+    @property
+    def against(self) -> str: ...  # noqa: D102
+    @property
+    def shown(self) -> Mapping[Figure, object]: ...  # noqa: D102
+    @property
+    def seeds(self) -> int: ...  # noqa: D102
+    def paired(self, label: str, key: str) -> Paired | None: ...  # noqa: D102
+    def values(self, label: str, key: str) -> Sequence[object]: ...  # noqa: D102
+
+
+def differences(comparison: Compared, also: str | None = None) -> list[str]:
     """How far the others' main figures are from the baseline's: a sentence a figure and label.
 
     also: another measure to speak of.
@@ -30,14 +48,14 @@ def differences(comparison: Comparison, also: str | None = None) -> list[str]:
     return [text for measure in measures for text in _of(comparison, measure)]
 
 
-def _of(comparison: Comparison, measure: Figure) -> Iterator[str]:
+def _of(comparison: Compared, measure: Figure) -> Iterator[str]:
     for label in comparison.outcomes:
         text = difference(comparison, label, measure)
         if text is not None:
             yield text
 
 
-def difference(comparison: Comparison, label: str, measure: Figure) -> str | None:
+def difference(comparison: Compared, label: str, measure: Figure) -> str | None:
     """How far a label's figure is from the baseline's; None where seeds tell nothing of that."""
     against = comparison.against
     found = comparison.paired(label, measure.key)
@@ -83,7 +101,7 @@ def sentence(label: str, against: str, measure: Figure, found: Paired, by: str) 
     return f"{_whose(label)} {title} is {texts[0]}{unit}{interval} {side} {_whose(against)} ({by}{unknown})"
 
 
-def notes(comparison: Comparison) -> list[str]:
+def notes(comparison: Compared) -> list[str]:
     """What the seeds are, and how far they can be trusted."""
     kinds = dict.fromkeys(comparison.drawn.get(label, SAME_JOBS) for label in comparison.repeated)
     return [text for kind in kinds for text in notes_of(kind, comparison.seeds)]
