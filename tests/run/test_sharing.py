@@ -53,6 +53,6 @@ def test_the_audit_tells_them_apart() -> None:
 
 def test_a_word_that_is_none(invoke: Invoke) -> None:
     with pytest.raises(
-        UsageError, match=r"option sharing: 'of': did you mean off\? expected one of count, off"
+        UsageError, match=r"option sharing: 'of': expected .* did you mean off\? Else one of count, off"
     ):
         replay(sharing="of")

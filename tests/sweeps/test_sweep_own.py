@@ -62,7 +62,10 @@ def mine(spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[grid]\npolicy = ['mine.py:Keys', 'sfj']", "spec.toml: grid.policy[2]: sfj: expected one of"),
+        (
+            "[grid]\npolicy = ['mine.py:Keys', 'sfj']",
+            "spec.toml: grid.policy[2]: sfj: expected a name that is known; did you mean sjf?",
+        ),
         (
             "policy = 'mine.py:Keys'\n[grid]\nkappa = [-1]",
             "spec.toml: grid.kappa[1]: -1: expected an integer",

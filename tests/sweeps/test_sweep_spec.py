@@ -187,7 +187,10 @@ def test_a_plan_is_swept_by_its_own_options(spec: Path, tmp_path: Path) -> None:
         assert row["kappa"] is None
         assert row["chosen_kappa"] == planned.summary["kappa"]
     write(spec, base + 'dispatch = ["idel"]')
-    with pytest.raises(InputError, match=r"grid.dispatch\[1\]: idel: expected one of idle, reserve"):
+    with pytest.raises(
+        InputError,
+        match=r"grid.dispatch\[1\]: idel: expected .* did you mean idle\? Else one of idle, reserve",
+    ):
         read_spec(spec)
     write(spec, base + "quantum = [1]")
     with pytest.raises(InputError, match=r"grid.quantum: expected only the keys trace, .*, dispatch"):

@@ -248,7 +248,7 @@ def test_types_are_asked_for_by_shares_and_change_nothing_else(preset: str) -> N
     table = generate(preset, 1_001, 3, types={"A100": 0.3, " V100 | T4": 0.2})
     assert table.frame.drop("gpu_type").equals(generate(preset, 1_001, 3).frame)
     assert dict(table.frame["gpu_type"].value_counts().rows()) == {"A100": 300, "V100|T4": 200, None: 501}
-    assert json.loads(table.metadata["ringbco.options"])["types"] == {"A100": 0.3, " V100 | T4": 0.2}
+    assert json.loads(table.metadata["ringbco.options"])["types"] == [["A100", 0.3], [" V100 | T4", 0.2]]
     assert generate(preset, 1_001, 3, types={"A100": 0.3, " V100 | T4": 0.2}).frame.equals(table.frame)
     assert generate(preset, 10, 3, types={"T4": 1 / 3, "A10": 2 / 3}).frame["gpu_type"].null_count() == 0
 

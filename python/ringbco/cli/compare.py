@@ -262,7 +262,7 @@ def _replayed(
     jobs: Path, cluster: str, asked: _Asked, given: dict[str, Any], kept: Kept, *, quiet: bool
 ) -> _Made:
     """The policies and settings that are asked for, and results; finished runs are kept."""
-    from ringbco.cli.inputs import parse_cluster, read_table, tell_rigid, tell_unused
+    from ringbco.cli.inputs import parse_cluster, read_table, tell_pauses, tell_rigid, tell_unused
     from ringbco.cli.progress import progress_bar
     from ringbco.cli.runs import parse_runs
     from ringbco.run.compare import compared
@@ -294,6 +294,8 @@ def _replayed(
         chosen = [*asked.policies, *(own["policy"] for own in runs.values())]
         tell_unused(chosen, given)
         tell_rigid(chosen, table)
+        for label, outcome in comparison.outcomes.items():
+            tell_pauses(label, outcome)
 
     return _Made(f"{jobs.name} on {machine.name}", comparison, written, tell)
 

@@ -294,10 +294,9 @@ def check_name(option: str, value: object, known: Sequence[str]) -> None:
     """Raises UsageError, with the name that was probably meant, unless `value` is among `known`."""
     if not isinstance(value, str) or value not in known:
         near = nearest(option, value, known) if isinstance(value, str) else None
-        told = refusal(option, value, f"one of {', '.join(known)}")
-        if near is not None:  # before the list, which may be long
-            raise UsageError(str(told).replace(": expected", f": did you mean {near}? expected", 1))
-        raise told
+        # What is probably meant goes before the list, which may be long.
+        meant = f"a name that is known; did you mean {near}? Else one of" if near else "one of"
+        raise refusal(option, value, f"{meant} {', '.join(known)}")
 
 
 def integer(option: str, value: object, least: int, most: int) -> int:

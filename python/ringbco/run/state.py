@@ -116,6 +116,8 @@ class State:
         """The job table's columns."""
 
     def __getattr__(self, name: str) -> Any:
+        if name in State.__dict__:  # it is known, and said itself that it is not to be read
+            return State.__dict__[name].fget(self)
         if not name.startswith("_") and name in self.jobs:
             raise AttributeError(f"the state has no {name!r}: it is a column of the jobs, state.jobs.{name}")
         raise AttributeError(f"the state has no {name!r}")
