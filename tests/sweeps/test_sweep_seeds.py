@@ -12,6 +12,7 @@ import pytest
 from conftest import Invoke
 from ringbco import compare, generate, replay, sweep
 from ringbco.errors import UsageError
+from ringbco.result.figures import COMPARED
 from ringbco.run.draws import Seeds
 from ringbco.sweeps.run import scaled
 from ringbco.sweeps.spec import read_spec
@@ -115,6 +116,21 @@ def test_the_command(invoke: Invoke, made: JobTable, tmp_path: Path) -> None:
     for line in (*told["notes"], *told["told"]):
         assert line in printed
     assert json.loads((tmp_path / "s/sweep.json").read_text())["seeds"]["seeds"] == 3
+    assert invoke("report", "s", "-o", "page.html", "-q").returncode == 0
+    page = " ".join((tmp_path / "page.html").read_text().replace("&#39;", "'").split())
+    over = pl.read_parquet(tmp_path / "s/seeds.parquet").row(
+        by_predicate=(pl.col("measure") == "mean_jct") & (pl.col("policy") == "srtf"), named=True
+    )
+    shown = next(row for row in COMPARED if row.key == "mean_jct")
+    cell = "{} [{}, {}]".format(shown.show(over["value"]), *shown.show_all([over["low"], over["high"]]))
+    for line in (cell, *told["notes"], *told["told"]):
+        assert line in page
+    document = json.loads((tmp_path / "s/sweep.json").read_text())
+    document["seeds"]["drawn"] = [{"kind": "guessed"}]
+    (tmp_path / "s/sweep.json").write_text(json.dumps(document))
+    damaged = invoke("report", "s", "-o", "page.html", "-q", "--force")
+    assert damaged.returncode == 1
+    assert "sweep.json: seeds" in damaged.stderr
     for given, said in (
         (("--baseline", "fifo"), "option baseline: expected together with --seeds"),
         (("--resample",), "option resample: expected together with --seeds"),

@@ -105,12 +105,13 @@ def _drawn(document: Path, listed: Mapping[str, Any], label: str) -> Drawn:
     """What differs from seed to seed."""
     table = listed.get("drawn", {})
     told = table.get(label, {}) if isinstance(table, dict) else None
-    if not isinstance(told, dict) or not _is_drawn(told):
+    if not isinstance(told, dict) or not is_drawn(told):
         raise InputError("what differs from seed to seed", file=document, key=f"drawn.{label}", value=told)
     return Drawn(**told)
 
 
-def _is_drawn(told: Mapping[str, object]) -> bool:
+def is_drawn(told: Mapping[str, object]) -> bool:
+    """Whether these are the fields of a `Drawn`, as a document has them."""
     numbers = [told.get("weeks"), told.get("block")]
     sound = all(number is None or is_number(number) for number in numbers)
     kind = told.get("kind", SAME_JOBS.kind)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -12,24 +13,39 @@ import polars as pl
 from ringbco.errors import InputError
 from ringbco.io.tables import read_table
 from ringbco.reports.html import document
+from ringbco.reports.reading import is_drawn
 from ringbco.reports.series import Figure
 from ringbco.reports.style import on_page
 from ringbco.reports.sweep_figures import REPEATED, Axis, axes, figures, told
 from ringbco.result.figures import COMPARED
+from ringbco.result.figures import Figure as FigureRow
+from ringbco.result.seeds import Drawn
+from ringbco.result.told import notes_of
 
 _DOCUMENT: Final = "sweep.json"
 _TABLE: Final = "runs.parquet"
+_SEEDS: Final = "seeds.parquet"
 _BEST: Final = 30
 _VALUES: Final = 12
 _ERRORS: Final = 5
+_MOST_TOLD: Final = 60
 _COLUMNS: Final = [row for row in COMPARED if row.told == "headline" or row.spread == "jct"]
 
 
+class _Over(NamedTuple):
+    """A sweep's seeds.parquet, how many seeds there are, and what they are."""
+
+    frame: pl.DataFrame
+    seeds: int
+    drawn: tuple[Drawn, ...]
+
+
 class SweepRuns(NamedTuple):
-    """A sweep's runs.parquet, and the settings that its specification varies."""
+    """A sweep's runs.parquet, the settings that its specification varies, and what its seeds tell."""
 
     frame: pl.DataFrame
     varied: tuple[str, ...]
+    over: _Over | None = None
 
 
 class _Best(NamedTuple):
@@ -49,7 +65,8 @@ def read_sweep(folder: Path) -> SweepRuns:
     """The runs of a sweep's folder; InputError where a file is missing or damaged, or no run did well."""
     path = folder / _DOCUMENT
     try:
-        spec = json.loads(path.read_text(encoding="utf-8"))["spec"]
+        told = json.loads(path.read_text(encoding="utf-8"))
+        spec = told["spec"]
         tables = [spec.get("grid", {}), *spec.get("runs", [])]
         names = dict.fromkeys(str(name).replace("-", "_") for table in tables for name in table)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -57,7 +74,23 @@ def read_sweep(folder: Path) -> SweepRuns:
     frame = read_table(folder / _TABLE, {"command": pl.String(), "error": pl.String()})
     if frame["error"].null_count() == 0:
         raise InputError("expected a run that did not fail; there is none", file=folder / _TABLE)
-    return SweepRuns(frame, tuple(names))
+    over = _read_over(folder, told["seeds"]) if "seeds" in told and (folder / _SEEDS).is_file() else None
+    return SweepRuns(frame, tuple(names), over)
+
+
+def _read_over(folder: Path, told: object) -> _Over:
+    """What several seeds tell; InputError where it is damaged."""
+    seeds = told.get("seeds") if isinstance(told, dict) else None
+    kinds = told.get("drawn") if isinstance(told, dict) else None
+    if not (
+        isinstance(seeds, int)
+        and isinstance(kinds, list)
+        and all(isinstance(one, dict) and is_drawn(one) for one in kinds)
+    ):
+        raise InputError("what differs from seed to seed", file=folder / _DOCUMENT, key="seeds")
+    columns = {"measure": pl.String(), **dict.fromkeys(("value", "low", "high"), pl.Float64())}
+    frame = read_table(folder / _SEEDS, {**columns, "told": pl.String()})
+    return _Over(frame, seeds, tuple(Drawn(**one) for one in kinds))
 
 
 def sweep_title(runs: SweepRuns) -> str:
@@ -74,7 +107,11 @@ def sweep_title(runs: SweepRuns) -> str:
 def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Figure]]:
     """The page as text, and the charts on it."""
     swept = axes(runs.frame, runs.varied)
-    drawn = figures(runs.frame, swept)
+    over = runs.over
+    recorded = over is not None and any(one.kind == "resampled" for one in over.drawn)
+    # The recorded jobs are the figure; draws of their days tell how sure it is.
+    own = runs.frame.filter(pl.col("draw").is_null()) if recorded else runs.frame
+    drawn = figures(own, swept)
     specs: dict[str, Any] = {figure.name: on_page(figure) for _, group in drawn for figure in group}
     frame = runs.frame
     failed = frame.height - frame["error"].null_count()
@@ -87,9 +124,51 @@ def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Figure]]:
         varied=[(axis.title, _values(axis)) for axis in swept],
         errors=frame["error"].drop_nulls().unique(maintain_order=True).head(_ERRORS).to_list(),
         charts=drawn,
-        best=_best(frame, swept),
+        best=_best(frame, swept) if over is None else _best_over(over, swept),
+        notes=[text for one in over.drawn for text in notes_of(one, over.seeds)] if over else [],
+        told=_told(over) if over else [],
     )
     return text, [figure for _, group in drawn for figure in group]
+
+
+def _best_over(over: _Over, swept: Sequence[Axis]) -> _Best:
+    """The points of least mean completion time: their settings, and their figures with intervals."""
+    names = [axis.name for axis in swept if axis.name in over.frame.columns]
+    points: dict[tuple[Any, ...], dict[str, tuple[float | None, float | None, float | None]]] = {}
+    for row in over.frame.iter_rows(named=True):
+        own = points.setdefault(tuple(row[name] for name in names), {})
+        own[row["measure"]] = row["value"], row["low"], row["high"]
+    shown = [column for column in _COLUMNS if any(column.key in own for own in points.values())]
+
+    def place(own: Mapping[str, tuple[float | None, ...]]) -> float:
+        value = own.get("mean_jct", (None,))[0]
+        return math.inf if value is None else value
+
+    rows = []
+    for settings, own in sorted(points.items(), key=lambda item: place(item[1]))[:_BEST]:
+        cells = [told(name, value) for name, value in zip(names, settings, strict=True)]
+        rows.append(cells + [_with_interval(column, own.get(column.key)) for column in shown])
+    of = f"The {_BEST} of {len(points):,} points with" if len(points) > _BEST else "All points, by"
+    note = (
+        f"{of} the least mean completion time, over {over.seeds} seeds, with intervals of 95 %; all are in"
+        " seeds.parquet."
+    )
+    return _Best(note, [name.replace("_", "-") for name in names] + [one.title for one in shown], rows)
+
+
+def _with_interval(column: FigureRow, told: tuple[float | None, float | None, float | None] | None) -> str:
+    value, low, high = told or (None, None, None)
+    if value is None or low is None or high is None or low == high:
+        return column.show(value)
+    ends = column.show_all([low, high])
+    return f"{column.show(value)} [{ends[0]}, {ends[1]}]"
+
+
+def _told(over: _Over) -> list[str]:
+    """The differences of the main figures, in words."""
+    main = [row.key for row in COMPARED if row.told == "headline" and row.spread]
+    lines = [over.frame.filter(pl.col("measure") == key)["told"].drop_nulls() for key in main]
+    return [line for some in lines for line in some][:_MOST_TOLD]
 
 
 def _values(axis: Axis) -> str:

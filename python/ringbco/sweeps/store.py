@@ -59,7 +59,8 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         document = {"ringbco": ringbco.__version__, "spec": spec.document}
         if spec.seeds.seeds > 1:
-            document["seeds"] = spec.seeds._asdict()
+            kinds = [one._asdict() for one in dict.fromkeys(spec.drawn)]
+            document["seeds"] = {**spec.seeds._asdict(), "drawn": kinds}
         _put(folder / SPEC, (json_text(document, default=str) + "\n").encode(), _SPEC_MARK)
         (folder / RUNS).mkdir(exist_ok=True)
 
