@@ -33,7 +33,11 @@ def folder(small_jobs: Path, tmp_path: Path) -> Path:
 
 def drawn(folder: Path) -> dict[str, Figure]:
     runs = read_sweep(folder)
-    return {figure.name: figure for _, group in figures(runs.frame, axes(runs.frame, runs.varied)) for figure in group}
+    return {
+        figure.name: figure
+        for _, group in figures(runs.frame, axes(runs.frame, runs.varied))
+        for figure in group
+    }
 
 
 def rows(figure: Figure) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from ringbco.cli.replay import replay
 from ringbco.io.terminal import note, say_json
 
 if TYPE_CHECKING:
+    from ringbco.reports.series import Figure
     from ringbco.result.comparison import Comparison
     from ringbco.run.kept import Kept
 
@@ -60,6 +61,7 @@ def compare(**given: Any) -> None:
     """
     from ringbco.errors import UsageError
     from ringbco.io import process
+    from ringbco.reports.paper import beside, sheet_of
     from ringbco.result.comparison import COMPARISON
     from ringbco.result.figures import COMPARED
     from ringbco.result.folder import check_target
@@ -81,13 +83,17 @@ def compare(**given: Any) -> None:
     if shown.sort is not None:
         check_name("sort", shown.sort, [measure.key for measure in COMPARED])
     check_target(out, force=force, kind=COMPARISON)
+    others = beside(out, given.pop("figures"), given.pop("table"), force=force)
     with Kept(out) as kept:
         try:
             if jobs is None:
                 made = _at_hand(asked, given)
             else:
                 made = _replayed(jobs, cluster, asked, given, kept, quiet=shown.quiet)
-            made.comparison.write(out, force=force, report=_page(made.comparison), written=made.written)
+            page, figures = _page(made.comparison)
+            made.comparison.write(out, force=force, report=page, written=made.written)
+            if others.wanted:
+                others.write(sheet_of(made.comparison), figures)
         except BaseException as error:
             if process.received or isinstance(error, KeyboardInterrupt):
                 raise KeyboardInterrupt(kept.told()) from None
@@ -184,6 +190,22 @@ def _options() -> list[inspect.Parameter]:
             int | None,
             typer.Option(
                 metavar="N", help="Replays at a time. Default: one a processor.", show_default=False
+            ),
+        ],
+        "figures": Annotated[
+            str | None,
+            typer.Option(
+                metavar="KIND,...",
+                help="Also write each chart beside DIR, as DIR-CHART.KIND: svg, pdf, png.",
+                show_default=False,
+            ),
+        ],
+        "table": Annotated[
+            str | None,
+            typer.Option(
+                metavar="KIND,...",
+                help="Also write the figures beside DIR, as DIR-table.KIND: tex, csv, md.",
+                show_default=False,
             ),
         ],
         "sort": Annotated[
@@ -300,13 +322,16 @@ def _replayed(
     return _Made(f"{jobs.name} on {machine.name}", comparison, written, tell)
 
 
-def _page(comparison: Comparison) -> str:
+def _page(comparison: Comparison) -> tuple[str, list[Figure]]:
+    """The report's text, and its charts."""
     from ringbco.reports.figures import chapters
     from ringbco.reports.html import page
     from ringbco.reports.reading import default_title, drawable
 
     drawn = drawable(comparison)
-    return page(drawn, chapters(drawn), title=default_title(drawn.outcomes))
+    made = chapters(drawn)
+    text = page(drawn, made, title=default_title(drawn.outcomes))
+    return text, [figure for chapter in made for figure in chapter.figures]
 
 
 def _show(title: str, comparison: Comparison, shown: _Shown) -> None:

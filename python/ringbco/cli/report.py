@@ -33,6 +33,22 @@ def report(
         str | None,
         typer.Option(metavar="TEXT", help="The page's title. Default: the trace and the cluster."),
     ] = None,
+    figures: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND,...",
+            help="Also write each chart beside the page, as NAME-CHART.KIND: svg, pdf, png.",
+            show_default=False,
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND,...",
+            help="Also write the figures beside the page, as NAME-table.KIND: tex, csv, md.",
+            show_default=False,
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier page and its pictures.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written as JSON and nothing else.")
@@ -49,13 +65,16 @@ def report(
     """
     from ringbco.reports import report as write
 
-    written = write(folders, out, png=png, title=title, force=force)
+    written = write(folders, out, png=png, title=title, figures=figures, table=table, force=force)
     if as_json:
         told = {"report": str(out), "bytes": written.bytes, "charts": written.charts}
         told |= {"results": list(written.results)}
+        told |= {"files": list(map(str, written.files))} if written.files else {}
         say_json(told | ({"pictures": str(png)} if png is not None else {}))
     elif not quiet:
         of = ", ".join(written.results)
         say(f"{out}: {written.charts} charts of {of}, {written.bytes / 1e6:.1f} MB")
         if png is not None:
             say(f"{png}: the same as {written.charts} pictures")
+        for path in written.files:
+            say(str(path))

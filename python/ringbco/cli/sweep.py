@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from ringbco.reports.paper import Beside
     from ringbco.result.figures import Figure
     from ringbco.result.seeds import OverSeeds
     from ringbco.sweeps.over import Over
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _WHERE: Final = "Where the runs go"
 _SEEDS: Final = "Seeds"
 _TARGETS: Final = "Targets"
+_PAPERS: Final = "For papers"
 _SHOWN_ROWS: Final = 40
 _SHARED_WIDTH: Final = 40
 
@@ -156,6 +158,24 @@ def sweep(
             show_default=False,
         ),
     ] = None,
+    figures: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND,...",
+            rich_help_panel=_PAPERS,
+            help="Also write each chart beside DIR, as NAME-CHART.KIND: svg, pdf, png.",
+            show_default=False,
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND,...",
+            rich_help_panel=_PAPERS,
+            help="Also write the figures beside DIR, as NAME-table.KIND: tex, csv, md.",
+            show_default=False,
+        ),
+    ] = None,
     units: Units = "human",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was done as JSON and nothing else.")
@@ -173,6 +193,7 @@ def sweep(
     """
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import RingbcoError, UsageError
+    from ringbco.reports.paper import beside
     from ringbco.run.draws import Seeds
     from ringbco.sweeps import targets
     from ringbco.sweeps.run import sweep as run
@@ -185,6 +206,8 @@ def sweep(
         raise UsageError("option scatter: expected together with --dask")
     if baseline is not None and seeds == 1:
         raise UsageError("option baseline: expected together with --seeds N, N of 2 or more")
+    # A sweep's own files are made anew each time.
+    files = beside(out, figures, table, force=True)
     asked = targets.asked(spec, Seeds(seeds, resample, block, same_jobs).checked(), measure, target, bisect)
     done = 0
 
@@ -219,29 +242,45 @@ def sweep(
         raise KeyboardInterrupt(
             f"{done} runs are kept in {out}; the same command goes on from there"
         ) from None
-    counts: dict[str, Any] = {
-        "runs": result.frame.height,
-        "kept": result.kept,
-        "failed": result.failed,
-        "table": str(result.path),
-    }
-    if result.over is not None:
-        counts["notes"], counts["told"] = result.over.notes, list(result.over.differences())
-    if asked.target is not None:
-        counts["targets"] = [one.to_dict() for one in found]
     if as_json:
-        say_json(counts)
-    elif not quiet:
+        say_json(_document(result) | ({"targets": [one.to_dict() for one in found]} if asked.target else {}))
+    written = _write(files, result) if files.wanted else []
+    if not (as_json or quiet):
         with shown_in(units):
             _show(wanted, result, differences=asked.target is None)
             for one in found:
                 for line in one.lines():
                     say(line)
+            for path in written:
+                say(str(path))
     if result.lost:
         raise RingbcoError(
             f"{result.lost} of {result.frame.height} runs were lost ({result.reason}); the others are kept in"
             f" {out}, and the same command does the lost ones again"
         )
+
+
+def _document(result: SweepResult) -> dict[str, Any]:
+    """What was done, as --json tells it."""
+    over = result.over
+    return {
+        "runs": result.frame.height,
+        "kept": result.kept,
+        "failed": result.failed,
+        "table": str(result.path),
+        **({} if over is None else {"notes": over.notes, "told": list(over.differences())}),
+    }
+
+
+def _write(files: Beside, result: SweepResult) -> list[Path]:
+    """The files for papers, if a run did well."""
+    from ringbco.reports.sweep_page import read_sweep, sweep_page, sweep_sheet, sweep_title
+
+    if result.failed == result.frame.height:
+        return []
+    runs = read_sweep(result.path.parent)
+    _, figures = sweep_page(runs, title=sweep_title(runs))
+    return files.write(sweep_sheet(runs), figures)
 
 
 @contextmanager

@@ -8,18 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from ringbco.reports.paper import Sheet
     from ringbco.reports.series import Figure
     from ringbco.result.comparison import Comparison
     from ringbco.result.outcome import Outcome
 
 
 class Page(NamedTuple):
-    """A page that was written: where, of how many bytes and charts, and of which results, by label."""
+    """A page that was written: where, of how many bytes and charts, of which results; the files beside it."""
 
     path: Path
     bytes: int
     charts: int
     results: tuple[str, ...]
+    files: tuple[Path, ...] = ()
 
 
 def report(
@@ -33,6 +35,8 @@ def report(
     *,
     png: str | os.PathLike[str] | None = None,
     title: str | None = None,
+    figures: str | None = None,
+    table: str | None = None,
     force: bool = False,
 ) -> Page:
     """Shows results on one page that needs no network, as `ringbco report` does.
@@ -40,7 +44,9 @@ def report(
     results: an outcome, a comparison, outcomes by label, or the paths of result folders and comparisons; or
         the path of one folder that a sweep made, which has a page of its own.
     out: the page to write, a name that ends in .html. png: a folder to make, with each chart as a picture.
-    title: None for the trace and the cluster. force: whether an earlier page and its pictures are replaced.
+    title: None for the trace and the cluster. figures: kinds of pictures to put beside the page, such as
+        "svg,pdf"; png too. table: kinds of tables, "tex", "csv", "md". force: whether an earlier page and its
+        pictures are replaced.
 
     Raises InputError for what is no result or cannot be drawn or written, UsageError for a name that ends
     otherwise.
@@ -52,6 +58,7 @@ def report(
     from ringbco.io.manifest import PICTURES
     from ringbco.io.marks import PAGE
     from ringbco.reports.outputs import check_page
+    from ringbco.reports.paper import beside
     from ringbco.result.folder import check_target, whole_folder
 
     use_polars()
@@ -59,8 +66,9 @@ def report(
     check_page(target, force=force)
     if png is not None:
         check_target(png, force=force, kind=PICTURES)
-    written, figures, labels = _written(results, title)
-    text = written.encode("utf-8")
+    others = beside(target, figures, table, force=force)
+    made = _written(results, title)
+    text = made.text.encode("utf-8")
     with ExitStack() as stack:
         file = stack.enter_context(replacing(target, PAGE, force=force))
         file.write(text)
@@ -68,17 +76,34 @@ def report(
             from ringbco.reports.pictures import write_pictures
 
             folder = stack.enter_context(whole_folder(png, force=force, kind=PICTURES))
-            write_pictures(figures, folder)
-    return Page(target, len(text), len(figures), labels)
+            write_pictures(made.figures, folder, made.sheet.caption)
+        files = others.write(made.sheet, made.figures)
+    return Page(target, len(text), len(made.figures), made.labels, tuple(files))
 
 
-def _written(results: object, title: str | None) -> tuple[str, list[Figure], tuple[str, ...]]:
-    """The page's text, its charts, and what it shows: the results' labels, or the sweep."""
+class _Made(NamedTuple):
+    """A page's text, its charts, what it shows (the results' labels, or the sweep), its table."""
+
+    text: str
+    figures: list[Figure]
+    labels: tuple[str, ...]
+    sheet: Sheet
+
+
+def _written(results: object, title: str | None) -> _Made:
+    """The page of results, or of a sweep."""
     from ringbco.errors import UsageError
     from ringbco.reports.figures import chapters
     from ringbco.reports.html import page
+    from ringbco.reports.paper import sheet_of
     from ringbco.reports.reading import default_title
-    from ringbco.reports.sweep_page import is_sweep_folder, read_sweep, sweep_page, sweep_title
+    from ringbco.reports.sweep_page import (
+        is_sweep_folder,
+        read_sweep,
+        sweep_page,
+        sweep_sheet,
+        sweep_title,
+    )
 
     paths = [results] if isinstance(results, str | os.PathLike) else results
     named = []
@@ -90,11 +115,12 @@ def _written(results: object, title: str | None) -> tuple[str, list[Figure], tup
             raise UsageError("a sweep's folder: expected it alone; results have a page of their own")
         runs = read_sweep(Path(sweeps[0]))
         text, figures = sweep_page(runs, title=title or sweep_title(runs))
-        return text, list(figures), (f"a sweep of {runs.frame.height:,} runs",)
+        return _Made(text, list(figures), (f"a sweep of {runs.frame.height:,} runs",), sweep_sheet(runs))
     comparison = _comparison(results)
     made = chapters(comparison)
     text = page(comparison, made, title=title or default_title(comparison.outcomes))
-    return text, [figure for chapter in made for figure in chapter.figures], tuple(comparison.outcomes)
+    figures = [figure for chapter in made for figure in chapter.figures]
+    return _Made(text, figures, tuple(comparison.outcomes), sheet_of(comparison))
 
 
 def _comparison(results: object) -> Comparison:

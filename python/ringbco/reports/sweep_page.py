@@ -10,9 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import polars as pl
 
+import ringbco
 from ringbco.errors import InputError
 from ringbco.io.tables import read_table
 from ringbco.reports.html import document
+from ringbco.reports.paper import Cell, Sheet
 from ringbco.reports.reading import is_drawn
 from ringbco.reports.series import Figure
 from ringbco.reports.style import on_page
@@ -125,10 +127,32 @@ def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Figure]]:
         errors=frame["error"].drop_nulls().unique(maintain_order=True).head(_ERRORS).to_list(),
         charts=drawn,
         best=_best(frame, swept) if over is None else _best_over(over, swept),
-        notes=[text for one in over.drawn for text in notes_of(one, over.seeds)] if over else [],
-        told=_told(over) if over else [],
+        notes=_notes(over),
+        told=_told(over),
     )
     return text, [figure for _, group in drawn for figure in group]
+
+
+def sweep_caption(runs: SweepRuns) -> str:
+    """Runs, jobs, cluster, seeds and version of a sweep."""
+    done = runs.frame.filter(pl.col("error").is_null())
+    jobs = ", ".join(f"{count:,}" for count in sorted(set(done["jobs"].drop_nulls())))
+    of = "one seed" if runs.over is None else f"{runs.over.seeds} seeds ({runs.over.drawn[0].kind})"
+    return f"{jobs} jobs of {sweep_title(runs)}; {of}; ringbco {ringbco.__version__}."
+
+
+def sweep_sheet(runs: SweepRuns) -> Sheet:
+    """The best points of a sweep as a table, and all of them as its frame."""
+    swept, over = axes(runs.frame, runs.varied), runs.over
+    best = _best(runs.frame, swept) if over is None else _best_over(over, swept)
+    below = [best.note, *_notes(over), *_told(over)]
+    frame = runs.frame if over is None else over.frame
+    flat = frame.drop(name for name, dtype in frame.schema.items() if dtype.is_nested())
+    return Sheet(sweep_caption(runs), best.columns, [[*map(Cell, row)] for row in best.rows], below, flat)
+
+
+def _notes(over: _Over | None) -> list[str]:
+    return [] if over is None else [text for one in over.drawn for text in notes_of(one, over.seeds)]
 
 
 def _best_over(over: _Over, swept: Sequence[Axis]) -> _Best:
@@ -164,8 +188,10 @@ def _with_interval(column: FigureRow, told: tuple[float | None, float | None, fl
     return f"{column.show(value)} [{ends[0]}, {ends[1]}]"
 
 
-def _told(over: _Over) -> list[str]:
+def _told(over: _Over | None) -> list[str]:
     """The differences of the main figures, in words."""
+    if over is None:
+        return []
     main = [row.key for row in COMPARED if row.told == "headline" and row.spread]
     lines = [over.frame.filter(pl.col("measure") == key)["told"].drop_nulls() for key in main]
     return [line for some in lines for line in some][:_MOST_TOLD]

@@ -265,6 +265,11 @@ class Comparison:
         plots: Plots = view("plots", self.outcomes)
         return plots
 
+    def table(self, kind: str) -> str:
+        """The measures as a table: "tex" (LaTeX), "md" (Markdown) or "csv"; UsageError for another kind."""
+        made: str = view("sheet", self).text(kind)
+        return made
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values: labels, each measure's values, ratios and best labels, bounds, folders, summaries."""
         labels = list(self.outcomes)

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 VIEWS: Final = {
     "plots": ("ringbco.reports.plots", "Plots"),
     "outcome": ("ringbco.reports.notebook", "outcome_html"),
+    "sheet": ("ringbco.reports.paper", "sheet_of"),
     "comparison": ("ringbco.reports.notebook", "comparison_html"),
     "side by side": ("ringbco.result.comparison", "side_by_side"),
 }

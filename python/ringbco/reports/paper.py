@@ -1,0 +1,269 @@
+"""Tables and pictures for papers: files beside a page or a folder, each of which says what it is of."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import polars as pl
+
+from ringbco.errors import UsageError
+from ringbco.io import marks
+from ringbco.io.atomic import check_output, replacing
+from ringbco.result.figures import MEASURED_HERE
+from ringbco.result.seeds import SAME_JOBS
+from ringbco.result.told import differences, notes
+
+if TYPE_CHECKING:
+    from ringbco.reports.series import Figure
+    from ringbco.result.comparison import Comparison
+
+PICTURES: Final = ("svg", "pdf", "png")
+TABLES: Final = ("tex", "csv", "md")
+_TABLE: Final = "table"
+_MADE: Final = "made by ringbco"
+_ESCAPED: Final = str.maketrans(
+    {
+        **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+    }
+)
+
+
+class Cell(NamedTuple):
+    """A cell of a table, and whether it is the best of its row."""
+
+    text: str
+    best: bool = False
+
+
+class Sheet(NamedTuple):
+    """A table for people, what it is of, what is said below it, and the same as a frame."""
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    below: Sequence[str]
+    frame: pl.DataFrame
+
+    def text(self, kind: str) -> str:
+        """The table as LaTeX, which needs no package, as Markdown, or its frame as CSV.
+
+        Raises UsageError for another kind.
+        """
+        if kind not in TABLES:
+            raise UsageError(f"option table: {kind!r}: expected one of {', '.join(TABLES)}")
+        if kind == "csv":
+            return self.frame.write_csv()
+        return self._tex() if kind == "tex" else self._md()
+
+    def _tex(self) -> str:
+        lines = [" & ".join(map(_tex, self.columns))]
+        lines += [
+            " & ".join(rf"\textbf{{{_tex(cell.text)}}}" if cell.best else _tex(cell.text) for cell in row)
+            for row in self.rows
+        ]
+        first, *others = (rf"{line} \\" for line in lines)
+        return "\n".join(
+            [
+                f"% {_MADE}",
+                r"\begin{table}",
+                rf"\caption{{{_tex(self.caption)}}}",
+                r"\centering",
+                rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
+                r"\hline",
+                first,
+                r"\hline",
+                *others,
+                r"\hline",
+                r"\end{tabular}",
+                *(rf"\par {_tex(line)}" for line in self.below),
+                r"\end{table}",
+                "",
+            ]
+        )
+
+    def _md(self) -> str:
+        def row(cells: Sequence[str]) -> str:
+            return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+        return "\n".join(
+            [
+                f"<!-- {_MADE} -->",
+                self.caption,
+                "",
+                row(list(self.columns)),
+                row(["---", *["---:"] * (len(self.columns) - 1)]),
+                *(
+                    row([f"**{cell.text}**" if cell.best else cell.text for cell in cells])
+                    for cells in self.rows
+                ),
+                *(f"\n{line}" for line in self.below),
+                "",
+            ]
+        )
+
+
+def _tex(text: str) -> str:
+    return text.translate(_ESCAPED)
+
+
+def caption_of(comparison: Comparison) -> str:
+    """Jobs, cluster, seeds and version of what is compared."""
+    outcomes = list(comparison.outcomes.values())
+
+    def all_of(what: Callable[[Any], str]) -> str:
+        return ", ".join(dict.fromkeys(what(outcome) for outcome in outcomes))
+
+    jobs = all_of(lambda outcome: f"{outcome.summary['jobs']:,}")
+    trace = all_of(lambda outcome: Path(str(outcome.run.get("trace", {}).get("path", "?"))).name)
+    cluster = all_of(lambda outcome: str(outcome.run.get("cluster", {}).get("name", "?")))
+    kinds = dict.fromkeys(comparison.drawn.get(label, SAME_JOBS).kind for label in comparison.repeated)
+    of = {
+        "same jobs": "seeds of the same jobs",
+        "generated": "seeds, jobs made anew with each",
+        "resampled": "draws of days",
+    }
+    seeds = ", ".join(f"{comparison.seeds} {of[kind]}" for kind in kinds) or "one seed"
+    versions = all_of(lambda outcome: str(outcome.run.get("ringbco", {}).get("version", "?")))
+    return f"{jobs} jobs of {trace} on {cluster}; {seeds}; ringbco {versions}."
+
+
+def sheet_of(comparison: Comparison) -> Sheet:
+    """A row a measure, a column a result; intervals behind the figures, differences below."""
+    labels = list(comparison.outcomes)
+    rows = []
+    for measure, entries in comparison.shown.items():
+        if measure.key in MEASURED_HERE:
+            continue
+        shown = measure.show_all([entry.value for entry in entries])
+        cells = [Cell(measure.title)]
+        for label, text, entry in zip(labels, shown, entries, strict=True):
+            interval = [line for line in comparison.beneath(label, measure) if line.startswith("[")]
+            cells.append(Cell(" ".join([text, *interval]), entry.best))
+        rows.append(cells)
+    below = [*notes(comparison), *differences(comparison)] if comparison.repeated else []
+    frame = comparison.frame.filter(~pl.col("measure").is_in(MEASURED_HERE))
+    intervals = " Intervals of 95 %." if comparison.repeated else ""
+    return Sheet(caption_of(comparison) + intervals, ["", *labels], rows, below, frame)
+
+
+def kinds_of(option: str, text: str | None, known: Sequence[str]) -> tuple[str, ...]:
+    """What a list such as "svg,pdf" names; UsageError for another name."""
+    names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(","))) if text is not None else ()
+    for name in names:
+        if name not in known:
+            raise UsageError(f"option {option}: {name!r}: expected one or more of {','.join(known)}")
+    return names
+
+
+class Beside(NamedTuple):
+    """The files that go beside `out`, as STEM-NAME.EXT. force: whether earlier ones of ours are replaced."""
+
+    out: Path
+    pictures: tuple[str, ...]
+    tables: tuple[str, ...]
+    force: bool
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there are any."""
+        return bool(self.pictures or self.tables)
+
+    def _path(self, name: str, kind: str) -> Path:
+        # A folder's name may have a dot in it.
+        ending = self.out.suffix if self.out.suffix.lower() in (".html", ".htm") else ""
+        return self.out.with_name(f"{self.out.name.removesuffix(ending)}-{name}.{kind}")
+
+    def check(self) -> None:
+        """Raises InputError where a file is in the way, before any work is done."""
+        for kind in self.tables:
+            check_output(self._path(_TABLE, kind), _MARKS[kind], force=self.force)
+        for kind in self.pictures:
+            stem, _, ending = self._path("*", kind).name.rpartition("*")
+            for path in sorted(self.out.absolute().parent.glob(f"{glob.escape(stem)}*{ending}")):
+                check_output(path, _MARKS[kind], force=self.force)
+
+    def write(self, sheet: Sheet, figures: Sequence[Figure]) -> list[Path]:
+        """Writes them, each whole or not at all, and returns the paths. Errors as `replacing`."""
+        return [*self._tables(sheet), *self._pictures(figures, sheet.caption)]
+
+    def _tables(self, sheet: Sheet) -> Iterator[Path]:
+        for kind in self.tables:
+            path = self._path(_TABLE, kind)
+            with replacing(path, _MARKS[kind], force=self.force) as file:
+                file.write(sheet.text(kind).encode())
+            yield path
+
+    def _pictures(self, figures: Sequence[Figure], caption: str) -> Iterator[Path]:
+        for figure in figures:
+            for kind in self.pictures:
+                path = self._path(figure.name, kind)
+                with replacing(path, _MARKS[kind], force=self.force) as file:
+                    file.write(picture(figure, kind, caption))
+                yield path
+
+
+def picture(figure: Figure, kind: str, caption: str) -> bytes:
+    """A chart as an SVG, PDF or PNG file, whose note ends with the caption; with a mark that it is ours."""
+    import json
+
+    import vl_convert
+
+    from ringbco.reports.pictures import captioned
+    from ringbco.reports.style import on_white
+
+    told = json.dumps(on_white(captioned(figure, caption)))
+    if kind == "svg":
+        return f"<!-- {_MADE} -->\n{vl_convert.vegalite_to_svg(told)}".encode()
+    if kind == "pdf":
+        # After its end, where readers allow it: inside, every byte has its place.
+        return bytes(vl_convert.vegalite_to_pdf(told)) + _AFTER_PDF
+    return marks.signed(vl_convert.vegalite_to_png(told, scale=2.0), "report")
+
+
+_AFTER_PDF: Final = f"\n% {_MADE}\n".encode()
+
+
+def _is_pdf(path: Path) -> bool:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return False
+    return data.startswith(b"%PDF") and data.endswith(_AFTER_PDF)
+
+
+def _begins(kind: str, start: str) -> marks.Mark:
+    return marks.Mark(
+        f"{kind} of ringbco's", lambda path: (marks.first_bytes(path) or b"").startswith(start.encode())
+    )
+
+
+_MARKS: Final = {
+    "tex": _begins("table", f"% {_MADE}"),
+    "md": _begins("table", f"<!-- {_MADE} -->"),
+    "csv": marks.Mark(
+        "table of ringbco's",
+        lambda path: (
+            marks.table("table", ("measure", "value")).knows(path)
+            or marks.table("table", ("command", "trace", "cluster", "error")).knows(path)
+        ),
+    ),
+    "svg": _begins("picture", f"<!-- {_MADE} -->"),
+    "pdf": marks.Mark("picture of ringbco's", _is_pdf),
+    "png": marks.picture("report"),
+}
+
+
+def beside(out: str | os.PathLike[str], figures: str | None, table: str | None, *, force: bool) -> Beside:
+    """What two options ask for, checked: lists of kinds, such as "svg,pdf" and "tex"."""
+    made = Beside(Path(out), kinds_of("figures", figures, PICTURES), kinds_of("table", table, TABLES), force)
+    made.check()
+    return made
