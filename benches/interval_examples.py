@@ -1,7 +1,7 @@
-"""The examples of docs/intervals.md: the commands there, and what they print.
+"""The examples of docs/intervals.md, and by user in docs/compare.md: the commands, and what they print.
 
-`python benches/interval_examples.py [TRACES]` runs them; TRACES (default ../shared/traces) has philly/. Of a
-comparison's tables the first lines are printed, and what stands below them.
+`python benches/interval_examples.py [TRACES]` runs them; TRACES (default ../shared/traces) has philly/ and
+helios/. Of a comparison's tables the first lines are printed, and what stands below them.
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ _COMMANDS: Final = (
     "compare made.parquet --cluster 32x8 --policy fifo --policy sjf --seeds 10 --sort mean_jct -o made",
     "compare made.parquet --cluster 32x8 --policy rand --policy fifo --seeds 10 --same-jobs --sort mean_jct"
     " -o same",
+    "compare venus_2vc_2020-09.csv --cluster preset:helios-venus --policy fifo --policy srtf"
+    " --by user --sort mean_jct -o fair",
 )
 _HEAD: Final = 14
 
 
 def main() -> None:
     """Prints the examples."""
-    traces = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/traces").resolve() / "philly"
+    traces = Path(sys.argv[1] if len(sys.argv) > 1 else "../shared/traces").resolve()
     program = Path(sys.executable).with_name("ringbco")
     with TemporaryDirectory() as folder:
-        for name in ("6214e9.csv", "6c71a0.csv"):
-            (Path(folder) / name).symlink_to(traces / name)
+        for name in ("philly/6214e9.csv", "philly/6c71a0.csv", "helios/venus_2vc_2020-09.csv"):
+            (Path(folder) / Path(name).name).symlink_to(traces / name)
         (Path(folder) / "gpus.toml").write_text(_SPEC)
         print(f"$ cat gpus.toml\n{_SPEC}")
         for command in _COMMANDS:

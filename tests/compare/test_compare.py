@@ -392,7 +392,7 @@ def test_every_option_of_replay_is_taken(invoke: Invoke, small_jobs: Path) -> No
     names = set(inspect.signature(cli_compare).parameters)
     # What repeats a result is of `replay` alone.
     extra = {"threads", "sort", "run", "result", "seeds", "resample", "block", "same_jobs", "baseline"}
-    extra |= {"figures", "table"}
+    extra |= {"figures", "table", "by"}
     assert set(text) - {"return", "ctx", "again", "parameters", "round_length"} == names - extra
     done = ran(invoke, small_jobs, "--vc", "pool", "--seed", "4", "--no-allocations", "--sample", "5")
     assert (done.returncode, done.stderr) == (0, "")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from ringbco.cli import inputs
+from ringbco.cli.completion import offer
 from ringbco.cli.options import declare
 from ringbco.cli.replay import replay
 from ringbco.io.terminal import note, say_json
@@ -63,6 +64,7 @@ def compare(**given: Any) -> None:
     from ringbco.io import process
     from ringbco.reports.paper import beside, sheet_of
     from ringbco.result.comparison import COMPARISON
+    from ringbco.result.fairness import OWNERS
     from ringbco.result.figures import COMPARED
     from ringbco.result.folder import check_target
     from ringbco.run.compare_runs import check_inputs
@@ -72,7 +74,7 @@ def compare(**given: Any) -> None:
 
     jobs, cluster, out = (given.pop(name) for name in ("jobs", "cluster", "out"))
     asked = _Asked(*(list(given.pop(name) or ()) for name in ("policy", "run", "result")))
-    shown = _Shown(*(given.pop(name) for name in ("as_json", "quiet", "units", "sort")))
+    shown = _Shown(*(given.pop(name) for name in ("as_json", "quiet", "units", "sort", "by")))
     force = given.pop("force")
     check_units(shown.units)
     if sum(len(part) for part in (asked.policies, asked.texts, asked.results)) < _FEWEST:
@@ -82,6 +84,8 @@ def compare(**given: Any) -> None:
         resolve_policy(policy)
     if shown.sort is not None:
         check_name("sort", shown.sort, [measure.key for measure in COMPARED])
+    if shown.by is not None:
+        check_name("by", shown.by, list(OWNERS))
     check_target(out, force=force, kind=COMPARISON)
     others = beside(out, given.pop("figures"), given.pop("table"), force=force)
     with Kept(out) as kept:
@@ -89,7 +93,7 @@ def compare(**given: Any) -> None:
             if jobs is None:
                 made = _at_hand(asked, given)
             else:
-                made = _replayed(jobs, cluster, asked, given, kept, quiet=shown.quiet)
+                made = _replayed(jobs, cluster, asked, given, kept, shown=shown)
             page, figures = _page(made.comparison)
             made.comparison.write(out, force=force, report=page, written=made.written)
             if others.wanted:
@@ -208,6 +212,16 @@ def _options() -> list[inspect.Parameter]:
                 show_default=False,
             ),
         ],
+        "by": Annotated[
+            str | None,
+            typer.Option(
+                metavar="user|vc",
+                autocompletion=offer("user", "vc"),
+                help="Print the figures of each user or virtual cluster too, how unequal users fare, and who"
+                " pays: whose wait rose most against the baseline.",
+                show_default=False,
+            ),
+        ],
         "sort": Annotated[
             str | None,
             typer.Option(
@@ -253,6 +267,7 @@ class _Shown(NamedTuple):
     quiet: bool
     units: str
     sort: str | None
+    by: str | None
 
 
 class _Made(NamedTuple):
@@ -281,21 +296,24 @@ def _at_hand(asked: _Asked, given: dict[str, Any]) -> _Made:
 
 
 def _replayed(
-    jobs: Path, cluster: str, asked: _Asked, given: dict[str, Any], kept: Kept, *, quiet: bool
+    jobs: Path, cluster: str, asked: _Asked, given: dict[str, Any], kept: Kept, *, shown: _Shown
 ) -> _Made:
     """The policies and settings that are asked for, and results; finished runs are kept."""
     from ringbco.cli.inputs import parse_cluster, read_table, tell_pauses, tell_rigid, tell_unused
     from ringbco.cli.progress import progress_bar
     from ringbco.cli.runs import parse_runs
+    from ringbco.errors import UsageError
     from ringbco.run.compare import compared
     from ringbco.run.draws import Seeds
 
-    threads = given.pop("threads")
+    threads, quiet, by = given.pop("threads"), shown.quiet, shown.by
     seeds, baseline = Seeds(*(given.pop(name) for name in Seeds._fields)), given.pop("baseline")
     network, vc, recorded = inputs.network_of(given), given.pop("vc"), given.pop("recorded_cluster")
     runs = parse_runs(asked.texts, cluster, network, vc, recorded)
     machine = parse_cluster(cluster, network, vc, recorded)
     table = read_table(jobs, quiet=quiet)
+    if by is not None and by not in table.frame.columns:
+        raise UsageError(f"option by: {by}: the job table has no column of that name")
     count = len(asked.policies) + len(runs)
     with progress_bar(f"{count} policies on {machine.name}", quiet=quiet) as progress:
         comparison, written = compared(
@@ -336,14 +354,30 @@ def _page(comparison: Comparison) -> tuple[str, list[Figure]]:
 
 def _show(title: str, comparison: Comparison, shown: _Shown) -> None:
     if shown.as_json:
-        say_json(comparison.to_dict())
+        say_json(comparison.to_dict() | _owners(comparison, shown.by))
     elif not shown.quiet:
-        from ringbco.cli.comparison import show
+        from ringbco.cli.comparison import show, show_by
         from ringbco.io.console import Console
         from ringbco.units import shown_in
 
         with shown_in(shown.units):
-            show(title, comparison, Console(), shown.sort)
+            console = Console()
+            show(title, comparison, console, shown.sort)
+            if shown.by is not None:
+                show_by(comparison, shown.by, console)
+
+
+def _owners(comparison: Comparison, by: str | None) -> dict[str, Any]:
+    """What --json tells by owner."""
+    from ringbco.result.fairness import inequality, payers
+
+    if by is None:
+        return {}
+    return {
+        f"by_{by}": comparison.by(by).to_dicts(),
+        "inequality": {label: inequality(outcome) for label, outcome in comparison.outcomes.items()},
+        "who_pays": list(payers(comparison, by)),
+    }
 
 
 def _tell_kept(kept: Kept) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from ringbco.result.fairness import inequality, payers
 from ringbco.result.told import differences, notes
+from ringbco.units import duration, figure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import Console
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 SORTED_BY: Final = "mean_jct"
 _NARROWEST: Final = 10
 _SHORTEST_LABEL: Final = 16
+_OWNERS: Final = 20
 
 
 def show(title: str, comparison: Comparison, console: Console, sort: str | None = None) -> None:
@@ -57,6 +60,53 @@ def show(title: str, comparison: Comparison, console: Console, sort: str | None 
     told = [f"{label} ({', '.join(read)})" for label, read in _clairvoyant(comparison).items() if read]
     if told:
         console.print(f"clairvoyant, reading recorded run times: {'; '.join(told)}")
+
+
+def show_by(comparison: Comparison, column: str, console: Console) -> None:
+    """Prints the figures by owner, how unequal users fare, and who pays."""
+    frame = comparison.by(column)
+    owners = frame["owner"].unique(maintain_order=True)
+    known = {(row["policy"], row["owner"]): row for row in frame.iter_rows(named=True)}
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(column)
+    for name in ("jobs", "GPU-\nhours", "due"):
+        table.add_column(name, justify="right")
+    for label in comparison.outcomes:
+        table.add_column(Text(label), justify="right")
+    for owner in owners.head(_OWNERS):
+        rows = [known.get((label, owner)) for label in comparison.outcomes]
+        first = next(row for row in rows if row is not None)
+        hours, due = figure("number", first["gpu_hours"]), first["due"]
+        table.add_row(
+            Text(str(owner)),
+            f"{first['jobs']:,}",
+            hours,
+            "-" if due is None else f"{due:.1%}",
+            *("-" if row is None else _fares(row) for row in rows),
+        )
+    console.print(table)
+    more = owners.len() - _OWNERS
+    if more > 0:
+        console.print(f"... and {more:,} more, with fewer GPU-hours")
+    console.print(
+        "mean waiting time; below it mean slowdown, and the share of GPU-hours over what is due: of the"
+        " quotas, else of all owners alike"
+    )
+    for label, outcome in comparison.outcomes.items():
+        told = inequality(outcome)
+        if told:
+            console.print(
+                f"{label}: users' speeds have Jain {told['jain']:.3f} and Gini {told['gini']:.3f}; the worst"
+                f" 5 % of users run at {told['worst']:.1%} of full speed",
+                markup=False,
+            )
+    for line in payers(comparison, column):
+        console.print(line, markup=False)
+
+
+def _fares(row: Mapping[str, Any]) -> str:
+    ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
+    return f"{duration(row['mean_wait'])}\n{row['mean_slowdown']:,.2f} {ratio:>6}"
 
 
 def _order(comparison: Comparison, sort: str | None) -> str:

@@ -265,6 +265,12 @@ class Comparison:
         plots: Plots = view("plots", self.outcomes)
         return plots
 
+    def by(self, column: str) -> pl.DataFrame:
+        """Figures by "user" or "vc" (docs/compare.md#by-user), of the outcomes; a row a policy and owner."""
+        from ringbco.result.fairness import by
+
+        return by(self, column)
+
     def table(self, kind: str) -> str:
         """The measures as a table: "tex" (LaTeX), "md" (Markdown) or "csv"; UsageError for another kind."""
         made: str = view("sheet", self).text(kind)

@@ -71,6 +71,13 @@ def paused_share(jobs: pl.DataFrame) -> float:
     return lost / held if held > 0 else 0.0
 
 
+def gini(values: NDArray[np.float64]) -> float:
+    """Gini's coefficient of positive values: 0 where all are equal, towards 1 where one has all."""
+    ordered, size = np.sort(values), values.size
+    weights = 2.0 * np.arange(1, size + 1) - size - 1.0
+    return float((weights * ordered).sum() / (size * ordered.sum()))
+
+
 def cumulative_distribution(
     values: NDArray[np.float64], points: int = 400
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

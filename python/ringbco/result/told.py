@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ringbco.result.figures import Figure
 
 _MOST_DIGITS: Final = 6
-FOUND: Final = "58 to 96 %"
+FOUND: Final = "57 to 93 %"
 """Coverage found of intervals of 95 % from traces of 4 weeks (docs/intervals.md)."""
 _WEEKS: Final = 4
 

@@ -1,0 +1,137 @@
+"""Who got what: figures by user or virtual cluster, how unequal users fare, and who pays for a policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from ringbco.errors import UsageError
+from ringbco.result.figures import evaluate
+from ringbco.result.metrics import gini, jain_index
+from ringbco.result.rows import Rows, Table
+from ringbco.units import duration, same
+
+if TYPE_CHECKING:
+    from ringbco.result.comparison import Comparison
+    from ringbco.result.outcome import Outcome
+
+OWNERS: Final = ("user", "vc")
+_HOUR: Final = 3600.0
+_WORST: Final = 0.05
+_PAYERS: Final = 3
+
+
+def by_owner(outcome: Outcome, column: str) -> pl.DataFrame:
+    """One row an owner, those with most GPU-hours first; jobs without an owner are left out.
+
+    Columns: owner; jobs; gpu_hours; share, of all owners' GPU-hours; due, the owner's share of the quotas or,
+    without quotas of this column, 1 / owners; ratio, share / due; mean_wait, s; mean_slowdown. Raises
+    UsageError for another column, or where no job has an owner.
+    """
+    if column not in OWNERS:
+        raise UsageError(f"option by: {column!r}: expected one of {', '.join(OWNERS)}")
+    jobs = outcome.jobs
+    named = jobs.filter(pl.col(column).is_not_null()) if column in jobs.columns else jobs.head(0)
+    if not named.height:
+        raise UsageError(
+            f"option by: {column}: expected a job table whose column {column} says whose jobs are"
+        )
+    rows = []
+    for (owner,), own in named.group_by(column, maintain_order=True):
+        of = Rows("jobs", Table(own))
+        told = evaluate(of)
+        rows.append(
+            {
+                "owner": owner,
+                "jobs": own.height,
+                "gpu_hours": of.sum("held") / _HOUR,
+                "mean_wait": told["mean_wait"],
+                "mean_slowdown": told["mean_slowdown"],
+            }
+        )
+    frame = pl.DataFrame(rows)
+    due = _quotas(outcome, column)
+    share = pl.col("gpu_hours") / pl.col("gpu_hours").sum()
+    fair = pl.lit(1.0 / frame.height) if due is None else pl.col("owner").replace_strict(due, default=None)
+    frame = frame.with_columns(share=share, due=fair.cast(pl.Float64))
+    ratio = pl.when(pl.col("due") > 0).then(pl.col("share") / pl.col("due"))
+    order = ["owner", "jobs", "gpu_hours", "share", "due", "ratio", "mean_wait", "mean_slowdown"]
+    return (
+        frame.with_columns(ratio=ratio).select(order).sort("gpu_hours", descending=True, maintain_order=True)
+    )
+
+
+def _quotas(outcome: Outcome, column: str) -> dict[str, float] | None:
+    """Each owner's share of all quotas; None where there are none of this column."""
+    quota = outcome.quota
+    if quota is None or column not in quota.columns or quota[column].null_count() == quota.height:
+        return None
+    total = float(quota["gpus"].sum())
+    return dict(zip(quota[column], (quota["gpus"] / total if total else quota["gpus"] * 0.0), strict=True))
+
+
+def inequality(outcome: Outcome) -> dict[str, float]:
+    """How unequal users fare, by the mean of ideal_run_time / jct over each one's jobs: 1 is full speed.
+
+    jain: Jain's index, as jain_index_users; gini: Gini's coefficient, 0 where all are alike; worst: the mean
+    of the worst twentieth of the users, at least one of them. Nothing where no job names a user.
+    """
+    speeds = Rows("jobs", Table(outcome.jobs)).speeds
+    if not speeds.size:
+        return {}
+    speeds.sort()
+    worst = speeds[: math.ceil(_WORST * speeds.size)]
+    return {"jain": jain_index(speeds), "gini": gini(speeds), "worst": float(worst.mean())}
+
+
+def by(comparison: Comparison, column: str) -> pl.DataFrame:
+    """`by_owner` of every outcome, with its label in the first column, policy."""
+    frames = [
+        by_owner(outcome, column).select(pl.lit(label).alias("policy"), pl.all())
+        for label, outcome in comparison.outcomes.items()
+    ]
+    return pl.concat(frames)
+
+
+def payers(comparison: Comparison, column: str) -> Iterator[str]:
+    """Who pays: the owners and the sizes of jobs whose mean wait rose most against the baseline, in words."""
+    before = comparison.outcomes[comparison.against]
+    for label, outcome in comparison.outcomes.items():
+        if label != comparison.against:
+            rose = _rose(before, outcome, column)
+            if rose:
+                yield f"under {label} wait longer than under {comparison.against}: {'; '.join(rose)}"
+            else:
+                yield f"under {label} nobody waits longer than under {comparison.against}"
+
+
+def _rose(before: Outcome, after: Outcome, column: str) -> list[str]:
+    """Of owners and of sizes each those whose mean wait rose most, in words."""
+    waits = [
+        dict(zip(frame["owner"], frame["mean_wait"], strict=True))
+        for frame in (by_owner(one, column) for one in (before, after))
+    ]
+    sizes = [
+        {f"jobs of {_size(one['gpus'])}": one["mean_wait"] for one in outcome.summary["size_classes"]}
+        for outcome in (before, after)
+    ]
+    return [*_most(*waits, prefix=f"{column} "), *_most(*sizes, prefix="")]
+
+
+def _size(name: str) -> str:
+    if name == "1":
+        return "1 GPU"
+    return f"{name.removesuffix('-')} or more GPUs" if name.endswith("-") else f"{name} GPUs"
+
+
+def _most(before: dict[str, Any], after: dict[str, Any], *, prefix: str) -> list[str]:
+    rose = {
+        name: wait - before[name]
+        for name, wait in after.items()
+        if name in before and wait > before[name] and not same(wait, before[name])
+    }
+    first = sorted(rose, key=lambda name: -rose[name])[:_PAYERS]
+    return [f"{prefix}{name} {duration(after[name])} (was {duration(before[name])})" for name in first]
