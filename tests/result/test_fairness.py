@@ -85,11 +85,11 @@ def test_who_pays_is_who_waits_longer(jobs: pl.DataFrame) -> None:
     wait = {(row["policy"], row["owner"]): row["mean_wait"] for row in frame.iter_rows(named=True)}
     longer = {owner for owner in "abc" if wait["fifo", owner] > wait["srtf", owner]}
     assert longer
-    (line,) = payers(comparison, "user")
+    (line,) = payers(comparison.outcomes, "srtf", "user")
     assert line.startswith("under fifo wait longer than under srtf: user ")
     assert {owner for owner in "abc" if f"user {owner} " in line} == longer
     same = compare(jobs, "1x8", ["fifo"], runs={"again": {"policy": "fifo"}}, model="fixed")
-    assert list(payers(same, "user")) == ["under again nobody waits longer than under fifo"]
+    assert list(payers(same.outcomes, "fifo", "user")) == ["under again nobody waits longer than under fifo"]
 
 
 def test_what_is_refused(jobs: pl.DataFrame) -> None:

@@ -376,7 +376,7 @@ def _owners(comparison: Comparison, by: str | None) -> dict[str, Any]:
     return {
         f"by_{by}": comparison.by(by).to_dicts(),
         "inequality": {label: inequality(outcome) for label, outcome in comparison.outcomes.items()},
-        "who_pays": list(payers(comparison, by)),
+        "who_pays": list(payers(comparison.outcomes, comparison.against, by)),
     }
 
 

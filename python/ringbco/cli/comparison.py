@@ -100,7 +100,7 @@ def show_by(comparison: Comparison, column: str, console: Console) -> None:
                 f" 5 % of users run at {told['worst']:.1%} of full speed",
                 markup=False,
             )
-    for line in payers(comparison, column):
+    for line in payers(comparison.outcomes, comparison.against, column):
         console.print(line, markup=False)
 
 

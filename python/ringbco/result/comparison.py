@@ -269,7 +269,7 @@ class Comparison:
         """Figures by "user" or "vc" (docs/compare.md#by-user), of the outcomes; a row a policy and owner."""
         from ringbco.result.fairness import by
 
-        return by(self, column)
+        return by(self.outcomes, column)
 
     def table(self, kind: str) -> str:
         """The measures as a table: "tex" (LaTeX), "md" (Markdown) or "csv"; UsageError for another kind."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -15,7 +15,6 @@ from ringbco.result.rows import Rows, Table
 from ringbco.units import duration, same
 
 if TYPE_CHECKING:
-    from ringbco.result.comparison import Comparison
     from ringbco.result.outcome import Outcome
 
 OWNERS: Final = ("user", "vc")
@@ -87,25 +86,25 @@ def inequality(outcome: Outcome) -> dict[str, float]:
     return {"jain": jain_index(speeds), "gini": gini(speeds), "worst": float(worst.mean())}
 
 
-def by(comparison: Comparison, column: str) -> pl.DataFrame:
+def by(outcomes: Mapping[str, Outcome], column: str) -> pl.DataFrame:
     """`by_owner` of every outcome, with its label in the first column, policy."""
     frames = [
         by_owner(outcome, column).select(pl.lit(label).alias("policy"), pl.all())
-        for label, outcome in comparison.outcomes.items()
+        for label, outcome in outcomes.items()
     ]
     return pl.concat(frames)
 
 
-def payers(comparison: Comparison, column: str) -> Iterator[str]:
-    """Who pays: the owners and the sizes of jobs whose mean wait rose most against the baseline, in words."""
-    before = comparison.outcomes[comparison.against]
-    for label, outcome in comparison.outcomes.items():
-        if label != comparison.against:
+def payers(outcomes: Mapping[str, Outcome], against: str, column: str) -> Iterator[str]:
+    """Who pays: the owners and the sizes of jobs whose mean wait rose most against a label's, in words."""
+    before = outcomes[against]
+    for label, outcome in outcomes.items():
+        if label != against:
             rose = _rose(before, outcome, column)
             if rose:
-                yield f"under {label} wait longer than under {comparison.against}: {'; '.join(rose)}"
+                yield f"under {label} wait longer than under {against}: {'; '.join(rose)}"
             else:
-                yield f"under {label} nobody waits longer than under {comparison.against}"
+                yield f"under {label} nobody waits longer than under {against}"
 
 
 def _rose(before: Outcome, after: Outcome, column: str) -> list[str]:
