@@ -1,9 +1,9 @@
 """How often intervals from resampled days hold the truth, where the truth is known (docs/intervals.md).
 
 `python benches/interval_coverage.py` simulates traces of 4, 12 and 26 weeks of a small cluster: six queues
-with a server each, in order of arrival, as virtual clusters are. Submissions have daily and weekly cycles, days are
-busy or quiet, and users submit several jobs at once. From each trace alone an interval is made as `compare
---resample` does, by the same code. The truth is the mean of the figure over all simulated traces of that
+with a server each, in order of arrival, as virtual clusters are. Submissions have daily and weekly cycles,
+days are busy or quiet, and users submit several jobs at once. From each trace alone an interval is made as
+`compare --resample` does, by the same code. The truth is the mean of the figure over all simulated traces of that
 length. --traces 2000 takes some minutes a kind of trace; the default is short.
 """
 

@@ -25,8 +25,7 @@ class Feature:
     draw: Put
 
 
-FEATURES: dict[str, Feature] = {}
-"""In the order in which they are put."""
+FEATURES: dict[str, Feature] = {}  # in the order in which they are put
 
 
 def feature(coin: float) -> Callable[[Put], Put]:
@@ -136,8 +135,7 @@ def ring(rng: Random, case: Case) -> None:
 
 
 @feature(0.1)
-def sharing(rng: Random, case: Case) -> None:
-    """Nobody slows anybody."""
+def sharing(_: Random, case: Case) -> None:
     case.options["sharing"] = "off"
 
 
