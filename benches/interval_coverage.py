@@ -3,8 +3,8 @@
 `python benches/interval_coverage.py` simulates traces of 4, 12 and 26 weeks of a small cluster: six queues
 with a server each, in order of arrival, as virtual clusters are. Submissions have daily and weekly cycles,
 days are busy or quiet, and users submit several jobs at once. From each trace alone an interval is made as
-`compare --resample` does, by the same code. The truth is the mean of the figure over all simulated traces of that
-length. --traces 2000 takes some minutes a kind of trace; the default is short.
+`compare --resample` does, by the same code. The truth is the mean of the figure over all simulated traces
+of that length. --traces 2000 takes some minutes a kind of trace; the default is short.
 """
 
 from __future__ import annotations
