@@ -13,6 +13,8 @@ import polars as pl
 from ringbco.errors import UsageError
 from ringbco.io import marks
 from ringbco.io.atomic import check_output, replacing
+from ringbco.reports import pictures
+from ringbco.reports.pictures import MADE
 from ringbco.result.figures import MEASURED_HERE
 from ringbco.result.seeds import SAME_JOBS
 from ringbco.result.told import differences, notes
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 PICTURES: Final = ("svg", "pdf", "png")
 TABLES: Final = ("tex", "csv", "md")
 _TABLE: Final = "table"
-_MADE: Final = "made by ringbco"
 _ESCAPED: Final = str.maketrans(
     {
         **{letter: f"\\{letter}" for letter in "&%$#_{}"},
@@ -73,7 +74,7 @@ class Sheet(NamedTuple):
         first, *others = (rf"{line} \\" for line in lines)
         return "\n".join(
             [
-                f"% {_MADE}",
+                f"% {MADE}",
                 r"\begin{table}",
                 rf"\caption{{{_tex(self.caption)}}}",
                 r"\centering",
@@ -96,7 +97,7 @@ class Sheet(NamedTuple):
 
         return "\n".join(
             [
-                f"<!-- {_MADE} -->",
+                f"<!-- {MADE} -->",
                 self.caption,
                 "",
                 row(list(self.columns)),
@@ -207,29 +208,9 @@ class Beside(NamedTuple):
             for kind in self.pictures:
                 path = self._path(figure.name, kind)
                 with replacing(path, _MARKS[kind], force=self.force) as file:
-                    file.write(picture(figure, kind, caption))
+                    made = pictures.picture(figure, kind, caption)
+                    file.write(marks.signed(made, "report") if kind == "png" else made)
                 yield path
-
-
-def picture(figure: Figure, kind: str, caption: str) -> bytes:
-    """A chart as an SVG, PDF or PNG file, whose note ends with the caption; with a mark that it is ours."""
-    import json
-
-    import vl_convert
-
-    from ringbco.reports.pictures import captioned
-    from ringbco.reports.style import on_white
-
-    told = json.dumps(on_white(captioned(figure, caption)))
-    if kind == "svg":
-        return f"<!-- {_MADE} -->\n{vl_convert.vegalite_to_svg(told)}".encode()
-    if kind == "pdf":
-        # After its end, where readers allow it: inside, every byte has its place.
-        return bytes(vl_convert.vegalite_to_pdf(told)) + _AFTER_PDF
-    return marks.signed(vl_convert.vegalite_to_png(told, scale=2.0), "report")
-
-
-_AFTER_PDF: Final = f"\n% {_MADE}\n".encode()
 
 
 def _is_pdf(path: Path) -> bool:
@@ -237,7 +218,7 @@ def _is_pdf(path: Path) -> bool:
         data = path.read_bytes()
     except OSError:
         return False
-    return data.startswith(b"%PDF") and data.endswith(_AFTER_PDF)
+    return data.startswith(b"%PDF") and data.endswith(pictures.AFTER_PDF)
 
 
 def _begins(kind: str, start: str) -> marks.Mark:
@@ -247,8 +228,8 @@ def _begins(kind: str, start: str) -> marks.Mark:
 
 
 _MARKS: Final = {
-    "tex": _begins("table", f"% {_MADE}"),
-    "md": _begins("table", f"<!-- {_MADE} -->"),
+    "tex": _begins("table", f"% {MADE}"),
+    "md": _begins("table", f"<!-- {MADE} -->"),
     "csv": marks.Mark(
         "table of ringbco's",
         lambda path: (
@@ -256,7 +237,7 @@ _MARKS: Final = {
             or marks.table("table", ("command", "trace", "cluster", "error")).knows(path)
         ),
     ),
-    "svg": _begins("picture", f"<!-- {_MADE} -->"),
+    "svg": _begins("picture", pictures.BEFORE_SVG),
     "pdf": marks.Mark("picture of ringbco's", _is_pdf),
     "png": marks.picture("report"),
 }

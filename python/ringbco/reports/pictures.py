@@ -1,4 +1,4 @@
-"""A report's charts as PNG files."""
+"""A report's charts as pictures."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from ringbco.reports.series import Figure
 from ringbco.reports.style import on_white
+
+MADE: Final = "made by ringbco"
+BEFORE_SVG: Final = f"<!-- {MADE} -->"
+AFTER_PDF: Final = f"\n% {MADE}\n".encode()
+"""After its end, where readers allow it: inside, every byte has its place."""
 
 
 def captioned(figure: Figure, caption: str) -> Figure:
@@ -16,11 +22,19 @@ def captioned(figure: Figure, caption: str) -> Figure:
     return replace(figure, note=f"{figure.note} {caption}".strip())
 
 
-def write_pictures(figures: Sequence[Figure], folder: Path, caption: str = "", *, scale: float = 2.0) -> None:
-    """Writes FIGURE.png for each figure, `scale` times its size in pixels. caption: what they are of."""
+def picture(figure: Figure, kind: str, caption: str, *, scale: float = 2.0) -> bytes:
+    """A chart as an "svg" or "pdf", with a mark that it is ours, or a "png" of `scale` times its size."""
     import vl_convert
 
+    told = json.dumps(on_white(captioned(figure, caption)))
+    if kind == "svg":
+        return f"{BEFORE_SVG}\n{vl_convert.vegalite_to_svg(told)}".encode()
+    if kind == "pdf":
+        return bytes(vl_convert.vegalite_to_pdf(told)) + AFTER_PDF
+    return bytes(vl_convert.vegalite_to_png(told, scale=scale))
+
+
+def write_pictures(figures: Sequence[Figure], folder: Path, caption: str = "") -> None:
+    """Writes FIGURE.png for each figure. caption: what they are of."""
     for figure in figures:
-        told = json.dumps(on_white(captioned(figure, caption)))
-        picture = vl_convert.vegalite_to_png(told, scale=scale)
-        (folder / f"{figure.name}.png").write_bytes(picture)
+        (folder / f"{figure.name}.png").write_bytes(picture(figure, "png", caption))
