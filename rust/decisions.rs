@@ -103,12 +103,22 @@ pub enum Cause {
     Ended,
     /// A job is refused when it arrives, before replicas take GPUs and before the pass.
     OnArrival,
+    /// A job is moved once those above have moved, or resized once more, in the same pass.
+    After,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: &'static [Self] =
-        &[Self::None, Self::Surplus, Self::Failed, Self::WentOn, Self::Paused, Self::Ended, Self::OnArrival];
+    pub const ALL: &'static [Self] = &[
+        Self::None,
+        Self::Surplus,
+        Self::Failed,
+        Self::WentOn,
+        Self::Paused,
+        Self::Ended,
+        Self::OnArrival,
+        Self::After,
+    ];
 
     /// The name in tables; nothing where there is nothing to say.
     #[must_use]
@@ -121,6 +131,7 @@ impl Cause {
             Self::Paused => "paused",
             Self::Ended => "ended",
             Self::OnArrival => "on arrival",
+            Self::After => "after the one above",
         }
     }
 }
@@ -248,11 +259,6 @@ impl DecisionLog {
         self.rows.extend(gpus.iter().map(of));
     }
 
-    /// Forgets the latest decision if it was that verb for that job at that time: the next one takes its place.
-    pub(crate) fn forget(&mut self, time: f64, verb: Verb, job: Job) {
-        while self.rows.pop_if(|row| (row.verb, row.job, row.time) == (verb, job.number(), time)).is_some() {}
-    }
-
     /// The decision whose rows begin at `at`, and where the next one's do.
     ///
     /// Rows of one start, move or resize are neighbours of the same time and job on servers, or GPUs, that ascend.
@@ -263,7 +269,7 @@ impl DecisionLog {
         if !row.verb.has_parts() {
             return Some((decision, at + 1));
         }
-        let same = |other: &Row| (other.verb, other.job, other.time.to_bits(), other.pass);
+        let same = |other: &Row| (other.verb, other.job, other.time.to_bits(), other.pass, other.cause);
         let mut next = at;
         while let Some(part) = self.rows.get(next)
             && same(part) == same(&row)

@@ -190,13 +190,18 @@ impl<S: Speed> Floor<'_, S> {
         job
     }
 
-    /// Writes a move or a resize down; `lift` and `land` do not.
-    pub(crate) fn note_shift(&mut self, verb: Verb, job: Job, parts: &[(Server, u32)]) {
+    /// Writes a move or a resize down; `lift` and `land` do not. `first`: whether it is the first of those that are carried
+    /// out together.
+    pub(crate) fn note_shift(&mut self, verb: Verb, job: Job, parts: &[(Server, u32)], first: bool) {
         if self.record_log {
+            let row = self.row(verb, job);
+            let same = |above: &&Row| (above.verb, above.time, above.pass) == (verb, row.time, row.pass);
+            let follows = self.out.log.rows.last().filter(same);
+            let is_apart = |above: &Row| verb == Verb::Move || above.job == row.job;
+            let cause = if first && follows.is_some_and(is_apart) { Cause::After } else { Cause::None };
             let mut parts = parts.to_vec();
             parts.sort_unstable();
-            self.out.log.forget(self.now, verb, job);
-            self.out.log.push_parts(self.row(verb, job), &parts);
+            self.out.log.push_parts(Row { cause, ..row }, &parts);
         }
     }
 
@@ -222,7 +227,7 @@ impl<S: Speed> Floor<'_, S> {
         let placed = self.place_on(job, num_gpus);
         if placed {
             let parts = self.grant.parts.clone();
-            self.note_shift(Verb::Resize, job, &parts);
+            self.note_shift(Verb::Resize, job, &parts, true);
         } else {
             self.placer.set_rng(rng);
             self.take(job, &parts);
@@ -245,7 +250,7 @@ impl<S: Speed> Floor<'_, S> {
             }
         }
         self.out.decisions += 1;
-        self.note_shift(Verb::Resize, job, parts);
+        self.note_shift(Verb::Resize, job, parts, true);
         self.interrupt(slot);
         self.take(job, parts);
         Ok(self.land(job))

@@ -118,21 +118,23 @@ impl<'a> Logged<'a> {
         }
     }
 
-    /// Carries out all moves that follow on each other at one time: every job gives its GPUs back first.
+    /// Carries out all moves that follow on each other at one time, up to one that comes after these: every job gives its
+    /// GPUs back first.
     /// Otherwise says which job cannot, why, and in which row of the log.
     fn move_all<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> Result<(), (Job, String, usize)> {
         let mut moves = Vec::new();
         while let Some((decision, next)) = self.next_due(floor)
             && decision.row.verb == Verb::Move
+            && (moves.is_empty() || decision.row.cause != Cause::After)
         {
             moves.push((self.next, decision));
             self.next = next;
         }
         // What counts of several moves of a job is the last one.
         let last: BTreeMap<Job, usize> = moves.iter().map(|(at, decision)| (decision.job, *at)).collect();
-        for (at, Decision { job, parts, .. }) in &moves {
+        for (number, (at, Decision { job, parts, .. })) in moves.iter().enumerate() {
             let slot = self.slot(*job).map_err(|why| (*job, why, *at))?;
-            floor.note_shift(Verb::Move, *job, parts);
+            floor.note_shift(Verb::Move, *job, parts, number == 0);
             if last[job] == *at {
                 floor.lift(slot);
             }

@@ -195,8 +195,8 @@ impl Outside {
                 *at = left.ok_or_else(|| fail(floor.lacks(server, *at, count)))?;
             }
         }
-        for ((job, parts), slot) in moves.iter().zip(slots) {
-            floor.note_shift(Verb::Move, *job, parts);
+        for (at, ((job, parts), slot)) in moves.iter().zip(slots).enumerate() {
+            floor.note_shift(Verb::Move, *job, parts, at == 0);
             floor.lift(slot);
         }
         for (job, parts) in moves {

@@ -31,8 +31,8 @@ _REQUIRED: Final = ("time", "verb", "job_id", "server", "num_gpus")
 """Columns that a log must have; of the others, those of the machine's own rows, it may lack any."""
 _WITH_GPUS: Final = ("start", "move", "resize")
 _OF_SERVERS: Final = ("replica", "up", "down")
-_PASS: Final = "pass "
-"""At an instant with several passes the cause of a decision is the pass in which it was taken: "pass 2"."""
+_PASS: Final = r"^pass (\d+)(?:, )?"
+"""At an instant with several passes a cause begins with the one in which the decision was taken: "pass 2"."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Log:
         there; rows count from 1.
         """
         verbs, causes = _core.verbs()
-        found = self.frame
+        found = self.frame.with_columns(cause=pl.col("cause").str.replace(_PASS, ""))
         for name, names in (("verb", verbs), ("service", services), ("cause", causes)):
             found = _numbered(found, name, pl.Series(names, dtype=pl.String))
         jobs = table.frame["job_id"]
@@ -100,8 +100,7 @@ class Log:
         def column(name: str, absent: int = _NONE) -> NDArray[Any]:
             return found[name].fill_null(absent).to_numpy()
 
-        later = pl.col("cause").str.strip_prefix(_PASS).cast(pl.UInt32, strict=False)
-        of_pass = self.frame.select(pl.when(pl.col("cause").str.starts_with(_PASS)).then(later - 1))
+        later = self.frame["cause"].str.extract(_PASS).cast(pl.UInt32, strict=False)
         return {
             "time": found["time"].to_numpy(),
             "verb": found["verb_number"].cast(pl.UInt8).to_numpy(),
@@ -113,7 +112,7 @@ class Log:
             "service": column("service_number"),
             "replica": column("replica"),
             "cause": found["cause_number"].fill_null(0).cast(pl.UInt8).to_numpy(),
-            "of_pass": of_pass.to_series().fill_null(0).to_numpy(),
+            "of_pass": (later.fill_null(1).clip(1) - 1).to_numpy(),
             "runs_through": runs_through,
         }
 
@@ -193,10 +192,11 @@ def decisions_frame(
     verbs, causes = (pl.Series(names, dtype=pl.String) for names in _core.verbs())
     verb = verbs.gather(log["verb"])
     decided = ~verb.is_in(["failed", "rung", "replica", "up", "down"])
-    later = pl.select(
-        pl.when(decided & (log["of_pass"] > 0)).then(pl.format(_PASS + "{}", log["of_pass"] + 1))
-    )
     told = causes.gather(log["cause"])
+    told = told.set(told == "", None)
+    later = pl.when(decided & (log["of_pass"] > 0)).then(pl.format("pass {}", log["of_pass"] + 1))
+    told = pl.select(pl.concat_str(later, told, separator=", ", ignore_nulls=True)).to_series()
+    told = told.set(told == "", None)
     of_outage = (
         None if outages is None else _named(outages["cause"], log["by"], verb.is_in(["failed", "down"]))
     )
@@ -219,7 +219,7 @@ def decisions_frame(
             "service": _named(pl.Series(services, dtype=pl.String), log["service"], log["service"] != _NONE),
             "replica": log["replica"].set(log["replica"] == _NONE, None),
             "by": by,
-            "cause": pl.select(pl.coalesce(later.to_series(), told.set(told == "", None), of_outage)),
+            "cause": told if of_outage is None else pl.select(pl.coalesce(told, of_outage)).to_series(),
         },
         schema_overrides=DECISIONS_SCHEMA,
     )
