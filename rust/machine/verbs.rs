@@ -225,13 +225,13 @@ impl<S: Speed> Floor<'_, S> {
         let rng = self.placer.rng();
         self.interrupt(slot);
         let placed = self.place_on(job, num_gpus);
-        if placed {
-            let parts = self.grant.parts.clone();
-            self.note_shift(Verb::Resize, job, &parts, true);
-        } else {
+        if !placed {
             self.placer.set_rng(rng);
             self.take(job, &parts);
         }
+        // Also where it has its own again: which GPUs of a server these are hangs on their U.
+        let parts = self.grant.parts.clone();
+        self.note_shift(Verb::Resize, job, &parts, true);
         let slot = self.land(job);
         if placed { Ok(slot) } else { Err(slot) }
     }
