@@ -208,8 +208,10 @@ impl<'a, S: Speed> Floor<'a, S> {
         }
         if self.outside || self.ledger.is_some() {
             let num_gpus = stay.gpus();
-            // A job that runs through once, without a pause and on what it asks for, is its row.
-            let once = why == Why::Done && self.out.start[j] == stay.start && stay.from == stay.start;
+            // A job that runs through once, without a pause and on what it asks for, is its row. Where times are coarse, a
+            // stay may have ended at the instant of its start, at a rung say.
+            let again = self.ledger.as_ref().is_some_and(|ledger| ledger.ended[j] == self.now);
+            let once = why == Why::Done && self.out.start[j] == stay.start && stay.from == stay.start && !again;
             if self.outside || !once || num_gpus != self.jobs.num_gpus[j] {
                 let waited = self.out.obstacles[j];
                 if self.ledger.is_some() {

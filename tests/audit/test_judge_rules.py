@@ -20,7 +20,7 @@ ONCE = (
     *(110604, 110613, 110698, 111222, 118138, 500281, 503696, 510021, 511051, 601922),
     605539,
     *("1050", 108197, 109130),
-    804765,
+    *(804765, 808326),
 )
 """Genuine cases with which the audit once found fault: rungs, U under `skip`, no length, replicas."""
 

@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ringbco.reports.series import Figure
-from ringbco.reports.style import on_white
+if TYPE_CHECKING:
+    from ringbco.reports.series import Figure
 
 MADE: Final = "made by ringbco"
 BEFORE_SVG: Final = f"<!-- {MADE} -->"
@@ -25,6 +25,8 @@ def captioned(figure: Figure, caption: str) -> Figure:
 def picture(figure: Figure, kind: str, caption: str, *, scale: float = 2.0) -> bytes:
     """A chart as an "svg" or "pdf", with a mark that it is ours, or a "png" of `scale` times its size."""
     import vl_convert
+
+    from ringbco.reports.style import on_white  # who draws nothing has no need of it
 
     told = json.dumps(on_white(captioned(figure, caption)))
     if kind == "svg":
