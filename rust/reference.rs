@@ -230,6 +230,9 @@ fn refuse_unknown(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     if options.model == Model::Table {
         return unsupported("model", &options.model.name());
     }
+    if options.checkpoint_cost != 0.0 {
+        return unsupported("checkpoint-cost", &options.checkpoint_cost);
+    }
     if options.start_cost != 0.0 {
         return unsupported("start-cost", &options.start_cost);
     }

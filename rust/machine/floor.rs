@@ -4,12 +4,13 @@
 //! what it needs and calls `place`, `start`, `stop` and `refuse`. For example, to run a waiting job at once it says
 //! `floor.place(job) && { floor.start(job); true }`.
 
-use super::clock::Clock;
+use super::clock::{Clock, Rest};
 use super::delays::Delays;
 use super::holdings::Holdings;
 use super::ledger::Ledger;
 use super::lodgers::Lodgers;
 use super::outages::Outages;
+use super::saves;
 use super::searches::Searches;
 use super::services::Services;
 use super::sleep::{Pauses, Sleep};
@@ -60,6 +61,8 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) pauses: Pauses,
     /// Seconds of progress between two checkpoints of a job that does not say it; NaN where nobody asks.
     pub(super) checkpoint_interval: f64,
+    /// How long a checkpoint takes; `None` where it takes no time.
+    pub(super) saving: Option<Rest>,
     /// What owners hold, where there are quotas.
     pub(super) holdings: Option<Box<Holdings>>,
     /// Each job's row in the caller's table.
@@ -100,8 +103,10 @@ impl<'a, S: Speed> Floor<'a, S> {
         let by_jobs = options.evict || setting.quotas.is_some();
         let makes_room = by_jobs || setting.services.is_some();
         let stays_end = setting.outages.is_some() || makes_room;
-        let stops = stops || options.pauses_at_start() || stays_end || options.search.is_some();
+        let stops = stops || options.pauses() || stays_end || options.search.is_some();
         let (jobs, clock) = (setting.jobs, Clock::new(options));
+        let saving = saves::cost(options, clock, S::USES_REST_OF_SLOT);
+        let saves = stays_end || saving.is_some();
         let placer = Placer::new(options);
         let record = options.record_allocations;
         let mut needs = placer.needs();
@@ -133,7 +138,8 @@ impl<'a, S: Speed> Floor<'a, S> {
             searches: Searches::new(setting, &speed, clock),
             sleep: Sleep::new(setting, clock, S::USES_REST_OF_SLOT),
             pauses: Pauses::new(options, clock, S::USES_REST_OF_SLOT, 0.0),
-            checkpoint_interval: if stays_end { options.checkpoint_interval } else { f64::NAN },
+            checkpoint_interval: if saves { options.checkpoint_interval } else { f64::NAN },
+            saving,
             evicts: options.evict,
             lodgers,
             holdings: Holdings::new(setting),
@@ -198,6 +204,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         let (job, j) = (stay.job, stay.job.index());
         let num_servers = stay.parts.len() as u32;
         let mut kept = f64::NAN;
+        let saving = self.saving.map_or(0.0, |cost| stay.saves.taken(self.now, cost));
         if let Some(ledger) = &mut self.ledger {
             let left = left.unwrap_or_else(|| stay.left_at(self.now, self.clock));
             kept = std::mem::replace(&mut ledger.left[j], left) - left;
@@ -211,7 +218,8 @@ impl<'a, S: Speed> Floor<'a, S> {
             // A job that runs through once, without a pause and on what it asks for, is its row. Where times are coarse, a
             // stay may have ended at the instant of its start, at a rung say.
             let again = self.ledger.as_ref().is_some_and(|ledger| ledger.ended[j] == self.now);
-            let once = why == Why::Done && self.out.start[j] == stay.start && stay.from == stay.start && !again;
+            let pauses = stay.from > stay.start || saving > 0.0;
+            let once = why == Why::Done && self.out.start[j] == stay.start && !pauses && !again;
             if self.outside || !once || num_gpus != self.jobs.num_gpus[j] {
                 let waited = self.out.obstacles[j];
                 if self.ledger.is_some() {
@@ -226,6 +234,7 @@ impl<'a, S: Speed> Floor<'a, S> {
                     start: stay.start,
                     from: stay.from,
                     end: self.now,
+                    saving,
                     kept,
                     lost: 0.0,
                     lost_time: 0.0,
@@ -301,8 +310,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             stay.largest_crowd = stay.largest_crowd.max(crowd);
             let fresh = std::mem::take(&mut stay.fresh);
             if (S::COUPLED || fresh) && stay.set_pace(&self.speed, self.now, self.clock) {
-                let mark = self.searches.as_ref().map_or(0.0, |searches| searches.mark(stay.job));
-                self.ends.set(slot.number(), stay.end(self.clock, mark), stay.job.number());
+                self.set_end(slot);
             }
             self.account_crowd();
             self.crowd_sum = self.crowd_sum + u64::from(crowd) - u64::from(before);

@@ -9,6 +9,7 @@
 use super::clock::Clock;
 use super::floor::Floor;
 use super::outages::Checkpoints;
+use super::saves::Saves;
 use crate::ids::{GpuType, Server, Slot};
 use crate::placement::{Pools, Probes};
 use crate::speed::Speed;
@@ -27,6 +28,8 @@ pub(super) struct Lodger {
     checkpoints: Checkpoints,
     /// When the latest checkpoint was, and until when there is no other.
     saved: (f64, f64),
+    /// Those that take time.
+    saves: Option<Saves>,
     pub(super) is_over_quota: bool,
     pub(super) is_preemptible: bool,
 }
@@ -35,6 +38,9 @@ impl Lodger {
     /// Seconds of progress since the latest checkpoint.
     #[inline]
     pub(super) fn unsaved(&mut self, now: f64, clock: Clock) -> f64 {
+        if let Some(saves) = self.saves {
+            return clock.seconds(saves.unsaved(now));
+        }
         let is_known = now < self.saved.1;
         if !is_known {
             self.saved = self.checkpoints.before_and_until(now, clock);
@@ -144,6 +150,7 @@ impl<S: Speed> Floor<'_, S> {
             start: stay.start,
             checkpoints: stay.checkpoints(),
             saved: (stay.start, f64::NEG_INFINITY),
+            saves: self.saving.map(|_| stay.saves),
             is_over_quota: self.is_over_quota(slot),
             is_preemptible: self.jobs.may_be_evicted(job),
         }

@@ -18,6 +18,7 @@ mod lodgers;
 mod named;
 mod outages;
 mod policy;
+mod saves;
 mod searches;
 mod services;
 mod sharing;
@@ -164,10 +165,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.decide()?;
         }
         loop {
-            let (next_end, _) = self.floor.ends.peek().unwrap_or((f64::INFINITY, 0));
-            let next = next_end.min(self.next_arrival).min(self.next_pass).min(self.next_wake);
+            let next = self.next_arrival.min(self.next_pass).min(self.next_wake);
             // Once all jobs are gone, nothing that changes matters.
-            let now = if self.floor.gone < jobs { next.min(self.next_change) } else { next };
+            let next = if self.floor.gone < jobs { next.min(self.next_change) } else { next };
+            let now = self.floor.next_end(next.min(until)).min(next);
             if now > until {
                 if P::OUTSIDE && until > self.floor.now {
                     self.floor.now = until;
@@ -220,7 +221,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 && time <= now
             {
                 let slot = Slot::new(slot);
-                if self.comes_to_rung(slot) {
+                if self.floor.comes_to_save(slot) || self.comes_to_rung(slot) {
                     continue;
                 }
                 let job = self.floor.complete(slot);
@@ -320,9 +321,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if !P::STOPS || P::OUTSIDE {
             return false;
         }
-        let stalled = self.floor.ends.peek().is_none_or(|(time, _)| time == f64::INFINITY);
         let nothing_comes = self.next_arrival.min(self.next_change) == f64::INFINITY;
-        self.idle_passes = if stalled && nothing_comes { self.idle_passes + 1 } else { 0 };
+        self.idle_passes = if nothing_comes && self.floor.is_stalled() { self.idle_passes + 1 } else { 0 };
         let enough = IDLE_PASSES + 2 * (jobs - self.floor.gone) as u64;
         self.idle_passes > enough && self.idle_passes as f64 * self.floor.smallest_share() > enough as f64
     }

@@ -153,8 +153,11 @@ impl<S: Speed> Floor<'_, S> {
     fn lose(&mut self, slot: Slot, server: Server, outage: u32) -> Job {
         let stay = &self.stays[slot.index()];
         let job = stay.job;
-        let (left, since) = stay.at_checkpoint(self.now, self.clock);
-        let lost = self.clock.seconds(f64::max(0.0, self.now - since));
+        let (left, passed) = match self.saving {
+            None => stay.at_checkpoint(self.now, self.clock),
+            Some(_) => stay.saves.at_latest(self.now),
+        };
+        let lost = self.clock.seconds(passed);
         let fallen = left - stay.left_at(self.now, self.clock);
         let row = Row::of(self.now, Verb::Failed);
         self.note(Row { job: job.number(), server: server.number(), by: outage, ..row });
@@ -209,20 +212,21 @@ impl Checkpoints {
 }
 
 impl<P> Stay<P> {
-    /// The work left at the latest checkpoint, and when that was (machine time).
+    /// The work left at the latest checkpoint, and the time since then, where checkpoints take none.
     ///
     /// There is one where the progress of the stay starts and one every so many seconds of progress from there on. A
     /// checkpoint in mid-slot counts at the next boundary.
     pub(super) fn at_checkpoint(&self, now: f64, clock: Clock) -> (f64, f64) {
         let checkpoints = self.checkpoints();
         if checkpoints.are_always(now) {
-            return (self.left_at(now, clock), now);
+            return (self.left_at(now, clock), 0.0);
         }
-        match checkpoints.latest(now, clock) {
+        let (left, time) = match checkpoints.latest(now, clock) {
             Some(time) if time >= self.since => (self.left_at(time, clock), time),
             Some(time) => (self.saved, time),
             None => (self.saved, self.from),
-        }
+        };
+        (left, f64::max(0.0, now - time))
     }
 
     /// What says when its checkpoints are.

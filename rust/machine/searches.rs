@@ -321,10 +321,9 @@ impl<S: Speed> Floor<'_, S> {
     /// Goes on with the stay of a trial at a rung, on the same GPUs and without a pause.
     pub(super) fn go_on(&mut self, slot: Slot) {
         let job = self.stays[slot.index()].job;
-        let (left, mark) = (self.left_at_rung(job), self.mark(job));
-        let stay = &mut self.stays[slot.index()];
-        stay.climb(left, self.now, self.clock);
-        self.ends.set(slot.number(), stay.end(self.clock, mark), job.number());
+        let left = self.left_at_rung(job);
+        self.stays[slot.index()].climb(left, self.now, self.clock);
+        self.set_end(slot);
     }
 
     /// Ends the stay of a trial that pauses at a rung.

@@ -74,8 +74,7 @@ impl<S: Speed> Floor<'_, S> {
             self.meet(slot);
             let stay = &mut self.stays[slot.index()];
             if stay.set_pace(&self.speed, self.now, self.clock) {
-                let mark = self.searches.as_ref().map_or(0.0, |searches| searches.mark(stay.job));
-                self.ends.set(slot.number(), stay.end(self.clock, mark), stay.job.number());
+                self.set_end(slot);
             }
         }
         self.dirty = dirty;

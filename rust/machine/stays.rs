@@ -5,6 +5,7 @@
 //! 10 + 30 + 5 * 2 = 50 s.
 
 use super::clock::Clock;
+use super::saves::Saves;
 use crate::ids::{GpuType, Job, Server};
 use crate::speed::{Speed, whole_slots};
 
@@ -43,6 +44,8 @@ pub(crate) struct Stay<P> {
     /// Seconds of progress between two checkpoints; NaN where nothing fails. Work left at the latest before `since`.
     pub(super) every: f64,
     pub(super) saved: f64,
+    /// Its checkpoints, where they take time.
+    pub(super) saves: Saves,
     /// Whether it began at this instant and has no end yet.
     pub(super) fresh: bool,
 }
@@ -104,12 +107,22 @@ impl<P> Stay<P> {
             if !S::COUNTS_ITERATIONS {
                 self.per_slot /= self.slowed;
             }
-            if S::USES_REST_OF_SLOT && self.part > 0.0 && pauses {
-                self.head = speed.per_slot(&self.pace, slot * (1.0 - self.part), unit).min(self.left);
-                self.left -= self.head;
+            if pauses {
+                self.use_rest_of_slot(speed, clock);
             }
         }
         true
+    }
+
+    /// Works out what the slot yields that ends at `since`: a pause takes a part of it.
+    pub(super) fn use_rest_of_slot<S: Speed<Pace = P>>(&mut self, speed: &S, clock: Clock) {
+        if let Some(slot) = clock.slot
+            && S::USES_REST_OF_SLOT
+            && self.part > 0.0
+        {
+            self.head = speed.per_slot(&self.pace, slot * (1.0 - self.part), self.unit).min(self.left);
+            self.left -= self.head;
+        }
     }
 
     /// GPUs held.

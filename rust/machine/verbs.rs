@@ -7,6 +7,7 @@
 
 use super::clock::Rest;
 use super::floor::Floor;
+use super::saves::Saves;
 use super::stays::Stay;
 use super::undone::Undone;
 use crate::cluster::Claim;
@@ -145,6 +146,9 @@ impl<S: Speed> Floor<'_, S> {
                 stay.since = self.now + rest.whole + 1.0;
             }
         }
+        if self.saving.is_some() {
+            stay.saves = Saves::from(stay.from, every, left, self.clock);
+        }
         stay.gpu_type = self.grant.gpu_type;
         stay.pace = self.speed.pace(&self.jobs, job, num_gpus, stay.gpu_type);
         stay.alone = alone;
@@ -165,8 +169,7 @@ impl<S: Speed> Floor<'_, S> {
             self.crowd.join(slot, stay.servers());
         } else {
             stay.set_pace(&self.speed, self.now, self.clock);
-            let mark = self.searches.as_ref().map_or(0.0, |searches| searches.mark(job));
-            self.ends.set(slot.number(), stay.end(self.clock, mark), job.number());
+            self.set_end(slot);
         }
         if !resumed {
             self.out.start[j] = self.now;
@@ -390,15 +393,15 @@ impl<S: Speed> Floor<'_, S> {
         if slot.index() == self.stays.len() {
             self.stays.push(Stay::default());
         }
-        if !rested {
-            self.ends.set(slot.number(), undone.stay.end(self.clock, self.mark(job)), job.number());
-        }
         if undone.stay.parts.len() > 1 {
             self.crowd.join(slot, undone.stay.servers());
             self.crowd_sum += u64::from(undone.stay.crowd);
         }
         let num_gpus = undone.stay.gpus();
         self.stays[slot.index()] = undone.stay;
+        if !rested {
+            self.set_end(slot);
+        }
         if let Some(beside) = &mut self.beside
             && self.jobs.share_of(job.index()) > 0
         {

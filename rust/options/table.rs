@@ -182,6 +182,12 @@ options! {
             .panel(OUTAGES)
             .help("Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of its \
                 own; 0: nothing is lost, inf: all that a stay did.");
+        /// What a checkpoint takes, s without progress.
+        checkpoint_cost: f64 = 0.0 => Entry::number("checkpoint-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
+            .unit("s")
+            .panel(OUTAGES)
+            .help("Seconds without progress that a checkpoint takes: one after each checkpoint interval of a stay, none at \
+                its end.");
         /// Seconds after which an idle server sleeps; infinity: never.
         sleep_after: f64 = f64::INFINITY => Entry::endless("sleep-after", "a time >= 0 s, or inf")
             .unit("s")
@@ -324,7 +330,7 @@ pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
     replay.insert(before, (REPLAY_OUTAGES, Value::Absent));
     let after_evict = 1 + replay.iter().position(|(entry, _)| entry.name == "evict").unwrap_or_default();
     replay.insert(after_evict, (REPLAY_QUOTA, Value::Absent));
-    replay.insert(before + 2, (REPLAY_SERVICES, Value::Absent));
+    replay.insert(before + 3, (REPLAY_SERVICES, Value::Absent));
     let mut plan = rows(&PlanOptions::default());
     plan.push((ALLOCATIONS, Value::Flag(true)));
     [("replay", replay), ("plan", plan)]

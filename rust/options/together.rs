@@ -7,10 +7,10 @@ use super::{ClockKind, Model, Options, PlanOptions, Table as _};
 use crate::error::{Error, Result};
 
 impl Options {
-    /// Whether a job may hold its GPUs without progress when it starts for the first time.
+    /// Whether a job that runs through may hold its GPUs without progress for a while.
     #[must_use]
-    pub fn pauses_at_start(&self) -> bool {
-        self.start_cost > 0.0 || self.wakes()
+    pub fn pauses(&self) -> bool {
+        self.start_cost > 0.0 || self.checkpoint_cost > 0.0 || self.wakes()
     }
 
     /// Whether a job may have to wait for a server that wakes.

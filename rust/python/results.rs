@@ -147,6 +147,7 @@ fn stays(py: Python<'_>, stays: Stays) -> PyResult<Bound<'_, PyDict>> {
     table.column("num_servers", stays.num_servers)?;
     table.column("gpu_type", stays.gpu_type)?;
     table.column("pause", stays.pause)?;
+    table.column("saving", stays.saving)?;
     table.column("work", stays.work)?;
     table.column("lost", stays.lost)?;
     table.column("lost_time", stays.lost_time)?;

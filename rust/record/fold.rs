@@ -12,7 +12,7 @@ use crate::trace::Jobs;
 /// Sums over the stays of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
-    /// Time on GPUs, and of that without progress at the beginning of stays; machine time, then s.
+    /// Time on GPUs, and of that without progress, at the beginning of stays and in checkpoints; machine time, then s.
     pub held: f64,
     /// See `held`.
     pub paused: f64,
@@ -95,7 +95,7 @@ impl<S: Speed> Scale<'_, S> {
     fn add(&self, sums: &mut Sums, past: &Past) {
         let (job, gpus) = (past.job, past.num_gpus);
         let asks = self.jobs.num_gpus[job.index()];
-        let (held, paused) = (past.end - past.start, past.end.min(past.from) - past.start);
+        let (held, paused) = (past.end - past.start, past.end.min(past.from) - past.start + past.saving);
         sums.held += held;
         sums.paused += paused;
         // Nobody is resized where jobs have shares.
@@ -177,7 +177,7 @@ impl Books {
     /// Turns clock time into seconds.
     pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
         for past in &mut self.past {
-            for time in [&mut past.start, &mut past.from, &mut past.end, &mut past.woke] {
+            for time in [&mut past.start, &mut past.from, &mut past.end, &mut past.saving, &mut past.woke] {
                 *time = seconds(*time);
             }
         }

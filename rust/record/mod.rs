@@ -95,6 +95,8 @@ pub(crate) struct Past {
     /// When progress began: after the pause.
     pub(crate) from: f64,
     pub(crate) end: f64,
+    /// How long it wrote checkpoints.
+    pub(crate) saving: f64,
     /// Work done in it that was kept, and work done and lost at its end.
     pub(crate) kept: f64,
     pub(crate) lost: f64,
@@ -118,12 +120,19 @@ impl Past {
             start: now,
             from: now,
             end: now,
+            saving: 0.0,
             kept: 0.0,
             lost: 0.0,
             lost_time: 0.0,
             waited: (0.0, 0.0),
             woke: f64::NAN,
         }
+    }
+
+    /// Whether it ran through without a pause, on so many GPUs.
+    pub(crate) fn is_all_of_its_job(&self, num_gpus: u32) -> bool {
+        let rests = self.from > self.start || self.saving > 0.0;
+        self.why == Why::Done && !rests && self.num_gpus == num_gpus
     }
 
     /// Whether it tells anything: it went on, or had no length and came neither to the end of its job nor to a rung.

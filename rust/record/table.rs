@@ -25,6 +25,8 @@ pub struct Stays {
     pub gpu_type: Vec<u32>,
     /// Time without progress at its beginning, s.
     pub pause: Vec<f64>,
+    /// Time in which it wrote checkpoints, s.
+    pub saving: Vec<f64>,
     /// Work done in it, before any loss: iterations, or recorded seconds under `fixed`.
     pub work: Vec<f64>,
     /// Of that, lost at its end.
@@ -105,6 +107,7 @@ impl Stays {
             num_servers: Vec::with_capacity(rows),
             gpu_type: Vec::with_capacity(rows),
             pause: Vec::with_capacity(rows),
+            saving: Vec::with_capacity(rows),
             work: Vec::with_capacity(rows),
             lost: Vec::with_capacity(rows),
             lost_time: Vec::with_capacity(rows),
@@ -131,6 +134,7 @@ impl Once {
             start: self.start,
             from: self.start,
             end: self.finish,
+            saving: 0.0,
             kept: self.work,
             lost: 0.0,
             lost_time: 0.0,
@@ -183,6 +187,7 @@ impl Tabled {
         add(&mut columns.num_servers, rows, |row| row.past.num_servers);
         add(&mut columns.gpu_type, rows, |row| row.past.gpu_type.number());
         add(&mut columns.pause, rows, |row| row.past.from.min(row.past.end) - row.past.start);
+        add(&mut columns.saving, rows, |row| row.past.saving);
         add(&mut columns.work, rows, |row| (row.past.kept + row.past.lost) * row.unit);
         add(&mut columns.lost, rows, |row| row.past.lost * row.unit);
         add(&mut columns.lost_time, rows, |row| row.past.lost_time);

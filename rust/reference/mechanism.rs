@@ -92,8 +92,8 @@ pub fn replay_log(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options, lo
     if spec.server_vc.is_some() {
         return Err(Error::Unsupported { option: "cluster", value: "virtual clusters".to_owned() });
     }
-    if jobs.types.is_some() || options.start_cost != 0.0 || options.sleep_after != f64::INFINITY {
-        let value = "GPUs that differ, a pause at the start, or servers that sleep".to_owned();
+    if jobs.types.is_some() || options.pauses() || options.sleep_after != f64::INFINITY {
+        let value = "GPUs that differ, pauses of jobs that run through, or servers that sleep".to_owned();
         return Err(Error::Unsupported { option: "gpu_type", value });
     }
     log.validate(jobs.len(), spec.server_gpus.len())?;

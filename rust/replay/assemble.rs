@@ -30,8 +30,8 @@ pub(crate) fn assemble(
     let mut contention = Vec::with_capacity(outcomes.len());
     let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
     let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
-    let ends_early = extras.end_stays(options);
-    let mut stays = (ends_early || options.pauses_at_start()).then(|| Stayed::new(n, jobs));
+    let tells = extras.tell_stays(options);
+    let mut stays = (tells || options.pauses()).then(|| Stayed::new(n, jobs));
     let mut on_types = vec![0.0; jobs.types.map_or(0, |_| n)];
     let mut asleep = (options.sleep_after < f64::INFINITY).then(Vec::new);
     let mut log = DecisionLog::default();
@@ -124,7 +124,7 @@ pub(crate) fn assemble(
             work: if options.model == Model::Fixed { jobs.duration[row] } else { jobs.iterations[row] as f64 },
             waited: (0.0, 0.0),
         };
-        table = Some(stayed.tabled(jobs.submit, unit, once)).filter(|_| ends_early);
+        table = Some(stayed.tabled(jobs.submit, unit, once)).filter(|_| tells);
         for (row, sums) in stayed.sums.iter().enumerate() {
             (wait_gpus[row], wait_fragmented[row]) = (sums.waited.0 as f32, sums.waited.1 as f32);
         }
@@ -286,7 +286,7 @@ impl Stayed {
                     table.push_once(&Once { gpu_type, waited: self.waited[row], ..once }, submit[row], sums);
                 }
                 // Where decisions come from outside every stay is in the record, also of a job that ran through once.
-                [past] if past.why == Why::Done && past.from == past.start && past.num_gpus == once.num_gpus => {
+                [past] if past.is_all_of_its_job(once.num_gpus) => {
                     let Past { gpu_type, waited, .. } = *past;
                     table.push_once(&Once { gpu_type, waited, ..once }, submit[row], sums);
                 }
@@ -298,12 +298,13 @@ impl Stayed {
 }
 
 impl Extras<'_> {
-    /// Whether a stay may end before its job is done.
-    pub(crate) fn end_stays(&self, options: &Options) -> bool {
+    /// Whether stays are told: one may end before its job is done, or makes checkpoints that take time.
+    pub(crate) fn tell_stays(&self, options: &Options) -> bool {
         let runs_through = self.log.is_some_and(|log| log.runs_through);
         (options.preemption.is_some() && !runs_through)
             || self.outages.is_some()
             || self.make_room(options)
             || options.search.is_some()
+            || options.checkpoint_cost > 0.0
     }
 }

@@ -97,6 +97,23 @@ pub(super) fn check_room(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options
     }
 }
 
+/// Refuses checkpoints that take time and of which there is no end.
+pub(super) fn check_checkpoints(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
+    if options.checkpoint_cost == 0.0 {
+        return Ok(());
+    }
+    if let Some(row) = jobs.checkpoint_interval.and_then(|own| own.iter().position(|&interval| interval == 0.0)) {
+        let expected = "a number of seconds > 0, since checkpoints take time (--checkpoint-cost); inf: none is made";
+        return Err(Error::Value { row, column: "checkpoint_interval", value: "0".to_owned(), expected });
+    }
+    let asked = jobs.checkpoint_interval.is_none_or(|own| own.iter().any(|interval| interval.is_nan()));
+    if asked && options.checkpoint_interval == 0.0 {
+        let expected = "a time > 0 s, since checkpoints take time (--checkpoint-cost); inf: none is made".to_owned();
+        return Err(Error::Option { name: "checkpoint-interval", value: "0".to_owned(), expected });
+    }
+    Ok(())
+}
+
 /// Refuses outages that cannot be.
 pub(super) fn check_outages(extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> Result<()> {
     extras.outages.map_or(Ok(()), |outages| trace::check_outages(outages, spec.server_gpus.len()))

@@ -24,8 +24,8 @@ use crate::trace::{Jobs, Outage, OwnedTypes, Quotas, Services};
 pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
 use checks::{
-    check_extras, check_outages, check_policy, check_room, check_searches, check_services, check_shares, check_slots,
-    keep,
+    check_checkpoints, check_extras, check_outages, check_policy, check_room, check_searches, check_services,
+    check_shares, check_slots, keep,
 };
 pub(crate) use parts::Part;
 use parts::{job_vcs, order_by_fifo, split};
@@ -151,6 +151,7 @@ pub(crate) fn prepare(
     check_services(jobs, extras, spec)?;
     check_searches(jobs, options)?;
     check_room(jobs, extras, options)?;
+    check_checkpoints(jobs, options)?;
     check_types(jobs, spec, options)?;
     let mut parts = split(spec)?;
     let job_vc = job_vcs(jobs, vc, spec, parts.len())?;

@@ -83,6 +83,7 @@ STAYS_SCHEMA: Final[dict[str, pl.DataType]] = {
     "paused_at_rung": pl.Float64(),
 }
 STAY_TYPE_SCHEMA: Final[dict[str, pl.DataType]] = {"gpu_type": pl.String()}  # clusters with GPU types
+STAY_SAVING_SCHEMA: Final[dict[str, pl.DataType]] = {"saving": pl.Float64()}  # checkpoints that take time
 TIMELINE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "time": pl.Float64(),
     "running_jobs": pl.UInt32(),

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from ringbco import _core
-from ringbco.result.schema import STAY_TYPE_SCHEMA, STAYS_SCHEMA
+from ringbco.result.schema import STAY_SAVING_SCHEMA, STAY_TYPE_SCHEMA, STAYS_SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,10 +28,13 @@ def stays_frame(
     services: Sequence[str],
     outages: pl.DataFrame | None,
     table: Mapping[str, NDArray[Any]],
+    *,
+    saves: bool,
 ) -> pl.DataFrame:
     """stays.parquet of the engine's table of that name.
 
-    job_id: of the job table. services: their names. outages: those that the engine was given.
+    job_id: of the job table. services: their names. outages: those that the engine was given. saves: whether
+    checkpoints take time.
     """
     by = who(table)
     server = pl.Series([], dtype=pl.UInt32) if outages is None else outages["server"]
@@ -43,9 +46,9 @@ def stays_frame(
         "by_service": named(pl.Series(list(services), dtype=pl.String), table["by"], by["service"]),
         "by_server": named(server, table["by"], by["outage"]),
     }
-    schema = STAYS_SCHEMA
+    schema = STAYS_SCHEMA | (STAY_SAVING_SCHEMA if saves else {})
     if cluster.server_types is not None:
-        schema = STAYS_SCHEMA | STAY_TYPE_SCHEMA
+        schema |= STAY_TYPE_SCHEMA
         types = pl.Series(list(cluster.types), dtype=pl.String)
         # The engine is not told of a type where there is one and it changes nothing.
         numbers = table["gpu_type"] if types.len() > 1 else np.zeros_like(table["gpu_type"])
@@ -112,10 +115,12 @@ def stays_of_done(stays: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _order(schema: dict[str, pl.DataType]) -> list[str]:
-    """The columns in the order of the file: the type behind the servers."""
-    names = [name for name in schema if name != "gpu_type"]
-    if "gpu_type" in schema:
-        names.insert(names.index("num_servers") + 1, "gpu_type")
+    """The columns in the order of the file: each of some runs only behind its neighbour."""
+    behind = {"gpu_type": "num_servers", "saving": "pause"}
+    names = [name for name in schema if name not in behind]
+    for name, neighbour in behind.items():
+        if name in schema:
+            names.insert(names.index(neighbour) + 1, name)
     return names
 
 

@@ -98,6 +98,10 @@ class Options(TypedDict, total=False):
     """Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of
     its own; 0: nothing is lost, inf: all that a stay did. Default: 1800.
     """
+    checkpoint_cost: float
+    """Seconds without progress that a checkpoint takes: one after each checkpoint interval of a stay,
+    none at its end. Default: 0.
+    """
     services: object | None
     """How many replicas services want, with the columns service, time, replicas, gpus_per_replica
     (docs/services.md). Default: none.
@@ -517,6 +521,19 @@ REPLAY: Final[dict[str, Option]] = {
         panel="Outages (docs/outages.md)",
         expected="a time >= 0 s, or inf",
         endless=True,
+        unit="s",
+    ),
+    "checkpoint_cost": Option(
+        name="checkpoint_cost",
+        kind="number",
+        default=0.0,
+        help=(
+            "Seconds without progress that a checkpoint takes: one after each checkpoint "
+            "interval of a stay, none at its end."
+        ),
+        panel="Outages (docs/outages.md)",
+        expected="a time >= 0 and <= 1e+09 s",
+        most=1000000000.0,
         unit="s",
     ),
     "services": Option(

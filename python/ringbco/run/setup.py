@@ -319,11 +319,13 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
 
 
 def _stays(setup: Setup, services: Sequence[str], result: _core.RunResult) -> pl.DataFrame | None:
-    """stays.parquet; None where no stay may end before its job is done."""
+    """stays.parquet; None where no stay may end before its job is done, and none makes checkpoints that take time."""
     if "stays" not in result.tables:
         return None
     outages = None if setup.outages is None else setup.outages.merged
-    return stays_frame(setup.table.frame["job_id"], setup.cluster, services, outages, result.tables["stays"])
+    saves = setup.values["checkpoint_cost"] > 0
+    ids, cluster, table = setup.table.frame["job_id"], setup.cluster, result.tables["stays"]
+    return stays_frame(ids, cluster, services, outages, table, saves=saves)
 
 
 def _decisions(

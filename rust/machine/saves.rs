@@ -1,0 +1,171 @@
+//! Checkpoints that take time: a stay makes no progress while it writes one (docs/outages.md#checkpoints-that-take-time).
+//!
+//! Invariant: between two of its instants a stay either progresses or saves, and it saves from `begun` to `until`. The end that
+//! `ends` has of a stay is that of its work, or the next checkpoint where that comes first. For example, with an interval
+//! of 100 s and a cost of 5 s a job of 250 s saves in [100, 105) and [205, 210), and ends at 260 s.
+
+use super::clock::{Clock, Rest};
+use super::floor::Floor;
+use super::stays::Stay;
+use crate::ids::Slot;
+use crate::options::Options;
+use crate::speed::Speed;
+
+/// Of what is a rounding: an end so near to a checkpoint comes first, and a checkpoint so near to its end is over.
+const NEAR: f64 = 1e-12;
+
+/// What a checkpoint takes; `None` where it takes no time.
+pub(super) fn cost(options: &Options, clock: Clock, to_the_second: bool) -> Option<Rest> {
+    (options.checkpoint_cost > 0.0).then(|| clock.pause(options.checkpoint_cost, to_the_second))
+}
+
+/// The checkpoints of a stay that take time. Machine times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Saves {
+    /// How many have begun, and when the next one does; never where none is to come.
+    pub(super) count: u32,
+    pub(super) due: f64,
+    /// When the latest one began and is over, and when the one before it was over. Where progress starts is one of no length.
+    begun: f64,
+    until: f64,
+    before: f64,
+    /// The work left at the latest one, and at the one before it.
+    left: f64,
+    left_before: f64,
+}
+
+impl Default for Saves {
+    fn default() -> Self {
+        Self::from(0.0, f64::INFINITY, 0.0, Clock { slot: None })
+    }
+}
+
+impl Saves {
+    /// Those of a stay whose progress starts at `from`, with so much work left.
+    pub(super) fn from(from: f64, every: f64, left: f64, clock: Clock) -> Self {
+        let first = Self { count: 0, due: 0.0, begun: from, until: from, before: from, left, left_before: left };
+        Self { due: first.next(from, every, Rest::NONE, clock), ..first }
+    }
+
+    /// When the next one begins: at the next multiple of the interval that progress comes to, or the boundary after it.
+    fn next(&self, from: f64, every: f64, cost: Rest, clock: Clock) -> f64 {
+        let (slot, spent) = (clock.slot.unwrap_or(1.0), f64::from(self.count) * cost.length());
+        // Of the checkpoints that came in one slot there is one.
+        let progress = (self.begun - from).max(0.0) - f64::from(self.count.saturating_sub(1)) * cost.length();
+        let seen = (progress * slot / every * (1.0 + NEAR)).floor();
+        let at = from + spent + (seen + 1.0) * every / slot;
+        let at = if clock.slot.is_some() { (at * (1.0 - NEAR)).ceil() } else { at };
+        // A checkpoint takes time, even where float64 does not tell so little.
+        let first = if clock.slot.is_some() { self.until.floor() + 1.0 } else { self.until.next_up() };
+        at.max(first)
+    }
+
+    /// Time that it has taken up to an instant.
+    pub(super) fn taken(&self, now: f64, cost: Rest) -> f64 {
+        f64::max(0.0, f64::from(self.count) * cost.length() - f64::max(0.0, self.until - now))
+    }
+
+    /// Whether the latest one counts.
+    fn is_over(&self, now: f64) -> bool {
+        now >= self.until * (1.0 - NEAR)
+    }
+
+    /// The work left at the latest one that counts, and the time of progress since then.
+    pub(super) fn at_latest(&self, now: f64) -> (f64, f64) {
+        if self.is_over(now) { (self.left, now - self.until) } else { (self.left_before, self.unsaved(now)) }
+    }
+
+    /// Time of progress since the latest one that counts.
+    pub(super) fn unsaved(&self, now: f64) -> f64 {
+        f64::max(0.0, if self.is_over(now) { now - self.until } else { self.begun - self.before })
+    }
+}
+
+impl<P> Stay<P> {
+    /// Whether its next instant is a checkpoint, and not its end at `end`.
+    #[inline]
+    fn saves_before(&self, end: f64) -> bool {
+        self.saves.due < end * (1.0 - NEAR) && self.saves.due < f64::INFINITY
+    }
+
+    /// Begins a checkpoint.
+    fn begin_to_save(&mut self, cost: Rest, clock: Clock) {
+        let now = self.saves.due;
+        let left = self.left_at(now, clock);
+        let saves = &mut self.saves;
+        (saves.before, saves.left_before) = (saves.until, saves.left);
+        (saves.begun, saves.until, saves.left) = (now, now + cost.length(), left);
+        saves.count += 1;
+        saves.due = saves.next(self.from, self.every, cost, clock);
+        (self.left, self.since) = (left, saves.until);
+        (self.part, self.head) = (cost.part, 0.0);
+        if cost.part > 0.0 {
+            self.since = now + cost.whole + 1.0;
+        }
+    }
+}
+
+impl<S: Speed> Floor<'_, S> {
+    /// Writes down when a stay comes to its next checkpoint, rung, or end.
+    #[inline(always)]
+    pub(super) fn set_end(&mut self, slot: Slot) {
+        let stay = &self.stays[slot.index()];
+        let end = stay.end(self.clock, self.mark(stay.job));
+        let next = if self.saving.is_some() && stay.saves_before(end) { stay.saves.due } else { end };
+        self.ends.set(slot.number(), next, stay.job.number());
+    }
+
+    /// Lets the stay begin a checkpoint that comes to one. Returns whether it does.
+    #[inline]
+    pub(super) fn comes_to_save(&mut self, slot: Slot) -> bool {
+        let Some(cost) = self.saving else { return false };
+        let stay = &self.stays[slot.index()];
+        if !stay.saves_before(stay.end(self.clock, self.mark(stay.job))) {
+            return false;
+        }
+        self.save_now(slot, cost);
+        true
+    }
+
+    #[cold]
+    fn save_now(&mut self, slot: Slot, cost: Rest) {
+        let lodges = self.lodgers.is_some();
+        if lodges {
+            self.send_off(slot);
+        }
+        let (clock, speed) = (self.clock, &self.speed);
+        let stay = &mut self.stays[slot.index()];
+        stay.begin_to_save(cost, clock);
+        stay.use_rest_of_slot(speed, clock);
+        if lodges {
+            self.take_in(slot);
+        }
+        self.set_end(slot);
+    }
+
+    /// When the next stay comes to its end or a rung, if not after `until`. Checkpoints before that begin: nobody decides at them.
+    #[inline]
+    pub(super) fn next_end(&mut self, until: f64) -> f64 {
+        loop {
+            let Some((time, slot)) = self.ends.peek() else { return f64::INFINITY };
+            if self.saving.is_none() || time > until {
+                return time;
+            }
+            if until == f64::INFINITY && self.is_stalled() {
+                return until; // nobody gets anywhere, checkpoints or not
+            }
+            if !self.comes_to_save(Slot::new(slot)) {
+                return time;
+            }
+        }
+    }
+
+    /// Whether no stay comes to an end at its present pace.
+    pub(super) fn is_stalled(&self) -> bool {
+        if self.saving.is_none() {
+            return self.ends.peek().is_none_or(|(time, _)| time == f64::INFINITY);
+        }
+        let mut live = self.stays.iter().filter(|stay| stay.is_live());
+        live.all(|stay| stay.end(self.clock, 0.0) == f64::INFINITY)
+    }
+}
