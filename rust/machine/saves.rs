@@ -11,7 +11,14 @@ use crate::ids::Slot;
 use crate::options::Options;
 use crate::speed::Speed;
 
-/// Of what is a rounding: an end so near to a checkpoint comes first, and a checkpoint so near to its end is over.
+/// What is a rounding of an instant of a stay whose progress starts at `from`: an end so near to a checkpoint comes first, and
+/// a checkpoint so near to its end is over.
+#[inline]
+fn rounding(time: f64, from: f64) -> f64 {
+    NEAR * f64::max(0.0, time - from) + 8.0 * (time.next_up() - time)
+}
+
+/// As that of a checkpoint that takes no time.
 const NEAR: f64 = 1e-12;
 
 /// What a checkpoint takes; `None` where it takes no time.
@@ -22,6 +29,8 @@ pub(super) fn cost(options: &Options, clock: Clock, to_the_second: bool) -> Opti
 /// The checkpoints of a stay that take time. Machine times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Saves {
+    /// When the progress of the stay starts.
+    from: f64,
     /// How many have begun, and when the next one does; never where none is to come.
     pub(super) count: u32,
     pub(super) due: f64,
@@ -43,18 +52,22 @@ impl Default for Saves {
 impl Saves {
     /// Those of a stay whose progress starts at `from`, with so much work left.
     pub(super) fn from(from: f64, every: f64, left: f64, clock: Clock) -> Self {
-        let first = Self { count: 0, due: 0.0, begun: from, until: from, before: from, left, left_before: left };
-        Self { due: first.next(from, every, Rest::NONE, clock), ..first }
+        let first = Self { from, count: 0, due: 0.0, begun: from, until: from, before: from, left, left_before: left };
+        Self { due: first.next(every, Rest::NONE, clock), ..first }
     }
 
     /// When the next one begins: at the next multiple of the interval that progress comes to, or the boundary after it.
-    fn next(&self, from: f64, every: f64, cost: Rest, clock: Clock) -> f64 {
+    fn next(&self, every: f64, cost: Rest, clock: Clock) -> f64 {
+        if every == f64::INFINITY {
+            return every;
+        }
+        let from = self.from;
         let (slot, spent) = (clock.slot.unwrap_or(1.0), f64::from(self.count) * cost.length());
         // Of the checkpoints that came in one slot there is one.
         let progress = (self.begun - from).max(0.0) - f64::from(self.count.saturating_sub(1)) * cost.length();
         let seen = (progress * slot / every * (1.0 + NEAR)).floor();
         let at = from + spent + (seen + 1.0) * every / slot;
-        let at = if clock.slot.is_some() { (at * (1.0 - NEAR)).ceil() } else { at };
+        let at = if clock.slot.is_some() { (at - rounding(at, from)).ceil() } else { at };
         // A checkpoint takes time, even where float64 does not tell so little.
         let first = if clock.slot.is_some() { self.until.floor() + 1.0 } else { self.until.next_up() };
         at.max(first)
@@ -67,7 +80,7 @@ impl Saves {
 
     /// Whether the latest one counts.
     fn is_over(&self, now: f64) -> bool {
-        now >= self.until * (1.0 - NEAR)
+        now >= self.until - rounding(self.until, self.from)
     }
 
     /// The work left at the latest one that counts, and the time of progress since then.
@@ -85,7 +98,8 @@ impl<P> Stay<P> {
     /// Whether its next instant is a checkpoint, and not its end at `end`.
     #[inline]
     fn saves_before(&self, end: f64) -> bool {
-        self.saves.due < end * (1.0 - NEAR) && self.saves.due < f64::INFINITY
+        let Saves { due, from, .. } = self.saves;
+        due < f64::INFINITY && end > due + rounding(due, from)
     }
 
     /// Begins a checkpoint.
@@ -96,7 +110,7 @@ impl<P> Stay<P> {
         (saves.before, saves.left_before) = (saves.until, saves.left);
         (saves.begun, saves.until, saves.left) = (now, now + cost.length(), left);
         saves.count += 1;
-        saves.due = saves.next(self.from, self.every, cost, clock);
+        saves.due = saves.next(self.every, cost, clock);
         (self.left, self.since) = (left, saves.until);
         (self.part, self.head) = (cost.part, 0.0);
         if cost.part > 0.0 {

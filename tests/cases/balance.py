@@ -41,7 +41,9 @@ def _known(case: Case, stays: pl.DataFrame) -> pl.DataFrame:
     weight = [jobs[name].get("gpu_share") or 1.0 for name in names]
     seen = [boundary(jobs[name]["submit_time"], slot) for name in names]
     left = pl.col("end_time").shift(1).over("job_id") + pl.col("paused_at_rung")
+    saving = stays.get_column("saving", default=pl.repeat(0.0, stays.height, eager=True))
     return stays.with_columns(
+        saving=saving,
         weight=pl.Series(weight, dtype=pl.Float64),
         asks=pl.Series([jobs[name]["num_gpus"] * own for name, own in zip(names, weight, strict=True)]),
         since=pl.coalesce(left, pl.Series(seen)),

@@ -190,3 +190,35 @@ def _python(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_python, value)) + "]"
     return repr(value).replace("inf", "math.inf") if isinstance(value, float) else repr(value)
+
+
+def plain(rng: Random) -> Case:
+    """Some jobs, servers and a network, under fifo; half of the cases have all times on a coarse grid."""
+    unit = rng.choice((1.0, 1.0, 10.0, 60.0))
+    case = Case(unit, rng.choice((None, unit)))
+    sizes = rng.choice(((1, 2), (2, 4), (4,), (8,), (1, 2, 3, 4, 6, 8)))
+    case.servers = [{"gpus": rng.choice(sizes)} for _ in range(rng.randint(1, 4))]
+    exact = case.grid is not None
+    case.network = {
+        "intra_bandwidth": 150e9,
+        "inter_bandwidth": rng.choice((12.5e9, 1e9)),
+        "reduce_speed": 500e9,
+        "xi1": rng.choice((0.25, 0.5, 1.0)),
+        "xi2": 0.0 if exact else rng.choice((0.0, 5e-4)),
+        "alpha": rng.choice((0.0, 0.3, 1.0)),
+    }
+    largest = max(server["gpus"] for server in case.servers)
+    at, gap = case.span(rng, 0.0, 2.0), rng.choice((0.0, 1.0, 1.0, 2.0))
+    for row in range(rng.choice((3, 6, 9, 12, 16))):
+        gpus = rng.choice((1, 1, 2, 3, largest, rng.randint(1, case.room)))
+        case.jobs.append(
+            {
+                "job_id": f"j{row}",
+                "submit_time": at,
+                "num_gpus": min(gpus, case.room),
+                "duration": case.span(rng, 1.0, rng.choice((3.0, 9.0))),
+            }
+        )
+        at += case.span(rng, 0.0, gap)
+    case.options = {"model": "fixed", "oversize": "drop"}
+    return case

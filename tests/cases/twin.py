@@ -78,6 +78,8 @@ def lacks(case: Case) -> str | None:
         return "who makes room under placements for shares"
     if slotted and told["model"] == "table" and _pauses(told):
         return "pauses that end within a slot"
+    if slotted and told.get("checkpoint_cost") and (policy in RESIZING or not whole):
+        return "slots of which a part is counted at a time"
     if slotted and told.get("interference"):
         return "parts of slots"
     return None
@@ -97,8 +99,8 @@ def _told(case: Case) -> dict[str, Any]:
 
 def _pauses(told: dict[str, Any]) -> bool:
     return any(
-        told.get(name) for name in ("preempt_cost", "start_cost", "resize_cost", "move_cost", "wake_time")
-    )
+        told.get(f"{name}_cost") for name in ("preempt", "start", "resize", "move", "checkpoint")
+    ) or bool(told.get("wake_time"))
 
 
 def truth(case: Case) -> Truth | RowError:
@@ -222,7 +224,8 @@ class Twin:
         )
         usual = self.told.get("checkpoint_interval", 1800.0)
         own = (job.get("checkpoint_interval") for job in self.case.jobs)
-        return Failures(outages, tuple(usual if every is None else every for every in own))
+        intervals = tuple(usual if every is None else every for every in own)
+        return Failures(outages, intervals, self.told.get("checkpoint_cost", 0.0))
 
     def _claims(self) -> Claims:
         jobs, files = self.case.jobs, self.case.files

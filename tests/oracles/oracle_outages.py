@@ -21,10 +21,11 @@ Outage = tuple[int, float, float]
 
 @dataclass(frozen=True)
 class Failures:
-    """Outages in any order, overlapping or not, and the checkpoint interval of every row."""
+    """Outages in any order, overlapping or not, the checkpoint interval of every row, and what a checkpoint takes, s."""
 
     outages: tuple[Outage, ...]
     intervals: tuple[float, ...]
+    cost: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
             """Slot clock, by running row: the last checkpoint, and the work left then."""
             self.past: dict[int, list[tuple[float, float, float]]] = {}
             """Continuous clock, by running row: (since, work left, tau) at each new rate of its stay."""
+            self.written: dict[int, tuple[Stretch, list[tuple[float, float, float]]]] = {}
+            """By row its stay and, of each checkpoint that took time: begun, over, work left."""
 
         def up(self) -> dict[int, int]:
             return {s: size for s, size in self.sizes.items() if s not in self.down}
@@ -68,6 +71,8 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
 
         def other_instants(self) -> list[float]:
             times = {time for _, down, up in self.outages for time in (down, up)}
+            if facts.cost and not self.slotted:
+                times |= {self.due(run) for run in self.running}
             return sorted(t for t in times if self.seconds(self.now) < t < math.inf)
 
         def arrive(self) -> bool:
@@ -87,6 +92,8 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
                     self.saved[run.row] = self.now, self.left_now(run.row)
 
         def change_servers(self) -> bool:
+            if facts.cost:
+                self.write()
             now = self.seconds(self.now)
             before = self.down
             self.down = {s for s, down, up in self.outages if down <= now < up}
@@ -99,15 +106,82 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
             return bool(failed) or self.down != before
 
         def fail(self, run: Stretch) -> None:
-            row = run.row
+            row, left = run.row, self.left[run.row]
             self.stop(run)
             self.waiting.append(row)
             self.result.failures[row] += 1
+            if facts.cost:
+                over = [then for then in self.saves(run) if self.is_over(then, run)]
+                self.left[row] = over[-1][2] if over else left
+                self.result.lost_work[row] += self.seconds(self.unsaved(run))
+                return
             if self.slotted:
                 at, self.left[row] = self.saved[row]
             else:
                 at, self.left[row] = self.checkpoint(run)
             self.result.lost_work[row] += self.seconds(max(0.0, self.now - at))
+
+        # Checkpoints that take time.
+
+        def saves(self, run: Stretch) -> list[tuple[float, float, float]]:
+            own = self.written.get(run.row)
+            if own is None or own[0] is not run:
+                own = self.written[run.row] = run, []
+            return own[1]
+
+        def rounding(self, time: float, run: Stretch) -> float:
+            return 1e-12 * max(0.0, time - run.begin) + 8.0 * math.ulp(time)
+
+        def is_over(self, save: tuple[float, float, float], run: Stretch) -> bool:
+            return self.now >= save[1] - self.rounding(save[1], run)
+
+        def time_saving(self, run: Stretch, now: float) -> float:
+            return sum(min(now, over) - begun for begun, over, _ in self.saves(run))
+
+        def unsaved(self, run: Stretch) -> float:
+            """Time of progress since the last one that counts."""
+            ends = [run.begin, *(over for _, over, _ in self.saves(run))]
+            if not self.saves(run) or self.is_over(self.saves(run)[-1], run):
+                return max(0.0, self.now - ends[-1])
+            return self.saves(run)[-1][0] - ends[-2]
+
+        def intervals_of(self, run: Stretch, now: float) -> float:
+            """Intervals of progress up to an instant."""
+            progress = now - run.begin - self.time_saving(run, now)
+            return max(0.0, checkpoints(self.seconds(progress), facts.intervals[run.row]))
+
+        def due(self, run: Stretch) -> float:
+            """Continuous clock: when the next one begins, unless the stay ends before."""
+            own, every = self.saves(run), facts.intervals[run.row]
+            seen = self.intervals_of(run, own[-1][0]) if own else 0.0
+            due = run.begin + len(own) * facts.cost + (seen + 1.0) * every
+            if own:
+                due = max(due, math.nextafter(own[-1][1], math.inf))
+            return math.inf if self.end_of(run) <= due + self.rounding(due, run) else due
+
+        def write(self) -> None:
+            """Begins those that are due now."""
+            for run in self.running:
+                own = self.saves(run)
+                if self.now < run.since or self.now <= run.begin:
+                    continue
+                if self.slotted:
+                    seen = self.intervals_of(run, own[-1][0]) if own else 0.0
+                    due = self.intervals_of(run, self.now) > seen and (not own or self.now > own[-1][1])
+                else:
+                    due = self.due(run) <= self.now
+                if due:
+                    over = self.now + self.pause(facts.cost)
+                    own.append((self.now, over, self.left_now(run.row)))
+                    run.left, run.since = own[-1][2], over
+
+        def stop(self, run: Stretch) -> None:
+            if facts.cost:
+                self.result.lost[run.row] += self.seconds(self.time_saving(run, self.now))
+            super().stop(run)
+
+        def yielded(self, run: Stretch) -> float:
+            return 0.0 if facts.cost and self.now <= run.since else float(super().yielded(run))
 
         def checkpoint(self, run: Stretch) -> tuple[float, float]:
             """Continuous clock: when the last one was, and the work left then."""

@@ -210,7 +210,9 @@ def priority_world(
 
         def key(self, run: Stretch) -> float:
             """GPUs x seconds of progress since the last checkpoint."""
-            if self.slotted:
+            if facts.cost:
+                since = self.unsaved(run)
+            elif self.slotted:
                 since = max(0.0, self.now - self.saved[run.row][0])
             else:
                 every, progress = facts.intervals[run.row], max(0.0, self.now - run.begin)

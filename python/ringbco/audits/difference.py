@@ -219,7 +219,7 @@ class Differences:
 
     def _paused(self, table: str) -> Sequence[str]:
         """Columns that say nothing where nobody recorded which servers woke up."""
-        return {"jobs": ("lost_time", "lost_gpu_time", "lost_work"), "stays": ("pause", "lost_time")}.get(
+        return {"jobs": ("lost_time", "lost_gpu_time", "lost_work"), "stays": ("pause", "saving", "lost_time")}.get(
             table, ()
         ) if self._sleeps else ()  # fmt: skip
 

@@ -42,14 +42,14 @@ class Record:
         self.bounded = max(1.0, jct / (ideal if ideal > BOUND else BOUND))
         self.servers, self.most = len(first.held), first.most
         if len(stays) == 1:
-            self.held, self.paused, self.lost, self.rests = finish - first.start, first.pause, 0.0, 0.0
+            self.held, self.paused, self.lost, self.rests = finish - first.start, first.paused(), 0.0, 0.0
             self.wait, self.stopped, gpus = self.to_start, 0, first.gpus * weight
-            self.held_gpu, self.paused_gpu, self.lost_gpu = self.held * gpus, first.pause * gpus, 0.0
+            self.held_gpu, self.paused_gpu, self.lost_gpu = self.held * gpus, self.paused * gpus, 0.0
             return
         self.servers = max(len(stay.held) for stay in stays)
         self.most = max(stay.most for stay in stays)
         self.held = fsum(stay.end - stay.start for stay in stays)
-        self.paused, self.lost = fsum(stay.pause for stay in stays), fsum(stay.lost_time for stay in stays)
+        self.paused, self.lost = fsum(stay.paused() for stay in stays), fsum(stay.lost_time for stay in stays)
         self.stopped = self.ended("preempted", "moved", "resized")
         self.rests = fsum(stay.rest for stay in stays)
         self.wait = (
@@ -58,7 +58,7 @@ class Record:
             + fsum(after.start - before.end - after.rest for before, after in pairwise(stays))
         )
         self.held_gpu = fsum((stay.end - stay.start) * stay.gpus for stay in stays) * weight
-        self.paused_gpu = fsum(stay.pause * stay.gpus for stay in stays) * weight
+        self.paused_gpu = fsum(stay.paused() * stay.gpus for stay in stays) * weight
         self.lost_gpu = fsum(stay.lost_time * stay.gpus for stay in stays) * weight
 
     def ended(self, *words: str) -> int:
@@ -256,6 +256,8 @@ def stays_table(given: Given, stays: list[Stay]) -> Table:
         "paused_at_rung": [stay.rest for stay in stays],
     }
     table |= {name: [wait[i] for wait in waits] for i, name in enumerate(WAITS)}
+    if given.saves:
+        table["saving"] = [stay.saving() for stay in stays]
     if cluster.gpu_type is not None:
         table["gpu_type"] = [cluster.types[cluster.of_type(stay.held[0][0])].name for stay in stays]
     return table

@@ -373,7 +373,7 @@ class Deciding:
         gpus = self.floor.count(self.floor.held[job])
         if self.time <= standing.begin:
             return 0.0
-        return gpus * max(0.0, self.time - self.worker.kept(job, standing.begin, self.time))
+        return gpus * max(0.0, self.worker.saves.latest(job, standing.begin, self.time)[1])
 
     def _turn_of(self, job: int) -> tuple[int, float, float, int]:
         """Rule 2."""

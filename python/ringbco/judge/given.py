@@ -178,14 +178,20 @@ class Given:
         return beside or bool(self.options.get("evict"))
 
     @cached_property
+    def saves(self) -> bool:
+        """Whether checkpoints take time."""
+        return bool(self.options.get("checkpoint_cost"))
+
+    @cached_property
     def searched(self) -> bool:
         """Whether trials are judged at rungs."""
         return self.options.get("search") is not None
 
     @cached_property
     def several(self) -> bool:
-        """Whether a stay may end before its job is done."""
-        return self.preempts or self.outages is not None or self.makes_room or self.searched
+        """Whether stays are told: one may end before its job is done, or make checkpoints that take time."""
+        early = self.preempts or self.outages is not None or self.makes_room or self.searched
+        return early or self.saves
 
     @cached_property
     def pauses(self) -> bool:
@@ -233,7 +239,8 @@ class Stay:
 
     The judge adds: number, among the job's; began; since, from when on the job waited for it; rest, seconds
     at a rung before it; woke; pause; parts: (from, to, p, the other jobs on its GPU), None where nobody is in
-    its way; most, the largest p; marks, the rungs reached in it; work, lost and lost_time; off, by how much
+    its way; most, the largest p; marks, the rungs reached in it; saves,
+    from and to of its checkpoints that took time; work, lost and lost_time; off, by how much
     what was done at a rung or at the end is not what had to be; few and apart, seconds of waiting.
     """
 
@@ -256,12 +263,21 @@ class Stay:
     most: int = 0
     parts: list[tuple[float, float, int, Any]] | None = None
     marks: Sequence[Rung] = ()
+    saves: Sequence[tuple[float, float]] = ()
     work: float = 0.0
     lost: float = 0.0
     lost_time: float = 0.0
     off: float = 0.0
     few: float = 0.0
     apart: float = 0.0
+
+    def paused(self) -> float:
+        """Seconds without progress."""
+        return self.pause + self.saving() if self.saves else self.pause
+
+    def saving(self) -> float:
+        """Seconds of its checkpoints."""
+        return math.fsum(min(over, self.end) - begun for begun, over in self.saves)
 
     def __post_init__(self) -> None:
         self.gpus = self.held[0][1] if len(self.held) == 1 else sum(gpus for _, gpus in self.held)

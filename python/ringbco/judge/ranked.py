@@ -77,7 +77,7 @@ class Ranking(Deciding):
         """A stay has begun."""
         super().began(stay)
         self.running[stay.job] = stay
-        if self.given.slot is None and stay.parts is None and not stay.marks:
+        if self.given.slot is None and stay.parts is None and not stay.marks and not stay.saves:
             self.pace[stay.job] = stay.start + stay.pause, self.worker.speeds.rate(stay, 0, ())
 
     def _over(self, stay: Stay) -> None:

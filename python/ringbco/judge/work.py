@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ringbco.judge.clock import boundary
 from ringbco.judge.given import Given, Rung, Stay
+from ringbco.judge.saves import Saves
 from ringbco.judge.speed import EVEN, Speeds
 
 
@@ -14,7 +14,7 @@ class Worker:
 
     def __init__(self, given: Given, speeds: Speeds) -> None:
         self.given, self.speeds, self.unit = given, speeds, speeds.unit
-        self._every = float(given.options.get("checkpoint_interval", 1800.0))
+        self.saves = Saves(given)
         self._eta, self._rungs = search(given) if given.searched else (2, 0)
 
     def integrate(self, stays: list[Stay]) -> dict[int, float]:
@@ -34,6 +34,7 @@ class Worker:
     def _one(self, stay: Stay, done: float) -> float:
         """Integrates a stay before which so much was done; what is done after it and its loss."""
         begin, end, whole = stay.start + stay.pause, stay.end, self.speeds.work(stay.job)
+        stay.saves = self.saves.of(stay.job, begin, end)
         if not stay.marks and stay.ended != "failed":  # as most are
             now = done + self._between(stay, begin, end)
             if stay.ended == "done":
@@ -44,7 +45,7 @@ class Worker:
             stay.work = (now - done) * self.unit
             return now
         failed = stay.ended == "failed"
-        until = self.kept(stay.job, begin, end) if failed else end
+        until, since_then = self.saves.latest(stay.job, begin, end) if failed else (end, 0.0)
         cuts: list[tuple[float, float | None]] = [(mark.time, whole * self.part(mark)) for mark in stay.marks]
         if failed and until < end:
             cuts = sorted([*cuts, (until, None)], key=lambda cut: cut[0])
@@ -60,7 +61,7 @@ class Worker:
                 kept = now
         stay.work = (now - done) * self.unit
         if failed:
-            stay.lost_time, stay.lost = end - until, (now - kept) * self.unit
+            stay.lost_time, stay.lost = since_then, (now - kept) * self.unit
         return kept if failed else now
 
     def up_to(self, stay: Stay, done: float, time: float) -> float:
@@ -74,6 +75,17 @@ class Worker:
 
     def _between(self, stay: Stay, since: float, until: float) -> float:
         """Work done between two instants."""
+        if not stay.saves:
+            return self._steadily(stay, since, until)
+        done = []
+        for begun, over in stay.saves:
+            if over > since and begun < until:
+                done.append(self._steadily(stay, since, begun))
+                since = over
+        return math.fsum([*done, self._steadily(stay, since, until)])
+
+    def _steadily(self, stay: Stay, since: float, until: float) -> float:
+        """The same without checkpoints that take time."""
         if until <= since:
             return 0.0
         if stay.parts is None:
@@ -102,22 +114,6 @@ class Worker:
     def part(self, rung: Rung) -> float:
         """The part of its work that a trial has done at a rung."""
         return 1.0 / float(self._eta ** (self._rungs - rung.rung))
-
-    def kept(self, job: int, begin: float, end: float) -> float:
-        """The instant of the last checkpoint of a stay up to an instant. begin: of its progress."""
-        own = self.given.jobs.checkpoint
-        every = self._every if own is None else own[job]
-        passed = end - begin
-        if every == 0 or passed <= 0:
-            return end
-        count = 0 if every == math.inf else math.floor(passed / every * EVEN)
-        if count == 0:
-            return begin
-        at, slot = begin + count * every, self.given.slot
-        if slot is not None:
-            near = math.floor(begin / slot) * slot
-            at = near + boundary((at - near) * (1.0 - 1e-12), slot)
-        return min(at, end)
 
 
 def search(given: Given) -> tuple[int, int]:
