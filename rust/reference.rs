@@ -11,6 +11,7 @@
 mod mechanism;
 mod model;
 mod place;
+mod progress;
 mod run;
 
 use crate::cluster::Network;
@@ -112,6 +113,8 @@ struct Job {
     iterations: u64,
     gradient_bytes: f64,
     compute_time: f64,
+    /// Seconds of progress between two checkpoints.
+    checkpoint_interval: f64,
     /// phi and M; phi is infinite where every sample counts in full.
     noise: (f64, u32),
     /// rho_j: F_j tau_j on one server with k = 1, or the duration under `fixed`, s.
@@ -128,6 +131,10 @@ impl Job {
             iterations: 0,
             gradient_bytes: 0.0,
             compute_time: 0.0,
+            checkpoint_interval: match jobs.checkpoint_interval.map(|own| own[row]) {
+                Some(own) if !own.is_nan() => own,
+                _ => options.checkpoint_interval,
+            },
             noise: jobs.noise.map_or((f64::INFINITY, 1), |noise| (noise.scale[row], noise.batch[row])),
             estimate: jobs.duration[row],
         };

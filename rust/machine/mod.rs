@@ -168,7 +168,11 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             let next = self.next_arrival.min(self.next_pass).min(self.next_wake);
             // Once all jobs are gone, nothing that changes matters.
             let next = if self.floor.gone < jobs { next.min(self.next_change) } else { next };
-            let now = self.floor.next_end(next.min(until)).min(next);
+            let Some(end) = self.floor.next_end(next.min(until)) else {
+                watch.tick(self.floor.gone)?;
+                continue;
+            };
+            let now = end.min(next);
             if now > until {
                 if P::OUTSIDE && until > self.floor.now {
                     self.floor.now = until;

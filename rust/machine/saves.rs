@@ -21,6 +21,9 @@ fn rounding(time: f64, from: f64) -> f64 {
 /// As that of a checkpoint that takes no time.
 const NEAR: f64 = 1e-12;
 
+/// Checkpoints that begin between two looks at the watch.
+const MANY: u32 = 65_536;
+
 /// What a checkpoint takes; `None` where it takes no time.
 pub(super) fn cost(options: &Options, clock: Clock, to_the_second: bool) -> Option<Rest> {
     (options.checkpoint_cost > 0.0).then(|| clock.pause(options.checkpoint_cost, to_the_second))
@@ -158,20 +161,22 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// When the next stay comes to its end or a rung, if not after `until`. Checkpoints before that begin: nobody decides at them.
+    /// `None` after many of them, so that somebody may look at the watch.
     #[inline]
-    pub(super) fn next_end(&mut self, until: f64) -> f64 {
-        loop {
-            let Some((time, slot)) = self.ends.peek() else { return f64::INFINITY };
+    pub(super) fn next_end(&mut self, until: f64) -> Option<f64> {
+        for _ in 0..MANY {
+            let Some((time, slot)) = self.ends.peek() else { return Some(f64::INFINITY) };
             if self.saving.is_none() || time > until {
-                return time;
+                return Some(time);
             }
             if until == f64::INFINITY && self.is_stalled() {
-                return until; // nobody gets anywhere, checkpoints or not
+                return Some(until); // nobody gets anywhere, checkpoints or not
             }
             if !self.comes_to_save(Slot::new(slot)) {
-                return time;
+                return Some(time);
             }
         }
+        None
     }
 
     /// Whether no stay comes to an end at its present pace.

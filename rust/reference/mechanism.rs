@@ -41,7 +41,7 @@ pub struct Logged {
 
 /// Where a job is in its life.
 #[derive(Clone, Debug, PartialEq)]
-enum Phase {
+pub(super) enum Phase {
     Ahead,
     Waiting,
     Running(Stay),
@@ -59,24 +59,26 @@ struct Before {
 
 /// A job on GPUs, since `start`; times in slots under the slot clock.
 #[derive(Clone, Debug, PartialEq)]
-struct Stay {
-    parts: Vec<(usize, u32)>,
-    start: f64,
+pub(super) struct Stay {
+    pub(super) parts: Vec<(usize, u32)>,
+    pub(super) start: f64,
     /// When its pause ends.
-    from: f64,
+    pub(super) from: f64,
+    /// Its checkpoints that took time: from, to.
+    pub(super) saves: Vec<(f64, f64)>,
     /// Work left at `since`, and what a unit takes from then on.
-    since: f64,
-    tau: Option<f64>,
+    pub(super) since: f64,
+    pub(super) tau: Option<f64>,
 }
 
-struct Mechanism<'a> {
-    jobs: Vec<Job>,
+pub(super) struct Mechanism<'a> {
+    pub(super) jobs: Vec<Job>,
     /// The least and the most GPUs of each job.
     range: Vec<(u32, u32)>,
     spec: &'a ClusterSpec<'a>,
-    options: &'a Options,
-    phases: Vec<Phase>,
-    left: Vec<f64>,
+    pub(super) options: &'a Options,
+    pub(super) phases: Vec<Phase>,
+    pub(super) left: Vec<f64>,
     out: Logged,
     /// What the verbs of an instant leave each job with: (server, GPUs); empty for none.
     wanted: Vec<Vec<(usize, u32)>>,
@@ -92,8 +94,8 @@ pub fn replay_log(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options, lo
     if spec.server_vc.is_some() {
         return Err(Error::Unsupported { option: "cluster", value: "virtual clusters".to_owned() });
     }
-    if jobs.types.is_some() || options.pauses() || options.sleep_after != f64::INFINITY {
-        let value = "GPUs that differ, pauses of jobs that run through, or servers that sleep".to_owned();
+    if jobs.types.is_some() || options.start_cost != 0.0 || options.sleep_after != f64::INFINITY {
+        let value = "GPUs that differ, a pause at the start, or servers that sleep".to_owned();
         return Err(Error::Unsupported { option: "gpu_type", value });
     }
     log.validate(jobs.len(), spec.server_gpus.len())?;
@@ -136,7 +138,7 @@ pub fn replay_log(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options, lo
 }
 
 impl Mechanism<'_> {
-    fn slotted(&self) -> bool {
+    pub(super) fn slotted(&self) -> bool {
         self.options.clock == ClockKind::Slot
     }
 
@@ -156,6 +158,7 @@ impl Mechanism<'_> {
         let mut now = 0.0;
         loop {
             self.end_stays(now, &decisions);
+            self.write_checkpoints(now);
             for (job, phase) in self.jobs.iter().zip(&mut self.phases) {
                 let time = if self.options.clock == ClockKind::Slot { now * self.options.slot } else { now };
                 if *phase == Phase::Ahead && job.submit <= time {
@@ -202,7 +205,7 @@ impl Mechanism<'_> {
         }
         let ahead = || self.jobs.iter().zip(&self.phases).filter(|(_, phase)| **phase == Phase::Ahead);
         let ends = self.phases.iter().enumerate().filter_map(|(j, phase)| match phase {
-            Phase::Running(stay) => Some(self.end(j, stay)),
+            Phase::Running(stay) => Some(self.due(j, stay).unwrap_or_else(|| self.end(j, stay))),
             _ => None,
         });
         if self.slotted() {
@@ -212,59 +215,6 @@ impl Mechanism<'_> {
         let arrivals = ahead().map(|(job, _)| job.submit);
         let next = arrivals.chain(ends).chain(decision).fold(f64::INFINITY, f64::min);
         next.is_finite().then_some(next)
-    }
-
-    /// When a stay ends if nothing changes.
-    fn end(&self, job: usize, stay: &Stay) -> f64 {
-        let tau = stay.tau.unwrap_or(f64::NAN);
-        if !self.slotted() {
-            return stay.since + self.left[job] * tau;
-        }
-        if !self.options.rar() {
-            return stay.since + self.slots_of(job, self.rate(job, &stay.parts));
-        }
-        match model::iterations_per_slot(self.options.slot, tau) {
-            0 => f64::INFINITY,
-            units => stay.since + (self.left[job] as u64).div_ceil(units) as f64,
-        }
-    }
-
-    /// How fast those GPUs do a job's work beside all that it asks for.
-    fn rate(&self, job: usize, parts: &[(usize, u32)]) -> f64 {
-        model::relative_rate(&self.jobs[job], parts.iter().map(|part| part.1).sum())
-    }
-
-    /// The first slot with which a job is done where each does that of `rate` slots. Rounding is forgiven, by a part of
-    /// all its work, but not where there is none: whole numbers were done before, and are done now.
-    fn slots_of(&self, job: usize, rate: f64) -> f64 {
-        let (left, work) = (self.left[job], self.jobs[job].duration / self.options.slot);
-        let exact = rate.fract() == 0.0 && work - (work - left).round() == left;
-        let wanted = if exact { left } else { left - 1e-12 * work };
-        let enough = |slots: f64| slots >= wanted / rate;
-        let mut slots = (left / rate).floor() - 2.0;
-        while !enough(slots) {
-            slots += 1.0;
-        }
-        slots.max(0.0)
-    }
-
-    /// Brings the work left up to date: what was done since the last time at which that was asked.
-    fn progress(&mut self, job: usize, now: f64) {
-        let Phase::Running(stay) = &self.phases[job] else { return };
-        let (Some(tau), true) = (stay.tau, now > stay.since) else { return };
-        let (passed, rate) = (now - stay.since, self.rate(job, &stay.parts));
-        let done = match (self.slotted(), self.options.rar()) {
-            (false, _) => passed / tau,
-            (true, false) => passed * rate,
-            (true, true) => {
-                let units = model::iterations_per_slot(self.options.slot, tau);
-                (0..passed as u64).fold(0u64, |done, _| done.saturating_add(units)) as f64
-            }
-        };
-        if let Phase::Running(stay) = &mut self.phases[job] {
-            stay.since = now;
-        }
-        self.left[job] = f64::max(0.0, self.left[job] - done);
     }
 
     /// Ends the stays that are over. On the continuous clock ends are right to rounding, so one that lies a few steps
@@ -294,7 +244,8 @@ impl Mechanism<'_> {
         let Phase::Running(stay) = self.phases[job].clone() else { return };
         let row = self.jobs[job].row;
         self.out.held[row] += now - stay.start;
-        self.out.lost[row] += now.min(stay.from) - stay.start;
+        let saving: f64 = stay.saves.iter().map(|(begun, over)| over.min(now) - begun).sum();
+        self.out.lost[row] += now.min(stay.from) - stay.start + saving;
         for &(server, count) in &stay.parts {
             self.out.stays.push((row, server, count, self.seconds(stay.start), self.seconds(now)));
         }
@@ -442,7 +393,7 @@ impl Mechanism<'_> {
         }
         self.out.num_servers[row] = self.out.num_servers[row].max(parts.len() as u32);
         let from = now + pause;
-        self.phases[job] = Phase::Running(Stay { parts, start: now, from, since: from, tau: None });
+        self.phases[job] = Phase::Running(Stay { parts, start: now, from, saves: Vec::new(), since: from, tau: None });
     }
 
     /// GPUs of a server that are given away as the verbs of this instant stand.

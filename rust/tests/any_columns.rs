@@ -122,7 +122,7 @@ prop_compose! {
     ) -> Options {
         Options {
             preemption: preset.preemption, order, queue, placement, model, clock, oversize, slot, lambda,
-            preempt_cost, interval: Some(interval), quantum, estimate_factor, aging, sample, thresholds, kappa,
+            preempt_cost, checkpoint_cost: (interval - 50.0).max(0.0), checkpoint_interval: 1e12 * quantum, interval: Some(interval), quantum, estimate_factor, aging, sample, thresholds, kappa,
             admission: admission && preset.name == "edf",
             ..Options::default()
         }

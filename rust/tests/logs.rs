@@ -103,6 +103,8 @@ fn check(case: &Case, draw: &Draw) -> std::result::Result<Option<u32>, TestCaseE
         order: preset.order,
         queue: Discipline::ALL[draw.queue],
         preempt_cost: f64::from(draw.cost) / 2.0,
+        checkpoint_cost: f64::from(draw.slack % 3) * 0.75,
+        checkpoint_interval: [1.0, 2.5, 4.0, f64::INFINITY][draw.cost as usize % 4],
         thresholds: vec![3.0, 20.0],
         interval: Some(1.5),
         quantum: 4.0,

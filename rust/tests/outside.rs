@@ -153,6 +153,8 @@ fn check(mut case: Case, seed: u64, costs: (u32, u32, u32), elastic: bool) -> Re
         order: Order::Fifo,
         queue: Discipline::Strict,
         preempt_cost: f64::from(cost) / 2.0,
+        checkpoint_cost: [0.0, 0.5, 2.25][seed as usize % 3],
+        checkpoint_interval: [1.0, 2.5, 4.0, f64::INFINITY][cost as usize % 4],
         move_cost: (move_cost > 0).then(|| f64::from(move_cost)),
         resize_cost: (resize_cost > 0).then(|| f64::from(resize_cost) * 0.75),
         oversize: Oversize::Error, // the reference takes the whole table
