@@ -1,52 +1,87 @@
-"""How long a job takes by the interval between its checkpoints, where a checkpoint costs time.
+"""How often to save: the run time of long jobs by the interval between checkpoints that take time.
 
-1,000 jobs of five days run on a server each. Servers fail every two days and are repaired in an hour. A
-checkpoint takes five minutes, so a job that saves every c seconds has (1 + 300 / c) times the work. Young's
-interval is sqrt(2 x 300 s x 2 days) = 10,182 s, Daly's 9,983 s (docs/outages.md).
+Jobs of five days run on gangs of one, two and four servers. Each server fails every two days and is repaired in an
+hour; so a gang of k servers fails every M = 2 days / k. A checkpoint takes C = 5 minutes. Young's interval is
+sqrt(2 C M), and Daly's formula is closer (docs/outages.md).
 
-python checkpoint_interval.py [JOBS]
+python checkpoint_interval.py [JOBS [SEEDS]]
 """
 
 import math
 import sys
+from statistics import fmean, stdev
 
-import numpy as np
 import polars as pl
 
 import ringbco
+from ringbco.result.student import half_width
 
 HOUR = 3600.0
 DAY = 24 * HOUR
-BETWEEN, REPAIR, COST, WORK = 2 * DAY, HOUR, 300.0, 5 * DAY
+BETWEEN, COST, WORK = 2 * DAY, 300.0, 5 * DAY
 INTERVALS = (1800.0, 3600.0, 7200.0, 10_182.0, 14_400.0, 21_600.0, 43_200.0)
+GRID = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0)  # of Young's interval
 
 
-def mean_run_time(interval: float, jobs: int) -> float:
-    """The mean of so many jobs, s."""
-    table = pl.DataFrame(
-        {
-            "job_id": [f"job{row}" for row in range(jobs)],
-            "submit_time": np.zeros(jobs),
-            "num_gpus": np.ones(jobs, np.uint32),
-            "duration": np.full(jobs, WORK * (1 + COST / interval)),
-        }
+def mean_run_time(interval: float, jobs: int, gang: int = 1, seed: int = 1) -> float:
+    """The mean of so many jobs on gangs of so many servers, s."""
+    table = pl.DataFrame({"job_id": [f"job{row}" for row in range(jobs)]}).with_columns(
+        submit_time=0.0, num_gpus=gang, duration=WORK
     )
-    cluster = f"{jobs}x1"
-    # An interval counts the work between two checkpoints, and each of them.
     outcome = ringbco.replay(
         table,
-        cluster,
+        f"{gang * jobs}x1",
         policy="fifo",
         placement="first-fit",
         model="fixed",
-        outages=ringbco.outages(cluster, mtbf=BETWEEN, mttr=REPAIR, days=60, seed=1),
-        checkpoint_interval=interval + COST,
+        outages="draw:mtbf=2d,mttr=1h",
+        checkpoint_interval=interval,
+        checkpoint_cost=COST,
         preempt_cost=0.0,
+        seed=seed,
     )
     return float(outcome.jobs["run_time"].mean() or math.nan)
 
 
+def young(between: float) -> float:
+    return math.sqrt(2.0 * COST * between)
+
+
+def daly(between: float) -> float:
+    part = COST / (2.0 * between)
+    return young(between) * (1.0 + math.sqrt(part) / 3.0 + part / 9.0) - COST
+
+
+def told(values: list[float]) -> str:
+    """A mean over seeds with its 95 % interval, in days."""
+    half = half_width(stdev(values), len(values))
+    return f"{fmean(values) / DAY:.4f} ± {half / DAY:.4f}"
+
+
+def dearer(values: list[float], best: list[float]) -> str:
+    """By how much a mean is above the best one, paired by seed, in percent of it."""
+    apart = [value - least for value, least in zip(values, best, strict=True)]
+    mean, half = fmean(apart) / fmean(best), half_width(stdev(apart), len(apart)) / fmean(best)
+    return f"{mean:+.2%} [{mean - half:+.2%}, {mean + half:+.2%}]"
+
+
+def compare(gang: int, jobs: int, seeds: int) -> str:
+    """A row of the page's second table."""
+    between = BETWEEN / gang
+    both = {"Young": young(between), "Daly": daly(between)}
+    tried = {interval: [mean_run_time(interval, jobs, gang, seed) for seed in range(1, seeds + 1)]
+             for interval in (*(part * both["Young"] for part in GRID), both["Daly"])}
+    best = min(tried, key=lambda interval: fmean(tried[interval]))
+    cells = [f"{gang}", f"{between / DAY:.1f} d", f"{best / HOUR:.2f} h", told(tried[best])]
+    for interval in both.values():
+        cells += [f"{interval / HOUR:.2f} h", dearer(tried[interval], tried[best])]
+    return "| " + " | ".join(cells) + " |"
+
+
 if __name__ == "__main__":
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    times = int(sys.argv[2]) if len(sys.argv) > 2 else 20
     for seconds in INTERVALS:
         print(f"{seconds / HOUR:5.2f} h  {mean_run_time(seconds, count) / DAY:.3f} days")
+    for servers in (1, 2, 4):
+        print(compare(servers, count // servers, times), flush=True)

@@ -73,12 +73,12 @@ impl<'a> Drawn<'a> {
             range: self.pair("range").map(|(min, max)| OwnedRange { min, max }),
             noise: self.pair("noise").map(|(scale, batch)| OwnedNoise { scale, batch }),
             types: self.types(),
-            rates: None,
             shares: self.find("shares"),
             priority: self.find("priority"),
             preemptible: self.find("preemptible"),
             checkpoint_interval: self.find("checkpoint_interval"),
             trials: self.trials(),
+            ..OwnedJobs::default()
         }
     }
 

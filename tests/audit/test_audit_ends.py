@@ -27,7 +27,7 @@ def met(seed: str) -> Met | None:
 
 
 def several() -> Iterator[Met]:
-    yield from (found for number in range(60) if (found := met(f"ends {number}")) is not None)
+    yield from (found for number in range(400) if (found := met(f"ends {number}")) is not None)
 
 
 def codes(outcome: ringbco.Outcome, jobs: Any) -> set[str]:
@@ -66,6 +66,8 @@ def test_a_stay_that_did_not_end_so(ended: str) -> None:
             wrong = with_cell(stays, row, column, other(stays[column][row]))
             assert codes(replace(outcome, stays_written=wrong), jobs) & expected, (ended, row)
             tried += 1
+        if tried >= 20:
+            break
     assert tried
 
 

@@ -214,21 +214,13 @@ fn runs_are_those_of_the_slow_twin() {
         let length =
             |row: &(u32, u32, u32)| if whole { f64::from(row.2 / 60 * 60 + 60) } else { f64::from(row.2) / 7.0 };
         let jobs = OwnedJobs {
-            types: None,
-            rates: None,
-            shares: None,
-            priority: None,
-            preemptible: None,
-            trials: None,
-            checkpoint_interval: None,
             submit: column(&|row| f64::from(row.0)),
             num_gpus: rows.iter().map(|row| row.1).collect(),
             duration: column(&length),
             iterations: rows.iter().map(|row| u64::from(row.2) * 10).collect(),
             gradient_bytes: column(&|row| f64::from(row.2) * 1e6),
             compute_time: column(&|_| 0.05),
-            range: None,
-            noise: None,
+            ..OwnedJobs::default()
         };
         let options = Options {
             placement: Placement::ALL[placement],
