@@ -1,8 +1,8 @@
 """How often to save: the run time of long jobs by the interval between checkpoints that take time.
 
-Jobs of five days run on gangs of one, two and four servers. Each server fails every two days and is repaired in an
-hour; so a gang of k servers fails every M = 2 days / k. A checkpoint takes C = 5 minutes. Young's interval is
-sqrt(2 C M), and Daly's formula is closer (docs/outages.md).
+Jobs of five days run on gangs of one, two and four servers. Each server fails every two days and is repaired
+in an hour; so a gang of k servers fails every M = 2 days / k. A checkpoint takes C = 5 minutes. Young's
+interval is sqrt(2 C M), and Daly's formula is closer (docs/outages.md).
 
 python checkpoint_interval.py [JOBS [SEEDS]]
 """
@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 import polars as pl
 
 import ringbco
-from ringbco.result.student import half_width
+from ringbco.result.student import quantile
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -44,24 +44,31 @@ def mean_run_time(interval: float, jobs: int, gang: int = 1, seed: int = 1) -> f
 
 
 def young(between: float) -> float:
+    """Young's interval, s. between: mean time between failures, s."""
     return math.sqrt(2.0 * COST * between)
 
 
 def daly(between: float) -> float:
+    """Daly's, of higher order."""
     part = COST / (2.0 * between)
     return young(between) * (1.0 + math.sqrt(part) / 3.0 + part / 9.0) - COST
 
 
+def half_width(values: list[float]) -> float:
+    """Of the 95 % interval of their mean, by Student's t."""
+    return quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+
+
 def told(values: list[float]) -> str:
     """A mean over seeds with its 95 % interval, in days."""
-    half = half_width(stdev(values), len(values))
+    half = half_width(values)
     return f"{fmean(values) / DAY:.4f} ± {half / DAY:.4f}"
 
 
 def dearer(values: list[float], best: list[float]) -> str:
     """By how much a mean is above the best one, paired by seed, in percent of it."""
     apart = [value - least for value, least in zip(values, best, strict=True)]
-    mean, half = fmean(apart) / fmean(best), half_width(stdev(apart), len(apart)) / fmean(best)
+    mean, half = fmean(apart) / fmean(best), half_width(apart) / fmean(best)
     return f"{mean:+.2%} [{mean - half:+.2%}, {mean + half:+.2%}]"
 
 
@@ -69,8 +76,10 @@ def compare(gang: int, jobs: int, seeds: int) -> str:
     """A row of the page's second table."""
     between = BETWEEN / gang
     both = {"Young": young(between), "Daly": daly(between)}
-    tried = {interval: [mean_run_time(interval, jobs, gang, seed) for seed in range(1, seeds + 1)]
-             for interval in (*(part * both["Young"] for part in GRID), both["Daly"])}
+    tried = {
+        interval: [mean_run_time(interval, jobs, gang, seed) for seed in range(1, seeds + 1)]
+        for interval in (*(part * both["Young"] for part in GRID), both["Daly"])
+    }
     best = min(tried, key=lambda interval: fmean(tried[interval]))
     cells = [f"{gang}", f"{between / DAY:.1f} d", f"{best / HOUR:.2f} h", told(tried[best])]
     for interval in both.values():

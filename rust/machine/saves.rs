@@ -11,14 +11,7 @@ use crate::ids::Slot;
 use crate::options::Options;
 use crate::speed::Speed;
 
-/// What is a rounding of an instant of a stay whose progress starts at `from`: an end so near to a checkpoint comes first, and
-/// a checkpoint so near to its end is over.
-#[inline]
-fn rounding(time: f64, from: f64) -> f64 {
-    NEAR * f64::max(0.0, time - from) + 8.0 * (time.next_up() - time)
-}
-
-/// As that of a checkpoint that takes no time.
+/// A part that is a rounding.
 const NEAR: f64 = 1e-12;
 
 /// Checkpoints that begin between two looks at the watch.
@@ -34,6 +27,8 @@ pub(super) fn cost(options: &Options, clock: Clock, to_the_second: bool) -> Opti
 pub(crate) struct Saves {
     /// When the progress of the stay starts.
     from: f64,
+    /// How many intervals of progress there were when the latest one began (slot clock).
+    multiple: f64,
     /// How many have begun, and when the next one does; never where none is to come.
     pub(super) count: u32,
     pub(super) due: f64,
@@ -55,25 +50,45 @@ impl Default for Saves {
 impl Saves {
     /// Those of a stay whose progress starts at `from`, with so much work left.
     pub(super) fn from(from: f64, every: f64, left: f64, clock: Clock) -> Self {
-        let first = Self { from, count: 0, due: 0.0, begun: from, until: from, before: from, left, left_before: left };
-        Self { due: first.next(every, Rest::NONE, clock), ..first }
+        let mut first = Self {
+            from,
+            multiple: 0.0,
+            count: 0,
+            due: 0.0,
+            begun: from,
+            until: from,
+            before: from,
+            left,
+            left_before: left,
+        };
+        first.due = first.next(every, Rest::NONE, clock);
+        first
     }
 
-    /// When the next one begins: at the next multiple of the interval that progress comes to, or the boundary after it.
-    fn next(&self, every: f64, cost: Rest, clock: Clock) -> f64 {
+    /// When the next one begins: when progress comes to the next multiple of the interval, or at the boundary after it.
+    fn next(&mut self, every: f64, cost: Rest, clock: Clock) -> f64 {
         if every == f64::INFINITY {
             return every;
         }
-        let from = self.from;
-        let (slot, spent) = (clock.slot.unwrap_or(1.0), f64::from(self.count) * cost.length());
-        // Of the checkpoints that came in one slot there is one.
-        let progress = (self.begun - from).max(0.0) - f64::from(self.count.saturating_sub(1)) * cost.length();
-        let seen = (progress * slot / every * (1.0 + NEAR)).floor();
-        let at = from + spent + (seen + 1.0) * every / slot;
-        let at = if clock.slot.is_some() { (at - rounding(at, from)).ceil() } else { at };
-        // A checkpoint takes time, even where float64 does not tell so little.
-        let first = if clock.slot.is_some() { self.until.floor() + 1.0 } else { self.until.next_up() };
-        at.max(first)
+        let spent = f64::from(self.count) * cost.length();
+        let Some(slot) = clock.slot else {
+            // A checkpoint takes time, even where float64 does not tell so little.
+            return f64::max(self.from + spent + f64::from(self.count + 1) * every, self.until.next_up());
+        };
+        let (base, part) = (self.from.floor(), self.from.fract());
+        if self.count > 0 {
+            // Of several multiples in one slot there is one checkpoint.
+            let progress = (self.begun - base) - part - (spent - cost.length());
+            self.multiple = f64::max(self.multiple + 1.0, (progress * slot / every * (1.0 + NEAR)).floor());
+        }
+        let at = part + spent + (self.multiple + 1.0) * every / slot;
+        f64::max(base + (at * (1.0 - NEAR)).ceil(), self.until.floor() + 1.0)
+    }
+
+    /// What is a rounding of an instant: an end so near to a checkpoint comes first, and a checkpoint so near to its end is over.
+    #[inline]
+    fn rounding(&self, time: f64) -> f64 {
+        NEAR * f64::max(0.0, time - self.from) + f64::from(8 + self.count) * (time.next_up() - time)
     }
 
     /// Time that it has taken up to an instant.
@@ -83,7 +98,7 @@ impl Saves {
 
     /// Whether the latest one counts.
     fn is_over(&self, now: f64) -> bool {
-        now >= self.until - rounding(self.until, self.from)
+        now >= self.until - self.rounding(self.until)
     }
 
     /// The work left at the latest one that counts, and the time of progress since then.
@@ -101,8 +116,8 @@ impl<P> Stay<P> {
     /// Whether its next instant is a checkpoint, and not its end at `end`.
     #[inline]
     fn saves_before(&self, end: f64) -> bool {
-        let Saves { due, from, .. } = self.saves;
-        due < f64::INFINITY && end > due + rounding(due, from)
+        let due = self.saves.due;
+        due < f64::INFINITY && end > due + self.saves.rounding(due)
     }
 
     /// Begins a checkpoint.

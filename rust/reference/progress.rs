@@ -72,17 +72,23 @@ impl Mechanism<'_> {
         }
         let every = self.jobs[job].checkpoint_interval;
         let slot = if self.slotted() { self.options.slot } else { 1.0 };
+        let count = stay.saves.len() as f64;
+        let rounding = |time: f64| 1e-12 * (time - stay.from) + (8.0 + count) * (time.next_up() - time);
         let (begun, over) = stay.saves.last().copied().unwrap_or((stay.from, stay.from));
-        let number = (Self::progressed(stay, begun) * slot / every * (1.0 + 1e-12)).floor() + 1.0;
+        let number = match stay.saves.last() {
+            Some(_) if self.slotted() => (Self::progressed(stay, begun) * slot / every * (1.0 + 1e-12)).floor() + 1.0,
+            _ => count + 1.0,
+        };
         let saved: f64 = stay.saves.iter().map(|(begun, over)| over - begun).sum();
-        let due = stay.from + saved + number * every / slot;
+        let after = saved + number * every / slot;
+        let due = stay.from + after;
         if due.is_infinite() {
             return None;
         }
-        let rounding = 1e-12 * (due - stay.from) + 8.0 * (due.next_up() - due);
         if self.slotted() {
-            return Some(f64::max((due - rounding).ceil(), over + 1.0));
+            return Some(f64::max(stay.from + (after * (1.0 - 1e-12)).ceil(), over + 1.0));
         }
+        let rounding = rounding(due);
         (self.end(job, stay) > due + rounding).then_some(due.max(over.next_up()))
     }
 

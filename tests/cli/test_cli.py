@@ -366,6 +366,7 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "start_cost": 0.0,
         "resize_every": 300.0,
         "checkpoint_interval": 1800.0,
+        "checkpoint_cost": 0.0,
         "sleep_after": math.inf,
         "wake_time": 0.0,
         "evict": False,

@@ -21,7 +21,7 @@ Outage = tuple[int, float, float]
 
 @dataclass(frozen=True)
 class Failures:
-    """Outages in any order, overlapping or not, the checkpoint interval of every row, and what a checkpoint takes, s."""
+    """Outages in any order; by row the checkpoint interval; what a checkpoint takes, s."""
 
     outages: tuple[Outage, ...]
     intervals: tuple[float, ...]
@@ -130,7 +130,7 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
             return own[1]
 
         def rounding(self, time: float, run: Stretch) -> float:
-            return 1e-12 * max(0.0, time - run.begin) + 8.0 * math.ulp(time)
+            return 1e-12 * max(0.0, time - run.begin) + (8 + len(self.saves(run))) * math.ulp(time)
 
         def is_over(self, save: tuple[float, float, float], run: Stretch) -> bool:
             return self.now >= save[1] - self.rounding(save[1], run)
@@ -153,8 +153,7 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
         def due(self, run: Stretch) -> float:
             """Continuous clock: when the next one begins, unless the stay ends before."""
             own, every = self.saves(run), facts.intervals[run.row]
-            seen = self.intervals_of(run, own[-1][0]) if own else 0.0
-            due = run.begin + len(own) * facts.cost + (seen + 1.0) * every
+            due = run.begin + len(own) * facts.cost + (len(own) + 1) * every
             if own:
                 due = max(due, math.nextafter(own[-1][1], math.inf))
             return math.inf if self.end_of(run) <= due + self.rounding(due, run) else due

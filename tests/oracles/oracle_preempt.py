@@ -334,7 +334,9 @@ class World(Netting):
         for row in self.waiting:
             self.result.waited[row] += passed
         for run in self.running:
-            progress = self.seconds(self.now) - self.seconds(max(self.looked, min(self.now, max(run.begin, run.since))))
+            progress = self.seconds(self.now) - self.seconds(
+                max(self.looked, min(self.now, max(run.begin, run.since)))
+            )
             if progress > 0:
                 self.count_progress(run, progress)
         for row in self.short:

@@ -21,7 +21,7 @@ def expected_run_time(
 
     Where a stay's progress starts is a checkpoint, itself a whole number of intervals after the start of the
     job. So all checkpoints are at multiples of the interval, and the job is a chain of segments: n of
-    `interval`, and a remainder.
+    `interval`, and a remainder, which may be as long: there is no checkpoint at the end.
 
     1. Let B(x) be the mean time until x seconds pass without a failure, from an instant at which the server
        is up. Failures are memoryless. With X exponential,
@@ -43,7 +43,7 @@ def expected_run_time(
     elif interval == math.inf:
         segments = math.expm1(rate * length)
     else:
-        whole = math.floor(length / interval)
+        whole = math.ceil(length / interval) - 1  # the end is no checkpoint
         segments = whole * math.expm1(rate * (interval + cost))
         segments += math.expm1(rate * (length - whole * interval))
     return (1.0 / rate + down) * math.exp(rate * pause) * segments

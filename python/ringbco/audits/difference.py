@@ -219,9 +219,11 @@ class Differences:
 
     def _paused(self, table: str) -> Sequence[str]:
         """Columns that say nothing where nobody recorded which servers woke up."""
-        return {"jobs": ("lost_time", "lost_gpu_time", "lost_work"), "stays": ("pause", "saving", "lost_time")}.get(
-            table, ()
-        ) if self._sleeps else ()  # fmt: skip
+        unknown = {
+            "jobs": ("lost_time", "lost_gpu_time", "lost_work"),
+            "stays": ("pause", "saving", "lost_time"),
+        }
+        return unknown.get(table, ()) if self._sleeps else ()
 
     def _rows(self, table: str, frame: pl.DataFrame, column: str, right: Mapping[str, Sequence[Any]]) -> Ints:
         """The rows in which a column differs."""

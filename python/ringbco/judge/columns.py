@@ -257,7 +257,7 @@ def stays_table(given: Given, stays: list[Stay]) -> Table:
     }
     table |= {name: [wait[i] for wait in waits] for i, name in enumerate(WAITS)}
     if given.saves:
-        table["saving"] = [stay.saving() for stay in stays]
+        table["saving"] = [stay.saving for stay in stays]
     if cluster.gpu_type is not None:
         table["gpu_type"] = [cluster.types[cluster.of_type(stay.held[0][0])].name for stay in stays]
     return table

@@ -240,8 +240,9 @@ class Stay:
     The judge adds: number, among the job's; began; since, from when on the job waited for it; rest, seconds
     at a rung before it; woke; pause; parts: (from, to, p, the other jobs on its GPU), None where nobody is in
     its way; most, the largest p; marks, the rungs reached in it; saves,
-    from and to of its checkpoints that took time; work, lost and lost_time; off, by how much
-    what was done at a rung or at the end is not what had to be; few and apart, seconds of waiting.
+    from and to of its checkpoints that took time, and saving, their seconds; work, lost and lost_time; off,
+    by how much what was done at a rung or at the end is not what had to be; few and apart, seconds of
+    waiting.
     """
 
     job: int
@@ -264,6 +265,7 @@ class Stay:
     parts: list[tuple[float, float, int, Any]] | None = None
     marks: Sequence[Rung] = ()
     saves: Sequence[tuple[float, float]] = ()
+    saving: float = 0.0
     work: float = 0.0
     lost: float = 0.0
     lost_time: float = 0.0
@@ -273,11 +275,7 @@ class Stay:
 
     def paused(self) -> float:
         """Seconds without progress."""
-        return self.pause + self.saving() if self.saves else self.pause
-
-    def saving(self) -> float:
-        """Seconds of its checkpoints."""
-        return math.fsum(min(over, self.end) - begun for begun, over in self.saves)
+        return self.pause + self.saving
 
     def __post_init__(self) -> None:
         self.gpus = self.held[0][1] if len(self.held) == 1 else sum(gpus for _, gpus in self.held)

@@ -13,9 +13,18 @@ Save = tuple[float, float]
 """When it begins, and when it is over."""
 
 
-def rounding(time: float, begin: float) -> float:
-    """An end so near to a checkpoint comes first, and a checkpoint so near to its end is over."""
-    return 1e-12 * max(0.0, time - begin) + 8.0 * math.ulp(time)
+def rounding(time: float, begin: float, count: int) -> float:
+    """An end so near to a checkpoint comes first, and a checkpoint so near to its end is over.
+
+    begin: of the stay's progress. count: the checkpoints before.
+    """
+    return 1e-12 * max(0.0, time - begin) + (8 + count) * math.ulp(time)
+
+
+def _even(slots: float) -> float:
+    """A number of slots that is whole but for a rounding."""
+    near = round(slots)
+    return near if abs(slots - near) <= 1e-9 + 4.0 * math.ulp(slots) else slots
 
 
 class Saves:
@@ -31,36 +40,49 @@ class Saves:
         return self._every if self._own is None else self._own[job]
 
     def of(self, job: int, begin: float, end: float) -> Sequence[Save]:
-        """Those of a stay whose progress begins at an instant, before another; none where they take no time."""
+        """Those of a stay that progresses from `begin` on, before `end`; none where they take no time."""
         every = self._interval(job)
         if not self.cost or every == math.inf:
             return ()
+        if self._slot is not None:
+            return self._in_slots(begin, end, every, self._slot)
         found: list[Save] = []
-        progress, over = 0.0, begin
+        over = begin
         while True:
-            number = math.floor(progress / every * EVEN) + 1
-            at = self._seen(over + (number * every - progress), over, begin)
-            if at >= end - rounding(at, begin):
+            at = begin + len(found) * self.cost + (len(found) + 1) * every
+            at = max(at, math.nextafter(over, math.inf))
+            if at >= end - rounding(at, begin, len(found)):
                 return found
-            progress += at - over
             over = at + self.cost
             found.append((at, over))
 
-    def _seen(self, at: float, after: float, begin: float) -> float:
-        """The instant of the clock at which a checkpoint can begin that is due then; later than the one before."""
-        slot = self._slot
-        if slot is None:
-            return max(at, math.nextafter(after, math.inf))
-        first = math.floor(after / slot * EVEN) * slot
-        return max(first + boundary(at - rounding(at, begin) - first, slot), first + slot)
+    def _in_slots(self, begin: float, end: float, every: float, slot: float) -> Sequence[Save]:
+        """The same under the slot clock: at boundaries, one for all multiples that a slot comes to."""
+        base = math.floor(_even(begin / slot))
+        part, cost, step = _even(begin / slot) - base, self.cost / slot, every / slot
+        last, over, multiple = round(end / slot) - base, part, 0.0
+        found: list[Save] = []
+        while True:
+            at = math.ceil((part + len(found) * cost + (multiple + 1.0) * step) * (2.0 - EVEN))
+            at = max(at, math.floor(_even(over)) + 1)
+            if at >= last:
+                return found
+            multiple = max(multiple + 1.0, math.floor((at - part - len(found) * cost) / step * EVEN))
+            over = at + cost
+            found.append(((base + at) * slot, (base + over) * slot))
+
+    def time(self, saves: Sequence[Save], end: float) -> float:
+        """How long they take up to an instant."""
+        return math.fsum(self.cost if over <= end else end - begun for begun, over in saves)
 
     def latest(self, job: int, begin: float, end: float) -> tuple[float, float]:
-        """The instant of the latest checkpoint up to another that counts, and the seconds of progress since then."""
+        """When the latest checkpoint was that counts by `end`, and the seconds of progress since then."""
         if not self.cost:
             at = self._at_once(job, begin, end)
             return at, end - at
         saves = self.of(job, begin, end)
-        at = max((over for _, over in saves if end >= over - rounding(over, begin)), default=begin)
+        done = (over for n, (_, over) in enumerate(saves, 1) if end >= over - rounding(over, begin, n))
+        at = max(done, default=begin)
         begun = [first for first, over in saves if over > at and first >= at]
         return at, max(0.0, (begun[0] if begun else end) - at)
 

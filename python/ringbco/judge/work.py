@@ -35,6 +35,7 @@ class Worker:
         """Integrates a stay before which so much was done; what is done after it and its loss."""
         begin, end, whole = stay.start + stay.pause, stay.end, self.speeds.work(stay.job)
         stay.saves = self.saves.of(stay.job, begin, end)
+        stay.saving = self.saves.time(stay.saves, end)
         if not stay.marks and stay.ended != "failed":  # as most are
             now = done + self._between(stay, begin, end)
             if stay.ended == "done":

@@ -319,7 +319,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
 
 
 def _stays(setup: Setup, services: Sequence[str], result: _core.RunResult) -> pl.DataFrame | None:
-    """stays.parquet; None where no stay may end before its job is done, and none makes checkpoints that take time."""
+    """stays.parquet; None where stays run through without checkpoints that take time."""
     if "stays" not in result.tables:
         return None
     outages = None if setup.outages is None else setup.outages.merged
