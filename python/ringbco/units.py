@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from numbers import Real
 from typing import Final, Literal
 
 from ringbco.errors import UsageError
@@ -100,6 +101,20 @@ def seconds_of(option: str, value: float | str) -> float:
         return quantity(value, "s")
     except ValueError as error:
         raise UsageError(f"option {option}: {value!r}: expected {error}") from None
+
+
+def moment(value: object) -> float | str:
+    """A share, which is a number from 0 to 1, or a time, s: a number > 1, or "0.5s" of one that is less.
+
+    value: such a number, or a text: "0.25" is a share, "2.5d" or "0.5s" a time. Raises ValueError, with what
+    was expected, for anything else.
+    """
+    text = isinstance(value, str)
+    number = quantity(value, "s") if isinstance(value, str) else value
+    if isinstance(number, bool) or not isinstance(number, Real) or not 0 <= float(number) < math.inf:
+        raise ValueError("a share from 0 to 1, or a time >= 0 such as 2.5d, 6h, 30min, 90s, or seconds > 1")
+    seconds = float(number) + 0.0
+    return f"{seconds!r}s" if text and str(value).strip()[-1].isalpha() and seconds <= 1 else seconds
 
 
 def gpu_time(gpu_seconds: float, decimals: int = 0) -> str:

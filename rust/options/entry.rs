@@ -40,6 +40,8 @@ pub enum Kind {
     Policy,
     /// A file, which the caller reads: the engine never sees its name.
     File,
+    /// An instant, or a share of a span of time, of which the engine never hears.
+    Moment,
 }
 
 /// The finite numbers from `least` to `most`.
@@ -198,6 +200,16 @@ impl Entry {
     #[must_use]
     pub const fn file(name: &'static str, expected: &'static str) -> Self {
         Self::new(name, Kind::File, expected)
+    }
+
+    /// An instant that the caller resolves.
+    #[must_use]
+    pub const fn moment(name: &'static str) -> Self {
+        Self::new(
+            name,
+            Kind::Moment,
+            "a share from 0 to 1, or a time >= 0 such as 2.5d, 6h, 30min, 90s, or seconds > 1",
+        )
     }
 
     /// No value may be given, which means `absent`.

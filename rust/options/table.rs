@@ -50,6 +50,16 @@ const REPLAY_SERVICES: Entry = Entry::file("services", "a Parquet or CSV file, o
     .form("FILE")
     .panel(SERVICES)
     .help("How many replicas services want, with the columns service, time, replicas, gpus_per_replica (docs/services.md).");
+const REPLAY_MEASURE_FROM: Entry = Entry::moment("measure-from")
+    .or("the first submission")
+    .unit("share or s")
+    .form("SHARE|TIME")
+    .panel(OUTPUT)
+    .help("Figures are of the jobs submitted from then on, and of the time from then on: a number from 0 to 1 is a share of the span of submissions, any other a time of the results (docs/results.md#a-window).");
+const REPLAY_MEASURE_TO: Entry =
+    Entry::moment("measure-to").or("the end of the run").unit("share or s").form("SHARE|TIME").panel(OUTPUT).help(
+        "Figures are of the jobs submitted before then, and of the time before then, written as for --measure-from.",
+    );
 // What a replay and a plan have in common.
 const MODEL: Entry = Entry::name("model", &["rar", "fixed"])
     .panel(EXECUTION)
@@ -331,6 +341,9 @@ pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
     let after_evict = 1 + replay.iter().position(|(entry, _)| entry.name == "evict").unwrap_or_default();
     replay.insert(after_evict, (REPLAY_QUOTA, Value::Absent));
     replay.insert(before + 3, (REPLAY_SERVICES, Value::Absent));
+    let after_sample = 1 + replay.iter().position(|(entry, _)| entry.name == "sample").unwrap_or_default();
+    replay.insert(after_sample, (REPLAY_MEASURE_TO, Value::Absent));
+    replay.insert(after_sample, (REPLAY_MEASURE_FROM, Value::Absent));
     let mut plan = rows(&PlanOptions::default());
     plan.push((ALLOCATIONS, Value::Flag(true)));
     [("replay", replay), ("plan", plan)]

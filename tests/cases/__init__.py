@@ -5,3 +5,5 @@ numbers of its own (`draw`), so that without one the others stay as they are. Wh
 until it runs (`run`). What then must hold is in `twin`, `figures`, `holding` and
 `balance`. `shrink` makes a failure small, and `files` writes cases for tests in Rust.
 """
+
+from cases import window  # noqa: F401 - a feature too

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 import ringbco
+from cases import window
 from cases.case import Case
 from cases.holding import boundary
 
@@ -69,7 +70,9 @@ def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
         far = (jobs[name].cast(pl.Float64) - found[name]).abs() > near
         for row in far.arg_true()[:1]:
             yield name, f"{jobs['job_id'][row]}: {jobs[name][row]!r}; expected {found[name][row]!r}"
-    sums = stays.select(**page["FIGURES"]).row(0, named=True)
+    submit = {job["job_id"]: job["submit_time"] for job in case.jobs}
+    counted = [window.counts(case, submit[name]) for name in stays["job_id"]]
+    sums = stays.filter(counted).select(**page["FIGURES"]).row(0, named=True)
     for name, right in sums.items():
         told = outcome.summary.get(name)
         if told is not None and abs(told - right) > 1e-9 * abs(right) + coarse:

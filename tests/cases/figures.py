@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import ringbco
+from cases import window
 from cases.case import Case
 from cases.holding import Stay, down, stays_of
 
 Row = dict[str, Any]
+WINDOW = ("measure_from", "measure_to")
 CLASSES = {"1": (1, 1), "2-4": (2, 4), "5-8": (5, 8), "9-16": (9, 16), "17-32": (17, 32), "33-": (33, 10**9)}
 
 
@@ -18,7 +20,7 @@ def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
     """What a result says otherwise: (column or figure, how)."""
     jobs = outcome.jobs.to_dicts()
     stays = stays_of(outcome)
-    first = min(job["submit_time"] for job in case.jobs)
+    measured = [row for row in jobs if window.counts(case, row["submit_time"])]
     last = max(row["finish_time"] for row in jobs)
     # Times are known to the last bits of the latest, and some are differences.
     coarse = 64.0 * math.ulp(last) * (1 + len(jobs))
@@ -45,13 +47,14 @@ def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
         if abs(waits - right) > 1e-5 * max(row["jct"], 1e-12) + 4 * coarse:
             yield "waits", f"{row['job_id']}: {waits!r}; expected {right!r}"
     summary = outcome.summary
-    sure = _summary(case, jobs, stays, first, last)
+    sure = _summary(case, measured, stays, last)
+    length = sure.pop("length")
     for name, right in sure.items():
         # Sums of GPU-seconds; shares are of the run's length.
         scale = (
             float(case.room)
             if "seconds" in name
-            else 1.0 / max(coarse, last - first, 1e-300)
+            else 1.0 / max(coarse, length, 1e-300)
             if "tion" in name
             else _of(jobs)
         )
@@ -61,7 +64,7 @@ def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
             yield name, f"{summary.get(name)!r}; expected {right!r}"
     for entry in summary["size_classes"]:
         low, high = CLASSES[entry["gpus"]]
-        own = [row for row in jobs if low <= row["num_gpus"] <= high]
+        own = [row for row in measured if low <= row["num_gpus"] <= high]
         wanted = {"jobs": len(own), **{f"mean_{name}": _mean(own, _of_job[name]) for name in _of_job}}
         wanted["preemptions"] = sum(row["preemptions"] for row in own)
         for name, right in wanted.items():
@@ -113,11 +116,18 @@ def percentile(values: Sequence[float], part: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
 
 
-def _summary(case: Case, jobs: list[Row], stays: dict[str, list[Stay]], first: float, last: float) -> Row:
-    ran = [job for job in case.jobs if job["job_id"] in stays]
-    last = max([last, *(own[-1].end for own in stays.values())])
-    submits = [job["submit_time"] for job in ran]
-    wanted: Row = {"jobs": len(jobs), "makespan": last - min(submits)}
+def _summary(case: Case, jobs: list[Row], stays: dict[str, list[Stay]], last: float) -> Row:
+    """jobs: those of the window. length: of the time that is measured, which is no figure."""
+    every = {job["job_id"]: job["submit_time"] for job in case.jobs if job["job_id"] in stays}
+    run = min(every.values()), max([last, *(own[-1].end for own in stays.values())])
+    ran = {name: time for name, time in every.items() if window.counts(case, time)}
+    ends = max(own[-1].end for name, own in stays.items() if name in ran)
+    submits = list(ran.values())
+    wanted: Row = {"jobs": len(jobs), "makespan": ends - min(submits)}
+    given = window.of(case) or (-math.inf, math.inf)
+    wanted |= {name: at for name, at in zip(WINDOW, given, strict=True) if math.isfinite(at)}
+    first, last = window.within(case, run)
+    wanted["length"] = last - first
     for name, value in _of_job.items():
         values = [value(row) for row in jobs]
         wanted |= {f"mean_{name}": _mean(jobs, value), f"median_{name}": percentile(values, 0.5)}
@@ -142,10 +152,12 @@ def _summary(case: Case, jobs: list[Row], stays: dict[str, list[Stay]], first: f
         wanted |= {"deadlines": len(due), "deadlines_missed": missed}
         if due:
             wanted["deadlines_met"] = 1.0 - missed / len(due)
-    wanted["mean_contention"] = contention(stays)
+    wanted["mean_contention"] = contention(stays, first, last)
     held = [(stay.start, stay.end, stay.gpus) for own in stays.values() for stay in own]
-    wanted["utilisation"] = _used(case, held, min(submits), last) or 0.0
-    if max(submits) > min(submits):
+    wanted["utilisation"] = _used(case, held, first, last) or 0.0
+    if window.of(case) is not None:
+        wanted["utilisation_to_last_submission"] = None
+    elif max(submits) > min(submits):
         wanted["utilisation_to_last_submission"] = _used(case, held, min(submits), max(submits))
     return wanted
 
@@ -171,10 +183,10 @@ def _used(case: Case, held: Sequence[tuple[float, float, float]], first: float, 
     return used / up if up > 0 else None
 
 
-def contention(stays: dict[str, list[Stay]]) -> float:
-    """p_j averaged over all the time that spanning jobs ran."""
+def contention(stays: dict[str, list[Stay]], first: float, last: float) -> float:
+    """p_j averaged over all the time that spanning jobs ran between two instants."""
     spanning = [stay for own in stays.values() for stay in own if len(stay.parts) > 1]
-    times = sorted({time for stay in spanning for time in (stay.start, stay.end)})
+    times = sorted({min(max(time, first), last) for stay in spanning for time in (stay.start, stay.end)})
     total = whole = 0.0
     for a, b in itertools.pairwise(times):
         there = [stay for stay in spanning if stay.start <= a and stay.end >= b]

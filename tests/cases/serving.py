@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterator
 
 import ringbco
+from cases import window
 from cases.case import Case, Row
 from cases.holding import Span, boundary, down, stays_of
 
@@ -18,7 +19,7 @@ def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
         return
     stays = stays_of(outcome)
     first = min(job["submit_time"] for job in case.jobs if job["job_id"] in stays)
-    run = first, max(stay.end for own in stays.values() for stay in own)
+    run = window.within(case, (first, max(stay.end for own in stays.values() for stay in own)))
     served_all = wanted_all = hours_all = 0.0
     for entry in outcome.summary["services"]:
         service = entry["service"]
@@ -84,7 +85,7 @@ def _waits(case: Case, own: list[Row], replicas: list[Held], run: Span) -> list[
         for start, _ in replicas:
             if start == now:
                 since = waiting.pop(0)
-                if now >= run[0]:
+                if run[0] <= now < run[1]:
                     found.append(now - since)
     return found
 

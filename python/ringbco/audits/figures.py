@@ -114,7 +114,7 @@ class Figures:
             return bool(value == right)
         if isinstance(value, bool) or abs(value) > sys.float_info.max:
             return False
-        if isinstance(right, int):
+        if isinstance(right, int) or key.startswith("measure_"):
             return bool(value == right)
         if math.isnan(value) or math.isnan(right):
             return math.isnan(value) and math.isnan(right)
@@ -164,13 +164,15 @@ def check_summary(check: Check, differences: Differences, starts: int) -> None:
 def _check_fates(check: Check, differences: Differences) -> None:
     """Whom a policy of one's own refused or ended, as many as are left out and as are told of elsewhere."""
     told, tables = differences.outcome.summary, differences.found.tables
-    jobs = len(differences.given.jobs.id) - differences.found.summary["jobs_dropped"]
-    stayed = len(set(tables["stays"]["job_id"]))
+    given = differences.given
+    counted = {name for job, name in enumerate(given.jobs.id) if given.counts(job)}
+    jobs = len(counted) - differences.found.summary["jobs_dropped"]
+    stayed = len(counted.intersection(tables["stays"]["job_id"]))
     fates = {name: told.get(name, 0) for name in FATES}
     if not all(isinstance(count, int) for count in fates.values()):
         check.fail(f"{' and '.join(FATES)} are {show_value(list(fates.values()))}; expected numbers of jobs")
         return
-    done, ended = len(tables["jobs"]["job_id"]), fates["jobs_ended"]
+    done, ended = differences.found.summary["jobs"], fates["jobs_ended"]
     if sum(fates.values()) != jobs - done or ended < stayed - done:
         check.fail(
             f"jobs_refused and jobs_ended are {fates['jobs_refused']} and {ended}; expected {jobs - done}"

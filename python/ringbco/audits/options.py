@@ -11,6 +11,7 @@ from ringbco.run.own import BARE, BUILT_IN
 from ringbco.run.plan_options_generated import PLAN
 from ringbco.run.policies_generated import PRESETS
 from ringbco.trace import ties
+from ringbco.units import moment
 
 PREEMPTIVE: Final = frozenset(REPLAY["preempt_cost"].policies)
 _KEYS: Final = {
@@ -22,6 +23,7 @@ _OPTIONS: Final = (*REPLAY.values(), *PLAN.values())
 _NUMBERS: Final = tuple(
     dict.fromkeys(option.name for option in _OPTIONS if option.kind in ("integer", "number"))
 )
+_MOMENTS: Final = tuple(option.name for option in _OPTIONS if option.kind == "moment")
 _ENDLESS: Final = frozenset(option.name for option in _OPTIONS if option.endless)
 _WORDS: Final = {option.name: (option.word,) for option in PLAN.values() if option.word}
 
@@ -81,6 +83,13 @@ def _check_optional(options: Mapping[str, Any]) -> None:
             raise InputError(f"run.toml: options.{name}: {show_value(value)}: expected a finite number >= 0")
         if isinstance(value, str) and value not in _WORDS.get(name, ()):
             raise InputError(f"run.toml: options.{name}: {show_value(value)}: expected a number")
+    for name in _MOMENTS:
+        if options.get(name) is not None:
+            try:
+                moment(options[name])
+            except ValueError as error:
+                shown = show_value(options[name])
+                raise InputError(f"run.toml: options.{name}: {shown}: expected {error}") from None
     try:
         ties.check(str(options.get("ties", "rows")))
     except UsageError as error:

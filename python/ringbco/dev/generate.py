@@ -108,6 +108,7 @@ _TYPES: Final = {
     "ties": "str",
     "search": "str",
     "file": "object",
+    "moment": "float | str",
 }
 # The types of columns, as the documentation names them.
 _DTYPES: Final = {

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import fsum
 from typing import Any, TypeVar
 
+from ringbco.errors import InputError
 from ringbco.judge import services
 from ringbco.judge.columns import Record, Table, by_job
 from ringbco.judge.contention import Spanning
 from ringbco.judge.given import Stay
 from ringbco.judge.searches import merged
-from ringbco.judge.span import HOUR, Span
+from ringbco.judge.span import HOUR, Span, overlap
 
 SHARES = (("median", 0.5), ("p90", 0.9), ("p99", 0.99))
 CLASSES = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33-", math.inf))
@@ -43,11 +44,21 @@ def sorted_out(things: Iterable[T], of: Callable[[T], int], count: int) -> list[
 
 
 class Summary:
-    """The figures of a run. lost: whether a row of the job table could never run."""
+    """The figures of a run. lost: whether a row of the job table could never run.
+
+    Figures of jobs are of those of the window, figures of time of what of it is in the run. Raises InputError
+    where no job of the window was done.
+    """
 
     def __init__(self, span: Span, done: list[Record], lost: Callable[[int], bool]) -> None:
-        self.span, self.given, self.done, self.lost = span, span.given, done, lost
-        self.ended = [own for own in by_job(span.ran) if own[-1].ended != "done"]
+        self.span, self.given, self.lost = span.measured(), span.given, lost
+        counts = span.given.counts
+        self.rows = [job for job in range(len(span.given.jobs.id)) if counts(job)]
+        self.done = [record for record in done if counts(record.job)]
+        if not self.done:
+            raise InputError("a job that was done and submitted in the window", key="options.measure_from")
+        ended = (own for own in by_job(span.ran) if own[-1].ended != "done")
+        self.ended = [own for own in ended if counts(own[0].job)]
         self.known = {stay.job for stay in span.ran}
         missing = [job for job in range(len(span.given.jobs.id)) if job not in self.known]
         self.dropped = sum(map(lost, missing))
@@ -57,10 +68,13 @@ class Summary:
         span, given, done = self.span, self.given, self.done
         everywhere = range(len(given.cluster.gpus))
         figures: Figures = {"policy": given.options["policy"], "jobs": len(done)}
-        figures |= self._fates(range(len(given.jobs.id)))
-        figures |= self._common(done, every=True) | self._place(done, self.ended, everywhere)
+        window = given.window or (-math.inf, math.inf)
+        named = zip(("measure_from", "measure_to"), window, strict=True)
+        figures |= {name: time for name, time in named if math.isfinite(time)}
+        figures |= self._fates(self.rows)
+        figures |= self._common(done, every=True) | self._place(done, self.ended, everywhere, span.ran)
         figures |= self._events() | self._resizes() | self._outages() | self._used()
-        figures["mean_contention"] = _contention(spanning)
+        figures["mean_contention"] = _contention(spanning, span)
         figures["size_classes"] = list(self._classes(done))
         if given.cluster.vc is not None:
             figures["vcs"] = list(self._vcs())
@@ -68,7 +82,7 @@ class Summary:
             figures |= self._types()
         if given.services is not None:
             figures |= services.figures(span)
-        return figures | _searches(searches)
+        return figures | _searches(searches, window)
 
     def _fates(self, rows: Sequence[int]) -> Figures:
         """Of rows of the job table: how many were left out and, where any of all were, refused and ended."""
@@ -135,20 +149,26 @@ class Summary:
         figures: Figures = {"deadlines": len(told), "deadlines_missed": missed}
         return figures | ({"deadlines_met": (len(told) - missed) / len(told)} if told else {})
 
-    def _place(self, done: list[Record], ended: list[list[Stay]], servers: Sequence[int]) -> Figures:
-        """Makespan and utilisation, of jobs that were done or ended, on some servers."""
+    def _place(
+        self, done: list[Record], ended: list[list[Stay]], servers: Sequence[int], ran: Iterable[Stay]
+    ) -> Figures:
+        """Makespan and utilisation, of jobs that were done or ended, on some servers.
+
+        ran: all stays there, which hold GPUs in the window whosever they are.
+        """
         span, submit = self.span, self.given.jobs.submit
         stays = [stay for r in done for stay in r.stays] + [stay for own in ended for stay in own]
         came = [submit[stay.job] for stay in stays]
         first, last, closes = min(came), max([stay.end for stay in stays]), max(came)
+        figures: Figures = {"makespan": last - first, "jobs_spread": sum(r.servers > 1 for r in done)}
+        if self.given.window is not None:
+            up = span.up(servers, span.first, span.last)
+            used = span.held(ran, span.first, span.last) / up if up > 0 else 0.0
+            return figures | {"utilisation": used}
         up, window = span.up(servers, first, last), span.up(servers, first, closes)
-        figures: Figures = {
-            "makespan": last - first,
-            "utilisation": span.held(stays, last) / up if up > 0 else 0.0,
-            "jobs_spread": sum(r.servers > 1 for r in done),
-        }
+        figures["utilisation"] = span.held(stays, first, last) / up if up > 0 else 0.0
         if closes > first:
-            share = span.held(stays, closes) / window if window > 0 else None
+            share = span.held(stays, first, closes) / window if window > 0 else None
             figures["utilisation_to_last_submission"] = share
         return figures
 
@@ -166,16 +186,17 @@ class Summary:
         cluster, of = self.given.cluster, self.given.jobs.in_vc
         count = len(cluster.vcs)
         servers = sorted_out(range(len(cluster.gpus)), cluster.in_vc, count)
-        rows = sorted_out(range(len(self.given.jobs.id)), of, count)
+        rows = sorted_out(self.rows, of, count)
         done = sorted_out(self.done, lambda r: of(r.job), count)
         ended = sorted_out(self.ended, lambda own: of(own[0].job), count)
+        ran = sorted_out(self.span.ran, lambda stay: of(stay.job), count)
         for number, name in enumerate(cluster.vcs):
             gpus = sum(cluster.gpus[server] for server in servers[number])
             figures: Figures = {"vc": name, "servers": len(servers[number]), "gpus": gpus}
             figures |= {"jobs": len(done[number])} | self._fates(rows[number])
             if done[number]:
                 figures |= self._common(done[number], every=True)
-                figures |= self._place(done[number], ended[number], servers[number])
+                figures |= self._place(done[number], ended[number], servers[number], ran[number])
                 figures["size_classes"] = self._classes(done[number])
             yield figures
 
@@ -225,7 +246,13 @@ class Summary:
         servers_of = sorted_out(range(len(cluster.gpus)), cluster.of_type, count)
         stays_of = sorted_out(span.ran, lambda stay: cluster.of_type(stay.held[0][0]), count)
         for fact, servers, mine in zip(cluster.types, servers_of, stays_of, strict=True):
-            held, up = span.held(mine, span.last) / HOUR, span.up(servers, span.first, span.last) / HOUR
+            held, up = (
+                seconds / HOUR
+                for seconds in (
+                    span.held(mine, span.first, span.last),
+                    span.up(servers, span.first, span.last),
+                )
+            )
             row: Figures = {
                 "gpu_type": fact.name,
                 "servers": len(servers),
@@ -254,20 +281,27 @@ class Summary:
         return {"gpu_types": rows} | totals
 
 
-def _contention(spanning: Spanning) -> float:
+def _contention(spanning: Spanning, span: Span) -> float:
     """p averaged over all the time that spanning jobs ran."""
-    steps = list(zip(spanning.time, spanning.time[1:], spanning.jobs, spanning.p, strict=False))
-    ran = fsum((until - since) * jobs for since, until, jobs, _ in steps)
-    return fsum((until - since) * p for since, until, _, p in steps) / ran if ran > 0 else 0.0
+    first, last = span.first, span.last
+    steps = [
+        (overlap(since, until, first, last), jobs, p)
+        for since, until, jobs, p in zip(
+            spanning.time, spanning.time[1:], spanning.jobs, spanning.p, strict=False
+        )
+    ]
+    ran = fsum(length * jobs for length, jobs, _ in steps)
+    return fsum(length * p for length, _, p in steps) / ran if ran > 0 else 0.0
 
 
-def _searches(table: Table | None) -> Figures:
-    """Means over searches.parquet."""
+def _searches(table: Table | None, window: tuple[float, float]) -> Figures:
+    """Means over searches.parquet, of searches whose first trial was submitted in the window."""
     if table is None:
         return {}
-    figures: Figures = {"searches": len(table["group"])}
+    mine = [window[0] <= time < window[1] for time in table["submit_time"]]
+    figures: Figures = {"searches": sum(mine)}
     for name in ("gpu_hours", "time_to_best"):
-        known = [value for value in table[name] if value is not None]
+        known = [value for value, own in zip(table[name], mine, strict=True) if own and value is not None]
         if known:
             figures["mean_search_gpu_hours" if name == "gpu_hours" else "mean_time_to_best"] = mean(known)
     return figures

@@ -204,6 +204,32 @@ class Given:
         """Whether some job may hold other GPUs than it asks for."""
         return self.jobs.least is not None and self.jobs.least != self.jobs.most
 
+    @cached_property
+    def window(self) -> tuple[float, float] | None:
+        """Of what the figures are, from when until before when; infinite where nothing says it.
+
+        None for the whole run. A share is one of the span of all submissions.
+        """
+        since, until = (self.options.get(name) for name in ("measure_from", "measure_to"))
+        if since is None and until is None:
+            return None
+        return (
+            -math.inf if since is None else self._instant(since),
+            math.inf if until is None else self._instant(until),
+        )
+
+    def _instant(self, value: float | str) -> float:
+        if isinstance(value, str):  # "0.5s": a time that would be a share as a number
+            return float(value[:-1])
+        if value > 1:
+            return float(value)
+        first, last = min(self.jobs.submit), max(self.jobs.submit)
+        return last if value == 1 else first + value * (last - first)
+
+    def counts(self, job: int) -> bool:
+        """Whether figures of jobs are of this one: whether it was submitted in the window."""
+        return self.window is None or self.window[0] <= self.jobs.submit[job] < self.window[1]
+
     def cost(self, name: str) -> float:
         """Seconds that a job pauses: that of a preemption where nothing else is said."""
         said = self.options.get(name)

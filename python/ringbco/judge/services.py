@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from math import fsum
 from typing import Any
@@ -121,10 +122,9 @@ def _lent(given: Given, span: Span) -> float:
     ]
     events += [(outage.down, 0, -gpus[outage.server]) for outage in span.down]
     events += [(outage.up, 0, gpus[outage.server]) for outage in span.down]
-    lent, since = [], span.first
-    for time, more, back in sorted(events):
-        if time > span.last:
-            break
-        lent.append(max(0, held - max(0, up - sum(largest.values()))) * (time - since))
+    lent, since = [], -math.inf
+    for time, more, back in [*sorted(events), (math.inf, 0, 0)]:
+        more_than_left = max(0, held - max(0, up - sum(largest.values())))
+        lent.append(more_than_left * overlap(since, time, span.first, span.last))
         held, up, since = held + more, up + back, time
     return fsum(lent)

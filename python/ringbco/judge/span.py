@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
 
 from ringbco.judge.given import Book, Given, Outage, Replica, Stay
@@ -50,17 +50,21 @@ class Span:
         """GPU-hours in the run of so many GPUs, from when until when."""
         return fsum(gpus * overlap(a, b, self.first, self.last) for gpus, a, b in holds) / HOUR
 
-    def held(self, stays: Iterable[Stay], last: float) -> float:
-        """GPU-seconds that stays held until an instant."""
+    def measured(self) -> Span:
+        """That of figures of time: what of the window is in the run."""
+        since, until = self.given.window or (self.first, self.last)
+        return replace(self, first=max(self.first, since), last=min(self.last, until))
+
+    def held(self, stays: Iterable[Stay], first: float, last: float) -> float:
+        """GPU-seconds that stays held between two instants."""
         weight = self.given.jobs.weight
         if self.given.jobs.share is None:
             return fsum(
-                stay.gpus * ((stay.end if stay.end < last else last) - stay.start)
+                stay.gpus
+                * ((stay.end if stay.end < last else last) - (stay.start if stay.start > first else first))
                 for stay in stays
-                if stay.start < last
+                if stay.start < last and stay.end > first
             )
         return fsum(
-            stay.gpus * weight(stay.job) * (min(stay.end, last) - stay.start)
-            for stay in stays
-            if stay.start < last
+            stay.gpus * weight(stay.job) * overlap(stay.start, stay.end, first, last) for stay in stays
         )

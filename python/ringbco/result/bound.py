@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ringbco.errors import InputError
 from ringbco.result.folder import cluster_of
 from ringbco.result.rows import gpus_of
+from ringbco.result.window import measured
 
 if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
@@ -88,13 +89,15 @@ class Bounds:
     def of(self, outcome: Outcome) -> float | None:
         """The bound on the mean completion time of a result's jobs on its cluster, s.
 
+        Of a window those of the jobs submitted in it: whoever else is there, they are no faster.
+
         None where the result alone does not say it: jobs that may have held other GPUs than they ask for, or
         faster ones than they were recorded on; rings that may be faster over several servers than in one; a
         result that is damaged.
         """
         if _resizes(outcome) or "run_on_type" in outcome.jobs.columns:
             return None
-        jobs = outcome.jobs.select(name for name in _READ if name in outcome.jobs.columns)
+        jobs = measured(outcome).select(name for name in _READ if name in outcome.jobs.columns)
         rows = hashlib.sha256(jobs.hash_rows().to_numpy().tobytes()).hexdigest()
         key = repr((outcome.run.get("cluster"), _told(outcome, "options", "model"))), rows
         if key not in self._known:
@@ -128,7 +131,7 @@ def _resizes(outcome: Outcome) -> bool:
 def _of_result(outcome: Outcome) -> float | None:
     from ringbco import _core
 
-    jobs = outcome.jobs
+    jobs = measured(outcome)
     try:
         cluster = cluster_of(outcome.run)
         if _faster_spread(outcome, cluster):

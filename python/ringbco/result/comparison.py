@@ -23,6 +23,7 @@ from ringbco.result.folder import RESULT, place_again, whole_folder
 from ringbco.result.seeds import SAME_JOBS, Drawn, OverSeeds, Paired, over_seeds, paired
 from ringbco.result.told import difference, differences, notes
 from ringbco.result.views import view
+from ringbco.result.window import of_summary
 from ringbco.units import same
 
 if TYPE_CHECKING:
@@ -407,7 +408,7 @@ def _jobs_and_cluster(outcome: Outcome) -> tuple[Any, ...]:
     trace, cluster = run.get("trace", {}), run.get("cluster", {})
     # Where the jobs came from no file, their number and what they were called is all that is known.
     source = trace.get("sha256") or trace.get("path")
-    ran = outcome.summary.get("jobs"), outcome.summary.get("jobs_refused", 0)
+    ran = outcome.summary.get("jobs"), outcome.summary.get("jobs_refused", 0), of_summary(outcome.summary)
     return source, trace.get("rows"), *ran, *map(cluster.get, ("servers", "network", "recorded"))
 
 

@@ -12,6 +12,7 @@ from ringbco.errors import UsageError
 from ringbco.result.figures import evaluate
 from ringbco.result.metrics import gini, jain_index
 from ringbco.result.rows import Rows, Table
+from ringbco.result.window import measured
 from ringbco.units import duration, same
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def by_owner(outcome: Outcome, column: str) -> pl.DataFrame:
     """
     if column not in OWNERS:
         raise UsageError(f"option by: {column!r}: expected one of {', '.join(OWNERS)}")
-    jobs = outcome.jobs
+    jobs = measured(outcome)
     named = jobs.filter(pl.col(column).is_not_null()) if column in jobs.columns else jobs.head(0)
     if not named.height:
         raise UsageError(
@@ -78,7 +79,7 @@ def inequality(outcome: Outcome) -> dict[str, float]:
     jain: Jain's index, as jain_index_users; gini: Gini's coefficient, 0 where all are alike; worst: the mean
     of the worst twentieth of the users, at least one of them. Nothing where no job names a user.
     """
-    speeds = Rows("jobs", Table(outcome.jobs)).speeds
+    speeds = Rows("jobs", Table(measured(outcome))).speeds
     if not speeds.size:
         return {}
     speeds.sort()

@@ -35,8 +35,8 @@ _TYPE: Final[frozenset[Scope]] = frozenset({"type"})
 _SERVICE: Final[frozenset[Scope]] = frozenset({"service"})
 
 
-MAY_BE_NULL: Final = ("utilisation_to_last_submission",)
-"""Figures that a summary has as null where there is nothing to share: every server was down."""
+MAY_BE_NULL: Final = ("utilisation_to_last_submission", "mean_contention")
+"""Figures that a summary has as null: every server was down, or nobody recorded who spanned in a window."""
 MEASURED_HERE: Final = ("engine_seconds",)
 """Figures of this machine, not of the policy: no two runs agree on them, so no Parquet file holds them."""
 Unit = Kind | None
@@ -209,14 +209,22 @@ FIGURES: Final = (
     _fate("jobs_dropped", "jobs left out", "summary"),
     _fate("jobs_refused", "jobs refused", "headline"),
     _fate("jobs_ended", "jobs ended before they were done", "headline"),
+    *_of(_RUN,
+        Figure("measure_from", "measured from", "time", lambda r: r.run.window.since, "neither"),
+        when=lambda r: r.run.window is not None and r.run.window.since > -math.inf),
+    *_of(_RUN,
+        Figure("measure_to", "measured to", "time", lambda r: r.run.window.until, "neither"),
+        when=lambda r: r.run.window is not None and r.run.window.until < math.inf),
     *_of(_CLUSTER, Figure("makespan", "makespan", "time", lambda r: r.makespan, "least", "headline")),
     *_spreads(),
     # GPUs held: contention and resuming hold them longer, so more of it may be waste. After the last
     # submission only the longest jobs run out, which says little of a policy: so this one leads.
     *_of(_CLUSTER,
         Figure("utilisation_to_last_submission", "utilisation to last submission", "share",
-               lambda r: _share(r.place.held, r.place.up(r.first, r.window), None), "neither", "headline"),
-        when=lambda r: r.window > 0),
+               lambda r: _share(r.place.held, r.place.up(r.first, r.submitting), None), "neither",
+               "headline"),
+        # A window says itself where it ends.
+        when=lambda r: r.submitting > 0 and r.place.measured is None),
     *_of(_CLUSTER | _TYPE,
         Figure("utilisation", "utilisation, whole run", "share", lambda r: _share(r.held, r.up, 0.0),
                "neither", "headline")),
@@ -279,7 +287,7 @@ FIGURES: Final = (
         Figure("service_attainment", "attainment of services", "share", _attainment, "most", "headline"),
         Figure("service_gpu_hours", "GPU-hours of services", "number", _gpu_hours, "neither"),
         Figure("gpu_hours_lent_to_training", "GPU-hours lent to training", "number",
-               lambda r: r.run.serving.lent / _HOUR, "neither"),
+               lambda r: r.run.lent / _HOUR, "neither"),
         when=lambda r: r.run.services is not None),
     *_of(_RUN,
         Figure("searches", "searches", "count", lambda r: r.run.searches.height, "neither"),
@@ -287,8 +295,7 @@ FIGURES: Final = (
     _of_searches("mean_search_gpu_hours", "GPU-hours a search", "number", "gpu_hours"),
     _of_searches("mean_time_to_best", "time to the best trial", "time", "time_to_best"),
     Figure("mean_contention", "mean contention", "number",
-           lambda r: _share(r.run.result.contention_seconds, r.run.result.spanning_seconds, 0.0),
-           "least", "headline"),
+           lambda r: r.run.contention, "least", "headline"),
     Figure("events", "events", "count", lambda r: r.run.result.events, "neither", "summary"),
     Figure("decisions", "decisions", "count", lambda r: r.run.result.decisions, "neither", "summary"),
     # Replays that run side by side slow each other down: no merit of a policy.

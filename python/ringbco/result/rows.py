@@ -84,6 +84,14 @@ _MADE: Final[Mapping[str, Callable[[Table], NDArray[Any]]]] = {
 }
 
 
+class Measured(NamedTuple):
+    """The part of a window that is in the run, from when until when, s; GPU-seconds that jobs held in it."""
+
+    first: float
+    last: float
+    held: float
+
+
 _NOBODY: Final = dict.fromkeys(("submit_time", "finish_time", "held"), np.empty(0))
 
 
@@ -93,6 +101,7 @@ class Place(NamedTuple):
     held: GPU-seconds held up to the last submission, as the engine adds them up: the table does not say when
     a preempted job held its GPUs. fates: of the jobs that were not done, how many by key. ended: jobs that a
     verb ended after they had run: submit_time, finish_time (when each held GPUs last), GPU-seconds held.
+    measured: where a window is; else figures of time are of the whole of the jobs' run.
     """
 
     servers: int
@@ -101,6 +110,7 @@ class Place(NamedTuple):
     fates: Mapping[str, int] = {}
     ended: Mapping[str, NDArray[np.float64]] = _NOBODY
     down: DownTime | None = None
+    measured: Measured | None = None
 
     def up(self, first: float, length: float, last: float | None = None) -> float:
         """GPU-seconds of servers that were up, in so many seconds from `first` on, which is to `last`."""
@@ -176,7 +186,7 @@ class Rows:
         return max(float(of[name].max(initial=-np.inf)) for of in (self, self.place.ended))
 
     @cached_property
-    def window(self) -> float:
+    def submitting(self) -> float:
         """Seconds from the first submission to the last."""
         return self.last("submit_time") - self.first
 
@@ -187,15 +197,20 @@ class Rows:
 
     @property
     def up(self) -> float:
-        """GPU-seconds of servers that were up, in this time."""
+        """GPU-seconds of servers that were up, in this time or in the window."""
+        of = self.place.measured
+        if of is not None:
+            return self.place.up(of.first, of.last - of.first, of.last)
         return self.place.up(self.first, self.makespan)
 
     @property
     def held(self) -> float:
-        """GPU-seconds that jobs held, those that were ended among them.
+        """GPU-seconds that jobs held, those that were ended among them; in the window those of all jobs.
 
         Not a BLAS product, whose last bit depends on the number of threads it may use.
         """
+        if self.place.measured is not None:
+            return self.place.measured.held
         ended = self.place.ended["held"]
         # A series of an array imports numpy.ma, which no small replay should pay for.
         return self.sum("held") + (float(pl.Series(ended).sum()) if ended.size else 0.0)
@@ -267,7 +282,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class OfType:
-    """What servers of one GPU type had and gave over the makespan; GPU-hours.
+    """What servers of one GPU type had and gave over the makespan, or in the window; GPU-hours.
 
     held: by jobs. up: of servers that were up. asleep: None where servers never sleep. served: held by
     replicas.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -13,12 +13,14 @@ from ringbco.result.schema import REPLICAS_SCHEMA
 from ringbco.result.stays import REPLICA_ENDED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from ringbco._core import RunResult
+    from ringbco.result.reliability import DownTime
     from ringbco.result.rows import Scope
+    from ringbco.trace.services import Services
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Serving:
     names, gpus: of each service, and of one of its replicas. service, number, server, wanted, start, end,
     ended: a value a replica: its service by number, which of it in order of starts, since when it was wanted,
     and why it ended. load_service, load_time, load_replicas: what services wanted, in order of time. lent:
-    GPU-seconds lent to training.
+    GPU-seconds lent to training. largest: GPUs that services would hold with their largest numbers.
     """
 
     names: Sequence[str]
@@ -61,14 +63,15 @@ class Serving:
     load_time: NDArray[np.float64]
     load_replicas: NDArray[np.uint32]
     lent: float
+    largest: int
 
     @classmethod
-    def of(cls, names: Sequence[str], gpus: NDArray[np.uint32], result: RunResult) -> Serving:
-        """That of a run that knows services."""
+    def of(cls, services: Services, result: RunResult) -> Serving:
+        """That of a run that was given these."""
         own, loads = result.tables["replicas"], result.tables["loads"]
         return cls(
-            names,
-            gpus,
+            services.names,
+            services.gpus,
             own["service"],
             own["number"],
             own["server"],
@@ -80,6 +83,7 @@ class Serving:
             loads["time"],
             loads["replicas"],
             result.lent,
+            services.largest,
         )
 
     def frame(self, last: float) -> pl.DataFrame:
@@ -137,6 +141,32 @@ class Serving:
                 OfService(name, gpus, self._wanted(number, first, last), float(held[own].sum()), waits)
             )
         return found
+
+    def lent_within(
+        self,
+        stays: Mapping[str, NDArray[Any]],
+        gpus: int,
+        down: DownTime | None,
+        *,
+        first: float,
+        last: float,
+    ) -> float:
+        """GPU-seconds lent to training from `first` to `last`, s.
+
+        stays: of jobs, their gpus, start and end. gpus: of the cluster. down: when its servers are.
+        """
+        changes = [(stays["start"], stays["gpus"]), (stays["end"], -stays["gpus"])]
+        if down is not None:
+            changes += [(down.down, -down.gpus), (down.up, down.gpus)]
+        own = 2 * stays["gpus"].size
+        time, change = (np.concatenate(each).astype(np.float64) for each in zip(*changes, strict=True))
+        order = np.argsort(time, kind="stable")
+        of_jobs = order < own
+        held = np.cumsum(np.where(of_jobs, change[order], 0.0))
+        up = gpus + np.cumsum(np.where(of_jobs, 0.0, change[order]))
+        lent = np.maximum(held - np.maximum(up - self.largest, 0.0), 0.0)
+        since, until = np.maximum(time[order], first), np.minimum(np.append(time[order][1:], np.inf), last)
+        return float((lent * np.maximum(until - since, 0.0)).sum())
 
     def _wanted(self, number: int, first: float, last: float) -> float:
         """Replica-seconds that a service wanted."""

@@ -32,7 +32,7 @@ class Option(NamedTuple):
     """
 
     name: str
-    kind: Literal["flag", "integer", "number", "numbers", "name", "ties", "search", "file"]
+    kind: Literal["flag", "integer", "number", "numbers", "name", "ties", "search", "file", "moment"]
     default: Any
     help: str
     panel: str

@@ -26,7 +26,7 @@ from ringbco.trace.quotas import is_quotas
 from ringbco.trace.rate_table import is_rate_table
 from ringbco.trace.searches import Search
 from ringbco.trace.services import is_services
-from ringbco.units import seconds_of
+from ringbco.units import moment, seconds_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,6 +75,12 @@ def checked(given: Mapping[str, Any], table: Mapping[str, Option] = REPLAY) -> d
     if values.get("clock") == "continuous" and values["slot"] != table["slot"].default:
         expected = "it together with clock slot; the continuous clock has no slots"
         raise refusal("slot", values["slot"], expected)
+    ends = [values.get(name) for name in ("measure_from", "measure_to")]
+    # A share is held against a time once it is known of which span it is.
+    alike = len({isinstance(value, float) and value <= 1 for value in ends}) == 1
+    since, until = (-math.inf if value is None else seconds_of("", value) for value in ends)
+    if alike and None not in ends and since >= until:
+        raise refusal("measure-to", ends[1], f"a window's end after measure-from, {ends[0]}")
     return values
 
 
@@ -126,8 +132,8 @@ def check(option: Option, value: Any) -> Any:
                 above=option.above,
                 endless=option.endless,
             )
-        case "numbers":
-            return _ascending(option, value)
+        case "numbers" | "moment":
+            return (_ascending if option.kind == "numbers" else _moment)(option, value)
     return value
 
 
@@ -152,6 +158,14 @@ def _ascending(option: Option, value: Any) -> tuple[float, ...]:
         shown = ",".join(map(str, steps))
         raise UsageError(f"option {option.typed}: {shown}: expected {option.expected}")
     return tuple(map(float, steps))
+
+
+def _moment(option: Option, value: Any) -> float | str:
+    """A share or a time as `units.moment` has it; UsageError for anything else."""
+    try:
+        return moment(value)
+    except ValueError:
+        raise refusal(option.typed, value, option.expected) from None
 
 
 def _names(option: Option) -> Sequence[str]:

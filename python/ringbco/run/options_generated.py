@@ -65,6 +65,15 @@ class Options(TypedDict, total=False):
     """A job larger than its cluster is an error, or (drop) left out and counted. Default: error."""
     sample: float | None
     """Seconds between the timeline's points. Default: 2,000 points over the run."""
+    measure_from: float | str | None
+    """Figures are of the jobs submitted from then on, and of the time from then on: a number from 0 to
+    1 is a share of the span of submissions, any other a time of the results
+    (docs/results.md#a-window). Default: the first submission.
+    """
+    measure_to: float | str | None
+    """Figures are of the jobs submitted before then, and of the time before then, written as for
+    --measure-from. Default: the end of the run.
+    """
     allocations: bool
     """Record which servers each job held (audit needs it). Default: true."""
     decisions: bool
@@ -384,6 +393,37 @@ REPLAY: Final[dict[str, Option]] = {
         optional=True,
         absent="2,000 points over the run",
         unit="s",
+    ),
+    "measure_from": Option(
+        name="measure_from",
+        kind="moment",
+        default=None,
+        help=(
+            "Figures are of the jobs submitted from then on, and of the time from then on: a "
+            "number from 0 to 1 is a share of the span of submissions, any other a time of "
+            "the results (docs/results.md#a-window)."
+        ),
+        panel="Output",
+        expected="a share from 0 to 1, or a time >= 0 such as 2.5d, 6h, 30min, 90s, or seconds > 1",
+        optional=True,
+        absent="the first submission",
+        unit="share or s",
+        form="SHARE|TIME",
+    ),
+    "measure_to": Option(
+        name="measure_to",
+        kind="moment",
+        default=None,
+        help=(
+            "Figures are of the jobs submitted before then, and of the time before then, "
+            "written as for --measure-from."
+        ),
+        panel="Output",
+        expected="a share from 0 to 1, or a time >= 0 such as 2.5d, 6h, 30min, 90s, or seconds > 1",
+        optional=True,
+        absent="the end of the run",
+        unit="share or s",
+        form="SHARE|TIME",
     ),
     "allocations": Option(
         name="allocations",

@@ -29,6 +29,8 @@ from ringbco.result.searches import rungs_frame, searches_frame
 from ringbco.result.servers import servers_frame
 from ringbco.result.serving import Serving
 from ringbco.result.stays import stays_frame
+from ringbco.result.window import OPTIONS as WINDOW
+from ringbco.result.window import Window
 from ringbco.run import log, own
 from ringbco.run.followed import Followed, follow
 from ringbco.run.options import (
@@ -107,6 +109,11 @@ class Setup:
     def cluster(self) -> Cluster:
         """The cluster."""
         return self.workload.cluster
+
+    @cached_property
+    def window(self) -> Window | None:
+        """Of what the figures are; None for the whole run. Raises EmptyWindowError."""
+        return Window.of(self.values, self.workload.columns["submit"])
 
     def is_covered(self, result: _core.RunResult) -> bool:
         """Whether servers could fail until the last job of a run was done."""
@@ -242,8 +249,12 @@ def prepare(
         "network": astuple(cluster.network),
     }
     told = {"preemption": chosen.preemption, **described(chosen, values)}
+    for name in WINDOW:
+        del told[name]
     beside = (outages, services, columns, servers, told)
-    return Setup(started, workload, chosen, values, mine, *beside, followed=followed, drawn=drawn)
+    setup = Setup(started, workload, chosen, values, mine, *beside, followed=followed, drawn=drawn)
+    _ = setup.window  # refused before the run, if at all
+    return setup
 
 
 def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
@@ -258,6 +269,13 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         if ended(result).any():
             fate = "each one was ended or refused before it was done"
         raise InputError(f"no job is left to replay: {fate}", file=table.source)
+    window = setup.window
+    if (
+        window is not None
+        and not window.holds(workload.columns["submit"])[result.tables["jobs"]["kept"]].any()
+    ):
+        none = f"no job is left to measure: none submitted in the window, {window}, was done"
+        raise InputError(none, file=table.source)
     why = causes.parts(
         metrics.column(frame, "submit_time"),
         metrics.column(frame, "num_gpus"),
@@ -275,13 +293,17 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     if setup.followed is not None:
         service_names = setup.followed.log.services(service_names)
     if setup.services is not None:
-        serving = Serving.of(setup.services.names, setup.services.gpus, result)
+        serving = Serving.of(setup.services, result)
     searches = None if trials is None else searches_frame(frame, trials, result)
+    searched = searches
+    if window is not None and searches is not None:
+        searched = searches.filter(pl.Series(window.holds(searches["submit_time"].to_numpy())))
     # The figures are worked out later: they keep no more of the job table than they read.
     asked = frame.select(pl.col("submit_time", "num_gpus", *{"gpu_share"} & set(frame.columns)))
     source = Source(
-        *(name, asked, finished, setup.cluster, result, workload.vc, setup.outages, down, serving, searches),
+        *(name, asked, finished, setup.cluster, result, workload.vc, setup.outages, down, serving, searched),
         may_resize=setup.chosen.is_("resizes") and "stays" in result.tables,
+        window=window,
     )
     last = source.last
     outcome = Outcome(

@@ -32,6 +32,7 @@ from ringbco.result.schema import (
     PRIORITY_SCHEMA,
     TIMELINE_SCHEMA,
 )
+from ringbco.result.window import measured, of_summary
 from ringbco.run.options_generated import REPLAY
 
 _JOBS: Final = "jobs.parquet"
@@ -162,9 +163,10 @@ class _Result:
             raise self._refusal(_SUMMARY, "expected an object with the figures of a run")
         if not isinstance(summary.get("policy"), str):
             raise self._key(_SUMMARY, summary, "policy", "a policy's name")
-        jobs = self.outcome.jobs.height
+        jobs = measured(self.outcome).height
         if not is_number(summary.get("jobs")) or summary["jobs"] != jobs:
-            raise self._key(_SUMMARY, summary, "jobs", f"{jobs}, the rows of {_JOBS}")
+            where = "" if of_summary(summary) is None else " in the window"
+            raise self._key(_SUMMARY, summary, "jobs", f"{jobs}, the rows of {_JOBS}{where}")
         wrong = wrong_figure(summary)
         if wrong is not None:
             raise self._key(_SUMMARY, summary, *wrong)

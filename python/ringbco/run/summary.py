@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
+from ringbco.result.contention import mean_contention
 from ringbco.result.metrics import column
 from ringbco.result.reliability import DownTime
-from ringbco.result.rows import OfType, Place, Rows, Table
+from ringbco.result.rows import Measured, OfType, Place, Rows, Table
 from ringbco.result.stays import BEGAN, ENDED
 from ringbco.run.steps import asleep, ended, held_gpus, refused
 from ringbco.trace.shares import WHOLE, asked_gpus, thousandths
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ringbco import _core
     from ringbco.cluster.spec import Cluster
     from ringbco.result.serving import OfService, Serving
+    from ringbco.result.window import Window
     from ringbco.trace.outages import Outages
 
 _HOUR: Final = 3600.0
@@ -35,7 +37,7 @@ class Source:
     frame: when the jobs of the table come and what they ask for; finished: jobs.parquet. vc: as
     `profiles.vc_index` gives it. outages: where the run was given any, and as the clock saw them; serving:
     what became of its services, likewise. searches: searches.parquet, where there is one. may_resize: whether
-    the policy may resize jobs.
+    the policy may resize jobs. window: of what the figures are; None for the whole run.
     """
 
     policy: str
@@ -49,18 +51,35 @@ class Source:
     serving: Serving | None = None
     searches: pl.DataFrame | None = None
     may_resize: bool = False
+    window: Window | None = None
+
+    @cached_property
+    def whole(self) -> Rows:
+        """All jobs that were done, whatever the window."""
+        return replace(self, window=None).rows if self.window is not None else self._rows(None)
 
     @cached_property
     def rows(self) -> Rows:
-        """All jobs that were done."""
+        """The jobs that were done; those of the window."""
+        return self.whole if self.window is None else self._rows(np.flatnonzero(self._counted[self._kept]))
+
+    def _rows(self, among: NDArray[np.intp] | None) -> Rows:
         everywhere, everybody = np.arange(self.cluster.num_servers), np.ones_like(self._kept)
         place = self._place(everywhere, everybody, self.result.held_while_submitting)
-        return Rows("run", Table(self.finished), place=place, run=self)
+        return Rows("run", Table(self.finished), among, place=place, run=self)
 
     @cached_property
     def last(self) -> float:
         """When the run ends, s."""
-        return self.rows.last("finish_time")
+        return self.whole.last("finish_time")
+
+    @cached_property
+    def span(self) -> tuple[float, float, float]:
+        """From when on, for how long and until when time is measured: the run, what of a window is in it."""
+        if self.window is None:
+            return self.whole.first, self.whole.makespan, self.last
+        first, last = max(self.whole.first, self.window.since), min(self.last, self.window.until)
+        return first, last - first, last
 
     @cached_property
     def vcs(self) -> list[Rows] | None:
@@ -71,14 +90,34 @@ class Source:
         for number, name in enumerate(self.cluster.vc_names):
             mine = self.vc == number
             place = self._place(self.cluster.vc_servers(name), mine, told[number])
-            jobs = np.flatnonzero(mine[self._kept])
+            jobs = np.flatnonzero((mine & self._counted)[self._kept])
             found.append(Rows("vc" if jobs.size else "empty vc", self.rows.table, jobs, name, place))
         return found
 
     @cached_property
     def services(self) -> list[OfService] | None:
         """What each service got; None of a run without."""
-        return None if self.serving is None else self.serving.services(self.rows.first, self.last)
+        first, _, last = self.span
+        return None if self.serving is None else self.serving.services(first, last)
+
+    @cached_property
+    def lent(self) -> float:
+        """GPU-seconds of services that jobs held."""
+        assert self.serving is not None, "a run with services"
+        if self.window is None:
+            return self.serving.lent
+        first, _, last = self.span
+        return self.serving.lent_within(self._held, self.cluster.num_gpus, self._down, first=first, last=last)
+
+    @cached_property
+    def contention(self) -> float | None:
+        """Mean contention; None where nothing tells of a window who spanned which servers."""
+        result, allocated = self.result, self.result.tables["allocations"]
+        if self.window is None or not result.spanning_seconds > 0:
+            of_all = result.spanning_seconds
+            return result.contention_seconds / of_all if of_all > 0 else 0.0
+        first, _, last = self.span
+        return mean_contention(allocated, first, last) if allocated["server"].size else None
 
     @cached_property
     def failed(self) -> dict[str, NDArray[Any]] | None:
@@ -102,14 +141,15 @@ class Source:
     @cached_property
     def types(self) -> list[OfType]:
         """Empty where servers name no GPU type, or where allocations are not written down."""
-        cluster, rows, allocated = self.cluster, self.rows, self.result.tables["allocations"]
+        cluster, allocated = self.cluster, self.result.tables["allocations"]
         if cluster.server_types is None or not allocated["server"].size:
             return []
-        length, spells = allocated["end"] - allocated["start"], asleep(self.result)
+        length, spells = self._length(allocated["start"], allocated["end"]), asleep(self.result)
+        first, _, last = self.span
         types, count = cluster.server_types, len(cluster.types)
         held = np.bincount(types[allocated["server"]], held_gpus(self.result) * length, count)
         slept, served = (
-            None if one is None else one.gpu_seconds(cluster, rows.first, self.last)
+            None if one is None else one.gpu_seconds(cluster, first, last)
             for one in (
                 None if spells is None else spells.held(cluster),
                 None if self.serving is None else self.serving.held(self.last),
@@ -125,7 +165,7 @@ class Source:
                     place.servers,
                     place.gpus,
                     float(held[number]) / _HOUR,
-                    place.up(rows.first, rows.makespan, self.last) / _HOUR,
+                    place.up(*self.span) / _HOUR,
                     None if slept is None else float(slept[number]) / _HOUR,
                     0.0 if served is None else float(served[number]) / _HOUR,
                 )
@@ -135,6 +175,39 @@ class Source:
     @cached_property
     def _kept(self) -> NDArray[np.bool_]:
         return self.result.tables["jobs"]["kept"]
+
+    @cached_property
+    def _counted(self) -> NDArray[np.bool_]:
+        """Of each job of the table whether figures of jobs are of it: those submitted in the window."""
+        submit = column(self.frame, "submit_time")
+        return np.ones_like(self._kept) if self.window is None else self.window.holds(submit)
+
+    def _length(self, start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How much of each stretch of time counts, s."""
+        return end - start if self.window is None else self.window.cut(start, end)
+
+    @cached_property
+    def _held(self) -> Mapping[str, NDArray[Any]]:
+        """All stays: job, GPUs, start, end."""
+        tables = self.result.tables
+        if "stays" in tables:
+            job, own = tables["stays"]["job"], tables["stays"]
+            return {"job": job, "gpus": self._gpus(job, own["num_gpus"]), "start": own["start_time"],
+                    "end": own["end_time"]}  # fmt: skip
+        job, own = np.flatnonzero(self._kept), tables["jobs"]
+        gpus = asked_gpus(self.frame)[job]
+        return {"job": job, "gpus": gpus, "start": own["start"][job], "end": own["finish"][job]}
+
+    @cached_property
+    def _held_by(self) -> NDArray[np.float64]:
+        """GPU-seconds that each job of the table held in the window."""
+        stays = self._held
+        seconds = stays["gpus"] * self._length(stays["start"], stays["end"])
+        return np.bincount(stays["job"], seconds, self._kept.size).astype(np.float64)
+
+    @cached_property
+    def _down(self) -> DownTime | None:
+        return None if self.seen is None else DownTime.of(self.seen, self.cluster.server_gpus)
 
     @cached_property
     def _fates(self) -> Mapping[str, NDArray[np.bool_]]:
@@ -148,13 +221,19 @@ class Source:
     ) -> Place:
         """Some servers, and what became of some jobs of the table."""
         gpus = int(self.cluster.server_gpus[servers].sum())
-        fates = {name: int(np.count_nonzero(fate & mine)) for name, fate in self._fates.items()}
-        down = None if self.seen is None else DownTime.of(self.seen, self.cluster.server_gpus)
+        counted = mine & self._counted
+        fates = {name: int(np.count_nonzero(fate & counted)) for name, fate in self._fates.items()}
+        down, measured = self._down, None
+        if self.window is not None:
+            first, _, last = self.span
+            measured = Measured(first, last, float(self._held_by[mine].sum()))
         place = Place(
-            *(len(servers), gpus, held, fates), down=None if down is None else down.among(np.asarray(servers))
+            *(len(servers), gpus, held, fates),
+            down=None if down is None else down.among(np.asarray(servers)),
+            measured=measured,
         )
         own = self.result.tables["jobs"]
-        those = ended(self.result) & ~np.isnan(own["finish"]) & mine
+        those = ended(self.result) & ~np.isnan(own["finish"]) & counted
         if not those.any():
             return place
         times = own["held_gpus"] if "held_gpus" in own else asked_gpus(self.frame) * own["held"]
@@ -164,10 +243,14 @@ class Source:
     def _stays(self, word: str, number: int) -> dict[str, NDArray[Any]]:
         """Those that began or ended so, of the jobs that were done."""
         table = self.result.tables["stays"]
-        mine = (table[word] == number) & self._kept[table["job"]]
+        mine = (table[word] == number) & (self._kept & self._counted)[table["job"]]
         stays = {name: table[name][mine] for name in ("job", "by", "pause", "lost_time")}
-        shares, gpus = thousandths(self.frame), table["num_gpus"][mine].astype(np.float64)
+        return stays | {"gpus": self._gpus(stays["job"], table["num_gpus"][mine])}
+
+    def _gpus(self, job: NDArray[Any], num_gpus: NDArray[Any]) -> NDArray[np.float64]:
+        """GPUs of stays of those jobs; less than 1 of a share."""
+        shares, gpus = thousandths(self.frame), num_gpus.astype(np.float64)
         if shares is not None:
-            share = shares[stays["job"]]
+            share = shares[job]
             gpus = np.where(share > 0, share / WHOLE, gpus)
-        return stays | {"gpus": gpus}
+        return gpus

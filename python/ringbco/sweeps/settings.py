@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import ringbco
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan_options_generated import PLAN
-from ringbco.units import QUANTITIES, quantity
+from ringbco.units import QUANTITIES, moment, quantity
 
 COMMANDS: Final = ("replay", "plan")
 # They shape tables that a sweep does not keep.
@@ -20,7 +20,10 @@ _KINDS: Final[Mapping[str, type]] = {"flag": bool, "integer": int, "number": flo
 
 
 class Setting(NamedTuple):
-    """An option of a command: its parameter's name, its values' type, its default and other words for it."""
+    """An option of a command: its parameter's name, its values' type, its default and other words for it.
+
+    moment: whether it takes shares and times.
+    """
 
     parameter: str
     kind: type
@@ -28,11 +31,14 @@ class Setting(NamedTuple):
     default: Any
     words: tuple[str, ...] = ()
     unit: str = ""
+    moment: bool = False
 
     def read(self, value: object) -> Any:
         """The value as the command wants it; ValueError with what was expected instead."""
         if isinstance(value, str) and value in self.words:
             return self.default
+        if self.moment:
+            return moment(value)
         if isinstance(value, str) and self.unit in QUANTITIES:
             return quantity(value, self.unit)
         if self.many:
@@ -77,6 +83,7 @@ def options_of(name: str) -> dict[str, Setting]:
             option.default,
             (option.word,) if option.word else (),
             option.unit if option.kind == "number" else "",
+            option.kind == "moment",
         )
         for option in _TABLES[name].values()
         if option.name not in _NOT_OPTIONS

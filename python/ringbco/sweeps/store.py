@@ -179,7 +179,7 @@ def _frame(rows: Sequence[tuple[Run, Record]]) -> pl.DataFrame:
             columns[name] = _column(values)
         elif name == "policy":
             continue  # as the specification has it; a summary has the file's place on that machine
-        elif any(record.get("summary", run.settings)[name] != run.settings[name] for run, record in rows):
+        elif any(record.get("summary", run.settings).get(name) != run.settings[name] for run, record in rows):
             columns[f"chosen_{name}"] = _column(values)  # such as the planner's kappa
     columns["error"] = pl.Series([record.get("error") for _, record in rows], dtype=pl.String())
     return pl.DataFrame(columns)
@@ -193,4 +193,6 @@ def _column(values: Sequence[Any]) -> pl.Series:
         dtype = pl.Float64()
         if kinds == {int}:
             dtype = pl.UInt64() if max(filter(None, values), default=0) >= 2**63 else pl.Int64()
+    if str in kinds:  # such as a share in one run and a time in another
+        values = [None if value is None else str(value) for value in values]
     return pl.Series(values, dtype=dtype)

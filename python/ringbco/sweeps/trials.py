@@ -14,6 +14,7 @@ import polars as pl
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import RingbcoError, UsageError
+from ringbco.result.window import EmptyWindowError
 from ringbco.run.own import (
     BUILT_IN,
     Carried,
@@ -89,6 +90,8 @@ class Trials:
             given = {**others, name: options[name]}
             parameters = {known[option].parameter: value for option, value in given.items()}
             function(_one_job(), Cluster.parse("1x1"), **parameters)
+        except EmptyWindowError:
+            pass
         except UsageError as error:
             return error
         except RingbcoError:

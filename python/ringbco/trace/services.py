@@ -53,6 +53,14 @@ class Services(Beside):
         first = self.frame.unique("service", keep="first", maintain_order=True)
         return first["gpus_per_replica"].to_numpy()
 
+    @property
+    def largest(self) -> int:
+        """GPUs that all of them would hold, each with the most replicas that it ever wants."""
+        most = self.frame.group_by("service").agg(
+            pl.col("replicas").max().cast(pl.Int64) * pl.col("gpus_per_replica").first()
+        )
+        return int(most["replicas"].sum())
+
     def columns(
         self,
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]]:
