@@ -110,7 +110,10 @@ def moment(value: object) -> float | str:
     was expected, for anything else.
     """
     text = isinstance(value, str)
-    number = quantity(value, "s") if isinstance(value, str) else value
+    try:
+        number = quantity(value, "s") if isinstance(value, str) else value
+    except ValueError:
+        number = None
     if isinstance(number, bool) or not isinstance(number, Real) or not 0 <= float(number) < math.inf:
         raise ValueError("a share from 0 to 1, or a time >= 0 such as 2.5d, 6h, 30min, 90s, or seconds > 1")
     seconds = float(number) + 0.0

@@ -9,6 +9,7 @@ import polars as pl
 
 import ringbco
 from agreement import stays_of, stays_told
+from cases import window
 from cases.case import Case
 from cases.twin import Truth, in_turn, truth
 from oracle_result import PreemptResult
@@ -34,8 +35,10 @@ def differences(case: Case, outcome: ringbco.Outcome, truth: Truth) -> Iterator[
     if mine != [ids[row] for row in kept]:
         yield "jobs", f"{mine} ran to their end; not {[ids[row] for row in kept]}"
         return
-    if outcome.summary.get("jobs_refused", 0) != sum(true.refused):
-        yield "jobs_refused", f"{outcome.summary.get('jobs_refused')}; not {sum(true.refused)}"
+    counts = [window.counts(case, job["submit_time"]) for job in case.jobs]
+    refused = sum(own and counted for own, counted in zip(true.refused, counts, strict=True))
+    if outcome.summary.get("jobs_refused", 0) != refused:
+        yield "jobs_refused", f"{outcome.summary.get('jobs_refused')}; not {refused}"
     near = _Near(case, outcome)
     for name, wanted in _columns(truth).items():
         if name in jobs.columns or (name not in ONLY_IF_TOLD and any(wanted[row] for row in kept)):
@@ -114,11 +117,15 @@ def _tables(
 
 
 def _asleep(case: Case, truth: Truth) -> float:
-    """GPU-hours of servers that were asleep from the first submission of a job that ran to the last end."""
+    """GPU-hours of servers that were asleep from the first submission of a job that ran to the last end.
+
+    Of a window, in what of it lies between them.
+    """
     assert truth.sleep is not None
     rows = zip(case.jobs, truth.result.allocations, strict=True)
     submits = [job["submit_time"] for job, stays in rows if stays]
-    first, last = min(submits), max(end for rows in truth.result.allocations for *_, end in rows)
+    ends = [end for rows in truth.result.allocations for *_, end in rows]
+    first, last = window.within(case, (min(submits), max(ends)))
     stays = list(truth.result.allocations)
     if truth.log is not None:
         stays.append([(each.server, len(each.gpus), each.start, each.end) for each in truth.log.replicas])

@@ -113,6 +113,8 @@ def test_help_of_replay_tells_the_defaults_of_the_network(invoke: Invoke) -> Non
         ["replay", "small.csv", "--cluster", "2x8", "-o", "r", "--alpha", "-0.1"],
         ["replay", "small.csv", "--cluster", "2x8", "-o", "r", "--inter-bandwidth", "-5"],
         ["replay", "small.csv", "--cluster", "2x8", "-o", "r", "--sample", "nan"],
+        ["replay", "small.csv", "--cluster", "2x8", "-o", "r", "--measure-from", "nan"],
+        ["replay", "small.csv", "--cluster", "2x8", "-o", "r", "--measure-to", "0"],
         ["replay", "small.csv", "--cluster", "2x8", "-o", "r", "--fast"],
     ],
 )
@@ -338,6 +340,8 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "ties": "shuffle:4",
         "oversize": "drop",
         "sample": 100.0,
+        "measure_from": 0.0,
+        "measure_to": 1e9,
         "preempt_cost": 5.0,
         "thresholds": [10.0, 20.5],
         "interval": 30.0,

@@ -46,9 +46,10 @@ class Figures:
         stays = differences.found.tables["stays"]
         gpus = stays["num_gpus"]
         rounding = 2.0 * differences.ulp * float(sum(gpus))
+        counted = {name for job, name in enumerate(self.given.jobs.id) if self.given.counts(job)}
+        columns = (stays[name] for name in ("job_id", "start_time", "end_time", "num_gpus"))
         held = math.fsum(
-            (end - start) * own
-            for start, end, own in zip(stays["start_time"], stays["end_time"], gpus, strict=True)
+            (end - start) * own for name, start, end, own in zip(*columns, strict=True) if name in counted
         )
         self.share: float
         self.seconds, self.share = rounding, rounding / held if held > 0 else 0.0

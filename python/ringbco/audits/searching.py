@@ -37,7 +37,7 @@ def check_searches(check: Check, facts: Facts, eps: Episodes) -> None:
     if _order_faults(check, facts, climbs):
         return
     # When a policy of one's own, or elasticflow, refused or ended somebody nobody else tells.
-    untold = facts.outcome.summary.get("jobs_refused") and not facts.options.get("admission")
+    untold = "jobs_refused" in facts.outcome.summary and not facts.options.get("admission")
     if not facts.logged and not untold:
         _check_choices(check, facts, climbs)
     if facts.outcome.allocations is not None:

@@ -400,7 +400,10 @@ def _tell_unequal(comparison: Comparison) -> None:
 
 def _tell_strangers(comparison: Comparison, results: list[str]) -> None:
     """A note for each result at hand that is of another job table or of other servers than what was run."""
-    here = next(iter(comparison.outcomes.values())).run
+    from ringbco.result.window import of_summary
+
+    first = next(iter(comparison.outcomes.values()))
+    here = first.run
     for label in results:
         there = comparison.outcomes[label].run
         others = [
@@ -408,5 +411,7 @@ def _tell_strangers(comparison: Comparison, results: list[str]) -> None:
             for what, table, key in (("job table", "trace", "sha256"), ("servers", "cluster", "servers"))
             if there.get(table, {}).get(key) != here.get(table, {}).get(key)
         ]
+        if of_summary(comparison.outcomes[label].summary) != of_summary(first.summary):
+            others.append("window")
         if others:
             note(f"{label} is of another run: its {' and '.join(others)} differ")

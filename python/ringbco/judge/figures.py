@@ -57,8 +57,8 @@ class Summary:
         self.done = [record for record in done if counts(record.job)]
         if not self.done:
             raise InputError("a job that was done and submitted in the window", key="options.measure_from")
-        ended = (own for own in by_job(span.ran) if own[-1].ended != "done")
-        self.ended = [own for own in ended if counts(own[0].job)]
+        ended = [own for own in by_job(span.ran) if own[-1].ended != "done"]
+        self.ended, self.ends = [own for own in ended if counts(own[0].job)], bool(ended)
         self.known = {stay.job for stay in span.ran}
         missing = [job for job in range(len(span.given.jobs.id)) if job not in self.known]
         self.dropped = sum(map(lost, missing))
@@ -94,7 +94,7 @@ class Summary:
             return figures  # nobody tells whom it refused, and whom it ended before they ever ran
         if refused:
             figures["jobs_refused"] = sum(job not in known for job in rows) - dropped
-        if self.ended:
+        if self.ends:
             figures["jobs_ended"] = sum(own[0].job in mine for own in self.ended)
         return figures
 

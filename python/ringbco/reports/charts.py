@@ -15,6 +15,7 @@ from ringbco.errors import one_line
 from ringbco.io.json_text import json_text
 from ringbco.result import metrics
 from ringbco.result.outcome import Outcome
+from ringbco.result.window import measured
 
 # Okabe and Ito's colours: told apart by colour-blind readers and in grey print.
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
@@ -107,7 +108,7 @@ def distribution(
     frames = []
     points = points_each(len(outcomes))
     for label, outcome in outcomes.items():
-        value, share = metrics.cumulative_distribution(metrics.column(outcome.jobs, column), points)
+        value, share = metrics.cumulative_distribution(metrics.column(measured(outcome), column), points)
         frames.append(pl.DataFrame({"policy": label, "value": np.maximum(value, 1.0), "share": share}))
     data = pl.concat(frames)
     largest = max(float(metrics.column(data, "value").max()), 10.0)

@@ -11,6 +11,7 @@ import polars as pl
 from ringbco.reports import charts
 from ringbco.reports.series import HOUR, MOST_BESIDE, Part, size_class, size_names
 from ringbco.result.outcome import Outcome
+from ringbco.result.window import measured
 
 Results = Mapping[str, Outcome]
 
@@ -44,8 +45,10 @@ def time_split(results: Results) -> Iterator[Part]:
     rows = []
     for label, outcome in results.items():
         columns = time_columns(outcome)
-        means = outcome.jobs.lazy().select(
-            *(expression.mean().alias(name) for name, expression in columns.items())
+        means = (
+            measured(outcome)
+            .lazy()
+            .select(*(expression.mean().alias(name) for name, expression in columns.items()))
         )
         for name, mean in means.collect().row(0, named=True).items():
             if abs(mean) > _NOISE or name not in _OF_SOME:
@@ -88,7 +91,7 @@ def sizes(results: Results) -> Iterator[Part]:
     """Completion time by the number of GPUs, on half of the page's width where `groups` has the other."""
     names = size_names(results)
     data = pl.concat(
-        _spread(outcome.jobs.lazy().with_columns(size_class()), "size", "jct", label)
+        _spread(measured(outcome).lazy().with_columns(size_class()), "size", "jct", label)
         for label, outcome in results.items()
     ).sort("size", maintain_order=True)
     yield Part(_named(data, names), half=_grouping(results) is not None)
@@ -100,7 +103,7 @@ def groups(results: Results) -> Iterator[Part]:
     if by is None:
         return
     counts = (
-        pl.concat(outcome.jobs.lazy().select(by).drop_nulls() for outcome in results.values())
+        pl.concat(measured(outcome).lazy().select(by).drop_nulls() for outcome in results.values())
         .group_by(by)
         .len()
         .sort(pl.col("len"), pl.col(by), descending=[True, False])
@@ -110,7 +113,7 @@ def groups(results: Results) -> Iterator[Part]:
     others = pl.lit("all others")
     name = pl.when(pl.col(by).is_in(shown)).then(pl.col(by)).otherwise(others).alias("group")
     data = pl.concat(
-        _spread(outcome.jobs.lazy().with_columns(name), "group", "slowdown", label)
+        _spread(measured(outcome).lazy().with_columns(name), "group", "slowdown", label)
         for label, outcome in results.items()
     )
     place = {name: number for number, name in enumerate([*shown, "all others"])}
@@ -123,7 +126,7 @@ def groups(results: Results) -> Iterator[Part]:
 def _grouping(results: Results) -> str | None:
     for name in ("vc", "user"):
         if all(name in outcome.jobs.columns for outcome in results.values()) and any(
-            outcome.jobs[name].drop_nulls().n_unique() > 1 for outcome in results.values()
+            measured(outcome)[name].drop_nulls().n_unique() > 1 for outcome in results.values()
         ):
             return name
     return None
@@ -198,7 +201,8 @@ def waits_by_cause(results: Results) -> Iterator[Part]:
 def _means(outcome: Outcome, label: str, columns: list[str]) -> pl.DataFrame:
     """By size class: jobs, the share that waited over a minute, and the columns' means in hours."""
     return (
-        outcome.jobs.lazy()
+        measured(outcome)
+        .lazy()
         .group_by(size_class())
         .agg(
             pl.len().alias("jobs"),
@@ -220,4 +224,4 @@ def longest(outcome: Outcome) -> pl.DataFrame:
     """The jobs that waited longest, longest first: those that waited at all, at most 10 of them."""
     columns = ["job_id", "num_gpus", "submit_time", "waited", "run_time", "slowdown"]
     columns += [name for name in (*CAUSES, "user", "vc") if name in outcome.jobs.columns]
-    return outcome.jobs.filter(pl.col("waited") > 0).top_k(LONGEST, by="waited").select(columns)
+    return measured(outcome).filter(pl.col("waited") > 0).top_k(LONGEST, by="waited").select(columns)

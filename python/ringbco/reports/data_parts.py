@@ -14,6 +14,7 @@ from ringbco.result.figures import rows_of
 from ringbco.result.metrics import cumulative_distribution
 from ringbco.result.outcome import Outcome
 from ringbco.result.stays import stays_of_done
+from ringbco.result.window import measured
 from ringbco.trace.shares import WHOLE
 
 Results = Mapping[str, Outcome]
@@ -93,7 +94,8 @@ def shares(results: Results) -> Iterator[Part]:
     # The eleventh class is that of whole GPUs.
     number = pl.when(share >= WHOLE).then(11).otherwise((share + tenth - 1) // tenth)
     frames = [
-        outcome.jobs.group_by(number=number)
+        measured(outcome)
+        .group_by(number=number)
         .agg(jobs=pl.len(), hours=pl.col("waited").mean() / HOUR)
         .with_columns(policy=pl.lit(label))
         for label, outcome in results.items()

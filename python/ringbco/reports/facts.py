@@ -11,6 +11,7 @@ from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.folder import cluster_of
 from ringbco.result.metrics import column
 from ringbco.result.outcome import Outcome
+from ringbco.result.window import described
 from ringbco.run.scheduling import foreknowledge
 from ringbco.units import duration
 
@@ -152,7 +153,9 @@ def _jobs(outcome: Outcome) -> str:
         "jobs_dropped": "dropped as too large",
     }
     counts = {why: outcome.summary.get(key, 0) for key, why in fates.items()}
-    return f"{outcome.jobs.height:,} ran" + "".join(
+    window = described(outcome.summary)
+    measured = f", figures are of the {outcome.summary.get('jobs', 0):,} {window}" if window else ""
+    return f"{outcome.jobs.height:,} ran{measured}" + "".join(
         f", {count:,} {why}" for why, count in counts.items() if count
     )
 

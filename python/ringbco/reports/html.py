@@ -13,6 +13,7 @@ from ringbco.reports.templates import render
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
 from ringbco.result.told import differences, notes
+from ringbco.result.window import described, measured
 
 if TYPE_CHECKING:
     from ringbco.reports.figures import Chapter
@@ -66,8 +67,12 @@ def document(template: str, charts: Mapping[str, Any], shown: Sequence[str], /, 
 
 
 def _subtitle(results: Mapping[str, Outcome]) -> str:
-    counts = {outcome.jobs.height for outcome in results.values()}
+    counts = {measured(outcome).height for outcome in results.values()}
     jobs = f"{counts.pop():,} jobs" if len(counts) == 1 else "different numbers of jobs"
+    windows = {described(outcome.summary) for outcome in results.values()}
+    if windows != {""}:
+        one = windows.pop() if len(windows) == 1 else "submitted in windows of their own"
+        jobs += f" {one} (charts over time show the whole run)"
     which = "one result" if len(results) == 1 else f"{len(results)} results, overlaid"
     return f"{which}, {jobs}{_refusals(results)}"
 

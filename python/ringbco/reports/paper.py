@@ -18,6 +18,7 @@ from ringbco.reports.pictures import MADE
 from ringbco.result.figures import MEASURED_HERE
 from ringbco.result.seeds import SAME_JOBS
 from ringbco.result.told import differences, notes
+from ringbco.result.window import described
 
 if TYPE_CHECKING:
     from ringbco.reports.series import Figure
@@ -124,6 +125,8 @@ def caption_of(comparison: Comparison) -> str:
         return ", ".join(dict.fromkeys(what(outcome) for outcome in outcomes))
 
     jobs = all_of(lambda outcome: f"{outcome.summary['jobs']:,}")
+    windows = all_of(lambda outcome: described(outcome.summary))
+    of_those = f", {windows}," if windows.strip(", ") else ""
     trace = all_of(lambda outcome: Path(str(outcome.run.get("trace", {}).get("path", "?"))).name)
     cluster = all_of(lambda outcome: str(outcome.run.get("cluster", {}).get("name", "?")))
     kinds = dict.fromkeys(comparison.drawn.get(label, SAME_JOBS).kind for label in comparison.repeated)
@@ -134,7 +137,7 @@ def caption_of(comparison: Comparison) -> str:
     }
     seeds = ", ".join(f"{comparison.seeds} {of[kind]}" for kind in kinds) or "one seed"
     versions = all_of(lambda outcome: str(outcome.run.get("ringbco", {}).get("version", "?")))
-    return f"{jobs} jobs of {trace} on {cluster}; {seeds}; ringbco {versions}."
+    return f"{jobs} jobs of {trace}{of_those} on {cluster}; {seeds}; ringbco {versions}."
 
 
 def sheet_of(comparison: Comparison) -> Sheet:

@@ -11,6 +11,7 @@ import polars as pl
 from ringbco.reports import charts
 from ringbco.reports.series import size_class
 from ringbco.result.outcome import Outcome
+from ringbco.result.window import measured
 from ringbco.run.at_hand import without_ended
 from ringbco.run.soundness import check_tables
 
@@ -69,12 +70,13 @@ class Plots:
 
         Of many sizes and outcomes those up to a power of two count as it.
         """
-        exact = sum(outcome.jobs["num_gpus"].n_unique() for outcome in self._outcomes.values())
+        exact = sum(measured(outcome)["num_gpus"].n_unique() for outcome in self._outcomes.values())
         of = pl.col("num_gpus")
         if exact > _MOST_SIZES:
             of = pl.lit(2, pl.Int64).pow(size_class()).alias("num_gpus")
         data = pl.concat(
-            outcome.jobs.group_by(of)
+            measured(outcome)
+            .group_by(of)
             .agg(pl.col("jct").mean() / 3_600, jobs=pl.len())
             .sort("num_gpus")
             .select(pl.lit(label).alias("policy"), "num_gpus", "jct", "jobs")

@@ -13,6 +13,7 @@ import polars.selectors as cs
 
 from ringbco.reports.charts import TICKS, dashes
 from ringbco.result.outcome import Outcome
+from ringbco.result.window import measured
 
 # Okabe and Ito's, without the yellow that white paper swallows and the black that a dark screen does;
 # each with its lighter twin for dark screens.
@@ -199,7 +200,7 @@ def size_name(exponent: int, exact: bool) -> str:
 
 def size_names(results: Mapping[str, Outcome]) -> dict[int, str]:
     """The names of the classes that have jobs in any result, smallest first."""
-    sizes = pl.concat(outcome.jobs.select("num_gpus").unique() for outcome in results.values()).unique()
+    sizes = pl.concat(measured(outcome).select("num_gpus").unique() for outcome in results.values()).unique()
     classes = (
         sizes.with_columns(size_class())
         .group_by("size")

@@ -14,6 +14,7 @@ from ringbco.reports.series import COLOURS
 from ringbco.reports.style import tone_name
 from ringbco.result.figures import rows_of
 from ringbco.result.outcome import Outcome
+from ringbco.result.window import measured
 from ringbco.units import duration
 
 MOST_COLUMNS: Final = 4
@@ -177,7 +178,7 @@ def by_priority(results: Mapping[str, Outcome]) -> GroupTable | None:
 
 
 def _of_priorities(outcome: Outcome) -> Iterator[list[Told]]:
-    jobs = outcome.jobs
+    jobs = measured(outcome)
     level = pl.col("priority") if "priority" in jobs.columns else pl.lit(None, pl.Int32)
     held = pl.col("held_time" if "held_time" in jobs.columns else "run_time")
     known = jobs.with_columns(level=level)

@@ -96,8 +96,8 @@ def of_summary(summary: object) -> Window | None:
     return Window(-math.inf if since is None else since, math.inf if until is None else until)
 
 
-def told(summary: Mapping[str, Any]) -> str:
-    """Of which jobs the figures of a summary are, for a title: "" where they are of all."""
+def described(summary: Mapping[str, Any]) -> str:
+    """Of which jobs the figures of a summary are, in words: "" where they are of all."""
     window = of_summary(summary)
     if window is None:
         return ""

@@ -37,8 +37,8 @@ _SECTIONS: Final = ("command", "base", "grid", "runs")
 _OWN_KEYS: Final = ("trace", "load", "cluster", "recorded_cluster", "vc", *NETWORK_RULES)
 _VC: Final = ("split", "pool")
 _MEANT: Final = {"jobs": "trace", "policies": "policy", "traces": "trace", "lambda_": "lambda"}
-# Options that the default policy takes, and that another may refuse.
-_BY_POLICY: Final = ("order", "queue", "aging", "quantum")
+# Options that are taken alone, and that may be refused under another policy or beside another option.
+_BY_OTHERS: Final = ("order", "queue", "aging", "quantum", "measure_to")
 _FORM: Final = "see docs/sweeps.md"
 
 
@@ -353,7 +353,7 @@ class _Reader:
             self._foreign.setdefault(value, where)
         if (name, repr(value)) not in self._tried:
             self._tried.add((name, repr(value)))
-            if name in _BY_POLICY or self._trials.refusal(name, {name: value}) is not None:
+            if name in _BY_OTHERS or self._trials.refusal(name, {name: value}) is not None:
                 self._doubtful.append((name, value, where))
 
     def _settle(self, points: Sequence[tuple[Mapping[str, Any], str]]) -> None:
