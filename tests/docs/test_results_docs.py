@@ -88,6 +88,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         "services": replay(jobs, "4x4", policy="fifo", services=SERVICES),
         "evicting": replay(ranked, split, policy="fifo", evict=True, quota=QUOTAS),
         "aging": replay(jobs, "4x4", policy="sjf", aging=600.0),
+        "window": replay(jobs, "4x4", policy="fifo", measure_from=0.1, measure_to=0.9),
         "elastic": replay(
             due.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 2), split, policy=Elastic
         ),

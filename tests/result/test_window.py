@@ -155,7 +155,7 @@ def test_virtual_clusters_have_the_same_window() -> None:
         ({"measure_from": True}, "option measure-from: True: expected a share"),
         ({"measure_from": 0.5, "measure_to": 0.5}, "option measure-to: 0.5: expected a window's end"),
         ({"measure_from": "1h", "measure_to": "59min"}, "option measure-to: 3540.0: expected a window's end"),
-        ({"measure_from": "0.5s", "measure_to": "0.2s"}, "option measure-to: '0.2s': expected a window's end"),
+        ({"measure_from": "0.5s", "measure_to": "0.2s"}, "option measure-to: '0.2s': expected a window's"),
         # A share and a time are known beside the table alone.
         ({"measure_from": 0.5, "measure_to": 20}, "none is from 50 s on and before 20 s, all are from 0 s"),
         ({"measure_from": 100.5}, "option measure-from: 100.5: expected a window in which jobs are"),

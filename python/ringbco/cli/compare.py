@@ -391,11 +391,19 @@ def _tell_kept(kept: Kept) -> None:
 
 
 def _tell_unequal(comparison: Comparison) -> None:
-    """A note where the policies did not run the same jobs (`--oversize drop`)."""
+    """A note where figures are not of the same jobs: of `--oversize drop`, or of other windows."""
+    from ringbco.result.window import of_summary
+
     counts = {label: outcome.summary["jobs"] for label, outcome in comparison.outcomes.items()}
+    windows = {of_summary(outcome.summary) for outcome in comparison.outcomes.values()}
     if len(set(counts.values())) > 1:
         ran = ", ".join(f"{label} {count:,}" for label, count in counts.items())
-        note(f"the policies ran different jobs, having left some out: {ran}")
+        why = (
+            "ran different jobs, having left some out"
+            if len(windows) == 1
+            else "are measured in other windows"
+        )
+        note(f"the policies {why}: {ran}")
 
 
 def _tell_strangers(comparison: Comparison, results: list[str]) -> None:
