@@ -172,6 +172,8 @@ def test_run_toml_holds_every_option_in_order(tmp_path: Path, small_jobs: Path) 
         "interval",
         "move_cost",
         "resize_cost",
+        "measure_from",
+        "measure_to",
     }
 
 
