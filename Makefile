@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue policy-table repack-table elastic-table generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine policy-table repack-table elastic-table generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -115,6 +115,10 @@ $(VENV)/.mutants: $(VENV)/.built
 audit-catalogue: build ## what share of corruptions the audit catches, of N random cases (default 200) by SEED (default 1); ONE="1.17 cells" shows one
 	PYTHONPATH=tests:tests/shared:tests/oracles POLARS_MAX_THREADS=1 $(BIN)/python benches/audit_catalogue.py $(or $(N),200) --seed $(or $(SEED),1) \
 		--jobs $(or $(JOBS),1) $(if $(ONE),--one $(ONE))
+
+audit-genuine: build ## how many of N random results (default 1000) by SEED (default 1) the audit finds fault with: none should be
+	PYTHONPATH=tests:tests/shared:tests/oracles POLARS_MAX_THREADS=1 $(BIN)/python benches/audit_catalogue.py $(or $(N),1000) --seed $(or $(SEED),1) \
+		--jobs $(or $(JOBS),1) --genuine
 
 policy-table: build ## tables and picture of docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md

@@ -9,8 +9,8 @@ Draws N random cases of the tests, runs them, and corrupts each result in three 
 Prints how many of each `ringbco audit` finds fault with: overall, by feature and by family of policies; then
 what it missed, the most frequent first, each with a case that shows it. A genuine result has no finding; one
 that has is counted and not corrupted. `make audit-catalogue ONE="1.17 cells"` prints the corruptions of one
-case, with what the audit says of them. Without make, tests, tests/shared and tests/oracles must be in
-PYTHONPATH.
+case, with what the audit says of them. `make audit-genuine N=10000` corrupts nothing: it counts genuine
+results with a finding. Without make, tests, tests/shared and tests/oracles must be in PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import re
 import sys
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -94,14 +95,16 @@ def corruptions(case: Case, outcome: ringbco.Outcome, seed: str, kind: str) -> I
     return {"labels": labels, "runs": runs}[kind](case, outcome, rng, COUNTS[kind])
 
 
-def report(seed: str, kinds: Iterable[str] = tuple(COUNTS)) -> Report:
-    """A case, its genuine result and its corruptions, judged."""
+def report(seed: str, kinds: Sequence[str] = tuple(COUNTS)) -> Report:
+    """A case, its genuine result and its corruptions of these kinds, judged."""
     warnings.simplefilter("ignore")
     drawn = meet(seed, check=False)
     case, outcome = drawn.seen.case, drawn.seen.outcome
     assert outcome is not None, drawn.seen.faults
     _, findings, crash = audited(case, outcome)
     findings = (*findings, *([crash] if crash else []))
+    if not kinds:
+        return Report(seed, drawn.features, family(case.policy), findings)
     columns = tuple(names(Genuine(case, outcome)))
     found = Report(seed, met(seed, drawn.features), family(case.policy), findings, columns)
     if not findings:
@@ -136,6 +139,8 @@ def lines(reports: Sequence[Report]) -> Iterator[str]:
         if each.findings:
             yield f"    {each.seed}: {each.findings[0]}"
     judged = [each for case in clean for each in case.judged]
+    if not judged:
+        return
     by_feature, by_family = defaultdict[str, list[Judged]](list), defaultdict[str, list[Judged]](list)
     for case in clean:
         by_family[case.family] += case.judged
@@ -210,6 +215,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", default="1", help="of all cases together")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--one", nargs=2, metavar=("SEED", "KIND"), help="print one case")
+    parser.add_argument("--genuine", action="store_true", help="corrupt nothing")
     return parser.parse_args(arguments)
 
 
@@ -220,13 +226,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(details(report(seed, [kind]))))
         return 0
     seeds = [f"{told.seed}.{number}" for number in range(told.cases)]
+    judge_one = partial(report, kinds=()) if told.genuine else report
     if told.jobs == 1:
-        reports = list(map(report, seeds))
+        reports = list(map(judge_one, seeds))
     else:
         # Polars does not survive a fork.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(told.jobs, mp_context=context) as pool:
-            reports = list(pool.map(report, seeds, chunksize=4))
+            reports = list(pool.map(judge_one, seeds, chunksize=4))
     print("\n".join(lines(reports)))
     return 0
 
