@@ -19,6 +19,7 @@ from frames import busy_jobs, cluster_of, outages, rows_table, services, typed_s
 from ringbco import Outcome, compare, replay
 from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
+from ringbco.result.figures import lines
 from ringbco.run.again import compare_tables, read_repeat
 from ringbco.trace.jobs import from_frame
 
@@ -62,6 +63,7 @@ def test_jobs_are_those_submitted_in_it_and_time_is_cut_at_its_ends(
     assert told["makespan"] == makespan
     assert told["utilisation"] == pytest.approx(held / (3 * length), rel=1e-12)
     assert told["median_jct"] == np.median(jct)
+    assert "utilisation in the window" in dict(lines(told))
     assert sum(row["jobs"] for row in told["size_classes"]) == len(jct)
     assert "utilisation_to_last_submission" not in told
     assert ringbco.audit(outcome, PAPER) == []

@@ -305,11 +305,13 @@ def tell_pauses(policy: str, outcome: Outcome) -> None:
     from ringbco.result.metrics import paused_share
 
     share = paused_share(outcome.jobs)
-    if share > _MUCH:
-        note(
-            f"{policy}: {share:.0%} of the GPU time that jobs held went by in pauses: let it decide less"
-            " often (--interval, --quantum), or compare it with a policy that stops nobody"
-        )
+    if share <= _MUCH:
+        return
+    where = "pauses"
+    mend = "let it decide less often (--interval, --quantum), or compare it with a policy that stops nobody"
+    if "saving" in outcome.stays.columns:
+        where, mend = "pauses and checkpoints", "save less often (--checkpoint-interval)"
+    note(f"{policy}: {share:.0%} of the GPU time that jobs held went by in {where}: {mend}")
 
 
 def note_unused(options: Iterable[str], policies: Sequence[str]) -> None:

@@ -368,7 +368,11 @@ def compared(summaries: Iterable[Mapping[str, Any]]) -> list[Figure]:
     """
     there = {key: value for summary in summaries for key, value in summary.items() if value is not None}
     made = [_made(key) for key, value in there.items() if key not in _KNOWN and _is_number(value)]
-    return [*COMPARED, *(row for row in made if row.told != "summary")]
+    known = COMPARED
+    if {"measure_from", "measure_to"} & there.keys():
+        window = {"utilisation": "utilisation in the window"}
+        known = tuple(row._replace(title=window.get(row.key, row.title)) for row in COMPARED)
+    return [*known, *(row for row in made if row.told != "summary")]
 
 
 def lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
