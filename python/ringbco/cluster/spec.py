@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -246,6 +247,11 @@ class Cluster:
                 hint=did_you_mean(name, self.vc_names),
             )
         return np.flatnonzero(np.array(self.server_vc, dtype=object) == name)
+
+    @cached_property
+    def told(self) -> dict[str, Any]:
+        """The cluster as run.toml has it, with the one that traces were recorded on; not to be changed."""
+        return tomllib.loads(self.with_recorded(self.recorded_on).to_toml())
 
     def to_toml(self) -> str:
         """The cluster as TOML; `parse` gives back an equal cluster, under another name."""

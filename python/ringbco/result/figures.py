@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -37,6 +37,8 @@ _SERVICE: Final[frozenset[Scope]] = frozenset({"service"})
 
 MAY_BE_NULL: Final = ("utilisation_to_last_submission", "mean_contention")
 """Figures that a summary has as null: every server was down, or nobody recorded who spanned in a window."""
+LISTS: Final = frozenset({"size_classes", "lost_gpu_hours_by_cause", "gpu_types", "vcs"})
+"""Figures that are no single values; that of services is split into some (`flat`)."""
 MEASURED_HERE: Final = ("engine_seconds",)
 """Figures of this machine, not of the policy: no two runs agree on them, so no Parquet file holds them."""
 Unit = Kind | None
@@ -335,14 +337,15 @@ HEADLINES: Final = tuple(
 _KNOWN: Final = {row.key for row in FIGURES} | {"total_seconds", "jobs_per_second"}
 
 
-def evaluate(rows: Rows | OfType | OfService) -> dict[str, Any]:
-    """The figures that apply, by key."""
-    return {row.key: row.of(rows) for row in rows_of(rows.scope) if row.when(rows)}
+def evaluate(rows: Rows | OfType | OfService, without: Collection[str] = ()) -> dict[str, Any]:
+    """The figures that apply, by key; those `without` are not worked out."""
+    return {row.key: row.of(rows) for row in rows_of(rows.scope) if row.key not in without and row.when(rows)}
 
 
-def rows_of(scope: Scope) -> list[Figure]:
+@cache
+def rows_of(scope: Scope) -> tuple[Figure, ...]:
     """The figures of a run or of one of its parts."""
-    return [row for row in FIGURES if scope in row.scopes]
+    return tuple(row for row in FIGURES if scope in row.scopes)
 
 
 def of_jobs(jobs: pl.DataFrame) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ringbco.io.json_text import json_text
 from ringbco.io.tables import read_table, write_table
 from ringbco.io.threads import at_once
 from ringbco.io.toml import toml_text
+from ringbco.result.figures import LISTS
 from ringbco.result.folder import cluster_of, read_run, read_summary, whole_folder
 from ringbco.result.schema import OUTAGES, RUN, SUMMARY, TABLES, has_table
 from ringbco.result.views import view
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
     from ringbco.result.views import Plots
 
 
+def _nothing() -> None:
+    return None
+
+
+_TO_MAKE: Final = ("_later", "_figures", "_singly")
 # Tables that run.toml names where a result has them.
 _SAID: Final = ("decisions", "outages", "quota", "services")
 
@@ -67,7 +73,8 @@ class Outcome:
     rungs: pl.DataFrame | None = None
     searches: pl.DataFrame | None = None
     servers: pl.DataFrame | None = None
-    stays_written: pl.DataFrame | None = None
+    # By a factory, so that the class has no attribute of that name, which would hide what is made later.
+    stays_written: pl.DataFrame | None = field(default_factory=_nothing)
     work: NDArray[np.float64] | NDArray[np.uint64] | None = None
 
     def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> dict[str, Any]:
@@ -83,15 +90,14 @@ class Outcome:
             # The figures beside the tables: one keeps one core busy, the other little more.
             tasks: list[Callable[[], float | None]] = [self._settle]
             for name, (file, _) in TABLES.items():
-                frame = getattr(self, name)
-                if frame is not None:
-                    tasks.append(functools.partial(write_table, frame, partial / file))
+                if self.has(name):
+                    tasks.append(functools.partial(self._write, name, partial / file))
             counted = at_once(tasks)[0] or 0.0
             summary = with_seconds(self.summary, time.perf_counter() - started - counted)
             (partial / SUMMARY).write_text(json_text(summary) + "\n", encoding="utf-8")
             # Who reads it must know whether a table is missing or was never there.
-            there = {"allocations": self.allocations is not None}
-            there |= {name: True for name in _SAID if getattr(self, name) is not None}
+            there = {"allocations": self.has("allocations")}
+            there |= {name: True for name in _SAID if self.has(name)}
             run = {**self.run, "options": {**self.run.get("options", {}), **there}}
             (partial / RUN).write_text(toml_text(run), encoding="utf-8")
         return summary
@@ -124,6 +130,23 @@ class Outcome:
     def _repr_html_(self) -> str:
         return str(view("outcome", self))
 
+    def has(self, table: str) -> bool:
+        """Whether there is a table of that name; one that is made later is not made for that."""
+        return table in self.__dict__.get("_later", ()) or getattr(self, table) is not None
+
+    def single_figures(self) -> dict[str, Any]:
+        """The summary without its `LISTS`, which are not worked out."""
+        singly = self.__dict__.get("_singly")
+        if singly is not None and "summary" not in self.__dict__:
+            use_polars()
+            began = time.perf_counter()
+            figures = singly()
+            return with_seconds(figures, time.perf_counter() - began)
+        return {key: value for key, value in self.summary.items() if key not in LISTS}
+
+    def _write(self, name: str, path: Path) -> None:
+        write_table(getattr(self, name), path)
+
     def _settle(self) -> float:
         """Works the summary out where that is still to be done; the seconds counted in it for that."""
         if "summary" in self.__dict__:
@@ -133,21 +156,30 @@ class Outcome:
         figures = self.__dict__["_figures"]()
         seconds = time.perf_counter() - began
         self.summary = with_seconds(figures, seconds)
-        self.__dict__.pop("_figures", None)
+        for name in ("_figures", "_singly"):
+            self.__dict__.pop(name, None)
         return seconds
 
     if not TYPE_CHECKING:  # a checker would then let any name pass
 
         def __getattr__(self, name: str) -> Any:
-            """The summary that `summarised_later` left to do."""
-            if name != "summary" or "_figures" not in self.__dict__:
+            """What `summarised_later` and `made_later` left to do."""
+            known, make = self.__dict__, self.__dict__.get("_later", {}).get(name)
+            if name == "summary" and "_figures" in known:
+                self._settle()
+            elif make is not None:
+                use_polars()
+                known.setdefault(name, make())
+                known["_later"].pop(name, None)
+            if name not in known:  # where two threads ask at once, the other has made it
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            self._settle()
-            return self.summary
+            return known[name]
 
     def __getstate__(self) -> dict[str, Any]:
         self._settle()
-        return self.__dict__
+        for name in list(self.__dict__.get("_later", ())):
+            getattr(self, name)
+        return {name: value for name, value in self.__dict__.items() if name not in _TO_MAKE}
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Outcome:
@@ -203,14 +235,32 @@ def with_seconds(summary: Mapping[str, Any], seconds: float) -> dict[str, Any]:
     return {**summary, "total_seconds": total, "jobs_per_second": summary["jobs"] / total}
 
 
-def summarised_later(outcome: Outcome, figures: Callable[[], dict[str, Any]]) -> Outcome:
+def summarised_later(
+    outcome: Outcome,
+    figures: Callable[[], dict[str, Any]],
+    singly: Callable[[], dict[str, Any]] | None = None,
+) -> Outcome:
     """The outcome, whose summary is what `figures` gives when somebody first asks for it.
 
-    `Outcome.write` asks while it writes the tables, which takes as long. The time that `figures` takes is
-    counted in the summary.
+    singly: gives the same without `LISTS`. `Outcome.write` asks while it writes the tables, which takes as
+    long. The time that `figures` takes is counted in the summary.
     """
     outcome.__dict__.pop("summary", None)
     outcome.__dict__["_figures"] = figures
+    outcome.__dict__["_singly"] = singly
+    return outcome
+
+
+def made_later(makers: Mapping[str, Callable[[], Any]], **known: Any) -> Outcome:
+    """An outcome whose fields are `known`, but for those that a maker gives when somebody first asks.
+
+    A maker gives no None. It may be called by two threads at once; both get what one of them made.
+    """
+    given: dict[str, Any] = {**dict.fromkeys(makers), **known}
+    outcome = Outcome(**given)
+    for name in makers:
+        del outcome.__dict__[name]
+    outcome.__dict__["_later"] = dict(makers)
     return outcome
 
 

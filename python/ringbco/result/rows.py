@@ -131,7 +131,8 @@ class Rows:
     """Jobs that were done: of a run, a virtual cluster, a size class or any others.
 
     among: which of the table's rows, None for all. place: of a run and of a virtual cluster. run: what is
-    known of a whole run only, a `Source` of run/summary.py.
+    known of a whole run only, a `Source` of run/summary.py. part: of a size class, what it is a class of, and
+    its place in `SIZE_CLASSES`.
     """
 
     scope: Scope
@@ -140,6 +141,7 @@ class Rows:
     name: str = ""
     place: Place = _NOWHERE
     run: Any = None
+    part: tuple[Rows, int] | None = None
 
     def __contains__(self, name: str) -> bool:
         return name in self.table
@@ -162,19 +164,34 @@ class Rows:
 
     def statistic(self, statistic: str, name: str) -> float:
         """One of `STATISTICS` of a column."""
-        if self.scope == "class":  # of which only the mean is told, added up one by one
-            return self._added(name) / self.count
+        if self.part is not None:  # of which only the mean is told, added up one by one
+            whole, place = self.part
+            return float(whole._class_sums(name)[place]) / self.count
         if name not in self._spreads:
-            self._spreads[name] = statistics(self[name])
+            # Where nobody waits after the first start both waits are the same.
+            waits = name == "wait_time" and np.array_equal(self[name], self["waited"])
+            known = self._spreads.get("waited") if waits else None
+            self._spreads[name] = known or statistics(self[name])
         return self._spreads[name][statistic]
 
-    def _added(self, name: str) -> float:
-        """The sum of a column, row after row: a block at a time, so that no whole column is copied."""
-        values, total = self.table[name], 0.0
-        for rows in _blocks(self.count):
-            some = values[rows] if self.among is None else values[self.among[rows]]
-            total = float(np.cumsum(np.concatenate([[total], some]))[-1])
-        return total
+    @cached_property
+    def _classes(self) -> NDArray[np.intp]:
+        """The place in `SIZE_CLASSES` of each job."""
+        gpus, number = self["num_gpus"], np.zeros(self.count, np.intp)
+        for _, end in SIZE_CLASSES[:-1]:
+            number += gpus > end
+        return number
+
+    @cached_property
+    def _sums(self) -> dict[str, NDArray[np.float64]]:
+        return {}
+
+    def _class_sums(self, name: str) -> NDArray[np.float64]:
+        """The sum of a column over each class, row after row."""
+        if name not in self._sums:
+            sums = np.bincount(self._classes, weights=self[name], minlength=len(SIZE_CLASSES))
+            self._sums[name] = sums.astype(np.float64, copy=False)
+        return self._sums[name]
 
     @cached_property
     def first(self) -> float:
@@ -269,15 +286,11 @@ class Rows:
 
     def classes(self) -> Iterator[Rows]:
         """The jobs of each class of gang sizes, in row order; none of a class without jobs."""
-        gpus, number = self["num_gpus"], np.zeros(self.count, np.int8)
-        for _, end in SIZE_CLASSES[:-1]:
-            number += gpus > end
         for place, (name, _) in enumerate(SIZE_CLASSES):
-            own = np.flatnonzero(number == place)
+            own = np.flatnonzero(self._classes == place)
             if own.size:
-                yield replace(
-                    self, scope="class", among=own if self.among is None else self.among[own], name=name
-                )
+                among = own if self.among is None else self.among[own]
+                yield replace(self, scope="class", among=among, name=name, part=(self, place))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import astuple
 from typing import Any, Final, Unpack
 
@@ -37,11 +38,13 @@ from ringbco.run.steps import (
     explain,
     jobs_frame,
     timeline_frame,
+    with_causes,
 )
 from ringbco.run.summary import Source
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import doubts, warn
+from ringbco.trace.shares import thousandths
 from ringbco.trace.workload import resolve
 
 PLACEMENTS: Final = {
@@ -92,7 +95,7 @@ def plan(
             f"cluster {cluster.name}: has GPUs that differ, and a plan takes all GPUs for equal",
             hint="plan for servers without gpu_type, or for those of one type",
         )
-    warn(doubts(table, cluster))
+    warn(found := doubts(table, cluster))
     profiled = workload.profiled
     _check_sample(values["sample"], float(profiled.ideal_run_time.max()))
     frame = table.frame.with_columns(pl.lit(0.0).alias("submit_time"))
@@ -108,22 +111,23 @@ def plan(
     except _core.CoreError as error:
         raise _refusal(error, table) from None
     result = planned.schedule
+    jobs_told = result.tables["jobs"]
     why = causes.parts(
         metrics.column(frame, "submit_time"),
         metrics.column(frame, "num_gpus"),
         profiled,
         network,
-        result.tables["jobs"],
+        jobs_told,
         model=values["model"],
     )
-    finished = jobs_frame(frame, profiled.ideal_run_time, why, result)
+    finished = with_causes(jobs_frame(frame, profiled.ideal_run_time, result), why, jobs_told["kept"])
     summary = evaluate(Source(policy, frame, finished, cluster, result).rows) | _figures(
         planned, finished, profiled
     )
     shared = {name: value for name, value in values.items() if name in REPLAY}
     in_effect = {name: option.default for name, option in REPLAY.items()} | shared | {"clock": "slot"}
     chosen = Policy(policy, values["order"], PLACEMENTS[policy], "strict")
-    run = describe_run(table, cluster, policy, described(chosen, in_effect))
+    run = deepcopy(describe_run(table, cluster, policy, described(chosen, in_effect), found))
     own = {option.name: values[name] for name, option in PLAN.items() if name not in REPLAY or option.word}
     words = {option.name: option.word for option in PLAN.values() if option.word}
     run["options"] |= {"command": "plan"} | {
@@ -131,7 +135,9 @@ def plan(
     }
     return Outcome(
         jobs=finished,
-        allocations=allocations_frame(frame, result) if values["allocations"] else None,
+        allocations=allocations_frame(frame["job_id"], result, shares=thousandths(frame) is not None)
+        if values["allocations"]
+        else None,
         timeline=timeline_frame(result),
         summary=with_seconds(summary, time.perf_counter() - started),
         run=run,

@@ -14,7 +14,7 @@ from ringbco.run.options import check_callback
 from ringbco.run.options_generated import REPLAY, Options
 from ringbco.run.setup import Setup, conclude, prepare
 from ringbco.trace.jobs import TableLike
-from ringbco.trace.plausibility import doubts, warn
+from ringbco.trace.plausibility import warn
 from ringbco.trace.workload import Workload
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def replay(
         options=options,
         parameters=parameters,
     )
-    warn(doubts(setup.table, setup.cluster))
+    warn(setup.workload.doubts)
     return carry_out(setup, progress)
 
 

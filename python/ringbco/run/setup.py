@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import astuple, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,8 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.io.forks import use_polars
 from ringbco.result import causes, metrics
-from ringbco.result.figures import evaluate
-from ringbco.result.outcome import Outcome, summarised_later, with_seconds
+from ringbco.result.figures import LISTS, evaluate
+from ringbco.result.outcome import Outcome, made_later, summarised_later, with_seconds
 from ringbco.result.schema import RECORDED
 from ringbco.result.searches import rungs_frame, searches_frame
 from ringbco.result.servers import servers_frame
@@ -54,6 +54,7 @@ from ringbco.run.steps import (
     jobs_frame,
     refused,
     timeline_frame,
+    with_causes,
 )
 from ringbco.run.summary import Source
 from ringbco.trace.jobs import JobTable, TableLike, as_table
@@ -142,7 +143,9 @@ class Setup:
     @cached_property
     def record(self) -> dict[str, Any]:
         """Everything needed to repeat the run, as run.toml has it."""
-        run = describe_run(self.table, self.cluster, self.chosen.name, self.described())
+        run = describe_run(
+            *(self.table, self.cluster, self.chosen.name, self.described(), self.workload.doubts)
+        )
         if self.own is not None:
             run["own_policy"] = {"name": self.chosen.name, **self.own.described}
         for name, beside in (
@@ -276,17 +279,20 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     ):
         none = f"no job is left to measure: none submitted in the window, {window}, was done"
         raise InputError(none, file=table.source)
-    why = causes.parts(
+    # What follows is made when somebody asks for it. It keeps no more of the job table than it reads.
+    cluster, own, shares = setup.cluster, result.tables["jobs"], setup.jobs.get("shares")
+    why = partial(
+        causes.parts,
         metrics.column(frame, "submit_time"),
         metrics.column(frame, "num_gpus"),
         profiled,
-        setup.cluster.network,
-        result.tables["jobs"],
+        cluster.network,
+        own,
         model=values["model"],
         sharing=values["sharing"],
-        shares=setup.jobs.get("shares") if values["interference"] > 0 or _pairs(rates) else None,
+        shares=shares if values["interference"] > 0 or _pairs(rates) else None,
     )
-    finished = jobs_frame(frame, profiled.ideal_run_time, why, result)
+    finished, job_id = jobs_frame(frame, profiled.ideal_run_time, result), frame["job_id"]
     name = setup.chosen.name
     down = None if setup.outages is None else setup.outages.on_clock(values)
     serving, service_names = None, () if setup.services is None else setup.services.names
@@ -298,56 +304,55 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     searched = searches
     if window is not None and searches is not None:
         searched = searches.filter(pl.Series(window.holds(searches["submit_time"].to_numpy())))
-    # The figures are worked out later: they keep no more of the job table than they read.
-    asked = frame.select(pl.col("submit_time", "num_gpus", *{"gpu_share"} & set(frame.columns)))
+    asked = frame[["submit_time", "num_gpus", *({"gpu_share"} & set(frame.columns))]]
     source = Source(
         *(name, asked, finished, setup.cluster, result, workload.vc, setup.outages, down, serving, searched),
         may_resize=setup.chosen.is_("resizes") and "stays" in result.tables,
         window=window,
     )
     last = source.last
-    outcome = Outcome(
-        jobs=finished,
-        allocations=allocations_frame(frame, result) if values["allocations"] else None,
-        timeline=timeline_frame(
+    makers: dict[str, Callable[[], Any]] = {
+        "jobs": lambda: with_causes(finished, why(), own["kept"]),
+        "timeline": lambda: timeline_frame(
             result,
-            setup.cluster,
-            shares=setup.jobs.get("shares") is not None,
+            cluster,
+            shares=shares is not None,
             outages=down,
             replicas=None if serving is None else serving.held(last),
         ),
+    }
+    if values["allocations"]:
+        makers["allocations"] = lambda: allocations_frame(job_id, result, shares=shares is not None)
+    if "stays" in result.tables:
+        outages = None if setup.outages is None else setup.outages.merged
+        saves = values["checkpoint_cost"] > 0
+        makers["stays_written"] = lambda: stays_frame(
+            job_id, cluster, service_names, outages, result.tables["stays"], saves=saves
+        )
+    outcome = made_later(
+        makers,
+        **({} if values["allocations"] else {"allocations": None}),
         decisions=_decisions(setup, service_names, serving, result) if values["decisions"] else None,
-        run=deepcopy(setup.record),
         speeds=None if rates is None else rates.frame,
         outages=None if setup.outages is None else setup.outages.frame,
         quota=None if quotas is None else quotas.frame,
         services=None if setup.services is None else setup.services.frame,
         replicas=None if serving is None else serving.frame(last),
-        servers=servers_frame(frame["job_id"], service_names, down, result.tables.get("asleep"), last),
-        stays_written=_stays(setup, service_names, result),
-        work=_done(setup, result.tables["jobs"]["kept"]),
+        servers=servers_frame(job_id, service_names, down, result.tables.get("asleep"), last),
+        work=_done(setup, own["kept"]),
         rungs=None if trials is None else rungs_frame(frame, result),
         searches=searches,
     )
-    recorded = {key: True for table, key in RECORDED.items() if getattr(outcome, table) is not None}
+    outcome.run = deepcopy(setup.record)
+    recorded = {key: True for table, key in RECORDED.items() if outcome.has(table)}
     if recorded:
         outcome.run["record"] = recorded
     seconds = time.perf_counter() - setup.started
 
-    def figures() -> dict[str, Any]:
-        return with_seconds(evaluate(source.rows), seconds)
+    def figures(without: Collection[str] = ()) -> dict[str, Any]:
+        return with_seconds(evaluate(source.rows, without), seconds)
 
-    return summarised_later(outcome, figures)
-
-
-def _stays(setup: Setup, services: Sequence[str], result: _core.RunResult) -> pl.DataFrame | None:
-    """stays.parquet; None where stays run through without checkpoints that take time."""
-    if "stays" not in result.tables:
-        return None
-    outages = None if setup.outages is None else setup.outages.merged
-    saves = setup.values["checkpoint_cost"] > 0
-    ids, cluster, table = setup.table.frame["job_id"], setup.cluster, result.tables["stays"]
-    return stays_frame(ids, cluster, services, outages, table, saves=saves)
+    return summarised_later(outcome, figures, partial(figures, LISTS))
 
 
 def _decisions(

@@ -25,7 +25,7 @@ from ringbco.run.own import BARE, KeyPolicy, Policy, RankPolicy, Scheduler, guar
 from ringbco.run.setup import Setup, conclude, prepare
 from ringbco.run.state import Parts, State
 from ringbco.trace.jobs import TableLike
-from ringbco.trace.plausibility import doubts, warn
+from ringbco.trace.plausibility import warn
 from ringbco.trace.workload import Workload
 
 _END, _TIME, _DECISION = 0, 1, 2
@@ -66,7 +66,7 @@ class Simulation:
         if setup.drawn is not None:
             told = "a table, as ringbco outages draws one: nobody knows how long a simulation lasts"
             raise refusal("outages", setup.drawn.draw.source, told)
-        warn(doubts(setup.table, setup.cluster))
+        warn(setup.workload.doubts)
         self._begin(setup, _prepared(setup), _number_of(setup, vc), None, progress)
 
     def _begin(

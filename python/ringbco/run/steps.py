@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import platform
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ import ringbco
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_path
-from ringbco.result import causes, metrics
+from ringbco.result import metrics
 from ringbco.result.energy import Held, Sleep, has_watts, watts
 from ringbco.result.reliability import DownTime
 from ringbco.result.schema import (
@@ -38,7 +38,6 @@ from ringbco.result.schema import (
     TYPES_SCHEMA,
 )
 from ringbco.trace.jobs import JobTable, gpus_of
-from ringbco.trace.plausibility import doubts
 from ringbco.trace.shares import WHOLE, thousandths
 from ringbco.trace.standing import priorities
 
@@ -102,12 +101,9 @@ def explain(error: _core.CoreError, table: JobTable, command: str = "replay") ->
 
 
 def jobs_frame(
-    frame: pl.DataFrame,
-    ideal_run_time: NDArray[np.float64],
-    why: dict[str, NDArray[np.float32]],
-    result: _core.RunResult,
+    frame: pl.DataFrame, ideal_run_time: NDArray[np.float64], result: _core.RunResult
 ) -> pl.DataFrame:
-    """jobs.parquet: one row a job that ran. `why`: the columns of `causes.parts`."""
+    """jobs.parquet without `causes.CAUSES_SCHEMA`: one row a job that ran."""
     own, submit = result.tables["jobs"], metrics.column(frame, "submit_time")
     jct, wait = own["finish"] - submit, own["start"] - submit
     columns: dict[str, Any] = {
@@ -126,7 +122,6 @@ def jobs_frame(
         "max_contention": _shared(own["max_contention"]),
         "preemptions": _shared(own.get("preemptions", np.zeros(frame.height, np.uint32))),
     }
-    columns |= {name: _shared(values) for name, values in why.items()}
     columns |= _columns(PREEMPTION_SCHEMA, own)
     columns |= _columns(FAILURE_SCHEMA, own)
     columns |= _columns(EVICTION_SCHEMA, own)
@@ -144,10 +139,17 @@ def jobs_frame(
     if shares is not None:
         columns |= dict(zip(SHARES_SCHEMA, [_share(shares)], strict=True))
     columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
-    jobs = pl.DataFrame(
-        columns, schema_overrides=JOBS_SCHEMA | causes.CAUSES_SCHEMA | ELASTIC_SCHEMA | TYPES_SCHEMA
-    )
+    jobs = _frame(columns, JOBS_SCHEMA | ELASTIC_SCHEMA | TYPES_SCHEMA)
     return jobs if own["kept"].all() else jobs.filter(pl.Series(own["kept"]))
+
+
+def with_causes(
+    jobs: pl.DataFrame, why: Mapping[str, NDArray[np.float32]], kept: NDArray[np.bool_]
+) -> pl.DataFrame:
+    """jobs.parquet. jobs: of `jobs_frame`. why: the columns of `causes.parts`. kept: the jobs that ran."""
+    columns, there, everybody = jobs.get_columns(), len(JOBS_SCHEMA), bool(kept.all())
+    told = [_shared(values if everybody else values[kept]).alias(name) for name, values in why.items()]
+    return pl.DataFrame([*columns[:there], *told, *columns[there:]])
 
 
 def _columns(schema: Mapping[str, pl.DataType], own: Mapping[str, NDArray[Any]]) -> dict[str, pl.Series]:
@@ -181,11 +183,14 @@ def _fate(name: str, result: _core.RunResult) -> NDArray[np.bool_]:
     return own.get(name, np.zeros_like(own["kept"]))
 
 
-def allocations_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
-    """allocations.parquet: one row a stretch of a job on a server, or on a GPU where the table has shares."""
+def allocations_frame(job_id: pl.Series, result: _core.RunResult, *, shares: bool) -> pl.DataFrame:
+    """allocations.parquet: one row a stretch of a job on a server, or on a GPU where the table has `shares`.
+
+    job_id: of the job table.
+    """
     held = result.tables["allocations"]
     columns = {
-        "job_id": frame["job_id"].gather(_shared(held["job"])),
+        "job_id": job_id.gather(_shared(held["job"])),
         "server": _shared(held["server"]),
         "num_gpus": _shared(held["gpus"]),
         "start_time": _shared(held["start"]),
@@ -194,10 +199,10 @@ def allocations_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFr
         if held["stay"].size
         else pl.repeat(0, held["job"].size, dtype=pl.UInt32, eager=True),
     }
-    if thousandths(frame) is not None:
+    if shares:
         parts = (_shared(held["gpu"]), _share(held["share"]))
         columns |= dict(zip(GPUS_SCHEMA, parts, strict=True))
-    return pl.DataFrame(columns, schema_overrides=ALLOCATIONS_SCHEMA)
+    return _frame(columns, ALLOCATIONS_SCHEMA)
 
 
 class _Borrowed:
@@ -220,6 +225,15 @@ class _Borrowed:
 def _shared(values: NDArray[Any]) -> pl.Series:
     """The array as a series that shares its memory."""
     return pl.Series(_Borrowed(values))
+
+
+def _frame(columns: Mapping[str, pl.Series], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """The columns, those of the schema with its types. `pl.DataFrame` of a dict takes ten times as long."""
+    told = (
+        column if column.dtype == schema.get(name, column.dtype) else column.cast(schema[name])
+        for name, column in columns.items()
+    )
+    return pl.DataFrame([column.alias(name) for name, column in zip(columns, told, strict=True)])
 
 
 def timeline_frame(
@@ -257,7 +271,7 @@ def timeline_frame(
             asleep=asleep(result),
         )
         columns |= dict(zip(POWER_SCHEMA, [_shared(drawn)], strict=True))
-    return pl.DataFrame(columns, schema_overrides=TIMELINE_SCHEMA | POWER_SCHEMA)
+    return _frame(columns, TIMELINE_SCHEMA | POWER_SCHEMA)
 
 
 def asleep(result: _core.RunResult) -> Sleep | None:
@@ -274,25 +288,28 @@ def held_gpus(result: _core.RunResult) -> NDArray[np.float64] | NDArray[np.uint3
     return np.where(allocated["share"] > 0, allocated["share"] / WHOLE, 1.0)
 
 
+@lru_cache
+def _sha256(path: Path, *_version: int) -> str:
+    """The digest of a file, once for all runs that read it as it is."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def describe_run(
-    table: JobTable,
-    cluster: Cluster,
-    policy: str,
-    options: Mapping[str, Any],
+    table: JobTable, cluster: Cluster, policy: str, options: Mapping[str, Any], found: Sequence[str]
 ) -> dict[str, Any]:
     """Everything needed to repeat the run, as run.toml holds it; `options` are those of `options.described`.
 
-    `warnings`, if there are any, are those that the run gave.
+    found: what the run warns of. What it says of the cluster is the cluster's own, not to be changed.
     """
     path = Path(table.source)
     digest = None
     if path.is_file():
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    found = doubts(table, cluster)
-    described = tomllib.loads(cluster.with_recorded(cluster.recorded_on).to_toml())
+        about = path.stat()
+        digest = _sha256(path, about.st_ino, about.st_size, about.st_mtime_ns)
+    described = dict(cluster.told)
     return {
-        **({"warnings": found} if found else {}),
+        **({"warnings": list(found)} if found else {}),
         "ringbco": {
             "version": ringbco.__version__,
             "python": platform.python_version(),

@@ -189,7 +189,8 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
         return _failure(str(error), final=not isinstance(error, PolicyError))
     except Exception as error:
         return _failure(f"{type(error).__name__}: {error}", final=False)
-    told = flat(outcome.summary)
+    # What one row has room for: nothing else is worked out.
+    told = flat(outcome.single_figures())
     summary = {key: value for key, value in told.items() if not isinstance(value, list | dict)}
     found = list(outcome.run.get("warnings", ()))
     if "policy" in given and (line := rigid([given["policy"]], table)) is not None:

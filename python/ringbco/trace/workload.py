@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, cast
 
 import numpy as np
@@ -21,6 +22,7 @@ from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.columns_generated import PLAIN
 from ringbco.trace.jobs import JobTable, gpu_range
 from ringbco.trace.noise import noise
+from ringbco.trace.plausibility import doubts
 from ringbco.trace.quotas import Quotas, as_quotas
 from ringbco.trace.rate_table import RateTable, as_rate_table
 from ringbco.trace.schema import said
@@ -52,6 +54,11 @@ class Workload:
     quotas: Quotas | None
     trials: Trials | None
     columns: _core._Jobs
+
+    @cached_property
+    def doubts(self) -> list[str]:
+        """What is allowed and yet unlike any public trace or network."""
+        return doubts(self.table, self.cluster)
 
 
 def key_of(cluster: Cluster, options: Mapping[str, Any]) -> tuple[Hashable, ...]:
