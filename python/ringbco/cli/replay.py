@@ -64,6 +64,12 @@ def replay(
 
     import time
 
+    from ringbco.io.ahead import read_ahead
+
+    if jobs is not None:
+        # These are most of a large table. Meanwhile the libraries are loaded, which takes as long.
+        read_ahead(jobs, ("job_id", "user", "vc", "submit_time", "num_gpus", "duration"))
+
     from ringbco.cli.inputs import (
         fields,
         followed_inputs,

@@ -19,7 +19,6 @@ import polars as pl
 
 from ringbco.errors import InputError, show_value
 
-PARQUET_MAGIC: Final = b"PAR1"
 _LFS_POINTER: Final = b"version https://git-lfs.github.com/spec/"
 _CONVERT: Final = "a public trace becomes a job table with `ringbco convert`"
 # The first line of a TOML file whose first table is [ringbco] or [[servers]]; no JSON begins so.

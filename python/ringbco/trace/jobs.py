@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 import ringbco
 from ringbco.errors import InputError, UsageError
 from ringbco.io import bridge  # noqa: F401 - opens the way
+from ringbco.io.ahead import PARQUET_MAGIC, column_of
 from ringbco.io.atomic import cannot_write, check_output, replacing
-from ringbco.io.csvtext import PARQUET_MAGIC, read_bytes, read_text_table, refuse_doubled, refuse_foreign
+from ringbco.io.csvtext import read_bytes, read_text_table, refuse_doubled, refuse_foreign
 from ringbco.io.forks import use_polars
 from ringbco.io.frames import ArrowColumn, ArrowTable, arrow_source, as_polars, refuse_unheld
 from ringbco.io.json_text import json_text
@@ -358,9 +359,7 @@ def _read_parquet(
         refuse_unheld(path, [field for field in file.schema_arrow if field.name not in without])
 
         def column(name: str) -> pl.Series:
-            # A file of its own: one cannot be read by two threads.
-            table = pq.ParquetFile(arrow_source(path), metadata=file.metadata).read([name])
-            table.validate(full=True)
+            table = column_of(path, name, arrow_source(path), file.metadata)
             return pl.Series(ArrowColumn(table.column(0))).rechunk().alias(name)
 
         # Two columns at a time: only two are held both as Arrow and as polars data.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
+from ringbco.io.threads import at_once
 from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, gpus_of, near_name
 from ringbco.trace.noise import efficiency
 from ringbco.trace.splitmix import GOLDEN, mix
@@ -174,6 +176,10 @@ class Profiled:
     estimate: Floats
 
 
+_BLOCK: Final = 1 << 16
+"""Rows worked out at once."""
+
+
 def fewest_servers(num_gpus: NDArray[np.uint32], server_gpus: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """The least number of servers that hold each job when all are idle, the largest being filled first.
 
@@ -200,6 +206,24 @@ def iteration_time(  # noqa: PLR0917 - equation 8 has six arguments
 
     contention: p_j of equation 6; None means that no link is shared. It counts only where num_servers > 1.
     """
+    times = np.empty(num_gpus.size)
+    for first in range(0, num_gpus.size, _BLOCK):  # what is between fits in the cache
+        rows = slice(first, first + _BLOCK)
+        times[rows] = _iteration_time(
+            *(num_gpus[rows], gradient_bytes[rows], compute_time[rows], num_servers[rows], network),
+            None if contention is None else contention[rows],
+        )
+    return times
+
+
+def _iteration_time(  # noqa: PLR0917 - as above
+    num_gpus: NDArray[np.uint32],
+    gradient_bytes: Floats,
+    compute_time: Floats,
+    num_servers: NDArray[np.uint32],
+    network: Network,
+    contention: NDArray[np.uint32] | None,
+) -> Floats:
     workers = num_gpus.astype(np.float64)
     servers = num_servers.astype(np.float64)
     share = np.ones_like(workers)
@@ -347,7 +371,7 @@ def drawn(job_ids: pl.Series, number: int) -> NDArray[np.uint64]:
     return mix(_fnv1a(job_ids) + np.uint64((number + 1) * GOLDEN % 2**64))
 
 
-def _fnv1a(texts: pl.Series, block: int = 1 << 16) -> NDArray[np.uint64]:
+def _fnv1a(texts: pl.Series, block: int = _BLOCK) -> NDArray[np.uint64]:
     """64-bit FNV-1a of the UTF-8 bytes of each text; linear in their bytes.
 
     A block of rows and one byte position at a time, as long as several texts reach so far. The ends of the
@@ -355,7 +379,8 @@ def _fnv1a(texts: pl.Series, block: int = 1 << 16) -> NDArray[np.uint64]:
     """
     hashes = np.full(texts.len(), 0xCBF29CE484222325, dtype=np.uint64)
     prime = 0x100000001B3
-    for first in range(0, texts.len(), block):
+
+    def work_out(first: int) -> None:
         part = texts.slice(first, block)
         lengths = part.str.len_bytes().to_numpy().astype(np.int64)
         data = np.frombuffer(part.str.join("").item().encode("utf-8"), dtype=np.uint8)
@@ -375,6 +400,12 @@ def _fnv1a(texts: pl.Series, block: int = 1 << 16) -> NDArray[np.uint64]:
                 value = (value ^ byte) * prime % 2**64
             values[row] = value
         hashes[first + by_length] = values
+
+    firsts = range(0, texts.len(), block)
+    if len(firsts) > 1:
+        at_once(partial(work_out, first) for first in firsts)
+    elif firsts:
+        work_out(0)
     return hashes
 
 
