@@ -289,16 +289,18 @@ def _executor(
 ) -> Iterator[tuple[Executor | None, Callable[[Any], Any] | None]]:
     """The executor asked for (None: the sweep's own threads), and how traces travel to it."""
     from ringbco.sweeps.executors import ProcessExecutor, dask_executor
+    from ringbco.sweeps.mapped import Maps
 
     if dask is not None:
         with dask_executor(dask, scatter=scatter) as made:
             yield made
     elif processes is not None:
         pool = ProcessExecutor(processes)
-        try:
-            yield pool, None
-        finally:
-            pool.shutdown(cancel_futures=True)
+        with Maps() as maps:
+            try:
+                yield pool, maps
+            finally:
+                pool.shutdown(cancel_futures=True)
     else:
         yield None, None
 

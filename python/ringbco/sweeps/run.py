@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -28,6 +28,7 @@ from ringbco.run.draws import Draw, Seeds
 from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.own import resolve
 from ringbco.run.scheduling import rigid
+from ringbco.sweeps.mapped import Mapped
 from ringbco.sweeps.over import Over, check_baseline
 from ringbco.sweeps.settings import command, options_of
 from ringbco.sweeps.spec import ONCE, Run, Spec, Trace, read_spec, table_of_trace
@@ -108,9 +109,7 @@ def sweep(
     store = Store(target, spec)
     warn(_damage(store.damaged))
     different = {run.key: run for run in spec.runs}
-    # Runs of one draw of the jobs side by side: the last few draws are kept.
-    in_turn = sorted(different.values(), key=lambda run: run.draw.number if run.draw else 0)
-    waiting = {run.key: run for run in in_turn if run.key not in store.records}
+    waiting = {run.key: run for run in _in_turn(different.values()) if run.key not in store.records}
     kept = sum(run.key in store.records for run in spec.runs)
     stop = Event()
     own = executor is None
@@ -143,7 +142,7 @@ def _damage(files: Sequence[Path]) -> list[str]:
     return shown + ([f"and {more:,} more of the sweep's files, which are made again, too"] if more else [])
 
 
-def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
+def execute(run: Run, trace: Trace | Mapped, stop: Event | None = None) -> Record:
     """Does one run, wherever it is called; whatever goes wrong is in the record.
 
     trace: the run's, perhaps with its table. stop: once set, the run ends with InterruptedError.
@@ -152,7 +151,7 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
         return _failure(f"the worker has ringbco {ringbco.__version__}, the sweep {run.version}", final=False)
     function = command(run.command)
     assert function is not None
-    given = {options_of(run.command)[name].parameter: value for name, value in run.options.items()}
+    given = _given(run)
     if run.own is not None:
         try:
             found = resolve(run.own).described.get("sha256")
@@ -169,12 +168,8 @@ def execute(run: Run, trace: Trace, stop: Event | None = None) -> Record:
 
     try:
         with _LOADING:
-            jobs = _Jobs(trace, run.draw, run.load, run.cluster.num_gpus)
-            table = _table(jobs)
-            given |= run.beside.options
-            if "workload" in accepted:
-                read = tuple((name, given.get(name)) for name in READS)
-                given["workload"] = _workload(jobs, run.cluster, read)
+            table, ready = _ready(run, trace, workload="workload" in accepted)
+        given |= ready
         if "allocations" in accepted:
             given["allocations"] = False
         if "threads" in accepted:
@@ -225,6 +220,15 @@ def scaled(table: JobTable, load: float, num_gpus: int, *, by: JobTable | None =
     return replace(table, frame=table.frame.with_columns(columns))
 
 
+def _in_turn(runs: Iterable[Run]) -> list[Run]:
+    """Runs of one draw of the jobs side by side, and of many workloads those of one: the last few stay."""
+    kinds: dict[Hashable, int] = {}
+    places = [(run, kinds.setdefault(_workload_of(run), len(kinds))) for run in runs]
+    many = len(kinds) > _TABLES_KEPT
+    places.sort(key=lambda place: (place[0].draw.number if place[0].draw else 0, many and place[1]))
+    return [run for run, _ in places]
+
+
 def _results(
     pool: Executor, waiting: Mapping[str, Run], scatter: Callable[[Trace], Any] | None, stop: Event | None
 ) -> Generator[tuple[str, Record], None, None]:
@@ -236,9 +240,7 @@ def _results(
     try:
         for key, run in waiting.items():
             if run.trace not in sent:
-                sent[run.trace] = (
-                    scatter(replace(run.trace, table=_checked(run.trace))) if scatter else run.trace
-                )
+                sent[run.trace] = scatter(_filled(run.trace, waiting.values())) if scatter else run.trace
             future = pool.submit(execute, run, sent[run.trace], *extra)
             futures[future] = key
             future.add_done_callback(finished.put)
@@ -280,6 +282,55 @@ def _checked(trace: Trace) -> JobTable:
     if digest != trace.sha256:
         raise OSError(f"{trace.path} is not the file that the sweep began with")
     return table_of_trace(trace)
+
+
+def _filled(trace: Trace, runs: Iterable[Run]) -> Trace:
+    """The trace with its table, and the few workloads that most of its runs share."""
+    table = _checked(trace)
+    shared: dict[tuple[Hashable, ...], list[Run]] = {}
+    for run in runs:
+        # What hangs on other tables is known by the object that holds them, which is another one elsewhere.
+        if run.trace == trace and not run.draw and not set(READS) & run.beside.given.keys():
+            shared.setdefault(_workload_of(run), []).append(run)
+    most = sorted((runs for runs in shared.values() if len(runs) > 1), key=len, reverse=True)
+    ready = {}
+    for run, *_ in most[:_TABLES_KEPT]:
+        with suppress(RingbcoError):  # its runs say so
+            told = _ready(run, replace(trace, table=table), workload=run.command == "replay")[1]
+            if "workload" in told:
+                ready[_workload_of(run)] = told["workload"]
+    return replace(trace, table=table, ready=ready)
+
+
+def _ready(run: Run, trace: Trace | Mapped, *, workload: bool) -> tuple[JobTable, dict[str, Any]]:
+    """The run's jobs, and what its command is given beside the options. workload: whether it takes one."""
+    if isinstance(trace, Mapped):
+        trace = trace.trace()
+    given = run.beside.options
+    known = None if run.draw else trace.ready.get(_workload_of(run))
+    if known is not None:
+        return known.table, {**given, "workload": known}
+    jobs = _Jobs(trace, run.draw, run.load, run.cluster.num_gpus)
+    if workload:
+        given["workload"] = _workload(jobs, run.cluster, _read(_given(run) | given))
+    return _table(jobs), given
+
+
+def _given(run: Run) -> dict[str, Any]:
+    """The run's options as its command takes them."""
+    known = options_of(run.command)
+    return {known[name].parameter: value for name, value in run.options.items()}
+
+
+def _read(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """The options that a workload hangs on."""
+    return tuple((name, given.get(name)) for name in READS)
+
+
+def _workload_of(run: Run) -> tuple[Hashable, ...]:
+    """What runs with the same workload have in common, but for their trace and draw."""
+    beside = tuple((name, found.sha256) for name, found in run.beside.given.items() if name in READS)
+    return run.load, run.cluster, repr(_read(_given(run))), beside
 
 
 class _Jobs(NamedTuple):

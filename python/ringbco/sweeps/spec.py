@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -30,6 +30,7 @@ from ringbco.sweeps.settings import COMMANDS, EXPECTED, Setting, command, option
 from ringbco.sweeps.trials import Trials
 from ringbco.trace.jobs import JobTable, read_jobs
 from ringbco.trace.rate_table import as_rate_table
+from ringbco.trace.workload import Workload
 
 MOST_RUNS: Final = 1_000_000
 ONCE: Final = Seeds()
@@ -47,13 +48,15 @@ class Trace:
     """A job table's file and the SHA-256 of its bytes.
 
     name: the path as the user wrote it. table: filled where the trace travels by value, as one that was given
-    as a table does: it has no path, and the SHA-256 is that of its content.
+    as a table does: it has no path, and the SHA-256 is that of its content. ready: what travels with it of
+    workloads that several runs share, by load, cluster and options.
     """
 
     path: str
     sha256: str
     name: str = field(compare=False)
     table: JobTable | None = field(default=None, compare=False, repr=False)
+    ready: Mapping[tuple[Hashable, ...], Workload] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
