@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from pytest_benchmark.session import BenchmarkSession
 
 JOBS = 100_000
-OTHER_SIZES = ("test_convert", "test_gym", "test_quotas", "test_shares", "test_sia")
+OTHER_SIZES = (
+    *("test_convert", "test_gym", "test_quotas", "test_runs", "test_shares", "test_sia"),
+    "test_whole_command",
+)
 """Modules whose figures are not of so many jobs."""
 
 

@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -48,7 +48,7 @@ def write_manifest(folder: Path, kind: Kind) -> None:
     """Writes the manifest of what is in the folder."""
     entries = sorted(folder.iterdir())
     files = [entry for entry in entries if not entry.is_dir()]
-    digests = at_once(partial(_digest, path) for path in files)
+    digests = at_once(partial(digest, path) for path in files)
     told = {
         "ringbco": kind.name,
         "files": {path.name: digest for path, digest in zip(files, digests, strict=True)},
@@ -117,12 +117,19 @@ def _is_ours(entry: Path, kind: Kind, manifest: Manifest | None) -> bool:
     if manifest is None:
         return entry.name in kind.files
     try:
-        return entry.name in manifest.files and manifest.files[entry.name] == _digest(entry)
+        return entry.name in manifest.files and manifest.files[entry.name] == digest(entry)
     except OSError:
         return False
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """The SHA-256 of a file; of one that is as it was the last time, what that gave."""
+    about = path.stat()
+    return _digest(path, about.st_ino, about.st_size, about.st_mtime_ns)
+
+
+@lru_cache
+def _digest(path: Path, *_version: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -15,6 +15,7 @@ import polars as pl
 from ringbco.errors import InputError
 from ringbco.io.forks import use_polars
 from ringbco.io.json_text import json_text
+from ringbco.io.manifest import digest
 from ringbco.io.tables import read_table, write_table
 from ringbco.io.threads import at_once
 from ringbco.io.toml import toml_text
@@ -146,6 +147,7 @@ class Outcome:
 
     def _write(self, name: str, path: Path) -> None:
         write_table(getattr(self, name), path)
+        digest(path)  # for the manifest, beside other tables
 
     def _settle(self) -> float:
         """Works the summary out where that is still to be done; the seconds counted in it for that."""

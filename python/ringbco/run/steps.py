@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +16,7 @@ import ringbco
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_path
+from ringbco.io.manifest import digest
 from ringbco.result import metrics
 from ringbco.result.energy import Held, Sleep, has_watts, watts
 from ringbco.result.reliability import DownTime
@@ -288,13 +287,6 @@ def held_gpus(result: _core.RunResult) -> NDArray[np.float64] | NDArray[np.uint3
     return np.where(allocated["share"] > 0, allocated["share"] / WHOLE, 1.0)
 
 
-@lru_cache
-def _sha256(path: Path, *_version: int) -> str:
-    """The digest of a file, once for all runs that read it as it is."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def describe_run(
     table: JobTable, cluster: Cluster, policy: str, options: Mapping[str, Any], found: Sequence[str]
 ) -> dict[str, Any]:
@@ -303,10 +295,7 @@ def describe_run(
     found: what the run warns of. What it says of the cluster is the cluster's own, not to be changed.
     """
     path = Path(table.source)
-    digest = None
-    if path.is_file():
-        about = path.stat()
-        digest = _sha256(path, about.st_ino, about.st_size, about.st_mtime_ns)
+    sha256 = digest(path) if path.is_file() else None
     described = dict(cluster.told)
     return {
         **({"warnings": list(found)} if found else {}),
@@ -317,7 +306,7 @@ def describe_run(
             "polars": pl.__version__,
             "pyarrow": pa.__version__,
         },
-        "trace": {"path": show_path(table.source), "sha256": digest, "rows": table.num_jobs},
+        "trace": {"path": show_path(table.source), "sha256": sha256, "rows": table.num_jobs},
         # The recorded cluster is always told: the jobs' work hangs on it.
         "cluster": {
             "name": show_path(cluster.name),

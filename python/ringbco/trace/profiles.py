@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -13,14 +12,12 @@ from numpy.typing import NDArray
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
-from ringbco.io.threads import at_once
 from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, gpus_of, near_name
 from ringbco.trace.noise import efficiency
-from ringbco.trace.splitmix import GOLDEN, mix
+from ringbco.trace.splitmix import GOLDEN, fnv1a, mix
 
 Floats = NDArray[np.float64]
 
-_FEW: Final = 16  # texts that are not worth a step of numpy's
 BYTES_PER_PARAMETER: Final = 4
 """Gradients are exchanged in single precision."""
 
@@ -368,49 +365,16 @@ def choose(job_ids: pl.Series, seed: int) -> NDArray[np.intp]:
 
 def drawn(job_ids: pl.Series, number: int) -> NDArray[np.uint64]:
     """Output `number` + 1 of each job's generator, as `choose` describes it: uniform over 64 bits."""
-    return mix(_fnv1a(job_ids) + np.uint64((number + 1) * GOLDEN % 2**64))
-
-
-def _fnv1a(texts: pl.Series, block: int = _BLOCK) -> NDArray[np.uint64]:
-    """64-bit FNV-1a of the UTF-8 bytes of each text; linear in their bytes.
-
-    A block of rows and one byte position at a time, as long as several texts reach so far. The ends of the
-    few longer ones are taken byte by byte.
-    """
-    hashes = np.full(texts.len(), 0xCBF29CE484222325, dtype=np.uint64)
-    prime = 0x100000001B3
-
-    def work_out(first: int) -> None:
-        part = texts.slice(first, block)
-        lengths = part.str.len_bytes().to_numpy().astype(np.int64)
-        data = np.frombuffer(part.str.join("").item().encode("utf-8"), dtype=np.uint8)
-        begins = np.cumsum(lengths) - lengths
-        # Longest first, so that the texts that still have a byte at a position are a prefix.
-        by_length = np.argsort(-lengths, kind="stable")
-        begins, lengths = begins[by_length], lengths[by_length]
-        values = hashes[first : first + block].copy()
-        together = int(lengths[_FEW]) if lengths.size > _FEW else 0
-        reaching = np.searchsorted(-lengths, -np.arange(together), side="left")
-        for position, count in enumerate(reaching.tolist()):
-            values[:count] ^= data[begins[:count] + position]
-            values[:count] *= np.uint64(prime)
-        for row in range(int(np.count_nonzero(lengths > together))):
-            value = int(values[row])
-            for byte in data[begins[row] + together : begins[row] + lengths[row]].tobytes():
-                value = (value ^ byte) * prime % 2**64
-            values[row] = value
-        hashes[first + by_length] = values
-
-    firsts = range(0, texts.len(), block)
-    if len(firsts) > 1:
-        at_once(partial(work_out, first) for first in firsts)
-    elif firsts:
-        work_out(0)
-    return hashes
+    return mix(fnv1a(job_ids) + np.uint64((number + 1) * GOLDEN % 2**64))
 
 
 def _gradient_and_compute(frame: pl.DataFrame, seed: int) -> tuple[Floats, Floats]:
     """gradient_bytes and compute_time, from the table's columns where they speak, else from the catalogue."""
+    gradient_of = np.array([profile.gradient_bytes for profile in CATALOGUE])
+    compute_of = np.array([profile.compute_time for profile in CATALOGUE])
+    if not {"gradient_bytes", "fp_time", "bp_time"} & set(frame.columns):
+        entry = entries(frame, seed)
+        return gradient_of[entry], compute_of[entry]
     gradient = floats(frame, "gradient_bytes")
     forward, backward = floats(frame, "fp_time"), floats(frame, "bp_time")
     batch = floats(frame, "batch_size")
@@ -419,8 +383,6 @@ def _gradient_and_compute(frame: pl.DataFrame, seed: int) -> tuple[Floats, Float
         compute = np.nan_to_num(forward) * np.where(np.isnan(batch), 1.0, batch) + np.nan_to_num(backward)
     if np.isnan(gradient).any() or absent.any():
         entry = entries(frame, seed)
-        gradient_of = np.array([profile.gradient_bytes for profile in CATALOGUE])
-        compute_of = np.array([profile.compute_time for profile in CATALOGUE])
         gradient = np.where(np.isnan(gradient), gradient_of[entry], gradient)
         compute = np.where(absent, compute_of[entry], compute)
     return gradient, compute
