@@ -19,7 +19,7 @@ STATISTICS: Final = ("mean", "median", "p90", "p99")
 
 def column(frame: pl.DataFrame, name: str) -> NDArray[Any]:
     """A column without nulls as a numpy array, shared where polars allows it."""
-    return frame[name].to_numpy()
+    return frame.get_column(name).to_numpy()
 
 
 def statistics(values: NDArray[np.float64]) -> dict[str, float]:

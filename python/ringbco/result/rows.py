@@ -29,10 +29,11 @@ class Table:
 
     def __init__(self, jobs: pl.DataFrame) -> None:
         self.frame = jobs
+        self._names = frozenset(jobs.columns)
         self._made: dict[str, NDArray[Any]] = {}
 
     def __contains__(self, name: str) -> bool:
-        return name in self.frame.columns
+        return name in self._names
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._made:
