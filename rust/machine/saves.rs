@@ -114,7 +114,6 @@ impl Saves {
 
 impl<P> Stay<P> {
     /// Whether its next instant is a checkpoint, and not its end at `end`.
-    #[inline]
     fn saves_before(&self, end: f64) -> bool {
         let due = self.saves.due;
         due < f64::INFINITY && end > due + self.saves.rounding(due)
@@ -142,24 +141,29 @@ impl<S: Speed> Floor<'_, S> {
     #[inline(always)]
     pub(super) fn set_end(&mut self, slot: Slot) {
         let stay = &self.stays[slot.index()];
-        let end = stay.end(self.clock, self.mark(stay.job));
-        let next = if self.saving.is_some() && stay.saves_before(end) { stay.saves.due } else { end };
+        let mut next = stay.end(self.clock, self.mark(stay.job));
+        if self.saving.is_some() && stay.saves_before(next) {
+            next = stay.saves.due;
+        }
         self.ends.set(slot.number(), next, stay.job.number());
     }
 
     /// Lets the stay begin a checkpoint that comes to one. Returns whether it does.
-    #[inline]
+    #[inline(always)]
     pub(super) fn comes_to_save(&mut self, slot: Slot) -> bool {
-        let Some(cost) = self.saving else { return false };
-        let stay = &self.stays[slot.index()];
-        if !stay.saves_before(stay.end(self.clock, self.mark(stay.job))) {
-            return false;
-        }
-        self.save_now(slot, cost);
-        true
+        self.saving.is_some_and(|cost| self.saves(slot, cost))
     }
 
     #[cold]
+    fn saves(&mut self, slot: Slot, cost: Rest) -> bool {
+        let stay = &self.stays[slot.index()];
+        let comes = stay.saves_before(stay.end(self.clock, self.mark(stay.job)));
+        if comes {
+            self.save_now(slot, cost);
+        }
+        comes
+    }
+
     fn save_now(&mut self, slot: Slot, cost: Rest) {
         let lodges = self.lodgers.is_some();
         if lodges {
@@ -177,11 +181,19 @@ impl<S: Speed> Floor<'_, S> {
 
     /// When the next stay comes to its end or a rung, if not after `until`. Checkpoints before that begin: nobody decides at them.
     /// `None` after many of them, so that somebody may look at the watch.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next_end(&mut self, until: f64) -> Option<f64> {
+        if self.saving.is_some() {
+            return self.next_end_of_savers(until);
+        }
+        Some(self.ends.peek().map_or(f64::INFINITY, |(time, _)| time))
+    }
+
+    #[cold]
+    fn next_end_of_savers(&mut self, until: f64) -> Option<f64> {
         for _ in 0..MANY {
             let Some((time, slot)) = self.ends.peek() else { return Some(f64::INFINITY) };
-            if self.saving.is_none() || time > until {
+            if time > until {
                 return Some(time);
             }
             if until == f64::INFINITY && self.is_stalled() {
