@@ -103,7 +103,7 @@ impl Saves {
 
     /// The work left at the latest one that counts, and the time of progress since then.
     pub(super) fn at_latest(&self, now: f64) -> (f64, f64) {
-        if self.is_over(now) { (self.left, now - self.until) } else { (self.left_before, self.unsaved(now)) }
+        (if self.is_over(now) { self.left } else { self.left_before }, self.unsaved(now))
     }
 
     /// Time of progress since the latest one that counts.

@@ -19,7 +19,7 @@ PREEMPTIVE = {
     "tiresias": {"thresholds": (300.0, 2_000.0)},
     "time-slice": {"quantum": 90.0},
 }
-RESUMING, LOST = "pausing or saving, without progress", "work lost to failures"
+RESUMING, LOST = "pausing or saving", "work lost to failures"
 
 
 def parts_of(outcome: Outcome) -> dict[str, float]:

@@ -88,7 +88,7 @@ class Deciding:
 
     places: of those that wait, in order; job_at: whose each is. touched: how those stood before the pass that
     a pass started or stopped. evictors: for whom it stopped which. refusals: whom it refuses, or does not,
-    unlike the book. done: work that was done before.
+    unlike the book. done: work that was done before. parting: in the stays that end in this pass.
     follows: whether the placement goes by all that was placed before; lost: whether the
     book no longer tells that.
     """
@@ -104,6 +104,7 @@ class Deciding:
         self.refusals: list[Fault] = []
         self.owned: dict[str, int] = {}
         self.done: dict[int, float] = {}
+        self.parting: dict[int, float] = {}
         self.muddled = False
         """Whether a replica came at an instant of which the book does not tell who ran in between."""
         self.discipline = str(given.options["queue"])
@@ -211,7 +212,8 @@ class Deciding:
 
     def off(self, stay: Stay) -> None:
         """A stay is over, and its job waits: the policy said so."""
-        self.done[stay.job] = self.done.get(stay.job, 0.0) + stay.work - stay.lost
+        self.done[stay.job] = self.before(stay.job)
+        self.parting.pop(stay.job, None)
         if stay.job not in self.touched or self.touched[stay.job].standing is not None:
             known = self.standing.get(stay.job)
             if known is None or known.start < self.time:
@@ -283,7 +285,7 @@ class Deciding:
             self.standing[job] = before.standing
             self.evictors.pop(job, None)
         else:
-            self.standing[job] = Standing(self.time, self.time, over, self.done.get(job, 0.0))
+            self.standing[job] = Standing(self.time, self.time, over, self.before(job))
 
     def stop(self, job: int, by: int | None = None) -> None:
         """It gives them back, and waits."""
@@ -300,6 +302,10 @@ class Deciding:
         if parts is not None:
             self.floor.redraw(job, parts)
         return parts
+
+    def before(self, job: int) -> float:
+        """Work done by a job that waits, in this pass perhaps."""
+        return self.done.get(job, 0.0) + self.parting.get(job, 0.0)
 
     def reckoned(self, job: int, before: float) -> float:
         """Seconds that its work takes after so much of it, on one server without contention."""

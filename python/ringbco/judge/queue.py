@@ -152,7 +152,7 @@ class Queue(Deciding):
             return Fault("placement", job, self.time, f"holds {where}, where the placement finds no room")
         name = self.jobs.id[head]
         if self.discipline == "easy" and not waiting:
-            end = f"{self.time + self.factor * self.reckoned(job, self.done.get(job, 0.0)):.12g}"
+            end = f"{self.time + self.factor * self.reckoned(job, self.before(job)):.12g}"
             said = (
                 f"overtakes job {name}, which could start at {self._shadow(head):.12g} s by the estimates;"
                 f" expected it to end by then or to leave room, not to last until {end} s"
@@ -270,7 +270,7 @@ class Queue(Deciding):
         if self.shadow is None:
             self.shadow = self._shadow(head)
         shadow = self.shadow
-        end = self.time + self.factor * self.reckoned(job, self.done.get(job, 0.0))
+        end = self.time + self.factor * self.reckoned(job, self.before(job))
         if end != shadow and self._same(end, shadow):
             raise UnclearError
         if end <= shadow:

@@ -93,6 +93,9 @@ class Ranking(Deciding):
         """A stay is over before the pass."""
         super().ended(stay)
         self._over(stay)
+        if stay.ended == "preempted" and self.name == "time-slice" and self.time in self.turns:
+            # A replica has its GPUs, but it was the pass that stopped it: it ran at this tick.
+            self.line[stay.job] = (self.time, 1, self.fifo[stay.job])
 
     def off(self, stay: Stay) -> None:
         """A stay is over, and its job waits."""

@@ -42,6 +42,8 @@ class Resizing(Trying):
         self.ticks = self._ticks(stays)
         self.age = float(given.options["resize_every"])
         self.flow = self.name == "elasticflow"
+        # A replica that starts as the run ends is in no table.
+        self.known_until = math.inf if given.services is None else max(stay.end for stay in stays)
         self.kinds: dict[int, tuple[object, ...]] = {}
         self.fresh: list[tuple[float, int]] = []
         self.here: set[int] = set()
@@ -251,7 +253,12 @@ class Resizing(Trying):
         others = [*self.running, *(job for job in self.place if job not in fresh)]
         for job in fresh:
             let = job in self.place
-            if self.deadline(job) < math.inf and not self.possible(partial(self._lets, job, others, let=let)):
+            known = self.time < self.known_until
+            if (
+                known
+                and self.deadline(job) < math.inf
+                and not self.possible(partial(self._lets, job, others, let=let))
+            ):
                 said = "waits, though the policy refuses it" if let else "is refused, though it could wait"
                 self.refusals.append(Fault("order", job, self.time, said))
             if let:

@@ -39,8 +39,11 @@ class Saves:
     def _interval(self, job: int) -> float:
         return self._every if self._own is None else self._own[job]
 
-    def of(self, job: int, begin: float, end: float) -> Sequence[Save]:
-        """Those of a stay that progresses from `begin` on, before `end`; none where they take no time."""
+    def of(self, job: int, begin: float, end: float, *, by_itself: bool = False) -> Sequence[Save]:
+        """Those of a stay that progresses from `begin` on, before `end`; none where they take no time.
+
+        by_itself: whether the stay ends then because its job is done, or at a rung.
+        """
         every = self._interval(job)
         if not self.cost or every == math.inf:
             return ()
@@ -51,7 +54,7 @@ class Saves:
         while True:
             at = begin + len(found) * self.cost + (len(found) + 1) * every
             at = max(at, math.nextafter(over, math.inf))
-            if at >= end - rounding(at, begin, len(found)):
+            if at >= (end - rounding(at, begin, len(found)) if by_itself else end):
                 return found
             over = at + self.cost
             found.append((at, over))

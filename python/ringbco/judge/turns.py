@@ -139,6 +139,7 @@ class Turns:
         """
         policy = self.policy
         brief = self.brief.get(policy.time, ())
+        policy.parting = {stay.job: stay.work - stay.lost for stay in out}
         policy.touched.clear()
         policy.evictors.clear()
         policy.refusals.clear()

@@ -34,7 +34,7 @@ class Worker:
     def _one(self, stay: Stay, done: float) -> float:
         """Integrates a stay before which so much was done; what is done after it and its loss."""
         begin, end, whole = stay.start + stay.pause, stay.end, self.speeds.work(stay.job)
-        stay.saves = self.saves.of(stay.job, begin, end)
+        stay.saves = self.saves.of(stay.job, begin, end, by_itself=stay.ended in ("done", "rung"))
         stay.saving = self.saves.time(stay.saves, end)
         if not stay.marks and stay.ended != "failed":  # as most are
             now = done + self._between(stay, begin, end)

@@ -24,7 +24,7 @@ PARTS: Final = {
     "waited": ("waiting", "#0072B2"),
     "ideal_run_time": ("running, as if alone", "#009E73"),
     "paused_time": ("paused at rungs", "#BFBFBF"),
-    "lost_time": ("pausing or saving, without progress", "#8C7A3D"),
+    "lost_time": ("pausing or saving", "#8C7A3D"),
     "lost_work": ("work lost to failures", "#8A8A8A"),
     "run_spread": ("slower because spread", "#E69F00"),
     "run_contention": ("slower because of contention", "#D55E00"),
