@@ -14,6 +14,7 @@ _HOMES = {
     "Cluster": "cluster.spec",
     "Comparison": "result.comparison",
     "DecisionError": "errors",
+    "Diff": "result.diff",
     "JobTable": "trace.jobs",
     "KeyPolicy": "run.own",
     "Network": "cluster.network",

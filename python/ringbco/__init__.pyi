@@ -9,6 +9,7 @@ from ringbco.reports import report as report
 from ringbco.reports.timeline import timeline as timeline
 from ringbco.result.bound import Bound as Bound
 from ringbco.result.comparison import Comparison as Comparison
+from ringbco.result.diff import Diff as Diff
 from ringbco.result.outcome import Outcome as Outcome
 from ringbco.run.bound import bound as bound
 from ringbco.run.compare import compare as compare

@@ -32,6 +32,7 @@ VERBS: Final = {
     "pack": "Say how full a placement packs the GPUs before jobs find no room.",
     "bound": "Say how low the mean completion time of a job table can be at best.",
     "compare": "Replay a job table under several policies, side by side.",
+    "diff": "Say which jobs of two results became faster or slower, and by what.",
     "reproduce": "Make the paper's figures 4 to 7 again, beside its values.",
     "sweep": "Do many runs over a grid of settings; one row a run.",
     "report": "Show results as one page of figures and charts.",

@@ -108,6 +108,14 @@ class Outcome:
         both: ringbco.Comparison = view("side by side", (self, *others))
         return both
 
+    def diff(self, other: Outcome) -> ringbco.Diff:
+        """How each job that both results have fares in `other`, b, against this one, a, and by what.
+
+        Raises InputError where the two are not of the same jobs.
+        """
+        found: ringbco.Diff = view("diff", self, other)
+        return found
+
     @property
     def stays(self) -> pl.DataFrame:
         """One row a stay, as stays.parquet has it. Where a run writes none, a job has the stay of its row."""

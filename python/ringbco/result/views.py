@@ -16,6 +16,7 @@ VIEWS: Final = {
     "sheet": ("ringbco.reports.paper", "sheet_of"),
     "comparison": ("ringbco.reports.notebook", "comparison_html"),
     "side by side": ("ringbco.result.comparison", "side_by_side"),
+    "diff": ("ringbco.result.diff", "diff"),
 }
 """The module and the function that draw each."""
 
@@ -45,7 +46,7 @@ class Plots(Protocol):
         """Mean completion time by the number of GPUs a job asks for."""
 
 
-def view(name: str, shown: object) -> Any:
-    """What the view of that name makes of a result."""
+def view(name: str, *shown: object) -> Any:
+    """What the view of that name makes of results."""
     module, function = VIEWS[name]
-    return getattr(import_module(module), function)(shown)
+    return getattr(import_module(module), function)(*shown)
