@@ -73,6 +73,11 @@ ALLOWED: Final[dict[str, set[str]]] = {
     "compare small.csv --cluster 2x8 --policy fifo --policy sjf -o c": RESULTS
     | CHARTS
     | {"rich", "vl_convert", "numpy.ma"},
+    "diff done done": READS | {"rich", "numpy.ma", "pyarrow.compute"},
+    "diff done sjf --json": READS | {"numpy.ma", "pyarrow.compute"},
+    "diff done sjf -q -o diff.html --csv diff.csv": READS
+    | CHARTS
+    | {"vl_convert", "numpy.ma", "pyarrow.compute"},
     "sweep sweep.toml -o s": READS | {"rich", "multiprocessing"},
     "audit done": READS | {"rich", "numpy.ma", "pyarrow.compute"},
     "report done -o page.html": READS | CHARTS | {"vl_convert", "numpy.ma", "pyarrow.compute"},
@@ -127,7 +132,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "requests.csv").write_text("arrival,input_tokens,output_tokens\n0,900,100\n")
     (folder / "sweep.toml").write_text(SWEEP)
     write_jobs(read_jobs(folder / "small.csv"), folder / "jobs.parquet")
-    replay(folder / "small.csv", "2x8", policy="fifo").write(folder / "done")
+    for policy, name in (("fifo", "done"), ("sjf", "sjf")):
+        replay(folder / "small.csv", "2x8", policy=policy).write(folder / name)
     return folder
 
 

@@ -23,6 +23,7 @@ from fuzz.damage import TEXTS, TOML_VALUES, VALUES, damaged_bytes, damaged_docum
 from ringbco import replay
 from ringbco.audits import check_folder
 from ringbco.io.toml import toml_text
+from ringbco.reports.diff_page import diff_page
 from ringbco.reports.facts import facts, headline
 from ringbco.reports.figures import chapters
 from ringbco.reports.perfetto import write_trace
@@ -30,6 +31,7 @@ from ringbco.reports.reading import default_title, read_results
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import RESULT_FILES
+from ringbco.run.at_hand import read_result
 from ringbco.trace.jobs import from_frame, write_jobs
 
 JOBS: Final = pl.DataFrame(
@@ -158,6 +160,15 @@ def traced(folder: Path) -> None:
             json.loads(out.getvalue())
 
 
+def differed(folder: Path) -> None:
+    """A damaged result against the sound one."""
+    sound = folder.with_name(folder.name.removeprefix("damaged-"))
+    found = explained(lambda: read_result(sound).diff(read_result(folder)))
+    if found is not None:
+        json.dumps(found.to_dict(), allow_nan=False)
+        diff_page(found, ("sound", "damaged"))
+
+
 def write_all(outcome: Outcome, out: io.BytesIO) -> int:
     return write_trace(outcome, window(outcome, None, None, None), out, compress=False)
 
@@ -187,6 +198,10 @@ def test_report(sound: Path) -> None:
 
 def test_charts(sound: Path) -> None:
     cases(sound, drawn, CASES // 4)  # charts take long; who refuses them is `told` as well
+
+
+def test_diff(sound: Path) -> None:
+    cases(sound, differed, CASES // 4)
 
 
 def test_timeline(sound: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from browser import Browser, Page, find_chromium
 from frames import busy_jobs
 from ringbco import Outcome, replay
+from ringbco.reports.diff_page import diff_page
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
 
@@ -111,6 +112,31 @@ def test_every_chart_is_drawn_without_a_complaint_or_a_request(
         "getComputedStyle(document.querySelector('#chart-jct .role-axis-label text')).fill"
     )
     assert sum(map(int, re.findall(r"\d+", label))) == ink
+
+
+@pytest.mark.parametrize(("width", "dark"), [(420, False), (1280, True), (2560, False)])
+def test_the_page_of_a_diff(
+    tab: Page, results: dict[str, Outcome], tmp_path: Path, width: int, dark: bool
+) -> None:
+    found = results["fifo"].diff(results["time-slice"])
+    path = tmp_path / "diff.html"
+    path.write_text(diff_page(found, ("</script>one", "<b>two")), encoding="utf-8")
+    tab.open(path, dark=dark, width=width)
+    assert tab.evaluate(DRAWN) == "2 of 2"
+    marks = tab.evaluate(MARKS)
+    assert marks["chart-scatter"] > 30  # of 60 jobs, and the line; some lie on each other
+    parts = {
+        name for group in found.size_classes() for name, told in group["parts"].items() if told["difference"]
+    }
+    assert marks["chart-parts"] >= len(parts)
+    assert tab.complaints() == []
+    assert tab.requests() == [path.resolve().as_uri()]
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    titles = tab.evaluate("[...document.querySelectorAll('h1, h2')].map(title => title.textContent)")
+    assert titles[0] == "</script>one and <b>two"
+    assert titles[-2:] == ["Gained most", "Lost most"]
+    first = tab.evaluate("[...document.querySelectorAll('section:last-of-type tbody tr td')][0].textContent")
+    assert first == found.most("slower")[0]["job_id"]
 
 
 def test_a_result_can_be_switched_off_and_on(drawn: Callable[[bool], Page]) -> None:

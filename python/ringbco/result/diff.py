@@ -14,6 +14,7 @@ from ringbco.io.forks import use_polars
 from ringbco.result.metrics import column, statistics
 from ringbco.result.rows import SIZE_CLASSES
 from ringbco.result.window import measured
+from ringbco.units import duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +78,7 @@ def parts_of(outcome: ringbco.Outcome) -> dict[str, NDArray[np.float64]]:
         if not np.isfinite(seconds).all():
             row = int(np.flatnonzero(~np.isfinite(seconds))[0])
             job = show_value(jobs["job_id"][row])
-            raise InputError("seconds", column=name, value=float(seconds[row]), hint=f"see job {job}")
+            raise InputError(f"seconds of job {job}", column=name, value=float(seconds[row]))
     return parts
 
 
@@ -121,6 +122,29 @@ class Diff:
     def same(self) -> bool:
         """Whether no job's completion time differs."""
         return bool((self.jobs["change"] == "same").all())
+
+    def headings(self, names: tuple[str, str]) -> list[str]:
+        """What A and B are. names: what to call them."""
+        return [
+            f"{side}: {name}, {told['policy']} on {told['cluster']}, {told['jobs']:,} jobs"
+            + (f", {told['only_here']:,} of them only in {side}" if told["only_here"] else "")
+            for side, name, told in zip("AB", names, (self.a, self.b), strict=True)
+        ]
+
+    def sentences(self) -> list[str]:
+        """The answer in words."""
+        found = self.figures(self.jobs)
+        if self.same:
+            return [f"the same: no completion time of {found['jobs']:,} jobs differs"]
+        mean = found["mean_jct"]
+        a, b, difference = duration(mean["a"]), duration(mean["b"]), mean["difference"]
+        share = abs(difference) / mean["a"] if mean["a"] else 0.0
+        side = "below" if difference < 0 else "above"
+        faster, slower, same = (f"{found[f'{change}_share']:.1%}" for change in _CHANGES)
+        return [
+            f"mean {WHOLE} in B is {b}, {share:.1%} {side} A's {a}",
+            f"of {found['jobs']:,} jobs in both {faster} are faster in B, {slower} slower, {same} the same",
+        ]
 
     def figures(self, jobs: pl.DataFrame) -> dict[str, Any]:
         """Of some rows of `jobs`: their number, mean and median, who is faster, and the means by part."""
@@ -168,9 +192,7 @@ class Diff:
             {
                 **{name: row[name] for name in about},
                 "jct": {"a": row["jct_a"], "b": row["jct_b"], "difference": row["difference"]},
-                "parts": {
-                    name: {side: row[of] for side, of in _sides(name).items()} for name in self.parts
-                },
+                "parts": {name: {side: row[of] for side, of in _sides(name).items()} for name in self.parts},
             }
             for row in own.iter_rows(named=True)
         ]
@@ -204,7 +226,9 @@ def diff(a: ringbco.Outcome, b: ringbco.Outcome) -> Diff:
     own, others = _rows(a), _rows(b)
     both = own.join(others, on="job_id", how="inner", suffix="_b", maintain_order="left")
     if both.is_empty():
-        raise InputError("no job of A is in B, by job_id", hint="diff takes two results of the same job table")
+        raise InputError(
+            "no job of A is in B, by job_id", hint="diff takes two results of the same job table"
+        )
     for name in ("submit_time", "num_gpus"):
         unlike = both.filter(pl.col(name) != pl.col(f"{name}_b"))
         if unlike.height:

@@ -31,6 +31,7 @@ from ringbco.result.schema import (
     PREEMPTION_SCHEMA,
     PRIORITY_SCHEMA,
     TIMELINE_SCHEMA,
+    TYPES_SCHEMA,
 )
 from ringbco.result.window import measured, of_summary
 from ringbco.run.options_generated import REPLAY
@@ -81,6 +82,8 @@ class _Result:
                 *EVICTION_SCHEMA,
                 *PRIORITY_SCHEMA,
                 *ELASTIC_SCHEMA,
+                *TYPES_SCHEMA,
+                "paused_time",
             )
             if name in jobs.columns
         }

@@ -1,0 +1,193 @@
+"""`ringbco diff`: two results of the same jobs, job by job."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ringbco.cli import inputs
+from ringbco.cli.one_file import Quiet
+from ringbco.io.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from ringbco.cli.fitted import Fitted
+    from ringbco.result.diff import Diff
+
+_SIDES: Final = ("a", "b", "difference")
+_TITLES: Final = ("A", "B", "B - A")
+_MOST_USERS: Final = 20
+_MOST_PARTS: Final = 3
+_TOLD: Final = 0.05
+"""Of all that a job's parts differ by: what a part must differ by to be printed beside the job."""
+
+
+def diff(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A result folder of `ringbco replay`.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another, of the same job table.")],
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="PAGE.html", help="Also write a page.", show_default=False),
+    ] = None,
+    csv: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="Also write a table with a row a job.", show_default=False),
+    ] = None,
+    units: inputs.Units = "human",
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier page and table.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print all of it as JSON, times in seconds, and nothing else.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say which jobs of two results became faster or slower in B than in A, and by what.
+
+    Jobs are the same if their job_id is. A difference is B's time less A's, cut into its causes: waits,
+    pauses, contention, lost work.
+
+    Example: ringbco diff fifo sjf-bco -o diff.html
+    """
+    from ringbco.run.at_hand import read_result
+    from ringbco.units import check_units, shown_in
+
+    check_units(units)
+    _check_outputs(out, csv, force=force)
+    found = read_result(a).diff(read_result(b))
+    with shown_in(units):
+        _write(found, (str(a), str(b)), out, csv, force=force)
+        if as_json:
+            told = found.to_dict()
+            told |= {side: {"folder": str(folder), **told[side]} for side, folder in (("a", a), ("b", b))}
+            files = {"page": out, "csv": csv}
+            say_json(told | {name: str(path) for name, path in files.items() if path is not None})
+        elif not quiet:
+            _show(found, (str(a), str(b)))
+            for path in filter(None, (out, csv)):
+                say(f"written: {path}")
+
+
+def _check_outputs(out: Path | None, csv: Path | None, *, force: bool) -> None:
+    from ringbco.errors import UsageError
+    from ringbco.io.atomic import check_output
+
+    if out is not None:
+        from ringbco.reports.outputs import check_page
+
+        check_page(out, force=force)
+    if csv is not None:
+        if csv.suffix.lower() != ".csv":
+            raise UsageError(f"option csv: {csv}: expected a name that ends in .csv")
+        check_output(csv, _table_mark(), force=force)
+
+
+def _table_mark() -> Any:
+    from ringbco.io.marks import table
+
+    return table("table of differences", ("job_id", "jct_a", "jct_b", "difference"))
+
+
+def _write(found: Diff, names: tuple[str, str], out: Path | None, csv: Path | None, *, force: bool) -> None:
+    """Both files or neither."""
+    from ringbco.io.atomic import replacing
+
+    with ExitStack() as files:
+        if out is not None:
+            from ringbco.io.marks import PAGE
+            from ringbco.reports.diff_page import diff_page
+
+            text = diff_page(found, names).encode()
+            files.enter_context(replacing(out, PAGE, force=force)).write(text)
+        if csv is not None:
+            found.table.write_csv(files.enter_context(replacing(csv, _table_mark(), force=force)))
+
+
+def _show(found: Diff, names: tuple[str, str]) -> None:
+    from ringbco.io.console import Console
+
+    console = Console()
+    for line in (*found.headings(names), *found.sentences()):
+        say(line)
+    if found.same:
+        return
+    console.print(_means(found))
+    console.print(_groups("GPUs", "gpus", found.size_classes()))
+    users = found.users()
+    if users:
+        console.print(_groups("user", "user", users[:_MOST_USERS]))
+        more = len(users) - _MOST_USERS
+        if more > 0:
+            console.print(f"... and {more:,} more users, whose jobs gained or lost less")
+    for change, title in (("faster", "gained"), ("slower", "lost")):
+        rows = found.most(change)
+        if rows:
+            most = "the job that" if len(rows) == 1 else f"the {len(rows)} jobs that"
+            console.print(f"{most} {title} most in B, by what")
+            console.print(_jobs(rows))
+
+
+def _cells(told: Mapping[str, float]) -> list[str]:
+    from ringbco.units import duration
+
+    return [duration(told[side]) for side in _SIDES]
+
+
+def _means(found: Diff) -> Fitted:
+    """The completion time, and the means of its parts."""
+    from ringbco.cli.fitted import Fitted
+    from ringbco.result.diff import PARTS, WHOLE
+
+    figures = found.figures(found.jobs)
+    table = Fitted("", *_TITLES)
+    a, b, difference = _cells(figures["median_jct"])
+    table.add_row(f"median {WHOLE}", a, b, "")
+    table.add_row("median difference", "", "", difference)
+    table.add_row(f"mean {WHOLE}", *_cells(figures["mean_jct"]))
+    for name, told in figures["parts"].items():
+        table.add_row(f"  {PARTS[name]}", *_cells(told))
+    return table
+
+
+def _groups(title: str, key: str, groups: Sequence[Mapping[str, Any]]) -> Fitted:
+    from ringbco.cli.fitted import Fitted
+
+    table = Fitted(title, "jobs", *(f"mean {side}" for side in "AB"), _TITLES[-1], "faster", "slower")
+    for group in groups:
+        shares = (f"{group[f'{change}_share']:.1%}" for change in ("faster", "slower"))
+        table.add_row(group[key], f"{group['jobs']:,}", *_cells(group["mean_jct"]), *shares)
+    return table
+
+
+def _jobs(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Jobs, each with those of its parts that differ most below it."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from ringbco.result.diff import PARTS, WHOLE
+
+    table: Table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("job", overflow="fold")
+    table.add_column("GPUs", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for title in _TITLES:
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(Text(row["job_id"]), str(row["num_gpus"]), WHOLE, *_cells(row["jct"]))
+        for name, told in _largest(row["parts"]):
+            table.add_row("", "", f"  {PARTS[name]}", *_cells(told), style="dim")
+    return table
+
+
+def _largest(parts: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """The parts that explain most of a difference, largest first."""
+    whole = sum(abs(told["difference"]) for told in parts.values())
+    ranked = sorted(parts.items(), key=lambda item: -abs(item[1]["difference"]))
+    return ((name, told) for name, told in ranked[:_MOST_PARTS] if abs(told["difference"]) > _TOLD * whole)
