@@ -106,3 +106,20 @@ def test_what_is_refused(results: Path, invoke: Invoke, arguments: list[str], st
     assert run.stderr.count("\n") == 1
     assert said in run.stderr
     assert sorted(path.name for path in results.iterdir()) == before
+
+
+def test_the_example_of_the_page(tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the page prints is what its commands print, without the lines that `...` stands for."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    page = (Path(__file__).parents[2] / "docs" / "diff.md").read_text(encoding="utf-8")
+    block = page.split("```\n")[3]
+    printed = ""
+    for command in re.findall(r"^\$ ringbco (.*)$", block, re.MULTILINE):
+        run = invoke(*command.split())
+        assert run.returncode == 0, run.stderr
+        printed += run.stdout
+    left = iter(line.rstrip() for line in printed.splitlines())
+    told = [line for line in block.splitlines() if line and line != " ..." and not line.startswith("$")]
+    assert len(told) > 40
+    assert [line for line in told if line not in left] == []

@@ -27,6 +27,7 @@ VERBS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sweep": (("sweep", "sweep.toml", "--threads", "1", "-q", "-o", "x"), ("x",)),
     "report": (("report", "result", "-q", "-o", "x.html", "--png", "x"), ("x", "x.html")),
     "timeline": (("timeline", "result", "-q", "-o", "x.json", "--png", "x.png"), ("x.json", "x.png")),
+    "diff": (("diff", "result", "result", "-q", "-o", "x.html", "--csv", "x.csv"), ("x.html", "x.csv")),
     "inspect": (("inspect", "small.csv", "-q", "--html", "x.html", "--png", "x.png"), ("x.html", "x.png")),
     "generate": (("generate", "--preset", "helios", "--jobs", "9", "-q", "-o", "x.csv"), ("x.csv",)),
     "outages": (
@@ -57,7 +58,7 @@ def test_no_verb_loses_a_byte_of_others(
         draw = random.Random(f"{verb}{seed}")
         here = tmp_path / f"{seed}"
         prepare(here, monkeypatch)
-        if verb in ("again", "report", "timeline"):
+        if verb in ("again", "report", "timeline", "diff"):
             assert invoke("replay", *ON, "-o", "result").returncode == 0
         if draw.random() < 0.7:
             assert invoke(*command).returncode == 0

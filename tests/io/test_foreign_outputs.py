@@ -38,6 +38,8 @@ OUTPUTS = {
     "trace": ("timeline", "r", "-q", "-o", "x.json"),
     "picture": ("timeline", "r", "-q", "-o", "t.json.gz", "--png", "x.png"),
     "page": ("report", "r", "-q", "-o", "x.html"),
+    "diff": ("diff", "r", "r", "-q", "-o", "x.html"),
+    "differences": ("diff", "r", "r", "-q", "--csv", "x.csv"),
     "sheet": ("inspect", "small.csv", "-q", "--html", "x.html"),
     "chart": ("inspect", "small.csv", "-q", "--png", "x.png"),
 }  # fmt: skip
