@@ -196,10 +196,10 @@ impl Entry {
         Self::new(name, Kind::Policy, "a policy by name")
     }
 
-    /// A file that the caller reads.
+    /// A file that the caller reads, or `none`.
     #[must_use]
     pub const fn file(name: &'static str, expected: &'static str) -> Self {
-        Self::new(name, Kind::File, expected)
+        Self::new(name, Kind::File, expected).or("none").word("none")
     }
 
     /// An instant that the caller resolves.

@@ -31,22 +31,18 @@ const REPLAY_POLICY: Entry = Entry::policy("policy")
     .panel(POLICY)
     .help("A preset of order + placement + queue, or log:FILE, the decisions.parquet of another run. {policies}.");
 const REPLAY_TABLES: Entry = Entry::file("tables", "a Parquet or CSV file, or a frame, of measured speeds")
-    .or("none")
     .form("FILE")
     .panel(EXECUTION)
     .help("Model table: measured speeds, with the columns model, gpu_type, gpus, servers, rate (docs/tables.md).");
 const REPLAY_OUTAGES: Entry = Entry::file("outages", "a Parquet or CSV file, or a frame, of outages")
-    .or("none")
     .form("FILE|draw:...")
     .panel(OUTAGES)
     .help("When servers are down: a file with the columns server, down_at, up_at and cause, or draw:mtbf=42d,mttr=2h[,seed=N|run], which lets servers fail at random until the last job is done, by default with the run's seed (docs/outages.md).");
 const REPLAY_QUOTA: Entry = Entry::file("quota", "a Parquet or CSV file, or a frame, of quotas")
-    .or("none")
     .form("FILE")
     .panel(EXECUTION)
     .help("How many GPUs owners may hold, with the columns vc or user, gpus, borrow (docs/priorities.md).");
 const REPLAY_SERVICES: Entry = Entry::file("services", "a Parquet or CSV file, or a frame, of services")
-    .or("none")
     .form("FILE")
     .panel(SERVICES)
     .help("How many replicas services want, with the columns service, time, replicas, gpus_per_replica (docs/services.md).");

@@ -46,6 +46,14 @@ def test_a_setting_gives_what_replay_gives_with_it(small_jobs: Path) -> None:
         assert found[label].run == outcome.run, label
 
 
+def test_a_run_goes_without_the_common_outages(small_jobs: Path) -> None:
+    runs = {"safe": {"policy": "fifo", "outages": "none"}}
+    found = compare(small_jobs, "2x8", ["fifo"], runs=runs, outages="draw:mtbf=10min,mttr=5min").outcomes
+    assert found["fifo"].summary["failures"] > 0
+    assert found["safe"].jobs.equals(replay(small_jobs, "2x8", policy="fifo").jobs)
+    assert found["safe"].outages is None
+
+
 def test_the_recorded_cluster_holds_for_every_run(small_jobs: Path) -> None:
     runs = {"wide": {"policy": "fifo", "cluster": "8x2"}}
     found = compare(small_jobs, "2x8", ["fifo"], runs=runs, recorded_cluster="1x4").outcomes

@@ -87,6 +87,7 @@ def test_a_key_is_of_what_decides_a_result(spec: Path, tmp_path: Path) -> None:
     first = key(base)
     # Defaults written out, another spelling, a cluster and a trace by other names: the same run.
     assert key(base + 'policy = "sjf-bco"\nlambda = 1\nplacement = "sjf-bco"\nalpha = 0.3\n') == first
+    assert key(base + 'outages = "none"\nquota = "none"\nservices = "none"\ntables = "none"\n') == first
     assert key(base.replace("2x8", "c.toml")) == first
     (tmp_path / "copy.csv").write_bytes((tmp_path / "small.csv").read_bytes())
     assert key(base.replace("small", "copy")) == first

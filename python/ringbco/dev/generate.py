@@ -269,7 +269,7 @@ def _parameter(row: Row) -> str:
 def _field(row: Row) -> str:
     """A key of the TypedDict: its type, and its help."""
     kind = _TYPES[row["kind"]]
-    if row["word"]:
+    if row["word"] and kind != "object":
         kind += f" | Literal[{_text(row['word'])}]"
     if row["absent"] is not None:
         kind += " | None"

@@ -273,6 +273,7 @@ REPLAY: Final[dict[str, Option]] = {
         expected="a Parquet or CSV file, or a frame, of measured speeds",
         optional=True,
         absent="none",
+        word="none",
         form="FILE",
     ),
     "sharing": Option(
@@ -548,6 +549,7 @@ REPLAY: Final[dict[str, Option]] = {
         expected="a Parquet or CSV file, or a frame, of outages",
         optional=True,
         absent="none",
+        word="none",
         form="FILE|draw:...",
     ),
     "checkpoint_interval": Option(
@@ -588,6 +590,7 @@ REPLAY: Final[dict[str, Option]] = {
         expected="a Parquet or CSV file, or a frame, of services",
         optional=True,
         absent="none",
+        word="none",
         form="FILE",
     ),
     "sleep_after": Option(
@@ -635,6 +638,7 @@ REPLAY: Final[dict[str, Option]] = {
         expected="a Parquet or CSV file, or a frame, of quotas",
         optional=True,
         absent="none",
+        word="none",
         form="FILE",
     ),
     "search": Option(

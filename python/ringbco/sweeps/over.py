@@ -166,4 +166,6 @@ def _others(settings: Mapping[str, Any]) -> str:
 
 
 def _short(value: object) -> str:
+    if value is None:
+        return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -327,10 +327,10 @@ class _Reader:
         read = self._read(option, value, where)
         if name == "policy":
             read = self._policy(read)
-        if name in BESIDE and not is_draw(read) and not (self._folder / read).is_file():
+        if name in BESIDE and read is not None and not is_draw(read) and not (self._folder / read).is_file():
             expected = "the path of a table, relative to the specification"
             raise self._error(expected, where, show_toml(read), hint="there is no such file")
-        if name == "tables":
+        if name == "tables" and read is not None:
             read = replace(as_rate_table(self._folder / read), source=read)
         self._try(name, read, where)
         return read
