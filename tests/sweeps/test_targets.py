@@ -181,6 +181,9 @@ def test_the_command(invoke: Invoke, made: JobTable, tmp_path: Path) -> None:
     printed = " ".join(done.stdout.split())
     assert all(line in printed for line in one["told"])
     assert f"{one['best']} (" in one["told"][0]
+    # What is aimed at is the first figure.
+    shown = invoke("sweep", "v.toml", "-o", "v", "--measure", "p90_wait", "--target", "10min").stdout
+    assert "cluster wait jct wait slowdown" in " ".join(shown.split())
     for file, given, said in (
         ("s.toml", aim, "expected a specification that varies cluster or load"),
         ("v.toml", (*aim, "--bisect", "cluster=2x8..4x8"), "the specification varies cluster itself"),

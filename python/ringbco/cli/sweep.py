@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ringbco.sweeps.over import Over
     from ringbco.sweeps.run import SweepResult
     from ringbco.sweeps.spec import Spec
+    from ringbco.sweeps.targets import Target
 
 _WHERE: Final = "Where the runs go"
 _SEEDS: Final = "Seeds"
@@ -247,7 +248,7 @@ def sweep(
     written = _write(files, result) if files.wanted else []
     if not (as_json or quiet):
         with shown_in(units):
-            _show(wanted, result, differences=asked.target is None)
+            _show(wanted, result, asked.target)
             for one in found:
                 for line in one.lines():
                     say(line)
@@ -305,15 +306,18 @@ def _executor(
         yield None, None
 
 
-def _show(spec: Spec, result: SweepResult, *, differences: bool) -> None:
+def _show(spec: Spec, result: SweepResult, target: Target | None) -> None:
     from ringbco.io.console import Console
+    from ringbco.result.figures import HEADLINES
     from ringbco.sweeps.store import SEEDS
 
     console = Console()
     frame = result.frame
     over = result.over
     height = frame.height if over is None else len(over.points)
-    console.print(_table(frame.head(_SHOWN_ROWS), spec.varied, console, over))
+    wanted = dict.fromkeys((*([target.measure] if target else ()), *HEADLINES))
+    figures = [measure for measure in wanted if measure.key in frame.columns]
+    console.print(_table(frame.head(_SHOWN_ROWS), spec.varied, figures, console, over))
     if height > _SHOWN_ROWS:
         console.print(f"... and {height - _SHOWN_ROWS:,} more")
     if over is not None:
@@ -322,7 +326,7 @@ def _show(spec: Spec, result: SweepResult, *, differences: bool) -> None:
             f" {result.path.with_name(SEEDS)}",
             markup=False,
         )
-        for line in (*over.notes, *islice(over.differences(), _SHOWN_ROWS if differences else 0)):
+        for line in (*over.notes, *islice(over.differences(), 0 if target else _SHOWN_ROWS)):
             console.print(line, markup=False)
     for error in frame["error"].drop_nulls().unique(maintain_order=True).head(5):
         say(f"failed: {error}")
@@ -335,16 +339,15 @@ def _show(spec: Spec, result: SweepResult, *, differences: bool) -> None:
     say(str(result.path))
 
 
-def _table(frame: pl.DataFrame, varied: tuple[str, ...], console: Console, over: Over | None) -> Table:
-    """The settings that differ, one column each, and as many figures as fit beside them.
+def _table(
+    frame: pl.DataFrame, varied: tuple[str, ...], figures: list[Figure], console: Console, over: Over | None
+) -> Table:
+    """The settings that differ, one column each, and as many of the figures as fit beside them.
 
     Where not even one fits, the settings share a column and are folded. Over seeds a row is a point.
     """
     from rich.measure import Measurement
 
-    from ringbco.result.figures import HEADLINES
-
-    figures = [row for row in HEADLINES if row.key in frame.columns]
     unbounded = console.options.update(width=1 << 16)
     for apart in (True, False):
         for count in range(len(figures), 0, -1):
