@@ -12,7 +12,7 @@ import pytest
 from conftest import Invoke
 from ringbco import compare, replay
 from ringbco.errors import UsageError
-from ringbco.result.fairness import by_owner, inequality, payers
+from ringbco.result.fairness import by_owner, inequality, others, payers
 from ringbco.result.metrics import gini
 
 ROWS = {
@@ -43,6 +43,21 @@ def test_figures_of_each_user_are_those_of_its_rows(jobs: pl.DataFrame) -> None:
         assert row["jobs"] == own.height
         assert row["mean_wait"] == pytest.approx(own["waited"].mean())
         assert row["mean_slowdown"] == pytest.approx(own["slowdown"].mean())
+
+
+def test_the_others_fare_as_their_rows_do(jobs: pl.DataFrame) -> None:
+    outcome = replay(jobs, "1x8", policy="fifo", model="fixed")
+    frame = by_owner(outcome, "user").filter(pl.col("owner") != "b")
+    own = outcome.jobs.filter(pl.col("user").is_in(["a", "c"]))
+    told = others(outcome, "user", ["b"])
+    assert told is not None
+    assert told["jobs"] == own.height == 3
+    assert told["gpu_hours"] == pytest.approx((500 + 320) / 3600)
+    assert told["due"] == pytest.approx(2 / 3)
+    assert told["ratio"] == pytest.approx(frame["share"].sum() / (2 / 3))
+    assert told["mean_wait"] == pytest.approx(own["waited"].mean())
+    assert told["mean_slowdown"] == pytest.approx(own["slowdown"].mean())
+    assert others(outcome, "user", ["a", "b", "c"]) is None
 
 
 def test_quotas_say_what_is_due(jobs: pl.DataFrame) -> None:
@@ -111,6 +126,12 @@ def test_the_command(invoke: Invoke, jobs: pl.DataFrame, tmp_path: Path) -> None
     printed = " ".join(done.stdout.split())
     assert all(line in printed for line in told["who_pays"])
     assert f"Gini {told['inequality']['fifo']['gini']:.3f}" in printed
+    many = [{"job_id": f"j{n}", "user": f"u{n}", "submit_time": 0, "num_gpus": 8} for n in range(23)]
+    pl.DataFrame(many).with_columns(duration=pl.int_range(100, 77, -1)).write_csv(tmp_path / "many.csv")
+    told = invoke("compare", "many.csv", *given[2:], "--by", "user", "-o", "many", "--model", "fixed").stdout
+    row = next(line.split() for line in told.splitlines() if line.strip().startswith("3 more"))
+    # Of 23 jobs in turn fifo runs the last three last, after 1810, 1890 and 1969 s, srtf first: 0, 78, 157.
+    assert row == ["3", "more", "3", "0.53", "13.0%", "31.5", "min", "78.3", "s"]
     refused = invoke(*given, "--by", "vc", "-o", "cmp2")
     assert refused.returncode == 2
     assert "option by: vc: the job table has no column" in refused.stderr

@@ -10,7 +10,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from ringbco.result.fairness import inequality, payers
+from ringbco.result.fairness import inequality, others, payers
 from ringbco.result.told import differences, notes
 from ringbco.units import duration, figure
 
@@ -73,8 +73,14 @@ def show_by(comparison: Comparison, column: str, console: Console) -> None:
         table.add_column(name, justify="right")
     for label in comparison.outcomes:
         table.add_column(Text(label), justify="right")
-    for owner in owners.head(_OWNERS):
-        rows = [known.get((label, owner)) for label in comparison.outcomes]
+    first_ones = owners.head(_OWNERS).to_list()
+    shown = {owner: [known.get((label, owner)) for label in comparison.outcomes] for owner in first_ones}
+    more = owners.len() - _OWNERS
+    if more > 0:
+        # Small owners are many, and what becomes of them is what is asked.
+        rest = [others(outcome, column, first_ones) for outcome in comparison.outcomes.values()]
+        shown[f"{more:,} more"] = rest
+    for owner, rows in shown.items():
         first = next(row for row in rows if row is not None)
         hours, due = figure("number", first["gpu_hours"]), first["due"]
         table.add_row(
@@ -85,9 +91,6 @@ def show_by(comparison: Comparison, column: str, console: Console) -> None:
             *("-" if row is None else _fares(row) for row in rows),
         )
     console.print(table)
-    more = owners.len() - _OWNERS
-    if more > 0:
-        console.print(f"... and {more:,} more, with fewer GPU-hours")
     console.print(
         "mean waiting time; below it mean slowdown, and the share of GPU-hours over what is due: of the"
         " quotas, else of all owners alike"

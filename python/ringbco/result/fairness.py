@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -62,6 +62,27 @@ def by_owner(outcome: Outcome, column: str) -> pl.DataFrame:
     return (
         frame.with_columns(ratio=ratio).select(order).sort("gpu_hours", descending=True, maintain_order=True)
     )
+
+
+def others(outcome: Outcome, column: str, named: Sequence[str]) -> dict[str, Any] | None:
+    """What `by_owner` tells, of all owners but the named ones as if they were one; None where there are none.
+
+    due is the sum of theirs, None where one has none.
+    """
+    of = by_owner(outcome, column).filter(~pl.col("owner").is_in(named))
+    own = measured(outcome).filter(~pl.col(column).is_in(named))
+    if not of.height:
+        return None
+    told = evaluate(Rows("jobs", Table(own)))
+    due = None if of["due"].null_count() else float(of["due"].sum())
+    share = float(of["share"].sum())
+    return {
+        **{name: of[name].sum() for name in ("jobs", "gpu_hours")},
+        "share": share,
+        "due": due,
+        "ratio": share / due if due else None,
+        **{name: told[name] for name in ("mean_wait", "mean_slowdown")},
+    }
 
 
 def _quotas(outcome: Outcome, column: str) -> dict[str, float] | None:
