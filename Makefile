@@ -101,7 +101,7 @@ bench: $(VENV)/.tools ## how long loading, the profile, a replay, its metrics an
 	touch $(VENV)/.built
 	$(BIN)/python -m pytest benches --benchmark-enable --benchmark-only
 
-bench-against: build ## the engine against another commit: make bench-against REV=HEAD^ [WITH=--instructions]
+bench-against: build ## the engine against another commit: make bench-against REV=HEAD^ [WITH=--instructions, or --audit]
 	$(BIN)/python benches/against.py $(or $(REV),HEAD^) $(WITH)
 
 mutants: $(VENV)/.mutants ## faults planted at random, N in each language (default 20) by SEED (default 1), and how many the tests catch

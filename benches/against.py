@@ -4,6 +4,8 @@ Each commit is built in a checkout of its own. A round replays the same jobs wit
 other, each in a process of its own, so that both meet the same machine. Only the thread's CPU time inside the
 compiled module counts. The table has the least of each over the rounds, and their ratio: noise only adds.
 
+With `--audit` it is the CPU time of `ringbco.audit` of the results, as a whole.
+
 With `--instructions`, valgrind counts the instructions of the same calls, once: another count of the same
 build is the same within 0.1 %.
 """
@@ -44,8 +46,11 @@ CASES: dict[str, dict[str, Any]] = {
 MARK = "getloadavg"
 
 
-def measure(jobs: int, seed: int, names: list[str]) -> None:
-    """Prints the CPU seconds of each case in this process, as JSON. Marks each call of the engine."""
+def measure(jobs: int, seed: int, names: list[str], *, audit: bool) -> None:
+    """Prints the CPU seconds of each case in this process, as JSON. Marks each call of the engine.
+
+    audit: of the audit, in place of the engine.
+    """
     import time
 
     import ringbco
@@ -69,7 +74,11 @@ def measure(jobs: int, seed: int, names: list[str]) -> None:
     result = {}
     for name in names:
         spent = 0.0
-        ringbco.replay(table, "256x8", **CASES[name])
+        outcome = ringbco.replay(table, "256x8", **CASES[name])
+        if audit:
+            began = time.process_time()
+            ringbco.audit(outcome, table)
+            spent = time.process_time() - began
         result[name] = spent
     print(json.dumps(result))
 
@@ -128,6 +137,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5, help="of CPU time; instructions are counted once")
     parser.add_argument("--instructions", action="store_true", help="count instructions, by valgrind")
+    parser.add_argument("--audit", action="store_true", help="time the audit of the results")
     parser.add_argument(
         "--only", action="append", choices=list(CASES), help="this case alone; may be repeated"
     )
@@ -135,8 +145,10 @@ def main() -> None:
     given = parser.parse_args()
     names = given.only or list(CASES)
     if given.measure:
-        measure(given.jobs, 1, names)
+        measure(given.jobs, 1, names, audit=given.audit)
         return
+    if given.audit and given.instructions:
+        sys.exit("--audit counts no instructions")
     if given.instructions and shutil.which("valgrind") is None:
         sys.exit("--instructions needs valgrind, which is not installed; without it, CPU time is compared")
     read, rounds, unit, scale = seconds, given.rounds, "us of CPU", 1e6
@@ -145,6 +157,7 @@ def main() -> None:
     folder = ROOT / "target" / "against"
     sides = {"then": build(given.revision, folder), "now": compiled(ROOT, ROOT / "target")}
     command = [sys.executable, __file__, given.revision, "--measure", "--jobs", str(given.jobs)]
+    command += ["--audit"] * given.audit
     for name in names:
         command += ["--only", name]
     least: dict[str, dict[str, float]] = {name: {} for name in names}
