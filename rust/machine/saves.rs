@@ -88,7 +88,7 @@ impl Saves {
     /// What is a rounding of an instant: an end so near to a checkpoint comes first, and a checkpoint so near to its end is over.
     #[inline]
     fn rounding(&self, time: f64) -> f64 {
-        NEAR * f64::max(0.0, time - self.from) + f64::from(8 + self.count) * (time.next_up() - time)
+        NEAR * f64::max(0.0, time - self.from) + f64::from(64 + self.count) * (time.next_up() - time)
     }
 
     /// Time that it has taken up to an instant.

@@ -73,7 +73,7 @@ impl Mechanism<'_> {
         let every = self.jobs[job].checkpoint_interval;
         let slot = if self.slotted() { self.options.slot } else { 1.0 };
         let count = stay.saves.len() as f64;
-        let rounding = |time: f64| 1e-12 * (time - stay.from) + (8.0 + count) * (time.next_up() - time);
+        let rounding = |time: f64| 1e-12 * (time - stay.from) + (64.0 + count) * (time.next_up() - time);
         let (begun, over) = stay.saves.last().copied().unwrap_or((stay.from, stay.from));
         let number = match stay.saves.last() {
             Some(_) if self.slotted() => (Self::progressed(stay, begun) * slot / every * (1.0 + 1e-12)).floor() + 1.0,

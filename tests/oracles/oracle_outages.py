@@ -130,7 +130,7 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
             return own[1]
 
         def rounding(self, time: float, run: Stretch) -> float:
-            return 1e-12 * max(0.0, time - run.begin) + (8 + len(self.saves(run))) * math.ulp(time)
+            return 1e-12 * max(0.0, time - run.begin) + (64 + len(self.saves(run))) * math.ulp(time)
 
         def is_over(self, save: tuple[float, float, float], run: Stretch) -> bool:
             return self.now >= save[1] - self.rounding(save[1], run)

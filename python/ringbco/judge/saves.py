@@ -18,7 +18,7 @@ def rounding(time: float, begin: float, count: int) -> float:
 
     begin: of the stay's progress. count: the checkpoints before.
     """
-    return 1e-12 * max(0.0, time - begin) + (8 + count) * math.ulp(time)
+    return 1e-12 * max(0.0, time - begin) + (64 + count) * math.ulp(time)
 
 
 def _even(slots: float) -> float:
