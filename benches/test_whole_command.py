@@ -20,7 +20,12 @@ from ringbco.trace.synthetic import generate
 
 JOBS = 1_000_000
 ROUNDS = 5
-START_UP = "import ringbco.cli.replay, ringbco.run.replay, pyarrow.parquet"
+START_UP = """
+import gc, ringbco.shell
+gc.set_threshold(100_000)
+ringbco.shell.prepare()
+import ringbco.cli.replay, ringbco.run.replay, pyarrow.parquet
+"""
 CASES = {
     "fifo, fixed": (("--policy", "fifo", "--model", "fixed"), 4.5),
     "sjf-bco": (("--policy", "sjf-bco"), 6.0),

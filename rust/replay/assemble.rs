@@ -28,8 +28,10 @@ pub(crate) fn assemble(
     let n = jobs.len();
     let (mut events, mut decisions, mut contention_seconds) = (0, 0, 0.0);
     let mut contention = Vec::with_capacity(outcomes.len());
-    let (mut start, mut finish) = (vec![f64::NAN; n], vec![f64::NAN; n]);
-    let (mut num_servers, mut max_contention) = (vec![0; n], vec![0; n]);
+    // The columns of a table that is one part in its own order are moved here: nothing to fill.
+    let filled = if matches!(parts, [part] if part.whole) { 0 } else { n };
+    let (mut start, mut finish) = (vec![f64::NAN; filled], vec![f64::NAN; filled]);
+    let (mut num_servers, mut max_contention) = (vec![0; filled], vec![0; filled]);
     let tells = extras.tell_stays(options);
     let mut stays = (tells || options.pauses()).then(|| Stayed::new(n, jobs));
     let mut on_types = vec![0.0; jobs.types.map_or(0, |_| n)];
