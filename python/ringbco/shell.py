@@ -55,9 +55,9 @@ def _end(status: object) -> NoReturn:
 
 
 def prepare() -> None:
-    """Standard streams that can be written to, a terminal's width that is one, enough open files, one BLAS thread."""
+    """Standard streams that can be written to, a terminal's width that is one, open files, a quick start."""
     _open_streams()
-    # numpy's BLAS sets up threads that wait in a loop, and nothing here multiplies matrices: a tenth of a start.
+    # numpy's BLAS sets up threads that wait in a loop: a tenth of a start. Nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _keep_memory()
     width = os.environ.get("COLUMNS", "")
@@ -74,9 +74,9 @@ def _open_streams() -> None:
 
 
 def _keep_memory() -> None:
-    """Makes glibc keep the memory of columns that are freed: the next column takes it, already in the page table.
+    """Makes glibc keep the memory of columns that are freed: the next one takes it, and no page is cleared.
 
-    It is a tenth of what a large replay takes. Other C libraries have no such function.
+    Clearing pages was a tenth of what a large replay takes. Other C libraries have no such function.
     """
     import ctypes
 
