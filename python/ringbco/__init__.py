@@ -36,6 +36,7 @@ _HOMES = {
     "outages": "run.outage_draws",
     "pack": "run.pack",
     "plan": "run.plan",
+    "play": "reports.player",
     "profile": "study.profile",
     "read_jobs": "trace.jobs",
     "replay": "run.replay",

@@ -6,6 +6,7 @@ from ringbco.cluster.network import Network as Network
 from ringbco.cluster.spec import Cluster as Cluster
 from ringbco.errors import DecisionError as DecisionError
 from ringbco.reports import report as report
+from ringbco.reports.player import play as play
 from ringbco.reports.timeline import timeline as timeline
 from ringbco.result.bound import Bound as Bound
 from ringbco.result.comparison import Comparison as Comparison

@@ -54,11 +54,12 @@ def _counts(outcome: Outcome, window: Window) -> dict[str, pl.DataFrame]:
     return {name: _distinct(steps.select("time", value=name)) for name in _COUNTS}
 
 
-def _gangs(outcome: Outcome) -> pl.DataFrame:
-    """A row a stay: waits (s, since when its job waits for it), start_time, end_time, asks, held, spans.
+def gangs(outcome: Outcome) -> pl.DataFrame:
+    """A row a stay, in order: job_id, stay, waits (s, since when its job waits for it), start_time, end_time.
 
-    asks and held are GPUs; thousandths of one where jobs share them. Jobs that were ended before they were
-    done are among them. Of those the result does not tell what they asked for: it is what they held first.
+    Also num_gpus, num_servers, unit, asks, held and spans. asks and held are GPUs times unit, which is 1;
+    where jobs share GPUs they are thousandths of one, and unit is how many a GPU of the job counts. Jobs that
+    were ended before they were done are among them. Of those the result does not tell what they asked for: it is what they held first.
     """
     asked = outcome.jobs.select("job_id", "submit_time", asked="num_gpus")
     stays = outcome.stays
@@ -73,8 +74,7 @@ def _gangs(outcome: Outcome) -> pl.DataFrame:
     seen = stays.select(submit).to_series().to_numpy()
     seen = first_instant(seen, outcome.run.get("options", {}))
     return stays.select(
-        "start_time",
-        "end_time",
+        *("job_id", "stay", "start_time", "end_time", "num_gpus", "num_servers", "unit"),
         waits=pl.coalesce(left, pl.Series(seen)),
         asks=asks.cast(pl.Int64) * pl.col("unit"),
         held=pl.col("num_gpus").cast(pl.Int64) * pl.col("unit"),
@@ -93,10 +93,10 @@ def _units(outcome: Outcome) -> pl.DataFrame:
 
 def _steps_by_stay(outcome: Outcome) -> pl.DataFrame:
     """What the beginning of each wait, and the start and end of each stay, add to the counts."""
-    gangs = _gangs(outcome)
+    stays = gangs(outcome)
     one, none = pl.lit(1, pl.Int64), pl.lit(0, pl.Int64)
     return pl.concat(
-        gangs.select(
+        stays.select(
             time=time,
             queued_jobs=queued,
             queued_gpus=queued * pl.col("asks"),

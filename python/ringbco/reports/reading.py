@@ -41,7 +41,7 @@ def read_results(folders: Sequence[str | os.PathLike[str]]) -> Comparison:
     for one, place in zip(found, resolved, strict=True):
         if resolved.count(place) > 1:
             raise UsageError(f"{one.path}: given twice")
-    named = dict(zip(_labels(resolved), found, strict=True))
+    named = dict(zip(labels(resolved), found, strict=True))
     repeated = {label: one for label, one in named.items() if one.summaries}
     against = [label for label, one in named.items() if one.baseline]
     return Comparison(
@@ -127,7 +127,7 @@ def _is_bound(value: object) -> bool:
     return value is None or is_number(value)
 
 
-def _labels(paths: Sequence[Path]) -> list[str]:
+def labels(paths: Sequence[Path]) -> list[str]:
     """The shortest ends of the paths that are all different, of the same number of parts each."""
     longest = max((len(path.parts) for path in paths), default=1)
     for parts in range(1, longest + 1):

@@ -1,0 +1,70 @@
+"""`ringbco play`: results as a page in which they happen again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ringbco.cli.one_file import Quiet
+from ringbco.io.terminal import say, say_json
+
+
+def play(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR [DIR2]", help="One or two result folders of `ringbco replay`."),
+    ],
+    *,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="PAGE.html", help="The page to write.", show_default=False)
+    ],
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="TIME",
+            help="From this time on, on the job table's clock: seconds or a text such as 12d. Default: the"
+            " run's first instant or, of a run larger than a page holds, before its longest queue.",
+        ),
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TIME", help="Up to this time, likewise. Default: the run's last."),
+    ] = None,
+    servers: Annotated[
+        str | None,
+        typer.Option(metavar="A-B,C", help="Only these servers, by index from 0. Default: all."),
+    ] = None,
+    title: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="The page's title. Default: the trace and the cluster."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier page.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written as JSON and nothing else.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Play a result: GPUs coloured by who holds them, the queue beside them, a slider over time.
+
+    Two results play beside each other on one clock. The page is one file that needs no network. It holds at
+    most 500,000 rows of allocations: of larger runs it shows the time around the longest queue, and says so.
+
+    Example: ringbco play fifo sjf-bco -o play.html
+    """
+    from ringbco.reports.player import play as write
+    from ringbco.units import duration, seconds_of
+
+    begin = None if start is None else seconds_of("from", start)
+    until = None if end is None else seconds_of("to", end)
+    written = write(folders, out, start=begin, end=until, servers=servers, title=title, force=force)
+    if as_json:
+        told = {"page": str(out), "bytes": written.bytes, "results": list(written.results)}
+        say_json(told | {"from": written.start, "to": written.end, "servers": written.servers})
+    elif not quiet:
+        shown = f"{duration(written.end - written.start)} on {written.servers:,} servers"
+        say(f"{out}: {' and '.join(written.results)}, {shown}, {written.bytes / 1e6:.1f} MB")
+        if written.note:
+            say(written.note)

@@ -1,0 +1,551 @@
+// The player: who holds which GPUs at an instant, who waits, and what happens, of one result or two on one clock.
+// Invariant: `now` is the only state that time has. A picture is worked out of it alone: rows whose stay has begun
+// and not ended are drawn, whichever way the clock came there.
+(() => {
+  "use strict";
+  const root = document.getElementById("player");
+  const data = JSON.parse(document.getElementById("player-data").textContent);
+  const LAST = 2 ** 32 - 1;
+  const KINDS = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, "-4": Float32Array };
+  const LISTED = 14, TABLE = 400, STAYS = 60;
+  const at = (name) => root.querySelector(`[data-at="${name}"]`);
+  const still = matchMedia("(prefers-reduced-motion: reduce)");
+  const span = data.last - data.first;
+  const seconds = (tick) => data.first + (tick / LAST) * span;
+  const long = (ticks) => (ticks / LAST) * span;
+
+  // Words -----------------------------------------------------------------------------------------------------------
+  const two = (number) => String(Math.floor(number)).padStart(2, "0");
+  const clock = (tick) => {
+    const time = Math.round(seconds(tick)), sign = time < 0 ? "-" : "", whole = Math.abs(time);
+    return `${sign}day ${Math.floor(whole / 86400)}, ${two((whole / 3600) % 24)}:${two((whole / 60) % 60)}:${two(whole % 60)}`;
+  };
+  const duration = (time) => {
+    for (const [unit, name] of [[86400, "d"], [3600, "h"], [60, "min"]]) {
+      if (time >= unit) return `${(time / unit).toPrecision(3)} ${name}`.replace(/\.0+ /, " ");
+    }
+    return `${time < 10 && time > 0 ? time.toPrecision(2) : Math.round(time)} s`;
+  };
+  const many = (count, one, more) => `${count.toLocaleString("en")} ${count === 1 ? one : more}`;
+  const gpus = (count) => many(count, "GPU", "GPUs");
+  const element = (name, text, attributes = {}) => {
+    const made = document.createElement(name);
+    made.textContent = text;
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    return made;
+  };
+
+  // Data ------------------------------------------------------------------------------------------------------------
+  const inflate = async (text) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Response(stream).arrayBuffer();
+  };
+  const columns = async (table) => {
+    const buffer = await inflate(table.bytes), found = { rows: table.rows };
+    let offset = 0;
+    for (const [name, kind] of table.columns) {
+      found[name] = new KINDS[kind](buffer, offset, table.rows);
+      offset += (found[name].byteLength + 3) & ~3;
+    }
+    return found;
+  };
+  const sorted = (rows, key) => Uint32Array.from({ length: rows }, (_, row) => row).sort((a, b) => key(a) - key(b) || a - b);
+
+  const load = async (told) => {
+    const names = await inflate(told.names).then((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
+    const [jobs, stays, held, gone] = await Promise.all([told.jobs, told.stays, told.held, told.gone].map(columns));
+    const scene = { ...told, jobs, stays, held, gone, ids: names[0], users: names[1], who: names[2], causes: names[3] };
+    scene.byRank = sorted(stays.rows, (row) => stays.rank[row]);
+    scene.first = new Uint32Array(jobs.rows + 1);
+    for (const job of stays.job) scene.first[job + 1]++;
+    for (let job = 0; job < jobs.rows; job++) scene.first[job + 1] += scene.first[job];
+    scene.own = new Uint32Array(stays.rows);
+    const next = scene.first.slice();
+    for (const row of sorted(stays.rows, (row) => stays.start[row])) scene.own[next[stays.job[row]]++] = row;
+    scene.waited = new Float64Array(stays.rows); // ticks that the job had waited by the start of the stay
+    for (let job = 0; job < jobs.rows; job++) {
+      let sum = 0;
+      for (let i = scene.first[job]; i < scene.first[job + 1]; i++) {
+        sum += stays.start[scene.own[i]] - stays.since[scene.own[i]];
+        scene.waited[scene.own[i]] = sum;
+      }
+    }
+    scene.events = sorted(stays.rows, (row) => stays.end[row]).filter((row) => told.ended[stays.ended[row]] !== "done" && !jobs.service[stays.job[row]] && stays.end[row] < LAST);
+    scene.hue = Uint8Array.from(scene.ids, hashed); // by name: a job has the same colour in both results
+    place(scene);
+    most(scene);
+    return scene;
+  };
+
+  const hashed = (id) => { let hash = 7; for (let i = 0; i < id.length; i++) hash = (Math.imul(hash, 31) + id.charCodeAt(i)) >>> 0; return Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 16 & 127; };
+
+  // Which GPUs of its server each row holds: those that are free, the lowest first. A result with shares records it.
+  const place = (scene) => {
+    const { held, stays, servers } = scene, base = new Uint32Array(servers.gpus.length + 1);
+    servers.gpus.forEach((count, server) => { base[server + 1] = base[server] + count; });
+    const until = new Float64Array(base[servers.gpus.length]);
+    scene.base = base;
+    scene.from = new Uint32Array(held.rows + 1);
+    for (let row = 0; row < held.rows; row++) scene.from[row + 1] = scene.from[row] + held.gpus[row];
+    scene.cells = new Uint32Array(scene.from[held.rows]);
+    for (const row of sorted(held.rows, (row) => stays.start[held.stay[row]])) {
+      const server = held.server[row], start = stays.start[held.stay[row]], end = stays.end[held.stay[row]];
+      let put = scene.from[row];
+      if (held.gpu && scene.jobs.share[stays.job[held.stay[row]]]) {
+        scene.cells[put] = base[server] + held.gpu[row];
+        continue;
+      }
+      for (let cell = base[server] + (held.gpu ? held.gpu[row] : 0); cell < base[server + 1] && put < scene.from[row + 1]; cell++) {
+        if (until[cell] <= start || held.gpu) { scene.cells[put++] = cell; until[cell] = end; }
+      }
+      while (put < scene.from[row + 1]) scene.cells[put++] = base[server]; // what no sound result has
+    }
+  };
+  // Users with most GPU time have a colour of their own.
+  const most = (scene) => {
+    const { jobs, stays } = scene, time = new Float64Array(scene.users.length + 1);
+    for (let row = 0; row < stays.rows; row++) time[jobs.user[stays.job[row]]] += (stays.end[row] - stays.start[row]) * stays.gpus[row];
+    const first = sorted(time.length, (user) => -time[user]).filter((user) => user > 0).slice(0, 10);
+    scene.shade = new Map(Array.from(first, (user, number) => [user, number]));
+  };
+
+  // Colours ---------------------------------------------------------------------------------------------------------
+  const NAMED = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#7A5FB0", "#8C564B", "#4E9A3C"];
+  const RAMP = ["#C7D3DE", "#A6C6DF", "#7FB2D6", "#5597C6", "#E3A857", "#D9772B", "#B33A1E"];
+  const OTHER = "#9AA3AE", SERVICE = "#6F7782";
+  const EVENTS = { preempted: "#E69F00", moved: "#56B4E9", resized: "#009E73", evicted: "#CC79A7", failed: "#D55E00", rung: "#7A5FB0", limit: "#8C564B", dropped: "#8A8A8A" };
+  const JOBS = Array.from({ length: 128 }, (_, n) => `hsl(${Math.round(n * 137.508) % 360} ${48 + (n % 3) * 12}% ${48 + (n % 4) * 7}%)`);
+  const SIZES = [[1, "1"], [4, "2-4"], [8, "5-8"], [16, "9-16"], [32, "17-32"], [Infinity, "33-"]];
+  const WAITS = [[1, "at once"], [60, "up to 1 min"], [600, "10 min"], [3600, "1 h"], [21600, "6 h"], [86400, "1 d"], [Infinity, "longer"]];
+  const CROWDS = ["one server", "spans, 1: alone", "2", "3-4", "5 or more"];
+  const SHARES = [[250, "up to 0.25"], [500, "0.5"], [750, "0.75"], [1000, "less than 1"]];
+  const step = (classes, value) => classes.findIndex(([end]) => value <= end);
+  const crowd = (p) => (p > 4 ? 4 : p > 2 ? 3 : p);
+  const MODES = {
+    job: { text: "job", of: (scene, stay) => JOBS[scene.hue[scene.stays.job[stay]]], key: () => [] },
+    user: {
+      text: "user", there: (scene) => scene.users.length > 1,
+      of: (scene, stay) => NAMED[scene.shade.get(scene.jobs.user[scene.stays.job[stay]])] || OTHER,
+      key: (scene) => [...[...scene.shade].map(([user, shade]) => [NAMED[shade], scene.users[user - 1]]), [OTHER, "others"]],
+    },
+    size: {
+      text: "size", of: (scene, stay) => RAMP[step(SIZES, scene.jobs.gpus[scene.stays.job[stay]])],
+      key: () => SIZES.map(([, name], n) => [RAMP[n], `${name} GPUs`]),
+    },
+    waited: {
+      text: "wait so far", of: (scene, stay) => RAMP[step(WAITS, long(scene.waited[stay]))],
+      key: () => WAITS.map(([, name], n) => [RAMP[n], name]),
+    },
+    contention: {
+      text: "contention met", of: (scene, stay) => (scene.stays.servers[stay] > 1 ? RAMP[[0, 2, 4, 5, 6][crowd(scene.p[stay])]] : RAMP[0]),
+      key: () => CROWDS.map((name, n) => [RAMP[[0, 2, 4, 5, 6][n]], name]),
+    },
+    type: {
+      text: "GPU type", there: (scene) => scene.servers.gpu_type,
+      of: (scene, _stay, server) => NAMED[scene.types.indexOf(scene.servers.gpu_type[server]) % 10],
+      key: (scene) => scene.types.map((name, n) => [NAMED[n % 10], name]),
+    },
+    share: {
+      text: "share of a GPU", there: (scene) => scene.jobs.share.some((share) => share > 0),
+      of: (scene, stay) => { const share = scene.jobs.share[scene.stays.job[stay]]; return share ? RAMP[3 + step(SHARES, share)] : RAMP[1]; },
+      key: () => [[RAMP[1], "whole GPUs"], ...SHARES.map(([, name], n) => [RAMP[3 + n], name])],
+    },
+  };
+
+  // State -----------------------------------------------------------------------------------------------------------
+  let now = 0, playing = false, drawn = 0, told = 0, mode = "job", follow = null, scenes = [], sides = [], waiting = false;
+  const tone = (name) => getComputedStyle(root).getPropertyValue(name).trim() || "#888";
+
+  class Side {
+    constructor(scene, box) {
+      this.box = box;
+      this.canvas = box.querySelector("canvas");
+      this.show(scene);
+      this.canvas.addEventListener("pointermove", (event) => this.point(event));
+      this.canvas.addEventListener("pointerleave", () => { at("tip").hidden = true; });
+      this.canvas.addEventListener("click", (event) => { const stay = this.under(event); start(stay === null ? null : this.scene.ids[this.scene.stays.job[stay]]); });
+    }
+    show(scene) {
+      this.scene = scene;
+      this.owner = new Int32Array(scene.base[scene.servers.gpus.length]);
+      this.active = [];
+      scene.p = new Uint16Array(scene.stays.rows);
+      scene.types = scene.servers.gpu_type ? [...new Set(scene.servers.gpu_type)] : [];
+      this.box.querySelector("h3").textContent = scene.label;
+      this.box.querySelector(".order").textContent = `Waiting, ${scene.order}`;
+      this.fit();
+    }
+    // The largest cells with which all servers fit; the canvas grows where not even the smallest do.
+    fit() {
+      const { servers } = this.scene, count = servers.gpus.length, widest = Math.max(...servers.gpus);
+      const width = Math.max(this.canvas.parentElement.clientWidth, 200), height = Math.max(260, Math.min(innerHeight * 0.5, 600));
+      const rows = at("layout").value === "rows", label = rows ? 8 * String(servers.index[count - 1]).length + 8 : 0;
+      const wide = rows ? widest : Math.max(Math.ceil(Math.sqrt(widest)), Math.min(widest, 4)), high = Math.ceil(widest / wide);
+      let size = rows ? 18 : 26, across = 1, tall = 0;
+      for (; size > 0.5; size -= size > 4 ? 1 : 0.5) {
+        const gap = size > 3 ? (rows ? 2 : 4) : 1;
+        this.gap = gap; this.step = [label + wide * size + (rows ? 10 : gap), high * size + gap];
+        across = Math.max(1, Math.floor(width / this.step[0]));
+        tall = Math.ceil(count / across) * this.step[1];
+        if (tall <= height && this.step[0] <= width) break;
+      }
+      const scale = devicePixelRatio || 1;
+      Object.assign(this, { size: Math.max(size, 0.5), across, wide, label, rows, tall });
+      this.canvas.style.height = `${Math.ceil(tall)}px`;
+      this.canvas.width = Math.round(width * scale);
+      this.canvas.height = Math.ceil(tall * scale);
+      this.pen = this.canvas.getContext("2d");
+      this.pen.setTransform(scale, 0, 0, scale, 0, 0);
+    }
+    corner(server) {
+      return [(server % this.across) * this.step[0] + this.label, Math.floor(server / this.across) * this.step[1]];
+    }
+    // What holds GPUs now, how many spanning jobs each server has, and each one's contention: the most of its servers.
+    look() {
+      const { stays, held, servers, p } = this.scene, links = new Uint16Array(servers.gpus.length), active = this.active;
+      active.length = 0;
+      for (let row = 0; row < held.rows; row++) {
+        const stay = held.stay[row];
+        if (stays.start[stay] > now || stays.end[stay] <= now) continue;
+        active.push(row);
+        if (stays.servers[stay] > 1) links[held.server[row]]++;
+        p[stay] = 0;
+      }
+      for (const row of active) {
+        const stay = held.stay[row];
+        if (stays.servers[stay] > 1) p[stay] = Math.max(p[stay], links[held.server[row]]);
+      }
+      const queue = [];
+      let queued = 0, asked = 0;
+      for (const row of this.scene.byRank) {
+        if (stays.since[row] > now || stays.start[row] <= now) continue;
+        queued++;
+        const job = stays.job[row];
+        asked += this.scene.jobs.share[job] ? this.scene.jobs.share[job] / 1000 : this.scene.jobs.gpus[job];
+        if (queue.length < LISTED) queue.push(row);
+      }
+      Object.assign(this, { queue, queued, asked });
+    }
+    draw() {
+      this.look();
+      const { pen, size, scene } = this, { stays, held, servers, gone, jobs, base } = scene;
+      const inner = size > 3 ? size - 1 : size, line = tone("--line"), own = follow && scene.job;
+      pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
+      this.owner.fill(-1);
+      pen.fillStyle = line;
+      pen.globalAlpha = 0.55;
+      for (let server = 0; server < servers.gpus.length; server++) {
+        const [left, top] = this.corner(server);
+        for (let gpu = 0; gpu < servers.gpus[server]; gpu++) {
+          pen.fillRect(left + (gpu % this.wide) * size, top + Math.floor(gpu / this.wide) * size, inner, inner);
+        }
+      }
+      pen.globalAlpha = 1;
+      if (this.rows && size > 7) {
+        pen.fillStyle = tone("--soft");
+        pen.font = "11px system-ui, sans-serif";
+        pen.textAlign = "right";
+        servers.index.forEach((name, server) => { const [left, top] = this.corner(server); pen.fillText(name, left - 5, top + size - 4); });
+      }
+      const full = new Map();
+      let busy = 0;
+      for (const row of this.active) {
+        const stay = held.stay[row], server = held.server[row], [left, top] = this.corner(server), job = stays.job[stay];
+        pen.fillStyle = jobs.service[job] ? SERVICE : MODES[mode].of(scene, stay, server);
+        pen.globalAlpha = own !== null && own !== undefined && job !== own ? 0.28 : 1;
+        const share = jobs.share[job] / 1000;
+        for (let i = scene.from[row]; i < scene.from[row + 1]; i++) {
+          const gpu = scene.cells[i] - base[server], x = left + (gpu % this.wide) * size, y = top + Math.floor(gpu / this.wide) * size;
+          const before = share ? full.get(scene.cells[i]) || 0 : 0;
+          pen.fillRect(x + before * inner, y, (share || 1) * inner, inner);
+          if (share) full.set(scene.cells[i], before + share);
+          this.owner[scene.cells[i]] = row;
+          busy += share || 1;
+        }
+      }
+      pen.globalAlpha = 1;
+      let absent = 0;
+      for (let row = 0; row < gone.rows; row++) {
+        if (gone.start[row] > now || gone.end[row] <= now) continue;
+        this.cross(gone.server[row], scene.causes[gone.cause[row] - 1] === "asleep");
+        absent += servers.gpus[gone.server[row]];
+      }
+      if (own !== null && own !== undefined) this.ring(own);
+      const total = base[servers.gpus.length];
+      this.state = `${busy.toLocaleString("en", { maximumFractionDigits: 1 })} of ${gpus(total)} busy${absent ? `, ${absent} down or asleep` : ""}; ${many(this.queued, "job waits", "jobs wait")}${this.queued ? ` for ${gpus(Math.round(this.asked * 10) / 10)}` : ""}`;
+    }
+    cross(server, asleep) {
+      const { pen, size } = this, [left, top] = this.corner(server), count = this.scene.servers.gpus[server];
+      const width = Math.min(count, this.wide) * size - 1, height = Math.ceil(count / this.wide) * size - 1;
+      pen.strokeStyle = asleep ? tone("--soft") : EVENTS.failed;
+      pen.lineWidth = size > 5 ? 1.5 : 1;
+      pen.strokeRect(left + 0.5, top + 0.5, width, height);
+      if (!asleep) { pen.beginPath(); pen.moveTo(left, top); pen.lineTo(left + width, top + height); pen.moveTo(left + width, top); pen.lineTo(left, top + height); pen.stroke(); }
+    }
+    // The followed job's GPUs in a frame and, while it spans, its ring through its servers.
+    ring(job) {
+      const { pen, size, scene } = this, centres = [];
+      pen.strokeStyle = tone("--ink");
+      pen.lineWidth = 2;
+      for (const row of this.active) {
+        if (scene.stays.job[scene.held.stay[row]] !== job) continue;
+        const server = scene.held.server[row], [left, top] = this.corner(server);
+        let x = 0, y = 0;
+        for (let i = scene.from[row]; i < scene.from[row + 1]; i++) {
+          const gpu = scene.cells[i] - scene.base[server], cx = left + (gpu % this.wide) * size, cy = top + Math.floor(gpu / this.wide) * size;
+          pen.strokeRect(cx, cy, Math.max(size - 1, 1), Math.max(size - 1, 1));
+          x += cx + size / 2; y += cy + size / 2;
+        }
+        const count = scene.from[row + 1] - scene.from[row];
+        centres.push([x / count, y / count]);
+      }
+      if (centres.length < 2) return;
+      pen.beginPath();
+      centres.forEach(([x, y], n) => (n ? pen.lineTo(x, y) : pen.moveTo(x, y)));
+      pen.closePath();
+      pen.stroke();
+    }
+    under(event) {
+      const box = this.canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
+      const column = Math.floor(x / this.step[0]), server = Math.floor(y / this.step[1]) * this.across + column;
+      if (column >= this.across || server >= this.scene.servers.gpus.length) return null;
+      const [left, top] = this.corner(server), across = Math.floor((x - left) / this.size);
+      const gpu = Math.floor((y - top) / this.size) * this.wide + across;
+      this.pointed = server;
+      if (across < 0 || across >= this.wide || gpu < 0 || gpu >= this.scene.servers.gpus[server]) return null;
+      const row = this.owner[this.scene.base[server] + gpu];
+      return row < 0 ? null : this.scene.held.stay[row];
+    }
+    point(event) {
+      const tip = at("tip"), stay = this.under(event);
+      tip.hidden = stay === null;
+      this.canvas.style.cursor = stay === null ? "default" : "pointer";
+      if (stay === null) return;
+      tip.replaceChildren(...facts(this.scene, stay).map((line, n) => element(n ? "div" : "strong", line)));
+      const box = root.getBoundingClientRect();
+      tip.style.left = `${Math.max(0, Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 4))}px`;
+      tip.style.top = `${event.clientY - box.top + 16}px`;
+    }
+    list() {
+      const { scene } = this, rows = this.queue.map((row) => {
+        const job = scene.stays.job[row], item = document.createElement("li");
+        const button = element("button", scene.ids[job], { type: "button", "data-job": scene.ids[job] });
+        button.append(element("span", `${size(scene, job)}, ${duration(long(now - scene.stays.since[row]))}`));
+        item.append(button);
+        return item;
+      });
+      if (this.queued > rows.length) rows.push(element("li", `and ${(this.queued - rows.length).toLocaleString("en")} more`));
+      if (!rows.length) rows.push(element("li", "nobody waits"));
+      this.box.querySelector("ol").replaceChildren(...rows);
+      this.box.querySelector(".state").textContent = this.state;
+    }
+    table() {
+      const { scene } = this, jobs = scene.servers.gpus.map(() => []);
+      for (const row of this.active) jobs[scene.held.server[row]].push([scene.ids[scene.stays.job[scene.held.stay[row]]], scene.held.gpus[row]]);
+      const made = document.createElement("table"), body = document.createElement("tbody"), head = made.createTHead().insertRow();
+      made.createCaption().textContent = `${scene.label}, ${clock(now)}`;
+      for (const name of ["server", "GPUs", ...(scene.servers.gpu_type ? ["type"] : []), "held by (GPUs)"]) head.append(element("th", name, { scope: "col" }));
+      scene.servers.index.slice(0, TABLE).forEach((name, server) => {
+        const row = body.insertRow();
+        row.append(element("th", name, { scope: "row" }));
+        row.insertCell().textContent = scene.servers.gpus[server];
+        if (scene.servers.gpu_type) row.insertCell().textContent = scene.servers.gpu_type[server];
+        row.insertCell().textContent = jobs[server].map(([job, count]) => `${job} (${count})`).join(", ") || "nobody";
+      });
+      made.append(body);
+      const more = scene.servers.index.length - TABLE;
+      return more > 0 ? [made, element("p", `${more.toLocaleString("en")} more servers: choose some by --servers`)] : [made];
+    }
+  }
+
+  const size = (scene, job) => (scene.jobs.share[job] ? `${scene.jobs.share[job] / 1000} of a GPU` : gpus(scene.jobs.gpus[job]));
+  const why = (scene, stay) => {
+    const { stays } = scene, parts = [["wait_gpus", "for free GPUs"], ["wait_fragmented", "for GPUs lying together"], ["wait_behind", "behind others"]];
+    const there = parts.filter(([name]) => stays[name][stay] >= 1).sort((a, b) => stays[b[0]][stay] - stays[a[0]][stay]);
+    return there.map(([name, text]) => `${duration(stays[name][stay])} ${text}`).join(", ");
+  };
+  const facts = (scene, stay) => {
+    const { stays, jobs } = scene, job = stays.job[stay], user = scene.users[jobs.user[job] - 1];
+    if (jobs.service[job]) return [`service ${scene.ids[job]}`, `a replica of ${gpus(stays.gpus[stay])}`];
+    const waited = long(scene.waited[stay]), reasons = why(scene, stay), held = stays.gpus[stay];
+    return [
+      scene.ids[job],
+      `${user ? `user ${user}, ` : ""}asks ${size(scene, job)}${!jobs.share[job] && held !== jobs.gpus[job] ? `, holds ${held}` : ""}${stays.servers[stay] > 1 ? `, on ${stays.servers[stay]} servers` : ""}`,
+      `submitted ${clock(jobs.submit[job])}; here since ${clock(stays.start[stay])}`,
+      waited < 1 ? "did not wait" : `waited ${duration(waited)}${reasons ? `: ${reasons}${stay === scene.own[scene.first[job]] ? "" : ", before this stay"}` : ""}`,
+      ...(stays.servers[stay] > 1 ? [`contention now: ${scene.p[stay]}`] : []),
+    ];
+  };
+
+  // Following a job -------------------------------------------------------------------------------------------------
+  const start = (id) => {
+    follow = id;
+    for (const scene of scenes) { const job = id === null ? -1 : scene.ids.indexOf(id); scene.job = job < 0 ? null : job; }
+    if (id !== null && !scenes.some((scene) => scene.job !== null)) { follow = null; at("said").textContent = `no job ${id} in this window`; }
+    at("find").value = follow ?? "";
+    ask(true);
+  };
+  const story = () => {
+    const box = at("story");
+    box.hidden = follow === null;
+    if (follow === null) return;
+    box.replaceChildren(element("h3", `Following ${follow}`), ...sides.flatMap(({ scene }) => {
+      const { job, stays } = scene;
+      if (job === null) return [element("p", `${scene.label}: not there`)];
+      const lane = element("div", "", { class: "lane", role: "img", "aria-label": "waits and stays over time" }), list = document.createElement("ul"), own = scene.own.slice(scene.first[job], scene.first[job + 1]);
+      const width = (from, to) => `${((to - from) / LAST) * 100}%`;
+      for (const row of own) {
+        const wait = element("i", "", { class: "wait" }), run = element("i", "", {});
+        Object.assign(wait.style, { left: width(0, stays.since[row]), width: width(stays.since[row], stays.start[row]) });
+        Object.assign(run.style, { left: width(0, stays.start[row]), width: width(stays.start[row], stays.end[row]) });
+        lane.append(wait, run);
+      }
+      const mark = element("i", "", { class: "mark" });
+      mark.style.left = width(0, now);
+      lane.append(mark);
+      for (const row of own.slice(0, STAYS)) {
+        const ended = scene.ended[stays.ended[row]], by = scene.who[stays.by[row] - 1], waited = long(stays.start[row] - stays.since[row]);
+        const reasons = why(scene, row), here = stays.start[row] <= now && now < stays.end[row];
+        const item = element("li", `${waited < 1 ? "" : `waited ${duration(waited)}${reasons ? ` (${reasons})` : ""}, then `}held ${gpus(stays.gpus[row])} on ${many(stays.servers[row], "server", "servers")} from ${clock(stays.start[row])} for ${duration(long(stays.end[row] - stays.start[row]))}; ${ended}${by ? ` by ${by}` : ""}`);
+        if (here) item.setAttribute("aria-current", "step");
+        list.append(item);
+      }
+      if (own.length > STAYS) list.append(element("li", `and ${own.length - STAYS} more stays`));
+      return [element("p", `${scene.label}: ${size(scene, job)}, submitted ${clock(scene.jobs.submit[job])}`), lane, list];
+    }));
+  };
+
+  // The track: utilisation, queue and events over the whole clock ---------------------------------------------------
+  const track = () => {
+    const canvas = at("track"), scale = devicePixelRatio || 1, width = canvas.parentElement.clientWidth, lanes = sides.length;
+    const kinds = [...new Set(sides.flatMap(({ scene }) => Array.from(scene.events, (row) => scene.ended[scene.stays.ended[row]])))];
+    const height = 84 + (kinds.length ? lanes * 12 + 4 : 0), pen = canvas.getContext("2d");
+    canvas.width = width * scale; canvas.height = height * scale; canvas.style.height = `${height}px`;
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    const top = (scene) => (scene.total = scene.base[scene.servers.gpus.length]);
+    const most = Math.max(1, ...sides.flatMap(({ scene }) => scene.series.queued));
+    const path = (values, limit, from, tall) => {
+      pen.beginPath();
+      values.forEach((value, n) => { const x = (n / values.length) * width, y = from + tall * (1 - Math.min(value / limit, 1)); pen.lineTo(x, y); pen.lineTo(((n + 1) / values.length) * width, y); });
+    };
+    pen.font = "11px system-ui, sans-serif";
+    sides.forEach(({ scene }, n) => {
+      pen.strokeStyle = tone(n ? "--second" : "--first");
+      pen.lineWidth = 1.5;
+      path(scene.series.busy, top(scene), 2, 34); pen.stroke();
+      path(scene.series.queued, most, 44, 34); pen.stroke();
+      const seen = new Set();
+      for (const row of scene.events) {
+        const x = Math.round((scene.stays.end[row] / LAST) * width), kind = scene.ended[scene.stays.ended[row]];
+        if (seen.has(`${x} ${kind}`)) continue;
+        seen.add(`${x} ${kind}`);
+        pen.fillStyle = EVENTS[kind] || OTHER;
+        pen.fillRect(x, 86 + n * 12 + (kinds.indexOf(kind) * 8) / kinds.length, 1, Math.max(2, 9 / kinds.length));
+      }
+    });
+    pen.fillStyle = tone("--soft");
+    pen.fillText("GPUs busy", 4, 12);
+    pen.fillText(`jobs waiting, up to ${Math.round(most).toLocaleString("en")}`, 4, 54);
+    at("events").replaceChildren(...(kinds.length ? [element("span", "Events:"), ...kinds.map((kind) => key(EVENTS[kind] || OTHER, kind))] : []));
+  };
+  const key = (colour, text) => {
+    const made = element("span", text), swatch = element("i", "");
+    swatch.style.background = colour;
+    made.prepend(swatch);
+    return made;
+  };
+  const legend = () => {
+    const { scene } = sides[0], there = MODES[mode].key(scene);
+    at("key").replaceChildren(...there.map(([colour, text]) => key(colour, text)), ...(scene.jobs.service.some((one) => one) ? [key(SERVICE, "replica of a service")] : []), ...(there.length ? [] : [element("span", "Each job has a colour; two far apart may have the same.")]));
+  };
+
+  // Drawing ---------------------------------------------------------------------------------------------------------
+  // Canvases follow every frame; what is text follows five times a second while it plays, and at once when it stops.
+  const frame = (time) => {
+    waiting = false;
+    if (playing) {
+      const since = Math.min(time - drawn, still.matches ? 2000 : 100), whole = Number(at("speed").value) * 1000;
+      if (!still.matches || time - drawn >= 1000) { now = Math.min(LAST, now + (since / whole) * LAST); drawn = time; }
+      if (now >= LAST) play(false);
+      ask();
+    }
+    for (const side of sides) side.draw();
+    const place = at("place"), share = now / LAST;
+    place.value = share * 1e6;
+    place.setAttribute("aria-valuetext", clock(now));
+    at("cursor").style.left = `${share * 100}%`;
+    at("clock").textContent = clock(now);
+    if (playing && time - told < 200) return;
+    told = time;
+    for (const side of sides) side.list();
+    story();
+    if (!at("table").hidden) at("table").replaceChildren(...sides.flatMap((side) => side.table()));
+    if (!playing) at("said").textContent = `${clock(now)}. ${sides.map((side) => (sides.length > 1 ? `${side.scene.label}: ${side.state}` : side.state)).join(". ")}.`;
+  };
+  const ask = (soon) => { if (soon) told = 0; if (!waiting) { waiting = true; requestAnimationFrame(frame); } };
+  const move = (tick) => { now = Math.max(0, Math.min(LAST, tick)); ask(true); };
+  const play = (on) => {
+    playing = on;
+    if (on && now >= LAST) now = 0;
+    drawn = performance.now();
+    at("play").textContent = on ? "Pause" : "Play";
+    at("play").setAttribute("aria-pressed", on);
+    ask(true);
+  };
+  const event = (way) => {
+    const times = sides.flatMap(({ scene }) => Array.from(scene.events, (row) => scene.stays.end[row])).filter((tick) => (way > 0 ? tick > now : tick < now));
+    if (times.length) move(way > 0 ? times.reduce((a, b) => Math.min(a, b)) : times.reduce((a, b) => Math.max(a, b)));
+  };
+
+  // Handling --------------------------------------------------------------------------------------------------------
+  const KEYS = {
+    " ": () => play(!playing), ArrowRight: (far) => move(now + LAST / (far ? 50 : 600)), ArrowLeft: (far) => move(now - LAST / (far ? 50 : 600)),
+    Home: () => move(0), End: () => move(LAST), n: () => event(1), p: () => event(-1), Escape: () => start(null),
+    f: () => { at("find").focus(); at("find").select(); }, t: () => at("as-table").click(),
+  };
+  const handle = () => {
+    root.addEventListener("keydown", (event) => {
+      const kind = event.target.tagName, typing = kind === "SELECT" || (kind === "INPUT" && event.target.type !== "range");
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (typing && event.key !== "Escape") return;
+      if (kind === "BUTTON" && event.key === " ") return;
+      const act = KEYS[event.key];
+      if (!act) return;
+      event.preventDefault();
+      act(event.shiftKey);
+    });
+    at("play").addEventListener("click", () => play(!playing));
+    at("next").addEventListener("click", () => event(1));
+    at("place").addEventListener("input", () => move((at("place").value / 1e6) * LAST));
+    at("colour").addEventListener("change", () => { mode = at("colour").value; legend(); ask(true); });
+    at("layout").addEventListener("change", resize);
+    at("find").addEventListener("change", () => start(at("find").value.trim() || null));
+    at("as-table").addEventListener("click", () => { const table = at("table"); table.hidden = !table.hidden; at("as-table").setAttribute("aria-expanded", !table.hidden); ask(true); });
+    root.addEventListener("click", (event) => { const job = event.target.closest("[data-job]"); if (job) start(job.dataset.job); });
+    root.querySelectorAll("[data-side]").forEach((select) => select.addEventListener("change", () => { sides[Number(select.dataset.side)].show(scenes[Number(select.value)]); legend(); track(); start(follow); }));
+    addEventListener("resize", resize);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", resize);
+  };
+  const resize = () => { for (const side of sides) side.fit(); track(); ask(true); };
+
+  const begin = async () => {
+    try {
+      for (const told of data.results) scenes.push(await load(told));
+    } catch (error) {
+      at("said").textContent = `This browser cannot unpack the page's data (${error.message}).`;
+      return;
+    }
+    const boxes = [...root.querySelectorAll(".side")];
+    root.classList.remove("loading");
+    sides = boxes.map((box, n) => new Side(scenes[n], box));
+    for (const [name, { text, there }] of Object.entries(MODES)) if (!there || scenes.some(there)) at("colour").append(element("option", text, { value: name }));
+    handle();
+    legend();
+    track();
+    move(0);
+    window.ringbcoPlayer = { move, play, last: LAST, frame: () => sides.forEach((side) => side.draw()) };
+    root.dataset.ready = "";
+  };
+  requestAnimationFrame(() => setTimeout(begin));
+})();
