@@ -59,7 +59,8 @@ def gangs(outcome: Outcome) -> pl.DataFrame:
 
     Also num_gpus, num_servers, unit, asks, held and spans. asks and held are GPUs times unit, which is 1;
     where jobs share GPUs they are thousandths of one, and unit is how many a GPU of the job counts. Jobs that
-    were ended before they were done are among them. Of those the result does not tell what they asked for: it is what they held first.
+    were ended before they were done are among them. Of those the result does not tell what they asked for: it
+    is what they held first.
     """
     asked = outcome.jobs.select("job_id", "submit_time", asked="num_gpus")
     stays = outcome.stays

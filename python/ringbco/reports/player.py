@@ -55,8 +55,8 @@ def play(
 ) -> Played:
     """Writes a page that plays results, as `ringbco play` does: who held which GPUs, and who waited, when.
 
-    results: one or two outcomes (by label where there are two), or the paths of their folders. Two stand beside
-        each other on one clock. out: the page, a name that ends in .html.
+    results: one or two outcomes (by label where there are two), or the paths of their folders. Two stand
+        beside each other on one clock. out: the page, a name that ends in .html.
     start, end: the seconds to show, on the job table's clock; None for the whole run or, where that is more
         than a page holds, for those around its longest queue. servers: those to show, such as "0-3,7"; None
         for all. title: None for the trace and the cluster. force: whether an earlier page is replaced.
