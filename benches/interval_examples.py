@@ -1,7 +1,7 @@
 """The examples of docs/intervals.md, and by user in docs/compare.md: the commands, and what they print.
 
 `python benches/interval_examples.py [TRACES]` runs them; TRACES (default ../shared/traces) has philly/ and
-helios/. Of a comparison's tables the first lines are printed, and what stands below them.
+helios/.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ _COMMANDS: Final = (
     "compare venus_2vc_2020-09.csv --cluster preset:helios-venus --policy fifo --policy srtf"
     " --by user --sort mean_jct -o fair",
 )
-_HEAD: Final = 14
 
 
 def main() -> None:
@@ -52,10 +51,7 @@ def main() -> None:
                 text=True,
                 check=True,
             )
-            lines = [line.rstrip() for line in done.stdout.splitlines()]
-            below = next((at for at, line in enumerate(lines) if line.startswith("* best")), 0)
-            if below:
-                lines = [*lines[:_HEAD], "...", *lines[below:]]
+            lines = (line.rstrip() for line in done.stdout.splitlines())
             print(f"$ ringbco {command}", *lines, "", sep="\n")
 
 

@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 import page_tables
 
 PAGE: Final = Path(__file__).parents[1] / "docs" / "answers.md"
-_FEW: Final = ("^[*] best", "mean waiting time")
-"""What stands below a comparison's tables, differences up to those of the mean completion time."""
+_FEW: Final = (" on 32x8", "mean waiting time")
+"""A comparison's table and what stands below it, differences up to those of the mean completion time."""
 
 
 class Answer(NamedTuple):
@@ -41,7 +41,7 @@ ANSWERS: Final = {
         """\
 ringbco compare jobs.parquet --cluster 32x8 --policy srtf --policy repack --policy gittins \\
     --policy sjf --policy tiresias --policy fifo --seeds 20 --sort mean_jct -o six""",
-        ((" on 32x8", r"^ +mean +median +p90$"), _FEW, ("^clairvoyant", "")),
+        (_FEW, ("^clairvoyant", "")),
     ),
     "gpus": Answer(
         """\
@@ -55,7 +55,7 @@ ringbco compare jobs.parquet --cluster 32x8 --outages draw:mtbf=10d,mttr=2h --ch
     --run "gittins --checkpoint-interval 3h" --run "gittins --checkpoint-interval 12h" \\
     --run "gittins --checkpoint-interval 1d" --run "gittins --checkpoint-interval inf" \\
     --run "gittins --outages none --checkpoint-interval inf" --seeds 20 --sort mean_jct -o failures""",
-        ((" on 32x8", r"^ +p90 +p99$"), ("^ +effective$", "^$"), _FEW),
+        (_FEW,),
     ),
     "fair": Answer(
         """\

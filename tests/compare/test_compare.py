@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import io
 import json
 import re
 import sys
@@ -15,12 +14,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from rich.console import Console
 
+from comparisons import made_up, printed
 from conftest import Invoke
 from ringbco import compare, read_jobs, replay
 from ringbco.cli.compare import compare as cli_compare
-from ringbco.cli.comparison import ranked, show, tables
 from ringbco.cli.replay import replay as cli_replay
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
@@ -28,7 +26,8 @@ from ringbco.io.manifest import MANIFEST
 from ringbco.result.comparison import Comparison, is_comparison, side_by_side
 from ringbco.result.figures import COMPARED
 from ringbco.result.outcome import Outcome
-from ringbco.result.window import OPTIONS as WINDOW
+from ringbco.run.compare import compared
+from ringbco.run.draws import Seeds
 from ringbco.run.setup import Setup
 
 POLICIES = ["fifo", "sjf", "ff"]
@@ -38,13 +37,6 @@ OF_SOME = {row.key for row in COMPARED if row.sometimes}
 @pytest.fixture
 def comparison(small_jobs: Path) -> Comparison:
     return compare(small_jobs, "2x8", POLICIES)
-
-
-def made_up(**figures: float) -> Outcome:
-    """An outcome of which only the summary matters."""
-    empty = pl.DataFrame()
-    zeros = {measure.key: 0.0 for measure in COMPARED if measure.key not in WINDOW}
-    return Outcome(empty, None, empty, summary={"policy": "p", "jobs": 1, **zeros, **figures})
 
 
 def test_every_policy_gives_what_replay_gives(comparison: Comparison, small_jobs: Path) -> None:
@@ -107,11 +99,7 @@ def test_figures_that_only_some_policies_have() -> None:
     assert rows["lost_gpu_seconds"] == [(None, None, False), (5.0, None, False), (3.0, None, True)]
     assert "deadlines_met" not in rows
     assert made.frame.filter(pl.col("measure") == "lost_gpu_seconds")["value"].to_list() == [None, 5.0, 3.0]
-    console = Console(width=200, file=io.StringIO())
-    for table in tables(made, console):
-        console.print(table)
-    assert isinstance(console.file, io.StringIO)
-    assert re.search(r"GPU time lost to them +- +5\.0 s +- +3\.0 s\* +-", console.file.getvalue())
+    assert re.search(r"GPU time lost to them +- +5\.0 s +- +3\.0 s\* +-", printed(made, 200, every=True))
     assert "GPU time lost" in made._repr_html_()
 
 
@@ -131,11 +119,7 @@ def test_the_time_to_start_is_shown_where_it_is_not_the_wait(small_jobs: Path) -
     def shown(policies: list[str]) -> list[str]:
         made = compare(jobs, "1x8", policies)
         assert made.frame.filter(pl.col("measure").str.ends_with("time_to_start")).height == 4 * len(policies)
-        console = Console(width=200, file=io.StringIO())
-        for table in tables(made, console):
-            console.print(table)
-        assert isinstance(console.file, io.StringIO)
-        lines = console.file.getvalue().splitlines() + re.findall(r"[\w ]+", made._repr_html_())
+        lines = printed(made, 200, every=True).splitlines() + re.findall(r"[\w ]+", made._repr_html_())
         return [line for line in lines if "time to start" in line]
 
     assert shown(["fifo", "sjf"]) == []
@@ -223,6 +207,29 @@ def test_progress_over_all_policies(small_jobs: Path) -> None:
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_each_run_is_named_when_it_begins(small_jobs: Path, threads: int) -> None:
+    began: list[tuple[int, int, str]] = []
+    given: dict[str, Any] = {"runs": {}, "results": [], "baseline": None, "progress": None, "kept": None}
+    for seeds in (Seeds(), Seeds(2), Seeds(2, resample=True)):
+        compared(
+            small_jobs,
+            "2x8",
+            ["fifo", "ff"],
+            seeds=seeds,
+            threads=threads,
+            began=lambda *told: began.append(told),
+            options={"seed": 4},
+            **given,
+        )
+    numbers, totals, names = zip(*began, strict=True)
+    assert (numbers, totals) == ((1, 2, *range(1, 5), *range(1, 7)), (2, 2, *[4] * 4, *[6] * 6))
+    assert set(names[:2]) == {"fifo", "ff"}
+    assert set(names[2:6]) == {f"{policy}, seed {seed}" for policy in ("fifo", "ff") for seed in (4, 5)}
+    drawn = ("recorded jobs", "draw 1", "draw 2")
+    assert set(names[6:]) == {f"{policy}, {draw}" for policy in ("fifo", "ff") for draw in drawn}
+
+
 def test_a_failure_stops_the_replays_beside_it(small_jobs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: dict[str, str] = {}
     both = threading.Barrier(2, timeout=60)
@@ -273,55 +280,6 @@ def test_labels_that_are_no_file_names(small_jobs: Path, tmp_path: Path) -> None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "small.csv"]
 
 
-def printed(made: Comparison, width: int, sort: str | None = None) -> str:
-    """What `compare` prints of it on a terminal of so many columns."""
-    console = Console(width=width, file=io.StringIO(), record=True)
-    show("title", made, console, sort)
-    return console.export_text()
-
-
-@pytest.mark.parametrize("width", [40, 60, 80, 200])
-def test_the_table_fits_its_console(comparison: Comparison, width: int) -> None:
-    text = printed(comparison, width)
-    lines = [line.split() for line in text.splitlines()]
-    for policy in POLICIES:
-        assert any(policy in line for line in lines)
-    assert "…" not in text
-    assert max(map(len, text.splitlines())) <= width
-    # A column a policy, or a row each in every table, all of which are announced.
-    rows = len(re.findall(r"^ *sjf +[\d.-]", text, re.MULTILINE))
-    made = tables(comparison, Console(width=width))
-    assert rows == (0 if width == 200 else len(made))
-    assert (len(made) == 1) == (width == 200)
-    told = f"{len(made)} tables, one below the other; sorted by mean completion time"
-    assert (told in " ".join(text.split())) == (width != 200)
-
-
-def test_policies_as_rows_are_sorted_by_any_measure() -> None:
-    labels = [f"policy-{number}" for number in range(13)]
-    made = Comparison(
-        {
-            label: made_up(mean_jct=100.0 * (7 * number % 13) + 200, jain_index_users=0.01 * number)
-            for number, label in enumerate(labels)
-        }
-    )
-    by_time = sorted(range(13), key=lambda number: 7 * number % 13)
-    assert ranked(made, "mean_jct") == by_time
-    # More of Jain's index is better; what nobody has leaves the order as it is.
-    assert ranked(made, "jain_index_users") == list(reversed(range(13)))
-    assert ranked(made, "no_such") == list(range(13))
-    del made.outcomes["policy-3"].summary["jain_index_users"]
-    fresh = Comparison(made.outcomes)
-    assert ranked(fresh, "jain_index_users")[-1] == 3
-    for sort, order in ((None, by_time), ("jain_index_users", ranked(fresh, "jain_index_users"))):
-        text = printed(fresh, 100, sort)
-        shown = re.findall(r"^ *(policy-\d+) ", text, re.MULTILINE)
-        assert shown[:13] == [labels[number] for number in order]
-        assert len(shown) % 13 == 0
-    # Asked for, rows are there on a wide terminal too.
-    assert re.search(r"^ *policy-1 ", printed(fresh, 2_000, "p99_wait"), re.MULTILINE)
-
-
 def test_best_only_among_the_same_jobs_on_the_same_cluster(small_jobs: Path, tmp_path: Path) -> None:
     first, second = (replay(small_jobs, "2x8", policy=policy) for policy in ("fifo", "ff"))
     elsewhere = replay(small_jobs, "9x8", policy="sjf")
@@ -347,13 +305,6 @@ def test_the_time_in_the_engine_is_no_merit() -> None:
     assert [entry.best for entry in entries] == [False, False]
 
 
-def test_figures_that_print_alike_get_another_digit() -> None:
-    made = Comparison(
-        {label: made_up(mean_jct=value) for label, value in (("a", 36_000.0), ("b", 36_050.0), ("c", 7.0))}
-    )
-    assert re.search(r"mean completion time +10\.00 h +10\.01 h +1\.00 +7\.0 s\*", printed(made, 200))
-
-
 def ran(invoke: Invoke, jobs: Path, *options: object) -> SimpleNamespace:
     policies = [part for policy in POLICIES for part in ("--policy", policy)]
     return invoke("compare", jobs, "--cluster", "2x8", *policies, "-o", "cmp", *options)
@@ -374,14 +325,16 @@ def test_the_command(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
     ]
     page = (tmp_path / "cmp" / "report.html").read_text(encoding="utf-8")
     assert all(policy in page for policy in POLICIES)
-    assert re.search(r"^ *mean waiting time .*\*", done.stdout, re.MULTILINE)
     assert "ratios are to fifo" in done.stdout
+    assert "mean waiting time" not in done.stdout
     run = Outcome.read(tmp_path / "cmp" / "sjf").run
     assert run["cluster"]["network"]["inter_bandwidth"] == 1e9
     assert run["options"]["queue"] == "skip"
     again = ran(invoke, small_jobs)
     assert again.returncode == 1
     assert "already exists" in again.stderr
+    whole = ran(invoke, small_jobs, "--force", "--all").stdout
+    assert re.search(r"^ *mean waiting time .*\*", whole, re.MULTILINE)
     said = ran(invoke, small_jobs, "--force", "--json")
     assert json.loads(said.stdout)["measures"].keys() == {measure.key for measure in COMPARED} - OF_SOME
 
@@ -393,7 +346,7 @@ def test_every_option_of_replay_is_taken(invoke: Invoke, small_jobs: Path) -> No
     names = set(inspect.signature(cli_compare).parameters)
     # What repeats a result is of `replay` alone.
     extra = {"threads", "sort", "run", "result", "seeds", "resample", "block", "same_jobs", "baseline"}
-    extra |= {"figures", "table", "by"}
+    extra |= {"figures", "table", "by", "every"}
     assert set(text) - {"return", "ctx", "again", "parameters", "round_length"} == names - extra
     done = ran(invoke, small_jobs, "--vc", "pool", "--seed", "4", "--no-allocations", "--sample", "5")
     assert (done.returncode, done.stderr) == (0, "")

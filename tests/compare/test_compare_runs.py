@@ -195,7 +195,7 @@ def test_the_command_takes_all_three(invoke: Invoke, small_jobs: Path) -> None:
     text = "rand --inter-bandwidth 1e9 --seed 3"
     done = invoke(
         *("compare", small_jobs, "--cluster", "2x8", "--policy", "fifo", "--run", text),
-        *("--result", "old", "--seeds", "3", "-o", "cmp"),
+        *("--result", "old", "--seeds", "3", "--all", "-o", "cmp"),
     )
     assert (done.returncode, done.stderr) == (0, "")
     slow = Cluster.parse("2x8").with_network(inter_bandwidth=1e9)

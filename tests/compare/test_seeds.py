@@ -56,7 +56,7 @@ def text(html: str) -> str:
 
 def printed(made: Comparison) -> str:
     console = Console(width=200, file=io.StringIO(), record=True)
-    show("title", made, console)
+    show("title", made, console, every=True)
     return console.export_text()
 
 

@@ -448,7 +448,7 @@ def test_a_policy_that_may_resize_costs_no_other_result_its_bound(invoke: Invoke
         found = list(first.compare(*others).bounds.values())
         assert found == [pytest.approx(bound) if policy in ("fifo", "srtf") else None for policy in order]
     jobs.write_parquet(tmp_path / "jobs.parquet")
-    options = ("--cluster", "1x8", "--model", "fixed", "--policy", "fifo", "-o", "compared")
+    options = ("--cluster", "1x8", "--model", "fixed", "--policy", "fifo", "-o", "compared", "--all")
     done = invoke("compare", "jobs.parquet", *options, "--result", "stretchy")
     assert "without a lower bound (docs/bound.md): stretchy\n" in done.stdout
 

@@ -22,6 +22,7 @@ import ringbco
 from conftest import GRID, Invoke
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
+from ringbco.run.draws import Seeds
 from ringbco.run.replay import replay
 from ringbco.sweeps.executors import ProcessExecutor, WorkerDiedError
 from ringbco.sweeps.run import execute, scaled, sweep
@@ -96,6 +97,41 @@ def test_an_interrupted_sweep_goes_on(spec: Path, tmp_path: Path) -> None:
     assert told == [(3, 6), (4, 6), (5, 6), (6, 6)]
     assert result.kept == 2
     assert result.frame.drop(TIMES).equals(whole.drop(TIMES))
+
+
+@pytest.mark.parametrize("workers", ["one", "threads", pytest.param("processes", marks=pytest.mark.long)])
+def test_each_run_is_named_when_it_begins(spec: Path, tmp_path: Path, workers: str) -> None:
+    """Of several that run, the last to begin. What was kept counts as begun before."""
+    write(spec, GRID.replace("seed = [0, 1]", 'queue = ["skip"]'))
+    began: list[tuple[int, int, str]] = []
+    pool = ProcessExecutor(2) if workers == "processes" else None
+
+    def run(seeds: Seeds) -> None:
+        threads = 1 if workers == "one" else 2
+        sweep(
+            spec,
+            tmp_path / "out",
+            seeds=seeds,
+            executor=pool,
+            threads=None if pool else threads,
+            began=lambda *told: began.append(told),
+        )
+
+    try:
+        run(Seeds())
+        run(Seeds(2))
+        run(Seeds(2))
+    finally:
+        if pool is not None:
+            pool.shutdown()
+    names = [f"{policy}, queue skip" for policy in ("fifo", "sjf", "sjf-bco")]
+    first = [(number, 3, name) for number, name in enumerate(names, 1)]
+    then = [(number, 6, f"{name}, seed 1") for number, name in enumerate(names, 4)]
+    if workers == "one":
+        assert began == [*first, *then]
+    else:
+        # Two begin at once, of which the second is told; the last is told until the other one ends, too.
+        assert began == [*first[1:], first[-1], *then[1:], then[-1]]
 
 
 def test_a_larger_grid_does_what_is_new(spec: Path, tmp_path: Path) -> None:

@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from ringbco.run.kept import Kept
 
 _FEWEST: Final = 2
-_DEFAULTS: Final = {"out": inspect.Parameter.empty, "seeds": 1, "resample": False, "same_jobs": False}
+_DEFAULTS: Final = {
+    "out": inspect.Parameter.empty,
+    "seeds": 1,
+    "resample": False,
+    "same_jobs": False,
+    "every": False,
+}
 _JOBS: Final = Annotated[
     Path | None,
     typer.Argument(
@@ -48,9 +54,9 @@ def compare(**given: Any) -> None:
     """Replay JOBS under several policies on one cluster, and print them side by side.
 
     DIR gets one result folder a policy, comparison.parquet, comparison.json and report.html (that of
-    `ringbco report`), all of it or nothing. The best of each measure is marked with a star, and what follows
-    a figure is its ratio to the first policy's. All other options are those of `ringbco replay` and hold for
-    every policy.
+    `ringbco report`), all of it or nothing. Five measures are printed, the others with --all. The best of
+    each is marked with a star, and what follows a figure is its ratio to the first policy's. All other
+    options are those of `ringbco replay` and hold for every policy.
 
     Beside policies go settings (--run) and results at hand (--result). Policies come first, then settings,
     then results. Results alone are compared without JOBS and --cluster.
@@ -74,7 +80,7 @@ def compare(**given: Any) -> None:
 
     jobs, cluster, out = (given.pop(name) for name in ("jobs", "cluster", "out"))
     asked = _Asked(*(list(given.pop(name) or ()) for name in ("policy", "run", "result")))
-    shown = _Shown(*(given.pop(name) for name in ("as_json", "quiet", "units", "sort", "by")))
+    shown = _Shown(*(given.pop(name) for name in ("as_json", "quiet", "units", "sort", "by", "every")))
     force = given.pop("force")
     check_units(shown.units)
     if sum(len(part) for part in (asked.policies, asked.texts, asked.results)) < _FEWEST:
@@ -226,10 +232,13 @@ def _options() -> list[inspect.Parameter]:
             str | None,
             typer.Option(
                 metavar="MEASURE",
-                help="Print a row a policy, sorted by this measure of comparison.parquet, such as p99_wait,"
-                " best first. Default: by mean_jct where a column a policy is wider than the terminal.",
+                help="Which measure of comparison.parquet is the first column, best first, such as p99_wait."
+                " Default: mean_jct.",
                 show_default=False,
             ),
+        ],
+        "every": Annotated[
+            bool, typer.Option("--all", help="Print all measures, not the five that are asked for first.")
         ],
     }
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -268,6 +277,7 @@ class _Shown(NamedTuple):
     units: str
     sort: str | None
     by: str | None
+    every: bool
 
 
 class _Made(NamedTuple):
@@ -300,7 +310,7 @@ def _replayed(
 ) -> _Made:
     """The policies and settings that are asked for, and results; finished runs are kept."""
     from ringbco.cli.inputs import parse_cluster, read_table, tell_pauses, tell_rigid, tell_unused
-    from ringbco.cli.progress import progress_bar
+    from ringbco.cli.progress import bar_of_runs
     from ringbco.cli.runs import parse_runs
     from ringbco.errors import UsageError
     from ringbco.run.compare import compared
@@ -314,8 +324,7 @@ def _replayed(
     table = read_table(jobs, quiet=quiet)
     if by is not None and by not in table.frame.columns:
         raise UsageError(f"option by: {by}: the job table has no column of that name")
-    count = len(asked.policies) + len(runs)
-    with progress_bar(f"{count} policies on {machine.name}", quiet=quiet) as progress:
+    with bar_of_runs(f"{jobs.name} on {machine.name}", quiet=quiet) as (progress, began):
         comparison, written = compared(
             table,
             machine,
@@ -326,6 +335,7 @@ def _replayed(
             baseline=baseline,
             threads=threads,
             progress=progress,
+            began=began,
             options=given,
             kept=kept,
         )
@@ -362,7 +372,7 @@ def _show(title: str, comparison: Comparison, shown: _Shown) -> None:
 
         with shown_in(shown.units):
             console = Console()
-            show(title, comparison, console, shown.sort)
+            show(title, comparison, console, shown.sort, every=shown.every)
             if shown.by is not None:
                 show_by(comparison, shown.by, console)
 

@@ -1,9 +1,9 @@
-"""A comparison on a terminal: measures as rows or, where that is too wide, policies as rows."""
+"""A comparison on a terminal: policies as rows or, of all measures, measures as rows where there is room."""
 
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rich import box
 from rich.measure import Measurement
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ringbco.result.fairness import inequality, others, payers
+from ringbco.result.figures import OVER_BOUND
 from ringbco.result.told import differences, notes
 from ringbco.units import duration, figure
 
@@ -23,26 +24,54 @@ if TYPE_CHECKING:
     from ringbco.result.figures import Figure
 
 SORTED_BY: Final = "mean_jct"
+_FEW: Final = 5
+_FIRST: Final = (SORTED_BY, "p90_wait")
+_THEN: Final = (
+    "worst_finish_time_fairness",
+    "utilisation_to_last_submission",
+    "utilisation",
+    "makespan",
+)
 _NARROWEST: Final = 10
-_SHORTEST_LABEL: Final = 16
+_LABELS: Final = (16, 12)
 _OWNERS: Final = 20
 
 
-def show(title: str, comparison: Comparison, console: Console, sort: str | None = None) -> None:
-    """Prints the title, the tables and what their marks mean. sort: as for `tables`."""
+class _Look(NamedTuple):
+    """How a table looks: of how many measures with ratios, what is beneath a figure, how wide labels are.
+
+    stacked: the ends of an interval stand below each other.
+    """
+
+    ratios: int
+    room: int = _LABELS[0]
+    range: bool = True
+    stacked: bool = False
+
+
+def show(
+    title: str, comparison: Comparison, console: Console, sort: str | None = None, *, every: bool = False
+) -> None:
+    """Prints the title, the tables and what their marks mean. sort, every: as for `tables`."""
     console.print(title)
-    made = tables(comparison, console, sort)
-    if len(made) > 1:
-        console.print(f"{len(made)} tables, one below the other{_order(comparison, sort)}")
+    made, with_ratios = tables(comparison, console, sort, every=every)
+    measures = list(comparison.shown)
+    told = [f"{len(made)} tables, one below the other"] if len(made) > 1 else []
+    told += [f"best first by {measure.title}" for measure in measures if measure.key == (sort or SORTED_BY)]
+    if not every and len(measures) > _FEW:
+        told.append(f"{_FEW} of {len(measures)} measures, --all prints the others")
+    console.print("; ".join(told))
     for table in made:
         console.print(table)
     first = comparison.against
     apart = " that can be told from all others" if comparison.repeated else ""
-    console.print(f"* best of its measure{apart}; ratios are to {first}", markup=False)
+    against = f"; ratios are to {first}" if with_ratios else ""
+    console.print(f"* best of its measure{apart}{against}", markup=False)
     if comparison.repeated:
+        ends = ", the least and the greatest value" if every else ""
         console.print(
-            f"over {comparison.seeds} seeds: below a figure its interval of 95 %, the least and the greatest"
-            " value; the folders and the report's charts are those of the first run"
+            f"over {comparison.seeds} seeds: below a figure its interval of 95 %{ends}; the folders and the"
+            " report's charts are those of the first run"
         )
         once = [label for label in comparison.outcomes if label not in comparison.repeated]
         if once:
@@ -55,11 +84,11 @@ def show(title: str, comparison: Comparison, console: Console, sort: str | None 
             markup=False,
         )
     unbounded = [label for label, bound in comparison.bounds.items() if bound is None]
-    if unbounded:
+    if unbounded and (every or sort == OVER_BOUND.key):
         console.print(f"without a lower bound (docs/bound.md): {', '.join(unbounded)}")
-    told = [f"{label} ({', '.join(read)})" for label, read in _clairvoyant(comparison).items() if read]
-    if told:
-        console.print(f"clairvoyant, reading recorded run times: {'; '.join(told)}")
+    foreknown = [f"{label} ({', '.join(read)})" for label, read in _clairvoyant(comparison).items() if read]
+    if foreknown:
+        console.print(f"clairvoyant, reading recorded run times: {'; '.join(foreknown)}")
 
 
 def show_by(comparison: Comparison, column: str, console: Console) -> None:
@@ -112,42 +141,48 @@ def _fares(row: Mapping[str, Any]) -> str:
     return f"{duration(row['mean_wait'])}\n{row['mean_slowdown']:,.2f} {ratio:>6}"
 
 
-def _order(comparison: Comparison, sort: str | None) -> str:
-    by = [measure.title for measure in comparison.rows if measure.key == (sort or SORTED_BY)]
-    return f"; sorted by {by[0]}" if by else ""
-
-
 def _clairvoyant(comparison: Comparison) -> dict[str, list[str]]:
     from ringbco.run.scheduling import foreknowledge
 
     return {label: foreknowledge(outcome.run) for label, outcome in comparison.outcomes.items()}
 
 
-def tables(comparison: Comparison, console: Console, sort: str | None = None) -> list[Table]:
-    """The comparison as one table with a column a policy, where the console is wide enough for it.
+def tables(
+    comparison: Comparison, console: Console, sort: str | None = None, *, every: bool = False
+) -> tuple[list[Table], bool]:
+    """The comparison as tables, and whether one of them has ratios.
 
-    Otherwise, and wherever `sort` names a measure, as tables with a row a policy, sorted by that measure
-    (by default the mean completion time), best first, and as many measures beside each other as fit. The
-    statistics of one figure go without their ratios where only so they fit in one table.
+    A row is a policy, the best by `sort` first (by default the mean completion time), and a column one of
+    `few`. With `every` measure it is one table with a column a policy, where the console is wide enough for
+    that and `sort` names none; else as many measures beside each other as fit.
     """
-    if sort is None:
-        whole = by_measure(comparison)
-        if _fits(whole, console):
-            return [whole]
     order = ranked(comparison, sort or SORTED_BY)
-    made: list[Table] = []
+    if not every:
+        return _beside(comparison, order, few(comparison, sort), console, ranges=False)
+    whole = by_measure(comparison, order)
+    if sort is None and _fits(whole, console):
+        return [whole], True
+    made, with_ratios = list[Table](), False
     for _, group in groupby(comparison.shown, key=lambda measure: measure.spread):
-        left = list(group)
-        bare = _by_policy(comparison, order, left, console, ratios=False)
-        with_ratios = _fits(_by_policy(comparison, order, left, console), console)
-        if left[0].spread and not with_ratios and _fits(bare, console):
-            made.append(bare)
-            continue
-        while left:
-            taken = _widest(comparison, order, left, console)
-            made.append(_by_policy(comparison, order, left[:taken], console))
-            left = left[taken:]
-    return made
+        found, own = _beside(comparison, order, list(group), console)
+        made, with_ratios = made + found, with_ratios or own
+    return made, with_ratios
+
+
+def few(comparison: Comparison, sort: str | None = None) -> list[Figure]:
+    """The measures for which there is room: that of `sort`, and those that people ask for first.
+
+    What only some runs have and more of is better, as goodput with outages, goes before what all runs have.
+    """
+    shown = list(comparison.shown)
+    known = {measure.key: measure for measure in shown}
+    of_some = [one.key for one in shown if one.told == "headline" and one.sometimes and one.better == "most"]
+    wanted = [sort, *_FIRST, *of_some, *_THEN]
+    # After the last submission only the longest jobs run out: both utilisations tell much the same.
+    if _THEN[1] in known:
+        wanted.remove(_THEN[2])
+    chosen = dict.fromkeys(key for key in (*wanted, *known) if key in known)
+    return [known[key] for key in list(chosen)[:_FEW]]
 
 
 def ranked(comparison: Comparison, key: str) -> list[int]:
@@ -162,32 +197,55 @@ def ranked(comparison: Comparison, key: str) -> list[int]:
     return list(range(len(comparison.outcomes)))
 
 
+def _beside(
+    comparison: Comparison,
+    order: Sequence[int],
+    measures: Sequence[Figure],
+    console: Console,
+    *,
+    ranges: bool = True,
+) -> tuple[list[Table], bool]:
+    """One table of these measures where they fit, else several; and whether there are ratios.
+
+    Ratios go first, then those of all measures but the first, before a table is broken. ranges: whether the
+    least and the greatest value stand below a figure, too.
+    """
+    rooms = (max(_LABELS[0], console.width // 3), *_LABELS)
+    looks = [_Look(count, room, ranges) for count in (len(measures), 1, 0) for room in rooms[:-1]]
+    for look in (*looks, *(_Look(0, room, ranges, stacked=True) for room in rooms)):
+        table = _by_policy(comparison, order, measures, look)
+        if _fits(table, console):
+            return [table], look.ratios > 0
+    made, left = list[Table](), list(measures)
+    while left:
+        for count in range(len(left), 0, -1):
+            table = _by_policy(comparison, order, left[:count], looks[0])
+            if count == 1 or _fits(table, console):
+                break
+        made.append(table)
+        left = left[count:]
+    return made, True
+
+
 def _fits(table: Table, console: Console) -> bool:
     unbounded = console.options.update(width=1 << 16)
     return Measurement.get(console, unbounded, table).maximum <= console.width
 
 
-def _widest(
-    comparison: Comparison, order: Sequence[int], measures: Sequence[Figure], console: Console
-) -> int:
-    """How many of the measures fit beside each other, at least one."""
-    for count in range(len(measures), 1, -1):
-        if _fits(_by_policy(comparison, order, measures[:count], console), console):
-            return count
-    return 1
-
-
-def by_measure(comparison: Comparison, *, ratios: bool = True) -> Table:
-    """A row a measure, a column a policy."""
+def by_measure(comparison: Comparison, order: Sequence[int] | None = None, *, ratios: bool = True) -> Table:
+    """A row a measure, a column a policy in that order, by default that of the comparison."""
+    labels = list(comparison.outcomes)
+    order = range(len(labels)) if order is None else order
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True, min_width=_NARROWEST)
-    for label in comparison.outcomes:
-        table.add_column(Text(label), justify="right", no_wrap=True)
+    for number in order:
+        table.add_column(Text(labels[number]), justify="right", no_wrap=True)
     rows = list(comparison.shown)
     for measure, following in zip(rows, [*rows[1:], None], strict=True):
         # A line between one kind of statistics and the next.
         last = following is not None and measure.spread != following.spread
-        table.add_row(measure.title, *_cells(comparison, measure, ratios=ratios), end_section=last)
+        cells = _cells(comparison, measure, _Look(int(ratios)), ratios=ratios)
+        table.add_row(measure.title, *(cells[number] for number in order), end_section=last)
     return table
 
 
@@ -195,26 +253,23 @@ def _by_policy(
     comparison: Comparison,
     order: Sequence[int],
     measures: Sequence[Figure],
-    console: Console,
-    *,
-    ratios: bool = True,
+    look: _Look,
 ) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0 if look.stacked else 1))
     labels = list(comparison.outcomes)
     # A label of many settings takes several lines rather than the figures' room.
-    room = max(_SHORTEST_LABEL, console.width // 3)
-    table.add_column("", max_width=min(room, max(map(len, labels))), overflow="fold")
+    table.add_column("", max_width=min(look.room, max(map(len, labels))), overflow="fold")
     columns = []
-    for measure in measures:
+    for number, measure in enumerate(measures):
         # One word a line: the figures are narrower than their titles.
         table.add_column(Text(measure.title.replace(" ", "\n")), justify="right", no_wrap=True)
-        columns.append(_cells(comparison, measure, ratios=ratios))
+        columns.append(_cells(comparison, measure, look, ratios=number < look.ratios))
     for number in order:
         table.add_row(Text(labels[number]), *(column[number] for column in columns))
     return table
 
 
-def _cells(comparison: Comparison, measure: Figure, *, ratios: bool = True) -> list[Text]:
+def _cells(comparison: Comparison, measure: Figure, look: _Look, *, ratios: bool) -> list[Text]:
     entries, labels = comparison.rows[measure], list(comparison.outcomes)
     shown = measure.show_all([entry.value for entry in entries])
     cells = []
@@ -225,8 +280,10 @@ def _cells(comparison: Comparison, measure: Figure, *, ratios: bool = True) -> l
             # The baseline's is 1 by its nature; its place is kept, for policies may be rows.
             ratio = "" if labels[number] == comparison.against else ratio
             cell.append(f" {ratio:>5}", style="not bold dim")
-        for line in comparison.beneath(labels[number], measure):
-            cell.append(f"\n{line}", style="not bold dim")
-            cell.append(" " * (7 if ratios else 1))
+        beneath = comparison.beneath(labels[number], measure)
+        for line in beneath if look.range else beneath[:1]:
+            for part in line.replace(", ", ",\n").split("\n") if look.stacked else (line,):
+                cell.append(f"\n{part}", style="not bold dim")
+                cell.append(" " * (7 if ratios else 1))
         cells.append(cell)
     return cells

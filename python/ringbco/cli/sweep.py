@@ -192,7 +192,7 @@ def sweep(
 
     Example: ringbco sweep sweep.toml -o sweep --dask local:8
     """
-    from ringbco.cli.progress import progress_bar
+    from ringbco.cli.progress import bar_of_runs
     from ringbco.errors import RingbcoError, UsageError
     from ringbco.reports.paper import beside
     from ringbco.run.draws import Seeds
@@ -214,11 +214,8 @@ def sweep(
 
     try:
         with (
-            progress_bar(spec.name, quiet=quiet, unit="runs") as bar,
-            _executor(processes, dask, scatter) as (
-                executor,
-                travel,
-            ),
+            bar_of_runs(spec.name, quiet=quiet) as (bar, began),
+            _executor(processes, dask, scatter) as (executor, travel),
         ):
 
             def tell(finished: int, total: int) -> None:
@@ -236,6 +233,7 @@ def sweep(
                     threads=threads,
                     scatter=travel,
                     progress=tell,
+                    began=began,
                 )
 
             wanted, result, found = asked.run(sweep_of)

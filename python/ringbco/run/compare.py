@@ -18,6 +18,7 @@ from ringbco.run.compare_runs import (
     assembled,
     check_baseline,
     check_inputs,
+    names_of,
     read_results,
     resolve_workloads,
     wanted_runs,
@@ -87,6 +88,7 @@ def compare(
         baseline=baseline,
         threads=threads,
         progress=progress,
+        began=None,
         options=options,
         kept=None,
     )[0]
@@ -104,12 +106,14 @@ def compared(
     baseline: str | None,
     threads: int | None,
     progress: Callable[[int, int], None] | None,
+    began: Callable[[int, int, str], None] | None,
     options: Mapping[str, Any],
     kept: Kept | None,
 ) -> tuple[Comparison, dict[str, Path]]:
     """As `compare`, with each finished run in `kept`, and taken from there if it is in it already.
 
     Beside the comparison: by label, the folders in which outcomes are kept.
+    began: called with (its number, how many there are, its name) when a replay begins.
     """
     check_inputs(bool(policies or runs), results, jobs, cluster)
     if jobs is None or cluster is None:
@@ -135,7 +139,7 @@ def compared(
     clusters = dict.fromkeys(one.cluster for one in repeats)
     of_clusters = (doubt for here in clusters for doubt in doubts(None, here))
     warn(dict.fromkeys([*of_clusters, *doubts(table, None)]), within=1)
-    watch = Watch(len(repeats) * table.num_jobs, progress)
+    watch = Watch(names_of(wanted, seeds, draws.seed), table.num_jobs, progress, began)
     # Where runs are kept, more seeds may be asked for the next time.
     bounds = Bounds() if kept is not None or times > 1 else None
 

@@ -14,7 +14,7 @@ from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.result.seeds import SAME_JOBS, Drawn
 from ringbco.run.at_hand import read_result, without_ended
-from ringbco.run.draws import Draws, seeded_options
+from ringbco.run.draws import Draws, Seeds, seeded_options
 from ringbco.run.kept import Ended
 from ringbco.run.options import PARTS, as_cluster, checked, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
@@ -133,6 +133,14 @@ def wanted_runs(
     return wanted
 
 
+def names_of(wanted: Sequence[Run], seeds: Seeds, seed: int) -> list[str]:
+    """What people call each of the runs, those of one label with all their seeds after each other."""
+    repeats = [
+        (run.label, seeds.name_of(number, seed + number)) for run in wanted for number in range(seeds.runs)
+    ]
+    return [", ".join(filter(None, parts)) for parts in repeats]
+
+
 def check_inputs(something: bool, results: Sequence[object], jobs: object, cluster: object) -> None:
     """Raises UsageError unless there is something to run on a job table and a cluster, or results alone."""
     if something:
@@ -225,9 +233,18 @@ def _check_run(label: object, own: Mapping[str, Any], policies: Sequence[str]) -
 class Watch:
     """One progress over several replays, and a way to stop them all."""
 
-    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
-        self._total = total
+    def __init__(
+        self,
+        names: Sequence[str],
+        jobs: int,
+        progress: Callable[[int, int], None] | None,
+        began: Callable[[int, int, str], None] | None,
+    ) -> None:
+        """names: of the replays, of so many jobs each. progress: of jobs. began: as for `compared`."""
+        self._names = names
+        self._total = len(names) * jobs
         self._progress = progress
+        self._began = began
         self._done: dict[int, int] = {}
         self._lock = Lock()
         self._stopped = Event()
@@ -237,7 +254,11 @@ class Watch:
         self._stopped.set()
 
     def part(self, number: int) -> Callable[[int, int], None]:
-        """The progress callback of one replay."""
+        """The progress callback of one replay, which begins."""
+        with self._lock:
+            self._done[number] = 0
+            if self._began is not None:
+                self._began(len(self._done), len(self._names), self._names[number])
 
         def tell(done: int, _total: int) -> None:
             if self._stopped.is_set():

@@ -53,6 +53,14 @@ class Seeds(NamedTuple):
         """How many runs so many seeds are: the recorded jobs have one of their own."""
         return self.seeds + self.resample
 
+    def name_of(self, number: int, seed: int) -> str:
+        """What people call the run of that number, from 0, with that seed; "" where there is only one."""
+        if self.runs == 1:
+            return ""
+        if self.resample:
+            return f"draw {number}" if number else "recorded jobs"
+        return f"seed {seed}"
+
     def drawn(self, table: JobTable) -> Drawn:
         """What differs between the runs of `table`.
 
@@ -113,7 +121,7 @@ class Draws:
         """seed: of the first draw."""
         self._table = table
         self._drawn = drawn
-        self._seed = seed
+        self.seed: Final = seed
         self._made: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = Lock()
 
@@ -121,7 +129,7 @@ class Draws:
         """The jobs of the run of that number; of run 0 they are the table itself."""
         if not number or self._drawn.kind == "same jobs":
             return self._table
-        return self.kept(("table", number), lambda: table_of(self._table, self._drawn, self._seed, number))
+        return self.kept(("table", number), lambda: table_of(self._table, self._drawn, self.seed, number))
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
         """What is made under that key, once while it is among the last few that were asked for."""

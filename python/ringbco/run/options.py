@@ -356,10 +356,10 @@ def flag(option: str, value: object) -> bool:
     return bool(value)
 
 
-def check_callback(value: object) -> None:
-    """Raises UsageError unless progress can be told to `value`."""
+def check_callback(value: object, name: str = "progress", given: str = "(done, in all)") -> None:
+    """Raises UsageError unless `value` can be called with what is told."""
     if value is not None and not callable(value):
-        raise refusal("progress", value, "a function of (done, in all), or None")
+        raise refusal(name, value, f"a function of {given}, or None")
 
 
 def refusal(option: str, value: object, expected: str) -> UsageError:

@@ -67,6 +67,7 @@ class ProcessExecutor(Executor):
     """
 
     def __init__(self, processes: int) -> None:
+        self.workers: Final = processes
         self._lock = Lock()
         self._idle = [_Worker() for _ in range(processes)]
         self._busy: set[_Worker] = set()

@@ -161,6 +161,13 @@ def check_baseline(spec: Spec, baseline: str | None) -> None:
         raise UsageError(f"option baseline: {baseline!r}: expected one of {', '.join(policies)}{hint}")
 
 
+def called(settings: Mapping[str, Any]) -> str:
+    """Settings as people call them: a policy by its name alone."""
+    return ", ".join(
+        _short(value) if name == "policy" else f"{name} {_short(value)}" for name, value in settings.items()
+    )
+
+
 def _others(settings: Mapping[str, Any]) -> str:
     return repr({name: value for name, value in settings.items() if name != "policy"})
 

@@ -29,7 +29,7 @@ from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.own import resolve
 from ringbco.run.scheduling import rigid
 from ringbco.sweeps.mapped import Mapped
-from ringbco.sweeps.over import Over, check_baseline
+from ringbco.sweeps.over import Over, called, check_baseline
 from ringbco.sweeps.settings import command, options_of
 from ringbco.sweeps.spec import ONCE, Run, Spec, Trace, read_spec, table_of_trace
 from ringbco.sweeps.store import TABLE, Store
@@ -82,6 +82,7 @@ def sweep(
     threads: int | None = None,
     scatter: Callable[[Trace], Any] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    began: Callable[[int, int, str], None] | None = None,
 ) -> SweepResult:
     """Does every run of `spec` that `folder` does not hold yet, and gathers all of them in runs.parquet.
 
@@ -94,6 +95,7 @@ def sweep(
     scatter: given a trace with its table, returns what stands for it among the arguments of a task: what
         `dask.distributed.Client.scatter` does. None: every worker reads the trace from its path.
     progress: called with (runs finished, runs in all) after each.
+    began: called with (its number, runs in all, its name) of the last run to begin.
 
     A run that fails is a row with its error. An interrupt (or whatever else ends this early) leaves the
     finished runs, gathered. Raises InputError for a bad specification, or a folder that is no sweep's.
@@ -104,6 +106,7 @@ def sweep(
     if threads is not None:
         threads = integer("threads", threads, 1, MOST_THREADS)
     check_callback(progress)
+    check_callback(began, "began", "(number, runs in all, name)")
     check_baseline(spec, baseline)
     target = Path(folder)
     store = Store(target, spec)
@@ -113,13 +116,26 @@ def sweep(
     kept = sum(run.key in store.records for run in spec.runs)
     stop = Event()
     own = executor is None
-    pool = executor or ThreadPoolExecutor(min(threads or os.cpu_count() or 1, max(len(waiting), 1)))
+    workers = min(threads or os.cpu_count() or 1, max(len(waiting), 1))
+    pool = executor or ThreadPoolExecutor(workers)
+    names = _names(spec, waiting)
+
+    def tell() -> None:
+        # Runs begin in the order in which they were handed out. An executor of which no number of workers is
+        # known is told as if it had one.
+        done = len(store.records) - len(different) + len(waiting)
+        last = min(done + (workers if own else getattr(executor, "workers", 1)), len(waiting))
+        if began is not None and done < last:
+            began(len(different) - len(waiting) + last, len(different), names[last - 1])
+
     try:
+        tell()
         with closing(_results(pool, waiting, scatter, stop if own else None)) as results:
             for key, record in results:
                 store.add(key, record)
                 if progress is not None:
                     progress(len(store.records), len(different))
+                tell()
     finally:
         stop.set()
         if own:
@@ -133,6 +149,18 @@ def sweep(
     warn(dict.fromkeys(chain.from_iterable(record.get("warnings", ()) for record in records)))
     lost = [record["error"] for record in records if not record.get("final", True)]
     return SweepResult(frame, target / TABLE, kept, len(waiting), len(lost), lost[0] if lost else None, over)
+
+
+def _names(spec: Spec, waiting: Mapping[str, Run]) -> list[str]:
+    """What people call the runs that are waiting: what the specification varies, and the seed."""
+    numbers = {run.key: number % spec.seeds.runs for number, run in reversed(list(enumerate(spec.runs)))}
+    varied = spec.varied or ("policy",)
+    told = []
+    for key, run in waiting.items():
+        settings = {name: run.settings.get(name, run.command) for name in varied}
+        seed = spec.seeds.name_of(numbers[key], run.settings.get("seed", 0))
+        told.append(", ".join(filter(None, (called(settings), seed))))
+    return told
 
 
 def _damage(files: Sequence[Path]) -> list[str]:

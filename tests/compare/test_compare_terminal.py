@@ -1,0 +1,117 @@
+"""What `compare` prints: five measures or all of them, on narrow terminals and wide ones."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from comparisons import made_up, printed
+from frames import busy_jobs
+from ringbco import compare
+from ringbco.cli.comparison import few, ranked, tables
+from ringbco.result.comparison import Comparison
+
+POLICIES = ["fifo", "sjf", "ff"]
+SIX = ["fifo", "sjf", "sjf-bco", "srtf", "tiresias", "time-slice"]
+
+
+@pytest.fixture
+def comparison(small_jobs: Path) -> Comparison:
+    return compare(small_jobs, "2x8", POLICIES)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_all_measures_fit_their_console(comparison: Comparison, width: int) -> None:
+    text = printed(comparison, width, every=True)
+    lines = [line.split() for line in text.splitlines()]
+    for policy in POLICIES:
+        assert any(policy in line for line in lines)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    # A column a policy, or a row each in every table, all of which are announced.
+    rows = len(re.findall(r"^ *sjf +[\d.-]", text, re.MULTILINE))
+    made, _ = tables(comparison, Console(width=width), every=True)
+    assert rows == (0 if width == 200 else len(made))
+    assert (len(made) == 1) == (width == 200)
+    told = f"{len(made)} tables, one below the other; best first by mean completion time"
+    assert (told in " ".join(text.split())) == (width != 200)
+    if width == 200:
+        order = [POLICIES[number] for number in ranked(comparison, "mean_jct")]
+        assert order != POLICIES
+        assert order in lines
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_eighty_columns_hold_six_policies(seeds: int) -> None:
+    """One table of five measures, none of their figures cut, also where each has an interval below it."""
+    made = compare(busy_jobs(), "4x4", SIX, seeds=seeds)
+    text = printed(made, 80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    assert "tables" not in text
+    told = few(made)
+    assert [measure.key for measure in told] == [
+        "mean_jct",
+        "p90_wait",
+        "worst_finish_time_fairness",
+        "utilisation_to_last_submission",
+        "makespan",
+    ]
+    shown = re.split("─ *\n", text)[1].split("* best")[0]
+    best_first = [SIX[number] for number in ranked(made, "mean_jct")]
+    assert re.findall(r"^ ([a-z][a-z-]+) ", shown, re.MULTILINE) == best_first
+    for measure in told:
+        figures = [made.figure(label, measure.key) for label in SIX]
+        for value in measure.show_all([one and one.mean for one in figures]):
+            assert re.search(rf" {re.escape(value)}[* ]", shown), (measure.key, value)
+        for label in SIX:
+            for part in (made.beneath(label, measure) or ("always",))[0].split(", "):
+                assert part in shown or part == "always", (label, measure.key, part)
+    assert f"5 of {len(made.shown)} measures, --all prints the others" in " ".join(text.split())
+
+
+def test_what_was_asked_for_is_among_the_five() -> None:
+    made = Comparison({"a": made_up(), "b": made_up(mean_jct=1.0)})
+    assert [measure.key for measure in few(made, "p99_slowdown")][:2] == ["p99_slowdown", "mean_jct"]
+    assert len(few(made, "p99_slowdown")) == 5
+    # `made_up` has what only some runs have, which their options asked for.
+    assert {"deadlines_met", "goodput"} <= {measure.key for measure in few(made)}
+    for outcome in made.outcomes.values():
+        outcome.summary = {"policy": "p", "makespan": 3.0, "kappa": 1.0}
+    assert [measure.key for measure in few(Comparison(made.outcomes))] == ["makespan", "kappa"]
+
+
+def test_policies_as_rows_are_sorted_by_any_measure() -> None:
+    labels = [f"policy-{number}" for number in range(13)]
+    made = Comparison(
+        {
+            label: made_up(mean_jct=100.0 * (7 * number % 13) + 200, jain_index_users=0.01 * number)
+            for number, label in enumerate(labels)
+        }
+    )
+    by_time = sorted(range(13), key=lambda number: 7 * number % 13)
+    assert ranked(made, "mean_jct") == by_time
+    # More of Jain's index is better; what nobody has leaves the order as it is.
+    assert ranked(made, "jain_index_users") == list(reversed(range(13)))
+    assert ranked(made, "no_such") == list(range(13))
+    del made.outcomes["policy-3"].summary["jain_index_users"]
+    fresh = Comparison(made.outcomes)
+    assert ranked(fresh, "jain_index_users")[-1] == 3
+    for sort, order in ((None, by_time), ("jain_index_users", ranked(fresh, "jain_index_users"))):
+        text = printed(fresh, 100, sort)
+        shown = re.findall(r"^ *(policy-\d+) ", text, re.MULTILINE)
+        assert shown[:13] == [labels[number] for number in order]
+        assert len(shown) % 13 == 0
+    # Asked for, rows are there on a wide terminal too.
+    assert re.search(r"^ *policy-1 ", printed(fresh, 2_000, "p99_wait", every=True), re.MULTILINE)
+
+
+def test_figures_that_print_alike_get_another_digit() -> None:
+    made = Comparison(
+        {label: made_up(mean_jct=value) for label, value in (("a", 36_000.0), ("b", 36_050.0), ("c", 7.0))}
+    )
+    told = printed(made, 200, every=True)
+    assert re.search(r"mean completion time +7\.0 s\* +0\.00 +10\.00 h +10\.01 h +1\.00", told)
