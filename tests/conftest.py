@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from ringbco import cli
+
+if TYPE_CHECKING:
+    from browser import Browser
 
 # Tests start hundreds of processes; each would compile the package for itself.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -100,6 +103,19 @@ def said(drawn: list[dict[str, Any]]) -> str:
         f"{count} random cases: {features / count:.1f} features met on average, {twins} have a slow twin,"
         f" {refusals} features were refused"
     )
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A browser for all tests of a session; without one on the machine they are skipped."""
+    from browser import Browser, find_chromium
+
+    program = find_chromium()
+    if program is None:
+        pytest.skip("no chromium on the path; apt-get install chromium, or set RINGBCO_CHROMIUM")
+    started = Browser(program)
+    yield started
+    started.close()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from browser import Browser, Page, find_chromium
+from browser import Browser, Tab
 from frames import busy_jobs
 from ringbco import Outcome, replay
 from ringbco.reports.diff_page import diff_page
@@ -20,28 +20,15 @@ from ringbco.reports.html import page
 pytestmark = pytest.mark.long
 
 POLICIES = ("fifo", "rand", "sjf-bco")
-DRAWN = (
-    "new Promise(done => { const look = () => document.body.dataset.drawn"
-    " ? done(document.body.dataset.drawn) : requestAnimationFrame(look); look(); })"
-)
 # Per chart: the marks that hold something to see.
 MARKS = """Object.fromEntries([...document.querySelectorAll(".chart")].map(chart => [
     chart.id, chart.querySelectorAll(".role-mark path, .role-mark text, .role-mark line").length]))"""
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    program = find_chromium()
-    if program is None:
-        pytest.skip("no chromium on the path; apt-get install chromium, or set RINGBCO_CHROMIUM")
-    with Browser(program, tmp_path_factory.mktemp("profile")) as started:
-        yield started
-
-
 @pytest.fixture
-def tab(browser: Browser) -> Iterator[Page]:
+def tab(browser: Browser) -> Iterator[Tab]:
     """A page of the test's own."""
-    with browser.page() as opened:
+    with browser.tab() as opened:
         yield opened
 
 
@@ -59,15 +46,14 @@ def report(tmp_path_factory: pytest.TempPathFactory, results: dict[str, Outcome]
 
 
 @pytest.fixture(scope="module")
-def drawn(browser: Browser, report: Path) -> Iterator[Callable[[bool], Page]]:
+def drawn(browser: Browser, report: Path) -> Iterator[Callable[[bool], Tab]]:
     """The report, dark or light, with its charts drawn. Tests share it and leave it as they found it."""
     with ExitStack() as pages:
 
         @cache
-        def look(dark: bool) -> Page:
-            opened = pages.enter_context(browser.page())
+        def look(dark: bool) -> Tab:
+            opened = pages.enter_context(browser.tab())
             opened.open(report, dark=dark)
-            opened.evaluate(DRAWN)
             return opened
 
         yield look
@@ -76,7 +62,7 @@ def drawn(browser: Browser, report: Path) -> Iterator[Callable[[bool], Page]]:
 @pytest.fixture(scope="module")
 def named(
     browser: Browser, results: dict[str, Outcome], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Page]:
+) -> Iterator[Tab]:
     """A report of long names, drawn on the narrowest screen."""
     named = {
         "sjf-bco": results["sjf-bco"],
@@ -85,24 +71,23 @@ def named(
     }
     path = tmp_path_factory.mktemp("named") / "named.html"
     path.write_text(page(named, chapters(named), title="many names"), encoding="utf-8")
-    with browser.page() as opened:
+    with browser.tab() as opened:
         opened.open(path, width=320)
-        opened.evaluate(DRAWN)
         yield opened
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_every_chart_is_drawn_without_a_complaint_or_a_request(
-    drawn: Callable[[bool], Page], report: Path, dark: bool
+    drawn: Callable[[bool], Tab], report: Path, dark: bool
 ) -> None:
     browser = drawn(dark)
-    count = re.fullmatch(r"(\d+) of (\d+)", browser.evaluate(DRAWN))
+    count = re.fullmatch(r"(\d+) of (\d+)", browser.evaluate("document.body.dataset.drawn"))
     assert count is not None
     marks = browser.evaluate(MARKS)
     assert count[1] == count[2] == str(len(marks))
     assert min(marks.values()) > 0, marks
-    assert browser.complaints() == []
-    assert browser.requests() == [report.resolve().as_uri()]
+    assert browser.complaints == []
+    assert browser.requests == [report.resolve().as_uri()]
     ink, paper = (
         sum(map(int, re.findall(r"\d+", browser.evaluate(f"getComputedStyle(document.body).{name}"))))
         for name in ("color", "backgroundColor")
@@ -116,21 +101,20 @@ def test_every_chart_is_drawn_without_a_complaint_or_a_request(
 
 @pytest.mark.parametrize(("width", "dark"), [(420, False), (1280, True), (2560, False)])
 def test_the_page_of_a_diff(
-    tab: Page, results: dict[str, Outcome], tmp_path: Path, width: int, dark: bool
+    tab: Tab, results: dict[str, Outcome], tmp_path: Path, width: int, dark: bool
 ) -> None:
     found = results["fifo"].diff(results["time-slice"])
     path = tmp_path / "diff.html"
     path.write_text(diff_page(found, ("</script>one", "<b>two")), encoding="utf-8")
-    tab.open(path, dark=dark, width=width)
-    assert tab.evaluate(DRAWN) == "2 of 2"
+    assert tab.open(path, dark=dark, width=width) == "2 of 2"
     marks = tab.evaluate(MARKS)
     assert marks["chart-scatter"] > 30  # of 60 jobs, and the line; some lie on each other
     parts = {
         name for group in found.size_classes() for name, told in group["parts"].items() if told["difference"]
     }
     assert marks["chart-parts"] >= len(parts)
-    assert tab.complaints() == []
-    assert tab.requests() == [path.resolve().as_uri()]
+    assert tab.complaints == []
+    assert tab.requests == [path.resolve().as_uri()]
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     titles = tab.evaluate("[...document.querySelectorAll('h1, h2')].map(title => title.textContent)")
     assert titles[0] == "</script>one and <b>two"
@@ -139,7 +123,7 @@ def test_the_page_of_a_diff(
     assert first == found.most("slower")[0]["job_id"]
 
 
-def test_a_result_can_be_switched_off_and_on(drawn: Callable[[bool], Page]) -> None:
+def test_a_result_can_be_switched_off_and_on(drawn: Callable[[bool], Tab]) -> None:
     browser = drawn(False)
     before = browser.evaluate(MARKS)
     switch = "document.querySelector('nav input').click()"
@@ -159,42 +143,28 @@ def test_a_result_can_be_switched_off_and_on(drawn: Callable[[bool], Page]) -> N
     browser.evaluate(frames)
     assert browser.evaluate(MARKS) == before
     assert not any(hidden for _, hidden in browser.evaluate(shown))
-    assert browser.complaints() == []
+    assert browser.complaints == []
 
 
-def test_the_charts_over_time_move_together(tab: Page, report: Path) -> None:
+def test_the_charts_over_time_move_together(tab: Tab, report: Path) -> None:
     """Dragging one chart moves the axis of the others."""
     tab.open(report)
-    tab.evaluate(DRAWN)
     tab.evaluate("document.getElementById('utilisation').scrollIntoView()")
     labels = (
         "[...document.querySelectorAll('#chart-{} .role-axis-label text')].map(t => t.textContent).join()"
     )
     before = tab.evaluate(labels.format("queue"))
-    place = tab.evaluate(
-        "(r => [r.x + r.width / 2, r.y + r.height / 2])"
-        "(document.querySelector('#chart-utilisation svg').getBoundingClientRect())"
-    )
-    for kind, shift in (("mousePressed", 0), ("mouseMoved", 120), ("mouseReleased", 120)):
-        tab.call(
-            "Input.dispatchMouseEvent",
-            type=kind,
-            x=place[0] + shift,
-            y=place[1],
-            button="left",
-            buttons=1,
-            clickCount=1,
-        )
+    tab.drag("#chart-utilisation svg", 120)
     changed = (
         "new Promise(done => { let left = 200; const look = () => (%s) !== %r || !left--"
         " ? done(%s) : requestAnimationFrame(look); look(); })"
     )
     now = labels.format("queue")
     assert tab.evaluate(changed % (now, before, now)) != before
-    assert tab.complaints() == []
+    assert tab.complaints == []
 
 
-def test_it_prints(drawn: Callable[[bool], Page]) -> None:
+def test_it_prints(drawn: Callable[[bool], Tab]) -> None:
     pdf = drawn(True).print()
     assert pdf.startswith(b"%PDF")
     pages = len(re.findall(rb"/Type\s*/Page\b", pdf))
@@ -219,7 +189,7 @@ STEADY = """new Promise(done => { let last, left = 10; const look = () => {
     left ? requestAnimationFrame(look) : done(now); }; look(); })"""
 
 
-def test_no_legend_is_cut_and_nothing_is_wider_than_the_screen(named: Page) -> None:
+def test_no_legend_is_cut_and_nothing_is_wider_than_the_screen(named: Tab) -> None:
     legends = named.evaluate("document.querySelectorAll('.chart .role-legend text').length")
     assert legends > 20
     seen = set()
@@ -232,7 +202,7 @@ def test_no_legend_is_cut_and_nothing_is_wider_than_the_screen(named: Page) -> N
     assert len(seen) > 3, "the charts follow the screen, up to the page's own width"
 
 
-def test_a_cut_legend_is_noticed(named: Page) -> None:
+def test_a_cut_legend_is_noticed(named: Tab) -> None:
     entry = "document.querySelector('#chart-time .role-legend-entry')"
     place = named.evaluate(f"{entry}.getAttribute('transform') ?? ''")
     named.evaluate(f"{entry}.setAttribute('transform', 'translate(2900, 0)')")
@@ -240,7 +210,7 @@ def test_a_cut_legend_is_noticed(named: Page) -> None:
     named.evaluate(f"{entry}.setAttribute('transform', '{place}')")
 
 
-def test_the_longest_waits_are_unfolded_on_paper(drawn: Callable[[bool], Page]) -> None:
+def test_the_longest_waits_are_unfolded_on_paper(drawn: Callable[[bool], Tab]) -> None:
     browser = drawn(False)
     browser.evaluate(
         "window.seen = null; window.matchMedia('print').addEventListener('change', told => {"
@@ -253,7 +223,7 @@ def test_the_longest_waits_are_unfolded_on_paper(drawn: Callable[[bool], Page]) 
     assert browser.evaluate(folded) == [False] * len(POLICIES)
 
 
-def test_a_chart_that_fails_is_noticed(tab: Page, report: Path, tmp_path: Path) -> None:
+def test_a_chart_that_fails_is_noticed(tab: Tab, report: Path, tmp_path: Path) -> None:
     """The tests above would see a chart that cannot be drawn: its error is told and its place says so."""
     broken = tmp_path / "broken.html"
     text = report.read_text(encoding="utf-8")
@@ -261,21 +231,19 @@ def test_a_chart_that_fails_is_noticed(tab: Page, report: Path, tmp_path: Path) 
     broken.write_text(
         text.replace('"mark":{"type":"bar"}', '"mark":{"type":"nonsense"}', 1), encoding="utf-8"
     )
-    tab.open(broken)
-    drawn = tab.evaluate(DRAWN).split(" of ")
+    drawn = tab.open(broken).split(" of ")
     assert int(drawn[0]) == int(drawn[1]) - 1
-    assert any("chart-time" in complaint for complaint in tab.complaints())
+    assert any("chart-time" in complaint for complaint in tab.complaints)
 
 
-def test_nothing_can_leave_the_page(tab: Page, report: Path, tmp_path: Path) -> None:
+def test_nothing_can_leave_the_page(tab: Tab, report: Path, tmp_path: Path) -> None:
     """Even a page that were made to ask for something would get nothing, and the tests above would see it."""
     nosy = tmp_path / "nosy.html"
     text = report.read_text(encoding="utf-8")
     asks = '<img src="http://127.0.0.1:9/x.png"><script>fetch("http://127.0.0.1:9/y").catch(() => 0)</script>'
     nosy.write_text(text.replace("<noscript>", asks + "<noscript>", 1), encoding="utf-8")
     tab.open(nosy)
-    tab.evaluate(DRAWN)
-    assert any("Content Security Policy" in complaint for complaint in tab.complaints())
+    assert any("Content Security Policy" in complaint for complaint in tab.complaints)
 
 
 # Cells that the edge of their scrolling table cuts, the first column apart, which stays where it is.
@@ -324,7 +292,7 @@ FIRST_CELLS = """
 """
 
 
-Crowd = Callable[[int], tuple[dict[str, Outcome], Page]]
+Crowd = Callable[[int], tuple[dict[str, Outcome], Tab]]
 
 
 @pytest.fixture(scope="module")
@@ -335,15 +303,14 @@ def crowd(
     with ExitStack() as pages:
 
         @cache
-        def look(many: int) -> tuple[dict[str, Outcome], Page]:
+        def look(many: int) -> tuple[dict[str, Outcome], Tab]:
             names = list(results)
             named = {f"{names[n % len(names)]}-{n}": results[names[n % len(names)]] for n in range(many)}
             path = tmp_path_factory.mktemp("crowd") / "many.html"
             charts = chapters(named) if many == 13 else []  # the reports above have charts of fewer
             path.write_text(page(named, charts, title="many"), encoding="utf-8")
-            opened = pages.enter_context(browser.page())
+            opened = pages.enter_context(browser.tab())
             opened.open(path, width=FIRST[many])
-            opened.evaluate(DRAWN)
             return named, opened
 
         yield look
