@@ -383,9 +383,9 @@ def test_a_report_has_power_over_time_and_hours_asleep(cluster: Cluster) -> None
     chapter = next(chapter for chapter in chapters(results) if chapter.title == "GPU types")
     assert [figure.name for figure in chapter.figures][-1] == "types-power"
     text = page(results, chapters(results), title="t")
-    assert "<th>asleep, GPU-hours</th>" in text
+    assert ">asleep, GPU-hours</th>" in text
     row = results["asleep"].summary["gpu_types"][0]
-    assert f"<td>{row['asleep_gpu_hours']:,.0f}</td>" in text
+    assert f">{row['asleep_gpu_hours']:,.0f}</td>" in text
 
 
 def test_no_server_is_idle_before_the_first_submission() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -14,33 +13,38 @@ from ringbco import replay
 from ringbco.reports import data_time
 from ringbco.reports.figures import chapters
 from ringbco.reports.series import Figure
+from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from test_report import rows_of
 
 DASH = "\N{EN DASH}"
 # What the charts call things, spelt out here: a label beside the wrong column must not pass.
 PARTS = {
-    "waiting behind the queue's head": "wait_behind",
-    "waiting for enough idle GPUs": "wait_gpus",
-    "waiting though enough are idle": "wait_fragmented",
+    "waiting its turn": "wait_behind",
+    "waiting for GPUs": "wait_gpus",
+    "waiting, fragmented": "wait_fragmented",
     "running, as if alone": "ideal_run_time",
-    "slower because spread": "run_spread",
-    "slower because of contention": "run_contention",
+    "spread": "run_spread",
+    "contention": "run_contention",
 }
 CAUSES = {
     "behind the head of the queue": "wait_behind",
     "not enough idle GPUs": "wait_gpus",
     "enough idle, but not where it must be": "wait_fragmented",
 }
-SIZES = {"1": (1, 1), "2": (2, 2), f"3{DASH}4": (3, 4), f"5{DASH}8": (5, 8)}
+SIZES = {"1 GPU": (1, 1), f"2{DASH}4 GPUs": (2, 4), f"5{DASH}8 GPUs": (5, 8)}
 DRAWN = {
     # figure: fields along the axes
-    "time": ("hours", "policy"),
-    "jct": ("value", "share"),
-    "wait": ("value", "share"),
-    "sizes": ("size", "bottom"),
-    "groups": ("group", "bottom"),
-    "waits": ("size", "hours"),
+    "mean": ("bound", "policy"),
+    "time": ("seconds", "policy"),
+    "who-sizes": ("lost", "size"),
+    "who-owners": ("lost", "group"),
+    "jct": ("seconds", "share"),
+    "wait": ("seconds", "share"),
+    "sizes": ("low", "size"),
+    "groups": ("low", "group"),
+    "waits": ("waited", "size"),
+    "causes": ("wait", "size"),
     "utilisation": ("day", "value"),
     "queue": ("day", "value"),
     "contention": ("day", "value"),
@@ -67,6 +71,12 @@ def figures(results: dict[str, Outcome]) -> dict[str, Figure]:
     return by_name(results)
 
 
+def named(size: str, outcome: Outcome) -> str:
+    """What the charts call a class of sizes, with its jobs."""
+    count = outcome.jobs.filter(pl.col("num_gpus").is_between(*SIZES[size])).height
+    return f"{size}\n{count} jobs"
+
+
 def by_name(results: dict[str, Outcome]) -> dict[str, Figure]:
     return {figure.name: figure for chapter in chapters(results) for figure in chapter.figures}
 
@@ -91,33 +101,83 @@ def test_every_chart_draws_the_fields_that_are_looked_at_here(figures: dict[str,
 
 
 def test_where_the_time_goes(results: dict[str, Outcome], figures: dict[str, Figure]) -> None:
-    data = rows_of(figures["time"].chart)
+    data = rows_of(figures["time"])
     for label, outcome in results.items():
         jobs = outcome.jobs
-        wanted = {part: jobs[column].cast(pl.Float64).mean() / 3_600 for part, column in PARTS.items()}
+        wanted = {part: jobs[column].cast(pl.Float64).mean() for part, column in PARTS.items()}
         if label == "srtf":
-            wanted["pausing or saving"] = jobs["lost_time"].mean() / 3_600
-        shown = dict(data.filter(policy=label).select("part", "hours").iter_rows())
-        assert shown == {part: close(hours) for part, hours in wanted.items()}
-    assert data.filter(pl.col("hours") > 0.001)["part"].n_unique() >= 7
+            wanted["pausing, saving"] = jobs["lost_time"].mean()
+        shown = dict(data.filter(policy=label).select("part", "seconds").iter_rows())
+        assert shown == {part: close(seconds) for part, seconds in wanted.items() if seconds > 1e-6}
+    assert data.filter(pl.col("seconds") > 3)["part"].n_unique() >= 7
+    # What is no waste is first, in grey.
+    first = data.sort("place")["part"][0]
+    assert first == "running, as if alone"
+
+
+def test_the_means_and_what_no_schedule_is_below(
+    results: dict[str, Outcome], figures: dict[str, Figure]
+) -> None:
+    data = rows_of(figures["mean"])
+    order = sorted(results, key=lambda label: results[label].summary["mean_jct"])
+    assert data["policy"].to_list() == order
+    bounds = Comparison(results).bounds
+    for label, mean, bound in data.select("policy", "mean", "bound").iter_rows():
+        assert mean == results[label].summary["mean_jct"]
+        assert bound == bounds[label]
+        assert bound is None or bound <= mean
+
+
+def lost(jobs: pl.DataFrame) -> float:
+    return float(np.maximum(jobs["jct"] - jobs["ideal_run_time"], 0.0).mean())
+
+
+def test_who_pays(results: dict[str, Outcome], figures: dict[str, Figure]) -> None:
+    sizes, owners = rows_of(figures["who-sizes"]), rows_of(figures["who-owners"])
+    for label, outcome in results.items():
+        shown = dict(sizes.filter(policy=label).select("size", "lost").iter_rows())
+        assert shown == {
+            named(size, outcome): close(
+                lost(outcome.jobs.filter(pl.col("num_gpus").is_between(*SIZES[size])))
+            )
+            for size in SIZES
+        }
+        for group, seconds in owners.filter(policy=label).select("group", "lost").iter_rows():
+            user, count = group.removesuffix(" jobs)").split(" (")
+            own = outcome.jobs.filter(pl.col("user") == user)
+            assert own.height == int(count)
+            assert seconds == close(lost(own))
+    jobs = pl.concat(outcome.jobs.select("user", "jct", "ideal_run_time") for outcome in results.values())
+    users = {user: jobs.filter(pl.col("user") == user) for user in jobs["user"].unique()}
+    all_lost = {user: lost(own) * own.height for user, own in users.items()}
+    told = [group.split(" (")[0] for group in owners["group"].unique(maintain_order=True)]
+    assert told == sorted(all_lost, key=lambda user: -all_lost[user])
 
 
 @pytest.mark.parametrize(("name", "column"), [("jct", "jct"), ("wait", "waited")])
 def test_shares_of_jobs_within_a_time(
     results: dict[str, Outcome], figures: dict[str, Figure], name: str, column: str
 ) -> None:
-    data = rows_of(figures[name].chart)
+    data = rows_of(figures[name])
+    axis = encoding_of(figures[name])["x"]["axis"]
     for label, outcome in results.items():
-        values = np.maximum(outcome.jobs[column].to_numpy(), 1.0)
+        exact = outcome.jobs[column].to_numpy()
+        values = np.maximum(exact, 1.0)
         shown = data.filter(policy=label)
-        for value, share, hours in shown.select("value", "share", "hours").iter_rows():
+        zeros = float((exact <= 0).mean())
+        for number, (value, share) in enumerate(shown.select("seconds", "share").iter_rows()):
+            if zeros and number == 0:  # those that never waited have a place of their own
+                assert share == close(zeros)
+                assert value == axis["values"][0] < 1
+                assert f"{axis['values'][0]!r} ? 'at once'" in axis["labelExpr"]
+                continue
             assert (
                 (values < value * 0.9999).mean() - 1e-4 <= share <= (values <= value * 1.0001).mean() + 1e-4
             )
-            assert hours == close(value / 3_600)
         assert shown["share"].max() == 1.0
-        assert shown["value"].max() == close(values.max())
-        assert shown["value"].n_unique() >= min(len(set(values.round(-1))), 20)
+        assert shown["seconds"].max() == close(values.max())
+        assert shown["seconds"].n_unique() >= min(len(set(values.round(-1))), 20)
+    assert ("at once" in axis["labelExpr"]) == (name == "wait")
 
 
 def check_ranges(data: pl.DataFrame, label: str, group: str, values: np.ndarray) -> None:
@@ -125,17 +185,16 @@ def check_ranges(data: pl.DataFrame, label: str, group: str, values: np.ndarray)
     assert row["jobs"] == values.size
     wanted = [close(value) for value in np.percentile(values, (10, 50, 90))]
     assert [row["low"], row["median"], row["high"]] == wanted
-    assert [row["bottom"], row["middle"], row["top"]] == wanted
 
 
 def test_completion_by_size(results: dict[str, Outcome], figures: dict[str, Figure]) -> None:
-    data = rows_of(figures["sizes"].chart)
-    assert set(data["size"]) == set(SIZES)
+    data = rows_of(figures["sizes"])
+    assert set(data["size"]) == {named(size, results["fifo"]) for size in SIZES}
     assert data.height == len(SIZES) * len(results)
     for label, outcome in results.items():
         for size, (least, most) in SIZES.items():
             values = outcome.jobs.filter(pl.col("num_gpus").is_between(least, most))["jct"].to_numpy()
-            check_ranges(data, label, size, values)
+            check_ranges(data, label, named(size, outcome), values)
 
 
 @pytest.mark.parametrize("by", ["user", "vc"])
@@ -143,10 +202,9 @@ def test_slowdown_by_group(results: dict[str, Outcome], figures: dict[str, Figur
     if by == "vc":
         results = {policy: replay(of_vcs(90), "4x4", policy=policy) for policy in ("fifo", "sjf")}
         figures = by_name(results)
-    data = rows_of(figures["groups"].chart)
+    data = rows_of(figures["groups"])
     what = {"user": "user", "vc": "virtual cluster"}[by]
     assert figures["groups"].title == f"Slowdown by {what}"
-    assert encoding_of(figures["groups"])["x"]["title"] == what
     for label, outcome in results.items():
         groups = outcome.jobs[by].unique()
         assert set(data["group"]) == set(groups)
@@ -156,35 +214,31 @@ def test_slowdown_by_group(results: dict[str, Outcome], figures: dict[str, Figur
 
 
 def test_waits_by_cause(results: dict[str, Outcome], figures: dict[str, Figure]) -> None:
-    for number, (label, outcome) in enumerate(results.items(), start=1):
-        figure = figures[f"waits-{number}"]
+    for number, (label, outcome) in enumerate(Comparison(results).best_first.outcomes.items(), start=1):
+        figure = figures[f"causes-{number}"]
         assert figure.of == label
         assert set(encoding_of(figure)["color"]["scale"]["domain"]) == set(CAUSES)
-        data = rows_of(figure.chart)
-        assert set(data["policy"]) == {label}
+        data = rows_of(figure)
         shown = {(row["size"], row["cause"]): row for row in data.to_dicts()}
-        assert set(shown) == {(size, cause) for size in SIZES for cause in CAUSES}
-        for (size, cause), row in shown.items():
-            jobs = outcome.jobs.filter(pl.col("num_gpus").is_between(*SIZES[size]))
-            assert row["hours"] == close(jobs[CAUSES[cause]].cast(pl.Float64).mean() / 3_600)
-            assert row["jobs"] == jobs.height
-            assert row["minute"] == close((jobs["waited"] > 60).mean())
+        assert set(shown) == {(named(size, outcome), cause) for size in SIZES for cause in CAUSES}
+        for size, ends in SIZES.items():
+            jobs = outcome.jobs.filter(pl.col("num_gpus").is_between(*ends))
+            for cause, column in CAUSES.items():
+                row = shown[named(size, outcome), cause]
+                assert row["wait"] == close(jobs[column].cast(pl.Float64).mean())
+                assert row["jobs"] == jobs.height
     for column in CAUSES.values():
         assert max(outcome.jobs[column].max() for outcome in results.values()) > 100, "nothing to confuse"
 
 
-def test_waits_without_causes(results: dict[str, Outcome]) -> None:
-    plain = {
-        label: dataclasses.replace(outcome, jobs=outcome.jobs.drop(CAUSES.values()))
-        for label, outcome in results.items()
-    }
-    data = rows_of(by_name(plain)["waits"].chart)
+def test_waits_by_size(results: dict[str, Outcome], figures: dict[str, Figure]) -> None:
+    data = rows_of(figures["waits"])
     assert data.height == len(SIZES) * len(results)
-    for row in data.to_dicts():
-        jobs = results[row["policy"]].jobs.filter(pl.col("num_gpus").is_between(*SIZES[row["size"]]))
-        assert row["hours"] == close(jobs["waited"].mean() / 3_600)
-        assert row["jobs"] == jobs.height
-        assert row["minute"] == close((jobs["waited"] > 60).mean())
+    for label, outcome in results.items():
+        shown = dict(data.filter(policy=label).select("size", "waited").iter_rows())
+        for size, ends in SIZES.items():
+            jobs = outcome.jobs.filter(pl.col("num_gpus").is_between(*ends))
+            assert shown[named(size, outcome)] == close(jobs["waited"].mean())
 
 
 def last_demand(results: dict[str, Outcome]) -> float:
@@ -209,7 +263,7 @@ def last_demand(results: dict[str, Outcome]) -> float:
 def test_the_cluster_over_time(
     results: dict[str, Outcome], figures: dict[str, Figure], name: str, column: str, scale: int, title: str
 ) -> None:
-    data = rows_of(figures[name].chart)
+    data = rows_of(figures[name])
     assert encoding_of(figures[name])["y"]["title"] == title
     assert data["value"].max() > 0.5
     end = last_demand(results)
@@ -219,7 +273,10 @@ def test_the_cluster_over_time(
         inside: dict[int, list[float]] = {}
         for time, value in outcome.timeline.select("time", column).iter_rows():
             if time < end:  # polars divides by multiplying with the inverse
-                inside.setdefault(int((time - start) * (1 / (end - start)) * 160), []).append(value / scale)
+                # Of contention 1 is a job alone, and what there is where no job spans.
+                counted = max(value, 1.0) if name == "contention" else value
+                place = int((time - start) * (1 / (end - start)) * 160)
+                inside.setdefault(place, []).append(counted / scale)
         shown = data.filter(policy=label).sort("day")
         assert shown["day"].to_list() == [close((n + 0.5) * step / 86_400) for n in sorted(inside)]
         assert shown["value"].to_list() == [close(np.mean(inside[n])) for n in sorted(inside)]
@@ -248,14 +305,14 @@ def check_servers(figure: Figure, outcome: Outcome, end: float) -> set[int]:
     step = (end - start) / 96 / 86_400
     shown = np.zeros_like(wanted)
     sizes = set()
-    for row in rows_of(figure.chart).to_dicts():
-        place = round(row["day"] / step)
-        assert row["end_day"] == close((place + 1) * step)
+    for row in rows_of(figure).to_dicts():
+        first, last = round(row["day"] / step), round(row["end_day"] / step)
         of = slice(row["row"], row["end_row"])
-        assert row["jobs"] == pytest.approx(wanted[of, place].mean(), rel=1e-4, abs=1e-5)
-        single = row["end_row"] - row["row"] == 1
-        assert row["servers"] == (f"{row['row']}" if single else f"{row['row']}{DASH}{row['end_row'] - 1}")
-        shown[of, place] = row["jobs"]
+        assert row["jobs"] == pytest.approx(wanted[of, first:last].mean(), rel=1e-4, abs=1e-5)
+        # What is one cell differs by less than two steps of darkness.
+        cells = np.maximum(wanted[of, first:last].mean(axis=0), 1.0)
+        assert np.ptp(cells) <= 2 * (max(wanted.max(), 1.0) - 1) / 7 + 1e-9
+        shown[of, first:last] = row["jobs"]
         sizes.add(row["end_row"] - row["row"])
     # Cells left out are those of servers without a spanning job.
     assert wanted[shown == 0].max(initial=0.0) < 1e-5
@@ -263,12 +320,12 @@ def check_servers(figure: Figure, outcome: Outcome, end: float) -> set[int]:
 
 
 def test_contention_on_each_server(results: dict[str, Outcome], figures: dict[str, Figure]) -> None:
-    for number, (label, outcome) in enumerate(results.items(), start=1):
+    for number, (label, outcome) in enumerate(Comparison(results).best_first.outcomes.items(), start=1):
         figure = figures[f"servers-{number}"]
         assert figure.of == label
         assert "neighbouring" not in figure.note
         assert check_servers(figure, outcome, last_demand(results)) == {1}
-        assert rows_of(figure.chart)["jobs"].max() > 1
+        assert rows_of(figure)["jobs"].max() > 1
 
 
 def test_a_job_alone_on_its_servers_is_pale(results: dict[str, Outcome]) -> None:
@@ -276,12 +333,11 @@ def test_a_job_alone_on_its_servers_is_pale(results: dict[str, Outcome]) -> None
         {"job_id": ["a"], "submit_time": [0.0], "num_gpus": [8], "duration": [100.0], "model": ["resnet50"]}
     )
     alone = by_name({"a": replay(jobs, "2x4", policy="fifo")})["servers-1"]
-    for figure in (alone, by_name(results)["servers-1"]):
-        scale = figure.chart.to_dict()["encoding"]["opacity"]["scale"]
-        darkness = dict(zip(scale["domain"], scale["range"], strict=True))
-        assert darkness[1.0] == 0.25
-        assert (max(darkness) > 1) == (figure is not alone)
-        assert darkness[max(darkness)] == (0.25 if figure is alone else 1.0)
+    among = [figure for name, figure in by_name(results).items() if name.startswith("servers")]
+    for figures, most in (([alone], 0.22), (among, 1.0)):
+        cells = [row for figure in figures for row in next(iter(figure.chart.to_dict()["datasets"].values()))]
+        assert {row["dark"] for row in cells if row["jobs"] <= 1} == {0.22}
+        assert max(row["dark"] for row in cells) == most
 
 
 @pytest.mark.long
@@ -299,7 +355,7 @@ def test_neighbouring_servers_are_put_together_evenly(servers: int, among: str, 
     outcome = replay(jobs, f"{servers}x4", policy="rand")
     results = {f"r{number}": outcome for number in range(6)}
     figure = by_name(results)["servers-2"]
-    assert figure.note.endswith(f"mean over time; blank where none, pale up to 1 (alone).{among}")
+    assert figure.note.endswith(f"mean over time; blank where none, palest at 1: alone.{among}")
     assert check_servers(figure, outcome, last_demand(results)) == rows
 
 

@@ -98,17 +98,17 @@ def test_jobs_by_priority() -> None:
     table = by_priority(results)
     assert table is not None
     assert [[cell.text for cell in row] for row in table.rows] == [
-        ["with", "2", "1", "50.0 s", "0.0 s", "0", "0"],
-        ["with", "1", "1", "50.0 s", "0.0 s", "0", "0"],
-        ["with", "0", "1", "3.7 min", "100.0 s", "2", "0"],
-        ["without", "2", "1", "50.0 s", "0.0 s", "", "0"],
-        ["without", "1", "1", "3.2 min", "2.3 min", "", "0"],
-        ["without", "0", "1", "100.0 s", "0.0 s", "", "0"],
+        ["with", "2", "1", "50.0 s", "0 s", "0", "0.111"],
+        ["with", "1", "1", "50.0 s", "0 s", "0", "0.111"],
+        ["with", "0", "1", "3.67 min", "100 s", "2", "0.267"],
+        ["without", "2", "1", "50.0 s", "0 s", "", "0.111"],
+        ["without", "1", "1", "3.17 min", "2.33 min", "", "0.111"],
+        ["without", "0", "1", "100 s", "0 s", "", "0.222"],
     ]
     assert len(table.columns) == len(table.rows[0])
     text = page(results, chapters(results), title="t")
     assert text.count("Jobs by priority") == 1
-    assert "<td>3.7 min</td>" in text
+    assert ">3.67 min</td>" in text
 
 
 def test_many_priorities_are_summed_up() -> None:
@@ -118,7 +118,7 @@ def test_many_priorities_are_summed_up() -> None:
     assert table is not None
     assert [row[1].text for row in table.rows] == [*map(str, range(29, 18, -1)), "all lower"]
     assert [row[2].text for row in table.rows] == ["1"] * 11 + ["19"]
-    assert [row[6].text for row in table.rows] == ["1"] * 11 + ["19"]
+    assert [row[6].text for row in table.rows] == ["1.00"] * 11 + ["19.0"]
 
 
 def test_quotas_alone_have_one_row() -> None:

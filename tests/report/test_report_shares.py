@@ -12,7 +12,6 @@ import ringbco
 from ringbco.reports.data_time import FULLNESS, fill
 from ringbco.reports.figures import chapters
 from ringbco.reports.series import MOST_BESIDE, Figure
-from ringbco.reports.shapes import height
 from ringbco.result.outcome import Outcome
 from sharing import FIXED, jobs, random_jobs
 
@@ -75,10 +74,10 @@ def test_fill_is_what_the_allocations_hold(random_outcome: Outcome) -> None:
 def test_charts_of_a_page(small: Outcome) -> None:
     found = figures({"a": small, "b": small})
     assert list(found) == ["shares-fill-1", "shares-fill-2", "shares-jobs", "shares-waits"]
-    data = found["shares-fill-1"].chart.data
+    data = found["shares-fill-1"].data
     assert data.height == 97 * len(FULLNESS)
     assert data.group_by("day").agg(pl.col("gpus").sum())["gpus"].to_list() == pytest.approx([4.0] * 97)
-    drawn = found["shares-jobs"].chart.data.filter(pl.col("policy") == "b")
+    drawn = found["shares-jobs"].data.filter(pl.col("policy") == "b")
     assert dict(drawn.select("group", "jobs").iter_rows()) == {
         "0.3": 1,
         "0.4": 1,
@@ -92,10 +91,10 @@ def test_waits_are_means_of_a_class() -> None:
     """The second of two that ask for 0.31 and 0.4 waits 36 s for the first; 0.95 is less than a whole GPU."""
     frame = jobs((0, 1, 36, 0.95), (0, 1, 36, 0.31), (0, 1, 36, 0.4), (0, 1, 36, None))
     made = ringbco.replay(frame, "1x1", **FIXED)
-    drawn = figures({"a": made})["shares-waits"].chart.data
+    drawn = figures({"a": made})["shares-waits"].data
     # The whole GPU waits for the two, which wait for the first.
-    waits = {"0.4": 0.01, "< 1": 0.0, "whole": 0.02}
-    assert dict(drawn.select("group", "hours").iter_rows()) == pytest.approx(waits)
+    waits = {"0.4": 36.0, "< 1": 0.0, "whole": 72.0}
+    assert dict(drawn.select("group", "waited").iter_rows()) == pytest.approx(waits)
     assert drawn["group"].to_list() == ["0.4", "< 1", "whole"]
     assert drawn["jobs"].to_list() == [2, 1, 1]
 
@@ -105,7 +104,6 @@ def test_many_results_are_bounded(small: Outcome) -> None:
     found = figures(many)
     assert len(found) == MOST_BESIDE + 2
     assert f"The first {MOST_BESIDE} results of {MOST_BESIDE + 1} only." in found["shares-fill-1"].note
-    assert [found[name].height for name in ("shares-jobs", "shares-waits")] == [height(many)] * 2
 
 
 def test_without_shares_or_allocations() -> None:

@@ -13,7 +13,7 @@ from conftest import Invoke
 from ringbco import sweep
 from ringbco.errors import InputError
 from ringbco.reports.series import Figure
-from ringbco.reports.style import on_page
+from ringbco.reports.style import on_white
 from ringbco.reports.sweep_figures import axes, figures
 from ringbco.reports.sweep_page import read_sweep, sweep_page
 
@@ -87,7 +87,7 @@ def test_too_many_lines_are_averaged_and_the_page_says_so(folder: Path) -> None:
     for _, group in figures(many, swept):
         for each in group:
             assert len(rows(each)) < 5_000
-            on_page(each)
+            on_white(each)
 
 
 def test_settings_alone_failed_runs_and_loads_as_recorded(folder: Path) -> None:
@@ -122,7 +122,7 @@ def test_an_endless_setting_and_one_that_some_runs_lack(small_jobs: Path, tmp_pa
     assert "as recorded" not in text
     assert "60, 600, inf" in text
     for figure in made.values():
-        json.dumps(on_page(figure), allow_nan=False)
+        json.dumps(on_white(figure), allow_nan=False)
 
 
 @pytest.mark.long

@@ -9,8 +9,6 @@ from frames import typed_servers
 from ringbco.cluster.spec import Cluster
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
-from ringbco.reports.series import MOST_BESIDE
-from ringbco.reports.shapes import height
 from ringbco.result.outcome import Outcome
 
 CLUSTER = typed_servers((2, 8, "V100"), (1, 4, "ours")) + "[gpu_types.ours]\n"
@@ -28,28 +26,22 @@ def test_charts_hold_the_figures_of_the_summary(results: dict[str, Outcome]) -> 
     chapter = next(chapter for chapter in chapters(results) if chapter.title == "GPU types")
     assert [figure.name for figure in chapter.figures] == ["types-utilisation", "types-gpu-hours"]
     for figure, measure in zip(chapter.figures, ("utilisation", "gpu_hours"), strict=True):
-        drawn = figure.chart.data.rows_by_key(["policy", "gpu_type"], named=True, unique=True)
+        drawn = figure.data.rows_by_key(["policy", "gpu_type"], named=True, unique=True)
         assert len(drawn) == 4
         for label, outcome in results.items():
             for row in outcome.summary["gpu_types"]:
                 assert drawn[label, row["gpu_type"]][measure] == pytest.approx(row[measure], rel=1e-4)
 
 
-def test_many_results_are_rows_of_a_map(results: dict[str, Outcome]) -> None:
-    many = {f"r{number}": results["fifo"] for number in range(MOST_BESIDE + 1)}
-    chapter = next(chapter for chapter in chapters(many) if chapter.title == "GPU types")
-    assert [figure.height for figure in chapter.figures] == [height(many)] * 2
-
-
 def test_the_page_tells_energy_and_cost_of_types_that_have_them(results: dict[str, Outcome]) -> None:
     text = page(results, chapters(results), title="t")
     table = text[text.index("What was used of each GPU type") :].partition("</table>")[0]
     v100, ours = results["fifo"].summary["gpu_types"]
-    assert f"<td>{v100['energy_kwh']:,.0f}</td>" in table
-    assert f"<td>{v100['cost']:,.0f}</td>" in table
-    assert f"<td>{ours['gpu_hours']:,.0f}</td>" in table
+    for title, value in (("energy, kWh", v100["energy_kwh"]), ("GPU-hours", ours["gpu_hours"])):
+        assert f'data-title="{title}">{value:,.0f}</td>' in table
+    assert f">{v100['cost']:,.0f}</td>" in table
     assert "energy_kwh" not in ours
-    assert table.count('<td class="name">ours</td>') == len(results)
+    assert table.count('class="words">ours</td>') == len(results)
 
 
 def test_without_types_nothing_is_said_of_them(tmp_path: Path) -> None:

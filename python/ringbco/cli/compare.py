@@ -352,14 +352,14 @@ def _replayed(
 
 def _page(comparison: Comparison) -> tuple[str, list[Figure]]:
     """The report's text, and its charts."""
-    from ringbco.reports.figures import chapters
+    from ringbco.reports.figures import chapters, charts_of
     from ringbco.reports.html import page
     from ringbco.reports.reading import default_title, drawable
 
     drawn = drawable(comparison)
     made = chapters(drawn)
     text = page(drawn, made, title=default_title(drawn.outcomes))
-    return text, [figure for chapter in made for figure in chapter.figures]
+    return text, charts_of(made)
 
 
 def _show(title: str, comparison: Comparison, shown: _Shown) -> None:

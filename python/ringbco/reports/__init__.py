@@ -93,7 +93,7 @@ class _Made(NamedTuple):
 def _written(results: object, title: str | None) -> _Made:
     """The page of results, or of a sweep."""
     from ringbco.errors import UsageError
-    from ringbco.reports.figures import chapters
+    from ringbco.reports.figures import chapters, charts_of
     from ringbco.reports.html import page
     from ringbco.reports.paper import sheet_of
     from ringbco.reports.reading import default_title
@@ -119,8 +119,7 @@ def _written(results: object, title: str | None) -> _Made:
     comparison = _comparison(results)
     made = chapters(comparison)
     text = page(comparison, made, title=title or default_title(comparison.outcomes))
-    figures = [figure for chapter in made for figure in chapter.figures]
-    return _Made(text, figures, tuple(comparison.outcomes), sheet_of(comparison))
+    return _Made(text, charts_of(made), tuple(comparison.outcomes), sheet_of(comparison))
 
 
 def _comparison(results: object) -> Comparison:

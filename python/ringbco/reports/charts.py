@@ -213,15 +213,16 @@ def png(chart: Any, *, scale: float = 2.0) -> bytes:
 
 def document(chart: Any) -> str:
     """The chart as the drawing library reads it, which ends the process at a control character in a text."""
-    return json_text(_drawable(chart.to_dict()), indent=None, sort_keys=True)
+    return json_text(drawable(chart.to_dict()), indent=None, sort_keys=True)
 
 
-def _drawable(value: Any) -> Any:
+def drawable(value: Any) -> Any:
+    """A chart's description without control characters, at which the drawing library ends the process."""
     if isinstance(value, str):
         return _NO_XML.sub(lambda found: one_line(found[0]), value)
     if isinstance(value, dict):
-        return {_drawable(key): _drawable(entry) for key, entry in value.items()}
-    return [_drawable(entry) for entry in value] if isinstance(value, list) else value
+        return {drawable(key): drawable(entry) for key, entry in value.items()}
+    return [drawable(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _panel(chart: Any, width: int, height: int) -> Any:

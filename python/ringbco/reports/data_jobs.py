@@ -1,59 +1,98 @@
-"""What a report's charts of jobs show: where their time goes, by size, by group, who waited and why."""
+"""What a report's charts of jobs show: where their time goes, by size, by owner, who waited and why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import altair as alt
+import numpy as np
 import polars as pl
 
-from ringbco.reports import charts
-from ringbco.reports.series import HOUR, MOST_BESIDE, Part, size_class, size_names
+from ringbco.reports.charts import points_each
+from ringbco.reports.series import Part, first_few, scaled, size_class, size_names
+from ringbco.result import metrics
+from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.result.window import measured
 
 Results = Mapping[str, Outcome]
 
+MOST_OWNERS: Final = 8
+"""On the first screen; a chart of their own has more."""
 MOST_GROUPS: Final = 16
 PARTS: Final = {
-    # column: (what it is called, colour)
-    "wait_behind": ("waiting behind the queue's head", "#56B4E9"),
-    "wait_gpus": ("waiting for enough idle GPUs", "#0072B2"),
-    "wait_fragmented": ("waiting though enough are idle", "#CC79A7"),
-    "waited": ("waiting", "#0072B2"),
-    "ideal_run_time": ("running, as if alone", "#009E73"),
-    "paused_time": ("paused at rungs", "#BFBFBF"),
-    "lost_time": ("pausing or saving", "#8C7A3D"),
-    "lost_work": ("work lost to failures", "#8A8A8A"),
-    "run_spread": ("slower because spread", "#E69F00"),
-    "run_contention": ("slower because of contention", "#D55E00"),
-    "run_beyond": ("running longer than that", "#D55E00"),
+    # column: (what it is called, colour); what is no waste first, in greys
+    "ideal_run_time": ("running, as if alone", "#B9BEC6"),
+    "paused_time": ("paused at rungs", "#DADDE2"),
+    "wait_behind": ("waiting its turn", "#8FC3EA"),
+    "wait_gpus": ("waiting for GPUs", "#2B7BBA"),
+    "wait_fragmented": ("waiting, fragmented", "#123F6E"),
+    "waited": ("waiting", "#2B7BBA"),
+    "run_spread": ("spread", "#F0A94B"),
+    "run_contention": ("contention", "#D9541E"),
+    "run_beyond": ("running longer", "#D9541E"),
+    "lost_time": ("pausing, saving", "#A3341C"),
+    "lost_work": ("lost work", "#6E1F12"),
 }
 CAUSES: Final = {
-    "wait_behind": ("behind the head of the queue", "#56B4E9"),
-    "wait_gpus": ("not enough idle GPUs", "#0072B2"),
-    "wait_fragmented": ("enough idle, but not where it must be", "#CC79A7"),
+    "wait_behind": ("behind the head of the queue", "#8FC3EA"),
+    "wait_gpus": ("not enough idle GPUs", "#2B7BBA"),
+    "wait_fragmented": ("enough idle, but not where it must be", "#123F6E"),
 }
 LONGEST: Final = 10
-_OF_SOME: Final = ("paused_time", "lost_time", "lost_work")
+NOBODY: Final = "Nobody waited."
 _NOISE: Final = 1e-6  # s, of a mean
+_LITTLE: Final = 1e-4  # of all time: what no bar would show
+_OTHERS: Final = "all others"
+
+
+def means(comparison: Comparison) -> Iterator[Part]:
+    """The mean completion time of each result, its interval, and what no schedule is below, s."""
+    rows: list[tuple[str, float, float | None, float | None, float | None]] = []
+    bounds = comparison.bounds
+    for label in comparison.outcomes:
+        told = comparison.figure(label, "mean_jct")
+        if told is not None:
+            low, high = told.interval or (None, None)
+            rows.append((label, told.mean, low and max(low, 0.0), high, bounds[label]))
+    if rows:
+        names = ("policy", "mean", "low", "high", "bound")
+        schema = {name: pl.String if name == "policy" else pl.Float64 for name in names}
+        data = pl.DataFrame(rows, schema=schema, orient="row")
+        intervals = bool(data["low"].count())
+        note = " The line is the interval of 95 %." if intervals else ""
+        bound = " Grey: no schedule of these jobs has a lower mean." if data["bound"].count() else ""
+        yield Part(
+            data,
+            also={"ends": ("low", "high") if intervals else None, "least": "bound" if bound else None},
+            note=note + bound,
+        )
 
 
 def time_split(results: Results) -> Iterator[Part]:
-    """The mean completion time of each result, cut into what it was spent on."""
-    rows = []
-    for label, outcome in results.items():
-        columns = time_columns(outcome)
-        means = (
-            measured(outcome)
-            .lazy()
-            .select(*(expression.mean().alias(name) for name, expression in columns.items()))
-        )
-        for name, mean in means.collect().row(0, named=True).items():
-            if abs(mean) > _NOISE or name not in _OF_SOME:
-                rows.append((label, PARTS[name][0], list(PARTS).index(name), mean / HOUR))
-    yield Part(pl.DataFrame(rows, schema=["policy", "part", "place", "hours"], orient="row"))
+    """The mean completion time of each result, cut into what it was spent on, s."""
+    means = {
+        label: measured(outcome)
+        .lazy()
+        .select(*(expression.mean().alias(name) for name, expression in time_columns(outcome).items()))
+        .collect()
+        .row(0, named=True)
+        for label, outcome in results.items()
+    }
+    rows = [
+        (label, PARTS[part][0], list(PARTS).index(part), mean)
+        for label, parts in means.items()
+        for part, mean in parts.items()
+        if abs(mean) > _NOISE
+    ]
+    schema = {"policy": pl.String, "part": pl.String, "place": pl.Int64, "seconds": pl.Float64}
+    data = pl.DataFrame(rows, schema=schema, orient="row")
+    saved = data.filter(~pl.col("part").is_in([PARTS["ideal_run_time"][0], PARTS["paused_time"][0]]))
+    if np.abs(saved["seconds"]).sum() < _LITTLE * np.abs(data["seconds"]).sum():
+        yield Part.none("All of it is running, as if alone: there is nothing to save.")
+        return
+    yield Part(data)
 
 
 def time_columns(outcome: Outcome) -> dict[str, pl.Expr]:
@@ -64,7 +103,8 @@ def time_columns(outcome: Outcome) -> dict[str, pl.Expr]:
     parts: dict[str, pl.Expr] = {name: pl.col(name).cast(pl.Float64) for name in waits}
     progress = pl.col("run_time")
     if {"held_time", "lost_time"} <= set(there):
-        parts |= {name: pl.col(name) for name in _OF_SOME if name in there}
+        of_some = ("paused_time", "lost_time", "lost_work")
+        parts |= {name: pl.col(name) for name in of_some if name in there}
         lost = (pl.col(name) for name in ("lost_time", "lost_work") if name in there)
         progress = pl.col("held_time") - pl.sum_horizontal(lost)
     parts["ideal_run_time"] = pl.col("ideal_run_time")
@@ -77,24 +117,99 @@ def time_columns(outcome: Outcome) -> dict[str, pl.Expr]:
 
 
 def within(results: Results, column: str, title: str) -> Iterator[Part]:
-    """The share of jobs whose `column` is a time at most."""
-    base = charts.distribution(results, column, "", title)
-    each = charts.points_each(len(results))
+    """The share of jobs whose `column` is a time at most; those of which it is 0 apart."""
+    each = points_each(len(results))
+    frames = []
+    for label, outcome in results.items():
+        values = metrics.column(measured(outcome), column)
+        value, share = metrics.cumulative_distribution(values, each)
+        zeros = float((values <= 0).mean())
+        later = value > 0
+        value, share = value[later], share[later]
+        if zeros:
+            value, share = np.append(0.0, value), np.append(zeros, share)
+        if not later.any():  # a line must lead somewhere
+            value, share = np.append(value, 1.0), np.append(share, 1.0)
+        frames.append(pl.DataFrame({"policy": label, "seconds": value, "share": share}))
+    data = pl.concat(frames)
+    if not (data["seconds"] > 1.0).any() and column == "waited":
+        yield Part.none(NOBODY)
+        return
+    scale = scaled(data, "seconds", times=True, grid=True)
     yield Part(
-        base.data.with_columns(hours=pl.col("value") / HOUR),
-        also={"x": base.encoding.x, "y": base.encoding.y},
-        note=f" Each line is drawn through {each} of its points." if each < charts.points_each(1) else "",
+        data.with_columns(scale.place("seconds")),
+        also={"x": alt.X("seconds:Q", title=title, scale=scale.scale, axis=scale.axis)},
+        note=f" Each line is drawn through {each} of its points." if each < points_each(1) else "",
     )
 
 
+def lost_by_size(results: Results) -> Iterator[Part]:
+    """The mean time that jobs took longer than alone, by their size."""
+    yield from _lost(results, size_class(), "size", size_names(results))
+
+
+def lost_by_owner(results: Results) -> Iterator[Part]:
+    """The same by virtual cluster or user: those whose jobs lost most together; nothing without either."""
+    by = _grouping(results)
+    if by is None:
+        return
+    jobs = pl.concat(
+        measured(outcome).lazy().select(by, _beyond().alias("lost")).drop_nulls()
+        for outcome in results.values()
+    )
+    owners = jobs.group_by(by).agg(pl.col("lost").sum(), jobs=pl.len() // len(results))
+    ranked = owners.sort("lost", by, descending=[True, False]).collect()
+    first = ranked.head(MOST_OWNERS)
+    names = {name: _jobs_of(name, jobs) for name, _, jobs in first.iter_rows()}
+    rest = ranked.slice(MOST_OWNERS)
+    others = _jobs_of(f"{rest.height:,} more", int(rest["jobs"].sum()))
+    owner = pl.col(by).replace_strict(names, default=others, return_dtype=pl.String).alias("group")
+    called = {name: name for name in [*names.values(), others]}
+    yield from _lost(results, owner, "group", called, title=f"Who pays: by {_OWNER[by]}")
+
+
+_OWNER: Final = {"vc": "virtual cluster", "user": "user"}
+
+
+def _jobs_of(name: str, jobs: int) -> str:
+    return f"{name} ({jobs:,} job{'s' * (jobs != 1)})"
+
+
+def _beyond() -> pl.Expr:
+    return (pl.col("jct") - pl.col("ideal_run_time")).clip(lower_bound=0.0)
+
+
+def _lost(
+    results: Results, of: pl.Expr, by: str, names: Mapping[Any, str], title: str = ""
+) -> Iterator[Part]:
+    frames = [
+        measured(outcome)
+        .lazy()
+        .with_columns(of)
+        .group_by(by)
+        .agg(pl.len().alias("jobs"), _beyond().mean().alias("lost"))
+        .with_columns(policy=pl.lit(label))
+        .collect()
+        for label, outcome in results.items()
+    ]
+    data = pl.concat(frames).with_columns(pl.when(pl.col("lost") > _NOISE).then("lost").otherwise(0.0))
+    place = {name: number for number, name in enumerate(names)}
+    data = data.sort(pl.col(by).replace_strict(place, return_dtype=pl.Int64), maintain_order=True)
+    if not (data["lost"] > 0).any():
+        yield Part.none("No job took longer than alone.", title=title)
+        return
+    named = data.with_columns(pl.col(by).replace_strict(names, return_dtype=pl.String))
+    yield Part(named, title=title)
+
+
 def sizes(results: Results) -> Iterator[Part]:
-    """Completion time by the number of GPUs, on half of the page's width where `groups` has the other."""
+    """Completion time by the number of GPUs."""
     names = size_names(results)
     data = pl.concat(
         _spread(measured(outcome).lazy().with_columns(size_class()), "size", "jct", label)
         for label, outcome in results.items()
     ).sort("size", maintain_order=True)
-    yield Part(_named(data, names), half=_grouping(results) is not None)
+    yield Part(_named(data, names))
 
 
 def groups(results: Results) -> Iterator[Part]:
@@ -110,17 +225,15 @@ def groups(results: Results) -> Iterator[Part]:
         .collect()
     )
     shown = counts[by].head(MOST_GROUPS).to_list()
-    others = pl.lit("all others")
-    name = pl.when(pl.col(by).is_in(shown)).then(pl.col(by)).otherwise(others).alias("group")
+    name = pl.when(pl.col(by).is_in(shown)).then(pl.col(by)).otherwise(pl.lit(_OTHERS)).alias("group")
     data = pl.concat(
         _spread(measured(outcome).lazy().with_columns(name), "group", "slowdown", label)
         for label, outcome in results.items()
     )
-    place = {name: number for number, name in enumerate([*shown, "all others"])}
+    place = {name: number for number, name in enumerate([*shown, _OTHERS])}
     data = data.sort(pl.col("group").replace_strict(place, return_dtype=pl.Int64), maintain_order=True)
-    what = "virtual cluster" if by == "vc" else "user"
     some = f", {MOST_GROUPS} of {counts.height:,} shown" if counts.height > MOST_GROUPS else ""
-    yield Part(data, also={"across": what}, title=f"Slowdown by {what}", note=f"{some}.")
+    yield Part(data, title=f"Slowdown by {_OWNER[by]}", note=f"{some}.")
 
 
 def _grouping(results: Results) -> str | None:
@@ -149,68 +262,56 @@ def _spread(jobs: pl.LazyFrame, by: str, column: str, label: str) -> pl.DataFram
     )
 
 
-def _told(results: Results) -> bool:
-    """Whether the causes of waits can be drawn: all results tell them, and their charts have room."""
-    causes = all(set(CAUSES) <= set(outcome.jobs.columns) for outcome in results.values())
-    return causes and len(results) <= MOST_BESIDE
-
-
 def waits(results: Results) -> Iterator[Part]:
-    """Mean waiting time by job size, where `waits_by_cause` has nothing."""
-    if _told(results):
+    """Mean waiting time by job size."""
+    data = pl.concat(
+        _by_size(outcome, ["waited"]).with_columns(policy=pl.lit(label)) for label, outcome in results.items()
+    )
+    if not (data["waited"] > 0).any():
+        yield Part.none(NOBODY)
         return
-    why = "These results do not say why: they were made without the causes."
-    if len(results) > MOST_BESIDE:
-        why = (
-            "The causes are above, in where a job's time goes; with eight results or fewer they are told by"
-            " job size."
-        )
-    data = pl.concat(_means(outcome, label, ["waited"]) for label, outcome in results.items())
-    data = _named(data.sort("size", maintain_order=True), size_names(results))
-    yield Part(data.rename({"waited": "hours"}), note=f" {why}")
+    yield Part(_named(data.sort("size", maintain_order=True), size_names(results)))
 
 
 def waits_by_cause(results: Results) -> Iterator[Part]:
-    """Mean waiting time by job size, cut into its causes, a chart a result."""
-    if not _told(results):
+    """Mean waiting time by job size, cut into its causes, a chart a result that tells them."""
+    told = {label: found for label, found in results.items() if set(CAUSES) <= set(found.jobs.columns)}
+    drawn, others = first_few(told)
+    if not drawn:
         return
     names = size_names(results)
-    frames = {label: _means(outcome, label, list(CAUSES)) for label, outcome in results.items()}
+    frames = {label: _by_size(outcome, list(CAUSES)) for label, outcome in drawn.items()}
     top = max(frame.select(pl.sum_horizontal(list(CAUSES)).max()).item() for frame in frames.values())
     place = {cause: rank for rank, cause in enumerate(CAUSES)}
     called = {cause: text for cause, (text, _) in CAUSES.items()}
-    up = alt.Y("hours:Q", title="mean wait, hours").stack("zero").scale(domain=[0, top if top > 0 else 1.0])
-    several = len(results) > 1
     for label, frame in frames.items():
-        index = ["policy", "size", "jobs", "minute"]
-        long = frame.unpivot(on=list(CAUSES), index=index, variable_name="cause", value_name="hours")
+        long = frame.unpivot(
+            on=list(CAUSES), index=["size", "jobs"], variable_name="cause", value_name="wait"
+        )
+        if not (long["wait"] > 0).any():
+            yield Part.none(NOBODY, of=label)
+            continue
         again = " Preempted jobs wait again." if "held_time" in results[label].jobs.columns else ""
-        scale = " All results on the same scale." if several else ""
         yield Part(
-            _named(long, names).with_columns(
+            _named(long.sort("size", maintain_order=True), names).with_columns(
                 place=pl.col("cause").replace_strict(place, return_dtype=pl.Int64),
                 cause=pl.col("cause").replace_strict(called, return_dtype=pl.String),
+                policy=pl.lit(label),
             ),
             of=label,
-            also={"y": up},
-            note=again + scale,
-            half=several,
+            also={"ceiling": top},
+            note=again + (" All results on the same scale." if len(results) > 1 else "") + others,
         )
 
 
-def _means(outcome: Outcome, label: str, columns: list[str]) -> pl.DataFrame:
-    """By size class: jobs, the share that waited over a minute, and the columns' means in hours."""
+def _by_size(outcome: Outcome, columns: list[str]) -> pl.DataFrame:
+    """By size class: jobs, and the columns' means, s."""
     return (
         measured(outcome)
         .lazy()
         .group_by(size_class())
-        .agg(
-            pl.len().alias("jobs"),
-            (pl.col("waited") > 60).mean().alias("minute"),
-            *(pl.col(name).cast(pl.Float64).mean() / HOUR for name in columns),
-        )
+        .agg(pl.len().alias("jobs"), *(pl.col(name).cast(pl.Float64).mean() for name in columns))
         .sort("size")
-        .with_columns(policy=pl.lit(label))
         .collect()
     )
 

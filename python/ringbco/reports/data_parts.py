@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import altair as alt
 import polars as pl
 
 from ringbco.reports.charts import points_each
 from ringbco.reports.elastic_lanes import lanes_of
-from ringbco.reports.series import HOUR, Part, first_few
+from ringbco.reports.series import HOUR, Part, first_few, scaled
 from ringbco.result.figures import rows_of
 from ringbco.result.metrics import cumulative_distribution
 from ringbco.result.outcome import Outcome
@@ -19,7 +20,7 @@ from ringbco.trace.shares import WHOLE
 
 Results = Mapping[str, Outcome]
 
-MOST_LANES: Final = 12
+MOST_LANES: Final = 8
 """Of a single result; of several each has fewer."""
 _FEWEST_LANES: Final = 4
 _HELD: Final = {
@@ -53,16 +54,15 @@ def _told(results: Results, key: str) -> Iterator[dict[str, Any]]:
         yield from ({"policy": label, **row} for row in outcome.summary.get(key, ()))
 
 
-def types(results: Results, told: tuple[str, ...]) -> Iterator[Part]:
-    """What summary.json says of each GPU type. told: tooltips of every result."""
+def types(results: Results) -> Iterator[Part]:
+    """What summary.json says of each GPU type."""
     rows = list(_told(results, "gpu_types"))
     if not rows:
         return
     numbers = dict.fromkeys((*_SOME_TYPES, "utilisation", "gpu_hours"), pl.Float64)
     names = ["policy", "gpu_type", "gpus", *numbers]
     data = pl.DataFrame([{name: row.get(name) for name in names} for row in rows], schema_overrides=numbers)
-    some = (f"{key} ,.0f {title}" for key, title in _SOME_TYPES.items() if data[key].count())
-    yield Part(data, also={"told": (*told, *some)})
+    yield Part(data.drop(name for name in _SOME_TYPES if not data[name].count()))
 
 
 def attainment(results: Results) -> Iterator[Part]:
@@ -96,7 +96,7 @@ def shares(results: Results) -> Iterator[Part]:
     frames = [
         measured(outcome)
         .group_by(number=number)
-        .agg(jobs=pl.len(), hours=pl.col("waited").mean() / HOUR)
+        .agg(jobs=pl.len(), waited=pl.col("waited").mean())
         .with_columns(policy=pl.lit(label))
         for label, outcome in results.items()
         if "gpu_share" in outcome.jobs.columns
@@ -128,9 +128,12 @@ def to_best(results: Results) -> Iterator[Part]:
         assert outcome.searches is not None
         times = outcome.searches["time_to_best"].drop_nulls().to_numpy()
         x, share = cumulative_distribution(times, points_each(len(told)))
-        frames.append(pl.DataFrame({"hours": x / HOUR, "share": share}).with_columns(policy=pl.lit(label)))
+        frames.append(pl.DataFrame({"seconds": x, "share": share}).with_columns(policy=pl.lit(label)))
     if frames:
-        yield Part(pl.concat(frames))
+        data = pl.concat(frames)
+        scale = scaled(data, "seconds", times=True, grid=True)
+        axis = alt.X("seconds:Q", title="time to the best trial", scale=scale.scale, axis=scale.axis)
+        yield Part(data.with_columns(scale.place("seconds")), also={"x": axis})
 
 
 def rungs(results: Results) -> Iterator[Part]:

@@ -24,10 +24,10 @@ Results = Mapping[str, Outcome]
 Floats = NDArray[np.float64]
 
 FULLNESS: Final = {
-    "full": "#0072B2",
-    "partly held: held": "#56B4E9",
-    "partly held: free": "#E69F00",
-    "idle": "#8A8A8A",
+    "full": "#2B7BBA",
+    "partly held: held": "#8FC3EA",
+    "partly held: free": "#F0A94B",
+    "idle": "#DADDE2",
 }
 """What GPUs are, each with its colour; of those held in part what is held, and what is free."""
 _STRETCHES: Final = 96
@@ -49,8 +49,25 @@ def over_time(
             label: replace(outcome, timeline=outcome.timeline.with_columns(of(outcome).alias(column)))
             for label, outcome in there.items()
         }
-    base = charts.over_time(there, column, "")
-    yield Part(base.data.select("policy", "day", "value"), also={"x": base.encoding.x})
+    yield Part(charts.over_time(there, column, "").data.select("policy", "day", "value"))
+
+
+def queue(results: Results) -> Iterator[Part]:
+    """GPUs that waiting jobs ask for."""
+    for part in over_time(results, "queued_gpus"):
+        yield part if (part.data["value"] > 0).any() else Part.none("No job ever waited in the queue.")
+
+
+def contention(results: Results) -> Iterator[Part]:
+    """Spanning jobs on the busiest server of one: 1 where each is alone, or there is none."""
+    alone = pl.col("mean_contention").clip(lower_bound=1.0)
+    for part in over_time(results, "mean_contention", lambda _: alone):
+        met = (part.data["value"] > 1).any()
+        yield (
+            part
+            if met
+            else Part.none("No job met contention: none shared a server with another spanning one.")
+        )
 
 
 def busy(results: Results) -> Iterator[Part]:
@@ -231,21 +248,17 @@ def by_server(results: Results) -> Iterator[Part]:
         grids[label] = (edges, np.add.reduceat(each, edges[:-1], axis=0) / np.diff(edges)[:, None])
     top = max(float(grid.max()) for _, grid in grids.values())
     for label, (edges, grid) in grids.items():
+        if not grid.any():
+            yield Part.none("No job held GPUs on several servers.", of=label)
+            continue
         days = float(ends[label][-1] - ends[label][0]) / DAY
         sizes = sorted({int(size) for size in np.diff(edges)})
         among = f" A row is {' or '.join(f'{size:,}' for size in sizes)} neighbouring servers."
-        many = sizes != [1]
-        title = "servers" if many else "server"
         yield Part(
-            _cells(grid, edges, days / _STRETCHES, many),
+            _cells(grid, edges, days / _STRETCHES, top),
             of=label,
-            also={
-                "servers": int(edges[-1]),
-                "days": days,
-                "top": top,
-                "told": (f"servers - {title}", "day ,.2f", "jobs ,.2f spanning jobs, mean"),
-            },
-            note=(among if many else "") + others,
+            also={"servers": int(edges[-1]), "days": days, "top": top},
+            note=(among if sizes != [1] else "") + others,
         )
 
 
@@ -262,20 +275,24 @@ def server_rows(servers: int, most: int) -> NDArray[np.int64]:
     return np.arange(rows + 1, dtype=np.int64) * servers // rows
 
 
-def _cells(grid: Floats, edges: NDArray[np.int64], step: float, many: bool) -> pl.DataFrame:
-    """The cells of a grid that are not empty: a row each of stretches of `step` days by rows of servers."""
-    row, place = np.nonzero(grid)
-    return pl.DataFrame(
-        {
-            "row": edges[row],
-            "end_row": edges[row + 1],
-            "day": place * step,
-            "end_day": (place + 1) * step,
-            "jobs": grid[row, place],
-        },
-        schema_overrides={"row": pl.Int64, "end_row": pl.Int64},
-    ).with_columns(
-        servers=pl.format("{}\N{EN DASH}{}", "row", pl.col("end_row") - 1)
-        if many
-        else pl.col("row").cast(pl.String)
-    )
+def _cells(grid: Floats, edges: NDArray[np.int64], step: float, top: float) -> pl.DataFrame:
+    """The cells of a grid that are not empty: a row each of stretches of `step` days by rows of servers.
+
+    Neighbours in time that are drawn alike are one.
+    """
+    level = np.where(grid > 0, 1 + np.round(7 * np.clip(grid - 1, 0, None) / max(top - 1, 1e-9)), 0)
+    rows = []
+    for row, levels in enumerate(level):
+        turns = np.flatnonzero(np.diff(levels)) + 1
+        for first, last in pairwise([0, *turns.tolist(), levels.size]):
+            if levels[first]:
+                jobs = float(grid[row, first:last].mean())
+                rows.append((int(edges[row]), int(edges[row + 1]), first * step, last * step, jobs))
+    names = {
+        "row": pl.Int64,
+        "end_row": pl.Int64,
+        "day": pl.Float64,
+        "end_day": pl.Float64,
+        "jobs": pl.Float64,
+    }
+    return pl.DataFrame(rows, schema=names, orient="row")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import altair as alt
@@ -10,11 +11,12 @@ import numpy as np
 import polars as pl
 
 import ringbco
+from ringbco.reports.cells import Cell, Table
 from ringbco.reports.data_jobs import PARTS as DRAWN
 from ringbco.reports.html import document
-from ringbco.reports.series import COLOURS, HOUR, Figure, legend, short, time_axis
-from ringbco.reports.shapes import amount, stack, tips
-from ringbco.reports.style import on_page
+from ringbco.reports.series import COLOURS, Figure, legend, short, time_axis
+from ringbco.reports.shapes import said, stack
+from ringbco.reports.style import shown
 from ringbco.result.diff import PARTS, WHOLE, Diff
 from ringbco.result.rows import SIZE_CLASSES
 from ringbco.units import duration
@@ -29,13 +31,11 @@ _COLOURS: Final = {
 }
 
 
-class Table(NamedTuple):
-    """A heading, how to read the table below it, and its texts."""
+class Told(NamedTuple):
+    """A table, and how to read it."""
 
-    title: str
     note: str
-    columns: list[str]
-    rows: list[list[str]]
+    table: Table
 
 
 def diff_page(found: Diff, names: tuple[str, str]) -> str:
@@ -43,13 +43,11 @@ def diff_page(found: Diff, names: tuple[str, str]) -> str:
     drawn = [] if found.same else [_scatter(found), _bars(found)]
     return document(
         "diff",
-        {figure.name: on_page(figure) for figure in drawn},
-        (),
         title=f"{names[0]} and {names[1]}",
         sentences=found.sentences(),
         headings=found.headings(names),
         means=_means(found),
-        figures=drawn,
+        figures=[shown(figure) for figure in drawn],
         tables=[] if found.same else _tables(found),
         version=ringbco.__version__,
     )
@@ -89,7 +87,12 @@ def _scatter(found: Diff) -> Figure:
     scale = alt.Scale(type="log", domain=[low, high], nice=False)
     there = [name for name in _CLASSES if name in set(points["size"])]
     dots = (
-        alt.Chart(short(points.drop("jct_a_at", "jct_b_at")))
+        alt.Chart(
+            said(
+                short(points.drop("jct_a_at", "jct_b_at")),
+                ("job_id", "jobs , jobs here", "jct_a time in A", "jct_b time in B"),
+            )
+        )
         .mark_circle(opacity=0.55)
         .encode(
             x=alt.X("jct_a:Q", title=f"{WHOLE} in A", scale=scale, axis=time_axis(low, high)),
@@ -100,49 +103,56 @@ def _scatter(found: Diff) -> Figure:
                 scale=alt.Scale(domain=there, range=[_CLASSES[name] for name in there]),
                 legend=legend([f"{name} GPUs" for name in there], 6),
             ),
-            tooltip=tips(
-                "job_id - job", "size - GPUs", "jct_a ,.0f in A, s", "jct_b ,.0f in B, s", "jobs , jobs here"
-            ),
+            description="said:N",
         )
     )
     line = (
         alt.Chart(pl.DataFrame({"jct_a": [low, high], "jct_b": [low, high]}))
-        .mark_line(color="#8A8A8A", strokeDash=[4, 4], strokeWidth=1)
+        .mark_line(color="#8A8F98", strokeDash=[4, 4], strokeWidth=1)
         .encode(x="jct_a:Q", y="jct_b:Q")
     )
     note = (
         "A dot a job by its number of GPUs, the larger the more jobs are there. Below the dashed line jobs"
         " are faster in B. Logarithmic; below a second counts as one."
     )
-    return Figure("scatter", f"{WHOLE.capitalize()} in A and B", note, alt.layer(line, dots), height=460)
+    data = points.select("job_id", "size", "jct_a", "jct_b", "jobs")
+    return Figure(
+        "scatter", f"{WHOLE.capitalize()} in A and B", note, alt.layer(line, dots), height=400, data=data
+    )
 
 
 def _bars(found: Diff) -> Figure:
     """The mean difference of each size class, cut into its parts."""
     rows = [
-        (f"{group['gpus']}", PARTS[name], place, told["difference"] / HOUR, group["jobs"])
+        (f"{group['gpus']}", PARTS[name], place, told["difference"], group["jobs"])
         for group in found.size_classes()
         for place, (name, told) in enumerate(group["parts"].items())
         if told["difference"]
     ]
-    schema = {"size": pl.String, "part": pl.String, "place": pl.Int64, "hours": pl.Float64, "jobs": pl.Int64}
+    schema = {
+        "size": pl.String,
+        "part": pl.String,
+        "place": pl.Int64,
+        "seconds": pl.Float64,
+        "jobs": pl.Int64,
+    }
     figure = Figure(
         "parts",
         "What the difference is made of",
         "Mean difference by number of GPUs, cut into its parts: below 0 is time saved in B.",
         chart=None,
     )
+    data = pl.DataFrame(rows, schema=schema, orient="row")
     return stack(
-        figure,
+        replace(figure, data=data),
         {},
-        pl.DataFrame(rows, schema=schema, orient="row"),
-        mark={"type": "bar"},
+        data,
         part="part",
         palette={PARTS[name]: colour for name, colour in _COLOURS.items()},
-        columns=4,
-        told=("size - GPUs", "part", "hours ,.3f mean difference, h", "jobs , jobs"),
-        x="GPUs of the job",
-        y=amount("hours", "B - A, hours").stack("zero"),
+        told=("size - GPUs", "part", "seconds time"),
+        by="size",
+        value="seconds",
+        across="B - A",
     )
 
 
@@ -150,16 +160,16 @@ def _cells(told: Mapping[str, float]) -> list[str]:
     return [duration(told[side]) for side in _SIDES]
 
 
-def _means(found: Diff) -> Table:
+def _means(found: Diff) -> Told:
     figures = found.figures(found.jobs)
     a, b, difference = _cells(figures["median_jct"])
     rows = [[f"median {WHOLE}", a, b, ""], ["median difference", "", "", difference]]
     rows.append([f"mean {WHOLE}", *_cells(figures["mean_jct"])])
     rows += [[f"of it {PARTS[name]}", *_cells(told)] for name, told in figures["parts"].items()]
-    return Table("", "", ["", "A", "B", "B - A"], rows)
+    return Told("", _table("Means and medians", ["", "A", "B", "B - A"], rows))
 
 
-def _tables(found: Diff) -> list[Table]:
+def _tables(found: Diff) -> list[Told]:
     tables = [_groups("By number of GPUs", "GPUs", "gpus", found.size_classes(), "")]
     users = found.users()
     if users:
@@ -173,7 +183,7 @@ def _tables(found: Diff) -> list[Table]:
     return tables
 
 
-def _groups(title: str, lead: str, key: str, groups: Sequence[Mapping[str, Any]], note: str) -> Table:
+def _groups(title: str, lead: str, key: str, groups: Sequence[Mapping[str, Any]], note: str) -> Told:
     parts = _differing(groups)
     columns = [lead, "jobs", "mean A", "mean B", "B - A", "faster", "slower"]
     rows = [
@@ -187,7 +197,8 @@ def _groups(title: str, lead: str, key: str, groups: Sequence[Mapping[str, Any]]
         for group in groups
     ]
     means = "After the shares: the mean difference of each part."
-    return Table(title, f"{note} {means}".strip(), [*columns, *(PARTS[name] for name in parts)], rows)
+    columns += [PARTS[name] for name in parts]
+    return Told(f"{note} {means}".strip(), _table(title, columns, rows))
 
 
 def _differing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -195,7 +206,7 @@ def _differing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in rows[0]["parts"] if any(row["parts"][name]["difference"] for row in rows)]
 
 
-def _jobs(title: str, jobs: Sequence[Mapping[str, Any]]) -> Table:
+def _jobs(title: str, jobs: Sequence[Mapping[str, Any]]) -> Told:
     """A row a job; of each part what it was in A and what it is in B."""
     about = {"job_id": "job", "user": "user", "num_gpus": "GPUs"}
     about = {name: told for name, told in about.items() if name in jobs[0]}
@@ -212,4 +223,8 @@ def _jobs(title: str, jobs: Sequence[Mapping[str, Any]]) -> Table:
         for job in jobs
     ]
     columns = [*about.values(), "A", "B", "B - A", *(PARTS[name] for name in parts)]
-    return Table(title, "Of each part: before, in A, and after, in B.", columns, rows)
+    return Told("Of each part: before, in A, and after, in B.", _table(title, columns, rows))
+
+
+def _table(title: str, columns: list[str], rows: Sequence[Sequence[str]]) -> Table:
+    return Table(title, columns, [[*map(Cell, row)] for row in rows])

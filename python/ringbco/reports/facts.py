@@ -7,6 +7,8 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from ringbco.errors import InputError
+from ringbco.reports.cells import Cell
+from ringbco.reports.digits import told_all
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.folder import cluster_of
 from ringbco.result.metrics import column
@@ -17,7 +19,7 @@ from ringbco.units import duration
 
 _NETWORK: Final = {
     "intra_bandwidth": ("inside servers", 1e9, "GB/s"),
-    "inter_bandwidth": ("between servers", 1e9, "GB/s"),
+    "inter_bandwidth": ("between servers", 1e9 / 8, "Gb/s"),
     "reduce_speed": ("reduction", 1e9, "GB/s"),
     "xi1": ("xi1", 1.0, ""),
     "xi2": ("xi2", 1.0, "s"),
@@ -40,20 +42,6 @@ class Fact(NamedTuple):
     def alike(self) -> bool:
         """Whether it is the same of all results."""
         return len(set(self.values)) == 1
-
-
-class Cell(NamedTuple):
-    """A figure as text; its ratio to the baseline's, where there is another; whether it is the best.
-
-    ends: the interval, the least and the greatest value over seeds; nothing of a result with one seed.
-    `value`: None where the result has no such figure.
-    """
-
-    text: str
-    ends: tuple[str, ...]
-    ratio: float | None
-    best: bool
-    value: float | None
 
 
 class Line(NamedTuple):
@@ -189,17 +177,18 @@ def headline(results: Comparison | Mapping[str, Outcome]) -> list[list[Line]]:
     labels = list(comparison.outcomes)
     lines = []
     for measure, entries in comparison.shown.items():
-        shown = measure.show_all([entry.value for entry in entries])
-        ends = [comparison.beneath(label, measure) for label in labels]
         cells = tuple(
             Cell(
                 text,
-                end,
-                entry.ratio if labels[number] != comparison.against else None,
-                entry.best,
-                entry.value,
+                f"\N{MULTIPLICATION SIGN}{entry.ratio:.2f}"
+                if entry.ratio is not None and label != comparison.against
+                else "",
+                comparison.beneath(label, measure),
+                best=entry.best,
             )
-            for number, (entry, text, end) in enumerate(zip(entries, shown, ends, strict=True))
+            for label, entry, text in zip(
+                labels, entries, told_all(measure, [entry.value for entry in entries]), strict=True
+            )
         )
         lines.append((measure.spread, Line(measure.title, cells)))
     return [[line for _, line in group] for _, group in groupby(lines, key=lambda pair: pair[0])]

@@ -11,8 +11,8 @@ import altair as alt
 import polars as pl
 
 from ringbco.reports import data_jobs, data_parts, data_time, shapes
-from ringbco.reports.series import Figure, Part
-from ringbco.reports.shapes import DAYS, DOTS, Results, amount
+from ringbco.reports.series import AT_ONCE, GLANCE, Figure, Part
+from ringbco.reports.shapes import Results, amount
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
 
@@ -24,10 +24,15 @@ class Chapter:
     title: str
     figures: list[Figure] = field(default_factory=list)
 
+    @property
+    def name(self) -> str:
+        """Its anchor."""
+        return self.title.lower().replace(" ", "-")
+
 
 @dataclass(frozen=True)
 class Row:
-    """A chart, or one for each of several: name, title, note, height, half and handling as of `Figure`.
+    """A chart, or one for each of several: name, title, note and height as of `Figure`.
 
     data: what it shows of results, a part for each chart; none where there is nothing to show. shape: one of
     `shapes`, which is handed `encodings`, and those of the part. each: whether there may be several.
@@ -40,9 +45,7 @@ class Row:
     shape: Callable[..., Figure]
     encodings: Mapping[str, Any]
     each: bool = False
-    height: int = 260
-    half: bool = False
-    handling: str = ""
+    height: int = 200
 
     def figures(self, results: Results) -> Iterator[Figure]:
         """Its charts of these results."""
@@ -50,15 +53,19 @@ class Row:
             about = f": {part.of}" if part.of is not None and len(results) > 1 else ""
             figure = Figure(
                 f"{self.name}-{number}" if self.each else self.name,
-                part.title or self.title + about,
+                (part.title or self.title) + ("" if part.title else about),
                 self.note + part.note,
                 chart=None,
                 of=part.of,
                 height=self.height,
-                half=self.half if part.half is None else part.half,
-                handling=self.handling,
+                data=part.data,
+                instead=part.instead,
             )
-            yield self.shape(figure, results, part.data, **{**self.encodings, **part.also})
+            yield (
+                figure
+                if part.instead
+                else self.shape(figure, results, part.data, **{**self.encodings, **part.also})
+            )
 
 
 def _over_time(
@@ -66,122 +73,120 @@ def _over_time(
     title: str,
     note: str,
     data: Callable[[Results], Iterable[Part]],
-    up: tuple[str, str, str],
+    up: tuple[str, str],
     *,
-    ceiling: float | None = None,
-    handling: str = "",
+    domain: tuple[float, float] | None = None,
+    least: float = 0.0,
 ) -> Row:
-    """A line a result over time. up: title of the axis, its format, and that of the tooltips."""
-    scale = alt.Scale(domainMin=0, nice=True) if ceiling is None else alt.Scale(domain=[0, ceiling])
+    """A line a result over time. up: title and format of the axis. domain: its ends; least: its lower one."""
+    scale = alt.Scale(domainMin=least, nice=True) if domain is None else alt.Scale(domain=list(domain))
+    if least:
+        scale = alt.Scale(domainMin=least, zero=False, nice=True)
     encodings = {
         "y": amount("value", up[0], format=up[1]).scale(scale),
-        "told": ("policy", "day ,.2f", f"value {up[2]} {up[0]}"),
-        "mark": {"clip": True, "strokeWidth": 1.5, "strokeJoin": "round", "opacity": 0.85},
-        "near": 60,
-        "zoom": True,
+        "mark": {"strokeWidth": 1.4, "opacity": 0.85},
     }
-    return Row(name, title, note, data, shapes.lines, encodings, height=170, handling=handling)
+    return Row(name, title, note, data, shapes.lines, encodings, height=150)
 
 
 def _within(name: str, title: str, note: str, column: str) -> Row:
     """The share of jobs that have at most so much of a column."""
-    told = ("policy", "share .1% share of jobs", "value ,.0f within, s", "hours ,.2f within, h")
-    encodings = {"told": told, "near": 90, "mark": {"interpolate": "step-after", "strokeWidth": 2}}
+    y = alt.Y("share:Q", title="share of jobs").scale(domain=[0, 1]).axis(format="%", tickCount=5)
+    encodings = {"y": y, "mark": {"interpolate": "step-after", "strokeWidth": 2}}
     data = partial(data_jobs.within, column=column, title=title.lower())
-    note = f"{note} Logarithmic; below a second counts as one."
-    return Row(name, title, note, data, shapes.lines, encodings, half=True)
+    return Row(name, title, note, data, shapes.lines, encodings)
 
 
-def _bars(
-    name: str,
-    title: str,
-    note: str,
-    data: Callable[[Results], Iterable[Part]],
-    half: bool = True,
-    **encodings: Any,
+def _rows(
+    name: str, title: str, note: str, data: Callable[[Results], Iterable[Part]], **encodings: Any
 ) -> Row:
-    """Bars of classes."""
-    return Row(name, title, note, data, shapes.bars, encodings, half=half)
+    """Dots of classes."""
+    return Row(name, title, note, data, shapes.rows, encodings)
 
 
-_ZOOM: Final = "Drag to move, hold Ctrl and turn the wheel to zoom, double-click to return."
-_TYPE: Final = ("policy", "gpu_type - GPU type", "gpus , GPUs", "utilisation .1%", "gpu_hours ,.0f GPU-hours")
-_WAIT: Final = ("jobs ,", "minute .1% waited over a minute")
-_SHARE: Final = ("policy", "group - share of a GPU, up to", "jobs ,", "hours ,.2f mean wait, h")
+_WHO: Final[dict[str, Any]] = {
+    "value": "lost",
+    "across": "longer than alone, mean of the jobs",
+    "times": True,
+    "zero": "none",
+}
+_LOST: Final = "How much longer jobs took than alone, by waiting or by being slowed: the mean."
 # fmt: off
 CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
-    "Jobs": (
-        Row("time", "Where a job's time goes",
-            "Mean completion time, from submission to finish, by what it was spent on. As if alone: on the"
-            " fewest servers that can hold the job, without contention; an elastic job on the GPUs that it"
-            " had.",
+    GLANCE: (
+        Row("time", "Where the time goes",
+            "Mean completion time. Grey: running as if alone, on the fewest servers and without contention."
+            " Colours: what could be saved.",
             data_jobs.time_split, shapes.stack, {
-                "mark": {"type": "bar"}, "part": "part", "palette": dict(data_jobs.PARTS.values()),
-                "columns": 3,
-                "x": alt.X("hours:Q", title="hours, mean of all jobs").stack("zero")
-                .axis(tickCount=alt.ExprRef("min(8, floor(width / 45))")),
-                "told": ("policy", "part", "hours ,.3f")}),
+                "part": "part", "palette": dict(data_jobs.PARTS.values()), "by": "policy", "value": "seconds",
+                "told": ("policy", "part", "seconds time"), "columns": 3}),
+        _rows("who-sizes", "Who pays: by size", _LOST, data_jobs.lost_by_size, by="size",
+              told=("policy", "size", "jobs , jobs", "lost time longer"), **_WHO),
+        _rows("who-owners", "Who pays", f"{_LOST} Those first who lost most in all.",
+              data_jobs.lost_by_owner, by="group",
+              told=("policy", "group", "lost time longer"), **_WHO),
+    ),
+    "Jobs": (
         _within("jct", "Completion time",
                 "Share of jobs that finished within a time of their submission.", "jct"),
         _within("wait", "Waiting time",
                 "Share of jobs that waited for a time at most, all time off the GPUs counted.", "waited"),
-        Row("sizes", "Completion time by job size", "", data_jobs.sizes, shapes.ranges,
-            {"by": "size", "across": "GPUs of the job", "up": "completion time (log scale)", "times": True}),
-        Row("groups", "Slowdown by group", " Completion time over ideal run time; most jobs first",
-            data_jobs.groups, shapes.ranges,
-            {"by": "group", "up": "slowdown (log scale)", "times": False, "angle": -30}, half=True),
+        _rows("sizes", "Completion time by size",
+              "The dot is the median, the line reaches from the 10th to the 90th percentile.",
+              data_jobs.sizes, by="size", value="median", ends=("low", "high"), times=True,
+              across="completion time", told=("policy", "size", "median time")),
+        _rows("groups", "Slowdown by group",
+              "Completion time over ideal run time: median, 10th and 90th percentile; most jobs first",
+              data_jobs.groups, by="group", value="median", ends=("low", "high"), across="slowdown",
+              told=("policy", "group", "jobs , jobs", "median ,.3g")),
     ),
     "Who waited": (
-        _bars("waits", "Who waited", "Mean waiting time by job size, hours.", data_jobs.waits, half=False,
-              by="size", value="hours", across="GPUs of the job", up="mean wait, hours", number=",.3~f",
-              told=("policy", "size", *_WAIT, "hours ,.2f mean wait, h")),
-        Row("waits", "Who waited, and why", "Mean waiting time by job size, cut into its causes.",
+        _rows("waits", "Who waited", "Mean waiting time by size.", data_jobs.waits, by="size", value="waited",
+              times=True, across="mean wait", zero=AT_ONCE,
+              told=("policy", "size", "waited time")),
+        Row("causes", "Why they waited", "Mean waiting time by size, cut into its causes.",
             data_jobs.waits_by_cause, shapes.stack, {
-                "mark": {"type": "bar"}, "part": "cause", "palette": dict(data_jobs.CAUSES.values()),
-                "columns": 2, "x": "GPUs of the job",
-                "told": ("size", "cause", "hours ,.2f mean wait, h", *_WAIT)}, each=True, height=210),
+                "part": "cause", "palette": dict(data_jobs.CAUSES.values()), "by": "size", "value": "wait",
+                "told": ("cause", "wait time"), "across": "mean wait", "columns": 1}, each=True),
     ),
     "The cluster over time": (
-        _over_time("utilisation", "Utilisation over time",
+        _over_time("utilisation", "Utilisation",
                    "GPUs held by jobs, of all. The axis ends when the last job was submitted and no result"
                    " had a queue any more.",
-                   data_time.busy, ("GPUs held", "%", ".1%"), ceiling=1.0, handling=_ZOOM),
-        _over_time("queue", "Queue over time", "GPUs that the waiting jobs ask for.",
-                   partial(data_time.over_time, column="queued_gpus"), ("GPUs asked for", ",.0f", ",.0f")),
-        _over_time("contention", "Contention over time",
+                   data_time.busy, ("GPUs held", "%"), domain=(0.0, 1.0)),
+        _over_time("queue", "Queue", "GPUs that the waiting jobs ask for.", data_time.queue,
+                   ("GPUs asked for", ",.0f")),
+        _over_time("contention", "Contention",
                    "Mean over the jobs on several servers of the number of such jobs on the busiest of its"
-                   " servers, itself included; 0 while there is none.",
-                   partial(data_time.over_time, column="mean_contention"),
-                   ("mean contention", ",.2f", ",.2f")),
+                   " servers, itself included: 1 is a job that shares with none.",
+                   data_time.contention, ("mean contention", ",.3~g"), least=1.0),
     ),
     "GPU types": (
-        _bars("types-utilisation", "Utilisation by GPU type",
+        _rows("types-utilisation", "Utilisation by GPU type",
               "GPU time of each type that jobs held, of all its GPU time to the makespan.",
-              partial(data_parts.types, told=_TYPE), by="gpu_type", value="utilisation", across="GPU type",
-              up=None, number=".0%", ceiling=1),
-        _bars("types-gpu-hours", "GPU-hours by GPU type", "GPU-hours of each type that jobs held.",
-              partial(data_parts.types, told=_TYPE), by="gpu_type", value="gpu_hours", across="GPU type",
-              up=None, number=",.0f"),
+              data_parts.types, by="gpu_type", value="utilisation", across=None, number=".0%", ceiling=1,
+              told=("policy", "gpu_type", "gpus , GPUs", "utilisation .1%")),
+        _rows("types-gpu-hours", "GPU-hours by GPU type", "GPU-hours of each type that jobs held.",
+              data_parts.types, by="gpu_type", value="gpu_hours", across="GPU-hours",
+              told=("policy", "gpu_type", "gpu_hours ,.0f GPU-hours")),
         _over_time("types-power", "Power over time",
                    "What all GPUs draw: those held at their type's busy watts, the others at its idle watts,"
                    " those of servers that are asleep or down nothing.",
                    partial(data_time.over_time, column="watts", of=lambda _: pl.col("watts") / 1_000.0),
-                   ("kW", ",.3~g", ",.3~g"), handling=_ZOOM),
+                   ("kW", ",.3~g")),
     ),
     "Shares of a GPU": (
         Row("shares-fill", "How full GPUs are",
             "GPUs by what jobs hold of them, means over even stretches of time. What is free of GPUs that are"
             " held in part is of no use to a job of whole GPUs.", data_time.fullness, shapes.stack, {
-                "mark": {"type": "area", "interpolate": "step-after"}, "part": "state",
-                "palette": data_time.FULLNESS, "columns": 4, "x": DAYS, "faint": "idle",
-                "y": amount("gpus", "GPUs").stack("zero").scale(nice=False),
-                "told": ("state - GPUs", "day ,.2f", "gpus ,.2f mean")}, each=True, height=190),
-        _bars("shares-jobs", "Shares asked for", "Jobs by the part of a GPU that they ask for.",
-              data_parts.shares, by="group", value="jobs", across="share of a GPU, up to", up="jobs",
-              number=",.0f", told=_SHARE),
-        _bars("shares-waits", "Waits by share", "Mean waiting time by that part.",
-              data_parts.shares, by="group", value="hours", across="share of a GPU, up to",
-              up="mean wait, hours", number=",.3~f", told=_SHARE),
+                "part": "state", "palette": data_time.FULLNESS, "columns": 4, "value": "gpus",
+                "across": "GPUs", "told": ("state",)}, each=True, height=160),
+        _rows("shares-jobs", "Shares asked for", "Jobs by the part of a GPU that they ask for.",
+              data_parts.shares, by="group", value="jobs", across="jobs",
+              told=("policy", "group", "jobs , jobs")),
+        _rows("shares-waits", "Waits by share", "Mean waiting time by that part.",
+              data_parts.shares, by="group", value="waited", across="mean wait", times=True, zero=AT_ONCE,
+              told=("policy", "group", "waited time")),
     ),
     "Elastic jobs": (
         Row("elastic-lanes", "GPUs of a job over time",
@@ -189,74 +194,66 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
             " higher, the more GPUs. Dashed lines are num_gpus, dotted ones min_gpus and max_gpus, where they"
             " are near what was held.",
             data_parts.elastic_lanes, shapes.stepped_lanes, {"lane": 46}, each=True),
-        _bars("elastic-resized", "Resizes of a job", "Elastic jobs by how often they were resized.",
-              data_parts.resized, by="group", value="share", across="times resized", up="share of jobs",
-              number="%", limit=60,
+        _rows("elastic-resized", "Resizes of a job", "Elastic jobs by how often they were resized.",
+              data_parts.resized, by="group", value="share", across="share of jobs", number=".0%",
               told=("policy", "group - times resized", "amount ,.0f jobs", "share .1%")),
-        _bars("elastic-held", "GPUs held of those asked for",
+        _rows("elastic-held", "GPUs held of those asked for",
               "GPU time of elastic jobs by the GPUs that they held, of num_gpus.",
-              data_parts.held, by="group", value="share", across="GPUs held / num_gpus",
-              up="share of GPU-hours", number="%", limit=60,
+              data_parts.held, by="group", value="share", across="share of GPU-hours", number=".0%",
               told=("policy", "group - GPUs held / num_gpus", "amount ,.0f GPU-hours", "share .1%")),
     ),
     "Outages": (
         Row("outages-down", "GPUs down over time",
             "GPUs of the servers that were down, means over even stretches of time. Of results with the same"
             " outages the first is drawn.", data_time.down, shapes.areas,
-            {"y": amount("gpus", "GPUs").stack(None), "told": ("policy", "day ,.2f", "gpus ,.2f mean")},
-            height=170),
-        _bars("outages-lost", "Work lost by cause",
+            {"y": amount("gpus", "GPUs").stack(None)}, height=150),
+        _rows("outages-lost", "Work lost by cause",
               "GPU-hours of progress since the last checkpoints, by why the server failed.",
-              data_parts.lost, by="cause", value="hours", across="cause", up="GPU-hours", number=",.1~f",
-              told=("policy", "cause", "hours ,.2f lost GPU-hours", "failures")),
+              data_parts.lost, by="cause", value="hours", across="GPU-hours",
+              told=("policy", "cause", "hours ,.3g GPU-hours")),
     ),
     "Evictions": (
         Row("evictions", "Evictions over time",
             "Stays that ended so that others could start, counted over even stretches of time.",
-            data_time.evictions, shapes.lines, {
-                "x": DAYS, "y": amount("evictions", "evictions a day"),
-                "told": ("policy", "day ,.2f", "evictions ,.2f evictions a day", "stays ,.0f evictions")},
-            height=170),
+            data_time.evictions, shapes.lines, {"y": amount("evictions", "evictions a day")}, height=150),
     ),
     "Searches": (
         Row("to-best", "Time to the best trial",
             "Share of searches whose best trial had its least loss within a time of their first submission.",
             data_parts.to_best, shapes.lines, {
-                "x": alt.X("hours:Q", title="hours to the best trial"),
-                "y": alt.Y("share:Q", title="share of searches").axis(format="%"),
-                "told": ("policy", "hours ,.2f", "share .1%")}, half=True),
+                "y": alt.Y("share:Q", title="share of searches").axis(format="%", tickCount=5)}),
         Row("rungs", "Trials at each rung", "Trials of all searches that reached each rung.",
             data_parts.rungs, shapes.lines, {
                 "x": alt.X("rung:O", title="rung").axis(labelAngle=0), "y": alt.Y("trials:Q", title="trials"),
-                "mark": DOTS, "told": ("policy", "rung", "trials", "went_on - of them went on")}, half=True),
+                "dots": True}),
     ),
     "Services": (
         Row("services-replicas", "Replicas", "", data_time.replicas, shapes.areas, {
-                "y": amount("replicas", "replicas", tickCount=4), "over": True,
-                "told": ("policy", "day ,.2f", "replicas ,.2f mean")}, each=True, height=140),
-        _bars("services-attainment", "Attainment", "Replica-seconds served, of those wanted.",
-              data_parts.attainment, by="service", value="attainment", across="service",
-              up="served, of wanted", number="%", ceiling=1,
-              told=("policy", "service", "attainment .2%",
-                    "mean_time_to_scale_up ,.1f mean time to scale up, s",
-                    "worst_time_to_scale_up ,.1f worst, s", "gpu_hours ,.1f GPU-hours")),
+                "y": amount("replicas", "replicas", tickCount=4), "wanted": True}, each=True, height=130),
+        _rows("services-attainment", "Attainment", "Replica-seconds served, of those wanted.",
+              data_parts.attainment, by="service", value="attainment", across="served, of wanted",
+              number=".0%", ceiling=1, told=("policy", "service", "attainment .2%")),
     ),
     "Contention on servers": (
         Row("servers", "Contention on each server",
-            "Jobs that span servers and hold GPUs on this one, mean over time; blank where none, pale up to 1"
-            " (alone).", data_time.by_server, shapes.cells, {}, each=True),
+            "Jobs that span servers and hold GPUs on this one, mean over time; blank where none, palest at 1:"
+            " alone.", data_time.by_server, shapes.cells, {}, each=True),
     ),
 }
 # fmt: on
 
 
 def chapters(results: Comparison | Mapping[str, Outcome]) -> list[Chapter]:
-    """The charts of all results, overlaid where that can be read; chapters without a chart are left out.
+    """The charts of all results, the best first; chapters without a chart are left out.
 
     Whatever the number of jobs, they hold at most some thousand points: jobs are counted and averaged here.
-    Of a run that was repeated they show the first seed, and say so.
+    Of a run that was repeated they show the first seed, and say so, but for the means.
     """
-    comparison = as_comparison(results)
+    comparison = as_comparison(results).best_first
+    first = _rows(
+        "mean", "Mean completion time", "Best first.", lambda _: data_jobs.means(comparison), by="policy",
+        value="mean", across=None, times=True, told=("policy", "mean time"),
+    )  # fmt: skip
     made = [
         Chapter(
             title,
@@ -268,7 +265,13 @@ def chapters(results: Comparison | Mapping[str, Outcome]) -> list[Chapter]:
         )
         for title, rows in CHAPTERS.items()
     ]
+    made[0].figures[:0] = first.figures(comparison.outcomes)
     return [chapter for chapter in made if chapter.figures]
+
+
+def charts_of(chapters: Iterable[Chapter]) -> list[Figure]:
+    """The figures that have something to draw."""
+    return [figure for chapter in chapters for figure in chapter.figures if figure.chart is not None]
 
 
 def _of_first_seed(figure: Figure, comparison: Comparison) -> Figure:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ringbco.reports.facts import facts, headline, seeds
-from ringbco.reports.series import MOST_IN_LEGEND, SHOWN, TONES, WINDOW
-from ringbco.reports.style import on_page, tone_name
-from ringbco.reports.tables import MOST_COLUMNS, by_priority, longest_waits, named, rankings, types
+from ringbco.reports.series import GLANCE, TONES, tone_name
+from ringbco.reports.style import Shown, shown
+from ringbco.reports.tables import by_priority, headlines, longest_waits, settings, types
 from ringbco.reports.templates import render
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
@@ -20,50 +20,41 @@ if TYPE_CHECKING:
 
 
 def page(results: Comparison | Mapping[str, Outcome], chapters: Sequence[Chapter], *, title: str) -> str:
-    """The page of these results as text: style, data and the drawing library are all inside."""
-    comparison = as_comparison(results)
+    """The page of these results as text: style, charts and their data are all inside."""
+    comparison = as_comparison(results).best_first
     results = comparison.outcomes
-    # The switches at the top are the legend of many results: above each chart it would be larger than that.
-    legends = len(results) <= MOST_IN_LEGEND
-    drawn = {
-        figure.name: on_page(figure, legends=legends) for chapter in chapters for figure in chapter.figures
-    }
     labels = list(results)
-    groups = headline(comparison)
-    side_by_side = len(labels) <= MOST_COLUMNS
+    glance = [chapter for chapter in chapters if chapter.title == GLANCE]
     return document(
         "results",
-        drawn,
-        labels,
         title=title,
         subtitle=_subtitle(results),
         seeds=comparison.seeds,
-        against=labels.index(comparison.against),
         notes=len(notes(comparison)),
         said=[*notes(comparison), *differences(comparison)] if comparison.repeated else [],
-        results=named(labels),
         labels=labels,
-        side_by_side=side_by_side,
-        facts=[*facts(results), *seeds(comparison)],
-        headline=groups,
-        rankings=[] if side_by_side else rankings(groups, labels),
+        against=comparison.against,
         unlike=comparison.unlike,
-        chapters=chapters,
+        glance=[figure for chapter in glance for figure in _drawn(chapter)],
+        chapters=[
+            (chapter.title, chapter.name, _drawn(chapter)) for chapter in chapters if chapter not in glance
+        ],
+        headlines=headlines(headline(comparison), labels),
+        settings=settings([*facts(results), *seeds(comparison)], labels),
+        tables=[table for table in (types(results), by_priority(results)) if table is not None],
         longest_waits=longest_waits(results),
-        gpu_types=types(results),
-        priorities=by_priority(results),
         versions=sorted({outcome.run.get("ringbco", {}).get("version", "?") for outcome in results.values()}),
     )
 
 
-def document(template: str, charts: Mapping[str, Any], shown: Sequence[str], /, **told: Any) -> str:
-    """A page whose script draws `charts` by name, with the results of the labels `shown` switched on."""
-    return render(
-        template,
-        tones=[(tone_name(light), light, dark) for light, dark in TONES.items()],
-        data={"charts": charts, "labels": shown, "shown": SHOWN, "window": WINDOW},
-        **told,
-    )
+def _drawn(chapter: Chapter) -> list[Shown]:
+    return [shown(figure) for figure in chapter.figures]
+
+
+def document(template: str, /, **told: Any) -> str:
+    """A page of that template; what it tells of figures is made by `shown`."""
+    tones = [(tone_name(light), light, dark) for light, dark in TONES.items()]
+    return render(template, tones=tones, **told)
 
 
 def _subtitle(results: Mapping[str, Outcome]) -> str:
@@ -73,8 +64,7 @@ def _subtitle(results: Mapping[str, Outcome]) -> str:
     if windows != {""}:
         one = windows.pop() if len(windows) == 1 else "submitted in windows of their own"
         jobs += f" {one} (charts over time show the whole run)"
-    which = "one result" if len(results) == 1 else f"{len(results)} results, overlaid"
-    return f"{which}, {jobs}{_refusals(results)}"
+    return f"{jobs}{_refusals(results)}"
 
 
 def _refusals(results: Mapping[str, Outcome]) -> str:

@@ -9,7 +9,6 @@ import altair as alt
 import polars as pl
 
 from ringbco.reports import charts
-from ringbco.reports.series import size_class
 from ringbco.result.outcome import Outcome
 from ringbco.result.window import measured
 from ringbco.run.at_hand import without_ended
@@ -73,7 +72,8 @@ class Plots:
         exact = sum(measured(outcome)["num_gpus"].n_unique() for outcome in self._outcomes.values())
         of = pl.col("num_gpus")
         if exact > _MOST_SIZES:
-            of = pl.lit(2, pl.Int64).pow(size_class()).alias("num_gpus")
+            power = of.cast(pl.Float64).log(2).ceil().cast(pl.Int64)
+            of = pl.lit(2, pl.Int64).pow(power).alias("num_gpus")
         data = pl.concat(
             measured(outcome)
             .group_by(of)

@@ -2,48 +2,62 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import altair as alt
 import polars as pl
 import polars.selectors as cs
 
-from ringbco.reports.charts import TICKS, dashes
+from ringbco.reports.charts import TICKS
+from ringbco.reports.digits import number, unit_of
 from ringbco.result.outcome import Outcome
+from ringbco.result.rows import SIZE_CLASSES
 from ringbco.result.window import measured
 
-# Okabe and Ito's, without the yellow that white paper swallows and the black that a dark screen does;
-# each with its lighter twin for dark screens.
+# What results, causes and states look like on white, each with its twin for dark screens. Results have
+# hues of their own: no blue, which is waiting, no orange and red, which are being slowed.
 TONES: Final = {
-    "#0072B2": "#3f9fe0",
-    "#E69F00": "#f5b52e",
-    "#009E73": "#2cc295",
-    "#CC79A7": "#e39cc4",
-    "#56B4E9": "#a9dcff",
-    "#D55E00": "#f4803a",
-    "#8C7A3D": "#bda962",
-    "#8A8A8A": "#a8a8a8",
+    "#1A7F4B": "#4cc98a",
+    "#7B3FB5": "#b98af0",
+    "#C2257F": "#f07ab8",
+    "#7D6B00": "#cbb53a",
+    "#1C1F24": "#e4e6ea",
+    "#8A8F98": "#7d838d",
+    "#8FC3EA": "#bcdcf5",
+    "#2B7BBA": "#5aa6e0",
+    "#123F6E": "#3472b8",
+    "#B9BEC6": "#6d737d",
+    "#DADDE2": "#454a53",
+    "#F0A94B": "#f2b765",
+    "#D9541E": "#f0723c",
+    "#A3341C": "#d5573b",
+    "#6E1F12": "#b0452f",
 }
-COLOURS: Final = tuple(TONES)
+COLOURS: Final = tuple(TONES)[:6]
+"""Of the first five results, and of all others."""
+GREY: Final = COLOURS[-1]
+FIRST: Final = 5
+"""Results that have a colour; those after them are grey."""
 MOST_BESIDE: Final = 8
-"""Results whose bars or dots can stand side by side; of more there is a map, a row each."""
-MOST_IN_LEGEND: Final = 16
-"""Results that each chart of a page names itself."""
-SHOWN: Final = "shown"
-"""The parameter of every chart that holds the labels of the results it shows."""
-WINDOW: Final = "window"
-"""The zoom of every chart over time."""
+"""Results of which each may have a chart of its own."""
 HOUR: Final = 3_600.0
 DAY: Final = 86_400.0
+WIDTH: Final = 480
+"""Of a chart, pixels. Pages lay it out in columns about as wide, pictures show it as it is."""
+LETTER: Final = 6.6
+"""Mean width of a letter of a chart, pixels."""
+AT_ONCE: Final = "at once"
+GLANCE: Final = "At a glance"
+"""The chapter of a page's first screen."""
 
-# The width of a chart's place on the page, pixels; `width` changes with it. A picture has no place of its
-# own: NaN, which is smaller than nothing.
-_WIDE: Final = "(width > 0 ? containerSize()[0] : 0)"
-_LONGEST: Final = 300  # of a legend's texts, pixels
-
+DASHES: Final = ([1, 0], [7, 3], [2, 2], [10, 3, 2, 3], [5, 2], [1, 0])
+_LONGEST: Final = 240  # of a legend's texts, pixels
+_SPAN: Final = 8.0
+"""Values that span more than this factor stand on a logarithmic axis."""
 _TICKS: Final[dict[float, str]] = {0.001: "1 ms", 0.1: "0.1 s", **TICKS}
 # For scales on which there are few of these.
 _BETWEEN: Final = {
@@ -55,6 +69,7 @@ _BETWEEN: Final = {
     1_200: "20 min",
     2_400: "40 min",
     7_200: "2 h",
+    10_800: "3 h",
     43_200: "12 h",
     172_800: "2 d",
     864_000: "10 d",
@@ -65,10 +80,9 @@ _BETWEEN: Final = {
 class Figure:
     """One chart of a report.
 
-    name: its file and its anchor. title: what it shows. note: how to read it. handling: what a reader of the
-    page, not of a picture, can do with it.
-    chart: without title, size and colours of the page. of: the result it is about, None where all overlay.
-    height: of the plot, pixels. half: whether half of the page's width is enough.
+    name: its file and its anchor. title: what it shows. note: how to read it. chart: without title, size and
+    colours of the page; None where there is nothing to draw, and `instead` says so. of: the result it is
+    about, None where all overlay. height: of the plot, pixels. data: what it draws, for readers to keep.
     """
 
     name: str
@@ -76,9 +90,9 @@ class Figure:
     note: str
     chart: Any
     of: str | None = None
-    height: int = 260
-    half: bool = False
-    handling: str = ""
+    height: int = 200
+    data: pl.DataFrame | None = None
+    instead: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,7 +100,7 @@ class Part:
     """What one chart of a row of figures shows.
 
     of: the result that it is about; None where all overlay. also: encodings that hang on the data. title: in
-    place of the row's. note: what its note says besides. half: as of `Figure`; None: as the row says.
+    place of the row's. note: what its note says besides. instead: a sentence, where there is nothing to draw.
     """
 
     data: pl.DataFrame
@@ -94,7 +108,31 @@ class Part:
     also: Mapping[str, Any] = field(default_factory=dict)
     title: str = ""
     note: str = ""
-    half: bool | None = None
+    instead: str = ""
+
+    @classmethod
+    def none(cls, instead: str, **more: Any) -> Part:
+        """A sentence in place of a chart."""
+        return cls(pl.DataFrame(), instead=instead, **more)
+
+
+class Scaled(NamedTuple):
+    """A scale and its axis. least: where values of 0 are drawn. low: where smaller ones are."""
+
+    scale: alt.Scale
+    axis: alt.Axis
+    least: float = 0.0
+    low: float = 0.0
+
+    def place(self, column: str) -> pl.Expr:
+        """A column's values as the axis shows them."""
+        value = pl.col(column)
+        return pl.when(value > 0).then(value.clip(lower_bound=self.low)).otherwise(self.least).alias(column)
+
+
+def tone_name(colour: str) -> str:
+    """The style sheet's variable for one of the charts' colours."""
+    return f"--c{list(TONES).index(colour)}"
 
 
 def first_few(results: Mapping[str, Outcome]) -> tuple[dict[str, Outcome], str]:
@@ -104,66 +142,67 @@ def first_few(results: Mapping[str, Outcome]) -> tuple[dict[str, Outcome], str]:
     return drawn, f" The first {len(drawn)} results of {len(results)} only." if few else ""
 
 
-def colour(results: Mapping[str, Outcome]) -> alt.Color:
-    """One colour a result, the same in every chart."""
-    labels = list(results)
-    return alt.Color(
-        "policy:N",
-        sort=labels,
-        scale=alt.Scale(domain=labels, range=[COLOURS[n % len(COLOURS)] for n in range(len(labels))]),
-        legend=_legend(labels),
+def _shades(results: Mapping[str, Outcome]) -> dict[str, str]:
+    """What a legend calls each result: by its label, or one of the others."""
+    others = f"{len(results) - FIRST} others"
+    few = len(results) <= FIRST + 1
+    return {label: label if few or n < FIRST else others for n, label in enumerate(results)}
+
+
+def shaded(data: pl.DataFrame, results: Mapping[str, Outcome]) -> pl.DataFrame:
+    """With a column `shade`, by which a result has its colour, and rows of grey ones first, to lie below."""
+    shades = _shades(results)
+    place = {label: number for number, label in enumerate(results)}
+    return (
+        data.with_columns(
+            shade=pl.col("policy").replace_strict(shades, return_dtype=pl.String),
+            place_=-pl.col("policy").replace_strict(place, return_dtype=pl.Int64),
+        )
+        .sort("place_", maintain_order=True)
+        .drop("place_")
     )
 
 
-def _legend(labels: list[str]) -> alt.Legend | None:
-    """A single result needs none."""
-    return None if len(labels) == 1 else legend(labels, 4)
+def colour(results: Mapping[str, Outcome]) -> alt.Color:
+    """One colour a result of data that are `shaded`, the same in every chart."""
+    names = list(dict.fromkeys(_shades(results).values()))
+    return alt.Color(
+        "shade:N",
+        scale=alt.Scale(domain=names, range=list(COLOURS[: len(names)])),
+        legend=None if len(names) == 1 else legend(names, 6),
+    )
+
+
+def strokes(results: Mapping[str, Outcome]) -> dict[str, Any]:
+    """The encodings of lines: colours, and dashes for readers who do not tell those apart."""
+    made = colour(results)
+    names = list(dict.fromkeys(_shades(results).values()))
+    dashes = alt.Scale(domain=names, range=list(DASHES[: len(names)]))
+    known = None if len(names) == 1 else legend(names, 6)
+    return {
+        "color": made,
+        "strokeDash": alt.StrokeDash("shade:N", scale=dashes, legend=known),
+        "detail": "policy:N",
+    }
 
 
 def legend(texts: Sequence[str], most: int) -> alt.Legend:
-    """A legend above the chart in as many columns as its place on the page is wide for, at most `most`."""
-    # Letters of 12 pixels are 6 wide on the average, 7 in the wider of the usual fonts; the symbol and the
-    # gaps beside them are 34.
-    each = min(7 * max(map(len, texts)), _LONGEST) + 34
-    columns = f"{_WIDE} < {each * most} ? max(1, floor({_WIDE} / {each})) : {most}"
-    # The axis beside the legend takes some of the place.
-    limit = f"{_WIDE} * 0.7 < {_LONGEST} ? {_WIDE} * 0.7 : {_LONGEST}"
+    """A legend above the chart in as many columns as its width allows, at most `most`."""
+    # The symbol and the gaps beside the text are 30 wide.
+    each = min(LETTER * max(map(len, texts)), _LONGEST) + 30
+    columns = max(1, min(most, int((WIDTH - 40) // each), len(texts)))
     return alt.Legend(
         title=None,
         orient="top",
-        columns=alt.ExprRef(columns),
-        labelLimit=alt.ExprRef(limit),
+        columns=columns,
+        labelLimit=_LONGEST,
         symbolLimit=0,  # without it the 31st and all others are left out
     )
 
 
-def label_limit(most: int = 180) -> alt.ExprRef:
-    """The room for an axis's labels of any length, pixels: a quarter of the chart's place, at most `most`."""
-    return alt.ExprRef(f"{_WIDE} < {4 * most} ? {_WIDE} / 4 : {most}")
-
-
-def strokes(results: Mapping[str, Outcome]) -> dict[str, Any]:
-    """The encoding of lines: colours and, for more results than there are colours, dashes for the rest."""
-    labels = list(results)
-    if len(labels) <= len(COLOURS):
-        return {"color": colour(results)}
-    scale = alt.Scale(domain=labels, range=dashes(len(labels)))
-    return {
-        "color": colour(results),
-        "strokeDash": alt.StrokeDash("policy:N", sort=labels, scale=scale, legend=_legend(labels)),
-    }
-
-
-def order(results: Mapping[str, Outcome]) -> list[str]:
-    """The labels in the order given, for axes that would sort them by name."""
-    return list(results)
-
-
-def chosen(chart: Any, results: Mapping[str, Outcome]) -> Any:
-    """The chart with only the results that the page's reader has left switched on."""
-    return chart.add_params(alt.param(name=SHOWN, value=list(results))).transform_filter(
-        f"indexof({SHOWN}, datum.policy) >= 0"
-    )
+def label_limit(most: int = 150) -> int:
+    """The room for an axis's labels of any length, pixels."""
+    return most
 
 
 def short(frame: pl.DataFrame) -> pl.DataFrame:
@@ -171,40 +210,110 @@ def short(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(cs.float().round_sig_figs(5))
 
 
-def time_axis(smallest: float, largest: float, **options: Any) -> alt.Axis:
-    """Ticks at seconds, minutes, hours and days for a logarithmic axis of seconds."""
-    values, labels = time_values(smallest, largest)
-    return alt.Axis(values=values, labelExpr=labels, labelFlush=False, **options)
+def scaled(
+    data: pl.DataFrame, *columns: str, times: bool, zero: str = AT_ONCE, even: bool = False, **axis: Any
+) -> Scaled:
+    """A scale for these columns: logarithmic where they span more than a factor of 8, else from 0.
+
+    times: they are in seconds. zero: what the axis says of values of 0, which a logarithm does not know and
+    which have a place of their own below all others. even: from 0 in any case.
+    """
+    found = pl.concat([data[name].cast(pl.Float64).rename("value") for name in columns]).drop_nulls()
+    positive = found.filter(found > 0).to_list()
+    high = max(positive, default=1.0)
+    low = min(positive, default=high)
+    # Below a second, and a thousandth of a number, there is nothing to tell apart.
+    low = min(max(low, 1.0 if times else 1e-3), high)
+    if even or high / low <= _SPAN:
+        values, texts = _even(high, times)
+        scale = alt.Scale(domain=[0, max(high * 1.02, values[-1])], nice=False)
+        return Scaled(scale, _axis(values, texts, **axis))
+    ceiling = high * 1.1
+    if times:
+        values, texts = _times(low / 1.2, ceiling)
+    else:
+        values = _decades(low / 1.2, ceiling)
+        texts = {value: f"{value:,g}" for value in values}
+    floor = low / 1.2
+    if len(positive) < found.len():  # room for those that are 0
+        least = floor / (ceiling / floor) ** 0.12
+        values, texts = [least, *values], {least: zero, **texts}
+        floor = least / (ceiling / least) ** 0.02
+    else:
+        least = floor
+    scale = alt.Scale(type="log", domain=[floor, ceiling], nice=False)
+    return Scaled(scale, _axis(values, texts, **axis), least, low)
 
 
-def time_values(smallest: float, largest: float) -> tuple[list[float], str]:
-    """Round times between two of them, s, and the expression that gives each its text, such as "10 min"."""
+def _axis(values: Sequence[float], texts: Mapping[float, str], **more: Any) -> alt.Axis:
+    labels = "".join(f"datum.value === {value!r} ? '{texts[value]}' : " for value in values) + "''"
+    return alt.Axis(values=list(values), labelExpr=labels, labelFlush=False, labelOverlap=True, **more)
+
+
+def _even(high: float, times: bool) -> tuple[list[float], dict[float, str]]:
+    """Some five round values from 0 on, and their texts."""
+    unit, name = unit_of(high) if times else (1.0, "")
+    least = high / unit / 5
+    power = 10.0 ** math.floor(math.log10(least))
+    step = power * next(round_ for round_ in (1, 2, 5, 10) if round_ * power >= least * 0.999)
+    values = [count * step for count in range(math.floor(high / unit / step + 1e-9) + 1)]
+    texts = {
+        value * unit: f"{number(value, 3) if value % 1 else f'{value:,.0f}'} {name}".strip()
+        for value in values
+    }
+    trimmed = {value: _trimmed(text) for value, text in texts.items()}
+    return list(trimmed), trimmed
+
+
+def _trimmed(text: str) -> str:
+    """Without zeros at the end of a fraction."""
+    head, _, unit = text.partition(" ")
+    head = head.rstrip("0").rstrip(".") if "." in head else head
+    return f"{head} {unit}".strip()
+
+
+def _decades(floor: float, ceiling: float) -> list[float]:
+    """Ticks for a logarithmic axis: 1, 2, 5, 10, ...; powers of ten alone where those would be many."""
+    steps = (1, 2, 5) if ceiling / floor < 1e3 else (1,)
+    # A power of ten that is written in full has no rounding of its own.
+    values = (float(f"{step}e{power}") for power in range(-3, 12) for step in steps)
+    return [value for value in values if floor <= value <= ceiling]
+
+
+def _times(smallest: float, largest: float) -> tuple[list[float], dict[float, str]]:
     values: list[float] = [value for value in _TICKS if smallest <= value <= largest]
     if len(values) < 4:
-        values += [value for value in _BETWEEN if smallest <= value <= largest]
-    texts = _TICKS | _BETWEEN
-    labels = "".join(f"datum.value === {value} ? '{texts[value]}' : " for value in values) + "''"
-    return values, labels
+        values = sorted({*values, *(value for value in _BETWEEN if smallest <= value <= largest)})
+    return values, _TICKS | _BETWEEN
 
 
-def size_class(num_gpus: str = "num_gpus") -> pl.Expr:
-    """The job size's class by powers of two: 1, 2, 3-4, 5-8, 9-16, ... as its exponent 0, 1, 2, 3, 4."""
-    return pl.col(num_gpus).cast(pl.Float64).log(2).ceil().cast(pl.Int64).alias("size")
+def time_axis(smallest: float, largest: float, **options: Any) -> alt.Axis:
+    """Ticks at seconds, minutes, hours and days for a logarithmic axis of seconds."""
+    return _axis(*_times(smallest, largest), **options)
 
 
-def size_name(exponent: int, exact: bool) -> str:
-    """What a class is called: its range, or the power of two alone where no other size is in it."""
-    top = 2**exponent
-    return f"{top}" if exact or top <= 2 else f"{top // 2 + 1}\N{EN DASH}{top}"
+def size_class() -> pl.Expr:
+    """The place of a job's size in `SIZE_CLASSES`, as a number."""
+    ends = [most for _, most in SIZE_CLASSES[:-1]]
+    return pl.sum_horizontal((pl.col("num_gpus") > most).cast(pl.Int64) for most in ends).alias("size")
 
 
 def size_names(results: Mapping[str, Outcome]) -> dict[int, str]:
-    """The names of the classes that have jobs in any result, smallest first."""
-    sizes = pl.concat(measured(outcome).select("num_gpus").unique() for outcome in results.values()).unique()
-    classes = (
-        sizes.with_columns(size_class())
-        .group_by("size")
-        .agg(exact=(pl.col("num_gpus").cast(pl.Int64) == 2 ** pl.col("size")).all())
-        .sort("size")
+    """What the classes that have jobs in any result are called: GPUs, and how many jobs in a line below."""
+    counts = pl.concat(
+        measured(outcome).group_by(size_class()).agg(jobs=pl.len()) for outcome in results.values()
     )
-    return {size: size_name(size, exact) for size, exact in classes.iter_rows()}
+    ends = counts.group_by("size").agg(least=pl.col("jobs").min(), most=pl.col("jobs").max()).sort("size")
+    return {size: f"{_gpus(size)}\n{_jobs(least, most)}" for size, least, most in ends.iter_rows()}
+
+
+def _jobs(least: int, most: int) -> str:
+    count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    return f"{count} job{'s' * (most > 1)}"
+
+
+def _gpus(size: int) -> str:
+    name = SIZE_CLASSES[size][0]
+    if size == 0:
+        return "1 GPU"
+    return f"{name.rstrip('-')}+ GPUs" if name.endswith("-") else f"{name.replace('-', chr(0x2013))} GPUs"

@@ -1,8 +1,8 @@
-"""The shapes of a report's charts: each draws data by encodings, whatever they tell.
+"""The six shapes of a report's charts: each draws data by encodings, whatever they tell.
 
 Data have the label of a row's result in the column `policy`. A shape is handed the figure without a chart,
-all results of the page, the data and the encodings, and gives the figure with its chart. For example, `bars`
-draws a bar for each class and result, or a `grid` where those would be too many.
+all results of the page, the data and the encodings, and gives the figure with its chart. For example, `rows`
+draws a dot for each class and result.
 """
 
 from __future__ import annotations
@@ -14,230 +14,157 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
+from ringbco.reports.digits import time
 from ringbco.reports.elastic_lanes import Lanes
 from ringbco.reports.series import (
-    MOST_BESIDE,
-    WINDOW,
+    FIRST,
+    GREY,
     Figure,
-    chosen,
     colour,
     label_limit,
     legend,
-    order,
+    scaled,
+    shaded,
     short,
     strokes,
-    time_axis,
-    time_values,
 )
 from ringbco.result.outcome import Outcome
 
 Results = Mapping[str, Outcome]
 
-DAYS: Final = alt.X("day:Q", title="days since the first submission").axis(grid=False).scale(nice=False)
 STEPS: Final[dict[str, Any]] = {"interpolate": "step-after", "strokeWidth": 1.5}
-DOTS: Final[dict[str, Any]] = {"point": True, "strokeWidth": 1.5}
 STATES: Final = {
-    "fewer than num_gpus": "#E69F00",
-    "num_gpus": "#8A8A8A",
-    "more than num_gpus": "#0072B2",
-    "pause": "#D55E00",
+    "fewer than num_gpus": "#F0A94B",
+    "num_gpus": "#B9BEC6",
+    "more than num_gpus": "#2B7BBA",
+    "pause": "#D9541E",
 }
 """What an elastic job holds, each with its colour."""
-_COLOUR: Final = "#0072B2"
 _ROW: Final = 20  # pixels
-_AXIS: Final = 12
-# Of a server without a spanning job, with one, which meets no contention, and with most of them.
-_DARKNESS: Final = (0.06, 0.25, 1.0)
+_TWO_LINES: Final = 32
+_BESIDE: Final = 9  # of each of several dots of a row
+_AXIS: Final = 4
+# Of a server whose spanning jobs are alone, and of one with most of them; steps between, one path each.
+_LEVELS: Final = 8
+_DARKNESS: Final = (0.22, 1.0)
 
 
-def tips(*told: str) -> list[Any]:
-    """Tooltips: "column", "column format" or "column format title"; a format of - is the usual one."""
-    made: list[Any] = []
-    for text in told:
-        column, *more = text.split(" ", 2)
-        named: dict[str, Any] = dict(zip(("format", "title"), more, strict=False))
-        if named.get("format") == "-":
-            del named["format"]
-        made.append(alt.Tooltip(column, **named) if named else column)
-    return made
+def said(data: pl.DataFrame, told: Sequence[str]) -> pl.DataFrame:
+    """With a column `said`: what a mark says when it is pointed at.
+
+    told: "column", or "column format" or "column format words": the format is "time", "-" for none, or one of
+    Python's.
+    """
+    texts: list[str] = []
+    columns = [text.split(" ", 2) for text in told]
+    for row in data.select(column for column, *_ in columns).iter_rows():
+        parts = []
+        for value, (_, *more) in zip(row, columns, strict=True):
+            if value is None:
+                continue
+            form, *words = more or ["-"]
+            text = time(value) if form == "time" else format(value, form.strip("-"))
+            parts.append(" ".join([text, *words]))
+        texts.append(", ".join(parts))
+    return data.with_columns(said=pl.Series(texts, dtype=pl.String))
+
+
+def _told(data: pl.DataFrame, results: Results, told: Sequence[str] = ("policy",)) -> pl.DataFrame:
+    return said(shaded(short(data), results), told)
 
 
 def amount(column: str, title: str | None = None, **axis: Any) -> alt.Y:
     """An axis of amounts beside others, all as far from the left."""
-    return alt.Y(f"{column}:Q", title=title).axis(**{"tickCount": 5, "minExtent": 44} | axis)
+    return alt.Y(f"{column}:Q", title=title).axis(**{"tickCount": 5, "minExtent": 34} | axis)
 
 
-def height(results: Results) -> int:
-    """Of a chart with a row a result, pixels: wide rows where there are few of them."""
-    few = 6
-    return (44 if len(results) <= few else _ROW) * len(results) + _AXIS
+def over(data: pl.DataFrame) -> tuple[pl.DataFrame, alt.X]:
+    """The columns `day` and `end_day` in the unit that reads best, and their axis."""
+    names = [name for name in ("day", "end_day") if name in data.columns]
+    last = max(float(data.select(pl.col(name).max()).item() or 0.0) for name in names)
+    each, unit = next(
+        (n, unit) for n, unit in ((1, "days"), (24, "hours"), (1_440, "minutes")) if last * n > 2 or n > 24
+    )
+    data = data.with_columns(pl.col(name) * each for name in names)
+    return data, alt.X("day:Q", title=f"{unit} since the first submission").axis(grid=False).scale(
+        nice=False,
+        domain=[min(0.0, float(data.select(pl.col("day").min()).item() or 0.0)), max(last * each, 1e-9)],
+    )
 
 
 def _classes(data: pl.DataFrame, by: str) -> list[str]:
     """The classes in the order of the data."""
-    return data[by].unique(maintain_order=True).to_list()
+    names: list[str] = data[by].unique(maintain_order=True).to_list()
+    return names
 
 
-def _told(results: Results, data: pl.DataFrame) -> dict[str, Outcome]:
-    """The results that the data are of."""
-    there = set(data["policy"])
-    return {label: outcome for label, outcome in results.items() if label in there}
+def _rows(names: Sequence[str], by: str) -> alt.Y:
+    axis = alt.Axis(
+        labelLimit=label_limit(),
+        labelExpr="split(datum.label, '\\n')",
+        grid=False,
+        ticks=False,
+        domain=False,
+        labelPadding=8,
+    )
+    return alt.Y(f"{by}:N", title=None, sort=list(names), scale=alt.Scale(domain=list(names)), axis=axis)
 
 
-def _rows(results: Results) -> alt.Y:
-    return alt.Y("policy:N", title=None, sort=order(results)).axis(labelLimit=label_limit())
-
-
-def grid(
+def rows(
     figure: Figure,
     results: Results,
     data: pl.DataFrame,
     *,
     by: str,
     value: str,
-    across: str,
+    across: str | None,
     told: Sequence[str],
-    angle: int = 0,
-    log: bool = False,
     times: bool = False,
-) -> Figure:
-    """A map of classes, a row a result, the darker the larger.
-
-    across: title of the classes' axis. log: darkness by the logarithm. times: `value` is in seconds.
-    """
-    there = _told(results, data)
-    least, most = float(data.select(value).min().item()), float(data.select(value).max().item())
-    named: dict[str, Any] = {"orient": "top", "direction": "horizontal", "title": None}
-    scale: dict[str, Any] = {"domain": [0.0, most if most > 0 else 1.0], "range": [0.06, 1]}
-    if log:
-        least = max(least, 1.0 if times else 1e-3)
-        scale |= {"type": "log", "domain": [least, max(most, least * 10)]}
-        data = data.with_columns(pl.col(value).clip(lower_bound=least))
-    if times:
-        values, texts = time_values(*scale["domain"])
-        named |= {"values": values, "labelExpr": texts}
-    chart = (
-        alt.Chart(short(data))
-        .mark_rect(color=_COLOUR)
-        .encode(
-            x=alt.X(f"{by}:N", title=across, sort=_classes(data, by)).axis(labelAngle=angle, labelLimit=120),
-            y=_rows(there),
-            opacity=alt.Opacity(f"{value}:Q").scale(**scale).legend(**named),
-            tooltip=tips(*told),
-        )
-    )
-    return replace(figure, chart=chosen(chart, results), height=height(there))
-
-
-def bars(
-    figure: Figure,
-    results: Results,
-    data: pl.DataFrame,
-    *,
-    by: str,
-    value: str,
-    across: str,
-    told: Sequence[str],
-    up: str | None,
-    number: str,
+    number: str | None = None,
+    ends: tuple[str, str] | None = None,
+    least: str | None = None,
+    zero: str = "0",
     ceiling: float | None = None,
-    limit: Any = 90,
 ) -> Figure:
-    """A bar for each class and result, side by side; a map where there are too many results for that.
+    """A row a class, in it a dot a result, by its colour; beside each other where results are few.
 
-    up, number, ceiling: title, format and end of the bars' axis. limit: of the classes' names, pixels.
+    across: title of the dots' axis. times: they are in seconds. number: a format of d3 for their axis, which
+    then begins at 0. ends: columns from where to where a line goes through the dot; none where results are
+    many. least: a column with a grey line, which no dot can be left of. zero: what is said of a value of 0.
     """
-    if len(_told(results, data)) > MOST_BESIDE:
-        figure = replace(figure, note=f"{figure.note} The darker, the more.", half=False)
-        return grid(figure, results, data, by=by, value=value, across=across, told=told)
-    y = amount(value, up, format=number)
-    chart = (
-        alt.Chart(short(data))
-        .mark_bar()
-        .encode(
-            x=alt.X(f"{by}:N", title=across, sort=_classes(data, by)).axis(labelAngle=0, labelLimit=limit),
-            xOffset=alt.XOffset("policy:N", sort=order(results)),
-            y=y if ceiling is None else y.scale(domain=[0, ceiling]),
-            color=colour(results),
-            tooltip=tips(*told),
-        )
-    )
-    return replace(figure, chart=chosen(chart, results))
-
-
-def ranges(
-    figure: Figure,
-    results: Results,
-    data: pl.DataFrame,
-    *,
-    by: str,
-    across: str,
-    up: str,
-    times: bool,
-    angle: int = 0,
-) -> Figure:
-    """A dot and a line from low to high for each class and result, on a log scale; a map of many medians.
-
-    times: the values are in seconds.
-    """
-    number, unit = (",.0f", ", s") if times else (",.2f", "")
-    ends = [f"{end} {number} {name} percentile{unit}" for end, name in (("low", "10th"), ("high", "90th"))]
-    told = ["policy", by, "jobs ,", f"median {number} median{unit}", *ends]
-    if len(_told(results, data)) > MOST_BESIDE:
-        figure = replace(
-            figure,
-            note=f"The median of each result's jobs.{figure.note} The darker, the larger (logarithmic).",
-        )
-        return grid(
-            figure,
-            results,
-            data,
-            by=by,
-            value="median",
-            across=across,
-            told=told,
-            angle=angle,
-            log=True,
-            times=times,
-        )
-    figure = replace(
-        figure,
-        note=f"The dot is the median, the line reaches from the 10th to the 90th percentile.{figure.note}",
-    )
-    low, high = data["low"].min(), data["high"].max()
-    assert isinstance(low, float)
-    assert isinstance(high, float)
-    # A logarithm has no zero, and a scale from a number to itself no length.
-    floor = max(low, 1.0 if times else 1e-3) / 1.2
-    ceiling = max(high, floor * 2) * 1.2
-    data = data.with_columns(
-        pl.col(of).clip(floor, ceiling).alias(name)
-        for name, of in (("bottom", "low"), ("middle", "median"), ("top", "high"))
-    )
-    axis = time_axis(floor, ceiling) if times else alt.Axis(values=_decades(floor, ceiling), format=",~g")
-    scale = alt.Scale(type="log", domain=[floor, ceiling], nice=False)
-    base = alt.Chart(short(data)).encode(
-        x=alt.X(f"{by}:N", title=across, sort=_classes(data, by)).axis(labelAngle=angle, labelLimit=120),
-        xOffset=alt.XOffset("policy:N", sort=order(results)),
-        color=colour(results),
-        tooltip=tips(*told),
-    )
-    lines = base.mark_rule(strokeWidth=2, opacity=0.6).encode(
-        y=alt.Y("bottom:Q", title=up, scale=scale, axis=axis), y2="top:Q"
-    )
-    dots = base.mark_point(filled=True, size=50, opacity=1).encode(y=alt.Y("middle:Q", title=up))
-    return replace(figure, chart=chosen(alt.layer(lines, dots), results))
-
-
-def _decades(floor: float, ceiling: float) -> list[float]:
-    """Ticks for a logarithmic axis: 1, 2, 5, 10, ...; powers of ten alone where those would be many."""
-    steps = (1, 2, 5) if ceiling / floor < 1e3 else (1,)
-    return [
-        step * 10.0**power
-        for power in range(-3, 12)
-        for step in steps
-        if floor <= step * 10.0**power <= ceiling
-    ]
+    names = _classes(data, by)
+    several = len(results) > 1 and by != "policy"
+    beside = several and len(results) <= FIRST
+    if not (beside or by == "policy" or len(results) == 1):
+        ends = None
+    there = [value, *(ends or ()), *((least,) if least else ())]
+    if number is None:
+        scale = scaled(data, *there, times=times, zero=zero, grid=True)
+        x = alt.X(f"{value}:Q", title=across, scale=scale.scale, axis=scale.axis)
+        data = data.with_columns(scale.place(name) for name in there if data[name].count())
+    else:
+        x = alt.X(f"{value}:Q", title=across).axis(format=number, tickCount=5)
+        x = x.scale(domain=[0, ceiling]) if ceiling is not None else x.scale(zero=True)
+    y: dict[str, Any] = {"y": _rows(names, by)}
+    if beside:
+        y["yOffset"] = alt.YOffset("policy:N", sort=list(results), scale=alt.Scale(domain=list(results)))
+    base = alt.Chart(_told(data, results, told)).encode(**y, description="said:N")
+    told_apart = colour(results)
+    if by == "policy":  # the axis tells them
+        told_apart = told_apart.legend(None)
+    layers = []
+    if least is not None:
+        bound = base.transform_filter(f"isValid(datum.{least})").mark_tick(color=GREY, thickness=3, size=16)
+        layers.append(bound.encode(x=alt.X(f"{least}:Q", title=across)))
+    if ends is not None:
+        low, high = ends
+        line = base.mark_rule(strokeWidth=2, opacity=0.55)
+        layers.append(line.encode(x=alt.X(f"{low}:Q", title=across), x2=high, color=told_apart))
+    dots = base.mark_point(filled=True, size=70, opacity=1)
+    layers.append(dots.encode(x=x, color=told_apart))
+    lines = 2 if any("\n" in name for name in names) else 1
+    each = max(_TWO_LINES if lines > 1 else _ROW, _BESIDE * len(results) + 6 if beside else 0)
+    return replace(figure, chart=alt.layer(*layers), height=each * len(names) + _AXIS)
 
 
 def stack(
@@ -245,42 +172,49 @@ def stack(
     results: Results,
     data: pl.DataFrame,
     *,
-    mark: Mapping[str, Any],
     part: str,
     palette: Mapping[str, str],
-    columns: int,
     told: Sequence[str],
-    x: alt.X | str,
-    y: alt.Y | None = None,
-    faint: str | None = None,
+    value: str,
+    across: str | None = None,
+    by: str | None = None,
+    columns: int = 2,
+    ceiling: float = 0.0,
+    times: bool = True,
 ) -> Figure:
-    """Parts on top of each other, in the order of `place`: those of `palette`, each with its colour.
+    """Parts beside each other, in the order of `place`: those of `palette`, each with its colour.
 
-    x: an axis, or the title of classes in a column called `size`. y: None for a row a result. columns: of the
-    legend. faint: a part that the eye may pass over.
+    by: the classes that have a bar each; None for areas over time. across: title of the amounts' axis, which
+    reaches as far as the longest bar and `ceiling`. times: the amounts are in seconds.
     """
     there = set(data[part])
     names = [name for name in palette if name in there]
-    more: dict[str, Any] = {}
-    if faint is not None:
-        more["opacity"] = alt.condition(f"datum.{part} === '{faint}'", alt.value(0.25), alt.value(1.0))
-    if isinstance(x, str):
-        x = alt.X("size:N", title=x, sort=_classes(data, "size")).axis(labelAngle=0)
-    chart = alt.Chart(short(data), mark=alt.MarkDef(**mark)).encode(
-        x=x,
-        y=_rows(results) if y is None else y,
-        color=alt.Color(
+    encoded: dict[str, Any] = {
+        "color": alt.Color(
             f"{part}:N",
             scale=alt.Scale(domain=names, range=[palette[name] for name in names]),
             legend=legend(names, columns),
         ),
-        order=alt.Order("place:Q"),
-        tooltip=tips(*told),
-        **more,
-    )
-    if y is None:
-        return replace(figure, chart=chosen(chart, results), height=height(results))
-    return replace(figure, chart=chart)
+        "order": alt.Order("place:Q"),
+    }
+    if by is None:
+        data, x = over(data)
+        chart = alt.Chart(said(short(data), (part,))).mark_area(interpolate="step-after")
+        encoded |= {"x": x, "y": amount(value, across).stack("zero").scale(nice=False)}
+        return replace(figure, chart=chart.encode(**encoded, description="said:N"))
+    classes = _classes(data, by)
+    sums = data.filter(pl.col(value) > 0).group_by(by).agg(most=pl.col(value).sum())
+    least = data.filter(pl.col(value) < 0).group_by(by).agg(least=pl.col(value).sum())["least"].min()
+    ends = sums.select("most").vstack(pl.DataFrame({"most": [float(ceiling)]}))
+    scale = scaled(ends, "most", times=times, even=True, grid=True)
+    bottom = min(float(least or 0.0), 0.0)  # type: ignore[arg-type]
+    x = alt.X(f"{value}:Q", title=across, axis=scale.axis).stack("zero")
+    x = x.scale(domain=[bottom, scale.scale["domain"][1]], nice=False)
+    lines = 2 if any("\n" in name for name in classes) else 1
+    each = _TWO_LINES if lines > 1 else _ROW + 2
+    drawn = alt.Chart(said(short(data), told)).mark_bar(height={"band": 0.72})
+    chart = drawn.encode(x=x, y=_rows(classes, by), description="said:N", **encoded)
+    return replace(figure, chart=chart, height=each * len(classes) + _AXIS)
 
 
 def lines(
@@ -288,81 +222,95 @@ def lines(
     results: Results,
     data: pl.DataFrame,
     *,
-    x: alt.X,
     y: alt.Y,
-    told: Sequence[str],
+    x: alt.X | None = None,
     mark: Mapping[str, Any] = STEPS,
-    near: int | None = None,
-    zoom: bool = False,
+    dots: bool = False,
 ) -> Figure:
-    """A line a result. near: how far from a point its tooltip shows, pixels^2; None: on the line.
-
-    zoom: whether the reader of the page can look at a part of x, in all such charts at once.
-    """
-    chart = alt.Chart(short(data), mark=alt.MarkDef(type="line", **mark)).encode(x=x, y=y, **strokes(results))
-    drawn: Any = chart
-    if zoom:  # the wheel alone must scroll the page
-        drawn = chart.add_params(
-            alt.selection_interval(
-                name=WINDOW, bind="scales", encodings=["x"], zoom="wheel![event.ctrlKey]", clear="dblclick"
-            )
-        )
-    if near is None:
-        drawn = drawn.encode(tooltip=tips(*told))
-    else:
-        drawn = alt.layer(drawn, chart.mark_point(opacity=0, size=near).encode(tooltip=tips(*told)))
-    return replace(figure, chart=chosen(drawn, results))
+    """A line a result. x: None for time. dots: whether the points are marked."""
+    if x is None:
+        data, x = over(data)
+    chart: Any = alt.Chart(_told(data, results)).encode(x=x, y=y, **strokes(results))
+    drawn = chart.mark_line(clip=True, strokeJoin="round", **mark).encode(description="said:N")
+    if dots:
+        drawn = alt.layer(drawn, chart.mark_point(filled=True, size=40, opacity=1))
+    return replace(figure, chart=drawn)
 
 
-def areas(
-    figure: Figure, results: Results, data: pl.DataFrame, *, y: alt.Y, told: Sequence[str], over: bool = False
-) -> Figure:
-    """An area a result over time. over: a line instead, over a grey area of the rows that are `wanted`."""
-    base = alt.Chart(short(data)).encode(x=DAYS, y=y, tooltip=tips(*told))
-    if not over:
+def areas(figure: Figure, results: Results, data: pl.DataFrame, *, y: alt.Y, wanted: bool = False) -> Figure:
+    """An area a result over time. wanted: a line instead, over a grey area of the rows that are that."""
+    data, x = over(data)
+    base = alt.Chart(_told(data, results)).encode(x=x, y=y, description="said:N")
+    if not wanted:
         area = base.mark_area(interpolate="step-after", opacity=0.5, line={"strokeWidth": 1})
         return replace(figure, chart=area.encode(color=colour(results)))
-    area = base.mark_area(interpolate="step-after", color="#8a8a8a", opacity=0.35)
-    line = base.mark_line(**STEPS).transform_filter("!datum.wanted").encode(color=colour(results))
-    return replace(figure, chart=alt.layer(area.transform_filter("datum.wanted"), chosen(line, results)))
+    area = base.mark_area(interpolate="step-after", color=GREY, opacity=0.35)
+    line = base.mark_line(**STEPS).transform_filter("!datum.wanted").encode(**strokes(results))
+    return replace(figure, chart=alt.layer(area.transform_filter("datum.wanted"), line))
 
 
 def cells(
-    figure: Figure,
-    results: Results,
-    data: pl.DataFrame,
-    *,
-    servers: int,
-    days: float,
-    top: float,
-    told: Sequence[str],
+    figure: Figure, results: Results, data: pl.DataFrame, *, servers: int, days: float, top: float
 ) -> Figure:
-    """A map of rows of servers over time, darkest at `top`: cells from day to end_day and row to end_row."""
-    domain = [0.0, 1.0, top] if top > 1 else [0.0, 1.0]
+    """A map of rows of servers over time, from pale at 1 to darkest at `top`.
+
+    data: cells from day to end_day and row to end_row. They are drawn in eight steps of darkness, each of
+    which is one path.
+    """
+    most = max(top, 1.0)
+    share = ((pl.col("jobs") - 1) / max(most - 1, 1e-9)).clip(0, 1)
+    step = (share * (_LEVELS - 1)).round().cast(pl.Int64)
+    lightest, darkest = _DARKNESS
+    data = (
+        data.with_columns(step=step)
+        .sort("step", "row", "day")
+        .with_columns(dark=lightest + (darkest - lightest) * pl.col("step") / (_LEVELS - 1))
+    )
+    ends, x = over(data.select("day", "end_day").vstack(pl.DataFrame({"day": [0.0], "end_day": [days]})))
+    data = data.with_columns(ends.head(data.height))
+    named = sorted({round(1 + (most - 1) * n / 3, 1) for n in range(4)})
+    domain, span = ([1.0, most], [lightest, darkest]) if most > 1 else ([0.0, 1.0], [lightest, lightest])
     chart = (
         alt.Chart(short(data))
-        .mark_rect(color="#D55E00")
+        .mark_rect(color="#D9541E")
         .encode(
-            x=DAYS.copy().scale(domain=[0, days], nice=False),
+            x=x,
             x2="end_day:Q",
             y=alt.Y("row:Q", title="server")
-            .axis(grid=False, minExtent=44, tickMinStep=1, format="d")
+            .axis(grid=False, minExtent=34, tickMinStep=1, format="d")
             .scale(domain=[0, servers], reverse=True, nice=False),
             y2="end_row:Q",
-            opacity=alt.Opacity("jobs:Q", title="spanning jobs")
-            .scale(domain=domain, range=list(_DARKNESS[: len(domain)]))
-            .legend(orient="top", direction="horizontal", tickCount=4),
-            tooltip=tips(*told),
+            opacity=alt.Opacity("dark:Q", title=None)
+            .scale(domain=span, range=span)
+            .legend(
+                orient="top",
+                direction="horizontal",
+                type="symbol",
+                symbolType="square",
+                symbolFillColor="#D9541E",
+                values=[_dark(value, domain, span) for value in named],
+                labelExpr=" ".join(
+                    f"abs(datum.value - {_dark(value, domain, span)}) < 1e-6 ? '{value:g}' :"
+                    for value in named
+                )
+                + " ''",
+            ),
         )
     )
-    return replace(figure, chart=chart, height=min(max(servers * 4, 70), 190))
+    return replace(figure, chart=chart, height=min(max(servers * 4, 60), 150))
+
+
+def _dark(value: float, domain: Sequence[float], span: Sequence[float]) -> float:
+    """How dark so many jobs are."""
+    return span[0] + (span[1] - span[0]) * (value - domain[0]) / (domain[1] - domain[0])
 
 
 def stepped_lanes(figure: Figure, results: Results, data: pl.DataFrame, *, lanes: Lanes, lane: int) -> Figure:
     """A lane a job, in which the GPUs that it held are a bar: the more, the higher. lane: pixels."""
-    time = alt.X("day:Q", title="days since the first submission")
-    time = time.axis(grid=False, tickCount=10, labelOverlap=True)
-    time = time.scale(domain=list(lanes.span), nice=False)
+    bars, x = over(data)
+    each = float(bars["end_day"].to_numpy().max()) / float(data["end_day"].to_numpy().max())
+    x = x.scale(domain=[end * each for end in lanes.span], nice=False).axis(labelOverlap=True)
+    rules = lanes.rules.with_columns(pl.col("day", "end_day") * each)
     named = "".join(f"datum.value === {value} ? '{text}' : " for value, text in lanes.ticks.items())
     up = alt.Y("top:Q", title="GPUs").scale(domain=[0, lanes.jobs], reverse=True, nice=False)
     up = up.axis(
@@ -372,14 +320,14 @@ def stepped_lanes(figure: Figure, results: Results, data: pl.DataFrame, *, lanes
         grid=False,
         ticks=False,
         domain=False,
-        minExtent=44,
+        minExtent=34,
     )
     kinds = [*STATES]
     held = (
-        alt.Chart(short(data))
+        alt.Chart(said(short(bars), ("job_id", "gpus ,.4g GPUs")))
         .mark_rect()
         .encode(
-            x=time,
+            x=x,
             x2="end_day:Q",
             y=up,
             y2="base:Q",
@@ -388,17 +336,14 @@ def stepped_lanes(figure: Figure, results: Results, data: pl.DataFrame, *, lanes
                 scale=alt.Scale(domain=kinds, range=list(STATES.values())),
                 legend=legend(kinds, 4),
             ),
-            tooltip=tips(
-                "job_id", "gpus ,.4~g GPUs", "asked - num_gpus", "least - min_gpus", "most - max_gpus",
-                "day ,.3f from day", "end_day ,.3f to day",
-            ),
+            description="said:N",
         )
-    )  # fmt: skip
-    rules = (
-        alt.Chart(short(lanes.rules))
-        .mark_rule(strokeWidth=1, opacity=0.7, color="#8A8A8A")
+    )
+    lines = (
+        alt.Chart(short(rules))
+        .mark_rule(strokeWidth=1, opacity=0.7, color=GREY)
         .encode(
-            x=time,
+            x=x,
             x2="end_day:Q",
             y=up,
             strokeDash=alt.StrokeDash(
@@ -408,7 +353,7 @@ def stepped_lanes(figure: Figure, results: Results, data: pl.DataFrame, *, lanes
     )
     names = (
         alt.Chart(lanes.names)
-        .mark_text(align="left", baseline="top", fontSize=11, limit=alt.ExprRef("width - 6"), dx=3, dy=2)
+        .mark_text(align="left", baseline="top", fontSize=11, limit=400, dx=3, dy=2)
         .encode(x=alt.value(0), y=up, text="name:N")
     )
-    return replace(figure, chart=alt.layer(held, rules, names), height=lane * lanes.jobs)
+    return replace(figure, chart=alt.layer(held, lines, names), height=lane * lanes.jobs)

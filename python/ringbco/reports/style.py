@@ -3,115 +3,142 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
 import altair as alt
+import polars as pl
 
-from ringbco.reports.series import TONES, Figure
+from ringbco.reports.charts import drawable
+from ringbco.reports.paper import Cell, Sheet
+from ringbco.reports.series import LETTER, TONES, WIDTH, Figure, short, tone_name
+from ringbco.reports.svg import drawings
+from ringbco.reports.templates import picture
 
 _FONT: Final = "Liberation Sans, Helvetica, Arial, sans-serif"
-_WIDTH: Final = 860
-_HALF: Final = 440
+_SIZE: Final = 12.5
+_INK: Final = "#222222"
+_LINE: Final = "#000000"
+_FILE: Final = {
+    "xmlns": "http://www.w3.org/2000/svg",
+    "font-family": _FONT,
+    "font-size": f"{_SIZE:g}",
+    "width": str(WIDTH),
+    "style": "background:#fff",
+}
+_MOST_ROWS: Final = 60
+"""Of a table for LaTeX: more is for no reader."""
+_SAFE: Final = ",:;/=()[]|+*!~$?@"
 
 
-def on_page(figure: Figure, *, legends: bool = True) -> dict[str, Any]:
-    """The chart as wide as its place, drawn in the page's own text colour, light or dark.
+class Shown(NamedTuple):
+    """A figure as a page's template puts it: its drawing, and links with what is in it.
 
-    legends: whether it names the results itself.
+    of: the number of the one result that it shows. links: what each is called, the file's name, its address.
     """
-    spec = _described(figure)
-    if not legends:
-        _without_legends(spec)
-    spec |= {
-        "width": "container",
-        "height": figure.height,
-        "autosize": {"type": "fit-x", "contains": "padding"},
-        "background": None,
-        "padding": 2,
-        "config": _config("currentColor", "currentColor", 0.13),
-    }
-    toned: dict[str, Any] = _in_tones(spec)
-    return toned
+
+    name: str
+    title: str
+    note: str
+    svg: str
+    instead: str
+    links: tuple[tuple[str, str, str], ...]
+
+
+def shown(figure: Figure) -> Shown:
+    """The chart as a drawing in the page's own colours, light or dark, and its data to take along."""
+    if figure.chart is None:
+        return Shown(figure.name, figure.title, figure.note, "", figure.instead, ())
+    on_page, file = drawings(_sized(figure), (_PAGE, {}), ({}, _FILE))
+    links = [("SVG", "svg", f"image/svg+xml,{quote(file, safe=_SAFE)}")]
+    if figure.data is not None:
+        table = _table(figure, figure.data)
+        links.append(("CSV", "csv", f"text/csv,{quote(table.text('csv'), safe=_SAFE)}"))
+        if len(table.rows) <= _MOST_ROWS:
+            links.append(("TeX", "tex", f"text/x-tex,{quote(table.text('tex'), safe=_SAFE)}"))
+    named = tuple((kind, f"{figure.name}.{ending}", f"data:{told}") for kind, ending, told in links)
+    return Shown(figure.name, figure.title, figure.note, picture(on_page), "", named)
+
+
+def _table(figure: Figure, data: pl.DataFrame) -> Sheet:
+    """What the chart draws, as a table."""
+    plain = short(data.drop(name for name, dtype in data.schema.items() if dtype.is_nested()))
+    plain = plain.with_columns(pl.col(pl.String).str.replace_all("\n", ", ", literal=True))
+    cells = [["" if value is None else str(value) for value in row] for row in plain.iter_rows()]
+    return Sheet(figure.title, plain.columns, [[*map(Cell, row)] for row in cells], (), plain)
+
+
+_PAGE: Final[Mapping[str, str]] = {
+    **{colour: f"var({tone_name(colour)})" for colour in TONES},
+    _INK: "currentColor",
+    _LINE: "currentColor",
+}
 
 
 def _described(figure: Figure) -> dict[str, Any]:
     """The chart as Vega-Lite reads it. Charts here bound their own data: altair's limit is for notebooks."""
     with alt.data_transformers.enable("default", max_rows=None):
-        spec: dict[str, Any] = figure.chart.to_dict()
+        spec: dict[str, Any] = drawable(figure.chart.to_dict())
     return spec
 
 
-def _without_legends(value: Any) -> None:
-    """Takes the legends of results, and of nothing else, out of a chart's description."""
-    if isinstance(value, dict):
-        if value.get("field") == "policy" and "scale" in value:
-            value["legend"] = None
-        for key, entry in value.items():
-            if key != "datasets":
-                _without_legends(entry)
-    elif isinstance(value, list):
-        for entry in value:
-            _without_legends(entry)
-
-
-def tone_name(colour: str) -> str:
-    """The style sheet's variable for one of the results' colours."""
-    return f"--tone-{colour[1:].lower()}"
-
-
-def _in_tones(value: Any) -> Any:
-    """A chart's description with the results' colours replaced by the page's variables."""
-    if isinstance(value, dict):
-        # Data are left alone: a result may be called #0072B2.
-        return {key: entry if key == "datasets" else _in_tones(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_in_tones(entry) for entry in value]
-    return f"var({tone_name(value)})" if isinstance(value, str) and value in TONES else value
+def _sized(figure: Figure) -> dict[str, Any]:
+    """The chart as wide as a column of a page."""
+    return _described(figure) | {
+        "width": WIDTH,
+        "height": figure.height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "background": None,
+        "padding": 2,
+        "config": _config(),
+    }
 
 
 def on_white(figure: Figure) -> dict[str, Any]:
     """The chart with its title and note, in fixed colours and size, for a picture."""
-    spec = _described(figure)
-    width = _HALF if figure.half else _WIDTH
-    spec |= {
-        "width": width,
-        "height": figure.height,
+    return _sized(figure) | {
         "background": "white",
-        "padding": 18,
+        "padding": 14,
         "title": {
-            "text": figure.title,
-            "subtitle": _lines(figure.note, width // 6),
+            "text": _lines(figure.title, int(WIDTH / LETTER * 0.8)),
+            "subtitle": _lines(figure.note, int(WIDTH / LETTER * 1.05)),
             "anchor": "start",
             "frame": "group",
-            "fontSize": 16,
-            "subtitleFontSize": 12,
+            "fontSize": 15,
+            "subtitleFontSize": 11.5,
             "subtitleColor": "#555",
             "offset": 12,
         },
-        "config": _config("#222", "#000", 0.1),
     }
-    return spec
 
 
-def _config(ink: str, line: str, faint: float) -> dict[str, Any]:
+def _config() -> dict[str, Any]:
     return {
         "font": _FONT,
         "view": {"stroke": None},
         "axis": {
-            "labelFontSize": 12,
-            "titleFontSize": 12,
+            "labelFontSize": _SIZE,
+            "titleFontSize": _SIZE,
             "titleFontWeight": "normal",
-            "labelColor": ink,
-            "titleColor": ink,
-            "gridColor": line,
-            "gridOpacity": faint,
-            "domainColor": line,
+            "labelColor": _INK,
+            "titleColor": _INK,
+            "gridColor": _LINE,
+            "gridOpacity": 0.12,
+            "domainColor": _LINE,
             "domainOpacity": 0.45,
-            "tickColor": line,
+            "tickColor": _LINE,
             "tickOpacity": 0.45,
         },
-        "text": {"color": ink},
-        "legend": {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontWeight": "normal"},
+        "text": {"color": _INK},
+        "legend": {
+            "labelColor": _INK,
+            "titleColor": _INK,
+            "labelFontSize": _SIZE,
+            "titleFontWeight": "normal",
+            "symbolOpacity": 1,
+            "columnPadding": 10,
+        },
     }
 
 

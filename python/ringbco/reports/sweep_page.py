@@ -13,11 +13,12 @@ import polars as pl
 import ringbco
 from ringbco.errors import InputError
 from ringbco.io.tables import read_table
+from ringbco.reports.cells import Table, words
 from ringbco.reports.html import document
 from ringbco.reports.paper import Cell, Sheet
 from ringbco.reports.reading import is_drawn
 from ringbco.reports.series import Figure
-from ringbco.reports.style import on_page
+from ringbco.reports.style import shown as drawing
 from ringbco.reports.sweep_figures import REPEATED, Axis, axes, figures, told
 from ringbco.result.figures import COMPARED
 from ringbco.result.figures import Figure as FigureRow
@@ -114,19 +115,20 @@ def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Figure]]:
     # The recorded jobs are the figure; draws of their days tell how sure it is.
     own = runs.frame.filter(pl.col("draw").is_null()) if recorded else runs.frame
     drawn = figures(own, swept)
-    specs: dict[str, Any] = {figure.name: on_page(figure) for _, group in drawn for figure in group}
     frame = runs.frame
     failed = frame.height - frame["error"].null_count()
+    best = _best(frame, swept) if over is None else _best_over(over, swept)
     text = document(
         "sweep",
-        specs,
-        (),
         title=title,
         count=f"{frame.height:,} runs of a sweep" + (f", {failed:,} failed" if failed else ""),
-        varied=[(axis.title, _values(axis)) for axis in swept],
+        varied=Table(
+            "What was varied", ["setting", "values"], [words(axis.title, _values(axis)) for axis in swept]
+        ),
         errors=frame["error"].drop_nulls().unique(maintain_order=True).head(_ERRORS).to_list(),
-        charts=drawn,
-        best=_best(frame, swept) if over is None else _best_over(over, swept),
+        charts=[(axis.title, [drawing(figure) for figure in group]) for axis, group in drawn],
+        best=Table("Best runs", best.columns, [words(*row) for row in best.rows]),
+        note=best.note,
         notes=_notes(over),
         told=_told(over),
     )

@@ -1,27 +1,21 @@
-"""What the tables of a report's page say: the results' names, the headline figures, the longest waits."""
+"""A page's tables: the headline figures, what was run, GPU types, priorities, the longest waits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import polars as pl
 
-from ringbco.reports.charts import DASHES
+from ringbco.reports import digits
+from ringbco.reports.cells import Cell, Table, named, words
 from ringbco.reports.data_jobs import CAUSES, longest
-from ringbco.reports.facts import Cell, Line
-from ringbco.reports.series import COLOURS
-from ringbco.reports.style import tone_name
+from ringbco.reports.facts import Fact, Line
 from ringbco.result.figures import rows_of
 from ringbco.result.outcome import Outcome
 from ringbco.result.window import measured
-from ringbco.units import duration
 
-MOST_COLUMNS: Final = 4
-"""Results that stand side by side as columns; of more each is a row."""
 _MOST_MEASURES: Final = 6
-_SHORT: Final = 16
-_SORTED_BY: Final = "mean completion time"
 _TIMES: Final = frozenset(("submit_time", "waited", "run_time", *CAUSES))
 _OF_TYPES: Final = [row for row in rows_of("type") if row.key != "servers"]
 _MOST_PRIORITIES: Final = 12
@@ -35,149 +29,75 @@ _TITLES: Final = {
 }
 
 
-class Swatch(NamedTuple):
-    """How the charts draw a result: the style sheet's colour, and SVG's dashes or nothing."""
-
-    tone: str
-    dashes: str
-
-
-class Named(NamedTuple):
-    """A result as the page names it.
-
-    short: whether the name stays in one piece; only what would push the figures off the page is broken.
-    """
-
-    number: int
-    label: str
-    line: Swatch
-    short: bool
-
-
-class Column(NamedTuple):
-    """A measure's title, and whether its table is sorted by it."""
-
-    title: str
-    sorted_by: bool
-
-
-class Row(NamedTuple):
-    """A result's figures."""
-
-    result: Named
-    cells: tuple[Cell, ...]
-
-
-class Ranking(NamedTuple):
-    """A table with a row a result, best first. shared: what its measures have in common, told once."""
-
-    shared: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
-
-
-class Told(NamedTuple):
-    """A cell of a table of jobs, and whether it holds a name."""
-
-    text: str
-    name: bool
-
-
-class Waits(NamedTuple):
-    """A result's jobs that waited longest; no rows where none waited."""
-
-    label: str
-    columns: list[str]
-    rows: list[list[Told]]
-
-
-class GroupTable(NamedTuple):
-    """A table with a row a result and group: a GPU type, a priority."""
-
-    columns: list[str]
-    rows: list[list[Told]]
-
-
-def swatch(number: int) -> Swatch:
-    """The line with which the charts draw the result of that number."""
-    dash = DASHES[number // len(COLOURS) % len(DASHES)]
-    dashes = "" if dash == DASHES[0] else " ".join(map(str, dash))
-    return Swatch(tone_name(COLOURS[number % len(COLOURS)]), dashes)
-
-
-def named(labels: Sequence[str]) -> list[Named]:
-    """The results of these labels, in their order."""
-    return [Named(number, label, swatch(number), len(label) <= _SHORT) for number, label in enumerate(labels)]
-
-
-def rankings(groups: Sequence[Sequence[Line]], labels: Sequence[str]) -> list[Ranking]:
-    """A table for each kind of statistics, and for some single figures each, all in the same order."""
-    lines = [line for group in groups for line in group]
-    by = next((line for line in lines if line.title == _SORTED_BY), lines[0])
-    results = sorted(named(labels), key=lambda result: _rank(by, result.number))
+def headlines(groups: Sequence[Sequence[Line]], labels: Sequence[str]) -> list[Table]:
+    """A table for each kind of statistics, and for some single figures each, with a row a result."""
     parts = [
         group[first : first + _MOST_MEASURES]
         for group in groups
         for first in range(0, len(group), _MOST_MEASURES)
     ]
-    return [_ranking(part, results, by) for part in parts]
+    return [_headline(part, named(labels)) for part in parts]
 
 
-def _rank(line: Line, number: int) -> tuple[bool, float]:
-    value = line.cells[number].value
-    return value is None, value or 0.0
-
-
-def _ranking(lines: Sequence[Line], results: Sequence[Named], by: Line) -> Ranking:
+def _headline(lines: Sequence[Line], names: Mapping[str, Cell]) -> Table:
     titles = [line.title for line in lines]
     # "mean waiting time", "p99 waiting time" ...: what they share is told once.
     shared = titles[0].partition(" ")[2]
     alike = len(titles) > 1 and all(title.partition(" ")[2] == shared for title in titles)
-    return Ranking(
-        shared.capitalize() if alike else "",
-        tuple(Column(line.title.partition(" ")[0] if alike else line.title, line is by) for line in lines),
-        tuple(Row(result, tuple(line.cells[result.number] for line in lines)) for result in results),
-    )
+    rows = [[name, *(line.cells[number] for line in lines)] for number, name in enumerate(names.values())]
+    columns = [title.partition(" ")[0] if alike else title for title in titles]
+    return Table(shared.capitalize() if alike else "Other figures", ["", *columns], rows)
 
 
-def longest_waits(results: Mapping[str, Outcome]) -> list[Waits]:
-    """The jobs that waited longest, a table a result."""
-    return [_waits(label, outcome) for label, outcome in results.items()]
+def settings(facts: Sequence[Fact], labels: Sequence[str]) -> list[Table]:
+    """What was run: what all results share, and a row a result of what differs."""
+    alike = [words(fact.title, fact.values[0]) for fact in facts if fact.alike]
+    made = [Table("What was run", ["setting", "value"], alike)]
+    own = [fact for fact in facts if not fact.alike]
+    if own:
+        rows = [
+            [name, *words(*(fact.values[number] for fact in own))]
+            for number, name in enumerate(named(labels).values())
+        ]
+        made.append(Table("Where the results differ", ["", *(fact.title for fact in own)], rows))
+    return made
 
 
-def types(results: Mapping[str, Outcome]) -> GroupTable | None:
+def types(results: Mapping[str, Outcome]) -> Table | None:
     """What each result used of each GPU type; None where no result tells types apart."""
+    names = named(list(results))
     rows = [
-        (label, row) for label, outcome in results.items() for row in outcome.summary.get("gpu_types", ())
+        (names[label], row)
+        for label, outcome in results.items()
+        for row in outcome.summary.get("gpu_types", ())
     ]
     if not rows:
         return None
     told = [figure for figure in _OF_TYPES if any(figure.key in row for _, row in rows)]
     cells = [
         [
-            Told(label, True),
-            *(Told(one.show(row.get(one.key, ""), whole=True), one.unit is None) for one in told),
+            name,
+            *(Cell(one.show(row.get(one.key, ""), whole=True), words=one.unit is None) for one in told),
         ]
-        for label, row in rows
+        for name, row in rows
     ]
-    return GroupTable(["result", *(figure.title for figure in told)], cells)
+    return Table("What was used of each GPU type", ["result", *(figure.title for figure in told)], cells)
 
 
-def by_priority(results: Mapping[str, Outcome]) -> GroupTable | None:
+def by_priority(results: Mapping[str, Outcome]) -> Table | None:
     """How jobs of each priority fared, the highest first; None where no result knows evictions.
 
     Of more than 12 priorities, the lowest are one row.
     """
     if not any("evictions" in outcome.jobs.columns for outcome in results.values()):
         return None
-    rows = [
-        [Told(label, True), *cells] for label, outcome in results.items() for cells in _of_priorities(outcome)
-    ]
+    names = named(list(results))
+    rows = [[names[label], *cells] for label, outcome in results.items() for cells in _of_priorities(outcome)]
     titles = ("priority", "jobs", "mean completion time", "mean wait", "evictions", "GPU-hours held")
-    return GroupTable(["result", *titles], rows)
+    return Table("Jobs by priority", ["result", *titles], rows)
 
 
-def _of_priorities(outcome: Outcome) -> Iterator[list[Told]]:
+def _of_priorities(outcome: Outcome) -> Iterator[list[Cell]]:
     jobs = measured(outcome)
     level = pl.col("priority") if "priority" in jobs.columns else pl.lit(None, pl.Int32)
     held = pl.col("held_time" if "held_time" in jobs.columns else "run_time")
@@ -196,26 +116,30 @@ def _of_priorities(outcome: Outcome) -> Iterator[list[Told]]:
     for row in groups.sort("group").iter_rows(named=True):
         name = "all lower" if row["group"] == kept.len() else kept[row["group"]]
         yield [
-            Told("all" if name is None else str(name), isinstance(name, str | None)),
-            Told(f"{row['jobs']:,}", False),
-            Told(duration(row["jct"]), False),
-            Told(duration(row["wait"]), False),
-            Told("" if row["evictions"] is None else f"{row['evictions']:,}", False),
-            Told(f"{row['hours']:,.0f}", False),
+            Cell("all" if name is None else str(name), words=isinstance(name, str | None)),
+            Cell(f"{row['jobs']:,}"),
+            Cell(digits.time(row["jct"])),
+            Cell(digits.time(row["wait"])),
+            Cell("" if row["evictions"] is None else f"{row['evictions']:,}"),
+            Cell(digits.number(row["hours"])),
         ]
 
 
-def _waits(label: str, outcome: Outcome) -> Waits:
+def longest_waits(results: Mapping[str, Outcome]) -> list[Table]:
+    """The jobs that waited longest, a table a result; no rows where none waited."""
+    return [_waits(label, outcome, len(results) > 1) for label, outcome in results.items()]
+
+
+def _waits(label: str, outcome: Outcome, several: bool) -> Table:
     jobs = longest(outcome)
     rows = [[_told(name, value) for name, value in row.items()] for row in jobs.iter_rows(named=True)]
-    return Waits(label, [_TITLES.get(name, name) for name in jobs.columns], rows)
+    title = f"The longest waits: {label}" if several else "The longest waits"
+    return Table(title, [_TITLES.get(name, name) for name in jobs.columns], rows)
 
 
-def _told(name: str, value: Any) -> Told:
+def _told(name: str, value: Any) -> Cell:
     if name in _TIMES:
-        text = duration(value)
-    elif isinstance(value, float):
-        text = f"{value:,.2f}"
-    else:
-        text = f"{value:,}" if isinstance(value, int) else str(value if value is not None else "")
-    return Told(text, isinstance(value, str))
+        return Cell(digits.time(value))
+    if isinstance(value, float):
+        return Cell(digits.number(value))
+    return Cell(f"{value:,}") if isinstance(value, int) else Cell(str(value or ""), words=True)

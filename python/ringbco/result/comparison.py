@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -68,6 +68,26 @@ class Comparison:
     def against(self) -> str:
         """The label that the others are held against."""
         return next(iter(self.outcomes)) if self.baseline is None else self.baseline
+
+    @cached_property
+    def best_first(self) -> Comparison:
+        """The same, the least mean completion time first; those without one stay behind, in their order.
+
+        The baseline is the one that it was.
+        """
+
+        def place(label: str) -> float:
+            told = self.figure(label, "mean_jct")
+            return math.inf if told is None else told.mean
+
+        order = sorted(self.outcomes, key=place)
+        # Bounds are worked out once, whatever the order.
+        return replace(
+            self,
+            outcomes={label: self.outcomes[label] for label in order},
+            known_bounds=self.bounds_by_seed,
+            baseline=self.against,
+        )
 
     @cached_property
     def rows(self) -> dict[Figure, list[Entry]]:

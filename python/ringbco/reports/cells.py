@@ -1,0 +1,62 @@
+"""What the tables of all pages are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ringbco.reports.series import COLOURS, DASHES, tone_name
+
+
+class Swatch(NamedTuple):
+    """How the charts draw a result: the style sheet's colour, and SVG's dashes or nothing."""
+
+    tone: str
+    dashes: str
+
+
+class Cell(NamedTuple):
+    """A cell of a table. beside: what stands behind the text, small. below: smaller lines below it.
+
+    best: whether it is the best of its measure. words: whether it is text, not a figure. swatch: that of the
+    result whose name it is.
+    """
+
+    text: str
+    beside: str = ""
+    below: tuple[str, ...] = ()
+    best: bool = False
+    words: bool = False
+    swatch: Swatch | None = None
+
+
+class Table(NamedTuple):
+    """A table of a page: what it is called, its columns' titles, a row each with as many cells.
+
+    A row's first cell names it. On narrow screens each row is a card.
+    """
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+def words(*texts: str) -> list[Cell]:
+    """Cells of text."""
+    return [Cell(text, words=True) for text in texts]
+
+
+def swatch(number: int) -> Swatch:
+    """The line with which the charts draw the result of that number."""
+    place = min(number, len(COLOURS) - 1)
+    dashes = DASHES[place]
+    return Swatch(tone_name(COLOURS[place]), "" if dashes == [1, 0] else " ".join(map(str, dashes)))
+
+
+def named(labels: Sequence[str]) -> dict[str, Cell]:
+    """The cells with the results' names; a single result needs no colour."""
+    several = len(labels) > 1
+    return {
+        label: Cell(label, words=True, swatch=swatch(number) if several else None)
+        for number, label in enumerate(labels)
+    }
