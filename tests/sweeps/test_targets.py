@@ -136,7 +136,7 @@ def test_targets_and_ranges() -> None:
 @pytest.mark.parametrize(
     ("measure", "target", "said"),
     [
-        ("p90_wait", None, "expected both or none"),
+        (None, "1h", "option target: expected together with --measure"),
         ("p90_wiat", "1h", "measure: 'p90_wiat'.*did you mean p90_wait"),
         ("utilisation", "50%", "option measure"),  # of which no end is good
         ("p90_wait", "soon", "target: 'soon'"),
@@ -144,7 +144,7 @@ def test_targets_and_ranges() -> None:
         ("p90_wait", "nan", "target: 'nan'"),
     ],
 )
-def test_wrong_targets(measure: str, target: str | None, said: str) -> None:
+def test_wrong_targets(measure: str | None, target: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         target_of(measure, target)
 
@@ -182,8 +182,14 @@ def test_the_command(invoke: Invoke, made: JobTable, tmp_path: Path) -> None:
     assert all(line in printed for line in one["told"])
     assert f"{one['best']} (" in one["told"][0]
     # What is aimed at is the first figure.
-    shown = invoke("sweep", "v.toml", "-o", "v", "--measure", "p90_wait", "--target", "10min").stdout
-    assert "cluster wait jct wait slowdown" in " ".join(shown.split())
+    for given, kept in (
+        (("--target", "10min"), {"measure": "p90_wait", "target": 600.0, "setting": "cluster"}),
+        ((), {"measure": "p90_wait"}),
+    ):
+        shown = invoke("sweep", "v.toml", "-o", "v", "--measure", "p90_wait", *given).stdout
+        assert "cluster wait jct wait slowdown" in " ".join(shown.split())
+        assert json.loads(Path("v/sweep.json").read_text())["aim"] == kept
+    assert json.loads(Path("s/sweep.json").read_text())["aim"]["setting"] == "cluster"
     for file, given, said in (
         ("s.toml", aim, "expected a specification that varies cluster or load"),
         ("v.toml", (*aim, "--bisect", "cluster=2x8..4x8"), "the specification varies cluster itself"),

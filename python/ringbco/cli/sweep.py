@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ringbco.sweeps.over import Over
     from ringbco.sweeps.run import SweepResult
     from ringbco.sweeps.spec import Spec
-    from ringbco.sweeps.targets import Target
 
 _WHERE: Final = "Where the runs go"
 _SEEDS: Final = "Seeds"
@@ -135,7 +134,8 @@ def sweep(
         str | None,
         typer.Option(
             metavar="MEASURE",
-            help="With --target: a measure of comparison.parquet, such as p90_wait.",
+            help="The measure of comparison.parquet that is told first, and that --target is of, such as"
+            " p90_wait. Default: mean_jct.",
             rich_help_panel=_TARGETS,
             show_default=False,
         ),
@@ -246,7 +246,7 @@ def sweep(
     written = _write(files, result) if files.wanted else []
     if not (as_json or quiet):
         with shown_in(units):
-            _show(wanted, result, asked.target)
+            _show(wanted, result, asked.measure, targeted=asked.target is not None)
             for one in found:
                 for line in one.lines():
                     say(line)
@@ -304,7 +304,7 @@ def _executor(
         yield None, None
 
 
-def _show(spec: Spec, result: SweepResult, target: Target | None) -> None:
+def _show(spec: Spec, result: SweepResult, measure: Figure | None, *, targeted: bool) -> None:
     from ringbco.io.console import Console
     from ringbco.result.figures import HEADLINES
     from ringbco.sweeps.store import SEEDS
@@ -313,7 +313,7 @@ def _show(spec: Spec, result: SweepResult, target: Target | None) -> None:
     frame = result.frame
     over = result.over
     height = frame.height if over is None else len(over.points)
-    wanted = dict.fromkeys((*([target.measure] if target else ()), *HEADLINES))
+    wanted = dict.fromkeys((*([measure] if measure else ()), *HEADLINES))
     figures = [measure for measure in wanted if measure.key in frame.columns]
     console.print(_table(frame.head(_SHOWN_ROWS), spec.varied, figures, console, over))
     if height > _SHOWN_ROWS:
@@ -324,7 +324,7 @@ def _show(spec: Spec, result: SweepResult, target: Target | None) -> None:
             f" {result.path.with_name(SEEDS)}",
             markup=False,
         )
-        for line in (*over.notes, *islice(over.differences(), 0 if target else _SHOWN_ROWS)):
+        for line in (*over.notes, *islice(over.differences(), 0 if targeted else _SHOWN_ROWS)):
             console.print(line, markup=False)
     for error in frame["error"].drop_nulls().unique(maintain_order=True).head(5):
         say(f"failed: {error}")

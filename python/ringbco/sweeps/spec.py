@@ -106,7 +106,7 @@ class Spec:
     """A checked specification: its document, its runs in order, and what [grid] and [[runs]] speak of.
 
     seeds: how often each point of it is run; those runs follow each other. drawn: what differs between them,
-    by point.
+    by point. aim: the measure and the target that are asked for, as sweep.json keeps them for the page.
     """
 
     document: Mapping[str, Any]
@@ -114,6 +114,7 @@ class Spec:
     varied: tuple[str, ...]
     seeds: Seeds = ONCE
     drawn: tuple[Drawn, ...] = ()
+    aim: Mapping[str, Any] | None = None
 
 
 def read_spec(spec: str | os.PathLike[str] | Mapping[str, Any], seeds: Seeds = ONCE) -> Spec:

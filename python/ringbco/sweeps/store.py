@@ -57,10 +57,12 @@ class Store:
         if _is_damaged(folder / TABLE):
             self.damaged.append(folder / TABLE)
         folder.mkdir(parents=True, exist_ok=True)
-        document = {"ringbco": ringbco.__version__, "spec": spec.document}
+        document: dict[str, Any] = {"ringbco": ringbco.__version__, "spec": spec.document}
         if spec.seeds.seeds > 1:
             kinds = [one._asdict() for one in dict.fromkeys(spec.drawn)]
             document["seeds"] = {**spec.seeds._asdict(), "drawn": kinds}
+        if spec.aim is not None:
+            document["aim"] = spec.aim
         _put(folder / SPEC, (json_text(document, default=str) + "\n").encode(), _SPEC_MARK)
         (folder / RUNS).mkdir(exist_ok=True)
 

@@ -40,6 +40,11 @@ class Target(NamedTuple):
         side = "at least" if self.measure.better == "most" else "at most"
         return f"{self.measure.title} {side} {self.measure.show(self.value)}"
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """As sweep.json keeps it."""
+        return {"measure": self.measure.key, "target": self.value}
+
     def met_by(self, value: float) -> bool:
         """Whether a value is good enough."""
         return value >= self.value if self.measure.better == "most" else value <= self.value
@@ -50,21 +55,27 @@ class Target(NamedTuple):
 
 
 def target_of(measure: str | None, target: str | None) -> Target | None:
-    """The target that two options ask for, None without both. p50_wait is median_wait.
+    """The target that two options ask for, None without one.
 
-    Raises UsageError for one without the other, an unknown measure or value.
+    Raises UsageError for one without a measure, an unknown measure or value.
     """
-    if measure is None and target is None:
+    if target is None:
         return None
-    if measure is None or target is None:
+    if measure is None:
         raise UsageError(
-            "options measure, target: expected both or none, such as --measure p90_wait --target 10min"
+            "option target: expected together with --measure, such as --measure p90_wait --target 10min"
         )
-    statistic, _, of = measure.partition("_")
-    key = f"{_PERCENTILES.get(statistic, statistic)}_{of}" if of else measure
+    row = measure_of(measure)
+    return Target(row, _value(row, target))
+
+
+def measure_of(name: str) -> Figure:
+    """A measure of which one end is good. p50_wait is median_wait. Raises UsageError for another."""
+    statistic, _, of = name.partition("_")
+    key = f"{_PERCENTILES.get(statistic, statistic)}_{of}" if of else name
     known = {row.key: row for row in COMPARED if row.better != "neither"}
     check_name("measure", key, list(known))
-    return Target(known[key], _value(known[key], target))
+    return known[key]
 
 
 def _value(measure: Figure, text: str) -> float:
@@ -258,10 +269,14 @@ def _clusters(text: str, low: str, high: str) -> Range:
 
 @dataclass(frozen=True)
 class Asked:
-    """A sweep that is asked for: of a specification or, where there is a range, by bisection of it."""
+    """A sweep that is asked for: of a specification or, where there is a range, by bisection of it.
+
+    measure: the one that comes first, None for the mean completion time.
+    """
 
     spec: str | os.PathLike[str] | Mapping[str, Any]
     seeds: Seeds
+    measure: Figure | None
     target: Target | None
     where: Range | None
     wanted: Spec | None
@@ -271,8 +286,18 @@ class Asked:
         if self.wanted is None:
             assert self.where is not None
             assert self.target is not None
-            return bisect(self.spec, self.where, self.target, sweep, seeds=self.seeds)
-        result = sweep(self.wanted)
+            aim = self.target.told | {"setting": self.where.name}
+            return bisect(
+                self.spec,
+                self.where,
+                self.target,
+                lambda spec: sweep(replace(spec, aim=aim)),
+                seeds=self.seeds,
+            )
+        aim = {} if self.measure is None else {"measure": self.measure.key}
+        if self.target is not None:
+            aim = self.target.told | {"setting": sought(self.wanted)}
+        result = sweep(replace(self.wanted, aim=aim or None))
         if self.target is None or result.lost:
             return self.wanted, result, []
         over = Over(self.wanted, result.frame)
@@ -292,11 +317,12 @@ def asked(
         if aim is None:
             raise UsageError("option bisect: expected together with --measure and --target")
         command = str(read_document(spec).told.get("command", "replay"))
-        return Asked(spec, seeds, aim, range_of(bisect, command), None)
+        return Asked(spec, seeds, aim.measure, aim, range_of(bisect, command), None)
+    first = None if measure is None else measure_of(measure)
     wanted = read_spec(spec, seeds)
     if aim is not None:
         sought(wanted)
-    return Asked(spec, seeds, aim, None, wanted)
+    return Asked(spec, seeds, first, aim, None, wanted)
 
 
 def bisect(
