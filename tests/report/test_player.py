@@ -1,4 +1,4 @@
-"""The player's data: whoever holds GPUs at an instant, and whoever waits, is there, whatever meets in the run."""
+"""The player's data: who holds GPUs at an instant, and who waits, is there, whatever meets in the run."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def true_holders(outcome: Outcome, time: float) -> list[tuple[int, str, int]]:
 
 
 def true_waiting(outcome: Outcome, time: float) -> list[str]:
-    """Jobs between their submission, or a stay's end and a pause at a rung, and the next stay; none goes twice."""
+    """Jobs between their submission, or a stay's end and a pause at a rung, and the next stay."""
     options = outcome.run.get("options", {})
     waits = []
     submitted = dict(outcome.jobs.select("job_id", "submit_time").rows())
@@ -158,7 +158,8 @@ def test_outages_and_idle_servers_are_there() -> None:
     assert page.gone["server"].tolist() == [0]
     assert page.causes[page.gone["cause"][0] - 1] == "power"
     failed = [page.who[by - 1] for by in page.stays["by"].tolist() if by]
-    assert failed and set(failed) == {"server 1"}
+    assert failed
+    assert set(failed) == {"server 1"}
 
 
 def test_a_window_is_chosen_around_the_longest_queue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -191,7 +192,8 @@ def test_no_name_is_markup_and_nothing_is_asked_for(tmp_path: Path) -> None:
     outcome = ringbco.replay(busy_jobs(), "4x4", policy="fifo")
     written = play({"</script><b>": outcome}, tmp_path / "page.html", title="<i>title</i>")
     text = written.path.read_text(encoding="utf-8")
-    assert "<b>" not in text and "<i>title" not in text
+    assert "<b>" not in text
+    assert "<i>title" not in text
     assert re.findall(r"https?://[^\"' ]+", text) == []
 
 

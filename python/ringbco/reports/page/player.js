@@ -154,7 +154,7 @@
   };
 
   // State -----------------------------------------------------------------------------------------------------------
-  let now = 0, playing = false, drawn = 0, told = 0, mode = "job", follow = null, scenes = [], sides = [], waiting = false;
+  let now = 0, playing = false, drawn = 0, told = 0, mode = "job", follow = null, scenes = [], sides = [], waiting = false, missing = "";
   const tone = (name) => getComputedStyle(root).getPropertyValue(name).trim() || "#888";
 
   class Side {
@@ -172,7 +172,7 @@
       this.active = [];
       scene.p = new Uint16Array(scene.stays.rows);
       scene.types = scene.servers.gpu_type ? [...new Set(scene.servers.gpu_type)] : [];
-      this.box.querySelector("h3").textContent = scene.label;
+      this.box.querySelector(".label").textContent = scene.label;
       this.box.querySelector(".order").textContent = `Waiting, ${scene.order}`;
       this.fit();
     }
@@ -382,7 +382,7 @@
   const start = (id) => {
     follow = id;
     for (const scene of scenes) { const job = id === null ? -1 : scene.ids.indexOf(id); scene.job = job < 0 ? null : job; }
-    if (id !== null && !scenes.some((scene) => scene.job !== null)) { follow = null; at("said").textContent = `no job ${id} in this window`; }
+    if (id !== null && !scenes.some((scene) => scene.job !== null)) { follow = null; missing = `no job ${id} is shown; `; } else missing = "";
     at("find").value = follow ?? "";
     ask(true);
   };
@@ -390,7 +390,7 @@
     const box = at("story");
     box.hidden = follow === null;
     if (follow === null) return;
-    box.replaceChildren(element("h3", `Following ${follow}`), ...sides.flatMap(({ scene }) => {
+    box.replaceChildren(element(`h${root.dataset.level}`, `Following ${follow}`, { class: "label" }), ...sides.flatMap(({ scene }) => {
       const { job, stays } = scene;
       if (job === null) return [element("p", `${scene.label}: not there`)];
       const lane = element("div", "", { class: "lane", role: "img", "aria-label": "waits and stays over time" }), list = document.createElement("ul"), own = scene.own.slice(scene.first[job], scene.first[job + 1]);
@@ -481,7 +481,7 @@
     for (const side of sides) side.list();
     story();
     if (!at("table").hidden) at("table").replaceChildren(...sides.flatMap((side) => side.table()));
-    if (!playing) at("said").textContent = `${clock(now)}. ${sides.map((side) => (sides.length > 1 ? `${side.scene.label}: ${side.state}` : side.state)).join(". ")}.`;
+    if (!playing) at("said").textContent = `${missing}${clock(now)}. ${sides.map((side) => (sides.length > 1 ? `${side.scene.label}: ${side.state}` : side.state)).join(". ")}.`;
   };
   const ask = (soon) => { if (soon) told = 0; if (!waiting) { waiting = true; requestAnimationFrame(frame); } };
   const move = (tick) => { now = Math.max(0, Math.min(LAST, tick)); ask(true); };

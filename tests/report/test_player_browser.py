@@ -1,0 +1,170 @@
+"""The player as its user has it: played, scrubbed, followed and read, by pointer, keyboard and screen reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import ringbco
+from browser import Browser, Tab
+from frames import busy_jobs
+from ringbco.reports.player import play
+from ringbco.result.outcome import Outcome
+
+pytestmark = pytest.mark.long
+
+READY = """new Promise(done => {
+    const look = () => player.dataset.ready === undefined ? setTimeout(look, 10) : done(1);
+    look(); })"""
+AT = "document.querySelector('[data-at={}]')"
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Outcome]:
+    outages = pl.DataFrame({"server": [1], "down_at": [10.0], "up_at": [400.0], "cause": ["power"]})
+    return {
+        policy: ringbco.replay(busy_jobs(), "4x4", policy=policy, outages=outages)
+        for policy in ("fifo", "srtf")
+    }
+
+
+@pytest.fixture(scope="module")
+def page(results: dict[str, Outcome], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return play(results, tmp_path_factory.mktemp("play") / "play.html").path
+
+
+@pytest.fixture
+def tab(browser: Browser, page: Path) -> Iterator[Tab]:
+    with browser.tab() as opened:
+        opened.open(page)
+        opened.evaluate(READY)
+        yield opened
+
+
+def text(tab: Tab, name: str) -> str:
+    told: str = tab.evaluate(f"{AT.format(name)}.textContent")
+    return told
+
+
+def settle(tab: Tab) -> None:
+    """Waits until what was asked for is drawn."""
+    tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def press(tab: Tab, *keys: str) -> None:
+    for key in keys:
+        tab.do(lambda page, key=key: page.keyboard.press(key))
+    settle(tab)
+
+
+def place(tab: Tab) -> float:
+    told: float = tab.evaluate(f"Number({AT.format('place')}.value)")
+    return told
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [420, 1280, 2560])
+def test_the_page_is_sound(browser: Browser, page: Path, width: int, dark: bool) -> None:
+    with browser.tab() as opened:
+        opened.open(page, width=width, dark=dark)
+        opened.evaluate(READY)
+        assert opened.faults() == []
+        opened.evaluate(f"{AT.format('as-table')}.click()")
+        settle(opened)
+        assert opened.faults() == []
+
+
+def test_all_of_it_by_keyboard(tab: Tab, results: dict[str, Outcome]) -> None:
+    tab.evaluate(f"{AT.format('place')}.focus()")
+    press(tab, "ArrowRight")
+    step = place(tab)
+    assert 1e6 / 620 < step < 1e6 / 580
+    press(tab, "Shift+ArrowRight")
+    assert place(tab) == pytest.approx(step + 1e6 / 50, abs=2)
+    press(tab, "ArrowLeft", "Home")
+    assert place(tab) == 0
+    press(tab, "End")
+    assert place(tab) == 1e6
+    press(tab, "p")
+    last = place(tab)
+    press(tab, "p")
+    assert 0 < place(tab) < last
+    press(tab, "n")
+    assert place(tab) == last
+    press(tab, "Home", " ")
+    assert text(tab, "play") == "Pause"
+    tab.do(lambda page: page.wait_for_timeout(400))
+    press(tab, " ")
+    assert text(tab, "play") == "Play"
+    assert place(tab) > 0
+    job = results["fifo"].jobs["job_id"][0]
+    press(tab, "f")
+    tab.do(lambda page: page.keyboard.type(job))
+    press(tab, "Enter")
+    assert f"Following {job}" in text(tab, "story")
+    press(tab, "Escape")
+    assert tab.evaluate(f"{AT.format('story')}.hidden")
+    tab.evaluate(f"{AT.format('place')}.focus()")
+    press(tab, "t")
+    assert tab.evaluate("document.querySelectorAll('[data-at=table] tbody tr').length") == 2 * 4
+
+
+def states(tab: Tab) -> list[str]:
+    told: list[str] = tab.evaluate("[...document.querySelectorAll('.state')].map(one => one.textContent)")
+    return told
+
+
+def test_what_is_said_is_what_the_result_has(tab: Tab, results: dict[str, Outcome]) -> None:
+    first, last = (
+        op(op(one.allocations[name]) for one in results.values())  # type: ignore[index]
+        for op, name in ((min, "start_time"), (max, "end_time"))
+    )
+    first = min(first, *(one.timeline["time"][0] for one in results.values()))
+    for share in (0.11, 0.37, 0.61):
+        time = first + share * (last - first)
+        tab.evaluate(f"ringbcoPlayer.move(ringbcoPlayer.last * {share})")
+        settle(tab)
+        for told, outcome in zip(states(tab), results.values(), strict=True):
+            held = outcome.allocations
+            assert held is not None
+            now = held.filter(pl.col("start_time") <= time, pl.col("end_time") > time)
+            assert told.startswith(f"{now['num_gpus'].sum()} of 16 GPUs busy"), (share, told)
+
+
+def test_a_click_follows_the_job_and_draws_its_ring(tab: Tab) -> None:
+    tab.evaluate("ringbcoPlayer.move(ringbcoPlayer.last * 0.2)")
+    settle(tab)
+    box: dict[str, Any] = tab.evaluate(
+        "(box => ({x: box.x, y: box.y}))(document.querySelector('.side canvas').getBoundingClientRect())"
+    )
+    before = tab.evaluate("document.querySelector('.side canvas').toDataURL()")
+    tab.do(lambda page: page.mouse.move(box["x"] + 6, box["y"] + 6))
+    assert "submitted day 0" in text(tab, "tip")
+    tab.do(lambda page: page.mouse.click(box["x"] + 6, box["y"] + 6))
+    settle(tab)
+    assert "Following" in text(tab, "story")
+    assert "held" in text(tab, "story")
+    assert tab.evaluate("document.querySelector('.side canvas').toDataURL()") != before
+
+
+def test_a_job_that_is_not_there_is_said(tab: Tab) -> None:
+    tab.evaluate(
+        f"{AT.format('find')}.value = 'nobody'; {AT.format('find')}.dispatchEvent(new Event('change'))"
+    )
+    assert "no job nobody is shown" in text(tab, "said")
+
+
+def test_less_motion_where_the_reader_asks_for_less(browser: Browser, page: Path) -> None:
+    with browser.tab() as opened:
+        opened.do(lambda page: page.emulate_media(reduced_motion="reduce"))
+        opened.open(page)
+        opened.evaluate(READY)
+        opened.evaluate(f"{AT.format('play')}.click()")
+        opened.do(lambda page: page.wait_for_timeout(600))
+        assert place(opened) == 0  # a step a second
+        opened.do(lambda page: page.wait_for_timeout(900))
+        assert place(opened) > 0
