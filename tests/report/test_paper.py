@@ -14,7 +14,8 @@ import ringbco
 from conftest import Invoke
 from ringbco import compare, report, sweep
 from ringbco.errors import InputError, UsageError
-from ringbco.reports.paper import Cell, Sheet, beside, kinds_of
+from ringbco.reports.paper import beside, kinds_of
+from ringbco.reports.text_tables import Cell, Sheet
 from ringbco.result.comparison import Comparison
 from ringbco.result.told import differences
 from ringbco.run.draws import Seeds

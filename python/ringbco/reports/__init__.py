@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from ringbco.reports.paper import Sheet
     from ringbco.reports.series import Figure
+    from ringbco.reports.text_tables import Sheet
     from ringbco.result.comparison import Comparison
     from ringbco.result.outcome import Outcome
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ringbco.reports.text_tables import MADE
+
 if TYPE_CHECKING:
     from ringbco.reports.series import Figure
 
-MADE: Final = "made by ringbco"
 BEFORE_SVG: Final = f"<!-- {MADE} -->"
 AFTER_PDF: Final = f"\n% {MADE}\n".encode()
 """After its end, where readers allow it: inside, every byte has its place."""

@@ -11,10 +11,10 @@ import altair as alt
 import polars as pl
 
 from ringbco.reports.charts import drawable
-from ringbco.reports.paper import Cell, Sheet
 from ringbco.reports.series import LETTER, TONES, WIDTH, Figure, short, tone_name
 from ringbco.reports.svg import drawings
 from ringbco.reports.templates import picture
+from ringbco.reports.text_tables import Cell, Sheet
 
 _FONT: Final = "Liberation Sans, Helvetica, Arial, sans-serif"
 _SIZE: Final = 12.5

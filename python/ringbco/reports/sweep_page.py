@@ -15,11 +15,11 @@ from ringbco.errors import InputError
 from ringbco.io.tables import read_table
 from ringbco.reports.cells import Table, words
 from ringbco.reports.html import document
-from ringbco.reports.paper import Cell, Sheet
 from ringbco.reports.reading import is_drawn
 from ringbco.reports.series import Figure
 from ringbco.reports.style import shown as drawing
 from ringbco.reports.sweep_figures import REPEATED, Axis, axes, figures, told
+from ringbco.reports.text_tables import Cell, Sheet
 from ringbco.result.figures import COMPARED
 from ringbco.result.figures import Figure as FigureRow
 from ringbco.result.seeds import Drawn
