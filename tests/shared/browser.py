@@ -21,10 +21,6 @@ _FLAGS: Final = (
     "--disable-gpu",
     "--disable-dev-shm-usage",
 )
-_DRAWN: Final = """new Promise(done => {
-    const look = () => !document.querySelector(".chart") || document.body.dataset.drawn
-        ? done(document.body.dataset.drawn ?? "") : requestAnimationFrame(look);
-    look(); })"""
 _WIDER: Final = "document.documentElement.scrollWidth > innerWidth"
 # What makes it so: the elements that end beyond the screen's right edge, but not inside a box that scrolls.
 _BEYOND: Final = """[...document.body.querySelectorAll("*")].filter(one =>
@@ -103,14 +99,12 @@ class Tab:
         """What a function gives of playwright's page."""
         return self._browser.call(lambda: what(self._page))
 
-    def open(self, file: Path, *, dark: bool = False, width: int = 1200, height: int = 900) -> str:
-        """Loads a file, and waits until its charts are drawn. How many are, of how many: "3 of 3"."""
+    def open(self, file: Path, *, dark: bool = False, width: int = 1200, height: int = 900) -> None:
+        """Loads a file."""
         self._file = file
         self.do(lambda page: page.emulate_media(color_scheme="dark" if dark else "light"))
         self.resize(width, height)
         self.do(lambda page: page.goto(file.resolve().as_uri()))
-        told: str = self.evaluate(_DRAWN)
-        return told
 
     def resize(self, width: int, height: int = 900) -> None:
         """Gives the page a screen of this size, in pixels."""
