@@ -63,7 +63,7 @@ test-python: build
 
 # Modules with random cases, or moments, of which RINGBCO_CASES sets the number.
 DRAWN := cases equality preempt_equality types_own planner audit audit_genuine audit_queue audit_no_length own_policies own_resize \
-	shell repack elastic_turns capacity diff
+	shell repack elastic_turns capacity diff why_drawn
 
 test-long: build ## tests that take long; all golden runs; Rust's random ones with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings

@@ -26,6 +26,7 @@ _HOMES = {
     "Services": "trace.services",
     "Simulation": "run.simulation",
     "State": "run.state",
+    "Story": "result.why",
     "audit": "audits",
     "bound": "run.bound",
     "compare": "run.compare",

@@ -12,6 +12,7 @@ from ringbco.result.bound import Bound as Bound
 from ringbco.result.comparison import Comparison as Comparison
 from ringbco.result.diff import Diff as Diff
 from ringbco.result.outcome import Outcome as Outcome
+from ringbco.result.why import Story as Story
 from ringbco.run.bound import bound as bound
 from ringbco.run.compare import compare as compare
 from ringbco.run.outage_draws import outages as outages

@@ -169,6 +169,15 @@ def differed(folder: Path) -> None:
         diff_page(found, ("sound", "damaged"))
 
 
+def storied(folder: Path) -> None:
+    """The story of each job of a damaged result."""
+    found = explained(lambda: read_result(folder))
+    for job in () if found is None else JOBS["job_id"]:
+        story = explained(lambda: found.why(job, jobs_of(folder)))  # noqa: B023
+        if story is not None:
+            json.dumps(story.as_dict(), allow_nan=False)
+
+
 def write_all(outcome: Outcome, out: io.BytesIO) -> int:
     return write_trace(outcome, window(outcome, None, None, None), out, compress=False)
 
@@ -202,6 +211,10 @@ def test_charts(sound: Path) -> None:
 
 def test_diff(sound: Path) -> None:
     cases(sound, differed, CASES // 4)
+
+
+def test_stories(sound: Path) -> None:
+    cases(sound, storied, CASES // 4)
 
 
 def test_timeline(sound: Path) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     import ringbco
     from ringbco.result.views import Plots
+    from ringbco.trace.jobs import TableLike
 
 
 def _nothing() -> None:
@@ -114,6 +115,20 @@ class Outcome:
         Raises InputError where the two are not of the same jobs.
         """
         found: ringbco.Diff = view("diff", self, other)
+        return found
+
+    def why(self, job: str, jobs: TableLike | None = None) -> ringbco.Story:
+        """What happened to a job, and why; times in seconds (docs/why.md).
+
+        jobs: the job table that was replayed; by default the file that run.toml names, where it is unchanged.
+        Without it a story says less of the order of the queue, and nothing of jobs that never had GPUs.
+
+        Raises InputError for a job that the result does not know, with the nearest name, and for a job table
+        that is not that of the result; UsageError for a job that is no text.
+
+        print(*outcome.why("j17").sentences, sep="\n")
+        """
+        found: ringbco.Story = view("why", self, job, jobs)
         return found
 
     @property

@@ -17,6 +17,7 @@ VIEWS: Final = {
     "comparison": ("ringbco.reports.notebook", "comparison_html"),
     "side by side": ("ringbco.result.comparison", "side_by_side"),
     "diff": ("ringbco.result.diff", "diff"),
+    "why": ("ringbco.result.why_teller", "why"),
 }
 """The module and the function that draw each."""
 

@@ -1,0 +1,87 @@
+"""One job's story as data: facts, its sentences made of them, and a lane (docs/why.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ringbco.result.why_words import sentence
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something that the record says. time: when, s; None where it is of no instant. told: its figures.
+
+    submitted: when the job was, from when on its sentence counts times; None where nobody knows. stay: of the
+    job's, from 0: with the wait before it; None where it is about none.
+    """
+
+    kind: str
+    time: float | None
+    told: Mapping[str, Any]
+    submitted: float | None
+    stay: int | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The same in words."""
+        return sentence(self.kind, self.time, self.told, self.submitted)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a job's life. what: waiting, resting (at a rung), pausing (on its GPUs) or running.
+
+    gpus, servers: what it held; 0 and none while it waited. ended: why a running part was over.
+    """
+
+    start: float
+    end: float
+    what: str
+    gpus: float = 0
+    servers: tuple[int, ...] = ()
+    ended: str | None = None
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happened to a job, and why. Times in seconds on the job table's clock.
+
+    submitted, finished: None where nobody knows, or it never was. facts: in order of time. lane: its life,
+    in parts that follow each other.
+    """
+
+    job: str
+    policy: str
+    cluster: str
+    submitted: float | None
+    finished: float | None
+    facts: tuple[Fact, ...]
+    lane: tuple[Segment, ...]
+
+    @property
+    def sentences(self) -> list[str]:
+        """The story in words, a sentence or two a fact."""
+        return [fact.sentence for fact in self.facts]
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain values: what `ringbco why --json` prints."""
+        return {
+            "job": self.job,
+            "policy": self.policy,
+            "cluster": self.cluster,
+            "submitted": self.submitted,
+            "finished": self.finished,
+            "story": [
+                {
+                    "fact": fact.kind,
+                    "stay": fact.stay,
+                    "time": fact.time,
+                    "sentence": fact.sentence,
+                    **fact.told,
+                }
+                for fact in self.facts
+            ],
+            "lane": [{**part.__dict__, "servers": list(part.servers)} for part in self.lane],
+        }

@@ -1,0 +1,235 @@
+"""The order of a queue, worked out again where it is static: who was ahead, at the head, and until when."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from ringbco.result.why_record import QUEUES, Moment, Record
+from ringbco.trace import ties
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+RANKED: Final = {
+    "srtf": "the ranking by least remaining run time",
+    "edf": "the ranking by deadline",
+    "tiresias": "the ranking by attained service",
+}
+"""Rankings that the record tells, of jobs that wait: what they go by does not change meanwhile."""
+CLOSE: Final = 1e-9
+"""By so much, relative, two ways of working a time out may differ."""
+
+
+class Head(NamedTuple):
+    """A job at the head of the queue, and for how long."""
+
+    row: int
+    seconds: float
+
+
+class Shadow(NamedTuple):
+    """EASY's reservation: when its head could start by the estimates, and when the job would have ended."""
+
+    head: int
+    time: float
+    own_end: float
+
+
+class Order:
+    """The queue that a job waits in. why_not: why its order is not worked out again; None where it is."""
+
+    def __init__(self, record: Record, row: int) -> None:
+        self.record, self.row, self.options = record, row, record.options
+        self.order = str(self.options.get("order", "fifo"))
+        self.discipline = str(self.options.get("queue", "strict"))
+        self.why_not = self._why_not()
+        waits = (record.start > record.since) & record.beside(row)[record.row]
+        self.waits = np.flatnonzero(waits)
+
+    def _why_not(self) -> str | None:
+        """What keeps the order from being worked out again."""
+        policy, record = self.record.policy, self.record
+        if record.planned:
+            return "a plan has no queue"
+        if policy not in (*QUEUES, *RANKED):
+            return f"the result does not keep how {policy} ranks them"
+        if self.options.get("aging") is not None:
+            return "with --aging jobs change places as they wait"
+        if record.ended.len():
+            return f"some jobs have no row, and {record.found.why_not}"
+        if not record.whole and self.options.get("ties", "rows") not in ("rows", "reverse"):
+            return f"ties hang on the job table, and {record.found.why_not}"
+        return self._no_keys()
+
+    def _no_keys(self) -> str | None:
+        """Why what jobs are ordered by is not known."""
+        policy, order, record = self.record.policy, self.order, self.record
+        if policy == "tiresias" and record.shared:
+            return "the result does not keep how tiresias ranks shares of a GPU"
+        if policy in ("edf", "tiresias") or (policy != "srtf" and order in ("fifo", "smallest")):
+            return None
+        if policy == "srtf" or order == "sjf":
+            known = not np.isnan(record.estimates).any()
+            return None if known else f"run times hang on the job table, and {record.found.why_not}"
+        if order.startswith("column:") and order.removeprefix("column:") in record.asked.columns:
+            return None
+        if order == "qssf":
+            return "qssf goes by what had ended before, which is not worked out again"
+        return f"the result does not keep the keys of order {order}"
+
+    @property
+    def ranks(self) -> bool:
+        """Whether a ranking decides, not a queue."""
+        return self.record.policy in RANKED
+
+    @property
+    def told(self) -> str:
+        """By what jobs are ranked, as a sentence tells it."""
+        return RANKED.get(self.record.policy, f"the order of {self.order}")
+
+    def ahead(self, rows: Rows, moment: Moment) -> Rows:
+        """Those of some waiting jobs that go before this one, the first first."""
+        keys = self._keys(np.append(rows, self.row), moment)
+        order = np.lexsort(
+            (self.place[np.append(rows, self.row)], keys, self._level(np.append(rows, self.row)))
+        )
+        found = np.append(rows, self.row)[order]
+        return found[: int(np.flatnonzero(found == self.row)[0])]
+
+    def _level(self, rows: Rows) -> Rows:
+        """Of rankings, in which a key stands between priority and fifo: the priority, higher first."""
+        asked = self.record.asked
+        if self.record.policy not in RANKED or "priority" not in asked.columns:
+            return np.zeros(rows.size, np.int64)
+        return -asked["priority"].fill_null(0).cast(int).to_numpy()[rows]
+
+    def _keys(self, rows: Rows, moment: Moment) -> Floats:
+        """What a ranking goes by among jobs that wait; a queue's order has it in `place`."""
+        record, policy = self.record, self.record.policy
+        if policy == "edf":
+            if "deadline" not in record.asked.columns:
+                return np.zeros(rows.size)
+            return record.asked["deadline"].fill_null(float("inf")).to_numpy()[rows]
+        if policy not in RANKED:
+            return np.zeros(rows.size)
+        early = np.flatnonzero(record.end <= moment.time)
+        jobs = len(record.names)
+        if policy == "tiresias":
+            seconds = record.end[early] - record.start[early]
+            attained = np.bincount(record.row[early], seconds * record.held[early], jobs)[rows]
+            return np.searchsorted(np.sort(self.options["thresholds"]), attained, side="right").astype(float)
+        work = (record.stays["work"].fill_null(0.0) - record.stays["lost"]).to_numpy()[early]
+        done, whole = np.bincount(record.row[early], work, jobs)[rows], record.estimates[rows]
+        if self.options.get("model") == "fixed":
+            return np.asarray(np.maximum(0.0, whole - done))
+        assert record.workload is not None
+        return np.asarray(whole * (1.0 - done / record.workload.profiled.iterations[rows]))
+
+    @cached_property
+    def place(self) -> Rows:
+        """The place of every job: a lower one goes first. Only where there is no `why_not`."""
+        record, asked = self.record, self.record.asked
+        jobs = asked.height
+        rows = np.arange(jobs)
+        tied = ties.key(rows.astype(np.int64), str(self.options.get("ties", "rows")))
+        priority = np.zeros(jobs, np.int64)
+        if "priority" in asked.columns:
+            priority = asked["priority"].fill_null(0).cast(int).to_numpy()
+        keys: Floats = np.zeros(jobs)
+        if self.order == "smallest":
+            keys = asked["num_gpus"].to_numpy().astype(np.float64)
+        elif self.order == "sjf":
+            keys = record.estimates
+        elif self.order != "fifo":
+            keys = asked[self.order.removeprefix("column:")].cast(float).to_numpy()
+        found = np.empty(len(record.names), np.int64)
+        found[jobs:] = np.arange(jobs, found.size)
+        found[np.lexsort((rows, tied, record.submit[:jobs], keys, -priority))] = rows
+        return found
+
+    def waiting(self, moment: Moment) -> Rows:
+        """The other jobs that wait at a moment."""
+        record = self.record
+        there = self.waits[moment.within(record.since[self.waits], record.start[self.waits])]
+        return np.asarray(record.row[there[record.row[there] != self.row]])
+
+    def doubtful(self, rows: Rows, moment: Moment) -> bool:
+        """Whether rounding may decide who of some jobs goes before this one."""
+        if self.record.policy in RANKED:
+            keys = self._keys(np.append(rows, self.row), moment)
+            own, others = keys[-1], keys[:-1]
+        elif self.order == "sjf" and self.options.get("model") != "fixed":
+            own, others = self.record.estimates[self.row], self.record.estimates[rows]
+        else:
+            return False
+        with np.errstate(invalid="ignore"):
+            near: NDArray[np.bool_] = (others != own) & (np.abs(others - own) <= CLOSE * abs(own))
+        return bool(near.any())
+
+    def heads(self, since: float, until: float) -> list[Head]:
+        """Who was at the head of the queue while the job waited; the longest first, itself left out."""
+        record = self.record
+        start, begins = record.start[self.waits], record.since[self.waits]
+        those = self.waits[(start > since) & (begins < until)]
+        those = those[self.place[record.row[those]] < self.place[self.row]]
+        those = those[np.argsort(record.since[those], kind="stable")]
+        found: dict[int, float] = {}
+        queue: list[tuple[int, float, int]] = []
+        begin, end = record.since[those].tolist(), record.start[those].tolist()
+        rows = record.row[those].tolist()
+        places = self.place[record.row[those]].tolist()
+        time, at = since, 0
+        while time < until:
+            while at < len(rows) and begin[at] <= time:
+                heapq.heappush(queue, (places[at], end[at], rows[at]))
+                at += 1
+            while queue and queue[0][1] <= time:
+                heapq.heappop(queue)
+            following = begin[at] if at < len(rows) else until
+            if queue:
+                _, leaves, row = queue[0]
+                after = min(leaves, following, until)
+                found[row] = found.get(row, 0.0) + after - time
+            else:
+                after = min(following, until)
+            time = after
+        return sorted((Head(*each) for each in found.items()), key=lambda head: (-head.seconds, head.row))
+
+    def shadow(self, moment: Moment, head: int, fits: Callable[[set[int]], bool]) -> Shadow | None:
+        """The reservation of the queue's head at a moment, after its pass; None where it is not sure.
+
+        fits: whether the head finds room once those of some jobs' numbers are gone.
+        """
+        record = self.record
+        factor = float(self.options.get("estimate_factor", 1.0))
+        running = np.flatnonzero(moment.within(record.start, record.end))
+        running = running[record.beside(self.row)[record.row[running]]]
+        # A pass that starts jobs works it out in between; an interrupted job has less left to do.
+        if (record.start[running] == moment.time).any() or record.number[running].any():
+            return None
+        ends = record.start[running] + factor * record.estimates[record.row[running]]
+        own_end = moment.time + factor * float(record.estimates[self.row])
+        if np.isnan(ends).any() or np.isnan(own_end):
+            return None
+        gone: set[int] = set()
+        order = np.argsort(ends, kind="stable")
+        for place, at in enumerate(order.tolist()):
+            gone.add(int(record.row[running[at]]))
+            after = ends[order[place + 1]] if place + 1 < order.size else np.inf
+            if after != ends[at] and fits(gone):
+                time = float(ends[at])
+                return Shadow(head, time, own_end) if own_end > time * (1 + CLOSE) else None
+        return None
+
+
+def named(record: Record, rows: Rows | list[int], most: int) -> list[Any]:
+    """The names of the first few of some jobs."""
+    return [record.name(int(row)) for row in rows[:most]]

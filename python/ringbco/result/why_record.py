@@ -1,0 +1,338 @@
+"""A result as `why` reads it: who asked for what, who waited, and who held which GPUs at any instant."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from ringbco import _core
+from ringbco.errors import InputError, RingbcoError
+from ringbco.result.folder import cluster_of
+from ringbco.result.why_sound import check
+from ringbco.trace.instants import first_instant
+from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
+from ringbco.trace.workload import Workload, resolve
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    import ringbco
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+PACKING: Final = frozenset({"consolidate", "best-fit", "worst-fit", "fgd"})
+"""Placements that take one server, or whole ones of the largest size and one more."""
+QUEUES: Final = frozenset(each["name"] for each in _core.policies() if each["preemption"] == "none")
+"""Built-in policies with a queue that lets jobs run to their end."""
+_ROUNDING: Final = 1e-9
+"""Of an instant: what adding seconds up to it may be off by."""
+WHOLE: Final = 1000
+"""Thousandths of a GPU, which add up exactly."""
+
+
+class Moment(NamedTuple):
+    """An instant: as it is once all of it has happened or, where `before`, just before anything of it has."""
+
+    time: float
+    before: bool = False
+
+    def within(self, start: Floats, end: Floats) -> NDArray[np.bool_]:
+        """Which stretches of time hold it."""
+        if self.before:
+            return (start < self.time) & (self.time <= end)
+        return (start <= self.time) & (self.time < end)
+
+
+class Found(NamedTuple):
+    """The job table of a result, or why it is not at hand."""
+
+    table: JobTable | None
+    why_not: str | None
+
+
+def job_table(outcome: ringbco.Outcome, jobs: TableLike | None) -> Found:
+    """The job table that was replayed: `jobs`, else the file that run.toml names, if it has not changed.
+
+    Raises InputError where `jobs` is no job table, or not that of this result.
+    """
+    trace = outcome.run.get("trace")
+    trace = trace if isinstance(trace, Mapping) else {}
+    if jobs is not None:
+        table = as_table(jobs)
+        own = outcome.jobs["job_id"]
+        if (
+            trace.get("rows", table.num_jobs) != table.num_jobs
+            or not own.is_in(table.frame["job_id"].implode()).all()
+        ):
+            raise InputError(
+                f"is not the job table of this result: it has {table.num_jobs:,} rows, and the one that was"
+                f" replayed {trace.get('rows', '?')}, or other jobs",
+                file=table.source,
+                hint="give the job table that run.toml names",
+            )
+        return Found(table, None)
+    named = trace.get("path")
+    if not isinstance(named, str) or trace.get("sha256") is None:
+        return Found(None, "the job table was made in memory")
+    try:
+        with Path(named).open("rb") as file:
+            same = hashlib.file_digest(file, "sha256").hexdigest() == trace["sha256"]
+        return Found(read_jobs(named, without=UNREAD), None) if same else Found(None, f"{named} has changed")
+    except (OSError, RingbcoError):
+        return Found(None, f"{named} is not there")
+
+
+@dataclass(frozen=True, eq=False)
+class Stretches:
+    """Rows of who held what: jobs by number, replicas of services by -1 - their service's number.
+
+    stay: the number of a job's; units: thousandths of a GPU; gpu: which of its server, -1 where nobody says.
+    """
+
+    who: Rows
+    stay: Rows
+    server: Rows
+    units: Rows
+    gpu: Rows
+    start: Floats
+    end: Floats
+
+    def those(self, rows: NDArray[Any]) -> Stretches:
+        """Some of the rows."""
+        own = self.who, self.stay, self.server, self.units, self.gpu, self.start, self.end
+        return Stretches(*(column[rows] for column in own))
+
+    def at(self, moment: Moment) -> Stretches:
+        """Those that hold GPUs at a moment."""
+        return self.those(np.flatnonzero(moment.within(self.start, self.end)))
+
+
+class Record:
+    """The tables of a result as columns. Jobs are numbered by row of the job table, or of jobs.parquet.
+
+    asked: submit_time, num_gpus and more of each job; `whole`: whether that is all that the job table says.
+    Arrays of stays, in order of job and time: row, number, start, end, since (from when on the job waited for
+    it), gpus.
+    """
+
+    def __init__(self, outcome: ringbco.Outcome, found: Found) -> None:
+        self.outcome, self.run, self.found = outcome, outcome.run, found
+        self.options: Mapping[str, Any] = outcome.run.get("options", {})
+        self.cluster = cluster_of(outcome.run)
+        check(outcome, self.cluster)
+        self.gpus = self.cluster.server_gpus.astype(np.int64)
+        self.planned = self.options.get("command") == "plan"
+        self.policy = str(self.options.get("policy", "?"))
+        self.stays = outcome.stays
+        self._number_jobs()
+        self._number_stays()
+
+    def _number_jobs(self) -> None:
+        table, jobs = self.found.table, self.outcome.jobs
+        self.whole = table is not None
+        self.asked = jobs if table is None else table.frame
+        names = self.asked["job_id"]
+        strange = self.stays["job_id"].filter(~self.stays["job_id"].is_in(names.implode()))
+        # Jobs that were ended have stays and no row; only the job table knows what they asked for.
+        self.ended = strange.unique(maintain_order=True)
+        self.names = pl.concat([names, self.ended])
+        self.submit = np.full(len(self.names), np.nan)
+        self.submit[: len(names)] = 0.0 if self.planned else self.asked["submit_time"].to_numpy()
+
+    @cached_property
+    def _numbers(self) -> pl.DataFrame:
+        return self.names.to_frame("job_id").with_row_index("row")
+
+    def rows_of(self, names: pl.Series) -> Rows:
+        """The numbers of jobs."""
+        own = names.to_frame("job_id").join(self._numbers, on="job_id", how="left", maintain_order="left")
+        return own["row"].cast(pl.Int64).fill_null(-1).to_numpy()
+
+    def row_of(self, job: str) -> int | None:
+        """The number of a job; None where the record knows none of that name."""
+        at = self.names.index_of(job)
+        return None if at is None else int(at)
+
+    def name(self, who: int) -> str:
+        """The name of a job, or of a service."""
+        return str(self.names[who]) if who >= 0 else f"service {self.services[-1 - who]}"
+
+    def _number_stays(self) -> None:
+        stays = self.stays
+        self.row = self.rows_of(stays["job_id"])
+        self.number = stays["stay"].to_numpy().astype(np.int64)
+        self.start, self.end = stays["start_time"].to_numpy(), stays["end_time"].to_numpy()
+        self.held = stays["num_gpus"].to_numpy().astype(np.int64)
+        seen = first_instant(self.submit, self.options)[self.row]
+        waits = sum(stays[name].fill_null(0.0).to_numpy() for name in WAITS)
+        since = np.where(np.isnan(seen), self._near(self.start - waits), np.minimum(seen, self.start))
+        after = np.flatnonzero(self.number > 0)
+        since[after] = self.end[after - 1] + stays["paused_at_rung"].to_numpy()[after]
+        rungs = self.outcome.rungs
+        if rungs is not None:  # which tell the instant itself, not the seconds up to it
+            names = rungs.select("job_id", "time", "went_on").drop_nulls().iter_rows()
+            on = {(name, time): went_on for name, time, went_on in names}
+            for place in after[stays["paused_at_rung"].to_numpy()[after] > 0].tolist():
+                key = stays["job_id"][place], float(self.end[place - 1])
+                since[place] = on.get(key, since[place])
+        self.since = np.minimum(since, self.start)
+
+    def _near(self, times: Floats) -> Floats:
+        """Instants that were worked out, as the result has them where that is so but for rounding."""
+        known = np.unique(np.concatenate([self.submit[~np.isnan(self.submit)], self.start, self.end]))
+        at = np.searchsorted(known, times)
+        for beside in (at - 1, at):
+            near = known[np.clip(beside, 0, known.size - 1)]
+            times = np.where(np.abs(times - near) <= _ROUNDING * np.abs(near), near, times)
+        return times
+
+    @cached_property
+    def first(self) -> Rows:
+        """Of each job the place of its first stay among all; -1 where it has none."""
+        found = np.full(len(self.names), -1)
+        firsts = np.flatnonzero(self.number == 0)
+        found[self.row[firsts]] = firsts
+        return found
+
+    def stays_of(self, row: int) -> Rows:
+        """The places of a job's stays."""
+        first = int(self.first[row])
+        if first < 0:
+            return np.zeros(0, np.int64)
+        last = first + 1
+        while last < self.row.size and self.row[last] == row:
+            last += 1
+        return np.arange(first, last)
+
+    @cached_property
+    def services(self) -> list[str]:
+        """The names of services, in the order of the file."""
+        replicas = self.outcome.replicas
+        return [] if replicas is None else replicas["service"].unique(maintain_order=True).to_list()
+
+    @cached_property
+    def stretches(self) -> Stretches | None:
+        """Who held what; None where the run did not record it."""
+        rows = self.outcome.allocations
+        if rows is None:
+            return None
+        shared = "gpu" in rows.columns
+        units = np.full(rows.height, WHOLE)
+        if shared:
+            units = (rows["share"].fill_null(1.0) * WHOLE).round().cast(pl.Int64).to_numpy()
+        columns = [
+            self.rows_of(rows["job_id"]),
+            rows["stay"].to_numpy().astype(np.int64),
+            rows["server"].to_numpy().astype(np.int64),
+            units * rows["num_gpus"].to_numpy(),
+            rows["gpu"].cast(pl.Int64).to_numpy() if shared else np.full(rows.height, -1),
+            rows["start_time"].to_numpy(),
+            rows["end_time"].to_numpy(),
+        ]
+        replicas = self.outcome.replicas
+        if replicas is not None and replicas.height:
+            number = {name: -1 - at for at, name in enumerate(self.services)}
+            more = [
+                np.array([number[name] for name in replicas["service"]]),
+                np.full(replicas.height, -1),
+                replicas["server"].to_numpy().astype(np.int64),
+                replicas["num_gpus"].to_numpy().astype(np.int64) * WHOLE,
+                np.full(replicas.height, -1),
+                replicas["start_time"].to_numpy(),
+                replicas["end_time"].to_numpy(),
+            ]
+            columns = [np.concatenate(both) for both in zip(columns, more, strict=True)]
+        return Stretches(*columns)
+
+    @property
+    def shared(self) -> bool:
+        """Whether jobs may hold shares of a GPU."""
+        rows = self.outcome.allocations
+        return rows is not None and "gpu" in rows.columns
+
+    @cached_property
+    def down(self) -> tuple[Rows, Floats, Floats]:
+        """Outages as the clock sees them: server, from, until."""
+        rows = self.outcome.outages
+        if rows is None:
+            return np.zeros(0, np.int64), np.zeros(0), np.zeros(0)
+        until = rows["up_at"].fill_null(float("inf")).to_numpy()
+        finite = np.isfinite(until)
+        back = np.full(until.size, np.inf)
+        back[finite] = first_instant(until[finite], self.options)
+        return (
+            rows["server"].to_numpy().astype(np.int64),
+            first_instant(rows["down_at"].to_numpy(), self.options),
+            back,
+        )
+
+    @cached_property
+    def workload(self) -> Workload | None:
+        """What the job table says on this cluster; None where it is not at hand."""
+        table = self.found.table
+        if table is None:
+            return None
+        model = str(self.options.get("model"))
+        tables = self.outcome.speeds if model == "table" else None
+        return resolve(
+            table,
+            self.cluster,
+            {"model": model, "seed": int(self.options.get("seed", 0)), "tables": tables},
+        )
+
+    @cached_property
+    def estimates(self) -> Floats:
+        """rho of each job, s: its run time on one server without contention; NaN where that is not known."""
+        found = np.full(len(self.names), np.nan)
+        if self.workload is not None:
+            found[: self.asked.height] = self.workload.profiled.estimate
+        elif self.options.get("model") == "fixed":
+            found[: self.asked.height] = self.asked["ideal_run_time"].to_numpy()
+        return found
+
+    def gpus_of(self, row: int) -> int:
+        """What a job asks for; of one that was ended, of which nobody knows that, what it held."""
+        if row < self.asked.height:
+            return int(self.asked["num_gpus"][row])
+        return int(self.held[self.first[row]])
+
+    def share_of(self, row: int) -> int:
+        """The thousandths of a GPU that a job asks for; 0 for whole GPUs."""
+        said = self.said("gpu_share", row)
+        share = 0 if said is None else round(float(said) * WHOLE)
+        return share if share < WHOLE else 0
+
+    def said(self, name: str, row: int) -> Any:
+        """What is known of a job under the name of a column; None where nothing is."""
+        there = row < self.asked.height and name in self.asked.columns
+        return self.asked[name][row] if there else None
+
+    @cached_property
+    def vc(self) -> NDArray[np.object_] | None:
+        """The virtual cluster of each job; None where the cluster has none."""
+        if not self.cluster.vc_names or "vc" not in self.asked.columns:
+            return None
+        return np.array([*self.asked["vc"].to_list(), *(None for _ in self.ended)], dtype=object)
+
+    def servers_of(self, row: int) -> NDArray[np.bool_]:
+        """The servers of a job's virtual cluster, whatever their GPUs."""
+        if self.cluster.server_vc is None or self.vc is None or self.vc[row] is None:
+            return np.ones(self.gpus.size, np.bool_)
+        return np.array([vc == self.vc[row] for vc in self.cluster.server_vc])
+
+    def beside(self, row: int) -> NDArray[np.bool_]:
+        """Which jobs wait in the same queue as a job."""
+        if self.vc is None:
+            return np.ones(len(self.names), np.bool_)
+        return np.asarray(self.vc == self.vc[row])
+
+
+WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")

@@ -1,0 +1,167 @@
+"""A job's story put together from the record of a run (docs/why.md)."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from ringbco.errors import InputError, UsageError
+from ringbco.io.forks import use_polars
+from ringbco.result.diff import PARTS
+from ringbco.result.why import Story
+from ringbco.result.why_record import WAITS, WHOLE, Record, job_table
+from ringbco.result.why_waits import Waits
+
+if TYPE_CHECKING:
+    import ringbco
+    from ringbco.trace.jobs import TableLike
+
+"""Stays that are told in full; of a job with more, the last two and so many less two of the first."""
+_AHEAD: Final = 3
+"""Of a completion time: parts below are rounding."""
+FULL: Final = 50
+"""Stays that are told in full; of a job with more, the last two and so many less two of the first."""
+_LEAST: Final = 1e-6
+"""Of a completion time: parts below are rounding."""
+_SEARCHED: Final = 2_000
+
+
+def why(outcome: ringbco.Outcome, job: str, jobs: TableLike | None = None) -> Story:
+    """The story of a job.
+
+    jobs: the job table that was replayed; by default the file that run.toml names, where that is unchanged.
+
+    Raises InputError for a job that the result does not know, and for a job table that is not that of the
+    result; UsageError for a job that is no text.
+    """
+    use_polars()
+    if not isinstance(job, str):
+        raise UsageError(f"job: {job!r}: expected the job_id of a job, which is text")
+    record = Record(outcome, job_table(outcome, jobs))
+    row = record.row_of(job)
+    if row is None:
+        raise _unknown(record, job)
+    return Teller(record, row).story()
+
+
+def _unknown(record: Record, job: str) -> InputError:
+    """What to raise for a job that is not there: which was perhaps meant, and where all are."""
+    names, hints = record.names, []
+    near = names.filter(names.str.to_lowercase() == job.lower()).to_list() or get_close_matches(
+        job, _alike(names, job), n=1
+    )
+    if near:
+        hints.append(f"did you mean {near[0]}?")
+    elif not record.whole and any(
+        record.outcome.summary.get(key) for key in ("jobs_dropped", "jobs_refused")
+    ):
+        hints.append(f"jobs that were left out or refused have no row, and {record.found.why_not}: give it;")
+    hints.append("all that ran are in jobs.parquet")
+    return InputError("the job_id of a job of this result", column="job_id", value=job, hint=" ".join(hints))
+
+
+def _alike(names: pl.Series, job: str) -> list[str]:
+    """Names that share the longest beginning or end with one; not all names, of which there may be many."""
+    for length in range(len(job) - 1, 0, -1):
+        likely = names.str.starts_with(job[:length]) | names.str.ends_with(job[-length:])
+        if likely.any():
+            return names.filter(likely).head(_SEARCHED).to_list()
+    return []
+
+
+class Teller(Waits):
+    """The whole of it."""
+
+    def story(self) -> Story:
+        """All of it."""
+        record = self.record
+        submitted = float(record.submit[self.row])
+        known = None if np.isnan(submitted) else submitted
+        self._submitted(known)
+        if self.own.size:
+            self._missing()
+        else:
+            self._left_out()
+        skipped = range(FULL - 2, self.own.size - 2) if self.own.size > FULL else range(0)
+        for number in range(self.own.size):
+            if number in skipped:
+                if number == skipped[0]:
+                    self._skipped(skipped)
+                continue
+            self.stay = number
+            self._waited(number)
+            self._started(number)
+            self._ended(number)
+        self.stay = None
+        if self.done:
+            self._finished()
+        elif self.own.size:
+            self.say("never done", float(record.end[self.own[-1]]))
+        lane = tuple(self._lane())
+        finished = float(self.done["finish_time"]) if self.done else None
+        name = str(record.run.get("cluster", {}).get("name", "?"))
+        return Story(self.name, record.policy, name, known, finished, tuple(self.facts), lane)
+
+    def _submitted(self, time: float | None) -> None:
+        record, row = self.record, self.row
+        share = self.want.share
+        told: dict[str, Any] = {"gpus": self.want.gpus if not share else share / WHOLE}
+        told |= {} if time is None else {"at": time}
+        for name in ("user", "vc", "priority", "deadline", "group"):
+            value = record.said(name, row)
+            if value is not None and not (name == "priority" and value == 0):
+                told[name] = value
+        least, most = (record.said(name, row) or told["gpus"] for name in ("min_gpus", "max_gpus"))
+        if least != most:
+            told |= {"min_gpus": least, "max_gpus": most}
+        self.say("submitted", time, **told)
+
+    def _missing(self) -> None:
+        """What the result cannot tell at all."""
+        record = self.record
+        if record.stretches is None:
+            self.say("no allocations", None)
+        if record.outcome.stays_written is None and "wait_gpus" not in record.outcome.jobs.columns:
+            self.say("no causes", None)
+
+    def _left_out(self) -> None:
+        """Why a job never had GPUs, as far as anybody knows."""
+        record, summary = self.record, self.record.outcome.summary
+        decisions = record.outcome.decisions
+        if decisions is not None:
+            own = decisions.filter((pl.col("job_id") == self.name) & pl.col("verb").is_in(["refuse", "end"]))
+            if own.height:
+                verb, time = own["verb"][0], float(own["time"][0])
+                self.say(
+                    "never started", time, fates=["refused" if verb == "refuse" else "ended in the queue"]
+                )
+                return
+        fates = {"jobs_dropped": "dropped", "jobs_refused": "refused", "jobs_ended": "ended in the queue"}
+        open_ = [fate for key, fate in fates.items() if summary.get(key)]
+        if not self.want.pools and self.want.pools is not None and "dropped" in open_:
+            open_ = ["dropped"]
+        self.say("never started", None, fates=open_)
+
+    def _finished(self) -> None:
+        done, record = self.done, self.record
+        jct, finish = float(done["jct"]), float(done["finish_time"])
+        parts = {name: float(done[name] or 0.0) for name in PARTS if name in done}
+        if record.outcome.stays_written is not None:
+            parts |= {name: float(record.stays[name].gather(self.own).sum()) for name in WAITS}
+        alone = float(done["ideal_run_time"])
+        on_top = {name: seconds for name, seconds in parts.items() if name != "ideal_run_time"}
+        on_top = {name: seconds for name, seconds in on_top.items() if abs(seconds) > _LEAST * jct}
+        slots = record.options.get("clock") == "slot"
+        told = {"jct": jct, "alone": alone, "slowdown": float(done["slowdown"]), "on_top": on_top}
+        self.say("finished", finish, **told, slots=slots)
+        contention = on_top.get("run_contention", 0.0)
+        runs = alone + sum(on_top.get(name, 0.0) for name in PARTS if name.startswith("run_"))
+        if contention > 0 and runs > contention:
+            p = int(done["max_contention"])
+            factor = runs / (runs - contention)
+            self.say("slowed", finish, seconds=contention, factor=factor, most=p, slots=slots)
+        if done.get("deadline") is not None:
+            self.say("deadline", finish, late=finish - float(done["deadline"]))

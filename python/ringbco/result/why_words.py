@@ -1,0 +1,383 @@
+"""The facts of a job's story in words: the only place where its sentences are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from ringbco.result.diff import PARTS
+from ringbco.units import duration
+
+Told = Mapping[str, Any]
+Clock = Callable[[float], str]
+_SERVERS: Final = 8
+"""Servers that are named."""
+
+
+def sentence(kind: str, time: float | None, told: Told, submitted: float | None) -> str:
+    """A fact in words.
+
+    time: when, s. told: its figures. submitted: from when on times are counted; None where nobody knows.
+    """
+
+    def clock(time: float) -> str:
+        if submitted is None:
+            return f"at {duration(time)}"
+        return "at submission" if time == submitted else f"{duration(time - submitted)} after submission"
+
+    return SENTENCES[kind](told, "" if time is None else clock(time), clock)
+
+
+def _number(count: float) -> str:
+    return f"{count:,.3f}".rstrip("0").rstrip(".")
+
+
+def _some(count: float, thing: str) -> str:
+    """A count with its noun."""
+    return f"{_number(count)} {thing}" + ("" if count == 1 else "s")
+
+
+def _gpus(count: float) -> str:
+    return f"{_number(count)} of a GPU" if 0 < count < 1 else _some(count, "GPU")
+
+
+def _listed(items: Sequence[str], more: int = 0) -> str:
+    """Things in a row: a, b and c. more: how many there are beside."""
+    items = [*items, f"{more:,} more"] if more > 0 else list(items)
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+def _holding(holders: Sequence[Told], key: str = "name", more: int = 0) -> str:
+    return _listed([f"{each[key]} ({_number(each['gpus'])})" for each in holders], more)
+
+
+def _servers(servers: Sequence[int]) -> str:
+    noun = "server" if len(servers) == 1 else "servers"
+    return f"{noun} {_listed([str(server) for server in servers[:_SERVERS]], len(servers) - _SERVERS)}"
+
+
+# What it is, and who waits with it.
+
+
+def _submitted(told: Told, when: str, clock: Clock) -> str:
+    asks = _gpus(told["gpus"])
+    if "min_gpus" in told:
+        asks += f", and may run on {told['min_gpus']} to {told['max_gpus']}"
+    about = [f"{name} {told[name]}" for name in ("user", "vc", "priority") if name in told]
+    about += [f"trial of search {told['group']}"] if "group" in told else []
+    about += [f"deadline {clock(told['deadline'])}"] if "deadline" in told else []
+    at = f"Submitted at {duration(told['at'])}" if "at" in told else "Submitted, nobody knows when"
+    return f"{at}. It asks for {asks}" + (f" ({', '.join(about)})." if about else ".")
+
+
+def _queue(told: Told, when: str, clock: Clock) -> str:
+    others = told["others"]
+    if not others:
+        return "No other job waited then."
+    said = f"{_some(others, 'other job')} waited then."
+    if "why_not" in told:
+        return f"{said} Its place among them is not told: {told['why_not']}."
+    if told["place"] == 1:
+        return f"{said} In {told['order']} it was the first of them."
+    ahead = _listed(told["ahead"], told["place"] - 1 - len(told["ahead"]))
+    return f"{said} In {told['order']} it was number {told['place']:,} of {others + 1:,}, behind {ahead}."
+
+
+# Who held the GPUs, and what was idle.
+
+
+def _state(told: Told, when: str, clock: Clock) -> str:
+    parts = []
+    if told["jobs"]:
+        every = "all " if told["held"] == told["gpus"] else ""
+        parts.append(f"{_some(told['jobs'], 'job')} held {every}{_gpus(told['held'])}")
+    if told["replicas"]:
+        parts.append(f"replicas of services held {_gpus(told['replicas'])}")
+    if told["down"]:
+        parts.append(f"{_gpus(told['down'])} {'was' if told['down'] == 1 else 'were'} down")
+    if told["idle"] or not parts:
+        parts.append(f"{_gpus(told['idle'])} {'was' if told['idle'] == 1 else 'were'} idle")
+    then = "At submission" if when == "at submission" else "Then"
+    said = f"{then if told['when'] == 'then' else 'Just before it started'} {_listed(parts)}"
+    said += "." if told["held"] == told["gpus"] else f", of {_number(told['gpus'])}."
+    if told["as_before"] or not told["holders"]:
+        return said
+    users = told.get("users")
+    by_user = f"; by user {_holding(users, 'user')}" if users else ""
+    return f"{said} Most had {_holding(told['holders'])}{by_user}."
+
+
+def _too_few(told: Told, when: str, clock: Clock) -> str:
+    of = f" of the GPU types that it may use ({', '.join(told['typed'])})" if told["typed"] else ""
+    if not told["usable"]:
+        return f"None{of} was idle, and it asks for {_gpus(told['gpus'])}."
+    were = "was" if told["usable"] == 1 else "were"
+    return f"Too few: it asks for {_gpus(told['gpus'])}, and {_number(told['usable'])}{of} {were} idle."
+
+
+def _apart(told: Told, when: str, clock: Clock) -> str:
+    idle = f"Enough were idle for the {_gpus(told['gpus'])} that it asks for, but they lay apart"
+    if told["gpus"] < 1:
+        return f"{idle}: of no GPU was more left than {_number(told['most_of_one_gpu'])}."
+    where = f"{_some(told['usable_on'], 'server')} had idle GPUs, at most {told['most_on_one']} each"
+    if told["gpus"] <= told["largest"]:
+        return f"{idle}: {where}, and {told['placement']} takes all from one server."
+    rest = told["gpus"] % told["largest"]
+    whole = f"{_some(told['gpus'] // told['largest'], 'idle server')} of {_gpus(told['largest'])}"
+    more = f" and {rest} on one more" if rest else ""
+    return f"{idle}: {where}, and {told['placement']} wants {whole}{more}."
+
+
+def _room(told: Told) -> str:
+    return f"There was room for the {_gpus(told['gpus'])} that it asks for"
+
+
+def _over_quota(told: Told, when: str, clock: Clock) -> str:
+    return (
+        f"{_room(told)}, but jobs of {told['owner']} held {_number(told['owner_holds'])} of a quota of"
+        f" {_gpus(told['quota'])}, which none may exceed: it was passed over."
+    )
+
+
+def _turn(told: Told, when: str, clock: Clock) -> str:
+    return f"{_room(told)}: it waited for its turn, or for the next decision of {told['policy']}."
+
+
+def _head(told: Told) -> str:
+    return f"{_room(told)}, but {told['head']}, which asks for {_gpus(told['head_gpus'])}, was"
+
+
+def _behind(told: Told, when: str, clock: Clock) -> str:
+    return f"{_head(told)} at the head of the queue, and nobody overtakes it."
+
+
+def _ranked_behind(told: Told, when: str, clock: Clock) -> str:
+    many = told["ahead"] > 1
+    ranks = f"the first of {told['ahead']:,} waiting jobs that rank" if many else "ranked"
+    return f"{_head(told)} {ranks} before it: GPUs meant for a job that cannot be placed yet go to no other."
+
+
+def _reserved(told: Told, when: str, clock: Clock) -> str:
+    said = f"{_head(told)} at the head of the queue, and EASY lets nobody delay it"
+    if "shadow" not in told:
+        return f"{said}."
+    return (
+        f"{said}: by the estimates it can start {clock(told['shadow'])}, and this job would last until"
+        f" {clock(told['own_end'])}."
+    )
+
+
+def _most_held(told: Told, when: str, clock: Clock) -> str:
+    shares = [f"{each['job']} ({each['gpu_seconds'] / told['of']:.1%})" for each in told["holders"]]
+    others = told["jobs"] - len(shares)
+    rest = f"; {_some(others, 'other job')} held some" if others else ""
+    return f"Until it started most of all GPU time went to {_listed(shares)}{rest}."
+
+
+def _overtaken(told: Told, when: str, clock: Clock) -> str:
+    names = _listed(told["names"], told["jobs"] - len(told["names"]))
+    return f"{_some(told['jobs'], 'job')} submitted after it started before it: {names}."
+
+
+def _heads(told: Told, when: str, clock: Clock) -> str:
+    heads = [
+        f"{each['job']} ({_gpus(each['gpus'])}, for {duration(each['seconds'])})" for each in told["heads"]
+    ]
+    turns = " in turn" if told["jobs"] > 1 else ""
+    return f"The queue's head meanwhile was {_listed(heads, told['jobs'] - len(heads))}{turns}."
+
+
+_CAUSES: Final = {
+    "wait_gpus": "while fewer GPUs were idle than it asks for",
+    "wait_fragmented": "while enough were idle but not where its placement can use them",
+    "wait_behind": "while it could have been placed but had no turn",
+}
+
+
+def _waited(told: Told, when: str, clock: Clock) -> str:
+    said = f"It waited {duration(told['seconds'])}"
+    if not any(name in told for name in _CAUSES):
+        return f"{said}; the result does not say why."
+    causes = {name: text for name, text in _CAUSES.items() if told[name] > 0}
+    if len(causes) == 1:
+        return f"{said}, {next(iter(causes.values()))}."
+    parts = [f"{duration(told[name])} {text}" for name, text in causes.items()]
+    return f"{said}: {_listed(parts)}." if parts else f"{said}."
+
+
+# Stays.
+
+_BEGAN: Final = {
+    "first": "Started",
+    "resumed": "Resumed",
+    "restarted": "Started again",
+    "moved": "Went on",
+    "resized": "Went on",
+}
+
+
+def _started(told: Told, when: str, clock: Clock) -> str:
+    kind = f" of type {told['gpu_type']}" if "gpu_type" in told else ""
+    before = f" instead of {told['before']}" if "before" in told else ""
+    on = told["on"]
+    if len(on) == 1:
+        where = f" of server {on[0]['server']}"
+    elif on:
+        spread = [f"{_number(part['gpus'])} of server {part['server']}" for part in on[:_SERVERS]]
+        where = f": {_listed(spread, len(on) - _SERVERS)}. Its ring spans these servers"
+    else:
+        where = f" of {_some(told['servers'], 'server')}"
+    pause = f" {duration(told['pause'])} passed without progress first." if "pause" in told else ""
+    return f"{_BEGAN[told['began']]} {when} on {_gpus(told['gpus'])}{kind}{before}{where}.{pause}"
+
+
+def _freed(told: Told, when: str, clock: Clock) -> str:
+    """What made room: no more than that it happened on these servers at this instant."""
+    found = []
+    if told["by"]:
+        found.append(f"GPUs became free on its servers, of {_holding(told['by'], more=told['others'])}")
+    if told["came_back"]:
+        found.append(f"{_servers(told['came_back'])} came back")
+    return f"At that instant {_listed(found)}."
+
+
+def _shared(told: Told, when: str, clock: Clock) -> str:
+    links = told["what"] == "links"
+    met = [
+        f"{each['job']} (for {duration(each['seconds'])}{', ' + _servers(each['servers']) if links else ''})"
+        for each in told["with"]
+    ]
+    who = _listed(met, told["jobs"] - len(met))
+    what = "links between servers" if links else "its GPU"
+    said = f"In those {duration(told['ran'])} it shared {what} with {who}."
+    return f"{said} That did not slow it down." if told["slowed"] is False else said
+
+
+def _why_stopped(told: Told) -> str:
+    """What made a stay end."""
+    by = told.get("by_job") or f"service {told.get('by_service')}"
+    cause = f" ({told['cause']})" if told.get("cause") else ""
+    loss = f" {told['rung']} with a loss of {told['loss']:.4g}" if "rung" in told else ""
+    return {
+        "preempted": "Preempted",
+        "evicted": f"Evicted to make room for {by}",
+        "failed": f"Failed with server {told.get('by_server')}{cause}",
+        "rung": f"Came to rung{loss}" if loss else "Came to a rung",
+        "dropped": "Ended by the policy, before it was done,",
+        "moved": "Stopped to go on at once on other GPUs",
+        "resized": "Stopped to go on at once on another number of GPUs",
+    }[told["ended"]]
+
+
+def _stopped(told: Told, when: str, clock: Clock) -> str:
+    said = f"{_why_stopped(told)} {when}, after {duration(told['ran'])} on its GPUs."
+    if told.get("came"):
+        said += f" At that instant {_holding(told['came'], more=told['others'])} started on its servers."
+    if "back" in told:
+        said += f" The server came back {clock(told['back'])}."
+    if "goes_on" in told:
+        said += " It paused there." if told["goes_on"] else " There it ended."
+    if told.get("lost_time"):
+        said += f" Work of {duration(told['lost_time'])} since its last checkpoint was lost."
+    return said
+
+
+def _skipped(told: Told, when: str, clock: Clock) -> str:
+    ended = _listed([f"{count:,} {word}" for word, count in told["ended"].items()])
+    return (
+        f"Up to {clock(told['until'])} it had {_some(told['stays'], 'more stay')}, which ended {ended}:"
+        " they are in stays.parquet."
+    )
+
+
+# The end.
+
+
+def _finished(told: Told, when: str, clock: Clock) -> str:
+    said = f"Finished {when}. Alone on the fewest servers it would have taken {duration(told['alone'])}"
+    words = _PARTS | ({"run_spread": "on more servers, or of rounding to slots"} if told["slots"] else {})
+    more = [f"{duration(seconds)} {words[name]}" for name, seconds in told["on_top"].items() if seconds > 0]
+    less = [f"{duration(-seconds)} {words[name]}" for name, seconds in told["on_top"].items() if seconds < 0]
+    if not more and not less:
+        return f"{said}, as it did."
+    said += f"; on top came {_listed(more)}" if more else ""
+    said += f"; it saved {_listed(less)}" if less else ""
+    return f"{said}. That is {told['slowdown']:,.2f} times as long."
+
+
+_PARTS: Final = PARTS | {
+    "run_spread": "on more servers",
+    "run_contention": "of contention",
+    "run_resized": "on another number of GPUs",
+    "run_on_type": "on another GPU type",
+    "lost_time": "pausing or saving",
+    "lost_work": "of lost work",
+}
+
+
+def _slowed(told: Told, when: str, clock: Clock) -> str:
+    rings = f", with up to {told['most']} rings on one of its servers" if told["most"] else ""
+    what = "Contention, with the rounding to slots," if told["slots"] else "Contention"
+    return (
+        f"{what} cost it {duration(told['seconds'])}{rings}: it ran {told['factor']:,.2f} times as long as on"
+        " the same GPUs without."
+    )
+
+
+def _deadline(told: Told, when: str, clock: Clock) -> str:
+    late = told["late"]
+    kept = f"missed by {duration(late)}" if late > 0 else f"met with {duration(-late)} left"
+    return f"Its deadline was {kept}."
+
+
+_FATES: Final = {
+    "dropped": "left out, since nothing that it may use could ever hold it (--oversize drop)",
+    "refused": "refused by the policy",
+    "ended in the queue": "ended by the policy before it started",
+}
+
+
+def _never(told: Told, when: str, clock: Clock) -> str:
+    """Of a job that never had GPUs: what the record leaves open."""
+    fates = [_FATES[fate] for fate in told["fates"]]
+    if not fates:
+        return "It never had GPUs; the result does not say why."
+    at = f" {when}" if when else ""
+    which = ": the result does not say which" if len(fates) > 1 else ""
+    return f"It never had GPUs: it was {' or '.join(fates)}{at}{which}."
+
+
+SENTENCES: Final[Mapping[str, Callable[[Told, str, Clock], str]]] = {
+    "submitted": _submitted,
+    "no allocations": lambda told, when, clock: (
+        "The run kept no allocations, so that who held which GPUs, and where, is not known."
+    ),
+    "no causes": lambda told, when, clock: "The result does not keep the causes of waits.",
+    "at once": lambda told, when, clock: "It started at once.",
+    "rested": lambda told, when, clock: (
+        f"It rested at its rung for {duration(told['seconds'])}, and was let go on {when}."
+    ),
+    "queue": _queue,
+    "held": _state,
+    "too few": _too_few,
+    "apart": _apart,
+    "over quota": _over_quota,
+    "turn": _turn,
+    "behind": _behind,
+    "ranked behind": _ranked_behind,
+    "reserved": _reserved,
+    "most held": _most_held,
+    "overtaken": _overtaken,
+    "heads": _heads,
+    "waited": _waited,
+    "started": _started,
+    "freed": _freed,
+    "shared": _shared,
+    "stopped": _stopped,
+    "skipped": _skipped,
+    "finished": _finished,
+    "slowed": _slowed,
+    "deadline": _deadline,
+    "never done": lambda told, when, clock: f"It was never done: its last stay ended {when}.",
+    "never started": _never,
+}

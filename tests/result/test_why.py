@@ -1,0 +1,219 @@
+"""One job's story by hand: every kind of sentence, what is not known, what is refused (docs/why.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+import ringbco
+from cases.stories import told
+from frames import busy_jobs, outages, services, table
+from ringbco.errors import InputError, UsageError
+from ringbco.result.why import Story
+
+pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
+
+# On one server of 4 GPUs: x from 0 on for 100 s, y from 1 on for 10 s, z from 2 on for 5 s.
+JOBS = table(
+    job_id=["x", "y", "z"],
+    submit_time=[0.0, 1.0, 2.0],
+    num_gpus=[4, 4, 1],
+    duration=[100.0, 10.0, 5.0],
+    user=["ann", "bob", "bob"],
+)
+
+
+def run(policy: str, jobs: pl.DataFrame = JOBS, cluster: str = "1x4", **options: Any) -> ringbco.Outcome:
+    return ringbco.replay(jobs, cluster, **{"policy": policy, "model": "fixed", "preempt_cost": 3, **options})
+
+
+def test_a_wait_under_fifo() -> None:
+    assert run("fifo").why("z").sentences == [
+        "Submitted at 2.0 s. It asks for 1 GPU (user bob).",
+        "1 other job waited then. In the order of fifo it was number 2 of 2, behind y.",
+        "At submission 1 job held all 4 GPUs. Most had x (4); by user ann (4).",
+        "None was idle, and it asks for 1 GPU.",
+        "Until it started most of all GPU time went to x (90.7%) and y (9.3%).",
+        "The queue's head meanwhile was y (4 GPUs, for 98.0 s).",
+        "Just before it started 1 job held all 4 GPUs. Most had y (4); by user bob (4).",
+        "None was idle, and it asks for 1 GPU.",
+        "It waited 108.0 s, while fewer GPUs were idle than it asks for.",
+        "Started 108.0 s after submission on 1 GPU of server 0.",
+        "At that instant GPUs became free on its servers, of y (4).",
+        "Finished 113.0 s after submission. Alone on the fewest servers it would have taken 5.0 s; on top"
+        " came 108.0 s waiting for GPUs. That is 22.60 times as long.",
+    ]
+
+
+def test_a_preemption_under_srtf() -> None:
+    """x runs 0 to 1, y 1 to 2, z 2 to 7, y 7 to 19 and x 19 to 121, both with a pause of 3 s."""
+    story = run("srtf").why("x")
+    assert [fact.sentence for fact in story.facts if fact.kind in ("stopped", "waited", "ranked behind")] == [
+        "Preempted 1.0 s after submission, after 1.0 s on its GPUs. At that instant y (4) started on its"
+        " servers.",
+        "It waited 18.0 s, while fewer GPUs were idle than it asks for.",
+    ]
+    assert [(part.start, part.end, part.what, part.gpus, part.ended) for part in story.lane] == [
+        (0.0, 1.0, "running", 4, "preempted"),
+        (1.0, 19.0, "waiting", 0, None),
+        (19.0, 22.0, "pausing", 4, None),
+        (22.0, 121.0, "running", 4, "done"),
+    ]
+    assert "Resumed 19.0 s after submission on 4 GPUs of server 0. 3.0 s passed without progress first." in (
+        story.sentences
+    )
+
+
+def kinds(story: Story, *those: str) -> list[str]:
+    return [fact.sentence for fact in story.facts if fact.kind in those]
+
+
+def test_gpus_that_lie_apart() -> None:
+    jobs = table(num_gpus=[3, 3, 2], duration=[10.0, 20.0, 5.0])
+    assert kinds(run("fifo", jobs, "2x4").why("j2"), "apart", "waited", "freed") == [
+        "Enough were idle for the 2 GPUs that it asks for, but they lay apart: 2 servers had idle GPUs, at"
+        " most 1 each, and consolidate takes all from one server.",
+    ] * 2 + [
+        "It waited 10.0 s, while enough were idle but not where its placement can use them.",
+        "At that instant GPUs became free on its servers, of j0 (3).",
+    ]
+
+
+def test_the_reservation_of_easy() -> None:
+    """The example of docs/model.md: a job that ends by then may go ahead, one of 12 s may not."""
+    jobs = table(submit_time=[0.0, 1.0, 2.0, 2.5], num_gpus=[3, 4, 1, 1], duration=[10.0, 5.0, 12.0, 7.5])
+    outcome = run("fifo", jobs, queue="easy")
+    (said, *_) = told(outcome.why("j2"), "reserved")
+    assert (said.told["shadow"], said.told["own_end"]) == (10.0, 14.0)
+    assert said.sentence == (
+        "There was room for the 1 GPU that it asks for, but j1, which asks for 4 GPUs, was at the head of the"
+        " queue, and EASY lets nobody delay it: by the estimates it can start 8.0 s after submission, and"
+        " this job would last until 12.0 s after submission."
+    )
+    assert kinds(outcome.why("j3"), "at once") == ["It started at once."]
+
+
+def test_quotas_evictions_failures_and_services() -> None:
+    quota = pl.DataFrame({"user": ["ann", "bob"], "gpus": [4, 4], "borrow": [True, False]})
+    jobs = table(
+        submit_time=[0.0, 1.0, 2.0],
+        num_gpus=[2, 3, 1],
+        duration=[50.0, 10.0, 5.0],
+        user=["bob", "bob", "ann"],
+    )
+    outcome = run("fifo", jobs, "1x8", quota=quota)
+    assert kinds(outcome.why("j1"), "over quota")[0] == (
+        "There was room for the 3 GPUs that it asks for, but jobs of bob held 2 of a quota of 4 GPUs,"
+        " which none may exceed: it was passed over."
+    )
+    urgent = JOBS.with_columns(priority=pl.Series([0, 1, 0], dtype=pl.Int32))
+    assert kinds(run("fifo", urgent, evict=True).why("x"), "stopped") == [
+        "Evicted to make room for y 1.0 s after submission, after 1.0 s on its GPUs."
+    ]
+    broken = run("fifo", JOBS, outages=outages((0, 40.0, 60.0)), checkpoint_interval=15)
+    assert kinds(broken.why("x"), "stopped", "freed") == [
+        "Failed with server 0 40.0 s after submission, after 40.0 s on its GPUs. The server came back 60.0 s"
+        " after submission. Work of 10.0 s since its last checkpoint was lost.",
+        "At that instant server 0 came back.",
+    ]
+    served = run("fifo", JOBS, services=services(("chat", 30.0, 1, 2), ("chat", 50.0, 0, 2)))
+    assert kinds(served.why("x"), "stopped") == [
+        "Evicted to make room for service chat 30.0 s after submission, after 30.0 s on its GPUs."
+    ]
+    assert kinds(served.why("x"), "held")[0] == (
+        "Then replicas of services held 2 GPUs and 2 GPUs were idle, of 4. Most had service chat (2)."
+    )
+
+
+def test_whoever_never_had_gpus() -> None:
+    jobs = table(num_gpus=[1, 9], duration=[5.0, 5.0], deadline=[100.0, 100.0])
+    dropped = run("fifo", jobs, oversize="drop")
+    said = (
+        "It never had GPUs: it was left out, since nothing that it may use could ever hold it"
+        " (--oversize drop)."
+    )
+    assert dropped.why("j1", jobs).sentences[-1] == said
+    assert dropped.why("j1", jobs).lane == ()
+    late = table(num_gpus=[1, 1], duration=[5.0, 50.0], deadline=[100.0, 20.0])
+    for decisions, when in ((False, ""), (True, " at submission")):
+        refused = run("edf", late, admission=True, decisions=decisions)
+        assert (
+            refused.why("j1", late).sentences[-1] == f"It never had GPUs: it was refused by the policy{when}."
+        )
+
+
+def test_contention_names_who_was_on_the_links() -> None:
+    """First-fit puts j0 on servers 0 and 1, j1 on 1 and 2, j2 on 2 and 3."""
+    jobs = table(num_gpus=[4, 4, 4], gradient_bytes=[1e9] * 3, iterations=[1000] * 3)
+    jobs = jobs.with_columns(fp_time=pl.lit(0.1), batch_size=pl.lit(1), bp_time=pl.lit(0.0))
+    cluster = ringbco.Cluster.parse("4x3").with_network(xi1=1.0)
+    outcome = ringbco.replay(jobs, cluster, policy="ff")
+    story = outcome.why("j0")
+    (shared,) = told(story, "shared")
+    assert [(each["job"], each["servers"]) for each in shared.told["with"]] == [("j1", [1])]
+    assert [each["job"] for each in told(outcome.why("j1"), "shared")[0].told["with"]] == ["j0", "j2"]
+    (slowed,) = told(story, "slowed")
+    row = outcome.jobs.row(0, named=True)
+    assert slowed.told["seconds"] == row["run_contention"]
+    assert slowed.told["factor"] == pytest.approx(
+        row["run_time"] / (row["run_time"] - row["run_contention"]), rel=1e-5
+    )
+
+
+def test_what_a_result_does_not_keep_is_said() -> None:
+    outcome = run("fifo", allocations=False)
+    story = outcome.why("z")
+    assert (
+        "The run kept no allocations, so that who held which GPUs, and where, is not known."
+        in story.sentences
+    )
+    assert kinds(story, "held", "most held", "shared", "freed") == []
+    assert kinds(story, "heads", "started")[-1] == "Started 108.0 s after submission on 1 GPU of 1 server."
+    sjf = ringbco.replay(busy_jobs(), "2x4", policy="sjf", oversize="drop")
+    waits = [job for job, waited in sjf.jobs.select("job_id", "waited").rows() if waited > 0]
+    places = [fact for job in waits for fact in told(sjf.why(job), "queue") if fact.told["others"]]
+    said = "run times hang on the job table, and the job table was made in memory"
+    assert {fact.told.get("why_not") for fact in places} == {said}
+    known = [f for job in waits for f in told(sjf.why(job, busy_jobs()), "queue") if f.told["others"]]
+    assert len(known) == len(places)
+    assert all("place" in fact.told for fact in known)
+
+
+def test_it_can_be_asked_of_a_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that run.toml names is read while it is what it was."""
+    monkeypatch.chdir(tmp_path)
+    busy_jobs().write_parquet("jobs.parquet")
+    ringbco.replay("jobs.parquet", "2x4", policy="sjf", oversize="drop").write("r")
+    outcome = ringbco.Outcome.read("r")
+    late = str(outcome.jobs.sort("waited")["job_id"][-1])
+    before = outcome.why(late)
+    assert "place" in told(before, "queue")[0].told
+    assert before.as_dict() == outcome.why(late, busy_jobs()).as_dict()
+    busy_jobs(70).write_parquet("jobs.parquet")
+    assert told(outcome.why(late), "queue")[0].told["why_not"].endswith("and jobs.parquet has changed")
+    with pytest.raises(InputError, match="is not the job table of this result"):
+        outcome.why(late, "jobs.parquet")
+    (tmp_path / "jobs.parquet").unlink()
+    assert told(outcome.why(late), "queue")[0].told["why_not"].endswith("and jobs.parquet is not there")
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        ("Z", "column job_id: Z: expected the job_id of a job of this result; did you mean z?"),
+        ("xx", "did you mean x? all that ran are in jobs.parquet"),
+        ("", "expected the job_id of a job of this result; all that ran are in jobs.parquet"),
+    ],
+)
+def test_a_job_that_is_not_there(job: str, said: str) -> None:
+    with pytest.raises(InputError) as raised:
+        run("fifo").why(job)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_job_that_is_no_text() -> None:
+    with pytest.raises(UsageError, match="job: 5: expected the job_id of a job, which is text"):
+        run("fifo").why(5)  # type: ignore[arg-type]

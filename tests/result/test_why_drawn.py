@@ -1,0 +1,105 @@
+"""Stories of random runs: holders against allocations, causes and orders against the judge, every number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import polars as pl
+import pytest
+
+import ringbco
+from cases.run import meet
+from cases.stories import (
+    NEAR,
+    Truth,
+    check_against_the_judge,
+    check_against_the_tables,
+    check_holders,
+    check_numbers,
+    told,
+)
+from core_run import CASES
+from frames import busy_jobs, table
+
+pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
+CHUNK = 50
+RUNS: dict[str, dict[str, Any]] = {
+    "fifo": {"policy": "fifo"},
+    "srtf": {"policy": "srtf"},
+    "sjf-bco": {"policy": "sjf-bco"},
+    "afs": {"policy": "afs"},
+    "easy": {"policy": "fifo", "queue": "easy"},
+    "quota": {
+        "policy": "fifo",
+        "quota": pl.DataFrame({"user": ["u0", "u1"], "gpus": [6, 6], "borrow": [False, True]}),
+    },
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_holders_are_those_of_allocations(name: str) -> None:
+    """Job by job on 200 jobs, at every moment that a story tells of."""
+    jobs = busy_jobs(200)
+    if name == "afs":
+        jobs = jobs.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 2)
+    outcome = ringbco.replay(jobs, "2x4", oversize="drop", **RUNS[name])
+    checked = 0
+    for job in jobs["job_id"]:
+        story = outcome.why(job, jobs)
+        waited = outcome.stays.filter((pl.col("job_id") == job) & (pl.sum_horizontal("^wait_.*$") > 0)).height
+        assert len(told(story, "held")) == 2 * waited
+        checked += check_holders(outcome, story)
+    assert checked > 1_000
+
+
+@pytest.mark.parametrize("chunk", range(-(-CASES // CHUNK)))
+def test_every_number_of_random_cases(chunk: int) -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(CHUNK * chunk, min(CASES, CHUNK * (chunk + 1))):
+        met = meet(seed, check=False).seen
+        outcome, jobs = met.outcome, met.case.frame()
+        assert outcome is not None
+        truth = Truth(outcome, jobs)
+        whole = set(outcome.stays["job_id"]) == set(outcome.jobs["job_id"])
+        for number, job in enumerate(jobs["job_id"]):
+            # Now and then without the job table, which says less; of jobs that were ended not even when they
+            # were submitted.
+            known = whole and job in outcome.jobs["job_id"]
+            story = outcome.why(job, None if number % 3 == 0 and known else jobs)
+            check_numbers(story)
+            check_against_the_tables(outcome, story)
+            if outcome.allocations is not None:
+                check_against_the_judge(truth, story, seen)
+                # Those of other virtual clusters are on other servers.
+                own = truth.vc_of(job) | {f"service {name}" for name in set(truth.services())}
+                check_holders(outcome, story, own)
+            else:
+                assert told(story, "held") == []
+    assert {"held", "too few", "turn", "place", "ranking", "started", "freed"} <= seen.keys()
+
+
+def test_reservations_are_those_of_the_judge() -> None:
+    """The shadow time of every reservation that a story tells of, by the judge's own queue."""
+    jobs = busy_jobs(400)
+    compared = 0
+    for placement in ("consolidate", "first-fit"):
+        options: dict[str, Any] = {"queue": "easy", "placement": placement, "oversize": "drop"}
+        outcome = ringbco.replay(jobs, "3x4", policy="fifo", **options)
+        truth = Truth(outcome, jobs)
+        for job in outcome.jobs["job_id"]:
+            for fact in told(outcome.why(job, jobs), "reserved"):
+                if "shadow" in fact.told:
+                    assert truth.shadow(fact) == pytest.approx(fact.told["shadow"], rel=NEAR)
+                    assert fact.told["own_end"] > fact.told["shadow"]
+                    compared += 1
+    assert compared > 20
+
+
+def test_a_plan_has_stories() -> None:
+    jobs = table(num_gpus=[3, 2, 4], duration=[10.0, 10.0, 10.0])
+    outcome = ringbco.plan(jobs, "1x4", model="fixed", policy="ff")
+    for job in jobs["job_id"]:
+        story = outcome.why(job, jobs)
+        check_numbers(story)
+        check_against_the_tables(outcome, story)
