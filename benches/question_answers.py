@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
@@ -91,12 +91,14 @@ def cut(text: str, parts: Sequence[tuple[str, str]]) -> str:
     return re.sub(r"\n+\.\.\.(\n+|$)", "\n...\n", "\n".join(kept)).strip("\n")
 
 
-def answer(name: str, folder: Path) -> str:
+def answer(name: str, folder: Path, answers: Mapping[str, Answer] | None = None) -> str:
     """What stands between the marks of that name: the command and the shown parts of what it prints.
+
+    answers: those of another page.
 
     The commands before it must have run in the folder. Raises CalledProcessError where it fails.
     """
-    command, parts = ANSWERS[name]
+    command, parts = (answers or ANSWERS)[name]
     program = Path(sys.executable).parent
     done = subprocess.run(
         ["sh", "-c", command],

@@ -78,6 +78,8 @@ ALLOWED: Final[dict[str, set[str]]] = {
     "diff done sjf -q -o diff.html --csv diff.csv": READS
     | CHARTS
     | {"vl_convert", "numpy.ma", "pyarrow.compute"},
+    "why done a": READS | {"rich", "numpy.ma", "pyarrow.compute"},
+    "why done a --json": READS | {"numpy.ma", "pyarrow.compute"},
     "sweep sweep.toml -o s": READS | {"rich", "multiprocessing"},
     "audit done": READS | {"rich", "numpy.ma", "pyarrow.compute"},
     "report done -o page.html": READS | CHARTS | {"vl_convert", "numpy.ma", "pyarrow.compute"},

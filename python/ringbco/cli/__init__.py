@@ -33,6 +33,7 @@ VERBS: Final = {
     "bound": "Say how low the mean completion time of a job table can be at best.",
     "compare": "Replay a job table under several policies, side by side.",
     "diff": "Say which jobs of two results became faster or slower, and by what.",
+    "why": "Say what happened to a job of a result, and why.",
     "reproduce": "Make the paper's figures 4 to 7 again, beside its values.",
     "sweep": "Do many runs over a grid of settings; one row a run.",
     "report": "Show results as one page of figures and charts.",

@@ -1,0 +1,132 @@
+"""`ringbco why`: one job's story."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ringbco.cli import inputs
+from ringbco.io.terminal import say, say_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ringbco.result.why import Story
+
+_SHADES: Final = {"waiting": "·", "resting": "-", "pausing": "▒", "running": "█"}
+_PLAIN: Final = {"waiting": ".", "resting": "-", "pausing": "=", "running": "#"}
+"""The same for a terminal that knows nothing but ASCII."""
+_STAYS: Final = 6
+"""Stays that are printed: the first ones, and the last."""
+_MARKS: Final = {
+    "failed": "f",
+    "evicted": "e",
+    "dropped": "x",
+    "preempted": "p",
+    "rung": "r",
+    "resized": "z",
+    "moved": "m",
+}
+"""How a stay ended; where several ended in one place of the lane, the first of these is shown."""
+
+
+def why(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder of `ringbco replay`.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The job_id of a job.")],
+    *,
+    jobs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="JOBS",
+            readable=False,
+            help="The job table that was replayed, Parquet or CSV. [default: the one that run.toml names, if"
+            " it is unchanged]",
+        ),
+    ] = None,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="Print all of a job that was stopped often, not its first and last stays."
+        ),
+    ] = False,
+    units: inputs.Units = "human",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the story as JSON, times in seconds, and nothing else.")
+    ] = False,
+) -> None:
+    """Say what happened to a job, and why: whom it waited for, who held the GPUs, who slowed it.
+
+    Every sentence follows from the result. What the run did not record is said to be unknown.
+
+    Example: ringbco why results j17
+    """
+    from ringbco.run.at_hand import read_result
+    from ringbco.units import check_units, shown_in
+
+    check_units(units)
+    with shown_in(units):
+        story = read_result(folder).why(job, jobs)
+        if as_json:
+            say_json({"folder": str(folder), **story.as_dict()})
+        else:
+            _show(folder, story, every=every)
+
+
+def _show(folder: Path, story: Story, *, every: bool) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from ringbco.io.console import Console
+    from ringbco.units import duration
+
+    console = Console()
+    say(f"{story.job} in {folder}: {story.policy} on {story.cluster}")
+    if story.lane:
+        plain = not console.encoding.lower().startswith("utf")
+        for line in _lane(story, console.width, _PLAIN if plain else _SHADES):
+            console.print(Text(line), no_wrap=True, crop=True)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    last: object = None
+    stays = max((fact.stay + 1 for fact in story.facts if fact.stay is not None), default=0)
+    hidden = range(0) if every or stays <= _STAYS else range(_STAYS - 1, stays - 1)
+    for fact in story.facts:
+        if fact.stay is not None and fact.stay in hidden:
+            if last is not hidden:
+                table.add_row("...", f"{len(hidden)} more stays; --all prints them")
+            last = hidden
+            continue
+        known = fact.time is not None and story.submitted is not None
+        since = f"+{duration(fact.time - story.submitted)}" if known else ""  # type: ignore[operator]
+        table.add_row("" if since == last else since, Text(fact.sentence))
+        last = since
+    console.print(table)
+
+
+def _lane(story: Story, width: int, shades: dict[str, str]) -> Iterator[str]:
+    """The job's life as a line, what ended its stays below it, and what the letters mean."""
+    from ringbco.units import duration
+
+    start, end = story.lane[0].start, story.lane[-1].end
+    if end <= start:
+        return
+    seconds = [dict.fromkeys(shades, 0.0) for _ in range(width)]
+    ranks, marks = list(_MARKS), [""] * width
+    for part in story.lane:
+        begin, until = ((time - start) / (end - start) * width for time in (part.start, part.end))
+        for cell in range(int(begin), min(width, int(until) + 1)):
+            seconds[cell][part.what] += max(0.0, min(until, cell + 1) - max(begin, cell))
+        if part.ended in _MARKS:
+            cell = min(width - 1, int(until))
+            if not marks[cell] or ranks.index(part.ended) < ranks.index(marks[cell]):
+                marks[cell] = part.ended
+    shown = [max(cell, key=cell.__getitem__) for cell in seconds]
+    yield "".join(shades[what] for what in shown)
+    if any(marks):
+        yield "".join(_MARKS.get(mark, " ") for mark in marks).rstrip()
+    told = [f"{shades[what]} {what}" for what in shades if what in shown]
+    told += [f"{_MARKS[word]} {word}" for word in _MARKS if word in marks]
+    yield "  ".join([*told, f"({duration((end - start) / width)} a character)"])
