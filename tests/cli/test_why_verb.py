@@ -86,7 +86,7 @@ def test_a_terminal_without_blocks(results: Path, invoke: Invoke, monkeypatch: p
         (["fifo", "J1"], 1, "expected the job_id of a job of this result; did you mean j1?"),
         (["fifo", "j1000"], 1, "did you mean j100?"),
         (["fifo", "j1", "--jobs", "none.parquet"], 1, "none.parquet"),
-        (["fifo", "j1", "--jobs", "other.parquet"], 1, "is not the job table of this result: it has 9 rows"),
+        (["fifo", "j1", "--jobs", "other.parquet"], 1, "other.parquet: is not the job table of this result"),
         (["fifo", "j1", "--units", "hours"], 2, "expected one of human, seconds"),
         (["fifo"], 2, "JOB"),
     ],

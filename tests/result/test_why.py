@@ -9,7 +9,7 @@ import pytest
 
 import ringbco
 from cases.stories import told
-from frames import busy_jobs, outages, services, table
+from frames import busy_jobs, cluster_of, outages, services, table, typed_servers
 from ringbco.errors import InputError, UsageError
 from ringbco.result.why import Story
 
@@ -162,6 +162,31 @@ def test_contention_names_who_was_on_the_links() -> None:
     )
 
 
+def test_a_slot_is_no_queue() -> None:
+    story = run("fifo", JOBS.with_columns(pl.col("submit_time") + 3.0).head(1), clock="slot", slot=10.0).why(
+        "x"
+    )
+    assert story.sentences[1] == "It started at the next slot boundary, 7.0 s later."
+    assert [(part.start, part.end, part.what) for part in story.lane] == [
+        (3.0, 10.0, "waiting"),
+        (10.0, 110.0, "running"),
+    ]
+
+
+def test_types_that_a_job_may_use() -> None:
+    jobs = table(num_gpus=[2, 2], duration=[50.0, 10.0], gpu_type=["V100", "V100"])
+    cluster = cluster_of(typed_servers((1, 2, "A100"), (1, 2, "V100")))
+    outcome = ringbco.replay(jobs, cluster, policy="fifo", model="fixed")
+    assert kinds(outcome.why("j1", jobs), "held", "too few", "started")[-1] == (
+        "Started 50.0 s after submission on 2 GPUs of type V100 of server 1."
+    )
+    (said, _) = kinds(outcome.why("j1", jobs), "too few")
+    assert said == "None of the GPU types that it may use (V100) was idle, and it asks for 2 GPUs."
+    # Only the job table says that A100 is none of them.
+    assert kinds(outcome.why("j1"), "too few", "apart", "turn", "behind") == []
+    assert told(outcome.why("j1"), "held")[0].told["idle_by_type"] == {"A100": 2, "V100": 0}
+
+
 def test_what_a_result_does_not_keep_is_said() -> None:
     outcome = run("fifo", allocations=False)
     story = outcome.why("z")
@@ -195,6 +220,9 @@ def test_it_can_be_asked_of_a_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPa
     assert told(outcome.why(late), "queue")[0].told["why_not"].endswith("and jobs.parquet has changed")
     with pytest.raises(InputError, match="is not the job table of this result"):
         outcome.why(late, "jobs.parquet")
+    longer = busy_jobs().with_columns(pl.col("submit_time") + 1.0)
+    with pytest.raises(InputError, match="is not the job table of this result, or has changed since"):
+        outcome.why(late, longer)
     (tmp_path / "jobs.parquet").unlink()
     assert told(outcome.why(late), "queue")[0].told["why_not"].endswith("and jobs.parquet is not there")
 

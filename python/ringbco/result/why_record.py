@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,29 +66,45 @@ def job_table(outcome: ringbco.Outcome, jobs: TableLike | None) -> Found:
     """
     trace = outcome.run.get("trace")
     trace = trace if isinstance(trace, Mapping) else {}
+    named, sha256 = trace.get("path"), trace.get("sha256")
     if jobs is not None:
-        table = as_table(jobs)
-        own = outcome.jobs["job_id"]
-        if (
-            trace.get("rows", table.num_jobs) != table.num_jobs
-            or not own.is_in(table.frame["job_id"].implode()).all()
-        ):
+        if isinstance(jobs, (str, os.PathLike)):
+            table = read_jobs(jobs, without=UNREAD)
+            other = sha256 is not None and _sha256(Path(jobs)) != sha256
+        else:
+            table, other = as_table(jobs), False
+        if other or not _replayed(outcome, table):
             raise InputError(
-                f"is not the job table of this result: it has {table.num_jobs:,} rows, and the one that was"
-                f" replayed {trace.get('rows', '?')}, or other jobs",
+                "is not the job table of this result, or has changed since",
                 file=table.source,
-                hint="give the job table that run.toml names",
+                hint="give the one that run.toml names, as it was",
             )
         return Found(table, None)
-    named = trace.get("path")
-    if not isinstance(named, str) or trace.get("sha256") is None:
+    if not isinstance(named, str) or sha256 is None:
         return Found(None, "the job table was made in memory")
     try:
-        with Path(named).open("rb") as file:
-            same = hashlib.file_digest(file, "sha256").hexdigest() == trace["sha256"]
-        return Found(read_jobs(named, without=UNREAD), None) if same else Found(None, f"{named} has changed")
+        if _sha256(Path(named)) != sha256:
+            return Found(None, f"{named} has changed")
+        return Found(read_jobs(named, without=UNREAD), None)
     except (OSError, RingbcoError):
         return Found(None, f"{named} is not there")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _replayed(outcome: ringbco.Outcome, table: JobTable) -> bool:
+    """Whether the jobs of a result are in a job table, in its order, as they are there."""
+    told = (
+        ["submit_time", "num_gpus"]
+        if outcome.run.get("options", {}).get("command") != "plan"
+        else ["num_gpus"]
+    )
+    own = outcome.jobs.select("job_id", *told)
+    both = table.frame.select("job_id", *told).join(own, on="job_id", how="semi", maintain_order="left")
+    return both.equals(own)
 
 
 @dataclass(frozen=True, eq=False)

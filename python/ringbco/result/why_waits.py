@@ -34,7 +34,8 @@ class Waits(Stays):
             self.say("rested", since, seconds=rest)
         if start <= since:
             if number == 0:
-                self.say("at once", start)
+                late = start - float(record.submit[self.row])
+                self.say("at once", start, seconds=late if late > 0 else 0.0)
             return
         causes = {name: record.stays[name][place] for name in WAITS}
         known = all(value is not None for value in causes.values())

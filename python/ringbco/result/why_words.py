@@ -353,7 +353,11 @@ SENTENCES: Final[Mapping[str, Callable[[Told, str, Clock], str]]] = {
         "The run kept no allocations, so that who held which GPUs, and where, is not known."
     ),
     "no causes": lambda told, when, clock: "The result does not keep the causes of waits.",
-    "at once": lambda told, when, clock: "It started at once.",
+    "at once": lambda told, when, clock: (
+        f"It started at the next slot boundary, {duration(told['seconds'])} later."
+        if told["seconds"] > 0
+        else "It started at once."
+    ),
     "rested": lambda told, when, clock: (
         f"It rested at its rung for {duration(told['seconds'])}, and was let go on {when}."
     ),
