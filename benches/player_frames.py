@@ -1,7 +1,6 @@
-"""How large the page of `ringbco play` is, how soon it shows something, and how smoothly it scrubs, in Chromium.
+"""How large the page of `ringbco play` is, how soon it is there, and how smoothly it scrubs, in Chromium.
 
-python benches/player_frames.py [JOBS] [CLUSTER] prints the figures of 100,000 jobs on 256x8 by default, of one
-result and of two.
+`make player-frames` prints the figures of one result and of two: of 100,000 jobs on 256x8.
 """
 
 from __future__ import annotations
@@ -44,13 +43,14 @@ def look(page: Page, path: Path) -> str:
     paint, ready = page.evaluate(PAINT), page.evaluate("performance.now()")
     frames, slow = page.evaluate(SCRUB)
     return (
-        f"{path.stat().st_size / 1e6:.1f} MB (aim < 12), first paint {paint / 1e3:.2f} s (aim < 2), playable"
-        f" {ready / 1e3:.2f} s, scrubbing {frames:.0f} frames a second (aim >= 30), drawing {slow:.1f} ms (95 %)"
+        f"{path.stat().st_size / 1e6:.1f} MB (aim < 12), first paint {paint / 1e3:.2f} s (aim < 2),"
+        f" playable {ready / 1e3:.2f} s, scrubbing {frames:.0f} frames a second (aim >= 30),"
+        f" drawing {slow:.1f} ms (95 %)"
     )
 
 
 def main(jobs: int, cluster: str) -> None:
-    """Prints the figures."""
+    """Prints the figures of a drawn table on a cluster."""
     table = ringbco.generate("philly", jobs, 1, gpus=ringbco.Cluster.parse(cluster).num_gpus, load=0.9)
     outcomes = {policy: ringbco.replay(table, cluster, policy=policy) for policy in POLICIES}
     program = find_chromium()

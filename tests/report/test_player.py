@@ -142,6 +142,31 @@ def test_what_is_told_of_a_stay() -> None:
     assert waits.sum() == pytest.approx(outcome.jobs["waited"].sum())
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"policy": "fifo"}, "in the order of fifo"),
+        ({"policy": "sjf"}, "in the order of sjf"),
+        ({"policy": "srtf"}, "in the ranking by least remaining run time"),
+        ({"policy": "gittins"}, "those first that have waited longest"),
+    ],
+)
+def test_the_queue_is_in_the_order_of_the_policy(given: dict[str, Any], told: str) -> None:
+    jobs = rows_table(
+        "submit_time num_gpus duration",
+        [(0.0, 2, 100.0), (1.0, 2, 90.0), (2.0, 2, 300.0), (3.0, 2, 50.0), (4.0, 2, 200.0), (9.0, 2, 20.0)],
+    )
+    outcome = ringbco.replay(jobs, "1x2", model="fixed", **given)
+    page = Page(player({"one": outcome})[0])
+    assert page.told["order"] == told
+    for time in outcome.jobs["start_time"].unique().sort().to_list():
+        # Among those that waited just before one starts, it is the first.
+        waiting = (page.stays["since"] < page.tick(time)) & (page.tick(time) <= page.stays["start"])
+        starts = waiting & (page.stays["start"] == page.tick(time))
+        if given["policy"] != "gittins" and starts.any():
+            assert page.stays["rank"][waiting].min() == page.stays["rank"][starts].min(), time
+
+
 def test_means_over_even_steps() -> None:
     jobs = rows_table("submit_time num_gpus duration", [(0.0, 2, 600.0), (0.0, 2, 600.0)])
     told, _ = player({"fifo": ringbco.replay(jobs, "1x2", policy="fifo", model="fixed")})

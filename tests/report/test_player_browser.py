@@ -1,4 +1,4 @@
-"""The player as its user has it: played, scrubbed, followed and read, by pointer, keyboard and screen reader."""
+"""The player as its user has it: played, scrubbed and followed, by pointer, keyboard and screen reader."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def _places(servers: pl.Series, shown: Sequence[int]) -> NDArray[np.uint32]:
 def _stays(outcome: Outcome, shown: Window) -> pl.DataFrame:
     """Those that wait or hold GPUs in the window; replicas of services last, each with a stay of its own.
 
-    A job that is ended before it is done is among them. row counts them.
+    A job that is ended before it is done is among them. row counts them; of: which of the outcome's each is.
     """
     told = outcome.stays.select(
         "began",
@@ -187,7 +187,7 @@ def _stays(outcome: Outcome, shown: Window) -> pl.DataFrame:
             asks=(pl.col("asks") / pl.col("unit")).cast(pl.Int64),
             share=pl.when(whole).then(0).otherwise("unit"),
             service=pl.lit(0),
-        )
+        ).with_row_index("of")
     ]
     if outcome.replicas is not None:
         frames.append(_replicas(outcome.replicas))

@@ -113,25 +113,42 @@ class Order:
 
     def _keys(self, rows: Rows, moment: Moment) -> Floats:
         """What a ranking goes by among jobs that wait; a queue's order has it in `place`."""
+        early = np.flatnonzero(self.record.end <= moment.time)
+        spent = np.bincount(self.record.row[early], self._spent[early], len(self.record.names))
+        return self._key(rows, spent[rows].astype(np.float64))
+
+    @cached_property
+    def _spent(self) -> Floats:
+        """What each stay adds to what a ranking goes by: GPU-seconds of tiresias, else work that was kept."""
+        record = self.record
+        if record.policy == "tiresias":
+            return np.asarray((record.end - record.start) * record.held)
+        return (record.stays["work"].fill_null(0.0) - record.stays["lost"]).to_numpy()
+
+    def _key(self, rows: Rows, spent: Floats) -> Floats:
+        """What a ranking goes by, of jobs whose stays have added so much."""
         record, policy = self.record, self.record.policy
-        if policy == "edf":
-            if "deadline" not in record.asked.columns:
-                return np.zeros(rows.size)
+        if policy == "edf" and "deadline" in record.asked.columns:
             return record.asked["deadline"].fill_null(float("inf")).to_numpy()[rows]
-        if policy not in RANKED:
-            return np.zeros(rows.size)
-        early = np.flatnonzero(record.end <= moment.time)
-        jobs = len(record.names)
         if policy == "tiresias":
-            seconds = record.end[early] - record.start[early]
-            attained = np.bincount(record.row[early], seconds * record.held[early], jobs)[rows]
-            return np.searchsorted(np.sort(self.options["thresholds"]), attained, side="right").astype(float)
-        work = (record.stays["work"].fill_null(0.0) - record.stays["lost"]).to_numpy()[early]
-        done, whole = np.bincount(record.row[early], work, jobs)[rows], record.estimates[rows]
+            return np.searchsorted(np.sort(self.options["thresholds"]), spent, side="right").astype(float)
+        if policy != "srtf":
+            return np.zeros(rows.size)
+        whole = record.estimates[rows]
         if self.options.get("model") == "fixed":
-            return np.asarray(np.maximum(0.0, whole - done))
+            return np.asarray(np.maximum(0.0, whole - spent))
         assert record.workload is not None
-        return np.asarray(whole * (1.0 - done / record.workload.profiled.iterations[rows]))
+        return np.asarray(whole * (1.0 - spent / record.workload.profiled.iterations[rows]))
+
+    def of_waits(self) -> Rows:
+        """Of each stay the place of the wait before it among all waits: the lower goes first."""
+        record = self.record
+        sums = np.cumsum(self._spent) - self._spent
+        spent = sums - sums[record.first[record.row]]
+        keys = self._key(record.row, spent)
+        found = np.empty(record.row.size, np.int64)
+        found[np.lexsort((self.place[record.row], keys, self._level(record.row)))] = np.arange(found.size)
+        return found
 
     @cached_property
     def place(self) -> Rows:
