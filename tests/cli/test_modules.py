@@ -83,6 +83,7 @@ ALLOWED: Final[dict[str, set[str]]] = {
     "sweep sweep.toml -o s": READS | {"rich", "multiprocessing"},
     "audit done": READS | {"rich", "numpy.ma", "pyarrow.compute"},
     "report done -o page.html": READS | CHARTS | {"vl_convert", "numpy.ma", "pyarrow.compute"},
+    "play done -o play.html": READS | {"jinja2", "numpy.ma", "pyarrow.compute"},
     "timeline done -o trace.json": READS | {"numpy.ma", "pyarrow.compute"},
     "timeline done -o both.json --png trace.png": READS
     | CHARTS
