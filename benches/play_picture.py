@@ -31,7 +31,7 @@ def main(traces: Path, out: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = play(results, Path(folder) / "play.html", start=40 * 86_400.0, end=75 * 86_400.0).path
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1240, "height": 1000})
+        page = browser.new_page(viewport={"width": 1240, "height": 1020})
         page.goto(page_file.as_uri())
         page.wait_for_selector("#player[data-ready]")
         page.select_option("[data-at=colour]", "waited")

@@ -7,7 +7,7 @@
   const data = JSON.parse(document.getElementById("player-data").textContent);
   const LAST = 2 ** 32 - 1;
   const KINDS = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, "-4": Float32Array };
-  const LISTED = 14, TABLE = 400, STAYS = 60;
+  const LISTED = 14, TABLE = 400, STAYS = 20;
   const at = (name) => root.querySelector(`[data-at="${name}"]`);
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const span = data.last - data.first;
@@ -182,7 +182,7 @@
       const width = Math.max(this.canvas.parentElement.clientWidth, 200), height = Math.max(260, Math.min(innerHeight * 0.5, 600));
       const rows = at("layout").value === "rows", label = rows ? 8 * String(servers.index[count - 1]).length + 8 : 0;
       const wide = rows ? widest : Math.max(Math.ceil(Math.sqrt(widest)), Math.min(widest, 4)), high = Math.ceil(widest / wide);
-      let size = rows ? 18 : 26, across = 1, tall = 0;
+      let size = rows ? 20 : 36, across = 1, tall = 0;
       for (; size > 0.5; size -= size > 4 ? 1 : 0.5) {
         const gap = size > 3 ? (rows ? 2 : 4) : 1;
         this.gap = gap; this.step = [label + wide * size + (rows ? 10 : gap), high * size + gap];
@@ -404,14 +404,18 @@
       const mark = element("i", "", { class: "mark" });
       mark.style.left = width(0, now);
       lane.append(mark);
-      for (const row of own.slice(0, STAYS)) {
+      // Of very many stays those around now.
+      const here = Math.max(0, own.findLastIndex((row) => stays.since[row] <= now)), from = Math.max(0, Math.min(here - STAYS / 2, own.length - STAYS));
+      if (from > 0) list.append(element("li", `${many(from, "stay", "stays")} before`));
+      for (const row of own.slice(from, from + STAYS)) {
         const ended = scene.ended[stays.ended[row]], by = scene.who[stays.by[row] - 1], waited = long(stays.start[row] - stays.since[row]);
-        const reasons = why(scene, row), here = stays.start[row] <= now && now < stays.end[row];
+        const reasons = why(scene, row), current = stays.start[row] <= now && now < stays.end[row];
         const item = element("li", `${waited < 1 ? "" : `waited ${duration(waited)}${reasons ? ` (${reasons})` : ""}, then `}held ${gpus(stays.gpus[row])} on ${many(stays.servers[row], "server", "servers")} from ${clock(stays.start[row])} for ${duration(long(stays.end[row] - stays.start[row]))}; ${ended}${by ? ` by ${by}` : ""}`);
-        if (here) item.setAttribute("aria-current", "step");
+        if (current) item.setAttribute("aria-current", "step");
         list.append(item);
       }
-      if (own.length > STAYS) list.append(element("li", `and ${own.length - STAYS} more stays`));
+      const after = own.length - from - STAYS;
+      if (after > 0) list.append(element("li", `${many(after, "stay", "stays")} after`));
       return [element("p", `${scene.label}: ${size(scene, job)}, submitted ${clock(scene.jobs.submit[job])}`), lane, list];
     }));
   };
@@ -420,7 +424,7 @@
   const track = () => {
     const canvas = at("track"), scale = devicePixelRatio || 1, width = canvas.parentElement.clientWidth, lanes = sides.length;
     const kinds = [...new Set(sides.flatMap(({ scene }) => Array.from(scene.events, (row) => scene.ended[scene.stays.ended[row]])))];
-    const height = 84 + (kinds.length ? lanes * 12 + 4 : 0), pen = canvas.getContext("2d");
+    const height = 100 + (kinds.length ? lanes * 12 + 4 : 0), pen = canvas.getContext("2d");
     canvas.width = width * scale; canvas.height = height * scale; canvas.style.height = `${height}px`;
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     const top = (scene) => (scene.total = scene.base[scene.servers.gpus.length]);
@@ -433,20 +437,20 @@
     sides.forEach(({ scene }, n) => {
       pen.strokeStyle = tone(n ? "--second" : "--first");
       pen.lineWidth = 1.5;
-      path(scene.series.busy, top(scene), 2, 34); pen.stroke();
-      path(scene.series.queued, most, 44, 34); pen.stroke();
+      path(scene.series.busy, top(scene), 15, 32); pen.stroke();
+      path(scene.series.queued, most, 64, 32); pen.stroke();
       const seen = new Set();
       for (const row of scene.events) {
         const x = Math.round((scene.stays.end[row] / LAST) * width), kind = scene.ended[scene.stays.ended[row]];
         if (seen.has(`${x} ${kind}`)) continue;
         seen.add(`${x} ${kind}`);
         pen.fillStyle = EVENTS[kind] || OTHER;
-        pen.fillRect(x, 86 + n * 12 + (kinds.indexOf(kind) * 8) / kinds.length, 1, Math.max(2, 9 / kinds.length));
+        pen.fillRect(x, 102 + n * 12 + (kinds.indexOf(kind) * 8) / kinds.length, 1, Math.max(2, 9 / kinds.length));
       }
     });
     pen.fillStyle = tone("--soft");
-    pen.fillText("GPUs busy", 4, 12);
-    pen.fillText(`jobs waiting, up to ${Math.round(most).toLocaleString("en")}`, 4, 54);
+    pen.fillText(`GPUs busy, of ${top(sides[0].scene).toLocaleString("en")}`, 0, 11);
+    pen.fillText(`jobs waiting, up to ${Math.round(most).toLocaleString("en")}`, 0, 60);
     at("events").replaceChildren(...(kinds.length ? [element("span", "Events:"), ...kinds.map((kind) => key(EVENTS[kind] || OTHER, kind))] : []));
   };
   const key = (colour, text) => {
