@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -36,17 +37,25 @@ def told(story: Story, kind: str) -> list[Fact]:
 # Holders, worked out again from allocations alone.
 
 
+@cache
+def rows_of(outcome: ringbco.Outcome) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Of allocations and of replicas."""
+    assert outcome.allocations is not None
+    replicas = [] if outcome.replicas is None else outcome.replicas.rows(named=True)
+    return outcome.allocations.rows(named=True), replicas
+
+
 def naive_holders(outcome: ringbco.Outcome, fact: Fact) -> dict[str, float]:
     """Who holds how many GPUs at the moment of a fact: a loop over rows."""
     time, before = fact.time, fact.told["when"] == "just before"
     found: dict[str, float] = defaultdict(float)
-    assert outcome.allocations is not None
-    for row in outcome.allocations.iter_rows(named=True):
+    rows, replicas = rows_of(outcome)
+    for row in rows:
         begin, end = row["start_time"], row["end_time"]
         if (begin < time <= end) if before else (begin <= time < end):
             share = row.get("share")
             found[row["job_id"]] += row["num_gpus"] * (1.0 if share is None else share)
-    for row in () if outcome.replicas is None else outcome.replicas.iter_rows(named=True):
+    for row in replicas:
         begin, end = row["start_time"], row["end_time"]
         if (begin < time <= end) if before else (begin <= time < end):
             found[f"service {row['service']}"] += row["num_gpus"]
@@ -56,8 +65,7 @@ def naive_holders(outcome: ringbco.Outcome, fact: Fact) -> dict[str, float]:
 def naive_seconds(outcome: ringbco.Outcome, since: float, until: float) -> dict[str, float]:
     """GPU-seconds of each job between two instants."""
     found: dict[str, float] = defaultdict(float)
-    assert outcome.allocations is not None
-    for row in outcome.allocations.iter_rows(named=True):
+    for row in rows_of(outcome)[0]:
         seconds = min(row["end_time"], until) - max(row["start_time"], since)
         if seconds > 0:
             share = row.get("share")

@@ -38,9 +38,13 @@ def why(outcome: ringbco.Outcome, job: str, jobs: TableLike | None = None) -> St
     result; UsageError for a job that is no text.
     """
     use_polars()
+    return tell(Record(outcome, job_table(outcome, jobs)), job)
+
+
+def tell(record: Record, job: str) -> Story:
+    """The same of a record that was read once, for many stories. Raises as `why` does."""
     if not isinstance(job, str):
         raise UsageError(f"job: {job!r}: expected the job_id of a job, which is text")
-    record = Record(outcome, job_table(outcome, jobs))
     row = record.row_of(job)
     if row is None:
         raise _unknown(record, job)
