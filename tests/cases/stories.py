@@ -233,6 +233,8 @@ class Truth:
             keys = [self.speeds.estimate(row) for row in rows]
         elif name == "smallest":
             keys = [float(given.jobs.gpus[row]) for row in rows]
+        elif name == "qssf":
+            keys = [given.jobs.duration[r] * given.jobs.gpus[r] * given.jobs.weight(r) for r in rows]
         elif given.jobs.column is not None:
             keys = [given.jobs.column[row] for row in rows]
         else:
@@ -331,6 +333,8 @@ def _check_reason(truth: Truth, story: Story, fact: Fact) -> None:
     """Who was first, and what the owner of a job held, at the moment of a fact."""
     given, time = truth.given, fact.time
     assert time is not None
+    if fact.kind == "too few" and "least" not in fact.told:
+        assert fact.told["usable"] < fact.told["gpus"]
     if "head" in fact.told:
         waiting = truth.waiting(time, before=fact.told["when"] == "just before", job=story.job)
         ranked = fact.kind == "ranked behind"

@@ -173,6 +173,27 @@ def test_a_slot_is_no_queue() -> None:
     ]
 
 
+class Late(ringbco.Policy):
+    """Lets a job that finds too few GPUs wait for a minute, and gives it two."""
+
+    def decide(self, state: Any) -> None:
+        for row in state.waiting:
+            if state.now >= 60 or row == 0:
+                state.start([row], gpus=2)
+            else:
+                state.wake(60.0)
+
+
+def test_an_elastic_job_may_do_with_less() -> None:
+    jobs = table(num_gpus=[2, 3], min_gpus=[2, 2], max_gpus=[2, 3], submit_time=[0.0, 1.0])
+    for policy, said in (
+        ("fifo", "Too few: it asks for 3 GPUs, and 2 were idle."),
+        (Late, "Of the 3 GPUs that it asks for 2 were idle: it may run on 2, but the policy gave it none."),
+    ):
+        outcome = run(policy, jobs, resize_cost=0)  # type: ignore[arg-type]
+        assert kinds(outcome.why("j1", jobs), "too few") == [said] * 2
+
+
 def test_types_that_a_job_may_use() -> None:
     jobs = table(num_gpus=[2, 2], duration=[50.0, 10.0], gpu_type=["V100", "V100"])
     cluster = cluster_of(typed_servers((1, 2, "A100"), (1, 2, "V100")))
@@ -182,6 +203,9 @@ def test_types_that_a_job_may_use() -> None:
     )
     (said, _) = kinds(outcome.why("j1", jobs), "too few")
     assert said == "None of the GPU types that it may use (V100) was idle, and it asks for 2 GPUs."
+    either = table(num_gpus=[1, 1, 2], duration=[50.0] * 3, gpu_type=["A100", "V100", None])
+    said = kinds(ringbco.replay(either, cluster, policy="fifo", model="fixed").why("j2", either), "too few")
+    assert said[0] == "Too few: it asks for 2 GPUs, and at most 1 of one GPU type was idle."
     # Only the job table says that A100 is none of them.
     assert kinds(outcome.why("j1"), "too few", "apart", "turn", "behind") == []
     assert told(outcome.why("j1"), "held")[0].told["idle_by_type"] == {"A100": 2, "V100": 0}

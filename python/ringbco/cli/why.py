@@ -82,7 +82,8 @@ def _show(folder: Path, story: Story, *, every: bool) -> None:
     from ringbco.units import duration
 
     console = Console()
-    say(f"{story.job} in {folder}: {story.policy} on {story.cluster}")
+    queue = f", queue {story.queue}," if story.queue not in (None, "strict") else ""
+    say(f"{story.job} in {folder}: {story.policy}{queue} on {story.cluster}")
     if story.lane:
         plain = not console.encoding.lower().startswith("utf")
         for line in _lane(story, console.width, _PLAIN if plain else _SHADES):

@@ -48,12 +48,14 @@ class Segment:
 class Story:
     """What happened to a job, and why. Times in seconds on the job table's clock.
 
-    submitted, finished: None where nobody knows, or it never was. facts: in order of time. lane: its life,
+    queue: the discipline, of a policy with a queue. submitted, finished: None where nobody knows, or it never
+    was. facts: in order of time. lane: its life,
     in parts that follow each other.
     """
 
     job: str
     policy: str
+    queue: str | None
     cluster: str
     submitted: float | None
     finished: float | None
@@ -70,6 +72,7 @@ class Story:
         return {
             "job": self.job,
             "policy": self.policy,
+            "queue": self.queue,
             "cluster": self.cluster,
             "submitted": self.submitted,
             "finished": self.finished,

@@ -76,14 +76,14 @@ class Order:
             return "the result does not keep how tiresias ranks shares of a GPU"
         if policy in ("edf", "tiresias") or (policy != "srtf" and order in ("fifo", "smallest")):
             return None
-        if policy == "srtf" or order == "sjf":
-            known = not np.isnan(record.estimates).any()
+        exact = order == "qssf" and self.options.get("predict") == "exact"
+        if policy == "srtf" or order == "sjf" or exact:
+            known = "duration" in record.asked.columns if exact else not np.isnan(record.estimates).any()
             return None if known else f"run times hang on the job table, and {record.found.why_not}"
         if order.startswith("column:") and order.removeprefix("column:") in record.asked.columns:
             return None
-        if order == "qssf":
-            return "qssf goes by what had ended before, which is not worked out again"
-        return f"the result does not keep the keys of order {order}"
+        goes_by = "the keys of order " + order if order != "qssf" else "what qssf had learnt by then"
+        return f"the result does not keep {goes_by}"
 
     @property
     def ranks(self) -> bool:
@@ -165,6 +165,9 @@ class Order:
             keys = asked["num_gpus"].to_numpy().astype(np.float64)
         elif self.order == "sjf":
             keys = record.estimates
+        elif self.order == "qssf":
+            shares = asked["gpu_share"].fill_null(1.0).to_numpy() if "gpu_share" in asked.columns else 1.0
+            keys = asked["duration"].to_numpy() * asked["num_gpus"].to_numpy() * shares
         elif self.order != "fifo":
             keys = asked[self.order.removeprefix("column:")].cast(float).to_numpy()
         found = np.empty(len(record.names), np.int64)

@@ -35,6 +35,8 @@ QUEUES: Final = frozenset(each["name"] for each in _core.policies() if each["pre
 """Built-in policies with a queue that lets jobs run to their end."""
 _ROUNDING: Final = 1e-9
 """Of an instant: what adding seconds up to it may be off by."""
+RIGID: Final = frozenset(each["name"] for each in _core.policies() if "resizes" not in each["is_"])
+"""Built-in policies under which an elastic job runs on the GPUs that it asks for."""
 WHOLE: Final = 1000
 """Thousandths of a GPU, which add up exactly."""
 

@@ -133,6 +133,12 @@ class Room:
             if gone is not None:
                 self._count(self.held)
 
+    def most(self, want: Wants) -> int | float:
+        """The most idle GPUs of one type that a job may use; of any, where only the job table says which."""
+        if want.pools is None:
+            return gpus(int(self.units.sum()))
+        return gpus(max((int(self.units[own].sum()) for _, own in want.pools), default=0))
+
     def told(self, want: Wants) -> dict[str, Any]:
         """Who held how much, and what was idle: GPUs, which with shares may be parts of some."""
         record, held = self.record, self.held

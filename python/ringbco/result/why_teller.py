@@ -12,7 +12,7 @@ from ringbco.errors import InputError, UsageError
 from ringbco.io.forks import use_polars
 from ringbco.result.diff import PARTS
 from ringbco.result.why import Story
-from ringbco.result.why_record import WAITS, WHOLE, Record, job_table
+from ringbco.result.why_record import QUEUES, WAITS, WHOLE, Record, job_table
 from ringbco.result.why_waits import Waits
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ class Teller(Waits):
         lane = tuple(self._lane())
         finished = float(self.done["finish_time"]) if self.done else None
         name = str(record.run.get("cluster", {}).get("name", "?"))
-        return Story(self.name, record.policy, name, known, finished, tuple(self.facts), lane)
+        queue = str(record.options.get("queue")) if record.policy in QUEUES and not record.planned else None
+        return Story(self.name, record.policy, queue, name, known, finished, tuple(self.facts), lane)
 
     def _submitted(self, time: float | None) -> None:
         record, row = self.record, self.row

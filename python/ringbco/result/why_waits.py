@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.result.why_order import Order, named
-from ringbco.result.why_record import WAITS, WHOLE, Moment, Record
+from ringbco.result.why_record import RIGID, WAITS, WHOLE, Moment, Record
 from ringbco.result.why_room import MOST, Room, gpus, wants
 from ringbco.result.why_stays import Stays
 
@@ -79,9 +79,14 @@ class Waits(Stays):
         column = {"few": "wait_gpus", "apart": "wait_fragmented", "fits": "wait_behind"}.get(cause or "")
         if column is None or (causes is not None and not causes[column] > 0):
             return  # unlike what the run noted: nothing is said
-        asks = {"gpus": self.want.share / WHOLE if self.want.share else self.want.gpus, "when": when}
+        asks: dict[str, Any] = {
+            "gpus": self.want.share / WHOLE if self.want.share else self.want.gpus,
+            "when": when,
+        }
         if cause == "few":
-            self.say("too few", moment.time, **asks, usable=told["usable"], typed=self._typed())
+            several = len(self.want.pools or ()) > 1
+            asks |= {"usable": room.most(self.want), "typed": self._typed(), "several": several}
+            self.say("too few", moment.time, **asks, **self._least())
         elif cause == "apart":
             about = ("usable", "usable_on", "most_on_one", "most_of_one_gpu")
             placement = str(self.record.options.get("placement"))
@@ -108,6 +113,12 @@ class Waits(Stays):
         return {
             "users": [{"user": user, "gpus": gpus(units)} for user, units in sums.head(_AHEAD).iter_rows()]
         }
+
+    def _least(self) -> dict[str, int]:
+        """The fewest GPUs that an elastic job may run on, where the policy may give it so few."""
+        least = self.record.said("min_gpus", self.row)
+        fewer = least is not None and least < self.want.gpus and self.record.policy not in RIGID
+        return {"least": int(least)} if fewer else {}
 
     def _typed(self) -> list[str]:
         """The GPU types that it may use, where not all."""

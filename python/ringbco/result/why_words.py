@@ -112,7 +112,13 @@ def _too_few(told: Told, when: str, clock: Clock) -> str:
     if not told["usable"]:
         return f"None{of} was idle, and it asks for {_gpus(told['gpus'])}."
     were = "was" if told["usable"] == 1 else "were"
-    return f"Too few: it asks for {_gpus(told['gpus'])}, and {_number(told['usable'])}{of} {were} idle."
+    if told["several"]:
+        of = " of one GPU type" + (f" that it may use ({', '.join(told['typed'])})" if told["typed"] else "")
+    if told["usable"] >= told.get("least", told["gpus"]):
+        idle = f"Of the {_gpus(told['gpus'])} that it asks for {_number(told['usable'])}{of} {were} idle"
+        return f"{idle}: it may run on {told['least']}, but the policy gave it none."
+    most = "at most " if told["several"] else ""
+    return f"Too few: it asks for {_gpus(told['gpus'])}, and {most}{_number(told['usable'])}{of} {were} idle."
 
 
 def _apart(told: Told, when: str, clock: Clock) -> str:
