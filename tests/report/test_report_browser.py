@@ -60,8 +60,13 @@ def test_the_page_of_results(tab: Tab, report: Path, dark: bool, width: int) -> 
     label = tab.evaluate("getComputedStyle(document.querySelector('#jct text')).fill")
     assert sum(map(int, re.findall(r"\d+", label))) == ink
     # Side by side where there is room for it.
-    columns = tab.evaluate("getComputedStyle(document.querySelector('.glance .figures')).gridTemplateColumns")
-    assert len(columns.split()) == {320: 1, 420: 1, 1280: 2, 2560: 4}[width]
+    places = tab.evaluate(
+        "['mean', 'time', 'who-sizes', 'who-owners'].map(name => document.getElementById(name))"
+        ".map(one => one.getBoundingClientRect()).map(box => [box.x, box.y])"
+    )
+    assert len({x for x, _ in places}) == {320: 1, 420: 1, 1280: 2, 2560: 4}[width]
+    if width <= 420:
+        assert [y for _, y in places] == sorted(y for _, y in places)
     # A row of a table is a card where there is none.
     cards = tab.evaluate("getComputedStyle(document.querySelector('tbody tr')).display")
     assert (cards == "block") == (width <= 420)

@@ -23,7 +23,7 @@ PARTS = {
     "waiting its turn": "wait_behind",
     "waiting for GPUs": "wait_gpus",
     "waiting, fragmented": "wait_fragmented",
-    "running, as if alone": "ideal_run_time",
+    "running alone": "ideal_run_time",
     "spread": "run_spread",
     "contention": "run_contention",
 }
@@ -112,7 +112,7 @@ def test_where_the_time_goes(results: dict[str, Outcome], figures: dict[str, Fig
     assert data.filter(pl.col("seconds") > 3)["part"].n_unique() >= 7
     # What is no waste is first, in grey.
     first = data.sort("place")["part"][0]
-    assert first == "running, as if alone"
+    assert first == "running alone"
 
 
 def test_the_means_and_what_no_schedule_is_below(

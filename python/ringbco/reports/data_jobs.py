@@ -23,7 +23,7 @@ MOST_OWNERS: Final = 8
 MOST_GROUPS: Final = 16
 PARTS: Final = {
     # column: (what it is called, colour); what is no waste first, in greys
-    "ideal_run_time": ("running, as if alone", "#B9BEC6"),
+    "ideal_run_time": ("running alone", "#B9BEC6"),
     "paused_time": ("paused at rungs", "#DADDE2"),
     "wait_behind": ("waiting its turn", "#8FC3EA"),
     "wait_gpus": ("waiting for GPUs", "#2B7BBA"),
@@ -62,7 +62,7 @@ def means(comparison: Comparison) -> Iterator[Part]:
         data = pl.DataFrame(rows, schema=schema, orient="row")
         intervals = bool(data["low"].count())
         note = " The line is the interval of 95 %." if intervals else ""
-        bound = " Grey: no schedule of these jobs has a lower mean." if data["bound"].count() else ""
+        bound = " Grey: no schedule has a lower mean." if data["bound"].count() else ""
         yield Part(
             data,
             also={"ends": ("low", "high") if intervals else None, "least": "bound" if bound else None},
@@ -90,7 +90,7 @@ def time_split(results: Results) -> Iterator[Part]:
     data = pl.DataFrame(rows, schema=schema, orient="row")
     saved = data.filter(~pl.col("part").is_in([PARTS["ideal_run_time"][0], PARTS["paused_time"][0]]))
     if np.abs(saved["seconds"]).sum() < _LITTLE * np.abs(data["seconds"]).sum():
-        yield Part.none("All of it is running, as if alone: there is nothing to save.")
+        yield Part.none("All of it is running alone: there is nothing to save.")
         return
     yield Part(data)
 
@@ -154,7 +154,7 @@ def lost_by_owner(results: Results) -> Iterator[Part]:
     if by is None:
         return
     jobs = pl.concat(
-        measured(outcome).lazy().select(by, _beyond().alias("lost")).drop_nulls()
+        measured(outcome).lazy().select(by, beyond().alias("lost")).drop_nulls()
         for outcome in results.values()
     )
     owners = jobs.group_by(by).agg(pl.col("lost").sum(), jobs=pl.len() // len(results))
@@ -175,7 +175,8 @@ def _jobs_of(name: str, jobs: int) -> str:
     return f"{name} ({jobs:,} job{'s' * (jobs != 1)})"
 
 
-def _beyond() -> pl.Expr:
+def beyond() -> pl.Expr:
+    """How much longer a job took than alone, s; 0 of one that was faster, on more or faster GPUs."""
     return (pl.col("jct") - pl.col("ideal_run_time")).clip(lower_bound=0.0)
 
 
@@ -187,7 +188,7 @@ def _lost(
         .lazy()
         .with_columns(of)
         .group_by(by)
-        .agg(pl.len().alias("jobs"), _beyond().mean().alias("lost"))
+        .agg(pl.len().alias("jobs"), beyond().mean().alias("lost"))
         .with_columns(policy=pl.lit(label))
         .collect()
         for label, outcome in results.items()

@@ -1,4 +1,4 @@
-"""Figures with three significant digits, as pages tell them; more only where two would print alike."""
+"""Figures with three significant digits, as pages tell them; a fourth only where two would print alike."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ringbco.result.figures import Figure
 from ringbco.units import Kind, same
 
 _DIGITS: Final = 3
-_MOST: Final = 6
+_MOST: Final = 4
 _UNITS: Final = (
     *((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min")),
     *((0.1, 1.0, "s"), (1e-4, 1e-3, "ms"), (1e-300, 1e-6, "\N{MICRO SIGN}s"), (0.0, 1.0, "s")),
@@ -54,7 +54,7 @@ def told(kind: Kind | None, value: float, digits: int = _DIGITS) -> str:
 
 
 def told_all(figure: Figure, values: Sequence[float | None]) -> list[str]:
-    """A measure's values side by side: those that print alike and are not the same get more digits."""
+    """A measure's values side by side: those that print alike and are not the same get another digit."""
     texts = ["-" if value is None else told(figure.unit, value) for value in values]
     for digits in range(_DIGITS + 1, _MOST + 1):
         for text in set(texts):

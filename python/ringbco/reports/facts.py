@@ -89,7 +89,7 @@ def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str | dict[st
         "trace": f"{name}: {trace.get('rows', 0):,} rows{digest}",
         "submissions": f"over {duration(float(submit.max() - submit.min()))}",
         "jobs": _jobs(outcome),
-        "cluster": _cluster(cluster),
+        "cluster": cluster_text(cluster),
         "recorded on": _recorded(run),
         _TOGETHER["network"]: _network(cluster.get("network", {})),
     }
@@ -114,7 +114,8 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _cluster(cluster: Mapping[str, Any]) -> str:
+def cluster_text(cluster: Mapping[str, Any]) -> str:
+    """A cluster's name and how large it is."""
     groups = cluster.get("servers", [])
     servers = sum(group["count"] for group in groups)
     gpus = sum(group["count"] * group["gpus"] for group in groups)
@@ -177,6 +178,9 @@ def headline(results: Comparison | Mapping[str, Outcome]) -> list[list[Line]]:
     labels = list(comparison.outcomes)
     lines = []
     for measure, entries in comparison.shown.items():
+        shown = told_all(measure, [entry.value for entry in entries])
+        # What prints alike is no better to the eye.
+        others = {text for entry, text in zip(entries, shown, strict=True) if not entry.best}
         cells = tuple(
             Cell(
                 text,
@@ -184,11 +188,9 @@ def headline(results: Comparison | Mapping[str, Outcome]) -> list[list[Line]]:
                 if entry.ratio is not None and label != comparison.against
                 else "",
                 comparison.beneath(label, measure),
-                best=entry.best,
+                best=entry.best and text not in others,
             )
-            for label, entry, text in zip(
-                labels, entries, told_all(measure, [entry.value for entry in entries]), strict=True
-            )
+            for label, entry, text in zip(labels, entries, shown, strict=True)
         )
         lines.append((measure.spread, Line(measure.title, cells)))
     return [[line for _, line in group] for _, group in groupby(lines, key=lambda pair: pair[0])]

@@ -15,6 +15,7 @@ from ringbco.reports.series import AT_ONCE, GLANCE, Figure, Part
 from ringbco.reports.shapes import Results, amount
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
+from ringbco.result.seeds import SAME_JOBS
 
 
 @dataclass
@@ -110,19 +111,18 @@ _WHO: Final[dict[str, Any]] = {
     "times": True,
     "zero": "none",
 }
-_LOST: Final = "How much longer jobs took than alone, by waiting or by being slowed: the mean."
+_LOST: Final = "How much longer jobs took than alone, by waiting or being slowed."
 # fmt: off
 CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
     GLANCE: (
         Row("time", "Where the time goes",
-            "Mean completion time. Grey: running as if alone, on the fewest servers and without contention."
-            " Colours: what could be saved.",
+            "Mean completion time. Grey: running as if alone. Colours: what could be saved.",
             data_jobs.time_split, shapes.stack, {
                 "part": "part", "palette": dict(data_jobs.PARTS.values()), "by": "policy", "value": "seconds",
                 "told": ("policy", "part", "seconds time"), "columns": 3}),
         _rows("who-sizes", "Who pays: by size", _LOST, data_jobs.lost_by_size, by="size",
               told=("policy", "size", "jobs , jobs", "lost time longer"), **_WHO),
-        _rows("who-owners", "Who pays", f"{_LOST} Those first who lost most in all.",
+        _rows("who-owners", "Who pays", "The same; those first who lost most in all.",
               data_jobs.lost_by_owner, by="group",
               told=("policy", "group", "lost time longer"), **_WHO),
     ),
@@ -276,5 +276,9 @@ def charts_of(chapters: Iterable[Chapter]) -> list[Figure]:
 
 def _of_first_seed(figure: Figure, comparison: Comparison) -> Figure:
     shown = comparison.outcomes if figure.of is None else [figure.of]
-    seeds = max(len(comparison.repeated.get(label, ())) for label in shown)
-    return replace(figure, note=f"{figure.note} The first of {seeds} seeds.") if seeds > 1 else figure
+    repeated = [label for label in shown if comparison.repeated.get(label)]
+    if not repeated:
+        return figure
+    recorded = comparison.drawn.get(repeated[0], SAME_JOBS).kind == "resampled"
+    of = "Of the recorded jobs." if recorded else f"The first of {comparison.seeds} seeds."
+    return replace(figure, note=f"{figure.note} {of}")

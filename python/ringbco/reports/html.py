@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ringbco.reports.facts import facts, headline, seeds
+from ringbco.reports.answer import answer
+from ringbco.reports.audited import audit_line
+from ringbco.reports.facts import cluster_text, facts, headline, seeds
 from ringbco.reports.series import GLANCE, TONES, tone_name
 from ringbco.reports.style import Shown, shown
 from ringbco.reports.tables import by_priority, headlines, longest_waits, settings, types
 from ringbco.reports.templates import render
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
+from ringbco.result.seeds import SAME_JOBS
 from ringbco.result.told import differences, notes
 from ringbco.result.window import described, measured
 
@@ -28,7 +31,8 @@ def page(results: Comparison | Mapping[str, Outcome], chapters: Sequence[Chapter
     return document(
         "results",
         title=title,
-        subtitle=_subtitle(results),
+        subtitle=_subtitle(comparison),
+        answers=answer(comparison),
         seeds=comparison.seeds,
         notes=len(notes(comparison)),
         said=[*notes(comparison), *differences(comparison)] if comparison.repeated else [],
@@ -57,14 +61,26 @@ def document(template: str, /, **told: Any) -> str:
     return render(template, tones=tones, **told)
 
 
-def _subtitle(results: Mapping[str, Outcome]) -> str:
+def _subtitle(comparison: Comparison) -> str:
+    """Jobs, cluster, seeds, audit."""
+    results = comparison.outcomes
     counts = {measured(outcome).height for outcome in results.values()}
     jobs = f"{counts.pop():,} jobs" if len(counts) == 1 else "different numbers of jobs"
     windows = {described(outcome.summary) for outcome in results.values()}
     if windows != {""}:
         one = windows.pop() if len(windows) == 1 else "submitted in windows of their own"
         jobs += f" {one} (charts over time show the whole run)"
-    return f"{jobs}{_refusals(results)}"
+    clusters = {cluster_text(outcome.run.get("cluster", {})) for outcome in results.values()}
+    kinds = dict.fromkeys(comparison.drawn.get(label, SAME_JOBS).kind for label in comparison.repeated)
+    draws = "draws of days" if "resampled" in kinds else "seeds"
+    seeds = f"{comparison.seeds} {draws}" if comparison.seeds > 1 else "one seed"
+    told = [
+        jobs + _refusals(results),
+        clusters.pop() if len(clusters) == 1 else f"{len(clusters)} clusters",
+        seeds,
+        audit_line(results),
+    ]
+    return " \N{MIDDLE DOT} ".join(told)
 
 
 def _refusals(results: Mapping[str, Outcome]) -> str:

@@ -13,7 +13,7 @@ import polars as pl
 import polars.selectors as cs
 
 from ringbco.reports.charts import TICKS
-from ringbco.reports.digits import number, unit_of
+from ringbco.reports.digits import unit_of
 from ringbco.result.outcome import Outcome
 from ringbco.result.rows import SIZE_CLASSES
 from ringbco.result.window import measured
@@ -58,6 +58,9 @@ DASHES: Final = ([1, 0], [7, 3], [2, 2], [10, 3, 2, 3], [5, 2], [1, 0])
 _LONGEST: Final = 240  # of a legend's texts, pixels
 _SPAN: Final = 8.0
 """Values that span more than this factor stand on a logarithmic axis."""
+_NEAR: Final = 0.6
+_FEWEST_TICKS: Final = 4
+_MOST_TICKS: Final = 8
 _TICKS: Final[dict[float, str]] = {0.001: "1 ms", 0.1: "0.1 s", **TICKS}
 # For scales on which there are few of these.
 _BETWEEN: Final = {
@@ -211,36 +214,47 @@ def short(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def scaled(
-    data: pl.DataFrame, *columns: str, times: bool, zero: str = AT_ONCE, even: bool = False, **axis: Any
+    data: pl.DataFrame,
+    *columns: str,
+    times: bool,
+    zero: str = AT_ONCE,
+    even: bool = False,
+    near: bool = False,
+    **axis: Any,
 ) -> Scaled:
     """A scale for these columns: logarithmic where they span more than a factor of 8, else from 0.
 
     times: they are in seconds. zero: what the axis says of values of 0, which a logarithm does not know and
-    which have a place of their own below all others. even: from 0 in any case.
+    which have a place of their own below all others. even: from 0 in any case. near:
+    not from 0 where all are nearly as large.
     """
     found = pl.concat([data[name].cast(pl.Float64).rename("value") for name in columns]).drop_nulls()
     positive = found.filter(found > 0).to_list()
     high = max(positive, default=1.0)
     low = min(positive, default=high)
+    zeros = len(positive) < found.len()
+    if near and not zeros and _NEAR * high < low < high * (1 - 1e-6):
+        margin = (high - low) / 12
+        values, texts = _even(low - margin, high + margin, times)
+        scale = alt.Scale(domain=[low - margin, high + margin], nice=False, zero=False)
+        return Scaled(scale, _axis(values, texts, **axis))
     # Below a second, and a thousandth of a number, there is nothing to tell apart.
     low = min(max(low, 1.0 if times else 1e-3), high)
     if even or high / low <= _SPAN:
-        values, texts = _even(high, times)
-        scale = alt.Scale(domain=[0, max(high * 1.02, values[-1])], nice=False)
+        values, texts = _even(0.0, high, times)
+        scale = alt.Scale(domain=[0, high * 1.02], nice=False)
         return Scaled(scale, _axis(values, texts, **axis))
-    ceiling = high * 1.1
+    floor, ceiling = low / 1.2, high * 1.1
     if times:
-        values, texts = _times(low / 1.2, ceiling)
+        values, texts = _times(floor, ceiling)
     else:
-        values = _decades(low / 1.2, ceiling)
+        values = _decades(floor, ceiling)
         texts = {value: f"{value:,g}" for value in values}
-    floor = low / 1.2
-    if len(positive) < found.len():  # room for those that are 0
+    least = floor
+    if zeros:  # they have room of their own
         least = floor / (ceiling / floor) ** 0.12
         values, texts = [least, *values], {least: zero, **texts}
         floor = least / (ceiling / least) ** 0.02
-    else:
-        least = floor
     scale = alt.Scale(type="log", domain=[floor, ceiling], nice=False)
     return Scaled(scale, _axis(values, texts, **axis), least, low)
 
@@ -250,26 +264,17 @@ def _axis(values: Sequence[float], texts: Mapping[float, str], **more: Any) -> a
     return alt.Axis(values=list(values), labelExpr=labels, labelFlush=False, labelOverlap=True, **more)
 
 
-def _even(high: float, times: bool) -> tuple[list[float], dict[float, str]]:
-    """Some five round values from 0 on, and their texts."""
+def _even(low: float, high: float, times: bool) -> tuple[list[float], dict[float, str]]:
+    """Some five round values between two, and their texts."""
     unit, name = unit_of(high) if times else (1.0, "")
-    least = high / unit / 5
-    power = 10.0 ** math.floor(math.log10(least))
-    step = power * next(round_ for round_ in (1, 2, 5, 10) if round_ * power >= least * 0.999)
-    values = [count * step for count in range(math.floor(high / unit / step + 1e-9) + 1)]
-    texts = {
-        value * unit: f"{number(value, 3) if value % 1 else f'{value:,.0f}'} {name}".strip()
-        for value in values
-    }
-    trimmed = {value: _trimmed(text) for value, text in texts.items()}
-    return list(trimmed), trimmed
-
-
-def _trimmed(text: str) -> str:
-    """Without zeros at the end of a fraction."""
-    head, _, unit = text.partition(" ")
-    head = head.rstrip("0").rstrip(".") if "." in head else head
-    return f"{head} {unit}".strip()
+    low, high = low / unit, high / unit
+    least = (high - low) / 5
+    power = math.floor(math.log10(least))
+    step = next(part * 10.0**power for part in (1, 2, 5, 10) if part * 10.0**power >= least * 0.999)
+    places = max(0, -math.floor(math.log10(step * 1.001)))
+    counts = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    texts = {count * step * unit: f"{count * step:,.{places}f} {name}".strip() for count in counts}
+    return list(texts), texts
 
 
 def _decades(floor: float, ceiling: float) -> list[float]:
@@ -282,9 +287,14 @@ def _decades(floor: float, ceiling: float) -> list[float]:
 
 def _times(smallest: float, largest: float) -> tuple[list[float], dict[float, str]]:
     values: list[float] = [value for value in _TICKS if smallest <= value <= largest]
-    if len(values) < 4:
+    if len(values) < _FEWEST_TICKS:
         values = sorted({*values, *(value for value in _BETWEEN if smallest <= value <= largest)})
-    return values, _TICKS | _BETWEEN
+    apart = (largest / smallest) ** (1 / _MOST_TICKS)
+    kept: list[float] = []
+    for value in values:
+        if not kept or value >= kept[-1] * apart:
+            kept.append(value)
+    return kept, _TICKS | _BETWEEN
 
 
 def time_axis(smallest: float, largest: float, **options: Any) -> alt.Axis:
@@ -304,7 +314,7 @@ def size_names(results: Mapping[str, Outcome]) -> dict[int, str]:
         measured(outcome).group_by(size_class()).agg(jobs=pl.len()) for outcome in results.values()
     )
     ends = counts.group_by("size").agg(least=pl.col("jobs").min(), most=pl.col("jobs").max()).sort("size")
-    return {size: f"{_gpus(size)}\n{_jobs(least, most)}" for size, least, most in ends.iter_rows()}
+    return {size: f"{gpus_of_class(size)}\n{_jobs(least, most)}" for size, least, most in ends.iter_rows()}
 
 
 def _jobs(least: int, most: int) -> str:
@@ -312,7 +322,8 @@ def _jobs(least: int, most: int) -> str:
     return f"{count} job{'s' * (most > 1)}"
 
 
-def _gpus(size: int) -> str:
+def gpus_of_class(size: int) -> str:
+    """What the class of that place in `SIZE_CLASSES` is called."""
     name = SIZE_CLASSES[size][0]
     if size == 0:
         return "1 GPU"

@@ -41,7 +41,9 @@ STATES: Final = {
 }
 """What an elastic job holds, each with its colour."""
 _ROW: Final = 20  # pixels
-_TWO_LINES: Final = 32
+_ROW_OF_MANY: Final = 15
+_MANY: Final = 8
+_TWO_LINES: Final = 29
 _BESIDE: Final = 9  # of each of several dots of a row
 _AXIS: Final = 4
 # Of a server whose spanning jobs are alone, and of one with most of them; steps between, one path each.
@@ -110,6 +112,13 @@ def _rows(names: Sequence[str], by: str) -> alt.Y:
     return alt.Y(f"{by}:N", title=None, sort=list(names), scale=alt.Scale(domain=list(names)), axis=axis)
 
 
+def _row(names: Sequence[str]) -> int:
+    """How high a row is, pixels: with room for two lines where a name has two."""
+    if any("\n" in name for name in names):
+        return _TWO_LINES
+    return _ROW if len(names) <= _MANY else _ROW_OF_MANY
+
+
 def rows(
     figure: Figure,
     results: Results,
@@ -133,13 +142,13 @@ def rows(
     many. least: a column with a grey line, which no dot can be left of. zero: what is said of a value of 0.
     """
     names = _classes(data, by)
-    several = len(results) > 1 and by != "policy"
-    beside = several and len(results) <= FIRST
-    if not (beside or by == "policy" or len(results) == 1):
+    of_results = by == "policy"
+    beside = ends is not None and not of_results and 1 < len(results) <= FIRST
+    if not (beside or of_results or len(results) == 1):
         ends = None
     there = [value, *(ends or ()), *((least,) if least else ())]
     if number is None:
-        scale = scaled(data, *there, times=times, zero=zero, grid=True)
+        scale = scaled(data, *there, times=times, zero=zero, near=of_results, grid=True)
         x = alt.X(f"{value}:Q", title=across, scale=scale.scale, axis=scale.axis)
         data = data.with_columns(scale.place(name) for name in there if data[name].count())
     else:
@@ -150,7 +159,7 @@ def rows(
         y["yOffset"] = alt.YOffset("policy:N", sort=list(results), scale=alt.Scale(domain=list(results)))
     base = alt.Chart(_told(data, results, told)).encode(**y, description="said:N")
     told_apart = colour(results)
-    if by == "policy":  # the axis tells them
+    if of_results:  # the axis tells them
         told_apart = told_apart.legend(None)
     layers = []
     if least is not None:
@@ -162,8 +171,7 @@ def rows(
         layers.append(line.encode(x=alt.X(f"{low}:Q", title=across), x2=high, color=told_apart))
     dots = base.mark_point(filled=True, size=70, opacity=1)
     layers.append(dots.encode(x=x, color=told_apart))
-    lines = 2 if any("\n" in name for name in names) else 1
-    each = max(_TWO_LINES if lines > 1 else _ROW, _BESIDE * len(results) + 6 if beside else 0)
+    each = max(_row(names), _BESIDE * len(results) + 6 if beside else 0)
     return replace(figure, chart=alt.layer(*layers), height=each * len(names) + _AXIS)
 
 
@@ -210,8 +218,7 @@ def stack(
     bottom = min(float(least or 0.0), 0.0)  # type: ignore[arg-type]
     x = alt.X(f"{value}:Q", title=across, axis=scale.axis).stack("zero")
     x = x.scale(domain=[bottom, scale.scale["domain"][1]], nice=False)
-    lines = 2 if any("\n" in name for name in classes) else 1
-    each = _TWO_LINES if lines > 1 else _ROW + 2
+    each = _row(classes) + 2
     drawn = alt.Chart(said(short(data), told)).mark_bar(height={"band": 0.72})
     chart = drawn.encode(x=x, y=_rows(classes, by), description="said:N", **encoded)
     return replace(figure, chart=chart, height=each * len(classes) + _AXIS)
@@ -356,4 +363,5 @@ def stepped_lanes(figure: Figure, results: Results, data: pl.DataFrame, *, lanes
         .mark_text(align="left", baseline="top", fontSize=11, limit=400, dx=3, dy=2)
         .encode(x=alt.value(0), y=up, text="name:N")
     )
-    return replace(figure, chart=alt.layer(held, lines, names), height=lane * lanes.jobs)
+    kept = data.select("job_id", "day", "end_day", "state", "gpus")
+    return replace(figure, chart=alt.layer(held, lines, names), height=lane * lanes.jobs, data=kept)

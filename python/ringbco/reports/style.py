@@ -137,7 +137,8 @@ def _config() -> dict[str, Any]:
             "labelFontSize": _SIZE,
             "titleFontWeight": "normal",
             "symbolOpacity": 1,
-            "columnPadding": 10,
+            "columnPadding": 16,
+            "offset": 6,
         },
     }
 

@@ -12,10 +12,12 @@ from ringbco.reports.cells import Cell, Table, named, words
 from ringbco.reports.data_jobs import CAUSES, longest
 from ringbco.reports.facts import Fact, Line
 from ringbco.result.figures import rows_of
+from ringbco.result.metrics import STATISTICS
 from ringbco.result.outcome import Outcome
 from ringbco.result.window import measured
 
 _MOST_MEASURES: Final = 6
+_MOST_WIDE: Final = 4
 _TIMES: Final = frozenset(("submit_time", "waited", "run_time", *CAUSES))
 _OF_TYPES: Final = [row for row in rows_of("type") if row.key != "servers"]
 _MOST_PRIORITIES: Final = 12
@@ -31,22 +33,20 @@ _TITLES: Final = {
 
 def headlines(groups: Sequence[Sequence[Line]], labels: Sequence[str]) -> list[Table]:
     """A table for each kind of statistics, and for some single figures each, with a row a result."""
-    parts = [
-        group[first : first + _MOST_MEASURES]
-        for group in groups
-        for first in range(0, len(group), _MOST_MEASURES)
-    ]
+    # Intervals are wide.
+    most = _MOST_WIDE if any(cell.below for group in groups for cell in group[0].cells) else _MOST_MEASURES
+    parts = [group[first : first + most] for group in groups for first in range(0, len(group), most)]
     return [_headline(part, named(labels)) for part in parts]
 
 
 def _headline(lines: Sequence[Line], names: Mapping[str, Cell]) -> Table:
     titles = [line.title for line in lines]
     # "mean waiting time", "p99 waiting time" ...: what they share is told once.
-    shared = titles[0].partition(" ")[2]
-    alike = len(titles) > 1 and all(title.partition(" ")[2] == shared for title in titles)
+    statistic, _, shared = titles[0].partition(" ")
+    alike = statistic in STATISTICS and all(title.partition(" ")[2] == shared for title in titles)
     rows = [[name, *(line.cells[number] for line in lines)] for number, name in enumerate(names.values())]
     columns = [title.partition(" ")[0] if alike else title for title in titles]
-    return Table(shared.capitalize() if alike else "Other figures", ["", *columns], rows)
+    return Table(shared.capitalize() if alike else f"{titles[0][0].upper()}{titles[0][1:]} and more", ["", *columns], rows)
 
 
 def settings(facts: Sequence[Fact], labels: Sequence[str]) -> list[Table]:

@@ -1,0 +1,208 @@
+"""What a page of results says first: one or two sentences, with ties and intervals where there are seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import polars as pl
+
+from ringbco.reports.data_jobs import beyond
+from ringbco.reports.digits import number, time
+from ringbco.reports.series import gpus_of_class, size_class
+from ringbco.result.comparison import Comparison
+from ringbco.result.outcome import Outcome
+from ringbco.result.seeds import Paired
+from ringbco.result.window import measured
+from ringbco.units import same
+
+_KEY: Final = "mean_jct"
+_NEARLY_ALL: Final = 0.9
+_MOST: Final = 0.6
+_MORE: Final = 1.05
+_NOTICED: Final = 60.0  # s; by so much, and the factor above, a size class must be worse off to be named
+_WAITS: Final = {
+    # column: for what jobs waited
+    "wait_gpus": "for free GPUs",
+    "wait_behind": "behind the head of the queue, by jobs that would have fitted",
+    "wait_fragmented": "for GPUs that lie together: enough were idle, but apart",
+}
+_MOST_NAMED: Final = 4
+
+
+def answer(comparison: Comparison) -> list[str]:
+    """The sentences of these results, whose order is the best first."""
+    if len(comparison.outcomes) == 1:
+        return _of_one(comparison)
+    if comparison.unlike:
+        return [
+            f"These are results of other jobs or on another cluster than {comparison.against}'s"
+            f" ({_listed(comparison.unlike)}): none is the best of all."
+        ]
+    if any(comparison.figure(label, _KEY) is None for label in comparison.outcomes):
+        return []
+    return [_soonest(comparison), *_who_pays(comparison)]
+
+
+def _mean(comparison: Comparison, label: str) -> float:
+    told = comparison.figure(label, _KEY)
+    assert told is not None
+    return told.mean
+
+
+def _soonest(comparison: Comparison) -> str:
+    """Who finishes jobs soonest, by how much, and how much sooner any schedule could."""
+    labels = list(comparison.outcomes)
+    best = labels[0]
+    ties = [label for label in labels[1:] if same(_mean(comparison, label), _mean(comparison, best))]
+    pairs = {label: comparison.paired(best, _KEY, label) for label in labels[1:]}
+    near = [
+        label
+        for label, pair in pairs.items()
+        if label not in ties and comparison.repeated and (pair is None or pair.verdict != "apart")
+    ]
+    if len(ties) == len(labels) - 1:
+        who = "Both finish" if len(labels) == 2 else f"All {len(labels)} finish"
+        text = f"{who} jobs alike: mean {_with_interval(comparison, best)}"
+    elif ties:
+        mean = _with_interval(comparison, best)
+        text = f"{_listed([best, *ties])} finish jobs soonest, and alike: mean {mean}"
+    elif near:
+        text = f"{best} has the least mean completion time, {_with_interval(comparison, best)}"
+    else:
+        text = f"{best} finishes jobs soonest: mean {_with_interval(comparison, best)}"
+    others = [label for label in labels if label not in (best, *ties, *near)]
+    if others:
+        other = comparison.against if comparison.against in others else others[0]
+        text += f", {_below(comparison, best, other, pairs[other])}"
+    bound = comparison.bounds[best]
+    if bound:
+        text += f", {_above_bound(_mean(comparison, best) / bound - 1.0)}"
+    if near:
+        text += f"; it cannot be told from {_listed(near)}"
+    return f"{text}."
+
+
+def _with_interval(comparison: Comparison, label: str, key: str = _KEY) -> str:
+    """A time and, of several seeds, its interval."""
+    told = comparison.figure(label, key)
+    assert told is not None
+    if told.interval is None:
+        return time(told.mean)
+    low, high = (time(end) for end in told.interval)
+    return f"{time(told.mean)} [{low}, {high}]"
+
+
+def _below(comparison: Comparison, best: str, other: str, pair: Paired | None) -> str:
+    if pair is not None and pair.share is not None:
+        interval = ""
+        if pair.interval is not None:
+            ends = sorted(abs(end) for end in pair.interval)
+            interval = f" [{', '.join(_percent(end) for end in ends)}]"
+        return f"{_percent(-pair.share)} %{interval} below {other}"
+    share = 1.0 - _mean(comparison, best) / _mean(comparison, other)
+    return f"{_percent(share)} % below {other}"
+
+
+def _percent(share: float) -> str:
+    return number(100.0 * share, 2)
+
+
+def _above_bound(share: float) -> str:
+    """How far the mean is above the bound at most: rounded up."""
+    if share < 1e-4:
+        return "which no schedule can better"
+    power = 10.0 ** (math.floor(math.log10(100.0 * share)) - 1)
+    return f"at most {number(math.ceil(100.0 * share / power - 1e-9) * power, 2)} % above any schedule"
+
+
+def _who_pays(comparison: Comparison) -> list[str]:
+    """The sizes of jobs that the best serves worse than the baseline, or the next, does."""
+    labels = list(comparison.outcomes)
+    best = labels[0]
+    other = comparison.against if comparison.against != best else labels[1]
+    if same(_mean(comparison, best), _mean(comparison, other)):
+        return []
+    ours, theirs = (_lost_by_size(comparison.outcomes[label]) for label in (best, other))
+    worse = [
+        f"{gpus_of_class(size)} ({time(lost)} longer than alone, not {time(theirs[size])})"
+        for size, lost in sorted(ours.items())
+        if size in theirs and lost > theirs[size] * _MORE and lost - theirs[size] > _NOTICED
+    ]
+    if not worse:
+        return [f"No size of jobs is worse off than under {other}."] if len(ours) > 1 else []
+    of = "In the first run worse off" if comparison.repeated else "Worse off"
+    return [f"{of} than under {other}: jobs of {_listed(worse)}."]
+
+
+def _lost_by_size(outcome: Outcome) -> dict[int, float]:
+    """How much longer jobs of each class took than alone, the mean, s."""
+    jobs = measured(outcome).lazy().group_by(size_class()).agg(beyond().mean()).collect()
+    return dict(jobs.iter_rows())
+
+
+def _of_one(comparison: Comparison) -> list[str]:
+    """How long jobs wait, and for what; where they lose more by running slower, that."""
+    ((label, outcome),) = comparison.outcomes.items()
+    if comparison.figure(label, "p90_wait") is None:
+        return []
+    waited, slowed = _sums(outcome, "waited"), _sums(outcome, "run_spread", "run_contention")
+    if sum(waited.values()) <= 0:
+        lines = ["Nobody waited."]
+    else:
+        text = f"p90 wait {_with_interval(comparison, label, 'p90_wait')}"
+        waits = _sums(outcome, *_WAITS)
+        of = f"; {_of_what(waits)}" if sum(waits.values()) > 0 else ""
+        lines = [f"{text}, p99 {_with_interval(comparison, label, 'p99_wait')}{of}."]
+    if sum(slowed.values()) > sum(waited.values()):
+        more = "Jobs lose more by running slower, spread over servers or in contention, than by waiting"
+        known = outcome.run.get("options", {}).get("policy") == "sjf-bco"
+        return [*lines, f"{more}." if known else f"{more}: try --policy sjf-bco, which places jobs by it."]
+    return [*lines, *_to_try(outcome)]
+
+
+def _sums(outcome: Outcome, *names: str) -> dict[str, float]:
+    """The sums of columns of the jobs, s, of those that there are."""
+    jobs = measured(outcome)
+    there = (name for name in names if name in jobs.columns)
+    return {name: float(jobs[name].cast(pl.Float64).to_numpy().sum()) for name in there}
+
+
+def _of_what(waits: Mapping[str, float]) -> str:
+    """Which causes most of the waiting had."""
+    whole = sum(waits.values())
+    first, second, *_ = sorted(waits, key=lambda name: -waits[name]) + [""]
+    share = waits[first] / whole
+    if share >= _NEARLY_ALL:
+        return f"nearly all waiting was {_WAITS[first]}"
+    if share >= _MOST or not second:
+        return f"most waiting ({_percent(share)} %) was {_WAITS[first]}"
+    return (
+        f"waiting was {_WAITS[first]} ({_percent(share)} %) and {_WAITS[second]}"
+        f" ({_percent(waits[second] / whole)} %)"
+    )
+
+
+def _to_try(outcome: Outcome) -> list[str]:
+    """What may wait less, by what most waiting was for."""
+    waits = _sums(outcome, *_WAITS)
+    if sum(waits.values()) <= 0:
+        return []
+    options: Mapping[str, Any] = outcome.run.get("options", {})
+    cause = max(waits, key=lambda name: waits[name])
+    if cause == "wait_fragmented":
+        return ["Try --placement best-fit, which keeps servers whole, or --policy repack, which moves jobs."]
+    if cause == "wait_behind" and options.get("queue") == "strict":
+        return ["Try --queue easy, by which jobs pass the head where that does not delay it."]
+    if options.get("policy") == "fifo" and options.get("order") == "fifo":
+        return ["Try --policy sjf, or tiresias where run times are not known: short jobs then go first."]
+    return ["More GPUs would help: ringbco sweep over cluster tells how many."]
+
+
+def _listed(texts: list[str]) -> str:
+    """ "a, b and c"; of many the first ones, and how many more there are."""
+    if len(texts) > _MOST_NAMED:
+        texts = [*texts[: _MOST_NAMED - 1], f"{len(texts) - _MOST_NAMED + 1} others"]
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
