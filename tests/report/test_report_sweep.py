@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,11 @@ from ringbco import sweep
 from ringbco.errors import InputError
 from ringbco.reports.series import Figure
 from ringbco.reports.style import on_white
-from ringbco.reports.sweep_figures import axes, figures
-from ringbco.reports.sweep_page import read_sweep, sweep_page
+from ringbco.reports.sweep_figures import by_axis, heat_map
+from ringbco.reports.sweep_page import sweep_page
+from ringbco.reports.sweep_points import SweepRuns, read_sweep
+from ringbco.run.draws import Seeds
+from ringbco.sweeps.targets import asked
 
 VARIED = {
     "policy": ["fifo", "sjf"],
@@ -31,77 +36,162 @@ def folder(small_jobs: Path, tmp_path: Path) -> Path:
     return tmp_path / "sweep"
 
 
-def drawn(folder: Path) -> dict[str, Figure]:
+def drawn(runs: SweepRuns) -> dict[str, Figure]:
+    return {figure.name: figure for axis in runs.axes for figure in by_axis(runs, axis)}
+
+
+def kept(figure: Figure) -> list[dict[str, Any]]:
+    """The rows of the data that a reader can take along."""
+    assert figure.data is not None
+    return figure.data.to_dicts()
+
+
+def only(runs: SweepRuns, frame: pl.DataFrame, *varied: str) -> SweepRuns:
+    return replace(runs, frame=frame, varied=varied)
+
+
+def layers(figure: Figure) -> dict[str, dict[str, Any]]:
+    """The layers of a chart by their mark."""
+    return {layer["mark"]["type"]: layer["encoding"] for layer in figure.chart.to_dict()["layer"]}
+
+
+def test_a_chart_of_each_measure_for_each_axis_but_the_seeds(folder: Path) -> None:
+    made = drawn(read_sweep(folder))
+    measures = ("mean-jct", "p90-wait", "p99-wait", "makespan")
+    assert set(made) == {f"{a}-{m}" for a in ("policy", "kappa", "inter-bandwidth") for m in measures}
+    # Names are rows; numbers lines, on a logarithmic axis where they span more than a factor of 8.
+    assert layers(made["policy-mean-jct"])["point"]["y"]["sort"] == ["fifo", "sjf"]
+    lines, narrow = (layers(made[f"{axis}-mean-jct"])["line"] for axis in ("inter-bandwidth", "kappa"))
+    assert lines["x"]["scale"]["type"] == "log"
+    assert "type" not in narrow["x"]["scale"]
+    assert lines["x"]["axis"]["values"] == [1e8, 1e9, 1e10]
+
+
+def test_times_that_span_more_than_a_factor_of_eight_are_on_a_logarithmic_axis(folder: Path) -> None:
     runs = read_sweep(folder)
-    return {
-        figure.name: figure
-        for _, group in figures(runs.frame, axes(runs.frame, runs.varied))
-        for figure in group
-    }
-
-
-def rows(figure: Figure) -> list[dict[str, Any]]:
-    (data,) = figure.chart.to_dict()["datasets"].values()
-    found: list[dict[str, Any]] = data
-    return found
-
-
-def test_a_chart_or_two_for_each_axis_but_the_seeds(folder: Path) -> None:
-    made = drawn(folder)
-    names = {
-        f"{axis}-{measure}" for axis in ("policy", "kappa", "inter-bandwidth") for measure in ("jct", "wait")
-    }
-    assert {name.replace("-mean", "") for name in made} == names
-    # Names are a map, numbers lines; a range of a hundred is logarithmic, one of eight is not.
-    assert made["policy-mean-jct"].chart.to_dict()["mark"]["type"] == "rect"
-    lines, narrow = (made[f"{axis}-mean-jct"].chart.to_dict() for axis in ("inter-bandwidth", "kappa"))
-    assert lines["layer"][0]["mark"]["type"] == "line"
-    assert lines["layer"][0]["encoding"]["x"]["scale"]["type"] == "log"
-    assert "type" not in narrow["layer"][0]["encoding"]["x"]["scale"]
+    frame = runs.frame.with_columns(mean_jct=pl.when(pl.col("kappa") == 1).then(60.0).otherwise(100.0))
+    for most, kind in ((100.0, None), (900.0, "log")):
+        wide = frame.with_columns(mean_jct=pl.col("mean_jct").replace(100.0, most))
+        y = layers(drawn(only(runs, wide, "kappa"))["kappa-mean-jct"])["line"]["y"]
+        assert y["scale"].get("type") == kind
 
 
 def test_a_point_is_the_mean_over_the_seeds(folder: Path) -> None:
-    frame = pl.read_parquet(folder / "runs.parquet")
-    shown = rows(drawn(folder)["inter-bandwidth-mean-jct"])
+    runs = read_sweep(folder)
+    shown = kept(drawn(runs)["inter-bandwidth-mean-jct"])
     assert len(shown) == 3 * 2 * 3
     for row in shown:
-        policy, kappa = row["line"].split(", ")
-        mine = frame.filter(policy=policy, kappa=int(kappa), inter_bandwidth=row["value"])["mean_jct"] / 3_600
-        assert row["runs"] == mine.len() == 2
-        for name, value in (("hours", mine.mean()), ("least", mine.min()), ("most", mine.max())):
-            assert row[name] == pytest.approx(value, rel=1e-4)
+        policy, kappa = row["line"].split(", kappa ")
+        mine = runs.frame.filter(policy=policy, kappa=int(kappa), inter_bandwidth=float(row["at"]))[
+            "mean_jct"
+        ]
+        assert mine.len() == 2
+        assert row["value"] == pytest.approx(mine.mean(), rel=1e-9)
+        ends = (row["low"], row["high"])
+        assert ends == ((None, None) if mine.n_unique() == 1 else (mine.min(), mine.max()))
 
 
 def test_too_many_lines_are_averaged_and_the_page_says_so(folder: Path) -> None:
-    frame = pl.read_parquet(folder / "runs.parquet")
-    many = pl.concat(frame.with_columns(load=pl.lit(0.1 * number)) for number in range(1, 21))
-    swept = axes(many, ["policy", "kappa", "inter_bandwidth", "load"])
-    (figure,) = (
-        figure
-        for axis, group in figures(many, swept)
-        for figure in group
-        if figure.name == "inter-bandwidth-mean-jct"
-    )
-    assert {row["line"] for row in rows(figure)} == {f"{p}, {k}" for p in VARIED["policy"] for k in (1, 2, 8)}
-    assert "Means of up to 40 runs, over load" in figure.note
-    for _, group in figures(many, swept):
-        for each in group:
-            assert len(rows(each)) < 5_000
-            on_white(each)
+    runs = read_sweep(folder)
+    many = pl.concat(runs.frame.with_columns(load=pl.lit(0.1 * number)) for number in range(1, 21))
+    crowded = only(runs, many, "policy", "kappa", "inter_bandwidth", "load")
+    made = drawn(crowded)
+    figure = made["inter-bandwidth-mean-jct"]
+    assert {row["line"] for row in kept(figure)} == {
+        f"{p}, kappa {k}" for p in VARIED["policy"] for k in (1, 2, 8)
+    }
+    assert "Means over load." in figure.note
+    assert {row["points"] for row in kept(figure)} == {20}
+    for each in made.values():
+        on_white(each)
+    text, _ = sweep_page(crowded, title="t")
+    assert "The best 30 of 360 points" in text
 
 
 def test_settings_alone_failed_runs_and_loads_as_recorded(folder: Path) -> None:
-    frame = pl.read_parquet(folder / "runs.parquet").filter(kappa=1, inter_bandwidth=1e9, seed=0)
-    swept = axes(frame, ["policy", "kappa"])
-    assert [(axis.name, axis.values) for axis in swept] == [("policy", ("fifo", "sjf"))]
-    ((_, group),) = figures(frame, swept)
-    assert group[0].chart.to_dict()["mark"]["type"] == "bar"
+    runs = read_sweep(folder)
+    frame = runs.frame.filter(kappa=1, inter_bandwidth=1e9, seed=0)
+    one = only(runs, frame, "policy", "kappa")
+    assert [(axis.name, axis.values, axis.places) for axis in one.axes] == [("policy", ("fifo", "sjf"), None)]
     failed = frame.with_columns(error=pl.when(pl.col("policy") == "sjf").then(pl.lit("broken")))
-    ((_, group),) = figures(failed, axes(failed, ["policy"]))
-    assert [row["value"] for row in rows(group[0])] == ["fifo"]
+    made = drawn(only(runs, failed, "policy"))["policy-mean-jct"]
+    assert [row["at"] for row in kept(made)] == ["fifo"]
     loads = pl.concat([frame.with_columns(load=pl.lit(load, pl.Float64)) for load in (None, 0.9)])
-    made = {axis.name: group for axis, group in figures(loads, axes(loads, ["load"]))}
-    assert {row["value"] for row in rows(made["load"][0])} == {"as recorded", "0.9"}
+    made = drawn(only(runs, loads, "load"))["load-mean-jct"]
+    assert {row["at"] for row in kept(made)} == {"as recorded", "0.9"}
+
+
+def test_a_chart_that_would_be_empty_is_its_sentence(folder: Path) -> None:
+    runs = read_sweep(folder)
+    idle = only(runs, runs.frame.with_columns(p90_wait=0.0), "kappa")
+    figure = drawn(idle)["kappa-p90-wait"]
+    assert (figure.chart, figure.instead) == (None, "The p90 waiting time is 0 at every point.")
+    text, charts = sweep_page(idle, title="t")
+    assert figure.instead in text
+    assert figure not in charts
+
+
+@pytest.fixture
+def aimed(small_jobs: Path, tmp_path: Path) -> SweepRuns:
+    """A sweep over clusters, given out of order, with a target."""
+    clusters = ["3x8", "1x8", "9x8", "2x8"]
+    document = {"base": {"trace": str(small_jobs)}, "grid": {"cluster": clusters, "policy": ["fifo", "sjf"]}}
+    search = asked(document, Seeds(2), "p90_wait", "2min", None)
+    search.run(lambda spec: sweep(spec, tmp_path / "aimed"))
+    return read_sweep(tmp_path / "aimed")
+
+
+def test_a_cluster_counts_as_its_gpus_and_the_target_is_drawn(aimed: SweepRuns) -> None:
+    cluster, policy = aimed.axes
+    assert (cluster.values, cluster.places) == (("1x8", "2x8", "3x8", "9x8"), (8.0, 16.0, 24.0, 72.0))
+    assert policy.places is None
+    made = drawn(aimed)
+    first = next(iter(made.values()))
+    assert first.name == "cluster-p90-wait"
+    chart = first.chart.to_dict()
+    rule, text, *_ = chart["layer"]
+    assert rule["mark"]["strokeDash"] == [5, 4]
+    assert [row["value"] for row in chart["datasets"][rule["data"]["name"]]] == [120.0]
+    assert text["encoding"]["text"]["value"] == "target 2.00 min"
+    assert layers(first)["line"]["x"]["title"] == "cluster, GPUs"
+    # Of other measures it is no target.
+    assert "text" not in layers(made["cluster-mean-jct"])
+
+
+def test_the_first_sentence_names_the_smallest_cluster_that_meets_the_target(aimed: SweepRuns) -> None:
+    text, _ = sweep_page(aimed, title="t")
+    (sentence,) = re.findall('<p class="answer">(.*?)</p>', text)
+    meets = [point for point in aimed.points if point.figures["p90_wait"].mean <= 120.0]
+    smallest = min(meets, key=lambda point: (point.gpus, point.figures["p90_wait"].mean))
+    settings = smallest.settings
+    assert sentence.startswith(
+        f"Policy {settings['policy']}: the smallest cluster that meets p90 waiting time at most 2.0 min:"
+        f" {settings['cluster']} ({smallest.gpus:.0f} GPUs),"
+    )
+    # The same lines are printed by the sweep, and the best points are by that measure.
+    assert [point.figures["p90_wait"].mean for point in aimed.ranked] == sorted(
+        point.figures["p90_wait"].mean for point in aimed.points
+    )
+    # Answers stand before figures, settings come last and are folded.
+    places = [text.index(part) for part in ('class="answer"', "<figure", 'id="best"', 'id="settings"')]
+    assert places == sorted(places)
+    assert "<details><summary>What was varied" in text[places[-1] :]
+
+
+def test_two_settings_of_numbers_have_a_map_with_numbers_in_its_cells(folder: Path) -> None:
+    runs = read_sweep(folder)
+    figure = heat_map(runs)
+    assert figure is not None
+    assert figure.name == "map-mean-jct"
+    cells = kept(figure)
+    assert len(cells) == 9
+    for cell in cells:
+        mine = runs.frame.filter(kappa=int(cell["x"]), inter_bandwidth=float(cell["y"]))["mean_jct"]
+        assert cell["value"] == pytest.approx(mine.mean(), rel=1e-9)
+    marks = [layer["mark"]["type"] for layer in figure.chart.to_dict()["layer"]]
+    assert marks == ["rect", "rect", "text"]
+    assert "Means over policy." in figure.note
+    assert heat_map(only(runs, runs.frame, "policy", "kappa")) is None
 
 
 def test_an_endless_setting_and_one_that_some_runs_lack(small_jobs: Path, tmp_path: Path) -> None:
@@ -111,30 +201,49 @@ def test_an_endless_setting_and_one_that_some_runs_lack(small_jobs: Path, tmp_pa
     intervals = [600.0, float("inf"), 60.0]
     runs = [{**side, "checkpoint_interval": interval} for side in sides for interval in intervals]
     sweep({"base": base, "runs": runs}, tmp_path / "sweep")
-    made = drawn(tmp_path / "sweep")
-    by_interval = made["checkpoint-interval-mean-jct"].chart.to_dict()
-    assert by_interval["encoding"]["y"]["sort"] == ["60", "600", "inf"]
-    assert {row["line"] for row in rows(made["checkpoint-interval-mean-jct"])} == {
-        "none",
-        str(tmp_path / "down.csv"),
+    swept = read_sweep(tmp_path / "sweep")
+    made = drawn(swept)
+    by_interval = made["checkpoint-interval-mean-jct"]
+    assert layers(by_interval)["point"]["y"]["sort"] == ["60", "600", "inf"]
+    assert {row["line"] for row in kept(by_interval)} == {
+        "outages none",
+        f"outages {tmp_path / 'down.csv'}",
     }
-    text, _ = sweep_page(read_sweep(tmp_path / "sweep"), title="t")
+    text, _ = sweep_page(swept, title="t")
     assert "as recorded" not in text
     assert "60, 600, inf" in text
     for figure in made.values():
-        json.dumps(on_white(figure), allow_nan=False)
+        if figure.chart is not None:
+            json.dumps(on_white(figure), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("aim", "key"),
+    [
+        ({"measure": "utilisation"}, "aim"),
+        ({"measure": "p90_wiat"}, "aim"),
+        ("p90_wait", "aim"),
+        ({"measure": "p90_wait", "target": "10min"}, "aim.target"),
+        ({"measure": "p90_wait", "target": True}, "aim.target"),
+    ],
+)
+def test_a_damaged_aim_is_told(folder: Path, aim: object, key: str) -> None:
+    path = folder / "sweep.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "aim": aim}))
+    with pytest.raises(InputError, match=f"sweep.json: {key}: expected"):
+        read_sweep(folder)
 
 
 @pytest.mark.long
 def test_the_page_and_its_refusals(folder: Path, invoke: Invoke, tmp_path: Path) -> None:
     done = invoke("report", folder, "-o", "s.html", "--png", "pictures")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "6 charts of a sweep of 36 runs" in done.stdout
+    assert "13 charts of a sweep of 36 runs" in done.stdout
     text = (tmp_path / "s.html").read_text(encoding="utf-8")
     assert "<title>small.csv on 4x2</title>" in text
-    assert "0, 1; charts average over it" in text
-    assert "The 30 of 36 runs" in text
-    assert {path.stem for path in (tmp_path / "pictures").glob("*.png")} == set(drawn(folder))
+    assert "All points by mean completion time" in text
+    names = {path.stem for path in (tmp_path / "pictures").glob("*.png")}
+    assert names == {*drawn(read_sweep(folder)), "map-mean-jct"}
     again = invoke("report", folder, "-o", "s.html", "--png", "pictures", "--force")
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "s.html").read_text(encoding="utf-8") == text
@@ -163,4 +272,4 @@ def test_a_sweep_that_varies_nothing(small_jobs: Path, tmp_path: Path) -> None:
     sweep({"base": {"trace": str(small_jobs), "cluster": "4x2"}}, tmp_path / "one")
     text, made = sweep_page(read_sweep(tmp_path / "one"), title="one")
     assert made == []
-    assert "Nothing: all runs have the same settings" in text
+    assert "nothing was varied." in text

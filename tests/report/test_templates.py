@@ -30,7 +30,8 @@ from ringbco.reports.html import page
 from ringbco.reports.notebook import comparison_html, outcome_html
 from ringbco.reports.sheet import page as inspect_page
 from ringbco.reports.sheet import sheet
-from ringbco.reports.sweep_page import SweepRuns, read_sweep, sweep_page
+from ringbco.reports.sweep_page import sweep_page
+from ringbco.reports.sweep_points import SweepRuns, read_sweep
 from ringbco.reports.templates import picture, render
 from ringbco.study import reproduce
 from ringbco.study.inspection import inspect_jobs
@@ -172,7 +173,7 @@ def swept_page(swept: SweepRuns, name: str) -> str:
         trace=pl.when(number % 2 == 0).then(pl.lit(name)).otherwise("trace"),
         error=pl.when(number == 0).then(pl.lit(name)).otherwise("error"),
     )
-    return sweep_page(SweepRuns(frame, ("policy", "trace", "seed")), title=name)[0]
+    return sweep_page(SweepRuns(frame, ("policy", "trace", "seed"), {"base": {name: name}}), title=name)[0]
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import pytest
 from conftest import Invoke
 from ringbco import compare, generate, replay, sweep
 from ringbco.errors import UsageError
+from ringbco.reports.digits import told_all
 from ringbco.result.figures import COMPARED
 from ringbco.run.draws import Seeds
 from ringbco.sweeps.run import scaled
@@ -122,7 +123,8 @@ def test_the_command(invoke: Invoke, made: JobTable, tmp_path: Path) -> None:
         by_predicate=(pl.col("measure") == "mean_jct") & (pl.col("policy") == "srtf"), named=True
     )
     shown = next(row for row in COMPARED if row.key == "mean_jct")
-    cell = "{} [{}, {}]".format(shown.show(over["value"]), *shown.show_all([over["low"], over["high"]]))
+    ends = told_all(shown, [over["low"], over["high"]])
+    cell = '{}<small class="below">[{}, {}]'.format(*told_all(shown, [over["value"]]), *ends)
     for line in (cell, *told["notes"], *told["told"]):
         assert line in page
     document = json.loads((tmp_path / "s/sweep.json").read_text())

@@ -273,7 +273,8 @@ def _document(result: SweepResult) -> dict[str, Any]:
 
 def _write(files: Beside, result: SweepResult) -> list[Path]:
     """The files for papers, if a run did well."""
-    from ringbco.reports.sweep_page import read_sweep, sweep_page, sweep_sheet, sweep_title
+    from ringbco.reports.sweep_page import sweep_page, sweep_sheet, sweep_title
+    from ringbco.reports.sweep_points import read_sweep
 
     if result.failed == result.frame.height:
         return []

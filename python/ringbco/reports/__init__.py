@@ -97,13 +97,8 @@ def _written(results: object, title: str | None) -> _Made:
     from ringbco.reports.html import page
     from ringbco.reports.paper import sheet_of
     from ringbco.reports.reading import default_title
-    from ringbco.reports.sweep_page import (
-        is_sweep_folder,
-        read_sweep,
-        sweep_page,
-        sweep_sheet,
-        sweep_title,
-    )
+    from ringbco.reports.sweep_page import sweep_page, sweep_sheet, sweep_title
+    from ringbco.reports.sweep_points import is_sweep_folder, read_sweep
 
     paths = [results] if isinstance(results, str | os.PathLike) else results
     named = []

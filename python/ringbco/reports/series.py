@@ -252,7 +252,8 @@ def scaled(
         texts = {value: f"{value:,g}" for value in values}
     least = floor
     if zeros:  # they have room of their own
-        least = floor / (ceiling / floor) ** 0.12
+        # Few digits, which the drawing library reads as they were written: the label is found by them.
+        least = float(f"{floor / (ceiling / floor) ** 0.12:.4g}")
         values, texts = [least, *values], {least: zero, **texts}
         floor = least / (ceiling / least) ** 0.02
     scale = alt.Scale(type="log", domain=[floor, ceiling], nice=False)

@@ -1,213 +1,288 @@
-"""A sweep's runs as charts: for each setting that it varied, lines over its numbers or a map of its names."""
+"""A sweep's points as charts: lines over a setting of numbers, rows of names, a map of two settings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 from typing import Any, Final
 
 import altair as alt
 import polars as pl
 
-from ringbco.reports.charts import COLOURS as _SOLID
-from ringbco.reports.charts import dashes
-from ringbco.reports.series import COLOURS, HOUR, Figure, label_limit, legend
-from ringbco.result.figures import HEADLINES
-from ringbco.run.options_generated import REPLAY
-from ringbco.run.plan_options_generated import PLAN
+from ringbco.reports.digits import told as figure_told
+from ringbco.reports.series import AT_ONCE, WIDTH, Figure, colour, scaled, shaded, short, strokes
+from ringbco.reports.shapes import rows, said
+from ringbco.reports.sweep_points import CLUSTER, Axis, Point, SweepRuns, named, told
+from ringbco.result.figures import Figure as Measure
 
-REPEATED: Final = "seed"
-"""The setting over whose values the others' charts average: its runs are the same but for chance."""
-_LOAD: Final = "load"
-_FIGURES: Final = {
-    row.key: row.title for row in HEADLINES if row.key in ("mean_jct", "mean_wait", "makespan")
-}
-_DRAWN: Final = 2
 _MOST_LINES: Final = 16
 _MOST_VALUES: Final = 60
-_FEWEST: Final = 2
-_WIDE_RANGE: Final = 30.0
-_LINE: Final = "line"  # what the charts call the settings that are not on the axis
+_MOST_TICKS: Final = 12
+_SPAN: Final = 8.0
+_CELL: Final = 30
+_MET: Final = "#1A7F4B"
+_SHADE: Final = "#2B7BBA"
+_PALE: Final = (0.05, 0.55)
+_HOUR: Final = 3_600.0
 
 
-@dataclass(frozen=True)
-class Axis:
-    """A setting with two values or more in a sweep. number: whether all of its values are finite numbers."""
-
-    name: str
-    values: tuple[Any, ...]
-    number: bool
-
-    @property
-    def title(self) -> str:
-        """As the command line writes it."""
-        return self.name.replace("_", "-")
+def by_axis(runs: SweepRuns, axis: Axis) -> list[Figure]:
+    """A chart of each measure over the axis, or the sentence in its place."""
+    return [_figure(runs, axis, measure) for measure in runs.measures]
 
 
-def axes(frame: pl.DataFrame, varied: Sequence[str]) -> list[Axis]:
-    """The settings among `varied` that differ in the runs, in order; numbers ascend, names as they came."""
-    found = []
-    for name in varied:
-        if name not in frame.columns or frame.schema[name].is_nested():
-            continue
-        values = frame[name].unique(maintain_order=True)
-        if values.len() < _FEWEST:
-            continue
-        ordered = values.dtype.is_numeric() and values.null_count() == 0
-        # An endless value, such as checkpoint-interval inf, has no place on an axis of numbers.
-        number = ordered and bool(values.is_finite().all())
-        found.append(Axis(name, tuple(values.sort() if ordered else values), number))
-    return found
-
-
-def figures(frame: pl.DataFrame, swept: Sequence[Axis]) -> list[tuple[Axis, list[Figure]]]:
-    """The charts of each axis but the seed's, from the runs that did not fail."""
-    runs = frame.filter(pl.col("error").is_null())
-    measures = [name for name in _FIGURES if name in runs.columns and runs[name].null_count() < runs.height]
-    drawn = [axis for axis in swept if axis.name != REPEATED]
-    return [
-        (axis, [_figure(runs, axis, drawn, name) for name in measures[:_DRAWN]]) for axis in drawn if measures
-    ]
-
-
-def told(name: str, value: Any) -> str:
-    """The value of a setting as text; of one that a run does not have, what that means."""
-    if value is not None:
-        return f"{value:g}" if isinstance(value, float) else str(value)
-    if name == _LOAD:
-        return "as recorded"
-    option = REPLAY.get(name) or PLAN.get(name)
-    return (option and (option.absent or option.word)) or "none"
-
-
-def _figure(runs: pl.DataFrame, axis: Axis, swept: Sequence[Axis], measure: str) -> Figure:
-    others = [other for other in swept if other is not axis]
-    shown = _told_apart(runs, others)
-    means = _means(runs, axis, shown, measure)
-    if axis.number:
-        chart, height = _lines(means, axis, _FIGURES[measure]), 240
-    else:
-        chart = _map(means, axis, shown, _FIGURES[measure])
-        height = 26 * min(len(axis.values), _MOST_VALUES) + 12
-    return Figure(
-        f"{axis.name}-{measure}".replace("_", "-"),
-        f"{_FIGURES[measure].capitalize()} by {axis.title}",
-        _note(means, axis, shown, others),
-        chart,
-        height=height,
+def heat_map(runs: SweepRuns) -> Figure | None:
+    """The first measure by the first two settings of numbers; None without two, or with too many values."""
+    numbers = [axis for axis in runs.axes if axis.places is not None]
+    if len(numbers) < 2 or len(numbers[0].values) > _MOST_TICKS:
+        return None
+    across, up = numbers[:2]
+    measure = runs.measures[0]
+    figure = Figure(
+        f"map-{measure.key}".replace("_", "-"),
+        f"{_title(measure)} by {across.title} and {up.title}",
+        _averaged(runs, [across, up], "The darker, the more.")
+        + (" Framed: it meets the target." if runs.target else ""),
+        None,
+    )
+    cells: dict[tuple[Any, Any], list[float]] = {}
+    for point in runs.ranked:
+        place = point.settings[across.name], point.settings[up.name]
+        cells.setdefault(place, []).append(point.figures[measure.key].mean)
+    data = pl.DataFrame(
+        [
+            {
+                "x": told(across.name, x),
+                "y": told(up.name, y),
+                "value": (value := sum(values) / len(values)),
+                "text": _text(measure, value),
+                "met": runs.target is not None and runs.target.met_by(value),
+            }
+            for (x, y), values in cells.items()
+        ]
+    )
+    order = [[told(axis.name, value) for value in axis.values] for axis in (across, up)]
+    base = alt.Chart(short(data)).encode(
+        x=alt.X("x:N", title=_axis_title(across), sort=order[0]).axis(labelAngle=0, orient="bottom"),
+        y=alt.Y("y:N", title=_axis_title(up), sort=order[1][::-1]),
+    )
+    scale = alt.Scale(range=list(_PALE), zero=False, type="log" if _spans(data["value"]) else "linear")
+    cell = base.mark_rect(color=_SHADE).encode(opacity=alt.Opacity("value:Q", scale=scale, legend=None))
+    frame = base.transform_filter("datum.met").mark_rect(color="transparent", stroke=_MET, strokeWidth=2.5)
+    text = base.mark_text().encode(text="text:N")
+    return replace(
+        figure,
+        chart=alt.layer(cell, frame, text),
+        height=_CELL * len(up.values),
+        data=data.drop("met", "text"),
     )
 
 
-def _told_apart(runs: pl.DataFrame, others: Sequence[Axis]) -> list[Axis]:
+def _figure(runs: SweepRuns, axis: Axis, measure: Measure) -> Figure:
+    shown = _told_apart(runs, axis)
+    data = _rows(runs, axis, shown, measure)
+    if data.is_empty():
+        note, instead = "", f"No run has a {measure.title}."
+    else:
+        note, instead = _note(runs, axis, shown, data), ""
+        if not data.select(pl.col("most").abs().max()).item():
+            instead = f"The {measure.title} is 0 at every point."
+    figure = Figure(
+        f"{axis.name}-{measure.key}".replace("_", "-"),
+        f"{_title(measure)} by {axis.title}",
+        "" if instead else note,
+        None,
+        instead=instead,
+        data=data.rename({"policy": "line"}).drop("place", "least", "most") if not instead else None,
+    )
+    if instead:
+        return figure
+    lines: Any = dict.fromkeys(data["policy"].unique(maintain_order=True))
+    if axis.places is None:
+        return _rows_of_names(runs, figure, lines, data, measure)
+    return _lines(runs, figure, lines, data, measure, axis=axis)
+
+
+def _title(measure: Measure) -> str:
+    return measure.title[0].upper() + measure.title[1:]
+
+
+def _axis_title(axis: Axis) -> str:
+    return f"{axis.title}, GPUs" if axis.name == CLUSTER and axis.places is not None else axis.title
+
+
+def _text(measure: Measure, value: float) -> str:
+    return figure_told(measure.unit, value)
+
+
+def _spans(values: pl.Series) -> bool:
+    """Whether they want a logarithmic scale."""
+    least, most = float(values.min()), float(values.max())  # type: ignore[arg-type]
+    return least > 0 and most / least > _SPAN
+
+
+def _told_apart(runs: SweepRuns, axis: Axis) -> list[Axis]:
     """Which of the other axes a chart tells apart: as many, first ones first, as leave it readable."""
     shown: list[Axis] = []
-    for other in sorted(others, key=lambda other: other.number):  # names before numbers
+    others = [other for other in runs.axes if other is not axis]
+    for other in sorted(others, key=lambda other: other.places is not None):  # names before numbers
         names = [*(chosen.name for chosen in shown), other.name]
-        if runs.select(names).unique().height <= _MOST_LINES:
+        if len({tuple(point.settings[name] for name in names) for point in runs.points}) <= _MOST_LINES:
             shown.append(other)
     return [other for other in others if other in shown]
 
 
-def _means(runs: pl.DataFrame, axis: Axis, shown: Sequence[Axis], measure: str) -> pl.DataFrame:
-    """By the axis's value and the line: least, mean and most of the measure in hours, and the runs in it."""
-    # The note names the settings; their values alone are short enough for a legend or an axis.
-    parts = [_as_text(other) for other in shown]
-    hours = pl.col(measure).cast(pl.Float64) / HOUR
-    kept = axis.values if axis.number else axis.values[:_MOST_VALUES]
-    among = pl.lit(True) if axis.number else pl.col(axis.name).is_in(kept, nulls_equal=True)
-    value = pl.col(axis.name) if axis.number else _as_text(axis)
-    return (
-        runs.filter(among & pl.col(measure).is_not_null())
-        .select(
-            value.alias("value"),
-            (pl.concat_str(parts, separator=", ") if parts else pl.lit("")).alias(_LINE),
-            hours.alias("h"),
+def _rows(runs: SweepRuns, axis: Axis, shown: Sequence[Axis], measure: Measure) -> pl.DataFrame:
+    """By the axis's value and the line: the measure, what it is sure within, and the points that it is of."""
+    place = dict(zip(axis.values, axis.places or range(len(axis.values)), strict=True))
+    groups: dict[tuple[str, Any], list[Point]] = {}
+    for point in runs.points:
+        if measure.key in point.figures:
+            line = named({other.name: point.settings[other.name] for other in shown})
+            groups.setdefault((line, point.settings[axis.name]), []).append(point)
+    order = _in_order(runs, shown)
+    rows = []
+    for (line, value), points in groups.items():
+        figures = [point.figures[measure.key] for point in points]
+        mean = sum(figure.mean for figure in figures) / len(figures)
+        least, most = min(one.least for one in figures), max(one.greatest for one in figures)
+        low, high = (figures[0].interval if len(figures) == 1 else None) or (least, most)
+        scale = 1 / _HOUR if measure.unit == "GPU time" else 1.0
+        ends = (None, None) if low == high else (low * scale, high * scale)
+        rows.append(
+            (line, value, place[value], mean * scale, *ends, least * scale, most * scale, len(points))
         )
-        .group_by("value", _LINE, maintain_order=True)
-        .agg(hours=pl.col("h").mean(), least=pl.col("h").min(), most=pl.col("h").max(), runs=pl.len())
-        # What a chart can show; the axis's own values stay what was asked for.
-        .with_columns(pl.col("hours", "least", "most").round_sig_figs(5))
+    rows.sort(key=lambda row: (order[row[0]], row[2]))
+    numbers = dict.fromkeys(("place", "value", "low", "high", "least", "most"), pl.Float64())
+    schema = {"policy": pl.String(), "at": pl.String()} | numbers | {"points": pl.Int64()}
+    rows = [(row[0], told(axis.name, row[1]), *row[2:]) for row in rows]
+    if axis.places is None:
+        rows = [row for row in rows if row[2] < _MOST_VALUES]
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _in_order(runs: SweepRuns, shown: Sequence[Axis]) -> dict[str, int]:
+    """The lines of these axes, each with its place: numbers ascend, others are by their mean rank."""
+    numbers = all(axis.places is not None for axis in shown)
+    places: dict[str, list[tuple[float, ...]]] = {}
+    ranks = [*enumerate(runs.ranked), *((len(runs.points), point) for point in runs.points)]
+    for rank, point in ranks:
+        settings = {axis.name: point.settings[axis.name] for axis in shown}
+        ascending = tuple(float(axis.values.index(settings[axis.name])) for axis in shown)
+        places.setdefault(named(settings), []).append(ascending if numbers else (float(rank),))
+    order = sorted(
+        places, key=lambda line: tuple(sum(part) / len(part) for part in zip(*places[line], strict=True))
     )
+    return {line: place for place, line in enumerate(order)}
 
 
-def _as_text(axis: Axis) -> pl.Expr:
-    text = partial(told, axis.name)
-    return pl.col(axis.name).map_elements(text, return_dtype=pl.String, skip_nulls=False)
+def _averaged(runs: SweepRuns, apart: Sequence[Axis], note: str) -> str:
+    """The note, and over what a chart averages that tells these axes apart."""
+    others = [axis.title for axis in runs.axes if axis not in apart]
+    return f"{note} Means over {' and '.join(others)}." if others else note
 
 
-def _note(means: pl.DataFrame, axis: Axis, shown: Sequence[Axis], others: Sequence[Axis]) -> str:
-    apart = f"by {' and '.join(other.title for other in shown)}" if shown else ""
-    note = {
-        (True, True): f"Hours; a line each {apart}.",
-        (True, False): "Hours.",
-        (False, True): f"Hours, {apart}; the darker, the longer.",
-        (False, False): "Hours.",
-    }[axis.number, bool(shown)]
-    most = int(means["runs"].to_numpy().max(initial=1))
-    if most > 1:
-        over = [other.title for other in others if other not in shown] or [REPEATED]
-        note += f" Means of up to {most:,} runs, over {' and '.join(over)}; the ends are in the tooltip."
-    if not axis.number and len(axis.values) > _MOST_VALUES:
+def _note(runs: SweepRuns, axis: Axis, shown: Sequence[Axis], data: pl.DataFrame) -> str:
+    kind = "A line" if axis.places is not None else "A colour"
+    note = f"{kind} each by {' and '.join(other.title for other in shown)}. " if shown else ""
+    note = _averaged(runs, [axis, *shown], note).strip()
+    if data["low"].null_count() < data.height:
+        sure = runs.over is not None and set(data["points"]) == {1}
+        of = (
+            f"intervals of 95 % over {runs.over.seeds} seeds"
+            if sure and runs.over
+            else "the least and the most"
+        )
+        note += f" Bars: {of}."
+    if axis.places is None and len(axis.values) > _MOST_VALUES:
         note += f" The first {_MOST_VALUES} of {len(axis.values):,} values."
-    return note
+    return note.strip()
 
 
-def _tips(axis: Axis, figure: str) -> list[alt.Tooltip]:
-    return [
-        alt.Tooltip("value", title=axis.title),
-        alt.Tooltip(_LINE, title="of"),
-        alt.Tooltip("hours", format=",.3f", title=f"{figure}, h"),
-        alt.Tooltip("least", format=",.3f", title="least, h"),
-        alt.Tooltip("most", format=",.3f", title="most, h"),
-        alt.Tooltip("runs", format=","),
-    ]
+def _drawn(measure: Measure, data: pl.DataFrame) -> pl.DataFrame:
+    """With what a mark says when it is pointed at; what reaches below 0 is cut there."""
+    texts = [_text(measure, value * (_HOUR if measure.unit == "GPU time" else 1)) for value in data["value"]]
+    return data.with_columns(pl.col("low").clip(lower_bound=0.0), figure=pl.Series(texts, dtype=pl.String))
 
 
-def _lines(means: pl.DataFrame, axis: Axis, figure: str) -> Any:
-    lines = means[_LINE].unique(maintain_order=True).to_list()
-    wide = min(axis.values) > 0 and max(axis.values) / min(axis.values) >= _WIDE_RANGE
+def _y_title(measure: Measure) -> str:
+    return measure.title + (", GPU-hours" if measure.unit == "GPU time" else "")
+
+
+def _lines(
+    runs: SweepRuns, figure: Figure, lines: Any, data: pl.DataFrame, measure: Measure, *, axis: Axis
+) -> Figure:
+    """A line for each of the other settings, the interval of each of its points, and the target."""
+    target = runs.target.value if runs.target is not None and runs.target.measure == measure else None
+    aimed = pl.DataFrame({"value": [target]}, schema={"value": pl.Float64()})
+    ends = pl.concat(
+        [data.select("value", low="low", high="high"), aimed.with_columns(low=None, high=None)],
+        how="vertical_relaxed",
+    )
+    times = measure.unit == "time"
+    drawn = _drawn(measure, data)
+    if measure.unit in ("share", "index"):
+        y = alt.Y("value:Q", title=None).scale(zero=False)
+        y = y.axis(tickCount=5, format="%") if measure.unit == "share" else y.axis(tickCount=5)
+    else:
+        scale = scaled(
+            ends.with_columns(pl.col("low").clip(lower_bound=0.0)),
+            "value", "low", "high",
+            times=times, zero=AT_ONCE if times and "wait" in measure.key else "0", grid=True,
+        )  # fmt: skip
+        y = alt.Y("value:Q", title=None, scale=scale.scale, axis=scale.axis)
+        drawn = drawn.with_columns(
+            scale.place(name) for name in ("value", "low", "high") if drawn[name].count()
+        )
+        aimed = aimed.with_columns(scale.place("value"))
+    places = sorted(set(axis.places or ()))
+    wide = places[0] > 0 and places[-1] / places[0] > _SPAN
     kind: dict[str, Any] = {"type": "log"} if wide else {"zero": False}
-    scale = alt.Scale(nice=False, padding=8, **kind)
-    colours = [COLOURS[number % len(COLOURS)] for number in range(len(lines))]
-    above = legend(lines, 4)
-    above["symbolType"] = "stroke"
-    shared: dict[str, Any] = {"sort": lines, "legend": above if len(lines) > 1 else None}
-    colour = alt.Color(f"{_LINE}:N", scale=alt.Scale(domain=lines, range=colours), **shared)
-    encoding: dict[str, Any] = {"color": colour}
-    if len(lines) > len(_SOLID):
-        scale_of_dashes = alt.Scale(domain=lines, range=dashes(len(lines)))
-        encoding["strokeDash"] = alt.StrokeDash(f"{_LINE}:N", scale=scale_of_dashes, **shared)
-    base = alt.Chart(means).encode(
-        x=alt.X("value:Q", title=axis.title, scale=scale).axis(format="~s", tickCount=8),
-        y=alt.Y("hours:Q", title=f"{figure}, hours").scale(zero=True),
-    )
-    line = base.mark_line(strokeWidth=2).encode(**encoding)
-    return alt.layer(
-        line,
-        base.mark_point(filled=True, size=40, opacity=1).encode(color=colour, tooltip=_tips(axis, figure)),
-    )
+    ticks: dict[str, Any] = {"format": ",~r"}
+    if len(places) <= _MOST_TICKS:
+        texts = map(told, [""] * len(places), places)
+        each = (f"datum.value === {place!r} ? '{text}' : " for place, text in zip(places, texts, strict=True))
+        ticks = {"values": places, "labelExpr": "".join(each) + "''"}
+    x = alt.X("place:Q", title=_axis_title(axis), scale=alt.Scale(nice=False, padding=14, **kind))
+    x = x.axis(alt.Axis(grid=False, labelOverlap="greedy", labelSeparation=6, **ticks))
+    base = alt.Chart(said(shaded(short(drawn), lines), ("policy", "at", "figure"))).encode(x=x, y=y)
+    layers = []
+    if target is not None:
+        rule = alt.Chart(aimed).encode(y=y)
+        layers.append(rule.mark_rule(strokeDash=[5, 4], color="#8A8F98", strokeWidth=1.5))
+        text = f"target {_text(measure, target)}"
+        layers.append(
+            rule.mark_text(align="right", baseline="bottom", dy=-3, fontSize=12).encode(
+                x=alt.value(WIDTH - 70), text=alt.value(text)
+            )
+        )
+    if drawn["low"].count():
+        bars = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2, opacity=0.45)
+        layers.append(bars.encode(y=alt.Y("low:Q", title=None), y2="high", color=colour(lines)))
+    layers.append(base.mark_line(strokeWidth=2).encode(**strokes(lines)))
+    dots = base.mark_point(filled=True, size=50, opacity=1)
+    layers.append(dots.encode(color=colour(lines), description="said:N"))
+    return replace(figure, chart=alt.layer(*layers), height=220)
 
 
-def _map(means: pl.DataFrame, axis: Axis, shown: Sequence[Axis], figure: str) -> Any:
-    names = [told(axis.name, value) for value in axis.values[:_MOST_VALUES]]
-    y = alt.Y("value:N", title=None, sort=names).axis(labelLimit=label_limit())
-    if not shown:
-        return (
-            alt.Chart(means)
-            .mark_bar(color=COLOURS[0])
-            .encode(y=y, x=alt.X("hours:Q", title=f"{figure}, hours"), tooltip=_tips(axis, figure))
-        )
-    lines = means[_LINE].unique(maintain_order=True).to_list()
-    return (
-        alt.Chart(means)
-        .mark_rect(color=COLOURS[0])
-        .encode(
-            y=y,
-            x=alt.X(f"{_LINE}:N", title=None, sort=lines).axis(labelAngle=-40, labelLimit=0),
-            opacity=alt.Opacity("hours:Q", title="hours")
-            .scale(zero=True, range=[0.06, 1])
-            .legend(orient="top", direction="horizontal", title=None, tickCount=4),
-            tooltip=_tips(axis, figure),
-        )
+def _rows_of_names(
+    runs: SweepRuns, figure: Figure, lines: Any, data: pl.DataFrame, measure: Measure
+) -> Figure:
+    """A row a value, in it a dot for each of the other settings; the target is a tick."""
+    target = runs.target.value if runs.target is not None and runs.target.measure == measure else None
+    drawn = _drawn(measure, data).with_columns(target=pl.lit(target, dtype=pl.Float64))
+    axis = {"number": "%" if measure.unit == "share" else ".2f"} if measure.unit in ("share", "index") else {}
+    return rows(
+        figure,
+        lines,
+        drawn,
+        by="at",
+        value="value",
+        across=_y_title(measure),
+        told=("policy", "at", "figure"),
+        times=measure.unit == "time",
+        ends=("low", "high") if drawn["low"].count() else None,
+        least="target" if target is not None else None,
+        zero=AT_ONCE if "wait" in measure.key else "0",
+        **axis,  # type: ignore[arg-type]
     )

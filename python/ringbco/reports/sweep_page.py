@@ -1,221 +1,237 @@
-"""`ringbco report` of a sweep's folder: what was varied, a chart of each setting, the best runs."""
+"""`ringbco report` of a sweep's folder: what is best or meets the target, a chart of each setting."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import polars as pl
 
 import ringbco
-from ringbco.errors import InputError
-from ringbco.io.tables import read_table
-from ringbco.reports.cells import Table, words
+from ringbco.reports.cells import Cell, Table, words
+from ringbco.reports.digits import percent, told_all
 from ringbco.reports.html import document
-from ringbco.reports.reading import is_drawn
 from ringbco.reports.series import Figure
 from ringbco.reports.style import shown as drawing
-from ringbco.reports.sweep_figures import REPEATED, Axis, axes, figures, told
-from ringbco.reports.text_tables import Cell, Sheet
+from ringbco.reports.sweep_figures import by_axis, heat_map
+from ringbco.reports.sweep_points import CLUSTER, Axis, Point, SweepRuns, named, told
+from ringbco.reports.text_tables import Cell as PaperCell
+from ringbco.reports.text_tables import Sheet
 from ringbco.result.figures import COMPARED
-from ringbco.result.figures import Figure as FigureRow
-from ringbco.result.seeds import Drawn
+from ringbco.result.figures import Figure as Measure
+from ringbco.result.seeds import OverSeeds
 from ringbco.result.told import notes_of
+from ringbco.sweeps.targets import Found
+from ringbco.units import same
 
-_DOCUMENT: Final = "sweep.json"
-_TABLE: Final = "runs.parquet"
-_SEEDS: Final = "seeds.parquet"
 _BEST: Final = 30
 _VALUES: Final = 12
 _ERRORS: Final = 5
 _MOST_TOLD: Final = 60
-_COLUMNS: Final = [row for row in COMPARED if row.told == "headline" or row.spread == "jct"]
-
-
-class _Over(NamedTuple):
-    """A sweep's seeds.parquet, how many seeds there are, and what they are."""
-
-    frame: pl.DataFrame
-    seeds: int
-    drawn: tuple[Drawn, ...]
-
-
-class SweepRuns(NamedTuple):
-    """A sweep's runs.parquet, the settings that its specification varies, and what its seeds tell."""
-
-    frame: pl.DataFrame
-    varied: tuple[str, ...]
-    over: _Over | None = None
+_MOST_ANSWERS: Final = 6
+_GLANCE: Final = 4
+_FEW: Final = 3
+_ALSO: Final = ("median_jct", "mean_wait", "mean_slowdown", "utilisation_to_last_submission", "utilisation")
+"""What the table has beside what is drawn, as far as there is room."""
+_MOST_COLUMNS: Final = 8
 
 
 class _Best(NamedTuple):
-    """The table of the best runs."""
+    """The table of the best points: a note, the columns' titles, texts a row with what stands below them."""
 
     note: str
     columns: list[str]
-    rows: list[list[str]]
-
-
-def is_sweep_folder(folder: Path) -> bool:
-    """Whether `folder` is what `ringbco sweep` leaves."""
-    return (folder / _DOCUMENT).is_file()
-
-
-def read_sweep(folder: Path) -> SweepRuns:
-    """The runs of a sweep's folder; InputError where a file is missing or damaged, or no run did well."""
-    path = folder / _DOCUMENT
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        spec = told["spec"]
-        tables = [spec.get("grid", {}), *spec.get("runs", [])]
-        names = dict.fromkeys(str(name).replace("-", "_") for table in tables for name in table)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"expected the specification of a sweep ({error})", file=path) from None
-    frame = read_table(folder / _TABLE, {"command": pl.String(), "error": pl.String()})
-    if frame["error"].null_count() == 0:
-        raise InputError("expected a run that did not fail; there is none", file=folder / _TABLE)
-    over = _read_over(folder, told["seeds"]) if "seeds" in told and (folder / _SEEDS).is_file() else None
-    return SweepRuns(frame, tuple(names), over)
-
-
-def _read_over(folder: Path, told: object) -> _Over:
-    """What several seeds tell; InputError where it is damaged."""
-    seeds = told.get("seeds") if isinstance(told, dict) else None
-    kinds = told.get("drawn") if isinstance(told, dict) else None
-    if not (
-        isinstance(seeds, int)
-        and isinstance(kinds, list)
-        and all(isinstance(one, dict) and is_drawn(one) for one in kinds)
-    ):
-        raise InputError("what differs from seed to seed", file=folder / _DOCUMENT, key="seeds")
-    columns = {"measure": pl.String(), **dict.fromkeys(("value", "low", "high"), pl.Float64())}
-    frame = read_table(folder / _SEEDS, {**columns, "told": pl.String()})
-    return _Over(frame, seeds, tuple(Drawn(**one) for one in kinds))
+    rows: list[list[tuple[str, str]]]
 
 
 def sweep_title(runs: SweepRuns) -> str:
     """The traces and the clusters of the runs."""
-    names = (
-        ", ".join(
-            dict.fromkeys(str(value).replace("\\", "/").rsplit("/", 1)[-1] for value in runs.frame[name])
-        )
+    traces, clusters = (
+        list(dict.fromkeys(str(value).replace("\\", "/").rsplit("/", 1)[-1] for value in runs.frame[name]))
         for name in ("trace", "cluster")
     )
-    return " on ".join(names)
+    axis = next((axis for axis in runs.axes if axis.name == CLUSTER), None)
+    if axis is not None and axis.places is not None and len(clusters) > _FEW:
+        clusters = [f"{len(clusters)} clusters from {axis.values[0]} to {axis.values[-1]}"]
+    return f"{', '.join(traces)} on {', '.join(clusters)}"
 
 
 def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Figure]]:
     """The page as text, and the charts on it."""
-    swept = axes(runs.frame, runs.varied)
-    over = runs.over
-    recorded = over is not None and any(one.kind == "resampled" for one in over.drawn)
-    # The recorded jobs are the figure; draws of their days tell how sure it is.
-    own = runs.frame.filter(pl.col("draw").is_null()) if recorded else runs.frame
-    drawn = figures(own, swept)
-    frame = runs.frame
-    failed = frame.height - frame["error"].null_count()
-    best = _best(frame, swept) if over is None else _best_over(over, swept)
+    first = next((axis for axis in runs.axes if axis.name == runs.sought), None)
+    first = first or next((axis for axis in runs.axes if axis.places is not None), None)
+    ordered = sorted(runs.axes, key=lambda axis: axis is not first)
+    charts = [(axis, by_axis(runs, axis)) for axis in ordered]
+    beside = heat_map(runs)
+    glance = charts[0][1][:1] if charts else []
+    glance += [] if beside is None else [beside]
+    if charts:
+        glance += charts[0][1][1 : 1 + _GLANCE - len(glance)]
+    chapters = [(axis, [one for one in group if one not in glance]) for axis, group in charts]
+    best = _best(runs)
     text = document(
         "sweep",
         title=title,
-        count=f"{frame.height:,} runs of a sweep" + (f", {failed:,} failed" if failed else ""),
-        varied=Table(
-            "What was varied", ["setting", "values"], [words(axis.title, _values(axis)) for axis in swept]
+        subtitle=_subtitle(runs),
+        answers=_answers(runs),
+        errors=runs.frame["error"].drop_nulls().unique(maintain_order=True).head(_ERRORS).to_list(),
+        glance=[drawing(figure) for figure in glance],
+        chapters=[
+            (axis.title, f"by-{axis.title}", [drawing(figure) for figure in group])
+            for axis, group in chapters
+            if group
+        ],
+        best=Table(
+            "Best points",
+            best.columns,
+            [[Cell(top, below=(below,) if below else ()) for top, below in row] for row in best.rows],
         ),
-        errors=frame["error"].drop_nulls().unique(maintain_order=True).head(_ERRORS).to_list(),
-        charts=[(axis.title, [drawing(figure) for figure in group]) for axis, group in drawn],
-        best=Table("Best runs", best.columns, [words(*row) for row in best.rows]),
         note=best.note,
-        notes=_notes(over),
-        told=_told(over),
+        notes=_notes(runs),
+        told=_told(runs),
+        settings=_settings(runs),
+        version=ringbco.__version__,
     )
-    return text, [figure for _, group in drawn for figure in group]
+    figures = [*glance, *(figure for _, group in chapters for figure in group)]
+    return text, [figure for figure in figures if figure.chart is not None]
 
 
 def sweep_caption(runs: SweepRuns) -> str:
     """Runs, jobs, cluster, seeds and version of a sweep."""
-    done = runs.frame.filter(pl.col("error").is_null())
-    jobs = ", ".join(f"{count:,}" for count in sorted(set(done["jobs"].drop_nulls())))
     of = "one seed" if runs.over is None else f"{runs.over.seeds} seeds ({runs.over.drawn[0].kind})"
-    return f"{jobs} jobs of {sweep_title(runs)}; {of}; ringbco {ringbco.__version__}."
+    return f"{_jobs(runs)} jobs of {sweep_title(runs)}; {of}; ringbco {ringbco.__version__}."
 
 
 def sweep_sheet(runs: SweepRuns) -> Sheet:
     """The best points of a sweep as a table, and all of them as its frame."""
-    swept, over = axes(runs.frame, runs.varied), runs.over
-    best = _best(runs.frame, swept) if over is None else _best_over(over, swept)
-    below = [best.note, *_notes(over), *_told(over)]
+    best, over = _best(runs), runs.over
     frame = runs.frame if over is None else over.frame
     flat = frame.drop(name for name, dtype in frame.schema.items() if dtype.is_nested())
-    return Sheet(sweep_caption(runs), best.columns, [[*map(Cell, row)] for row in best.rows], below, flat)
+    rows = [[PaperCell(f"{top} {below}".strip()) for top, below in row] for row in best.rows]
+    return Sheet(sweep_caption(runs), best.columns, rows, [best.note, *_notes(runs), *_told(runs)], flat)
 
 
-def _notes(over: _Over | None) -> list[str]:
+def _jobs(runs: SweepRuns) -> str:
+    counts = sorted(set(runs.frame.filter(pl.col("error").is_null())["jobs"].drop_nulls()))
+    if len(counts) > _FEW:
+        return f"{counts[0]:,} to {counts[-1]:,}"
+    return ", ".join(f"{count:,}" for count in counts)
+
+
+def _subtitle(runs: SweepRuns) -> str:
+    height = runs.frame.height
+    failed = height - runs.frame["error"].null_count()
+    parts = [f"{_jobs(runs)} jobs", f"{height:,} runs" + (f", {failed:,} failed" if failed else "")]
+    if runs.over is not None:
+        parts.append(f"{len(runs.points):,} points over {runs.over.seeds} seeds, intervals of 95 %")
+    return "; ".join(parts)
+
+
+def _answers(runs: SweepRuns) -> list[str]:
+    """What the page has to say first: what meets the target, or which point is best."""
+    if runs.found:
+        lines = [line for found in sorted(runs.found, key=_reached) for line in found.lines()]
+        more = len(lines) - _MOST_ANSWERS
+        told = [f"{line[0].upper()}{line[1:]}." for line in lines[:_MOST_ANSWERS]]
+        return told + ([f"{more} more such lines are printed by ringbco sweep."] if more > 0 else [])
+    if not runs.ranked:
+        return []
+    measure, best, worst = runs.measures[0], runs.ranked[0], runs.ranked[-1]
+    values = [point.figures[measure.key].mean for point in runs.ranked]
+    title = f"{measure.title[0].upper()}{measure.title[1:]}"
+    first, last = (_value(measure, point.figures[measure.key]) for point in (best, worst))
+    if not best.settings:
+        return [f"{title} is {first}: nothing was varied."]
+    if same(values[0], values[-1]):
+        return [f"{title} is the same at every point: {first}."]
+    alike = sum(same(value, values[0]) for value in values)
+    where = named(best.settings) + (f" and {alike - 1} other points alike" if alike > 1 else "")
+    end = "greatest" if measure.better == "most" else "least"
+    against = ""
+    if measure.better != "most" and values[-1] > 0:
+        against = f", {percent(1 - values[0] / values[-1])} below"
+    return [
+        f"{title} is {end} with {where}: {first}{against or ', against'} {last} with {named(worst.settings)}."
+    ]
+
+
+def _reached(found: Found) -> tuple[float, float]:
+    """The smaller, the sooner it is told: where the target is met, from the side where that is hard."""
+    if found.best is None or found.best.figure is None:
+        return math.inf, 0.0
+    sign = -1.0 if found.target.measure.better == "most" else 1.0
+    place = -found.best.place if found.name == "load" else found.best.place
+    return place, sign * found.best.figure.mean
+
+
+def _value(measure: Measure, figure: OverSeeds) -> str:
+    top, below = _texts(measure, figure)
+    return f"{top} {below}".strip()
+
+
+def _texts(measure: Measure, figure: OverSeeds | None) -> tuple[str, str]:
+    """A figure, and its interval."""
+    if figure is None:
+        return "-", ""
+    if figure.interval is None or figure.interval[0] == figure.interval[1]:
+        return told_all(measure, [figure.mean])[0], ""
+    low, high = told_all(measure, figure.interval)
+    return told_all(measure, [figure.mean])[0], f"[{low}, {high}]"
+
+
+def _notes(runs: SweepRuns) -> list[str]:
+    over = runs.over
     return [] if over is None else [text for one in over.drawn for text in notes_of(one, over.seeds)]
 
 
-def _best_over(over: _Over, swept: Sequence[Axis]) -> _Best:
-    """The points of least mean completion time: their settings, and their figures with intervals."""
-    names = [axis.name for axis in swept if axis.name in over.frame.columns]
-    points: dict[tuple[Any, ...], dict[str, tuple[float | None, float | None, float | None]]] = {}
-    for row in over.frame.iter_rows(named=True):
-        own = points.setdefault(tuple(row[name] for name in names), {})
-        own[row["measure"]] = row["value"], row["low"], row["high"]
-    shown = [column for column in _COLUMNS if any(column.key in own for own in points.values())]
-
-    def place(own: Mapping[str, tuple[float | None, ...]]) -> float:
-        value = own.get("mean_jct", (None,))[0]
-        return math.inf if value is None else value
-
-    rows = []
-    for settings, own in sorted(points.items(), key=lambda item: place(item[1]))[:_BEST]:
-        cells = [told(name, value) for name, value in zip(names, settings, strict=True)]
-        rows.append(cells + [_with_interval(column, own.get(column.key)) for column in shown])
-    of = f"The {_BEST} of {len(points):,} points with" if len(points) > _BEST else "All points, by"
-    note = (
-        f"{of} the least mean completion time, over {over.seeds} seeds, with intervals of 95 %; all are in"
-        " seeds.parquet."
-    )
-    return _Best(note, [name.replace("_", "-") for name in names] + [one.title for one in shown], rows)
-
-
-def _with_interval(column: FigureRow, told: tuple[float | None, float | None, float | None] | None) -> str:
-    value, low, high = told or (None, None, None)
-    if value is None or low is None or high is None or low == high:
-        return column.show(value)
-    ends = column.show_all([low, high])
-    return f"{column.show(value)} [{ends[0]}, {ends[1]}]"
-
-
-def _told(over: _Over | None) -> list[str]:
+def _told(runs: SweepRuns) -> list[str]:
     """The differences of the main figures, in words."""
-    if over is None:
+    if runs.over is None:
         return []
     main = [row.key for row in COMPARED if row.told == "headline" and row.spread]
-    lines = [over.frame.filter(pl.col("measure") == key)["told"].drop_nulls() for key in main]
+    lines = [runs.over.frame.filter(pl.col("measure") == key)["told"].drop_nulls() for key in main]
     return [line for some in lines for line in some][:_MOST_TOLD]
+
+
+def _best(runs: SweepRuns) -> _Best:
+    """The best points: their settings, and their figures with intervals."""
+    there = {key for point in runs.points for key in point.figures}
+    others = [row for row in COMPARED if row.key in _ALSO]
+    shown = [measure for measure in dict.fromkeys([*runs.measures, *others]) if measure.key in there]
+    shown = shown[: max(_MOST_COLUMNS - len(runs.axes), len(runs.measures))]
+    names = [axis.title for axis in runs.axes] or ["run"]
+
+    def row(point: Point) -> list[tuple[str, str]]:
+        settings = [(told(name, value), "") for name, value in point.settings.items()] or [("all", "")]
+        return settings + [_texts(measure, point.figures.get(measure.key)) for measure in shown]
+
+    count, title = len(runs.points), runs.measures[0].title if runs.measures else "order"
+    of = f"The best {_BEST} of {count:,} points" if count > _BEST else "All points"
+    file = "runs.parquet" if runs.over is None else "seeds.parquet"
+    note = f"{of} by {title}, the best first; {file} has all of them and all measures."
+    return _Best(note, names + [one.title for one in shown], [row(point) for point in runs.ranked[:_BEST]])
+
+
+def _settings(runs: SweepRuns) -> list[Table]:
+    """What was varied, and what holds for all runs."""
+    made = []
+    if runs.axes:
+        rows = [words(axis.title, _values(axis)) for axis in runs.axes]
+        made.append(Table("Varied", ["setting", "values"], rows))
+    base = runs.spec.get("base")
+    if isinstance(base, Mapping) and base:
+        alike = [words(str(name).replace("_", "-"), _plain(value)) for name, value in base.items()]
+        made.append(Table("For all runs", ["setting", "value"], alike))
+    return made
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(_plain, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _values(axis: Axis) -> str:
     values = ", ".join(told(axis.name, value) for value in axis.values[:_VALUES])
-    more = f", ... ({len(axis.values):,} in all)" if len(axis.values) > _VALUES else ""
-    return values + more + ("; charts average over it" if axis.name == REPEATED else "")
-
-
-def _best(frame: pl.DataFrame, swept: Sequence[Axis]) -> _Best:
-    """The runs of least mean completion time: their settings that differ, and their figures."""
-    shown = [column for column in _COLUMNS if column.key in frame.columns]
-    runs = frame.filter(pl.col("error").is_null())
-    if "mean_jct" in frame.columns:
-        runs = runs.sort("mean_jct", maintain_order=True)
-    rows = []
-    for row in runs.head(_BEST).iter_rows(named=True):
-        cells = [told(axis.name, row[axis.name]) for axis in swept]
-        cells += [column.show(row[column.key]) for column in shown]
-        rows.append(cells)
-    of = f"The {_BEST} of {runs.height:,} runs with" if runs.height > _BEST else "All runs, by"
-    note = f"{of} the least mean completion time; all are in runs.parquet."
-    return _Best(note, [axis.title for axis in swept] + [column.title for column in shown], rows)
+    return values + (f", ... ({len(axis.values):,} in all)" if len(axis.values) > _VALUES else "")

@@ -1,0 +1,266 @@
+"""A sweep's folder as its page reads it: its points, what seeds tell of each, what was aimed at."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import polars as pl
+
+from ringbco.errors import InputError
+from ringbco.io.tables import read_table
+from ringbco.reports.reading import is_drawn
+from ringbco.result.figures import COMPARED, Figure
+from ringbco.result.seeds import Drawn, OverSeeds, over_seeds
+from ringbco.run.options_generated import REPLAY
+from ringbco.run.plan_options_generated import PLAN
+from ringbco.sweeps.targets import Found, Target, Tried, settled
+
+REPEATED: Final = "seed"
+"""The setting that tells runs of one point apart: they are the same but for chance."""
+CLUSTER: Final = "cluster"
+_LOAD: Final = "load"
+_DOCUMENT: Final = "sweep.json"
+_TABLE: Final = "runs.parquet"
+_SEEDS: Final = "seeds.parquet"
+_FEWEST: Final = 2
+_MEASURES: Final = {row.key: row for row in COMPARED}
+_FIRST: Final = ("mean_jct", "p90_wait", "p99_wait", "makespan")
+"""What is drawn of every sweep, as far as its runs have it, in this order."""
+_DRAWN: Final = 4
+
+
+class Axis(NamedTuple):
+    """A setting with two values or more. places: where they stand on an axis of numbers; None of names.
+
+    A cluster stands at its GPUs.
+    """
+
+    name: str
+    values: tuple[Any, ...]
+    places: tuple[float, ...] | None
+
+    @property
+    def title(self) -> str:
+        """As the command line writes it."""
+        return self.name.replace("_", "-")
+
+
+class Point(NamedTuple):
+    """One combination of the settings that vary, its GPUs, and its figures by measure; none if it failed."""
+
+    settings: Mapping[str, Any]
+    gpus: float
+    figures: Mapping[str, OverSeeds]
+
+
+class Over(NamedTuple):
+    """A sweep's seeds.parquet, how many seeds there are, and what they are."""
+
+    frame: pl.DataFrame
+    seeds: int
+    drawn: tuple[Drawn, ...]
+
+
+@dataclass(frozen=True)
+class SweepRuns:
+    """A sweep's runs.parquet, its specification, what its seeds tell, and what it aimed at.
+
+    varied: the settings that the specification varies. aim: the measure that comes first, None for none;
+    target: what it must not be worse than; sought: the setting along which that was sought.
+    """
+
+    frame: pl.DataFrame
+    varied: tuple[str, ...]
+    spec: Mapping[str, Any]
+    over: Over | None = None
+    aim: Figure | None = None
+    target: Target | None = None
+    sought: str | None = None
+
+    @cached_property
+    def axes(self) -> list[Axis]:
+        """The settings that differ in the runs, in order; numbers ascend, names are as they came."""
+        found = []
+        for name in self.varied:
+            if name == REPEATED or name not in self.frame.columns or self.frame.schema[name].is_nested():
+                continue
+            values = self.frame[name].unique(maintain_order=True)
+            if values.len() >= _FEWEST:
+                found.append(_axis(name, values, self.frame))
+        return found
+
+    @cached_property
+    def points(self) -> list[Point]:
+        """All points, in the order of the specification."""
+        names = [axis.name for axis in self.axes]
+        gpus: dict[Any, float] = {}
+        for row in self.frame.select({CLUSTER, "gpus"} & set(self.frame.columns)).iter_rows(named=True):
+            gpus.setdefault(row.get(CLUSTER), row.get("gpus") or math.nan)
+        own = self._repeated(names) if self.over is None else _told(self.over.frame, names)
+        alone = next(iter(gpus.values()), math.nan)
+        points = []
+        for settings, figures in own.items():
+            named = dict(zip(names, settings, strict=True))
+            points.append(Point(named, gpus.get(named.get(CLUSTER), alone), figures))
+        return points
+
+    def _repeated(self, names: Sequence[str]) -> dict[tuple[Any, ...], dict[str, OverSeeds]]:
+        """By settings the figures of runs.parquet; runs that differ by their seed alone are one point."""
+        schema = self.frame.schema
+        keys = [key for key in _MEASURES if key in schema and schema[key].is_numeric()]
+        runs: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+        for row in self.frame.iter_rows(named=True):
+            mine = runs.setdefault(tuple(row[name] for name in names), [])
+            if row["error"] is None:
+                mine.append(row)
+        return {
+            settings: {
+                key: figure._replace(interval=None)  # seeds that nobody asked for by --seeds
+                for key in keys
+                if (figure := over_seeds([row[key] for row in mine])) is not None
+                and math.isfinite(figure.mean)
+            }
+            for settings, mine in runs.items()
+        }
+
+    @cached_property
+    def measures(self) -> list[Figure]:
+        """The measures to draw: the one aimed at, then those that people ask for first."""
+        there = {key for point in self.points for key in point.figures}
+        wanted = (*((self.aim.key,) if self.aim else ()), *_FIRST, *_MEASURES)
+        chosen = [key for key in dict.fromkeys(wanted) if key in there][:_DRAWN]
+        return [_MEASURES[key] for key in chosen if key in _FIRST or self.aim or chosen.index(key) == 0]
+
+    @cached_property
+    def ranked(self) -> list[Point]:
+        """The points that have the first measure, its good end first."""
+        first = self.measures[0]
+        sign = -1.0 if first.better == "most" else 1.0
+        known = [point for point in self.points if first.key in point.figures]
+        return sorted(known, key=lambda point: sign * point.figures[first.key].mean)
+
+    @cached_property
+    def found(self) -> list[Found]:
+        """What meets the target, for each combination of the other settings."""
+        axis = next((axis for axis in self.axes if axis.name == self.sought), None)
+        if self.target is None or axis is None or axis.places is None:
+            return []
+        place = dict(zip(axis.values, axis.places, strict=True))
+        groups: dict[str, list[Tried]] = {}
+        for point in self.points:
+            others = {name: value for name, value in point.settings.items() if name != axis.name}
+            value = point.settings[axis.name]
+            tried = Tried(place[value], told(axis.name, value), point.figures.get(self.target.measure.key))
+            groups.setdefault(named(others, short=False), []).append(tried)
+        return [settled(where, axis.name, own, self.target) for where, own in groups.items()]
+
+
+def _axis(name: str, values: pl.Series, frame: pl.DataFrame) -> Axis:
+    if name == CLUSTER and "gpus" in frame.columns:
+        gpus = dict(frame.select(CLUSTER, "gpus").drop_nulls().iter_rows())
+        if len(set(gpus.values())) == values.len():
+            clusters = sorted(gpus, key=lambda cluster: gpus[cluster])
+            return Axis(name, tuple(clusters), tuple(float(gpus[cluster]) for cluster in clusters))
+    ordered = values.dtype.is_numeric() and values.null_count() == 0
+    # An endless value, such as checkpoint-interval inf, has no place on an axis of numbers.
+    if ordered and bool(values.is_finite().all()):
+        numbers = values.sort().to_list()
+        return Axis(name, tuple(numbers), tuple(map(float, numbers)))
+    return Axis(name, tuple(values.sort() if ordered else values), None)
+
+
+def _told(frame: pl.DataFrame, names: Sequence[str]) -> dict[tuple[Any, ...], dict[str, OverSeeds]]:
+    """By settings the figures of seeds.parquet."""
+    points: dict[tuple[Any, ...], dict[str, OverSeeds]] = {}
+    for row in frame.iter_rows(named=True):
+        own = points.setdefault(tuple(row[name] for name in names), {})
+        value, low, high = row["value"], row["low"], row["high"]
+        if value is not None and math.isfinite(value):
+            interval = None if low is None or high is None else (low, high)
+            least, greatest = (value if row[end] is None else row[end] for end in ("least", "greatest"))
+            own[row["measure"]] = OverSeeds(value, least, greatest, row["seeds"] or 1, interval)
+    return points
+
+
+def told(name: str, value: Any) -> str:
+    """The value of a setting as text; of one that a run does not have, what that means."""
+    if value is not None:
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    if name == _LOAD:
+        return "as recorded"
+    option = REPLAY.get(name) or PLAN.get(name)
+    return (option and (option.absent or option.word)) or "none"
+
+
+def named(settings: Mapping[str, Any], *, short: bool = True) -> str:
+    """Settings as text. short: a policy by its name alone."""
+    return ", ".join(
+        told(name, value)
+        if short and name in ("policy", CLUSTER)
+        else f"{name.replace('_', '-')} {told(name, value)}"
+        for name, value in settings.items()
+    )
+
+
+def is_sweep_folder(folder: Path) -> bool:
+    """Whether `folder` is what `ringbco sweep` leaves."""
+    return (folder / _DOCUMENT).is_file()
+
+
+def read_sweep(folder: Path) -> SweepRuns:
+    """The runs of a sweep's folder; InputError where a file is missing or damaged, or no run did well."""
+    path = folder / _DOCUMENT
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        spec = document["spec"]
+        tables = [spec.get("grid", {}), *spec.get("runs", [])]
+        names = dict.fromkeys(str(name).replace("-", "_") for table in tables for name in table)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"expected the specification of a sweep ({error})", file=path) from None
+    frame = read_table(folder / _TABLE, {"command": pl.String(), "error": pl.String()})
+    if frame["error"].null_count() == 0:
+        raise InputError("expected a run that did not fail; there is none", file=folder / _TABLE)
+    seeds = document.get("seeds")
+    over = _read_over(folder, seeds) if seeds is not None and (folder / _SEEDS).is_file() else None
+    runs = SweepRuns(frame, tuple(names), spec, over, *_aimed(document.get("aim"), path))
+    for axis in runs.axes if over is not None else ():
+        if over is not None and over.frame.schema.get(axis.name) != frame.schema[axis.name]:
+            raise InputError(f"expected a column {axis.name} as runs.parquet has it", file=folder / _SEEDS)
+    return runs
+
+
+def _aimed(aim: object, path: Path) -> tuple[Figure | None, Target | None, str | None]:
+    """What sweep.json says that was aimed at; InputError where it is damaged."""
+    if aim is None:
+        return None, None, None
+    measure = _MEASURES.get(str(aim.get("measure"))) if isinstance(aim, dict) else None
+    if not isinstance(aim, dict) or measure is None or measure.better == "neither":
+        raise InputError("expected a measure of which one end is good", file=path, key="aim")
+    value = aim.get("target")
+    if value is None:
+        return measure, None, None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError("expected a number", file=path, key="aim.target")
+    return measure, Target(measure, float(value)), str(aim.get("setting"))
+
+
+def _read_over(folder: Path, told: object) -> Over:
+    """What several seeds tell; InputError where it is damaged."""
+    seeds = told.get("seeds") if isinstance(told, dict) else None
+    kinds = told.get("drawn") if isinstance(told, dict) else None
+    if not (
+        isinstance(seeds, int)
+        and isinstance(kinds, list)
+        and all(isinstance(one, dict) and is_drawn(one) for one in kinds)
+    ):
+        raise InputError("what differs from seed to seed", file=folder / _DOCUMENT, key="seeds")
+    numbers = ("value", "low", "high", "least", "greatest")
+    columns = {"measure": pl.String(), **dict.fromkeys(numbers, pl.Float64())}
+    frame = read_table(folder / _SEEDS, {**columns, "seeds": pl.UInt32(), "told": pl.String()})
+    return Over(frame, seeds, tuple(Drawn(**one) for one in kinds))
