@@ -10,12 +10,15 @@ import pytest
 
 from browser import Browser
 from frames import busy_jobs
-from ringbco import replay, sweep
+from ringbco import generate, replay, sweep
+from ringbco.cluster.spec import Cluster
 from ringbco.reports import report
+from ringbco.reports.sheet_page import inspect_page
 from ringbco.run.draws import Seeds
+from ringbco.study.inspection import inspect_jobs
 from ringbco.sweeps.targets import asked
 
-PAGES = ("one", "sweep")
+PAGES = ("one", "sweep", "inspect")
 WIDTHS = (420, 1280, 2560)
 Made = Callable[[str], Path]
 
@@ -35,10 +38,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         search.run(lambda spec: sweep(spec, folder / "sweep"))
         report(folder / "sweep", path)
 
+    def inspected(path: Path) -> None:
+        table = generate("helios", 300, 1)
+        seen = inspect_jobs(table, Cluster.parse("preset:helios-venus"), shape="helios-venus")
+        path.write_text(inspect_page(table.frame, seen, title="a job table", said=["300 jobs"]), "utf-8")
+
     @cache
     def make(kind: str) -> Path:
         path = folder / f"{kind}.html"
-        {"one": one, "sweep": swept}[kind](path)
+        {"one": one, "sweep": swept, "inspect": inspected}[kind](path)
         return path
 
     return make

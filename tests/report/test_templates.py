@@ -23,13 +23,12 @@ from jinja2 import UndefinedError
 import ringbco as rb
 from conftest import GRID
 from ringbco.io.marks import is_page
-from ringbco.reports import reproduce_page, templates
+from ringbco.reports import reproduce_page
 from ringbco.reports.facts import facts
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
 from ringbco.reports.notebook import comparison_html, outcome_html
-from ringbco.reports.sheet import page as inspect_page
-from ringbco.reports.sheet import sheet
+from ringbco.reports.sheet_page import inspect_page
 from ringbco.reports.sweep_page import sweep_page
 from ringbco.reports.sweep_points import SweepRuns, read_sweep
 from ringbco.reports.templates import picture, render
@@ -92,12 +91,6 @@ class Parsed(HTMLParser):
 pytestmark = pytest.mark.usefixtures("unvalidated")
 
 
-@pytest.fixture(autouse=True)
-def _small_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A megabyte less to parse for each page; that it is there is tested with the report."""
-    monkeypatch.setattr(templates, "library", lambda: 'const end = "</script>";')
-
-
 def plain(name: str) -> str:
     """A harmless name, short where that one is."""
     return "n" * min(len(name), 20)
@@ -149,7 +142,7 @@ def inspected(name: str) -> str:
             "status": ["Pass", name, "Failed", "Pass"],
         }
     )
-    return inspect_page(sheet(frame, inspect_jobs(from_frame(frame)), title=name, subtitle=name), title=name)
+    return inspect_page(frame, inspect_jobs(from_frame(frame)), title=name, said=[name])
 
 
 @pytest.fixture(scope="module")
@@ -341,10 +334,10 @@ def test_a_template_escapes_all_it_is_given(path: Path) -> None:
     assert not re.search(r"\|\s*(safe|escape|e|forceescape|xmlattr|urlize)\b|autoescape|Markup", text)
     # An attribute without quotes ends at the first space of what is put in.
     assert not re.search(r"=\{\{", text)
-    # In a script only data as JSON, the package's own files, and the library.
+    # In a script only data as JSON, and the package's own files.
     for script in re.findall(r"<script[^>]*>(.*?)</script>", text, re.S):
         for put in re.findall(r"\{\{(.*?)\}\}", script):
-            assert re.fullmatch(r' \w+\|tojson | asset\("[a-z.]+"\) | drawing_library\(\) ', put), put
+            assert re.fullmatch(r' \w+\|tojson | asset\("[a-z.]+"\) ', put), put
 
 
 def test_the_templates_are_there() -> None:

@@ -14,7 +14,8 @@ import polars as pl
 import pytest
 
 from ringbco.cluster.spec import Cluster
-from ringbco.reports.sheet import page, sheet
+from ringbco.reports.sheet import sheet
+from ringbco.reports.sheet_page import inspect_page
 from ringbco.study.inspection import inspect_jobs
 from ringbco.trace.jobs import from_frame, write_jobs
 from ringbco.trace.synthetic import generate
@@ -132,14 +133,15 @@ def test_odd_tables_can_be_drawn(frame: pl.DataFrame) -> None:
 
     seen = inspect_jobs(from_frame(frame), Cluster.parse("1x8"))
     assert png(sheet(frame, seen, title="t", subtitle="s"), scale=0.5).startswith(b"\x89PNG\r\n\x1a\n")
+    assert "NaN" not in inspect_page(frame, seen, title="t", said=["s"])
 
 
 @pytest.mark.long
 def test_a_large_table_makes_a_small_page() -> None:
     table = generate("helios", 200_000, 2)
     seen = inspect_jobs(table, Cluster.parse("preset:helios-venus"))
-    text = page(sheet(table.frame, seen, title="t", subtitle="s"), title="t")
-    assert len(text) < 3_000_000
+    text = inspect_page(table.frame, seen, title="t", said=["s"])
+    assert len(text) < 700_000
 
 
 # -- the command ---
@@ -157,7 +159,12 @@ def test_the_command_writes_a_picture_and_a_page(invoke: Invoke, tmp_path: Path)
     assert width > 1_500
     assert height > 2_000
     text = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert not LOADS.search(text)
+    assert not LOADS.search(text.replace('<link rel="icon" href="data:,">', ""))
+    assert text.count("<svg") == text.count("<figure") > 6
+    # Each chart has a heading of its own, and whoever looks first sees what the file holds.
+    assert '<p class="answer">' in text
+    names = re.findall(r'<figure id="([^"]+)"', text)
+    assert len(set(names)) == len(names)
     assert "<title>jobs.parquet</title>" in text
     assert "alert(1)" in text
     assert "<script>alert" not in text

@@ -151,15 +151,16 @@ def _draw(
     from ringbco.io.atomic import replacing
     from ringbco.io.marks import SHEET, picture, signed
     from ringbco.reports import charts
-    from ringbco.reports.sheet import page, sheet
+    from ringbco.reports.sheet import sheet
+    from ringbco.reports.sheet_page import inspect_page
 
-    chart = sheet(frame, inspection, title=name, subtitle=_caption(inspection))
     with ExitStack() as files:
         if png is not None:
+            chart = sheet(frame, inspection, title=name, subtitle=_caption(inspection))
             drawn = signed(charts.png(chart), "inspect")
             files.enter_context(replacing(png, picture("inspect"), force=force)).write(drawn)
         if html is not None:
-            text = page(chart, title=name).encode()
+            text = inspect_page(frame, inspection, title=name, said=_caption(inspection)).encode()
             files.enter_context(replacing(html, SHEET, force=force)).write(text)
 
 

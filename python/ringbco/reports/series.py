@@ -36,6 +36,27 @@ TONES: Final = {
     "#D9541E": "#f0723c",
     "#A3341C": "#d5573b",
     "#6E1F12": "#b0452f",
+    # Of job tables and of the paper's figures.
+    "#0072B2": "#56a9e0",
+    "#E69F00": "#f0b840",
+    "#e69f00": "#f0b840",
+    "#009E73": "#35c997",
+    "#CC79A7": "#e09ac0",
+    "#56B4E9": "#8fd0f5",
+    "#D55E00": "#f5894a",
+    "#d55e00": "#f5894a",
+    "#440154": "#a877e8",
+    "#3b528b": "#7d9be0",
+    "#21918c": "#4cc3bd",
+    "#5ec962": "#86dd86",
+    # From no load to far too much of it: from the page's paper to what stands out.
+    "#f2f2f2": "#23272e",
+    "#d6e6f2": "#2b4058",
+    "#9ecae9": "#41709a",
+    "#4a90c2": "#6fb2e0",
+    "#f6b26b": "#c98a45",
+    "#e2692c": "#ef7b40",
+    "#9c1c10": "#ff9a86",
 }
 COLOURS: Final = tuple(TONES)[:6]
 """Of the first five results, and of all others."""

@@ -1,4 +1,4 @@
-"""A sheet of charts of a job table, as a picture or a page that needs no network.
+"""Charts of a job table: a sheet of them for a picture, one by one for a page.
 
 Everything is binned first, so that a million jobs draw as fast as a thousand and the page stays small.
 """
@@ -15,7 +15,6 @@ import numpy as np
 import polars as pl
 
 from ringbco.reports.charts import COLOURS, framed, time_axis
-from ringbco.reports.templates import render
 from ringbco.study.published import FATES
 
 _WIDTH: Final = 960
@@ -49,34 +48,32 @@ def sheet(
     frame: pl.DataFrame, inspection: Mapping[str, Any], *, title: str, subtitle: str | list[str]
 ) -> Any:
     """All charts of a job table: `frame` its rows, `inspection` what `inspect_jobs` says of them."""
+    rows = [_side_by_side(*row) for row in panels(frame, inspection)]
+    whole = alt.vconcat(*rows, spacing=34).resolve_scale(color="independent", x="independent")
+    return framed(whole, title, subtitle).configure_legend(labelFontSize=12, title=None)
+
+
+def panels(frame: pl.DataFrame, inspection: Mapping[str, Any]) -> list[list[Any]]:
+    """The charts, those of one row beside each other."""
     demand, cluster = inspection["demand"], inspection["cluster"]
     rows = [
-        _side_by_side(_sizes(frame), _run_times(frame)),
-        _arrivals(demand),
+        [_sizes(frame), _run_times(frame)],
+        [_arrivals(demand)],
         _cycles(demand),
-        _load(demand, cluster),
+        [_load(demand, cluster)],
     ]
     if cluster and cluster["vcs"]:
-        rows.append(_vc_loads(demand, cluster["vcs"]))
-    panels = [
+        rows.append([_vc_loads(demand, cluster["vcs"])])
+    halves = [
         _top(inspection[key], column, f"Top {what}")
         for key, column, what in (("vcs", "vc", "virtual clusters"), ("users", "user", "users"))
         if len(inspection[key] or []) > 1
     ]
     if inspection["statuses"]:
-        panels.append(_statuses(frame))
+        halves.append(_statuses(frame))
     if inspection["published"]["shape"]:
-        panels.append(_published(inspection["published"]))
-    rows += [_side_by_side(*panels[at : at + 2]) for at in range(0, len(panels), 2)]
-    whole = alt.vconcat(*rows, spacing=34).resolve_scale(color="independent", x="independent")
-    return framed(whole, title, subtitle).configure_legend(labelFontSize=12, title=None)
-
-
-def page(chart: Any, *, title: str) -> str:
-    """The chart as one HTML file with all it needs inside."""
-    menu = {"export": True, "source": False, "compiled": False, "editor": False}  # an editor is online
-    options = {"actions": menu, "mode": "vega-lite"}
-    return render("inspect", title=title, spec=chart.to_dict(), options=options)
+        halves.append(_published(inspection["published"]))
+    return rows + [halves[at : at + 2] for at in range(0, len(halves), 2)]
 
 
 def _side_by_side(*charts: Any) -> Any:
@@ -241,7 +238,7 @@ def _arrivals(demand: Mapping[str, Any]) -> Any:
     )
 
 
-def _cycles(demand: Mapping[str, Any]) -> Any:
+def _cycles(demand: Mapping[str, Any]) -> list[Any]:
     total = sum(demand["hours"])
     known = demand["epoch"] is not None
     hours = pl.DataFrame({"hour": range(24), "share": [count / total for count in demand["hours"]]})
@@ -262,7 +259,7 @@ def _cycles(demand: Mapping[str, Any]) -> Any:
             x=alt.X("day:N", sort=names, title=None if known else "day", axis=alt.Axis(labelAngle=0)), y=share
         )
     )
-    return _side_by_side(_panel(left, 560, 130), _panel(right, _WIDTH - 560 - 100, 130))
+    return [_panel(left, 560, 130), _panel(right, _WIDTH - 560 - 100, 130)]
 
 
 def _load(demand: Mapping[str, Any], cluster: Mapping[str, Any] | None) -> Any:
@@ -302,7 +299,9 @@ def _load(demand: Mapping[str, Any], cluster: Mapping[str, Any] | None) -> Any:
     if cluster and max(*data["offered"], *data["wanted"]) > _WORTH_A_LINE:
         full = pl.DataFrame({"full": [1.0]})
         layers.append(
-            alt.Chart(full).mark_rule(color="#222", strokeDash=[5, 4]).encode(y=alt.Y("full:Q", title=unit))
+            alt.Chart(full)
+            .mark_rule(color="#222222", strokeDash=[5, 4])
+            .encode(y=alt.Y("full:Q", title=unit))
         )
     return _panel(alt.layer(*layers, title=title), _WIDTH, 200)
 
@@ -472,7 +471,7 @@ def _published(published: Mapping[str, Any]) -> Any:
         color=alt.Color("near:N", scale=colour, legend=alt.Legend(title=None, orient="right")),
         tooltip=["figure:N", alt.Tooltip("ratio:Q", format=".3f")],
     )
-    one = alt.Chart(pl.DataFrame({"one": [1.0]})).mark_rule(color="#222").encode(x="one:Q")
+    one = alt.Chart(pl.DataFrame({"one": [1.0]})).mark_rule(color="#222222").encode(x="one:Q")
     return _panel(alt.layer(one, points), _HALF - 110, max(60, 20 * len(rows)))
 
 

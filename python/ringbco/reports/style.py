@@ -73,6 +73,7 @@ _PAGE: Final[Mapping[str, str]] = {
     **{colour: f"var({tone_name(colour)})" for colour in TONES},
     _INK: "currentColor",
     _LINE: "currentColor",
+    "white": "var(--paper)",
 }
 
 

@@ -1,7 +1,7 @@
 """The templates of all pages, in which whatever is put comes out as text, whatever a user called it.
 
-A template's own markup is the only one. Three things are put in as they are, all of them made here and none
-with a user's words in it as markup: files of the package, the drawing library, and pictures that it drew.
+A template's own markup is the only one. Two things are put in as they are, both of them made here and none
+with a user's words in it as markup: files of the package, and pictures that the drawing library made.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-
-from ringbco.reports.library import library
 
 # In a script's string, as in a text for people, an escape says the same.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -48,7 +46,7 @@ def _environment() -> Environment:
         "separators": (",", ":"),
         "allow_nan": False,
     }
-    made.globals |= {"asset": _asset, "drawing_library": _drawing_library}
+    made.globals |= {"asset": _asset}
     return made
 
 
@@ -56,10 +54,3 @@ def _asset(name: str) -> Markup:
     """A style sheet or a script of the folder `page`."""
     # Safe: a file of the package, named by a template; nobody's input is in it.
     return Markup((files("ringbco.reports") / "page" / name).read_text(encoding="utf-8"))
-
-
-def _drawing_library() -> Markup:
-    """The drawing library, fit for a script element."""
-    # Safe: Vega's own code as its package has it. In a script's string `<\\/` is `</`, which alone would end
-    # the element.
-    return Markup(library().replace("</script", "<\\/script").replace("<!--", "<\\!--"))
