@@ -14,6 +14,7 @@ from ringbco.reports.series import gpus_of_class, size_class
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.result.seeds import Paired
+from ringbco.result.why_record import QUEUES
 from ringbco.result.window import measured
 from ringbco.units import same
 
@@ -25,7 +26,7 @@ _NOTICED: Final = 60.0  # s; by so much, and the factor above, a size class must
 _WAITS: Final = {
     # column: for what jobs waited
     "wait_gpus": "for free GPUs",
-    "wait_behind": "behind the head of the queue, by jobs that would have fitted",
+    "wait_behind": "behind others, though the job would have fitted",
     "wait_fragmented": "for GPUs that lie together: enough were idle, but apart",
 }
 _MOST_NAMED: Final = 4
@@ -193,7 +194,7 @@ def _to_try(outcome: Outcome) -> list[str]:
     cause = max(waits, key=lambda name: waits[name])
     if cause == "wait_fragmented":
         return ["Try --placement best-fit, which keeps servers whole, or --policy repack, which moves jobs."]
-    if cause == "wait_behind" and options.get("queue") == "strict":
+    if cause == "wait_behind" and options.get("policy") in QUEUES and options.get("queue") == "strict":
         return ["Try --queue easy, by which jobs pass the head where that does not delay it."]
     if options.get("policy") == "fifo" and options.get("order") == "fifo":
         return ["Try --policy sjf, or tiresias where run times are not known: short jobs then go first."]
