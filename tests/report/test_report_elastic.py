@@ -184,7 +184,7 @@ def test_lanes_are_the_stays() -> None:
     assert ((pauses["end_day"] - pauses["day"]) * DAY).to_list() == pytest.approx([10.0] * 3)
     assert lanes.rules["line"].to_list() == ["num_gpus", "bound", "bound"]
     assert sorted(lanes.ticks.values()) == ["16", "4"]  # 2 would touch 4
-    assert lanes.names["name"].to_list() == ["j0: 2 to 16 GPUs, asks for 4, resized 3 times"]
+    assert lanes.names["name"].to_list() == ["j0: 2 to 16 GPUs, asks for 4, 3 resizes"]
 
 
 def test_the_most_resized_jobs_have_lanes(results: dict[str, Outcome]) -> None:

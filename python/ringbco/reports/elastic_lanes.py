@@ -67,12 +67,14 @@ def lanes_of(outcome: Outcome, stays: pl.DataFrame, most: int) -> Lanes:
     names = chosen.select(
         top="lane",
         name=pl.format(
-            "{}: {} to {} GPUs, asks for {}, resized {}",
+            "{}: {} to {} GPUs, asks for {}, {}",
             "job_id",
             "least",
             "most",
             "asked",
-            pl.when(pl.col("resizes") == 1).then(pl.lit("once")).otherwise(pl.format("{} times", "resizes")),
+            pl.when(pl.col("resizes") == 1)
+            .then(pl.lit("1 resize"))
+            .otherwise(pl.format("{} resizes", "resizes")),
         ),
     )
     span = (begin - first) / DAY, (until - first) / DAY

@@ -55,7 +55,7 @@ class Row:
             figure = Figure(
                 f"{self.name}-{number}" if self.each else self.name,
                 (part.title or self.title) + ("" if part.title else about),
-                self.note + part.note,
+                "" if part.instead else self.note + part.note,
                 chart=None,
                 of=part.of,
                 height=self.height,

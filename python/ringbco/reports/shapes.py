@@ -19,6 +19,7 @@ from ringbco.reports.elastic_lanes import Lanes
 from ringbco.reports.series import (
     FIRST,
     GREY,
+    WIDTH,
     Figure,
     colour,
     label_limit,
@@ -88,7 +89,9 @@ def over(data: pl.DataFrame) -> tuple[pl.DataFrame, alt.X]:
         (n, unit) for n, unit in ((1, "days"), (24, "hours"), (1_440, "minutes")) if last * n > 2 or n > 24
     )
     data = data.with_columns(pl.col(name) * each for name in names)
-    return data, alt.X("day:Q", title=f"{unit} since the first submission").axis(grid=False).scale(
+    return data, alt.X("day:Q", title=f"{unit} since the first submission").axis(
+        grid=False, tickCount=6
+    ).scale(
         nice=False,
         domain=[min(0.0, float(data.select(pl.col("day").min()).item() or 0.0)), max(last * each, 1e-9)],
     )
@@ -108,6 +111,7 @@ def _rows(names: Sequence[str], by: str) -> alt.Y:
         ticks=False,
         domain=False,
         labelPadding=8,
+        labelLineHeight=13.5,
     )
     return alt.Y(f"{by}:N", title=None, sort=list(names), scale=alt.Scale(domain=list(names)), axis=axis)
 
@@ -316,7 +320,7 @@ def stepped_lanes(figure: Figure, results: Results, data: pl.DataFrame, *, lanes
     """A lane a job, in which the GPUs that it held are a bar: the more, the higher. lane: pixels."""
     bars, x = over(data)
     each = float(bars["end_day"].to_numpy().max()) / float(data["end_day"].to_numpy().max())
-    x = x.scale(domain=[end * each for end in lanes.span], nice=False).axis(labelOverlap=True)
+    x = x.scale(domain=[end * each for end in lanes.span], nice=False).axis(grid=False, tickCount=6)
     rules = lanes.rules.with_columns(pl.col("day", "end_day") * each)
     named = "".join(f"datum.value === {value} ? '{text}' : " for value, text in lanes.ticks.items())
     up = alt.Y("top:Q", title="GPUs").scale(domain=[0, lanes.jobs], reverse=True, nice=False)
@@ -360,7 +364,7 @@ def stepped_lanes(figure: Figure, results: Results, data: pl.DataFrame, *, lanes
     )
     names = (
         alt.Chart(lanes.names)
-        .mark_text(align="left", baseline="top", fontSize=11, limit=400, dx=3, dy=2)
+        .mark_text(align="left", baseline="top", fontSize=11, limit=WIDTH - 60, dx=3, dy=2)
         .encode(x=alt.value(0), y=up, text="name:N")
     )
     kept = data.select("job_id", "day", "end_day", "state", "gpus")

@@ -12,7 +12,7 @@ import polars as pl
 
 from ringbco.reports.charts import drawable
 from ringbco.reports.series import LETTER, TONES, WIDTH, Figure, short, tone_name
-from ringbco.reports.svg import drawings
+from ringbco.reports.svg import FONT_SIZE, drawings
 from ringbco.reports.templates import picture
 from ringbco.reports.text_tables import Cell, Sheet
 
@@ -92,13 +92,14 @@ def _sized(figure: Figure) -> dict[str, Any]:
         "autosize": {"type": "fit-x", "contains": "padding"},
         "background": None,
         "padding": 2,
-        "config": _config(),
+        "config": _config(float(FONT_SIZE.removesuffix("px"))),
     }
 
 
 def on_white(figure: Figure) -> dict[str, Any]:
     """The chart with its title and note, in fixed colours and size, for a picture."""
     return _sized(figure) | {
+        "config": _config(_SIZE),
         "background": "white",
         "padding": 14,
         "title": {
@@ -114,13 +115,13 @@ def on_white(figure: Figure) -> dict[str, Any]:
     }
 
 
-def _config() -> dict[str, Any]:
+def _config(size: float) -> dict[str, Any]:
     return {
         "font": _FONT,
         "view": {"stroke": None},
         "axis": {
-            "labelFontSize": _SIZE,
-            "titleFontSize": _SIZE,
+            "labelFontSize": size,
+            "titleFontSize": size,
             "titleFontWeight": "normal",
             "labelColor": _INK,
             "titleColor": _INK,
@@ -135,7 +136,7 @@ def _config() -> dict[str, Any]:
         "legend": {
             "labelColor": _INK,
             "titleColor": _INK,
-            "labelFontSize": _SIZE,
+            "labelFontSize": size,
             "titleFontWeight": "normal",
             "symbolOpacity": 1,
             "columnPadding": 16,

@@ -19,22 +19,14 @@ _SHARED: Final = (
     *("fill", "fill-opacity", "stroke", "stroke-opacity", "stroke-width", "stroke-dasharray"),
     *("opacity", "text-anchor"),
 )
-_KEPT: Final = {
-    *_SHARED,
-    "d",
-    "transform",
-    "x",
-    "y",
-    "dy",
-    "x1",
-    "x2",
-    "y1",
-    "y2",
-    "width",
-    "height",
-    "font-weight",
+_PLACES: Final = ("d", "transform", "x", "y", "dy", "x1", "x2", "y1", "y2", "width", "height")
+_KEPT: Final = {*_SHARED, *_PLACES, "font-weight", "font-size"}
+FONT_SIZE: Final = "13.5px"
+"""What charts for pages are laid out with: a tenth larger than drawn, for readers whose font is wider."""
+_DEFAULTS: Final = {
+    *(("opacity", "1"), ("x2", "0"), ("y2", "0"), ("transform", "translate(0,0)")),
+    *(("font-size", FONT_SIZE), ("font-weight", "normal")),
 }
-_DEFAULTS: Final = {("opacity", "1"), ("x2", "0"), ("y2", "0"), ("transform", "translate(0,0)")}
 _NUMBER: Final = re.compile(r"-?\d+\.\d+(?:e-?\d+)?|-?\d+e-?\d+")
 _POINT: Final = re.compile(r"([ML])(-?[\d.]+),(-?[\d.]+)")
 

@@ -16,8 +16,7 @@ from ringbco.result.metrics import STATISTICS
 from ringbco.result.outcome import Outcome
 from ringbco.result.window import measured
 
-_MOST_MEASURES: Final = 6
-_MOST_WIDE: Final = 4
+_MOST_MEASURES: Final = 4
 _TIMES: Final = frozenset(("submit_time", "waited", "run_time", *CAUSES))
 _OF_TYPES: Final = [row for row in rows_of("type") if row.key != "servers"]
 _MOST_PRIORITIES: Final = 12
@@ -32,21 +31,45 @@ _TITLES: Final = {
 
 
 def headlines(groups: Sequence[Sequence[Line]], labels: Sequence[str]) -> list[Table]:
-    """A table for each kind of statistics, and for some single figures each, with a row a result."""
-    # Intervals are wide.
-    most = _MOST_WIDE if any(cell.below for group in groups for cell in group[0].cells) else _MOST_MEASURES
-    parts = [group[first : first + most] for group in groups for first in range(0, len(group), most)]
-    return [_headline(part, named(labels)) for part in parts]
+    """A table for each kind of statistics, and for some single figures each, with a row a result.
+
+    Of one result two: a row a kind of statistics, and a row a single figure.
+    """
+    if len(labels) == 1:
+        return _of_one(groups)
+    names = named(labels)
+    made: list[Table] = []
+    for group in groups:
+        parts = [group[n : n + _MOST_MEASURES] for n in range(0, len(group), _MOST_MEASURES)]
+        for number, lines in enumerate(parts, start=1):
+            shared = _shared(lines)
+            of = f", {number} of {len(parts)}" if len(parts) > 1 else ""
+            columns = [line.title.partition(" ")[0] if shared else line.title for line in lines]
+            rows = [[name, *(line.cells[n] for line in lines)] for n, name in enumerate(names.values())]
+            made.append(Table((shared or "Other figures") + of, ["", *columns], rows))
+    return made
 
 
-def _headline(lines: Sequence[Line], names: Mapping[str, Cell]) -> Table:
-    titles = [line.title for line in lines]
-    # "mean waiting time", "p99 waiting time" ...: what they share is told once.
-    statistic, _, shared = titles[0].partition(" ")
-    alike = statistic in STATISTICS and all(title.partition(" ")[2] == shared for title in titles)
-    rows = [[name, *(line.cells[number] for line in lines)] for number, name in enumerate(names.values())]
-    columns = [title.partition(" ")[0] if alike else title for title in titles]
-    return Table(shared.capitalize() if alike else f"{titles[0][0].upper()}{titles[0][1:]} and more", ["", *columns], rows)
+def _shared(lines: Sequence[Line]) -> str:
+    """What "mean waiting time", "p99 waiting time" have in common, told once; nothing of single figures."""
+    statistic, _, shared = lines[0].title.partition(" ")
+    alike = statistic in STATISTICS and all(line.title.partition(" ")[2] == shared for line in lines)
+    return shared.capitalize() if alike else ""
+
+
+def _of_one(groups: Sequence[Sequence[Line]]) -> list[Table]:
+    spreads, others = [], []
+    for lines in groups:
+        shared = _shared(lines)
+        if shared:
+            known = {line.title.partition(" ")[0]: line.cells[0] for line in lines}
+            spreads.append([*words(shared.lower()), *(known.get(name, Cell("")) for name in STATISTICS)])
+        else:
+            others += [[*words(line.title), line.cells[0]] for line in lines]
+    return [
+        Table("Times and slowdown", ["", *STATISTICS], spreads),
+        Table("Other figures", ["figure", "value"], others),
+    ]
 
 
 def settings(facts: Sequence[Fact], labels: Sequence[str]) -> list[Table]:
