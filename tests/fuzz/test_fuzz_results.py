@@ -23,9 +23,10 @@ from fuzz.damage import TEXTS, TOML_VALUES, VALUES, damaged_bytes, damaged_docum
 from ringbco import replay
 from ringbco.audits import check_folder
 from ringbco.io.toml import toml_text
+from ringbco.reports.answer import answer
 from ringbco.reports.diff_page import diff_page
 from ringbco.reports.facts import facts, headline
-from ringbco.reports.figures import chapters
+from ringbco.reports.figures import chapters, charts_of
 from ringbco.reports.perfetto import write_trace
 from ringbco.reports.reading import default_title, read_results
 from ringbco.reports.window import window
@@ -147,9 +148,9 @@ def drawn(folder: Path) -> None:
     """The data of a report's charts."""
     results = explained(lambda: read_results([folder]))
     if results is not None:
-        for chapter in chapters(results):
-            for figure in chapter.figures:
-                json.dumps(figure.chart.to_dict(), allow_nan=False)
+        for figure in charts_of(chapters(results)):
+            json.dumps(figure.chart.to_dict(), allow_nan=False)
+        answer(results.best_first)
 
 
 def traced(folder: Path) -> None:

@@ -55,7 +55,7 @@ def report(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Show results on one page: what was run, its figures, who waited and why, charts that overlay them all.
+    """Show results on one page: the answer first, where the time goes, who pays; then all figures and charts.
 
     The page is one file that needs no network: light or dark as the reader's system is, and fit for print.
 
