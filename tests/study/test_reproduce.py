@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -18,7 +19,7 @@ from ringbco.reports import reproduce_page
 from ringbco.reports.reproduce_reasons import reasons
 from ringbco.run.plan import plan
 from ringbco.study import reproduce
-from ringbco.study.reproduce_claims import claims, enough_seeds, judge, rule, shown, statements
+from ringbco.study.reproduce_claims import Claim, claims, enough_seeds, judge, rule, shown, statements
 from ringbco.trace.synthetic import generate
 
 
@@ -240,12 +241,13 @@ def test_the_command_leaves_the_page_the_figures_and_the_plans(
     assert told["jobs_spread"] == spread.len() > 0
     assert told["stretch"] == pytest.approx(spread.mean())
     assert told["over_limit"] == (spread > 1.15).sum() / spread.len()
-    assert f"<td>{spread.len():.1f}</td><td>{spread.mean():.2f}</td>" in page
-    assert page.count("<svg") == 4
+    cells = (f">{text}</td>" for text in (f"{spread.len():.1f}", f"{spread.mean():.2f}"))
+    assert re.search(r"\s*<td[^>]*".join(cells), page)
+    assert page.count("<svg") == page.count("<figure") == 3 + 2 + 5 + 2
     assert "Counted on the 1 seeds" not in page
     assert "20 seeds" not in page
-    # Nothing is fetched: the only addresses are names of XML vocabularies.
-    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#)""", page.replace("xlink:href=", "xlink="))
+    # Nothing is fetched: the only addresses are places of the page, and what it holds itself.
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#|data:)""", page)
     assert "<script" not in page
     for figure in (folder / f"figure-{n}.png" for n in (4, 5, 6, 7)):
         assert figure.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
@@ -304,3 +306,24 @@ def test_the_table_is_never_cut(
     for word in ("idle", "reserve", "practical", "literal"):
         assert word in said
     assert "…" not in said
+
+
+def test_the_page_says_first_how_much_comes_out() -> None:
+    def told(*verdicts: str) -> str:
+        claims = [
+            Claim(4, str(number), dispatch, variant, verdict, 1, (1.0,), (1.0,))
+            for number, verdict in enumerate(verdicts)
+            for dispatch, variant in reproduce.READINGS
+        ]
+        # One reading of the last statement says otherwise.
+        claims[-1] = replace(claims[-1], verdict="yes")
+        return reproduce_page._answer(claims)
+
+    assert told("yes", "no", "no", "unclear", "no") == (
+        "Of the paper's 5 statements 1 come out under every reading and 2 under none; the other 2 hang on"
+        " the reading, or are unclear."
+    )
+    few = [Claim(4, "a", *reading, "unclear", 1, (1.0,), (1.0,)) for reading in reproduce.READINGS]
+    assert reproduce_page._answer(few) == (
+        "Whether the paper's 1 statements come out is unclear: the seeds are too few."
+    )

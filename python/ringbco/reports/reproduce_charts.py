@@ -65,35 +65,48 @@ def means(runs: pl.DataFrame, figure: int, measures: tuple[str, ...]) -> pl.Data
 
 def figure(runs: pl.DataFrame, number: int) -> Any:
     """The chart of one of the figures 4 to 7."""
+    rows = [alt.hconcat(*row, spacing=36) for row in panels(runs, number, numbers=True)]
+    if number == 6:
+        # Not one place in the row for every line of any panel, but for those that the panel has.
+        rows = [row.resolve_scale(xOffset="independent") for row in rows]
+    chart = alt.vconcat(*rows, spacing=28)
+    chart = chart.resolve_scale(xOffset="independent") if number == 6 else chart
+    return _finished(chart, title(number), notes(runs, number))
+
+
+def title(number: int) -> str:
+    """What a figure shows."""
+    return {
+        4: "Figure 4: makespan and mean completion time by policy",
+        5: "Figure 5: makespan of SJF-BCO by kappa",
+        6: "Figure 6: makespan by the number of servers",
+        7: "Figure 7: makespan of SJF-BCO by lambda, kappa being 1",
+    }[number]
+
+
+def notes(runs: pl.DataFrame, number: int) -> list[str]:
+    """How to read a figure, and under which T its plans were made."""
     seeds = runs["seed"].n_unique()
-    means = "one seed" if seeds == 1 else f"mean of {seeds} seeds, bars one standard deviation"
-    spread = f"{means}; black: values read off the paper" if number != 6 else means
-    chart: Any
+    means = "One seed" if seeds == 1 else f"Mean of {seeds} seeds, bars one standard deviation"
+    longer = f"T = {HORIZON[number]} slots, or more where that had no schedule (FF and RAND under reserve)"
+    said = {
+        4: f"{longer} · logarithmic axes · baselines have no variant",
+        5: f"T = {HORIZON[5]} slots · no job has 9 or 10 GPUs, so kappa 10 places every job as kappa 8 does",
+        6: f"{longer} · logarithmic axes, those of reserve and w_max each its own · lines set side by side",
+        7: f"T = {HORIZON[7]} slots",
+    }[number]
+    return [means if number == 6 else f"{means}; paper: values read off it", said]
+
+
+def panels(runs: pl.DataFrame, number: int, *, numbers: bool = False) -> list[list[Any]]:
+    """The panels of a figure, those of one row beside each other. numbers: whether figure 4 writes them."""
     if number == 4:
-        makespan, completion, work = (_by_policy(runs, measure) for measure in _MEASURES)
-        chart = alt.vconcat(alt.hconcat(makespan, completion, spacing=36), work, spacing=28)
-        title, said = (
-            "Figure 4: makespan and mean completion time by policy",
-            f"T = {HORIZON[4]} slots, or more where that had no schedule (FF and RAND under reserve)"
-            " · logarithmic axes · baselines have no variant",
-        )
-    elif number == 6:
-        chart = _by_servers(runs)
-        title, said = (
-            "Figure 6: makespan by the number of servers",
-            f"T = {HORIZON[6]} slots, or more where that had no schedule (FF and RAND under reserve)"
-            " · logarithmic axes, those of reserve and w_max each its own · lines set side by side",
-        )
-    else:
-        chart = alt.hconcat(*(_by_x(runs, number, m) for m in ("makespan", "w_max")), spacing=36)
-        what = "kappa" if number == 5 else "lambda, kappa being 1"
-        title, said = f"Figure {number}: makespan of SJF-BCO by {what}", f"T = {HORIZON[number]} slots"
-        if number == 5:
-            said += " · no job has 9 or 10 GPUs, so kappa 10 places every job as kappa 8 does"
-    return _finished(chart, title, [spread, said])
+        first, second, third = (_by_policy(runs, measure, numbers=numbers) for measure in _MEASURES)
+        return [[first, second], [third]]
+    return _by_servers(runs) if number == 6 else [[_by_x(runs, number, m) for m in ("makespan", "w_max")]]
 
 
-def _by_policy(runs: pl.DataFrame, measure: str) -> Any:
+def _by_policy(runs: pl.DataFrame, measure: str, *, numbers: bool) -> Any:
     data = means(runs, 4, (measure,))
     base = alt.Chart(data).encode(
         x=alt.X("policy:N", sort=[NAMES[p] for p in POLICIES], title=None, axis=alt.Axis(labelAngle=0)),
@@ -104,10 +117,11 @@ def _by_policy(runs: pl.DataFrame, measure: str) -> Any:
     y = alt.Y("value:Q", title="slots", scale=scale).axis(values=_log_ticks(data), format=",d")
     bars = base.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q", scale=scale, title="slots"), y2="high:Q")
     points = base.mark_point(filled=True, size=70, opacity=1).encode(y=y, shape=_shapes())
-    numbers = base.mark_text(dy=-9, fontSize=11, clip=False).encode(
-        y=alt.Y("high:Q", scale=scale), text=alt.Text("value:Q", format=",.0f")
-    )
-    return (bars + points + numbers).properties(width=560, height=320, title=_MEASURES[measure])
+    layers = [bars, points]
+    if numbers:
+        text = base.mark_text(dy=-9, fontSize=11, clip=False)
+        layers.append(text.encode(y=alt.Y("high:Q", scale=scale), text=alt.Text("value:Q", format=",.0f")))
+    return alt.layer(*layers).properties(width=560, height=320, title=_MEASURES[measure])
 
 
 def _by_x(runs: pl.DataFrame, number: int, measure: str) -> Any:
@@ -131,7 +145,7 @@ def _by_x(runs: pl.DataFrame, number: int, measure: str) -> Any:
     return (bars + line + points).properties(width=520, height=340, title=_MEASURES[measure])
 
 
-def _by_servers(runs: pl.DataFrame) -> Any:
+def _by_servers(runs: pl.DataFrame) -> list[list[Any]]:
     own = pl.format("SJF-BCO, {}", pl.col("reading").str.split(", ").list.last())
     bco = pl.when(pl.col("reading") == _PAPER_LABEL).then(pl.lit("SJF-BCO in the paper")).otherwise(own)
     line = pl.when(pl.col("policy") == NAMES["sjf-bco"]).then(bco).otherwise("policy")
@@ -142,22 +156,16 @@ def _by_servers(runs: pl.DataFrame) -> Any:
         whose = pl.col("reading").str.split(", ").list.first()
         return data.filter(whose.is_in(dispatches), pl.col("measure") == measure)
 
-    makespans = alt.hconcat(
+    makespans = [
         # The paper's values share the axis of idle, whose size they are of.
         _lines(of("makespan", "idle"), of("makespan", "idle", _PAPER_LABEL), "makespan, dispatch idle"),
         _lines(
             of("makespan", _PAPER_LABEL), of("makespan", "idle", _PAPER_LABEL), "makespan in the paper", 250
         ),
         _lines(of("makespan", "reserve"), of("makespan", "reserve"), "makespan, dispatch reserve"),
-        spacing=28,
-    )
-    works = alt.hconcat(
-        *(_lines(of("w_max", d), of("w_max", d), f"w_max, dispatch {d}") for d in ("idle", "reserve")),
-        spacing=28,
-    )
-    # Not one place in the row for every line of any panel, but for those that the panel has.
-    rows = [row.resolve_scale(xOffset="independent") for row in (makespans, works)]
-    return alt.vconcat(*rows, spacing=28).resolve_scale(xOffset="independent")
+    ]
+    works = [_lines(of("w_max", d), of("w_max", d), f"w_max, dispatch {d}") for d in ("idle", "reserve")]
+    return [makespans, works]
 
 
 def _lines(data: pl.DataFrame, frame: pl.DataFrame, title: str, width: int = 430) -> Any:

@@ -4,40 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
+import ringbco
 from ringbco.cluster.network import Network
 from ringbco.io.manifest import Kind
 from ringbco.io.marks import first_bytes
 from ringbco.reports import reproduce_charts
-from ringbco.reports.charts import document
+from ringbco.reports.cells import Cell, Table, words
+from ringbco.reports.charts import document as drawable_text
+from ringbco.reports.html import document
+from ringbco.reports.panels import figure_of
 from ringbco.reports.reproduce_reasons import reasons
-from ringbco.reports.templates import picture, render
+from ringbco.reports.style import Shown, shown
 from ringbco.study import reproduce
 from ringbco.study.reproduce import NAMES, PAPER, READINGS
-from ringbco.study.reproduce_claims import Claim, rule, shown
+from ringbco.study.reproduce_claims import Claim, rule
+from ringbco.study.reproduce_claims import shown as shown_values
 
 FIGURES: Final = (4, 5, 6, 7)
 _PAGE, _RUNS = "index.html", "runs.parquet"
 _PICTURES: Final = tuple(f"figure-{number}.png" for number in FIGURES)
 _TITLE: Final = b"SJF-BCO: figures 4 to 7 again"
 _MEASURES: Final = {"makespan": "makespan", "mean_jct": "mean completion time", "w_max": "w_max"}
+_READINGS: Final = [f"{dispatch}, {variant}" for dispatch, variant in READINGS]
 
 
 def write(folder: Path, runs: pl.DataFrame, claims: Sequence[Claim]) -> None:
     """Writes index.html, figure-4.png to figure-7.png and runs.parquet into an existing folder."""
     import vl_convert
 
-    pictures = {}
     for number, name in zip(FIGURES, _PICTURES, strict=True):
-        chart = document(reproduce_charts.figure(runs, number))
+        chart = drawable_text(reproduce_charts.figure(runs, number))
         (folder / name).write_bytes(vl_convert.vegalite_to_png(chart, scale=1.6))
-        pictures[number] = picture(vl_convert.vegalite_to_svg(chart))
+    drawn = {
+        number: [
+            shown(figure_of(chart, f"figure-{number}-"))
+            for row in reproduce_charts.panels(runs, number)
+            for chart in row
+        ]
+        for number in FIGURES
+    }
     with open(folder / _RUNS, "wb") as file:  # polars takes no name that is not UTF-8
         runs.write_parquet(file, compression="zstd", statistics=False)
-    (folder / _PAGE).write_text(_page(runs, claims, pictures), encoding="utf-8")
+    (folder / _PAGE).write_text(_page(runs, claims, drawn), encoding="utf-8")
 
 
 def _is_made(folder: Path) -> bool:
@@ -49,52 +61,76 @@ def _is_made(folder: Path) -> bool:
 FOLDER: Final = Kind("reproduce", frozenset({_PAGE, _RUNS, *_PICTURES}), _is_made)
 
 
-def _page(runs: pl.DataFrame, claims: Sequence[Claim], pictures: Mapping[int, str]) -> str:
+def _page(runs: pl.DataFrame, claims: Sequence[Claim], drawn: Mapping[int, Sequence[Shown]]) -> str:
     seeds = runs["seed"].n_unique()
-    return render(
+    return document(
         "reproduce",
+        title=_TITLE.decode(),
+        answer=_answer(claims),
         seeds=seeds,
         plans=f"{runs.height:,}",
         rule=rule(seeds),
-        readings=[f"{dispatch}, {variant}" for dispatch, variant in READINGS],
-        claims=_claims(claims),
+        claims=_claims(claims, seeds),
         reasons=reasons(runs),
         figures=[
             {
-                "number": number,
-                "picture": pictures[number],
-                "rows": _values(runs, number),
+                "name": f"figure-{number}",
+                "title": reproduce_charts.title(number),
+                "notes": reproduce_charts.notes(runs, number),
+                "drawn": drawn[number],
+                "tables": _values(runs, number),
                 "over": _over(runs, number),
             }
             for number in FIGURES
         ],
         contention=_contention(runs),
         limit=f"{reproduce.LIMIT:.0%}",
-        settings=_settings(seeds),
+        settings=Table("Settings", ["setting", "value"], [words(*row) for row in _settings(seeds).items()]),
+        version=ringbco.__version__,
     )
 
 
-def _claims(claims: Sequence[Claim]) -> list[dict[str, Any]]:
-    """A row a statement, a cell a reading."""
-    cells: dict[tuple[int, str], dict[tuple[str, str], Claim]] = {}
+def _answer(claims: Sequence[Claim]) -> str:
+    """How much of the paper comes out."""
+    verdicts: dict[tuple[int, str], list[str]] = {}
     for claim in claims:
-        cells.setdefault((claim.figure, claim.text), {})[claim.dispatch, claim.variant] = claim
-    return [
-        {
-            "figure": figure,
-            "text": text,
-            "paper": shown(next(iter(own.values())).paper),
-            "cells": [
-                {"verdict": claim.verdict, "seeds": claim.seeds, "means": shown(claim.means)}
-                for claim in (own[reading] for reading in READINGS)
-            ],
-        }
-        for (figure, text), own in cells.items()
+        verdicts.setdefault((claim.figure, claim.text), []).append(claim.verdict)
+    every, none, unclear = (
+        sum(set(own) == {verdict} for own in verdicts.values()) for verdict in ("yes", "no", "unclear")
+    )
+    if unclear == len(verdicts):
+        return f"Whether the paper's {len(verdicts)} statements come out is unclear: the seeds are too few."
+    return (
+        f"Of the paper's {len(verdicts)} statements {every} come out under every reading and {none} under"
+        f" none; the other {len(verdicts) - every - none} hang on the reading, or are unclear."
+    )
+
+
+def _claims(claims: Sequence[Claim], seeds: int) -> Table:
+    """A row a statement, a column a reading."""
+    own: dict[tuple[int, str], dict[tuple[str, str], Claim]] = {}
+    for claim in claims:
+        own.setdefault((claim.figure, claim.text), {})[claim.dispatch, claim.variant] = claim
+    rows = [
+        [
+            Cell(text, below=(f"paper: {shown_values(next(iter(told.values())).paper)}",), words=True),
+            Cell(str(figure)),
+            *(
+                Cell(
+                    f"{claim.verdict}, {claim.seeds}/{seeds}",
+                    below=(shown_values(claim.means),),
+                    best=claim.verdict == "yes",
+                )
+                for claim in (told[reading] for reading in READINGS)
+            ),
+        ]
+        for (figure, text), told in own.items()
     ]
+    return Table("The paper's statements", ["the paper shows", "figure", *_READINGS], rows)
 
 
-def _values(runs: pl.DataFrame, figure: int) -> list[dict[str, Any]]:
-    """The paper's values beside ours, mean and standard deviation, for every reading."""
+def _values(runs: pl.DataFrame, figure: int) -> list[Table]:
+    """The paper's values beside ours, mean and standard deviation, for every reading; a table a measure."""
     ours = {
         tuple(row[:4]): row[4:]
         for row in runs.filter(pl.col("figure") == figure)
@@ -105,30 +141,24 @@ def _values(runs: pl.DataFrame, figure: int) -> list[dict[str, Any]]:
         .agg(pl.col("value").mean(), spread=pl.col("value").std().fill_null(0.0))
         .rows()
     }
-    theirs = {
-        (measure, policy, x): value
-        for _, measure, policy, x, value in PAPER.filter(pl.col("figure") == figure).rows()
-    }
-    points = PAPER.filter(pl.col("figure") == figure).select("policy", "x").unique(maintain_order=True).rows()
-    rows = []
+    paper = PAPER.filter(pl.col("figure") == figure)
+    theirs = {(measure, policy, x): value for _, measure, policy, x, value in paper.rows()}
+    points = paper.select("policy", "x").unique(maintain_order=True).rows()
+    made = []
     for measure, word in _MEASURES.items():
+        rows = []
         for policy, x in points:
-            paper = theirs.get((measure, policy, x))
-            cells = []
+            name = NAMES[policy] + ("" if x is None else f", {_x_name(figure)} {x}")
+            value = theirs.get((measure, policy, x))
+            cells = [Cell("" if value is None else f"{value:,.0f}")]
             for dispatch, variant in READINGS:
-                value = ours.get((measure, policy, x, f"{dispatch}, {variant}")) or ours.get(
-                    (measure, policy, x, f"{dispatch}, any")
-                )
-                cells.append(value and {"mean": f"{value[0]:,.0f}", "spread": f"{value[1]:,.0f}"})
-            rows.append(
-                {
-                    "measure": word,
-                    "label": NAMES[policy] + ("" if x is None else f", {_x_name(figure)} {x}"),
-                    "paper": "" if paper is None else f"{paper:,.0f}",
-                    "cells": cells,
-                }
-            )
-    return rows
+                places = ((measure, policy, x, f"{dispatch}, {one}") for one in (variant, "any"))
+                mean, spread = next((ours[place] for place in places if place in ours), (None, 0.0))
+                beside = f"\N{PLUS-MINUS SIGN} {spread:,.0f}"
+                cells.append(Cell("") if mean is None else Cell(f"{mean:,.0f}", beside=beside))
+            rows.append([Cell(name, words=True), *cells])
+        made.append(Table(f"{word[0].upper()}{word[1:]}, slots", ["", "paper", *_READINGS], rows))
+    return made
 
 
 def _over(runs: pl.DataFrame, figure: int) -> list[str]:
@@ -138,21 +168,22 @@ def _over(runs: pl.DataFrame, figure: int) -> list[str]:
     return [f"{NAMES[policy]} under {dispatch}: {count}" for policy, dispatch, count in who]
 
 
-def _contention(runs: pl.DataFrame) -> list[dict[str, Any]]:
+def _contention(runs: pl.DataFrame) -> Table:
     """How much longer than ideal the jobs on several servers took, by policy and reading."""
     cells = runs.filter(pl.col("figure") == FIGURES[0]).group_by(
         "policy", "dispatch", "variant", maintain_order=True
     )
-    return [
-        {
-            "policy": NAMES[policy],
-            "reading": f"{dispatch}, {variant}" if variant else dispatch,
-            "figures": [f"{spread:.1f}", f"{stretch:.2f}", f"{over:.0%}"],
-        }
-        for policy, dispatch, variant, spread, stretch, over in cells.agg(
-            pl.col("jobs_spread", "stretch", "over_limit").mean()
-        ).rows()
+    means = cells.agg(pl.col("jobs_spread", "stretch", "over_limit").mean())
+    rows = [
+        [
+            *words(f"{NAMES[policy]}, {dispatch}" + (f", {variant}" if variant else "")),
+            *(Cell(text) for text in (f"{spread:.1f}", f"{stretch:.2f}", f"{over:.0%}")),
+        ]
+        for policy, dispatch, variant, spread, stretch, over in means.rows()
     ]
+    more = f"of them more than {reproduce.LIMIT:.0%} over"
+    titles = ["policy and reading", "jobs on several servers", "their run time / ideal", more]
+    return Table("Contention and overhead, figure 4", titles, rows)
 
 
 def _x_name(figure: int) -> str:

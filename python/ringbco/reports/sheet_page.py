@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import polars as pl
 
@@ -12,31 +11,20 @@ import ringbco
 from ringbco.reports.cells import Cell, Table
 from ringbco.reports.digits import number, percent, time
 from ringbco.reports.html import document
-from ringbco.reports.series import Figure
-from ringbco.reports.series import legend as legend_of
+from ringbco.reports.panels import figure_of
 from ringbco.reports.sheet import panels
 from ringbco.reports.style import shown
 
 _MOST_ROWS: Final = 40
 _GLANCE: Final = 4
 _SPREAD: Final = ("mean", "min", "median", "p90", "p99", "max")
-_COLUMNS: Final = 3  # of a legend above a chart
-
-
-class _Drawn(NamedTuple):
-    """A chart that is a description already."""
-
-    spec: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        return self.spec
 
 
 def inspect_page(
     frame: pl.DataFrame, inspection: Mapping[str, Any], *, title: str, said: Sequence[str]
 ) -> str:
     """The page as text. frame, inspection: as for `panels`. said: the sentences that it begins with."""
-    charts = [_figure(chart) for row in panels(frame, inspection) for chart in row]
+    charts = [figure_of(chart) for row in panels(frame, inspection) for chart in row]
     drawn = [shown(figure) for figure in charts]
     return document(
         "inspect",
@@ -57,36 +45,6 @@ def _over(inspection: Mapping[str, Any]) -> list[str]:
     days = cluster["load_by_day"]
     most = f"the fullest day brings {percent(days['max'])} of what the cluster can do in a day"
     return [f"Load by day: {most}; the median day {percent(days['median'])}."]
-
-
-def _figure(chart: Any) -> Figure:
-    """A panel of the sheet as a figure of a page: its title and its size are the page's."""
-    spec: dict[str, Any] = chart.to_dict()
-    inner = spec["layer"][0] if "title" not in spec and "layer" in spec else spec
-    title = inner.pop("title", None) or next(one.pop("title") for one in spec["layer"] if "title" in one)
-    height = spec.pop("height", 220)
-    for name in ("width", "config", "$schema"):
-        spec.pop(name, None)
-    _legends_above(spec)
-    data: list[Any] = max(spec.get("datasets", {}).values(), key=len, default=[])
-    return Figure(
-        re.sub(r"[^a-z0-9]+", "-", title.partition(":")[0].partition(" (")[0].lower())[:40].strip("-"),
-        title,
-        "",
-        _Drawn(spec),
-        height=height,
-        data=pl.DataFrame(data, infer_schema_length=None) if data else None,
-    )
-
-
-def _legends_above(spec: Any) -> None:
-    """Puts every legend above its chart, where a narrow page has room for it."""
-    for value in spec.values() if isinstance(spec, dict) else spec:
-        if isinstance(value, dict | list):
-            _legends_above(value)
-    legend = spec.get("legend") if isinstance(spec, dict) else None
-    if legend:
-        spec["legend"] = legend_of(spec["scale"]["domain"], _COLUMNS).to_dict()
 
 
 def _spreads(inspection: Mapping[str, Any]) -> Table:
