@@ -38,7 +38,7 @@ VERBS: Final = {
     "sweep": "Do many runs over a grid of settings; one row a run.",
     "report": "Show results as one page of figures and charts.",
     "play": "Play one or two results on a page: GPUs, queue and events over time.",
-    "timeline": "Show a result in Perfetto or chrome://tracing, a lane a GPU.",
+    "timeline": "Show a result in Perfetto or chrome://tracing, a slice a job and server.",
     "policies": "List the scheduling policies: paper, preemption, what they must know, options.",
     "audit": "Check a result folder against the model's constraints.",
     "bench": "Measure scheduler throughput on this machine.",

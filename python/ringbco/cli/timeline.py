@@ -24,13 +24,17 @@ def timeline(
         ),
     ],
     start: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            "--from", metavar="S", help="First second, on the job table's clock. Default: the run's first."
+            "--from",
+            metavar="TIME",
+            help="From this time on, on the job table's clock: seconds or a text such as 12d. Default: the"
+            " run's first instant.",
         ),
     ] = None,
     end: Annotated[
-        float | None, typer.Option("--to", metavar="S", help="Up to this second. Default: the run's last.")
+        str | None,
+        typer.Option("--to", metavar="TIME", help="Up to this time, likewise. Default: the run's last."),
     ] = None,
     servers: Annotated[
         str | None,
@@ -38,7 +42,7 @@ def timeline(
     ] = None,
     png: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.png", help="Also draw the lanes as a picture.", show_default=False),
+        typer.Option(metavar="FILE.png", help="Also draw a picture, with a lane a GPU.", show_default=False),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier trace and picture.")] = False,
     as_json: Annotated[
@@ -46,16 +50,19 @@ def timeline(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Show the result in DIR as a trace: servers with a lane a GPU, jobs by contention, queue and contention.
+    """Show the result in DIR as a trace: a slice a job and server, who waits, queue and contention over time.
 
     Open it in https://ui.perfetto.dev (which reads it in the browser and sends it nowhere) or in
     chrome://tracing. A trace holds at most a million slices: cut a large run with --from, --to and --servers.
 
-    Example: ringbco timeline results --from 0 --to 86400 --servers 0-3 -o trace.json.gz
+    Example: ringbco timeline results --from 0 --to 1d --servers 0-3 -o trace.json.gz
     """
     from ringbco.reports.timeline import timeline as write
+    from ringbco.units import seconds_of
 
-    written = write(folder, out, start=start, end=end, servers=servers, png=png, force=force)
+    begin = None if start is None else seconds_of("from", start)
+    until = None if end is None else seconds_of("to", end)
+    written = write(folder, out, start=begin, end=until, servers=servers, png=png, force=force)
     events, shown = written.events, written.window
     if as_json:
         told = {"trace": str(out), "events": events, "from": shown.start, "to": shown.end}

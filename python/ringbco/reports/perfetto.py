@@ -1,8 +1,9 @@
 """A result as a trace in Chrome's trace event format, which Perfetto and chrome://tracing show.
 
 The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU. Servers are
-processes, their GPUs threads, jobs complete events (ph X), the queue and contention counters (ph C). A GPU
-has as many threads as it ever had jobs at once. The trace's microseconds are the job table's.
+processes with a thread for each job that they ever have at once, jobs complete events (ph X), waits async
+events (ph b and e), the queue and contention counters (ph C). The trace's microseconds are the job table's,
+as whole numbers: viewers round fractions of them, and slices that then overlap are lost.
 """
 
 from __future__ import annotations
@@ -10,30 +11,33 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from heapq import heappop, heappush
+from itertools import groupby
 from typing import Any, BinaryIO, Final
 
 import polars as pl
 
 from ringbco.errors import UsageError
 from ringbco.io.marks import TRACE_START
-from ringbco.reports.cluster_state import cluster_state
-from ringbco.reports.lanes import LEVELS, Lane, assign_lanes, held_rows
+from ringbco.reports.cluster_state import cluster_state, gangs
+from ringbco.reports.lanes import LEVELS, held_rows
 from ringbco.reports.outage_bars import down_times
 from ringbco.reports.server_load import server_gpus
-from ringbco.reports.share_lanes import assign_shares
 from ringbco.reports.window import Window
 from ringbco.result.outcome import Outcome
+from ringbco.trace.shares import WHOLE
 
 MOST_SLICES: Final = 1_000_000
 """Slices that a browser can still be asked to show."""
-CLUSTER: Final = 1  # the process of the whole cluster's counters; 0 means the idle task to viewers
+CLUSTER: Final = 1  # the process of the whole cluster's waits and counters; 0 means the idle task to viewers
 FIRST_SERVER: Final = 2  # the process of server 0
 # Reserved colour names of the format, for viewers that heed them: green, olive, yellow, orange, red.
 COLOURS: Final = ("good", "olive", "yellow", "bad", "terrible")
 
 _US: Final = 1e6
 _WHO: Final = ("job", "service", "server")
+_CAUSES: Final = ("wait_gpus", "wait_fragmented", "wait_behind")
 _COUNTERS: Final = (
     ("queue", {"jobs waiting": "queued_jobs"}),
     ("GPUs asked for by the queue", {"GPUs": "queued_gpus"}),
@@ -48,8 +52,7 @@ Event = dict[str, Any]
 def write_trace(outcome: Outcome, window: Window, file: BinaryIO, *, compress: bool) -> int:
     """Writes the window of a result as one JSON object; the same result gives the same bytes.
 
-    Returns the number of events. Raises UsageError where it holds more than a million slices, and InputError
-    where a server holds more GPUs than it has.
+    Returns the number of events. Raises UsageError where it holds more than a million slices.
     """
     events = trace_events(outcome, window)
     if not compress:
@@ -72,61 +75,86 @@ def _write(events: Iterable[Event], outcome: Outcome, file: BinaryIO | gzip.Gzip
 
 
 def trace_events(outcome: Outcome, window: Window) -> Iterator[Event]:
-    """The trace's events: names first, then slices, then counters."""
-    frame = held_rows(outcome, window.servers)
-    kept = window.cut(frame.with_row_index("row"))
-    slices = int(kept["gpus"].sum())
+    """The trace's events: names first, then slices, waits and counters."""
+    rows = slice_rows(outcome, window)
+    kept = window.cut(rows)
+    waits = wait_rows(outcome, window)
+    slices = kept.height + waits.height
     if slices > MOST_SLICES:
         raise UsageError(
             f"{slices:,} slices: expected at most {MOST_SLICES:,}; cut it by --from, --to or --servers"
         )
-    # Lanes come from the whole run, so that a job keeps its place whatever the window.
-    rows = dict(zip(kept["row"].to_list(), kept.iter_rows(named=True), strict=True))
+    # A job that was ended before it was done has no row, though it held GPUs of a server.
+    threads = dict.fromkeys(window.servers, 0)
+    threads |= dict(rows.group_by("server").agg(pl.col("thread").max()).iter_rows())
+    down = down_times(outcome, window)
+    yield from _names(outcome, window, threads, set(down["server"]))
     elastic = "resizes" in outcome.summary
-    threads, lanes = _threads(frame, outcome, window)
-    yield from _names(outcome, window, threads)
-    for lane in lanes:
-        if lane.row in rows:
-            row = rows[lane.row]
-            job = row["level"] < len(LEVELS)
-            yield from _slices(lane, row, elastic=elastic) if job else _replica(lane, row)
-    for server, start, end, cause in down_times(outcome, window).iter_rows():
-        yield from _down(server, start * _US, end * _US, cause, len(threads[server]))
+    for row in kept.iter_rows(named=True):
+        yield _job(row, elastic=elastic) if row["level"] < len(LEVELS) else _replica(row)
+    for server, start, end, cause in down.iter_rows():
+        place = {"server": server, "thread": threads[server] + 1, "start": start, "end": end}
+        yield _slice(place, f"down: {cause}", "down", "grey", {"cause": cause})
+    for row in waits.iter_rows(named=True):
+        yield from _wait(row)
     yield from _cluster_counters(outcome, window)
-    yield from _server_counters(frame, window)
+    yield from _server_counters(rows, window)
 
 
-def _threads(
-    frame: pl.DataFrame, outcome: Outcome, window: Window
-) -> tuple[dict[int, list[str]], list[Lane]]:
-    """The names of each server's lanes, and which of them each row holds."""
-    sizes = server_gpus(outcome)
-    if "gpu" not in frame.columns:
-        names = {server: [f"GPU {gpu}" for gpu in range(sizes[server])] for server in window.servers}
-        return names, assign_lanes(frame, outcome)
-    held = assign_shares(frame, outcome)
-    most: dict[tuple[int, int], int] = {}
-    for row in held:
-        most[row.server, row.gpu] = max(row.nth, most.get((row.server, row.gpu), 0))
-    names, first = {}, {}
-    for server in window.servers:
-        names[server] = texts = list[str]()
-        for gpu in range(sizes[server]):
-            first[server, gpu] = len(texts)
-            shares = (
-                f"GPU {gpu} \N{MIDDLE DOT} {_ordinal(n)} share"
-                for n in range(2, 2 + most.get((server, gpu), 0))
-            )
-            texts.extend((f"GPU {gpu}", *shares))
-    return names, [Lane(row.row, row.server, first[row.server, row.gpu] + row.nth, 1) for row in held]
+def slice_rows(outcome: Outcome, window: Window) -> pl.DataFrame:
+    """The rows of `held_rows` with a `thread`, from 1: a row a stay and server, and a row a replica.
+
+    Where the result records which GPUs a job held, `gpu` is a list of them. All of the run, so that a job
+    keeps its thread whatever the window.
+    """
+    rows = held_rows(outcome, window.servers)
+    if "gpu" in rows.columns:
+        keys = [name for name in ("server", "job_id", "stay", "replica") if name in rows.columns]
+        several = (pl.col("gpu"), pl.col("gpus").sum())
+        rows = rows.group_by(keys, maintain_order=True).agg(*several, pl.exclude("gpu", "gpus").first())
+    return rows.with_columns(thread=pl.Series(_threads(rows), dtype=pl.Int64))
 
 
-def _ordinal(number: int) -> str:
-    ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
+def _threads(rows: pl.DataFrame) -> list[int]:
+    """The thread of each row: the lowest that is free on its server, or the one that a resized job had."""
+    threads = [0] * rows.height
+    table = enumerate(rows.select("server", "start", "end", "job_id", "before").iter_rows())
+    for _, mine in groupby(table, key=lambda row: row[1][0]):
+        held: list[tuple[float, int]] = []
+        free: set[int] = set()
+        had: dict[str, int] = {}
+        for start, together in groupby(mine, key=lambda row: row[1][1]):
+            # Who was resized goes first, before another one takes its thread.
+            for row, (_, _, end, job, before) in sorted(together, key=lambda row: row[1][4] is None):
+                while held and held[0][0] <= start:
+                    free.add(heappop(held)[1])
+                own = had.get(job) if before is not None else None
+                thread = own if own in free else min(free, default=len(held) + 1)
+                free.discard(thread)
+                heappush(held, (end, thread))
+                threads[row] = had[job] = thread
+    return threads
 
 
-def _names(outcome: Outcome, window: Window, threads: Mapping[int, list[str]]) -> Iterator[Event]:
+def wait_rows(outcome: Outcome, window: Window) -> pl.DataFrame:
+    """A row a wait for a stay, on whatever servers, cut by the window: id, job_id, start, end (s), GPUs.
+
+    Also the causes of the wait as stays.parquet has them, of the whole wait (s), and user where there is one.
+    """
+    assert outcome.allocations is not None
+    asks = pl.col("asks") / WHOLE if "share" in outcome.allocations.columns else pl.col("asks")
+    waits = gangs(outcome).select("job_id", start="waits", end="start_time", GPUs=asks)
+    waits = waits.hstack(outcome.stays.select(_CAUSES)).with_row_index("id")
+    if "user" in outcome.jobs.columns:
+        users = outcome.jobs.select("job_id", "user")
+        waits = waits.join(users, on="job_id", how="left", maintain_order="left")
+    # What rounding leaves where a stay follows another at once is no wait.
+    return window.cut(waits.filter((pl.col("start") * _US).round() < (pl.col("end") * _US).round()))
+
+
+def _names(
+    outcome: Outcome, window: Window, threads: Mapping[int, int], down: Collection[int]
+) -> Iterator[Event]:
     # First: by this event outputs.py knows a trace of ours.
     yield _meta("process_name", CLUSTER, name="cluster")
     yield _meta("process_sort_index", CLUSTER, sort_index=-1)
@@ -141,31 +169,35 @@ def _names(outcome: Outcome, window: Window, threads: Mapping[int, list[str]]) -
         facts = ", ".join([f"{sizes[server]} GPUs", *about[server]])
         yield _meta("process_name", process, name=f"server {server} ({facts})")
         yield _meta("process_sort_index", process, sort_index=server)
-        for lane, name in enumerate(threads[server]):
-            yield _meta("thread_name", process, lane + 1, name=name)
-            yield _meta("thread_sort_index", process, lane + 1, sort_index=lane)
+        for thread in range(1, threads[server] + 1):
+            yield _meta("thread_name", process, thread, name=f"jobs {thread}")
+        if server in down:
+            yield _meta("thread_name", process, threads[server] + 1, name="outages")
 
 
 def _meta(what: str, process: int, thread: int = 0, **arguments: Any) -> Event:
     return {"ph": "M", "name": what, "pid": process, "tid": thread, "ts": 0, "args": arguments}
 
 
-def _slices(lane: Lane, row: dict[str, Any], *, elastic: bool) -> Iterator[Event]:
-    """One slice a lane. Viewers that choose colours themselves do so by the name, so it holds the level.
+def _job(row: dict[str, Any], *, elastic: bool) -> Event:
+    """What a job held on a server. elastic: whether jobs may be resized.
 
-    elastic: whether jobs may be resized.
+    Viewers that choose colours themselves do so by the name, so it holds the level.
     """
     arguments = {
         "job": row["job_id"],
+        "GPUs here": row["gpus"],
         "GPUs": row["job_gpus"],
         "servers": row["num_servers"],
         "largest contention": row["max_contention"],
         "waited, s": row["waited"],
         "slowdown": row["slowdown"],
     }
-    arguments |= {name: row[name] for name in ("share", "user", "vc") if row.get(name) is not None}
     if elastic:
         arguments |= {"GPUs": row["held"], "GPUs asked for": row["job_gpus"]}
+    if "gpu" in row:
+        arguments["which GPUs"] = ", ".join(map(str, row["gpu"]))
+    arguments |= {name: row[name] for name in ("share", "user", "vc") if row.get(name) is not None}
     if row["before"] is not None:
         arguments["resized from"] = row["before"]
     if row["began"] != "first":
@@ -173,52 +205,49 @@ def _slices(lane: Lane, row: dict[str, Any], *, elastic: bool) -> Iterator[Event
     if row["ended"] != "done":
         arguments["ended"] = row["ended"]
     arguments |= {f"ended by {who}": row[f"by_{who}"] for who in _WHO if row[f"by_{who}"] is not None}
-    start = row["start"] * _US
-    event = {
+    level = LEVELS[row["level"]]
+    held = row["gpus"] if row.get("share") is None else row["share"]
+    name = f"{level}: {row['job_id']} \N{MULTIPLICATION SIGN}{held}"
+    return _slice(row, name, row.get("user") or level, COLOURS[row["level"]], arguments)
+
+
+def _replica(row: dict[str, Any]) -> Event:
+    arguments = {"service": row["job_id"], "GPUs": row["gpus"], "ended": row["ended"]}
+    return _slice(row, f"service: {row['job_id']}", "service", "rail_response", arguments)
+
+
+def _slice(place: Mapping[str, Any], name: str, category: str, colour: str, arguments: Event) -> Event:
+    start = _us(place["start"])
+    return {
         "ph": "X",
-        "name": f"{LEVELS[row['level']]}: {row['job_id']}",
-        "cat": LEVELS[row["level"]],
-        "cname": COLOURS[row["level"]],
-        "pid": FIRST_SERVER + lane.server,
+        "name": name,
+        "cat": category,
+        "cname": colour,
+        "pid": FIRST_SERVER + place["server"],
+        "tid": place["thread"],
         "ts": start,
-        "dur": max(row["end"] * _US - start, 0.0),
+        "dur": max(_us(place["end"]) - start, 0),
         "args": arguments,
     }
-    for thread in range(lane.first, lane.first + lane.width):
-        yield event | {"tid": thread + 1}
 
 
-def _replica(lane: Lane, row: dict[str, Any]) -> Iterator[Event]:
-    """A replica of a service: one slice a lane."""
-    start = row["start"] * _US
+def _wait(row: dict[str, Any]) -> Iterator[Event]:
+    """A wait, begun and ended. Async events of a process that have one name are one track to viewers."""
     event = {
-        "ph": "X",
-        "name": f"service: {row['job_id']}",
-        "cat": "service",
-        "cname": "rail_response",
-        "pid": FIRST_SERVER + lane.server,
-        "ts": start,
-        "dur": max(row["end"] * _US - start, 0.0),
-        "args": {"service": row["job_id"], "GPUs": row["gpus"], "ended": row["ended"]},
+        "name": "waiting",
+        "cat": row.get("user") or "waiting",
+        "pid": CLUSTER,
+        "tid": 0,
+        "id2": {"local": str(row["id"])},
     }
-    for thread in range(lane.first, lane.first + lane.width):
-        yield event | {"tid": thread + 1}
+    causes = {name: row[name] for name in _CAUSES if row[name]}
+    arguments = {"job": row["job_id"], "GPUs": row["GPUs"]} | causes
+    yield {"ph": "b", **event, "ts": _us(row["start"]), "args": arguments}
+    yield {"ph": "e", **event, "ts": _us(row["end"]), "args": {}}
 
 
-def _down(server: int, start: float, end: float, cause: str, lanes: int) -> Iterator[Event]:
-    """An outage: a grey slice on every lane of the server."""
-    event = {
-        "ph": "X",
-        "name": f"down: {cause}",
-        "cat": "down",
-        "cname": "grey",
-        "pid": FIRST_SERVER + server,
-        "ts": start,
-        "dur": max(end - start, 0.0),
-        "args": {"cause": cause},
-    }
-    for thread in range(lanes):
-        yield event | {"tid": thread + 1}
+def _us(seconds: float) -> int:
+    return round(seconds * _US)
 
 
 def _cluster_counters(outcome: Outcome, window: Window) -> Iterator[Event]:
@@ -226,7 +255,7 @@ def _cluster_counters(outcome: Outcome, window: Window) -> Iterator[Event]:
     for name, series in _COUNTERS:
         for title, column in series.items():
             for time, value in state[column].iter_rows():
-                yield _counter(name, CLUSTER, time * _US, title, value)
+                yield _counter(name, CLUSTER, time, title, value)
 
 
 def _server_counters(frame: pl.DataFrame, window: Window) -> Iterator[Event]:
@@ -256,11 +285,11 @@ def _server_counters(frame: pl.DataFrame, window: Window) -> Iterator[Event]:
     )
     inside = steps.filter((pl.col("time") > window.start) & (pl.col("time") <= window.end))
     for server, time, jobs in pl.concat((found, inside)).sort("server", "time").iter_rows():
-        yield _counter("spanning jobs", FIRST_SERVER + server, time * _US, "jobs", jobs)
+        yield _counter("spanning jobs", FIRST_SERVER + server, time, "jobs", jobs)
 
 
 def _counter(name: str, process: int, time: float, title: str, value: float) -> Event:
-    return {"ph": "C", "name": name, "pid": process, "tid": 0, "ts": time, "args": {title: value}}
+    return {"ph": "C", "name": name, "pid": process, "tid": 0, "ts": _us(time), "args": {title: value}}
 
 
 def _recorded(run: Mapping[str, Any]) -> dict[str, Any]:

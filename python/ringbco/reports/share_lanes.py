@@ -1,4 +1,4 @@
-"""Jobs that hold one GPU at once, each with a place of its own: lanes for a drawing of shares."""
+"""Jobs that hold one GPU at once, each with thousandths of its own: lanes for a drawing of shares."""
 
 from __future__ import annotations
 
@@ -18,16 +18,11 @@ Span = tuple[int, int]
 
 
 class Held(NamedTuple):
-    """What one row of `held_rows` holds of its GPU.
-
-    nth: the lowest number, from 0, that no other job on this GPU has at the time. spans: thousandths of the
-    GPU that no other job has at the time.
-    """
+    """What one row of `held_rows` holds of its GPU. spans: thousandths that no other job has at the time."""
 
     row: int
     server: int
     gpu: int
-    nth: int
     spans: list[Span]
 
 
@@ -36,23 +31,17 @@ class _Gpu:
 
     def __init__(self) -> None:
         self.free: list[Span] = [(0, WHOLE)]
-        self.numbers = [0]  # those that are free; one more than there are jobs
-        self.jobs: list[tuple[float, int, list[Span]]] = []  # a heap of (end, number, what it holds)
+        self.jobs: list[tuple[float, list[Span]]] = []  # a heap of (end, what it holds)
 
-    def put(self, start: float, end: float, need: int) -> tuple[int, list[Span]] | None:
-        """The number and the thousandths of a job that starts now; None where there is no room for it."""
+    def put(self, start: float, end: float, need: int) -> list[Span] | None:
+        """The thousandths of a job that starts now; None where there is no room for it."""
         while self.jobs and self.jobs[0][0] <= start:
-            _, number, spans = heappop(self.jobs)
-            heappush(self.numbers, number)
-            self.free = _joined([*self.free, *spans])
+            self.free = _joined([*self.free, *heappop(self.jobs)[1]])
         if sum(width for _, width in self.free) < need:
             return None
-        number = heappop(self.numbers)
-        if not self.numbers:
-            self.numbers = [number + 1]
         taken = self._take(need)
-        heappush(self.jobs, (end, number, taken))
-        return number, taken
+        heappush(self.jobs, (end, taken))
+        return taken
 
     def _take(self, need: int) -> list[Span]:
         """The first gap that is wide enough; else what the job needs, in pieces."""
@@ -100,5 +89,5 @@ def assign_shares(frame: pl.DataFrame, outcome: Outcome) -> list[Held]:
                 f"server {server} has no room for what its GPU {gpu} holds at {start:g} s;"
                 " `ringbco audit` says more"
             )
-        held.append(Held(row, server, gpu, *put))
+        held.append(Held(row, server, gpu, put))
     return held

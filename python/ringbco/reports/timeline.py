@@ -36,7 +36,7 @@ def timeline(
     png: str | os.PathLike[str] | None = None,
     force: bool = False,
 ) -> Trace:
-    """Writes a result as a trace with a lane a GPU, as `ringbco timeline` does.
+    """Writes a result as a trace with a slice a job and server, as `ringbco timeline` does.
 
     result: an outcome or the path of a result folder. out: the trace to write, .json.gz or .json.
     start, end: the seconds to show, on the job table's clock; None for the whole run.
