@@ -372,5 +372,6 @@ def test_slices_tell_the_gpus_held() -> None:
         if event["args"]["job"] == "j0"
     }
     assert told == {(0.0, 2, 4, None), (100.0, 8, 4, 2), (200.0, 2, 4, 8), (300.0, 4, 4, 2)}
-    at = [event["ts"] for event in slices if event["args"]["job"] == "j0"]
-    assert [at.count(time) for time in sorted(set(at))] == [2, 8, 2, 4]  # a slice a GPU: the steps
+    mine = [event for event in slices if event["args"]["job"] == "j0"]
+    assert [event["args"]["GPUs here"] for event in mine] == [2, 8, 2, 4]
+    assert {event["tid"] for event in mine} == {1}

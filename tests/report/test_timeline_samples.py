@@ -1,4 +1,7 @@
-"""The timeline's cluster counters equal timeline.parquet at every sample, whatever meets in the run."""
+"""The timeline's counters equal timeline.parquet at every sample, its slices and waits the tables.
+
+Whatever meets in the run.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ from ringbco.errors import RingbcoError
 from ringbco.reports.cluster_state import cluster_state
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
+from ringbco.trace.instants import first_instant
+from test_timeline import check_format, events_of, slices, waits_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
@@ -36,6 +41,41 @@ def differs(outcome: Outcome) -> dict[str, int]:
         mine = np.floor(told["value"].to_numpy()[at] + 0.5)
         found[name] = int((mine != outcome.timeline[name].to_numpy()).sum())
     return {name: count for name, count in found.items() if count}
+
+
+def check_slices(outcome: Outcome) -> tuple[int, int]:
+    """A slice a (stay, server), replica and outage, none over another; waits as the tables have them."""
+    events = events_of(outcome)
+    check_format({"traceEvents": events, "displayTimeUnit": "ms"})
+    assert outcome.allocations is not None
+    done = outcome.allocations.join(outcome.jobs.select("job_id"), on="job_id", how="semi")
+    # What begins and ends where the run ends is in no window.
+    shown = window(outcome, None, None, None)
+    some = done.filter((pl.col("start_time") < shown.end) & (pl.col("end_time") > shown.start))
+    jobs = [event for event in slices(events) if "job" in event["args"]]
+    assert len(jobs) == some.select("job_id", "stay", "server").n_unique()
+    replicas = [event for event in slices(events) if event["cat"] == "service"]
+    assert len(replicas) == (0 if outcome.replicas is None else outcome.replicas.height)
+    held: dict[str, float] = {}
+    for event in jobs:
+        held[event["args"]["job"]] = held.get(event["args"]["job"], 0) + event["args"]["GPUs here"]
+    assert held == dict(some.group_by("job_id").agg(pl.col("num_gpus").sum()).iter_rows())
+    waited: dict[str, float] = {}
+    waits = waits_of(events)
+    for wait, begin, end in waits:
+        waited[wait["job"]] = waited.get(wait["job"], 0.0) + (end - begin) / 1e6
+    # By the slot clock a job waits from the boundary on that sees it, which its causes do not know.
+    submit = outcome.jobs["submit_time"].to_numpy()
+    unseen = first_instant(submit, outcome.run["options"]) - submit
+    causes = pl.sum_horizontal("wait_behind", "wait_gpus", "wait_fragmented")
+    of = dict(outcome.stays.group_by("job_id").agg(wait=causes.sum()).iter_rows())
+    wanted = {job: of[job] - late for job, late in zip(outcome.jobs["job_id"], unseen, strict=True)}
+    assert {job: waited.get(job, 0.0) for job in wanted} == pytest.approx(wanted, rel=1e-6, abs=1e-3)
+    # As many wait at once as the counter says, whose last value at an instant holds.
+    queue = {e["ts"]: e["args"]["jobs waiting"] for e in events if e["name"] == "queue"}
+    for at, count in queue.items():
+        assert sum(begin <= at < end for _, begin, end in waits) == count, at
+    return len(jobs), len(waits)
 
 
 def elastic_jobs() -> pl.DataFrame:
@@ -88,8 +128,8 @@ def test_who_was_ended_held_gpus_until_then(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("chunk", range(-(-CASES // CHUNK)))
-def test_the_counters_are_the_samples(chunk: int) -> None:
-    seen = 0
+def test_the_counters_are_the_samples_and_the_slices_the_tables(chunk: int) -> None:
+    seen = many = waited = 0
     for seed in range(CHUNK * chunk, min(CASES, CHUNK * (chunk + 1))):
         try:
             outcome = build(seed, toss(seed)).replay()
@@ -102,4 +142,7 @@ def test_the_counters_are_the_samples(chunk: int) -> None:
             )  # a result does not tell what an elastic job asked for that was ended
         assert found == {}, seed
         seen += 1
+        drawn, waits = check_slices(outcome)
+        many, waited = many + drawn, waited + waits
     assert seen > 0
+    assert many > waited > 0

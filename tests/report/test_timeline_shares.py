@@ -1,4 +1,4 @@
-"""A timeline of jobs that share GPUs: each has a lane, and the picture shows how full GPUs are."""
+"""A timeline of jobs that share GPUs: slices tell which and what share, the picture how full GPUs are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import random
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -38,33 +37,27 @@ def random_outcome() -> Outcome:
     return ringbco.replay(random_jobs(random.Random(5), share=0.8), "3x4", policy="srtf", placement="fgd")
 
 
-def names(events: list[dict[str, Any]]) -> dict[tuple[int, int], str]:
-    return {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
-
-
-def test_lanes_by_hand(small: Outcome) -> None:
+def test_slices_by_hand(small: Outcome) -> None:
     events = events_of(small)
     check_format({"traceEvents": events, "displayTimeUnit": "ms"})
-    lane = names(events)
-    assert list(lane.values()) == [
-        "GPU 0",
-        "GPU 0 \N{MIDDLE DOT} 2nd share",
-        "GPU 1",
-        "GPU 1 \N{MIDDLE DOT} 2nd share",
-        "GPU 2",
-        "GPU 3",
-    ]
+    threads = [e["args"]["name"] for e in events if e["name"] == "thread_name"]
+    assert threads == [f"jobs {number}" for number in range(1, 6)]
     found = {
-        (e["args"]["job"], lane[e["pid"], e["tid"]], e["args"].get("share"), e["ts"] / 1e6, e["dur"] / 1e6)
+        (
+            e["name"].partition(": ")[2],
+            e["args"]["which GPUs"],
+            e["args"].get("share"),
+            e["ts"] / 1e6,
+            e["dur"] / 1e6,
+        )
         for e in slices(events)
     }
     assert found == {
-        ("a", "GPU 0", 0.6, 0, 145),
-        ("b", "GPU 1", 0.5, 0, 120),
-        ("c", "GPU 2", None, 0, 50),
-        ("c", "GPU 3", None, 0, 50),
-        ("d", "GPU 0 \N{MIDDLE DOT} 2nd share", 0.4, 10, 145),
-        ("e", "GPU 1 \N{MIDDLE DOT} 2nd share", 0.3, 10, 60),
+        ("a \N{MULTIPLICATION SIGN}0.6", "0", 0.6, 0, 145),
+        ("b \N{MULTIPLICATION SIGN}0.5", "1", 0.5, 0, 120),
+        ("c \N{MULTIPLICATION SIGN}2", "2, 3", None, 0, 50),
+        ("d \N{MULTIPLICATION SIGN}0.4", "0", 0.4, 10, 145),
+        ("e \N{MULTIPLICATION SIGN}0.3", "1", 0.3, 10, 60),
     }
 
 
@@ -73,37 +66,43 @@ def test_counters_are_parts_of_gpus(small: Outcome) -> None:
     assert held == [(0, 3.1), (10, 3.8), (50, 1.8), (70, 1.5), (120, 1.0), (145, 0.4), (155, 0)]
 
 
-@pytest.mark.parametrize(
-    ("number", "text"), [(2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (21, "21st"), (112, "112th")]
-)
-def test_ordinals(number: int, text: str) -> None:
-    assert perfetto._ordinal(number) == text
+def test_a_spanning_job_counts_once_on_each_server_whatever_gpus_it_holds_there() -> None:
+    made = ringbco.replay(jobs((0, 4, 50, None), (0, 1, 20, 0.5)), "3x2", **FIXED)
+    told = [
+        (e["pid"] - perfetto.FIRST_SERVER, e["ts"], e["args"]["jobs"])
+        for e in events_of(made)
+        if e["name"] == "spanning jobs"
+    ]
+    servers = sorted({server for server, _, _ in told})
+    assert told == [(server, at, count) for server in servers for at, count in ((0, 1), (50_000_000, 0))]
+    assert len(servers) == 2
 
 
 def test_slices_are_the_rows_of_the_allocations(random_outcome: Outcome) -> None:
     events = events_of(random_outcome)
     check_format({"traceEvents": events, "displayTimeUnit": "ms"})
-    lane = names(events)
     found = sorted(
         (
             e["args"]["job"],
             e["pid"] - perfetto.FIRST_SERVER,
-            int(lane[e["pid"], e["tid"]].split()[1]),
+            int(gpu),
             e["args"].get("share", 1.0),
             round(e["ts"] / 1e6, 3),
         )
         for e in slices(events)
+        for gpu in e["args"]["which GPUs"].split(", ")
     )
     assert random_outcome.allocations is not None
     rows = random_outcome.allocations.select(
         "job_id", "server", "gpu", pl.col("share").fill_null(1.0), pl.col("start_time").round(3)
     ).rows()
     assert found == sorted(rows)
-    assert any("share" in name for name in lane.values())
+    gangs = random_outcome.allocations.select("job_id", "stay", "server").unique()
+    assert len(slices(events)) == gangs.height < len(rows)
 
 
 def test_holders_of_a_gpu_keep_apart(random_outcome: Outcome) -> None:
-    """Two of one GPU at one time share neither number nor thousandth; each has what it asked for."""
+    """Two of one GPU at one time share no thousandth; each has what it asked for."""
     frame = lanes.held_rows(random_outcome)
     held = assign_shares(frame, random_outcome)
     rows = frame.rows(named=True)
@@ -121,7 +120,6 @@ def test_holders_of_a_gpu_keep_apart(random_outcome: Outcome) -> None:
                 if other is one or apart:
                     continue
                 together += 1
-                assert other.nth != one.nth
                 mine, others = (
                     {k for first, width in each.spans for k in range(first, first + width)}
                     for each in (one, other)
@@ -154,7 +152,9 @@ def test_what_no_gpu_can_hold(small: Outcome, column: str, value: float, says: s
     other = pl.when(pl.col("job_id") == "d").then(pl.lit(value)).otherwise(column)
     wrong = small.allocations.with_columns(other.cast(small.allocations.schema[column]).alias(column))
     with pytest.raises(InputError, match=says):
-        events_of(dataclasses.replace(small, allocations=wrong))
+        lanes_chart(
+            damaged := dataclasses.replace(small, allocations=wrong), window(damaged, None, None, None)
+        )
 
 
 @pytest.mark.parametrize(

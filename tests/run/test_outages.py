@@ -292,10 +292,13 @@ def test_the_timeline_and_the_report_show_outages(
 ) -> None:
     _, result = sound
     shown = window(result, None, None, None)
-    down = [event for event in trace_events(result, shown) if event.get("cat") == "down"]
+    events = list(trace_events(result, shown))
+    down = [event for event in events if event.get("cat") == "down"]
     assert down
     assert {event["name"] for event in down} == {"down: unknown"}
-    assert len({(event["pid"], event["tid"]) for event in down if event["pid"] == down[0]["pid"]}) == 8
+    assert len(down) == down_times(result, shown).height
+    named = [(e["pid"], e["tid"]) for e in events if e["args"].get("name") == "outages"]
+    assert {(event["pid"], event["tid"]) for event in down} == set(named)
     ringbco.timeline(result, tmp_path / "t.json", png=tmp_path / "t.png")
     ringbco.report(result, out=tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
