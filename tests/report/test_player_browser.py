@@ -168,3 +168,41 @@ def test_less_motion_where_the_reader_asks_for_less(browser: Browser, page: Path
         assert place(opened) == 0  # a step a second
         opened.do(lambda page: page.wait_for_timeout(900))
         assert place(opened) > 0
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srtf"])
+def test_a_followed_job_has_the_holders_and_the_place_of_why(
+    tab: Tab, results: dict[str, Outcome], policy: str
+) -> None:
+    outcome, side = results[policy], list(results).index(policy)
+    compared = 0
+    for job in outcome.jobs.sort("waited", descending=True)["job_id"][:12]:
+        facts = {fact.kind: fact.told for fact in outcome.why(job).facts}
+        if "most held" not in facts or "queue" not in facts:
+            continue
+        tab.evaluate(
+            f"{AT.format('find')}.value = {job!r}; {AT.format('find')}.dispatchEvent(new Event('change'))"
+        )
+        settle(tab)
+        told = text(tab, "story").split("fifo: ")[1].split("srtf: ")[side]
+        names = [held["job"] for held in facts["most held"]["holders"]]
+        said = [part.split(" (")[0] for part in told.split("held by ")[1].split(": means")[0].split(", ")]
+        assert said == names, job
+        queue = facts["queue"]
+        assert f"{queue['others']} other job" in told, job
+        if "place" in queue:  # of srtf run times hang on a table that was made in memory
+            assert f"{queue['place'] - 1} of them before it" in told, job
+        compared += 1
+    assert compared >= 5
+
+
+def test_the_page_of_a_report_has_the_player(
+    browser: Browser, results: dict[str, Outcome], tmp_path: Path
+) -> None:
+    path = ringbco.report(results, tmp_path / "report.html").path
+    for width in (420, 1280):
+        with browser.tab() as opened:
+            opened.open(path, width=width)
+            opened.evaluate(READY)
+            assert opened.faults() == []
+            assert opened.evaluate("document.querySelector('#player').getBoundingClientRect().top") > 300

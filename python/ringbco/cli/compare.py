@@ -354,11 +354,13 @@ def _page(comparison: Comparison) -> tuple[str, list[Figure]]:
     """The report's text, and its charts."""
     from ringbco.reports.figures import chapters, charts_of
     from ringbco.reports.html import page
+    from ringbco.reports.player import embedded
     from ringbco.reports.reading import default_title, drawable
 
     drawn = drawable(comparison)
     made = chapters(drawn)
-    text = page(drawn, made, title=default_title(drawn.outcomes))
+    told = embedded(drawn.best_first.outcomes)
+    text = page(drawn, made, title=default_title(drawn.outcomes), told=told)
     return text, charts_of(made)
 
 

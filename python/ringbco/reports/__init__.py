@@ -96,6 +96,7 @@ def _written(results: object, title: str | None) -> _Made:
     from ringbco.reports.figures import chapters, charts_of
     from ringbco.reports.html import page
     from ringbco.reports.paper import sheet_of
+    from ringbco.reports.player import embedded
     from ringbco.reports.reading import default_title
     from ringbco.reports.sweep_page import sweep_page, sweep_sheet, sweep_title
     from ringbco.reports.sweep_points import is_sweep_folder, read_sweep
@@ -113,7 +114,8 @@ def _written(results: object, title: str | None) -> _Made:
         return _Made(text, list(figures), (f"a sweep of {runs.frame.height:,} runs",), sweep_sheet(runs))
     comparison = _comparison(results)
     made = chapters(comparison)
-    text = page(comparison, made, title=title or default_title(comparison.outcomes))
+    told = embedded(comparison.best_first.outcomes)
+    text = page(comparison, made, title=title or default_title(comparison.outcomes), told=told)
     return _Made(text, charts_of(made), tuple(comparison.outcomes), sheet_of(comparison))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.reports.answer import answer
 from ringbco.reports.audited import audit_line
@@ -22,8 +22,22 @@ if TYPE_CHECKING:
     from ringbco.reports.figures import Chapter
 
 
-def page(results: Comparison | Mapping[str, Outcome], chapters: Sequence[Chapter], *, title: str) -> str:
-    """The page of these results as text: style, charts and their data are all inside."""
+UNPLAYED: Final = "`ringbco play` shows one result, or two, GPU by GPU; `ringbco why` tells one job's story."
+
+
+def page(
+    results: Comparison | Mapping[str, Outcome],
+    chapters: Sequence[Chapter],
+    *,
+    title: str,
+    told: Mapping[str, Any] | None = None,
+    opens: bool = False,
+) -> str:
+    """The page of these results as text: style, charts and their data are all inside.
+
+    told: what the player tells of them, as reports/player.py makes it; None for a page without. opens:
+    whether the page opens with it.
+    """
     comparison = as_comparison(results).best_first
     results = comparison.outcomes
     labels = list(results)
@@ -31,6 +45,9 @@ def page(results: Comparison | Mapping[str, Outcome], chapters: Sequence[Chapter
     return document(
         "results",
         title=title,
+        told=told,
+        opens=opens,
+        unplayed=UNPLAYED,
         subtitle=_subtitle(comparison),
         answers=answer(comparison),
         seeds=comparison.seeds,

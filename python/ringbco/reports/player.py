@@ -15,11 +15,11 @@ from ringbco.errors import UsageError
 from ringbco.io.atomic import replacing
 from ringbco.io.forks import use_polars
 from ringbco.io.marks import PAGE
+from ringbco.reports.html import document
 from ringbco.reports.outputs import check_page
 from ringbco.reports.player_data import Scene, scene_data
 from ringbco.reports.reading import default_title, labels
 from ringbco.reports.server_load import server_gpus
-from ringbco.reports.templates import render
 from ringbco.reports.window import Window, parse_servers, window
 from ringbco.result.outcome import Outcome
 from ringbco.run.at_hand import read_result
@@ -28,6 +28,8 @@ from ringbco.units import duration
 
 MOST_ROWS: Final = 500_000
 """Rows of allocations on a page: some 10 MB of it."""
+_MOST_EMBEDDED: Final = 60_000
+"""Rows in a report, of which the player is one part: some 2 MB."""
 _BESIDE: Final = 2
 
 
@@ -71,7 +73,7 @@ def play(
     if len(found) > _BESIDE:
         raise UsageError(f"play: {len(found)} results: expected one or two; `ringbco report` takes more")
     told, note = player(found, start, end, servers)
-    text = render(
+    text = document(
         "play",
         title=default_title(found) if title is None else title,
         about=_about(found, told, note),
@@ -121,6 +123,14 @@ def player(
         "results": [scene_data(scene) for scene in scenes],
     }
     return told, note
+
+
+def embedded(found: Mapping[str, Outcome]) -> dict[str, Any] | None:
+    """What a report's player tells of results; None where that is too much, or one kept no allocations."""
+    if any(outcome.allocations is None for outcome in found.values()):
+        return None
+    rows = sum(outcome.allocations.height for outcome in found.values() if outcome.allocations is not None)
+    return player(found)[0] if 0 < rows <= _MOST_EMBEDDED else None
 
 
 def _window(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Window:

@@ -386,6 +386,36 @@
     at("find").value = follow ?? "";
     ask(true);
   };
+  // Who held most GPU time between a job's submission and its first start, as `ringbco why` tells it.
+  const holders = (scene, job) => {
+    const { stays, jobs } = scene, first = scene.own[scene.first[job]], from = jobs.submit[job], to = stays.start[first], sums = new Map();
+    if (to <= from) return [];
+    for (let row = 0; row < stays.rows; row++) {
+      const time = Math.min(stays.end[row], to) - Math.max(stays.start[row], from);
+      if (time <= 0) continue;
+      const other = stays.job[row];
+      sums.set(other, (sums.get(other) || 0) + time * stays.gpus[row] * (jobs.share[other] ? jobs.share[other] / 1000 : 1));
+    }
+    const all = [...sums].sort((a, b) => b[1] - a[1] || (scene.ids[a[0]] < scene.ids[b[0]] ? -1 : 1));
+    return all.slice(0, 5).map(([other, time]) => [other, time / (to - from)]);
+  };
+  // How many waited when a job came, and how many of them before it in the queue's order.
+  const ahead = (scene, job) => {
+    const { stays } = scene, first = scene.own[scene.first[job]], at = stays.since[first];
+    let before = 0, all = 0;
+    for (let row = 0; row < stays.rows; row++) {
+      if (row === first || stays.since[row] > at || stays.start[row] <= at) continue;
+      all++;
+      if (stays.rank[row] < stays.rank[first]) before++;
+    }
+    return [before, all];
+  };
+  const beginning = (scene, job) => {
+    const held = holders(scene, job), [before, all] = ahead(scene, job), lines = [];
+    if (all) lines.push(`When it came ${many(all, "other job", "other jobs")} waited, ${before} of them before it, ${scene.order}.`);
+    if (held.length) lines.push(`Until it started most GPUs were held by ${held.map(([other, mean]) => `${scene.ids[other]} (${Number(mean.toPrecision(3))})`).join(", ")}: means over that time.`);
+    return lines;
+  };
   const story = () => {
     const box = at("story");
     box.hidden = follow === null;
@@ -416,7 +446,8 @@
       }
       const after = own.length - from - STAYS;
       if (after > 0) list.append(element("li", `${many(after, "stay", "stays")} after`));
-      return [element("p", `${scene.label}: ${size(scene, job)}, submitted ${clock(scene.jobs.submit[job])}`), lane, list];
+      const lines = scene.jobs.service[job] ? [] : scene.told?.[0] === job ? scene.told[1] : (scene.told = [job, beginning(scene, job)])[1];
+      return [element("p", `${scene.label}: ${size(scene, job)}, submitted ${clock(scene.jobs.submit[job])}`), ...lines.map((line) => element("p", line)), lane, list];
     }));
   };
 
