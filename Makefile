@@ -46,7 +46,7 @@ $(VENV)/.package: $(VENV)/.tools pyproject.toml $(RUST)
 	$(BIN)/maturin develop --profile develop
 	touch $@
 
-demo: $(VENV)/.package ## FIFO, SJF and SJF-BCO on a bundled sample; results and a picture in demo/
+demo: $(VENV)/.package ## fifo, sjf-bco, gittins and repack on a bundled sample; results and a picture in demo/
 	$(BIN)/ringbco demo -o demo --force
 
 lint: lint-rust lint-python ## formats, lints, types

@@ -42,7 +42,7 @@ VERBS: Final = {
     "policies": "List the scheduling policies: paper, preemption, what they must know, options.",
     "audit": "Check a result folder against the model's constraints.",
     "bench": "Measure scheduler throughput on this machine.",
-    "demo": "Replay a bundled sample under three policies; a table and a picture.",
+    "demo": "Replay a bundled sample under four policies; a table and a picture.",
 }
 
 

@@ -232,7 +232,7 @@ def _fits(table: Table, console: Console) -> bool:
     return Measurement.get(console, unbounded, table).maximum <= console.width
 
 
-def by_measure(comparison: Comparison, order: Sequence[int] | None = None, *, ratios: bool = True) -> Table:
+def by_measure(comparison: Comparison, order: Sequence[int] | None = None) -> Table:
     """A row a measure, a column a policy in that order, by default that of the comparison."""
     labels = list(comparison.outcomes)
     order = range(len(labels)) if order is None else order
@@ -244,7 +244,7 @@ def by_measure(comparison: Comparison, order: Sequence[int] | None = None, *, ra
     for measure, following in zip(rows, [*rows[1:], None], strict=True):
         # A line between one kind of statistics and the next.
         last = following is not None and measure.spread != following.spread
-        cells = _cells(comparison, measure, _Look(int(ratios)), ratios=ratios)
+        cells = _cells(comparison, measure, _Look(1), ratios=True)
         table.add_row(measure.title, *(cells[number] for number in order), end_section=last)
     return table
 
