@@ -123,8 +123,8 @@ audit-genuine: build ## how many of N random results (default 1000) by SEED (def
 player-frames: build ## how large the page of `ringbco play` is, and how smoothly it scrubs in Chromium
 	PYTHONPATH=tests/shared $(BIN)/python benches/player_frames.py
 
-play-picture: build ## the picture of docs/play.md, from the public traces in TRACES (default ../shared/traces)
-	PYTHONPATH=tests/shared $(BIN)/python benches/play_picture.py $(or $(TRACES),../shared/traces) docs/images/play.png
+play-picture: build ## the pictures of README and docs/play.md, from the public traces in TRACES (default ../shared/traces)
+	PYTHONPATH=tests/shared $(BIN)/python benches/play_picture.py $(or $(TRACES),../shared/traces) docs/images
 
 policy-table: build ## tables and picture of docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md

@@ -1,6 +1,7 @@
-"""The picture of docs/play.md: fifo and srtf on a Philly virtual cluster, while the queue is longest.
+"""The pictures of README and docs/play.md: fifo and srtf on a Philly virtual cluster, the queue longest.
 
-`make play-picture` draws it anew from the public traces in TRACES (default ../shared/traces).
+`make play-picture` draws play.png and play-dark.png anew from the public traces in TRACES (default
+../shared/traces).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ AT = 59.5 * 86_400.0  # s, while the queue of fifo is longest
 
 
 def main(traces: Path, out: Path) -> None:
-    """Draws the picture."""
+    """Draws both pictures into the folder `out`."""
     jobs = ringbco.read_jobs(traces / "philly" / "6214e9.csv")
     results = {
         "fifo": ringbco.replay(jobs, "64x8", policy="fifo"),
@@ -31,16 +32,17 @@ def main(traces: Path, out: Path) -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = play(results, Path(folder) / "play.html", start=40 * 86_400.0, end=75 * 86_400.0).path
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1240, "height": 1020})
-        page.goto(page_file.as_uri())
-        page.wait_for_selector("#player[data-ready]")
-        page.select_option("[data-at=colour]", "waited")
-        share = (AT - 40 * 86_400.0) / (35 * 86_400.0)
-        page.evaluate(f"ringbcoPlayer.move(ringbcoPlayer.last * {share})")
-        page.wait_for_timeout(500)
-        page.screenshot(path=out)
+        for scheme, name in (("light", "play.png"), ("dark", "play-dark.png")):
+            page = browser.new_page(viewport={"width": 1240, "height": 1000}, color_scheme=scheme)
+            page.goto(page_file.as_uri())
+            page.wait_for_selector("#player[data-ready]")
+            page.select_option("[data-at=colour]", "waited")
+            share = (AT - 40 * 86_400.0) / (35 * 86_400.0)
+            page.evaluate(f"ringbcoPlayer.move(ringbcoPlayer.last * {share})")
+            page.wait_for_timeout(500)
+            page.screenshot(path=out / name)
+            print(f"{out / name}: {(out / name).stat().st_size / 1e3:.0f} KB")
         browser.close()
-    print(f"{out}: {out.stat().st_size / 1e3:.0f} KB")
 
 
 if __name__ == "__main__":
