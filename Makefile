@@ -129,8 +129,8 @@ play-picture: build ## the pictures of README and docs/play.md, from the public 
 policy-table: build ## tables and picture of docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md
 
-repack-table: build ## README's table of repack, from the public traces in TRACES
-	$(BIN)/python benches/repack_table.py $(or $(TRACES),../shared/traces) README.md
+repack-table: build ## the table of docs/repack.md, from the public traces in TRACES
+	$(BIN)/python benches/repack_table.py $(or $(TRACES),../shared/traces) docs/repack.md
 
 elastic-table: build ## tables and picture of docs/elastic.md, from the public traces in TRACES
 	$(BIN)/python benches/elastic_table.py $(or $(TRACES),../shared/traces) docs/elastic.md

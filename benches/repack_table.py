@@ -1,4 +1,4 @@
-"""Makes README's table of the policy repack, of the public trace philly/6214e9: `make repack-table`.
+"""Makes the table of docs/repack.md, of the public trace philly/6214e9: `make repack-table`.
 
 Each policy runs once a seed, and seeds draw other models for the jobs. The table has means over the seeds,
 with the least and the greatest value.

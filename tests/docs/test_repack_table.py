@@ -1,4 +1,4 @@
-"""README's table of repack: means over seeds with their ends, made of the public trace."""
+"""The table of docs/repack.md: means over seeds with their ends, made of the public trace."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import repack_table as made
 from conftest import SMALL_JOBS
 from ringbco import replay
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "repack.md").read_text(encoding="utf-8")
 
 
 def test_the_table_tells_mean_ends_and_seeds(tmp_path: Path) -> None:
@@ -22,14 +22,14 @@ def test_the_table_tells_mean_ends_and_seeds(tmp_path: Path) -> None:
     assert f"| `srtf` | yes | {told} |" in text
 
 
-def test_readme_has_five_seeds() -> None:
-    part = page_tables.marked(README)[made.MARK]
+def test_the_page_has_five_seeds() -> None:
+    part = page_tables.marked(PAGE)[made.MARK]
     assert f"a mean over {made.SEEDS} seeds" in part
     assert made.SEEDS == 5
     assert part.count(" to ") == 10  # two cells of four policies, the bound, the seeds
 
 
 @pytest.mark.long
-def test_readme_is_what_the_trace_makes(shared_traces: Path) -> None:
+def test_the_page_is_what_the_trace_makes(shared_traces: Path) -> None:
     text = made.table(made.replays(shared_traces / made.TRACE, made.CLUSTER, made.SEEDS))
-    assert page_tables.marked(README)[made.MARK] == text, "run: make repack-table"
+    assert page_tables.marked(PAGE)[made.MARK] == text, "run: make repack-table"
