@@ -19,7 +19,7 @@ from ringbco.sources import SOURCES
 from ringbco.sources.account import Account
 from ringbco.trace.jobs import read_jobs
 
-README = Path(__file__).parents[2] / "README.md"
+PHILLY = Path(__file__).parents[2] / "docs" / "sources" / "philly.md"
 
 RunCli = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -189,12 +189,12 @@ def test_the_way_from_a_tarball_to_a_job_table(invoke: Invoke, tmp_path: Path) -
 
 
 @pytest.mark.long
-def test_the_readmes_way_from_the_archive_to_a_comparison(invoke: Invoke, tmp_path: Path) -> None:
-    """The README's own commands on a log that has jobs of a virtual cluster of unknown size."""
+def test_the_pages_way_from_the_archive_to_a_comparison(invoke: Invoke, tmp_path: Path) -> None:
+    """The commands of docs/sources/philly.md on a log that has jobs of a virtual cluster of unknown size."""
     [path] = philly.generate().write(tmp_path / "in")
     with tarfile.open(tmp_path / "trace-data.tar.gz", "w:gz") as archive:
         archive.add(path, "trace-data/cluster_job_log")
-    section = README.read_text().split("## From the public Philly archive to a comparison")[1]
+    section = PHILLY.read_text(encoding="utf-8").split("## From the public Philly archive to a comparison")[1]
     commands = section.split("```")[1].split("\n")
     commands = [shlex.split(line) for line in commands if line]
     assert [command[:2] for command in commands] == [
