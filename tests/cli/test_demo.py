@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import ringbco
+import sample_log
 from conftest import Invoke, run_ringbco
 from ringbco.cli.demo import PICTURE, POLICIES, REPORT, SAMPLE, SUMMARIES
 from ringbco.io.manifest import MANIFEST
@@ -112,6 +113,10 @@ def test_the_sample_is_what_its_description_says() -> None:
     assert hashlib.sha256((DATA / SAMPLE).read_bytes()).hexdigest() == says["sha256"]
     made = generate(says["preset"], says["jobs"], says["seed"], gpus=says["gpus"], load=says["load"])
     assert pl.read_parquet(DATA / SAMPLE).equals(made.frame)
+
+
+def test_the_sample_log_is_what_its_script_makes() -> None:
+    assert sample_log.LOG.read_text(encoding="utf-8") == sample_log.log().write_csv()
 
 
 @pytest.mark.parametrize("frame", ["one job", "one instant", "queue at the end"])
