@@ -1,10 +1,11 @@
-"""docs/own-policies.md and the README's policy: each block runs, and prints what the page says."""
+"""docs/own-policies.md: each block runs, and prints what the page says."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import re
+import shlex
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -58,13 +59,17 @@ def run_page(page: Path, other: Callable[[str, str, str], None] | None = None) -
 
 
 def check_commands(text: str, invoke: Invoke) -> None:
-    """Commands stand after a `$`, what they print below; `...` is any number of lines."""
-    for part in re.split(r"^\$ ringbco ", text, flags=re.MULTILINE)[1:]:
+    """Commands stand after a `$`, what they print below it, without blanks at ends of lines.
+
+    `...` is any number of lines.
+    """
+    for part in re.split(r"^\$ ringbco ", text.replace("\\\n", ""), flags=re.MULTILINE)[1:]:
         command, _, told = part.partition("\n")
-        run = invoke(*command.split())
+        run = invoke(*shlex.split(command))
         assert run.returncode == 0, run.stderr
         wanted = re.escape(told).replace(re.escape("...\n"), r"(?:.*\n)*")
-        assert re.fullmatch(wanted, run.stdout), run.stdout
+        shown = re.sub(r" +$", "", run.stdout, flags=re.MULTILINE)
+        assert re.fullmatch(wanted, shown), shown
 
 
 def test_every_block_of_the_page_does_what_it_says(invoke: Invoke, tmp_path: Path) -> None:
@@ -129,18 +134,6 @@ def test_the_table_of_verbs_is_whole() -> None:
     told = {re.match(r"`(\w+)", cells[0])[1] for cells in rows_of("What a policy does")}  # type: ignore[index]
     assert told == {"start", "stop", "move", "resize", "refuse", "end", "wake"}
     assert all(hasattr(ringbco.Simulation, verb) for verb in told)
-
-
-def test_the_policy_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    section = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## A policy of your own\n")[1]
-    code = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)[0]
-    table = ringbco.generate("philly", 100, seed=4, gpus=64, load=1.2)
-    ringbco.write_jobs(table, "jobs.parquet")
-    scope: dict[str, Any] = {"__name__": "readme"}
-    exec(code, scope)
-    preset = ringbco.replay(table, "32x8", policy="srtf")
-    assert scope["outcome"].jobs.equals(preset.jobs)
 
 
 def test_each_virtual_cluster_has_a_policy_of_its_own(tmp_path: Path) -> None:
