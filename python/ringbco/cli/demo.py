@@ -50,6 +50,7 @@ def demo(
     from ringbco.reports.charts import comparison, save_png
     from ringbco.reports.figures import chapters
     from ringbco.reports.html import page
+    from ringbco.reports.player import embedded
     from ringbco.result.folder import check_target, whole_folder
     from ringbco.run.replay import replay
     from ringbco.trace.jobs import read_jobs
@@ -69,7 +70,13 @@ def demo(
         title="The same jobs under four schedulers, with ring-all-reduce contention",
         num_gpus=cluster.num_gpus,
     )
-    report = page(outcomes, chapters(outcomes), title=f"{table.num_jobs:,} synthetic jobs on {CLUSTER}")
+    report = page(
+        outcomes,
+        chapters(outcomes),
+        title=f"{table.num_jobs:,} synthetic jobs on {CLUSTER}",
+        told=embedded(outcomes),
+        opens=True,
+    )
     with whole_folder(out, force=force, kind=kind) as folder:
         for policy, outcome in outcomes.items():
             outcome.write(folder / policy)

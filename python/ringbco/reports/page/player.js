@@ -564,6 +564,11 @@
   };
   const resize = () => { for (const side of sides) side.fit(); track(); ask(true); };
 
+  // Where the page opens: in the middle of the longest queue or, where nobody waits, where most GPUs are busy.
+  const busiest = () => {
+    const { queued, busy } = sides[0].scene.series, most = Math.max(...queued), values = most > 0 ? queued : busy;
+    return ((values.indexOf(Math.max(...values)) + 0.5) / values.length) * LAST;
+  };
   const begin = async () => {
     try {
       for (const told of data.results) scenes.push(await load(told));
@@ -578,7 +583,7 @@
     handle();
     legend();
     track();
-    move(0);
+    move(busiest());
     window.ringbcoPlayer = { move, play, last: LAST, frame: () => sides.forEach((side) => side.draw()) };
     root.dataset.ready = "";
   };
