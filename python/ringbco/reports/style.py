@@ -91,7 +91,7 @@ def _sized(figure: Figure) -> dict[str, Any]:
         "height": figure.height,
         "autosize": {"type": "fit-x", "contains": "padding"},
         "background": None,
-        "padding": 2,
+        "padding": {"left": 8, "right": 4, "top": 2, "bottom": 2},
         "config": _config(float(FONT_SIZE.removesuffix("px"))),
     }
 
