@@ -21,7 +21,7 @@ from ringbco.reports.figures import Chapter, chapters
 from ringbco.reports.html import page
 from ringbco.reports.lanes import RESIZED, assign_lanes, held_rows
 from ringbco.reports.lanes_chart import lanes_chart
-from ringbco.reports.perfetto import write_trace
+from ringbco.reports.perfetto import _threads, write_trace
 from ringbco.reports.series import MOST_BESIDE, Figure
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
@@ -340,6 +340,20 @@ def test_who_is_resized_goes_before_who_starts() -> None:
         (2, 3, 1),
         (3, 2, 1),
     ]
+
+
+def test_who_is_resized_keeps_its_thread_from_who_starts() -> None:
+    """b, on thread 1, shrinks as c, which ends sooner, starts: c takes thread 3. At 20 two are free."""
+    rows = pl.DataFrame(
+        {
+            "server": [0, 0, 0, 0, 0],
+            "start": [0.0, 0.0, 10.0, 10.0, 20.0],
+            "end": [10.0, 20.0, 20.0, 30.0, 40.0],
+            "job_id": ["b", "d", "c", "b", "e"],
+            "before": [None, None, None, 2, None],
+        }
+    )
+    assert _threads(rows) == [1, 2, 3, 1, 2]
 
 
 def test_the_picture_marks_resizes() -> None:
