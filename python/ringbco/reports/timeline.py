@@ -52,7 +52,7 @@ def timeline(
     check_trace(target, force=force)
     if picture is not None:
         check_picture(picture, force=force)
-    # Jobs that were ended have no lane, but they held GPUs: the counters count them.
+    # Jobs that were ended have no slice, but they held GPUs: the counters count them.
     if isinstance(result, Outcome):
         outcome = result
         check_tables(outcome)
