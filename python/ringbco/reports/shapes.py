@@ -42,7 +42,7 @@ STATES: Final = {
 }
 """What an elastic job holds, each with its colour."""
 _ROW: Final = 20  # pixels
-_ROW_OF_MANY: Final = 15
+_ROW_OF_MANY: Final = 13
 _MANY: Final = 8
 _TWO_LINES: Final = 29
 _BESIDE: Final = 9  # of each of several dots of a row
