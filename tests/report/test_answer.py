@@ -145,7 +145,7 @@ def test_one_result_says_what_waiting_was_for_and_what_to_try() -> None:
     ]
     assert waited(0.0, 95.0, 5.0, policy="sjf")[1].startswith("More GPUs would help")
     first, second = waited(70.0, 30.0, 0.0)
-    assert "most waiting (70 %) was behind the head of the queue" in first
+    assert "most waiting (70 %) was behind others, though the job would have fitted" in first
     assert second.startswith("Try --queue easy")
     first, second = waited(0.0, 45.0, 55.0)
     assert "enough were idle, but apart (55 %) and for free GPUs (45 %)" in first

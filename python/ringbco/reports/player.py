@@ -15,11 +15,11 @@ from ringbco.errors import UsageError
 from ringbco.io.atomic import replacing
 from ringbco.io.forks import use_polars
 from ringbco.io.marks import PAGE
-from ringbco.reports.html import document
 from ringbco.reports.outputs import check_page
 from ringbco.reports.player_data import Scene, scene_data
 from ringbco.reports.reading import default_title, labels
 from ringbco.reports.server_load import server_gpus
+from ringbco.reports.templates import render
 from ringbco.reports.window import Window, parse_servers, window
 from ringbco.result.outcome import Outcome
 from ringbco.run.at_hand import read_result
@@ -73,8 +73,9 @@ def play(
     if len(found) > _BESIDE:
         raise UsageError(f"play: {len(found)} results: expected one or two; `ringbco report` takes more")
     told, note = player(found, start, end, servers)
-    text = document(
+    text = render(
         "play",
+        tones=[],  # no charts
         title=default_title(found) if title is None else title,
         about=_about(found, told, note),
         told=told,
