@@ -85,7 +85,7 @@ def test_the_version_is_told(run_cli: RunCli) -> None:
 
 
 def test_help_of_replay_tells_the_defaults_of_the_network(invoke: Invoke) -> None:
-    page = " ".join(invoke("replay", "--help").stdout.replace("│", " ").split())
+    page = " ".join(invoke("replay", "--help-all").stdout.replace("│", " ").split())
     for name, value in dataclasses.asdict(Network()).items():
         start = page.index("--" + name.replace("_", "-"))
         told = page[start:].split("Default ", 1)[1].split(":", 1)[0]

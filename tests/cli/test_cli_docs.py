@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -12,6 +13,7 @@ import pytest
 
 from conftest import Invoke, RunCli
 from ringbco.cli import VERBS
+from ringbco.cli.brief import BRIEF
 from ringbco.dev.cli_docs import load, reference
 
 
@@ -54,9 +56,27 @@ def test_every_verb_gives_an_example_that_parses(verb: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_keeps_to_the_terminals_width(verb: str, columns: int, invoke: Invoke) -> None:
     os.environ["COLUMNS"] = str(columns)  # the fixture puts it back
-    run = invoke(verb, "--help")
-    assert run.returncode == 0
-    assert max(map(len, run.stdout.splitlines())) <= columns
+    for asked in ["--help", "--help-all"] if verb in BRIEF else ["--help"]:
+        run = invoke(verb, asked)
+        assert run.returncode == 0
+        assert max(map(len, run.stdout.splitlines())) <= columns
+
+
+@pytest.mark.parametrize("verb", BRIEF)
+def test_the_help_of_verbs_with_many_options_is_brief(verb: str, invoke: Invoke) -> None:
+    """On 80 columns. It says how many options are left, and --help-all has every one."""
+    os.environ["COLUMNS"] = "80"  # the fixture puts it back
+    brief = invoke(verb, "--help").stdout
+    whole = invoke(verb, "--help-all").stdout
+    assert len(brief.splitlines()) <= 45
+    names = [parameter.opts[0] for parameter in load(verb).params if parameter.param_type_name == "option"]
+    found = {
+        text: {name for name in names if re.search(rf"^(│[* ]+)?{name}[\s,]", text, re.MULTILINE)}
+        for text in (brief, whole)
+    }
+    assert found[brief] == {*BRIEF[verb]}
+    assert found[whole] == {*names}
+    assert f"--help-all tells the {len(names) - len(BRIEF[verb])} other options" in brief
 
 
 @pytest.mark.long

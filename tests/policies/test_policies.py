@@ -322,7 +322,7 @@ def test_policies_verb(invoke: Invoke) -> None:
     assert refused["srtf"] == {"quota"}
     assert refused["repack"] == {*listed[0]["knows"]}
     assert refused["afs"] == refused["gavel"] == {"shares", "evict", "quota"}
-    told = invoke("replay", "--help").stdout
+    told = invoke("replay", "--help-all").stdout
     for row in listed:
         assert all(option.split()[0] in told for option in row["options"]), row
     table = invoke("policies").stdout

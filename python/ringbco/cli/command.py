@@ -8,13 +8,44 @@ from typing import Any, Final
 
 from typer.core import TyperCommand, TyperOption
 
+from ringbco.cli import brief
 from ringbco.io.terminal import say
 
 _LONGEST: Final = 60
+_ALL: Final = "ringbco.help_all"
+
+
+def _tell_all(ctx: Any, _option: Any, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        say(*ctx.get_help().splitlines())
+        ctx.exit()
+
+
+_HELP_ALL: Final = TyperOption(
+    param_decls=["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_tell_all,
+    help="Show all options and exit.",
+)
 
 
 class Command(TyperCommand):
     """A verb. What all verbs share stands here, so that none can forget it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The verb's parameters and --help, with --help-all where --help does not tell all."""
+        params = super().get_params(ctx)
+        return [*params, _HELP_ALL] if self.name in brief.BRIEF else params
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Writes the help, brief where the verb has many options and not all are asked for."""
+        if self.name in brief.BRIEF and not ctx.meta.get(_ALL):
+            brief.write(self, ctx, formatter)
+        else:
+            super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The options, of which one that takes a single value may be given once: which was meant?"""

@@ -15,7 +15,7 @@ _HEAD: Final = """\
 # The command line
 
 Made of the help texts by `python -m ringbco.dev.generate`; a test says when it is not current. In a terminal,
-`ringbco VERB --help` shows the same.
+`ringbco VERB --help` shows the same, for `replay` and `compare` with `--help-all`.
 
 ```
 ringbco [--version] VERB ...
