@@ -197,7 +197,9 @@ def _told(runs: SweepRuns) -> list[str]:
 def _best(runs: SweepRuns) -> _Best:
     """The best points: their settings, and their figures with intervals."""
     there = {key for point in runs.points for key in point.figures}
-    others = [row for row in COMPARED if row.key in _ALSO]
+    # What only such runs have, as failures with outages, before what all runs have.
+    others = [row for row in COMPARED if row.told == "headline" and row.sometimes]
+    others += [row for row in COMPARED if row.key in _ALSO]
     shown = [measure for measure in dict.fromkeys([*runs.measures, *others]) if measure.key in there]
     shown = shown[: max(_MOST_COLUMNS - len(runs.axes), len(runs.measures))]
     names = [axis.title for axis in runs.axes] or ["run"]
