@@ -262,9 +262,7 @@ def scaled(
     # Below a second, and a thousandth of a number, there is nothing to tell apart.
     low = min(max(low, 1.0 if times else 1e-3), high)
     if even or high / low <= _SPAN:
-        values, texts = _even(0.0, high, times)
-        scale = alt.Scale(domain=[0, high * 1.02], nice=False)
-        return Scaled(scale, _axis(values, texts, **axis))
+        return from_zero(0.0, high, times=times, **axis)
     floor, ceiling = low / 1.2, high * 1.1
     if times:
         values, texts = _times(floor, ceiling)
@@ -281,6 +279,15 @@ def scaled(
     return Scaled(scale, _axis(values, texts, **axis), least, low)
 
 
+def from_zero(low: float, high: float, *, times: bool, **axis: Any) -> Scaled:
+    """A scale of even steps that reaches from at most 0, of amounts below it from `low`, to `high`."""
+    if low == high == 0.0:
+        high = 1.0
+    values, texts = _even(low, high, times)
+    scale = alt.Scale(domain=[low * 1.02, high * 1.02], nice=False)
+    return Scaled(scale, _axis(values, texts, **axis))
+
+
 def _axis(values: Sequence[float], texts: Mapping[float, str], **more: Any) -> alt.Axis:
     labels = "".join(f"datum.value === {value!r} ? '{texts[value]}' : " for value in values) + "''"
     return alt.Axis(values=list(values), labelExpr=labels, labelFlush=False, labelOverlap=True, **more)
@@ -288,7 +295,7 @@ def _axis(values: Sequence[float], texts: Mapping[float, str], **more: Any) -> a
 
 def _even(low: float, high: float, times: bool) -> tuple[list[float], dict[float, str]]:
     """Some five round values between two, and their texts."""
-    unit, name = unit_of(high) if times else (1.0, "")
+    unit, name = unit_of(max(high, -low)) if times else (1.0, "")
     low, high = low / unit, high / unit
     least = (high - low) / 5
     power = math.floor(math.log10(least))

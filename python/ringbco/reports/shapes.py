@@ -22,6 +22,7 @@ from ringbco.reports.series import (
     WIDTH,
     Figure,
     colour,
+    from_zero,
     label_limit,
     legend,
     scaled,
@@ -215,13 +216,12 @@ def stack(
         encoded |= {"x": x, "y": amount(value, across).stack("zero").scale(nice=False)}
         return replace(figure, chart=chart.encode(**encoded, description="said:N"))
     classes = _classes(data, by)
-    sums = data.filter(pl.col(value) > 0).group_by(by).agg(most=pl.col(value).sum())
-    least = data.filter(pl.col(value) < 0).group_by(by).agg(least=pl.col(value).sum())["least"].min()
-    ends = sums.select("most").vstack(pl.DataFrame({"most": [float(ceiling)]}))
-    scale = scaled(ends, "most", times=times, even=True, grid=True)
-    bottom = min(float(least or 0.0), 0.0)  # type: ignore[arg-type]
-    x = alt.X(f"{value}:Q", title=across, axis=scale.axis).stack("zero")
-    x = x.scale(domain=[bottom, scale.scale["domain"][1]], nice=False)
+    sums = data.group_by(by).agg(
+        most=pl.col(value).clip(lower_bound=0.0).sum(), least=pl.col(value).clip(upper_bound=0.0).sum()
+    )
+    ends = [float(ceiling), *sums["most"], *sums["least"]]
+    scale = from_zero(min(ends), max(ends), times=times, grid=True)
+    x = alt.X(f"{value}:Q", title=across, axis=scale.axis, scale=scale.scale).stack("zero")
     each = _row(classes) + 2
     drawn = alt.Chart(said(short(data), told)).mark_bar(height={"band": 0.72})
     chart = drawn.encode(x=x, y=_rows(classes, by), description="said:N", **encoded)

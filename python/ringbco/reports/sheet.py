@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.reports.charts import COLOURS, framed, time_axis
+from ringbco.reports.series import gpus_of_class, size_class
 from ringbco.study.published import FATES
 
 _WIDTH: Final = 960
@@ -23,7 +24,6 @@ _BINS: Final = 160
 _MOST_BARS: Final = 200
 _MOST_SIZES: Final = 14
 _TOP: Final = 10
-_LARGEST_CLASS: Final = 5  # 2 ** 5 GPUs and more are one class
 # From few GPUs to many: dark to warm, each told from its neighbours in grey print.
 _CLASS_COLOURS: Final = ("#440154", "#3b528b", "#21918c", "#5ec962", "#e69f00", "#d55e00")
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -82,26 +82,13 @@ def _side_by_side(*charts: Any) -> Any:
     return alt.hconcat(*charts, spacing=64).resolve_scale(color="independent")
 
 
-def _size_class() -> pl.Expr:
-    """0 for 1 GPU, 1 for 2 and 3, 2 for 4 to 7 ..."""
-    floor = pl.col("num_gpus").cast(pl.Float64).log(2).add(1e-9).floor().cast(pl.Int64)
-    return pl.min_horizontal(floor, pl.lit(_LARGEST_CLASS)).alias("class")
-
-
-def _class_name(number: int) -> str:
-    if number == 0:
-        return "1 GPU"
-    low = 2**number
-    return f"{low}+ GPUs" if number == _LARGEST_CLASS else f"{low}-{2 * low - 1} GPUs"
-
-
 def _sizes(frame: pl.DataFrame) -> Any:
     sizes = frame.group_by("num_gpus").agg(
         pl.len().alias("jobs"), (pl.col("duration") * pl.col("num_gpus")).sum().alias("work")
     )
     if sizes.height > _MOST_SIZES:
-        classes = sizes.group_by(_size_class()).agg(pl.col("jobs", "work").sum()).sort("class")
-        names = [_class_name(number).removesuffix("s").removesuffix(" GPU") for number in classes["class"]]
+        classes = sizes.group_by(size_class().alias("class")).agg(pl.col("jobs", "work").sum()).sort("class")
+        names = [gpus_of_class(number).removesuffix("s").removesuffix(" GPU") for number in classes["class"]]
     else:
         classes = sizes.sort("num_gpus")
         names = [f"{size:,}" for size in classes["num_gpus"]]
@@ -146,14 +133,16 @@ def _run_times(frame: pl.DataFrame) -> Any:
     largest = max(float(frame["duration"].to_numpy().max()), 10.0)
     step = np.log(largest) / _BINS
     bins = (pl.col("duration").clip(lower_bound=1.0).log() / step - 1e-9).ceil().cast(pl.Int64).alias("bin")
-    counts = frame.select(_size_class(), bins).group_by("class", "bin").agg(pl.len().alias("jobs"))
+    counts = (
+        frame.select(size_class().alias("class"), bins).group_by("class", "bin").agg(pl.len().alias("jobs"))
+    )
     curves = []
     for number in sorted(counts["class"].unique()):
         own = counts.filter(pl.col("class") == number).sort("bin")
         curves.append(
             pl.DataFrame(
                 {
-                    "size": _class_name(number),
+                    "size": f"{gpus_of_class(number)}: {own['jobs'].sum():,} jobs",
                     # From 0 up, at the shortest run.
                     "value": np.exp(step * np.concatenate([own["bin"].head(1), own["bin"]])),
                     "share": np.concatenate([[0.0], own["jobs"].cum_sum() / own["jobs"].sum()]),
@@ -377,7 +366,11 @@ def _top(groups: Sequence[Mapping[str, Any]], column: str, title: str) -> Any:
 def _statuses(frame: pl.DataFrame) -> Any:
     """What became of the jobs of each size."""
     named = pl.col("status").fill_null(_NONE)
-    counts = frame.select(_size_class(), named).group_by("class", "status").agg(pl.len().alias("jobs"))
+    counts = (
+        frame.select(size_class().alias("class"), named)
+        .group_by("class", "status")
+        .agg(pl.len().alias("jobs"))
+    )
     ranked = (
         counts.group_by("status").agg(pl.col("jobs").sum()).sort("jobs", "status", descending=[True, False])
     )
@@ -385,7 +378,7 @@ def _statuses(frame: pl.DataFrame) -> Any:
     counts = counts.with_columns(
         pl.when(pl.col("status").is_in(kept)).then("status").otherwise(pl.lit("other")).alias("status")
     )
-    names = {number: _class_name(number) for number in sorted(counts["class"].unique())}
+    names = {number: gpus_of_class(number) for number in sorted(counts["class"].unique())}
     every = counts.with_columns(name=pl.lit("all jobs"))
     sized = counts.with_columns(name=pl.col("class").replace_strict(names, return_dtype=pl.String))
     data = (
