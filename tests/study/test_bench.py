@@ -1,7 +1,6 @@
 """`ringbco bench`: small runs of the real thing."""
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -128,15 +127,6 @@ def test_generated_jobs_are_for_the_cluster(
 ) -> None:
     """Of virtual clusters and servers of two sizes; every run's seconds are told."""
     small_costs, start_up = once(monkeypatch, "small_costs"), once(monkeypatch, "start_up")
-    caches = []
-    cpu = bench._cpu
-
-    def with_library(arguments: list[str], environment: dict[str, str]) -> float:
-        """Where the drawing library is bundled already: that takes longer than all else here."""
-        caches.append(environment["XDG_CACHE_HOME"])
-        return cpu(arguments, os.environ)
-
-    monkeypatch.setattr(bench, "_cpu", with_library)
     # A case in a process of its own is tested above.
     monkeypatch.setattr(bench, "_apart", lambda function, *arguments: function(*arguments))
     servers = tmp_path / "c.toml"
@@ -162,12 +152,11 @@ def test_generated_jobs_are_for_the_cluster(
     small = said["small_costs"]
     assert small["reported_jobs"] == 200
     # Which is more is the machine's to say: one that does other work may import for longer than it replays.
-    for name in ("imports", "one_job", "report", "first_report"):
+    for name in ("imports", "one_job", "report"):
         assert small[f"{name}_cpu_seconds"] > 0
-    assert caches == [caches[0]] * 5
-    assert caches[0] != os.environ.get("XDG_CACHE_HOME")
     assert len(command["wall_seconds_all"]) == 2
-    assert all(word in done.stdout for word in ("start-up", "target", "sort, ms", "put together"))
+    told = " ".join(done.stdout.split())  # a long path breaks the line where it will
+    assert all(word in told for word in ("start-up", "target", "sort, ms", "put together"))
     assert f"({min(case['ratio_all']):.2f}-{max(case['ratio_all']):.2f})" in done.stdout
 
 

@@ -187,7 +187,10 @@ def _stays(outcome: Outcome, shown: Window) -> pl.DataFrame:
             asks=(pl.col("asks") / pl.col("unit")).cast(pl.Int64),
             share=pl.when(whole).then(0).otherwise("unit"),
             service=pl.lit(0),
-        ).with_row_index("of")
+        )
+        .with_row_index("of")
+        # A report leaves out who was ended: of such a job nothing is in allocations.
+        .filter(pl.col("asks").is_not_null())
     ]
     if outcome.replicas is not None:
         frames.append(_replicas(outcome.replicas))

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -234,7 +234,7 @@ def small_costs(jobs: int, cluster: Cluster, *, repeat: int, seed: int) -> dict[
     """CPU seconds of what hardly depends on the engine, each the least of `repeat` runs, in turn.
 
     imports: `import polars, pyarrow`. one_job: a replay of one job. report: a page of `reported_jobs` jobs,
-    REPORTED at most. first_report: the first page ever, which bundles the drawing library (one run).
+    REPORTED at most.
     """
     reported = min(jobs, REPORTED)
     case = Case("report", "fifo", "fifo", reported)
@@ -247,25 +247,19 @@ def small_costs(jobs: int, cluster: Cluster, *, repeat: int, seed: int) -> dict[
         one = [*ringbco, "replay", str(folder / "one.csv"), "--cluster", "1x8", "-o", str(folder / "one")]
         page = [*ringbco, "report", str(folder / "result"), "-o", str(folder / "page.html")]
         where = ["--cluster", str(folder / "cluster.toml"), "-o", str(folder / "result"), "--policy", "fifo"]
-        own = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
-        _cpu([*ringbco, "replay", path, *where], own)
-        costs: dict[str, Any] = {
-            "first_report": [_cpu(page, own)],
-            "imports": [],
-            "one_job": [],
-            "report": [],
-        }
+        _cpu([*ringbco, "replay", path, *where])
+        costs: dict[str, Any] = {"imports": [], "one_job": [], "report": []}
         for _ in range(repeat):
-            costs["imports"].append(_cpu(["-c", _LIBRARIES], own))
-            costs["one_job"].append(_cpu([*one, "--force"], own))
-            costs["report"].append(_cpu([*page, "--force"], own))
+            costs["imports"].append(_cpu(["-c", _LIBRARIES]))
+            costs["one_job"].append(_cpu([*one, "--force"]))
+            costs["report"].append(_cpu([*page, "--force"]))
     return {"reported_jobs": reported} | {f"{name}_cpu_seconds": min(spent) for name, spent in costs.items()}
 
 
-def _cpu(arguments: Sequence[str], environment: Mapping[str, str]) -> float:
+def _cpu(arguments: Sequence[str]) -> float:
     """CPU seconds, user and system, that Python takes with the arguments."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=environment)
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -161,8 +161,7 @@ def _show_command(console: Console, more: Mapping[str, Any]) -> None:
         f" ({imports:.2f} s)",
         f"  target: at most {_ONE_JOB:g} x: {_met(one_job <= _ONE_JOB * imports)}",
         f"a report of {small['reported_jobs']:,} jobs: {small['report_cpu_seconds']:.2f} s of CPU,"
-        f" {small['report_cpu_seconds'] / imports:.1f} x the imports; the first bundles the drawing library:"
-        f" {small['first_report_cpu_seconds']:.2f} s",
+        f" {small['report_cpu_seconds'] / imports:.1f} x the imports",
         f"start-up beyond the bare interpreter ({start['interpreter_seconds']:.2f} s):"
         f" import ringbco {start['import_seconds']:.2f} s, ringbco --help {start['help_seconds']:.2f} s",
     ]
