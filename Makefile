@@ -63,13 +63,13 @@ test-python: build
 
 # Modules with random cases, or moments, of which RINGBCO_CASES sets the number.
 DRAWN := cases equality preempt_equality types_own planner audit audit_genuine audit_queue audit_no_length own_policies own_resize \
-	shell repack elastic_turns capacity diff why_drawn
+	shell repack elastic_turns capacity diff why_drawn player timeline_samples
 
 test-long: build ## tests that take long; all golden runs; Rust's random ones with many more cases; lints without Python
 	cargo clippy --locked --all-targets --no-default-features -- -D warnings
 	RINGBCO_CASES=300 CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- equality logs outside slow_twin
 	RINGBCO_CASES=600 $(PYTEST) $(SEEDED) -m "not long" tests/engine/test_golden.py
-	RINGBCO_CASES=300 $(PYTEST) $(SEEDED) -m "long and not pages"
+	RINGBCO_CASES=300 $(PYTEST) $(SEEDED) -n 3 -m "long and not pages" # they wait for other processes
 
 test-pages: build ## follows docs/adding-a-column.md and adding-a-policy.md to the letter, which builds the engine three times
 	$(PYTEST) -n 0 -m pages tests/docs
