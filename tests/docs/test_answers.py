@@ -40,6 +40,7 @@ def test_a_cut_keeps_parts_and_says_where_lines_are_left_out() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.pages
 def test_the_commands_print_what_the_page_says(tmp_path: Path) -> None:
     for name in made.ANSWERS:
         told = made.answer(name, tmp_path)

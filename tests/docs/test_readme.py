@@ -39,7 +39,7 @@ def test_its_links_lead_somewhere(link: str) -> None:
     assert has(f"../{path}", anchor)
 
 
-@pytest.mark.parametrize("asked", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("asked", [False, pytest.param(True, marks=[pytest.mark.long, pytest.mark.pages])])
 def test_its_commands_run_in_order_and_print_what_it_says(
     asked: bool, invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

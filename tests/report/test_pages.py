@@ -21,7 +21,8 @@ from ringbco.study.reproduce_claims import claims
 from ringbco.sweeps.targets import asked
 
 PAGES = ("one", "sweep", "inspect", "reproduce")
-WIDTHS = (420, 1280, 2560)
+# The page of several results, of the same style, is opened in both modes at every width (test_report_browser).
+VIEWS = ((420, False), (1280, True), (2560, False), (420, True))
 Made = Callable[[str], Path]
 
 
@@ -60,8 +61,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "dark"), VIEWS)
 @pytest.mark.parametrize("kind", PAGES)
 def test_a_page_has_no_fault(browser: Browser, made: Made, kind: str, width: int, dark: bool) -> None:
     with browser.tab() as tab:
