@@ -21,7 +21,7 @@ from ringbco.study.reproduce_claims import claims
 from ringbco.sweeps.targets import asked
 
 PAGES = ("one", "sweep", "inspect", "reproduce")
-# The page of several results, of the same style, is opened in both modes at every width (test_report_browser).
+# The page of several results, of the same style, is opened in both modes at every width (test_report_browser)
 VIEWS = ((420, False), (1280, True), (2560, False), (420, True))
 Made = Callable[[str], Path]
 
