@@ -19,6 +19,14 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file if ringbc
 Json = Annotated[
     bool, typer.Option("--json", help="Print the figures as JSON, times in seconds, and nothing else.")
 ]
+Until = Annotated[
+    str | None,
+    typer.Option("--to", metavar="TIME", help="Up to this time, likewise. Default: the run's last."),
+]
+Servers = Annotated[
+    str | None,
+    typer.Option(metavar="A-B,C", help="Only these servers, by index from 0. Default: all."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ringbco.cli.one_file import Quiet
+from ringbco.cli.one_file import Quiet, Servers, Until
 from ringbco.io.terminal import say, say_json
 
 
@@ -29,14 +29,8 @@ def play(
             " run's first instant or, of a run larger than a page holds, before its longest queue.",
         ),
     ] = None,
-    end: Annotated[
-        str | None,
-        typer.Option("--to", metavar="TIME", help="Up to this time, likewise. Default: the run's last."),
-    ] = None,
-    servers: Annotated[
-        str | None,
-        typer.Option(metavar="A-B,C", help="Only these servers, by index from 0. Default: all."),
-    ] = None,
+    end: Until = None,
+    servers: Servers = None,
     title: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="The page's title. Default: the trace and the cluster."),

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ringbco.cli.one_file import Servers, Until
 from ringbco.io.terminal import say, say_json
 
 
@@ -32,14 +33,8 @@ def timeline(
             " run's first instant.",
         ),
     ] = None,
-    end: Annotated[
-        str | None,
-        typer.Option("--to", metavar="TIME", help="Up to this time, likewise. Default: the run's last."),
-    ] = None,
-    servers: Annotated[
-        str | None,
-        typer.Option(metavar="A-B,C", help="Only these servers, by index from 0. Default: all."),
-    ] = None,
+    end: Until = None,
+    servers: Servers = None,
     png: Annotated[
         Path | None,
         typer.Option(metavar="FILE.png", help="Also draw a picture, with a lane a GPU.", show_default=False),
