@@ -130,8 +130,8 @@ def test_the_command(invoke: Invoke, jobs: pl.DataFrame, tmp_path: Path) -> None
     pl.DataFrame(many).with_columns(duration=pl.int_range(100, 77, -1)).write_csv(tmp_path / "many.csv")
     told = invoke("compare", "many.csv", *given[2:], "--by", "user", "-o", "many", "--model", "fixed").stdout
     row = next(line.split() for line in told.splitlines() if line.strip().startswith("3 more"))
-    # Of 23 jobs in turn fifo runs the last three last, after 1810, 1890 and 1969 s, srtf first: 0, 78, 157.
-    assert row == ["3", "more", "3", "0.53", "13.0%", "31.5", "min", "78.3", "s"]
+    # Of 23 jobs srtf, the best, runs the last three first: after 0, 78, 157 s; fifo last: 1810, 1890, 1969.
+    assert row == ["3", "more", "3", "0.53", "13.0%", "78.3", "s", "31.5", "min"]
     refused = invoke(*given, "--by", "vc", "-o", "cmp2")
     assert refused.returncode == 2
     assert "option by: vc: the job table has no column" in refused.stderr

@@ -93,6 +93,7 @@ def show(
 
 def show_by(comparison: Comparison, column: str, console: Console) -> None:
     """Prints the figures by owner, how unequal users fare, and who pays."""
+    comparison = comparison.best_first
     frame = comparison.by(column)
     owners = frame["owner"].unique(maintain_order=True)
     known = {(row["policy"], row["owner"]): row for row in frame.iter_rows(named=True)}
