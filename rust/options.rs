@@ -133,6 +133,16 @@ registry!(
 );
 
 registry!(
+    /// The order inside a queue by attained service (docs/policies.md#how-preemption-works).
+    Within, "within" {
+        /// By (submit_time, row).
+        Fifo => "fifo",
+        /// A stable list: those that run ahead of those that do not.
+        List => "list",
+    }
+);
+
+registry!(
     /// Execution models (docs/model.md#contention).
     Model, "model" {
         /// Ring-all-reduce with contention.

@@ -6,7 +6,7 @@
 use super::setting::options;
 use super::{
     ClockKind, Discipline, Entry, Facts, Model, Order, Oversize, Placement, Predict, Search, Sharing, Table, Ties,
-    TypeOrder, Users, Value, Variant,
+    TypeOrder, Users, Value, Variant, Within,
 };
 use crate::planner::{Dispatch, Planner};
 
@@ -226,13 +226,19 @@ options! {
             .panel(OTHERS)
             .help("tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several \
                 separated by commas.");
+        /// The order inside a queue by attained service.
+        within: Within = Within::Fifo => Entry::name("within", Within::NAMES)
+            .of(Users::Policies)
+            .panel(OTHERS)
+            .help("tiresias, gittins: the order inside a queue: fifo, or list, in which jobs that run move ahead of those \
+                that do not, and newcomers and those from another queue join the end (docs/policies.md).");
         /// Time between passes, s.
         interval: Option<f64> = None => Entry::positive("interval", LONGEST, "a number of seconds > 0 and <= 1e+09")
-            .or("60; none for policies that resize jobs")
+            .or("60; none for srtf, srsf and policies that resize jobs")
             .unit("s")
             .of(Users::Policies)
             .panel(OTHERS)
-            .help("tiresias, gittins, ftf: seconds between decisions. Policies that resize jobs: seconds after which they \
+            .help("srtf, srsf, tiresias, gittins, ftf: seconds between decisions. Policies that resize jobs: seconds after which they \
                 decide though nothing happened.");
         /// Age of a stay, s, below which a policy does not resize its job.
         resize_every: f64 = 300.0 => Entry::number("resize-every", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")

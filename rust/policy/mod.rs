@@ -60,6 +60,7 @@ policies! { |setting, speed|
 /// Hands the policy of the setting's options to a visitor.
 pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>, speed: S, visitor: V) -> V::Output {
     let preemptive = visit(setting, &speed, visitor)
+        .or_else(|visitor| ranked::visit_lists(setting, &speed, visitor))
         .or_else(|visitor| ranked::visit(setting, &speed, visitor))
         .or_else(|visitor| repack::visit(setting, &speed, visitor))
         .or_else(|visitor| elastic::visit(setting, &speed, visitor));

@@ -446,8 +446,24 @@ def thresholds(rng: Random, case: Case) -> None:
 @feature(0.7)
 def interval(rng: Random, case: Case) -> None:
     """Of decisions; a quantum that is longer than a pause."""
-    case.options["interval"] = max(case.unit, case.span(rng, 1.0, 5.0))
+    if case.policy != "srtf":
+        case.options["interval"] = max(case.unit, case.span(rng, 1.0, 5.0))
     case.options["quantum"] = 5.0 * case.unit + case.span(rng, 1.0, 5.0)
+
+
+@feature(0.5)
+def of_clusters(rng: Random, case: Case) -> None:
+    """The rules of real clusters, where the policy has some."""
+    if case.policy == "srtf":
+        case.options["policy"] = rng.choice(("srtf", "srsf"))
+        if rng.random() < 0.6:
+            case.options["interval"] = max(case.unit, case.span(rng, 1.0, 5.0))
+    if case.policy in ("tiresias", "gittins"):
+        case.options["within"] = "list"
+    if case.policy == "gavel":
+        case.options["parameters"] |= {"shares": "finish-time", "renew": rng.choice((0.0, 1920.0))}
+    if case.policy == "allox":
+        case.options["parameters"] = {"alpha": rng.choice((0.3, 0.7))}
 
 
 @feature(0.8)

@@ -244,7 +244,7 @@ class Truth:
         return {given.jobs.id[row]: place for place, (row, _) in enumerate(ranked)}
 
     def ranking(self, time: float) -> dict[str, tuple[Any, ...]]:
-        """What srtf, edf and tiresias go by at an instant, of jobs that wait: least first."""
+        """What srtf, srsf, edf and tiresias go by at an instant, of jobs that wait: least first."""
         given, jobs = self.given, self.given.jobs
         place = {row: at for at, row in enumerate(fifo(given, range(len(jobs.id))))}
         found: dict[str, tuple[Any, ...]] = {}
@@ -254,10 +254,11 @@ class Truth:
             if given.options["policy"] == "edf":
                 due = jobs.deadline[row] if jobs.deadline is not None else None
                 key = float("inf") if due is None else due
-            elif given.options["policy"] == "srtf":
+            elif given.options["policy"] in ("srtf", "srsf"):
                 done, whole = sum(each["work"] - each["lost"] for each in own), self.speeds.estimate(row)
                 fixed = given.model == "fixed"
                 key = max(0.0, whole - done) if fixed else whole * (1.0 - done / self.speeds.work(row))
+                key *= jobs.gpus[row] if given.options["policy"] == "srsf" else 1
             else:
                 attained = sum(each["num_gpus"] * (each["end_time"] - each["start_time"]) for each in own)
                 key = float(sum(limit <= attained for limit in given.options["thresholds"]))
@@ -291,7 +292,7 @@ def check_against_the_judge(truth: Truth, story: Story, seen: Counter[str]) -> N
             waiting = truth.waiting(fact.time, before=False, job=story.job)
             assert fact.told["others"] == len(waiting), (story.job, fact)
             if "place" in fact.told:
-                ranked = given.options["policy"] in ("srtf", "edf", "tiresias")
+                ranked = given.options["policy"] in ("srtf", "srsf", "edf", "tiresias")
                 seen["ranking" if ranked else "place"] += 1
                 places: Mapping[str, Any] = truth.ranking(fact.time) if ranked else truth.order()
                 ahead = sorted((n for n in waiting if places[n] < places[story.job]), key=places.__getitem__)

@@ -41,7 +41,7 @@ PRESETS = {
 }
 """Order and placement of the policies that let jobs run to their end."""
 FOR_SHARES = ("best-fit", "worst-fit", "fgd")
-RANKINGS = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
+RANKINGS = ("srtf", "srsf", "tiresias", "gittins", "ftf", "edf", "time-slice")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ def lacks(case: Case) -> str | None:
     policy, slotted = told["policy"], told["clock"] == "slot"
     if policy not in (*PRESETS, *RANKINGS, *RESIZING):
         return f"no twin of {policy}"
-    if case.epoch and (slotted or policy in (*INTERVALS, *RESIZING)):
+    ticks = policy in (*INTERVALS, *RESIZING) or (policy in ("srtf", "srsf") and told.get("interval"))
+    if case.epoch and (slotted or ticks):
         return "slots and ticks are counted from zero"
     if policy in RESIZING and told.get("placement") in FOR_SHARES:
         return "placements for shares where jobs are resized"
@@ -92,7 +93,7 @@ def _told(case: Case) -> dict[str, Any]:
         told |= (
             {"policy": case.policy.__name__}
             if case.policy.like is None
-            else {"policy": "fifo", **case.policy.like}
+            else {"policy": "fifo", **case.policy.like, "interval": None}
         )
     return told
 
@@ -259,11 +260,18 @@ class Twin:
             name,
             self.told.get("preempt_cost", 30.0),
             tuple(self.told.get("thresholds", (18_000.0,))),
-            self.told.get("quantum" if name == "time-slice" else "interval", 60.0),
+            self._interval(self.told["policy"]),
             self.told.get("admission", False),
             self.told.get("start_cost", 0.0),
             self.told.get("move_cost"),
+            self.told.get("within", "fifo"),
         )
+
+    def _interval(self, name: str) -> float | None:
+        if name == "time-slice":
+            return float(self.told.get("quantum", 60.0))
+        usual = 60.0 if name in INTERVALS else None
+        return self.told.get("interval", usual) if name in RANKINGS else None
 
     def _search(self) -> Search:
         eta, rungs = (

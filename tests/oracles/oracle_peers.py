@@ -1,4 +1,4 @@
-"""Two policies of other simulators, slow and obvious, on the interface for policies of one's own.
+"""Three policies of other schedulers, slow and obvious, on the interface for policies of one's own.
 
 The built-in ones that stand for them must do the same, job by job (tests/policies/test_peers.py).
 """
@@ -99,3 +99,105 @@ def emptiest(idle: list[int], wanted: int) -> list[tuple[int, int]]:
         if not wanted:
             return parts
     raise AssertionError("who is chosen fits")
+
+
+@dataclass
+class FinishTime(ringbco.Policy):
+    """Shares of the greatest finish-time fairness that is least, on GPUs that are alike, in rounds.
+
+    As Muri's testbed has Themis: new shares at the round after anybody came or went. A round ends when its
+    time, s, is over, or when nobody runs.
+    """
+
+    clairvoyant = True
+    round: float = 360.0
+
+    def __post_init__(self) -> None:
+        self.ends = -1.0
+        self.members: set[int] = set()
+        self.share: dict[int, float] = {}
+        self.rounds: dict[int, int] = {}
+        self.seen: dict[int, tuple[float, float]] = {}
+        self.isolated: dict[int, float] = {}
+        self.due: dict[int, float] = {}
+        self.had: dict[int, float] = {}
+        self.began = self.looked = 0.0
+        self.on: list[int] = []
+
+    def decide(self, state: Any) -> None:
+        """A round: who has the greatest share for the rounds that it has had."""
+        if state.running.size and state.now < self.ends:
+            return
+        rows = sorted([*state.running.tolist(), *state.waiting.tolist()])
+        if not rows:
+            return
+        for row in self.on:
+            if row in rows and row in state.running:
+                self.had[row] += state.now - self.began
+        self.began, self.ends = state.now, state.now + self.round
+        if self.members != set(rows):
+            self.look(state, rows)
+        size = state.jobs.num_gpus
+        left, chosen = int(sum(state.gpus)), []
+        order = sorted(rows, key=lambda row: (-self.priority(row), -self.due[row], -self.share[row], row))
+        for row in order:
+            if size[row] <= left:
+                left -= int(size[row])
+                chosen.append(row)
+        old = {row: state.parts(row) for row in state.running.tolist()}
+        state.stop(state.running)
+        self.on = []
+        for row in sorted(chosen, key=lambda row: (-int(size[row]), row not in old)):
+            if row in old and all(state.idle[server] >= count for server, count in old[row]):
+                started = state.start(row, old[row])
+            else:
+                started = state.start([row], strict=False)
+            if started:
+                self.on.append(row)
+                self.rounds[row] += 1
+        state.wake(self.ends)
+
+    def priority(self, row: int) -> float:
+        return self.share[row] / self.rounds[row] if self.rounds[row] else float("inf")
+
+    def look(self, state: Any, rows: list[int]) -> None:
+        """Shares anew, by halving the greatest fairness."""
+        whole = int(sum(state.gpus))
+        for row in rows:
+            self.isolated.setdefault(row, 0.0)
+            self.rounds.setdefault(row, 0)
+            due = self.share.get(row, 0.0) * (state.now - self.looked) - self.had.get(row, 0.0)
+            self.due[row] = self.due.get(row, 0.0) + (due if row in self.share else 0.0)
+            self.had[row] = 0.0
+        part = {row: min(1.0, -(-whole // len(rows)) / int(state.jobs.num_gpus[row])) for row in rows}
+        rest = {row: float(state.left[row]) for row in rows}
+        for row in rows:
+            if row in self.seen:
+                before, under = self.seen[row]
+                self.isolated[row] += (before - rest[row]) / under
+        self.seen = {row: (rest[row], part[row]) for row in rows}
+        since = {row: state.now - float(state.jobs.submit_time[row]) for row in rows}
+        alone = {row: self.isolated[row] + rest[row] / part[row] for row in rows}
+
+        def needed(fairness: float) -> dict[int, float]:
+            return {row: min(1.0, rest[row] / (fairness * alone[row] - since[row])) for row in rows}
+
+        def fits(fairness: float) -> bool:
+            need = needed(fairness)
+            return sum(need[row] * int(state.jobs.num_gpus[row]) for row in rows) <= whole
+
+        low = max((since[row] + rest[row]) / alone[row] for row in rows)
+        high = low
+        while not fits(high):
+            high *= 2.0
+        for _ in range(200):
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if fits(middle) else (middle, high)
+        self.share = needed(low if fits(low) else high)
+        gpus = {row: int(state.jobs.num_gpus[row]) for row in rows}
+        room = whole - sum(self.share[row] * gpus[row] for row in rows)
+        wish = sum((1.0 - self.share[row]) * gpus[row] for row in rows)
+        if wish > 0.0:
+            part_of = max(0.0, min(1.0, room / wish))
+            self.share = {row: share + (1.0 - share) * part_of for row, share in self.share.items()}
+        self.members, self.looked = set(rows), state.now

@@ -39,11 +39,17 @@ class Preemption:
     policy: str
     cost: float = 30.0
     thresholds: tuple[float, ...] = (18_000.0,)
-    interval: float = 60.0
+    interval: float | None = 60.0
     admission: bool = False
     start_cost: float = 0.0
     move_cost: float | None = None
     """Of who is preempted and placed elsewhere at one instant; as `cost` if it is None."""
+    within: str = "fifo"
+
+    @property
+    def ticks(self) -> bool:
+        """Whether it decides at multiples of the interval only."""
+        return self.policy in INTERVALS or (self.policy in ("srtf", "srsf") and self.interval is not None)
 
 
 @dataclass
@@ -87,6 +93,8 @@ class World(Netting):
     served: dict[int, float] = field(default_factory=dict)
     gpu_times: list[float] = field(default_factory=list)
     line: list[int] = field(default_factory=list)
+    listed: dict[int, int] = field(default_factory=dict)
+    """The queue of each row of the stable lists, all of them in one order."""
     states: list[tuple[float, int, int, int, int]] = field(default_factory=list)
     short: list[int] = field(default_factory=list)
     apart: list[int] = field(default_factory=list)
@@ -157,7 +165,11 @@ class World(Netting):
         for run in self.running:
             if run.row == row:
                 held += self.now - run.start
-        return self.jobs[row].num_gpus * self.seconds(held)
+        return self.size(row) * self.seconds(held)
+
+    def size(self, row: int) -> float:
+        """The GPUs by which its time counts."""
+        return self.jobs[row].num_gpus
 
     def level(self, row: int) -> int:
         return sum(1 for t in self.rules.thresholds if self.attained(row) >= t)
@@ -176,6 +188,9 @@ class World(Netting):
         def fifo(row: int) -> tuple[float, int]:
             return jobs[row].submit, row
 
+        def inside(row: int) -> tuple[float, ...]:
+            return (list(self.listed).index(row),) if self.rules.within == "list" else fifo(row)
+
         def deadline(row: int) -> float:
             return math.inf if math.isnan(self.deadlines[row]) else self.deadlines[row]
 
@@ -184,11 +199,17 @@ class World(Netting):
 
         keys: dict[str, Callable[[int], tuple[float, ...]]] = {
             "srtf": lambda row: (self.remaining(row), *fifo(row)),
-            "tiresias": lambda row: (self.level(row), *fifo(row)),
-            "gittins": lambda row: (self.level(row), -self.gittins(row), *fifo(row)),
+            "srsf": lambda row: (self.remaining(row) * self.size(row), *fifo(row)),
+            "tiresias": lambda row: (self.level(row), *inside(row)),
+            "gittins": lambda row: (self.level(row), -self.gittins(row), *inside(row)),
             "ftf": lambda row: (-unfairness(row), *fifo(row)),
             "edf": lambda row: (deadline(row), *fifo(row)),
         }
+        if self.rules.within == "list":
+            ahead = sorted(self.listed, key=lambda row: row not in runs)
+            joins = [row for row in runs + self.waiting if self.listed.get(row) != self.level(row)]
+            order = [row for row in ahead if row not in joins] + sorted(joins, key=fifo)
+            self.listed = {row: self.level(row) if row in joins else self.listed[row] for row in order}
         if self.rules.policy == "time-slice":
             ran = sorted((row for row in self.line if row in runs), key=fifo)
             self.line = [row for row in self.line if row not in runs] + ran
@@ -274,8 +295,13 @@ class World(Netting):
         self.stop(run)
         self.result.finish[run.row] = self.seconds(self.now)
         self.gpu_times.append(self.attained(run.row))
-        if run.row in self.line:
-            self.line.remove(run.row)
+        self.forget(run.row)
+
+    def forget(self, row: int) -> None:
+        """A row is in no line any more."""
+        if row in self.line:
+            self.line.remove(row)
+        self.listed.pop(row, None)
 
     def arrive(self) -> bool:
         """Lets in what is submitted by now; whether anybody came."""
@@ -398,7 +424,8 @@ class World(Netting):
                     happened |= self.ends(run)
             happened |= self.arrive()
             due = happened
-            if self.rules.policy in INTERVALS:
+            if self.rules.ticks:
+                assert self.rules.interval is not None
                 due = tick * self.rules.interval <= self.seconds(n)
                 while tick * self.rules.interval <= self.seconds(n):
                     tick += 1
@@ -411,14 +438,14 @@ class World(Netting):
             n += 1
 
     def run_events(self) -> None:
-        ticks = self.rules.policy in INTERVALS
+        ticks, interval = self.rules.ticks, self.rules.interval or math.inf
         tick = idle = 0
         while self.future or self.waiting or self.running:
             instants = [self.end_of(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
             instants += self.other_instants()
             idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
             if ticks:
-                instants.append(tick * self.rules.interval)
+                instants.append(tick * interval)
             if idle > PATIENCE or min(instants, default=math.inf) == math.inf:
                 raise StuckError(min(self.waiting + [run.row for run in self.running]))
             self.now = min(instants)
@@ -430,7 +457,7 @@ class World(Netting):
             happened |= self.arrive()
             due = happened
             if ticks:
-                due = tick * self.rules.interval <= self.now
+                due = tick * interval <= self.now
                 tick += due
                 # Whom the pass of this tick started may be done at it.
                 due |= happened and self.passed == self.now and self.rules.policy != "time-slice"
@@ -442,7 +469,7 @@ class World(Netting):
 
 
 INTERVALS = ("tiresias", "gittins", "ftf", "time-slice")
-"""Policies that decide at multiples of an interval only."""
+"""Policies that always decide at multiples of an interval."""
 
 
 def simulate(

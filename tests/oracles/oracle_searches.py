@@ -189,7 +189,6 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
             self.stop(run)
             self.completed = True  # to replicas of services, which are tried again
             self.left[run.row] = left
-            if run.row in self.line:
-                self.line.remove(run.row)
+            self.forget(run.row)
 
     return Searching

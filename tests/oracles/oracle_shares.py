@@ -276,12 +276,8 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
                 if run.phi != phi:
                     self.at_rate[run.row] = left, max(self.now, run.begin)
 
-        def attained(self, row: int) -> float:
-            held = self.served[row]
-            for run in self.running:
-                if run.row == row:
-                    held += self.now - run.start
-            return weight(self.jobs[row]) * self.seconds(held)
+        def size(self, row: int) -> float:
+            return weight(self.jobs[row])
 
         def tau(self, run: Stretch, p: int) -> float:
             if self.fixed:

@@ -18,17 +18,21 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 import ringbco
 from conftest import SHARED, Invoke
 from frames import cluster_of, typed_servers
+from oracle_peers import FinishTime
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 
 pytest.importorskip("highspy", reason="needs the extra lp: pip install 'ringbco[lp]'")
 
 from ringbco.policies.allox import Slot, firsts, matching
+from ringbco.policies.finish_time import Finish, finish_time
 from ringbco.policies.gavel import first_come, shares
+from ringbco.policies.programs import Program
 
 PEERS: Final = SHARED / "peers" / "gavel"
 TYPES: Final = ("v100", "p100", "k80")
@@ -130,6 +134,83 @@ def test_first_come_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = jobs.with_columns(priority=pl.Series([0, None, 1]))
     found = times(jobs, cluster, "gavel", **options)
     assert found == {"a": (1000.0, 1100.0), "b": (0.0, 400.0), "c": (0.0, 1000.0)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(demands(), st.randoms(use_true_random=False))
+def test_no_shares_have_a_fairer_greatest_finish(
+    case: tuple[np.ndarray, np.ndarray, np.ndarray], rnd: random.Random
+) -> None:
+    """Beside a program that asks for the greatest multiple of what a fairness takes."""
+    rates, wanted, gpus = case
+    since, left = (np.array([rnd.uniform(least, 9.0) for _ in wanted]) for least in (0.0, 0.1))
+    alone = left * [rnd.uniform(1.0, 3.0) for _ in wanted] + [rnd.uniform(0.0, 5.0) for _ in wanted]
+    found = finish_time(rates, wanted, gpus, Finish(since, left, alone))
+    assert (found >= 0).all()
+    assert (found.sum(axis=1) <= 1 + 1e-6).all()
+    assert (wanted @ found <= gpus + 1e-6).all()
+    worth = rates / (rates @ gpus / gpus.sum())[:, None]
+    able = worth.sum(axis=1) > 0
+    fairness = ((since + left / (found * worth).sum(axis=1).clip(1e-12)) / alone)[able].max()
+    need = left / (fairness * (1 - 1e-5) * alone - since)
+    if (need[able] < 0).any() or (need > worth.max(axis=1))[able].any():
+        return  # the one that is least fair has all the time of its fastest type
+    cells = np.arange(rates.size).reshape(rates.shape)
+    program = Program(np.append(np.zeros(rates.size), 1.0), np.append((worth > 0).ravel() * 1.0, 9.0))
+    for job, own in enumerate(cells):
+        program.row([*own, rates.size], [*worth[job], -need[job]], lower=0.0)
+        program.row(own, 1.0, upper=1.0)
+    for kind in range(len(gpus)):
+        program.row(cells[:, kind], wanted, upper=float(gpus[kind]))
+    assert program.solve()[-1] < 1.0
+
+
+def test_finish_times_by_hand() -> None:
+    """One GPU, two jobs that just came, of 10 s and 30 s, alone 20 s and 60 s (half a GPU each).
+
+    Each gets x with (left / x) / alone = 0.5 / x: half. A third has waited for 30 s, its time alone, and has
+    10 s left. The greatest fairness z of all takes 0.5 / z of the two, and 10 / (30 z - 30) of it.
+    """
+    gpus, ones = np.array([1]), np.ones((2, 1))
+    two = Finish(np.zeros(2), np.array([10.0, 30.0]), np.array([20.0, 60.0]))
+    assert finish_time(ones, np.array([1, 1]), gpus, two)[:, 0] == pytest.approx([0.5, 0.5])
+    three = Finish(*(np.append(own, more) for own, more in zip(two, (30.0, 10.0, 30.0), strict=True)))
+    found = finish_time(np.ones((3, 1)), np.array([1, 1, 1]), gpus, three)[:, 0]
+    fairness = 0.5 / found[0]
+    assert found == pytest.approx([0.5 / fairness, 0.5 / fairness, 10 / (30 * fairness - 30)])
+    assert found.sum() == pytest.approx(1.0)
+
+
+def test_what_is_left_over_goes_to_all() -> None:
+    """It goes in proportion to the part of its time that each job has not got."""
+    finish = Finish(np.array([0.0, 10.0]), np.array([10.0, 10.0]), np.array([20.0, 10.0]))
+    # b is late whatever it gets: (10 + 10 / 1) / 10 = 2, at which a takes 10 / (2 x 20) = 1/4. 3/4 are left.
+    assert finish_time(np.ones((2, 1)), np.array([1, 1]), np.array([2]), finish)[:, 0] == pytest.approx(
+        [1.0, 1.0]
+    )
+    gang = finish_time(np.ones((2, 1)), np.array([2, 1]), np.array([2]), finish)[:, 0]
+    assert gang == pytest.approx([0.25 + 0.75 * 0.5 / 1.5, 1.0])
+
+
+@pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
+@pytest.mark.parametrize("seed", range(8))
+def test_the_slow_twin_of_finish_times(seed: int) -> None:
+    rnd = random.Random(seed)
+    rows = [(rnd.randint(0, 900), rnd.choice((1, 1, 2, 4, 8)), rnd.randint(50, 3000)) for _ in range(40)]
+    jobs = jobs_of(*sorted(rows)).with_columns(job_id=pl.Series([f"j{row}" for row in range(40)]))
+    given: dict[str, Any] = {"model": "fixed", "preempt_cost": 7.0}
+    parameters = {"shares": "finish-time", "renew": 0.0, "round": 100.0}
+    fast = ringbco.replay(jobs, "2x8", policy="gavel", parameters=parameters, **given)
+    assert ringbco.audit(fast, jobs) == []
+    slow = ringbco.replay(jobs, "2x8", policy=FinishTime(100.0), **given)
+    assert_frame_equal(fast.jobs.drop("priority", strict=False), slow.jobs.drop("priority", strict=False))
+
+
+def test_the_matching_has_as_many_as_gpus_are_idle() -> None:
+    """Two GPUs, one idle. Of three that wait alpha takes one, the oldest, though the others are shorter."""
+    jobs = jobs_of((0, 1, 100), (0, 1, 10), (1, 1, 50), (2, 1, 5), (3, 1, 6))
+    assert times(jobs, "1x2", "allox", alpha=0.1)["c"] == (10.0, 60.0)
+    assert times(jobs, "1x2", "allox", alpha=1.0)["c"] == (21.0, 71.0)
 
 
 @st.composite
@@ -307,9 +388,10 @@ def test_a_policy_by_name_is_repeated_by_name(invoke: Invoke, tmp_path: Path, mo
     [
         ("gavel", "round=0", "round: 0.0: expected a number of seconds > 0 and <= 1e+09"),
         ("gavel", "round=-360", "round: -360.0: expected a number of seconds > 0 and <= 1e+09"),
-        ("gavel", "renew=1e99", "renew: 1e+99: expected a number of seconds > 0 and <= 1e+09"),
+        ("gavel", "renew=1e99", "renew: 1e+99: expected a number of seconds >= 0 and <= 1e+09"),
+        ("gavel", "renew=-1", "renew: -1.0: expected a number of seconds >= 0 and <= 1e+09"),
         ("gavel", "rounds=5", "rounds: expected one of round, renew, newcomers, shares; policy gavel"),
-        ("gavel", "shares=fair", "shares: fair: expected one of max-min, first-come"),
+        ("gavel", "shares=fair", "shares: fair: expected one of max-min, finish-time, first-come"),
         ("allox", "alpha=0", "alpha: 0.0: expected a number > 0 and <= 1"),
         ("allox", "alpha=nan", "alpha: nan: expected a number"),
     ],

@@ -143,6 +143,27 @@ def srtf() -> None:
     assert runs(slots) == {"0": [(0, 4), (8, 18)], "1": [(4, 8)]}
 
 
+def srsf() -> None:
+    # At 1 the pair has 2 s x 2 GPUs left, the lone runner 3 s x 1: it goes on to 4, and the pair comes then.
+    assert runs(run([(0, 1, 4), (1, 2, 2)], "1x2", "srsf")) == {"0": [(0, 4)], "1": [(4, 6)]}
+    # At multiples of 5 only: the newcomer of 1 waits until 5, and the runner, stopped then, until 10.
+    given = {"interval": 5.0, "preempt_cost": 0.0}
+    for policy in ("srsf", "srtf"):
+        found = runs(run([(0, 1, 10), (1, 1, 3)], "1x1", policy, **given))
+        assert found == {"0": [(0, 5), (10, 15)], "1": [(5, 8)]}
+
+
+@pytest.mark.parametrize(
+    ("within", "pair", "last"), [("fifo", [(20, 50)], [(10, 20), (50, 70)]), ("list", [(40, 70)], [(10, 40)])]
+)
+def test_a_list_inside_a_queue(within: str, pair: object, last: object) -> None:
+    # At 10 the pair does not fit beside job 0, and job 2 does. At 20 job 0 is done. Under fifo the pair goes
+    # before job 2, which it stops. In a list job 2 runs, and so has moved ahead of the pair.
+    given = {"interval": 10.0, "thresholds": [1e6], "preempt_cost": 0.0, "within": within}
+    jobs = [(0, 1, 20), (1, 2, 30), (2, 1, 30)]
+    assert runs(run(jobs, "1x2", "tiresias", **given)) == {"0": [(0, 20)], "1": pair, "2": last}
+
+
 def tiresias() -> None:
     # Ticks at 0, 10, 20 ...; a job falls at 20 GPU-seconds. At 10 the runner has 10 and is first by fifo;
     # at 20 it falls and the other runs, 20-35. The next tick is 40: 5 s to resume and 40 of work: 85.
@@ -252,6 +273,7 @@ EXAMPLES: dict[str, Callable[[], None]] = {
     "sjf-bco": sjf_bco,
     "qssf": qssf,
     "srtf": srtf,
+    "srsf": srsf,
     "tiresias": tiresias,
     "gittins": gittins,
     "ftf": ftf,
@@ -310,11 +332,12 @@ def test_policies_verb(invoke: Invoke) -> None:
     preemptive = {row["name"] for row in listed if row["preemptive"]}
     assert preemptive == {*test_preempt_equality.POLICIES, "repack", *RESIZING, "gavel", "sia"}
     clairvoyant = {row["name"] for row in listed if row["clairvoyant"]}
-    assert clairvoyant == {"sjf", "ls", "sjf-bco", "srtf", "ftf", *RESIZING, "allox"}
+    assert clairvoyant == {"sjf", "ls", "sjf-bco", "srtf", "srsf", "ftf", *RESIZING, "allox"}
     assert {row["name"]: row["clairvoyant_with"] for row in listed if row["clairvoyant_with"]} == {
         "qssf": ["with --predict exact"],
         "repack": ["with --predict exact"],
         "edf": ["with --admission"],
+        "gavel": ["with -P shares=finish-time"],
     }
     refused = {row["name"]: set(row["refuses"]) for row in listed}
     assert all({*row["knows"]} == {*listed[0]["knows"]} - refused[row["name"]] for row in listed)

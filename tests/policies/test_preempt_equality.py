@@ -26,7 +26,7 @@ from ringbco.run.policies_generated import PRESETS
 from ringbco.trace.profiles import Profiled
 from strategies import CLOCKS, MODELS, PLACEMENTS, VARIANTS, Case, build_case
 
-POLICIES = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice")
+POLICIES = ("srtf", "srsf", "tiresias", "gittins", "ftf", "edf", "time-slice")
 
 COMBINATIONS = [
     Options("fifo", "strict", placement, model, clock, variant=variant)
@@ -52,7 +52,7 @@ class PreemptCase:
 
 def build(rnd: random.Random, policy: str, base: Options) -> PreemptCase:
     case = build_case(rnd, base, vcs=rnd.random() < 0.1, oversize=rnd.random() < 0.1)
-    while policy in INTERVALS and case.jobs[0].submit > 2.0**50:
+    while policy in (*INTERVALS, "srtf", "srsf") and case.jobs[0].submit > 2.0**50:
         case = build_case(rnd, base)  # the oracle counts every tick from 0 on
     return PreemptCase(case, *rules_for(rnd, policy, case))
 
@@ -73,7 +73,9 @@ def rules_for(rnd: random.Random, policy: str, case: Case) -> tuple[tuple[float,
         math.nan if rnd.random() < 0.2 else job.submit + slot * rnd.randint(0, 60) for job in case.jobs
     )
     admission = policy == "edf" and rnd.random() < 0.3
-    return deadlines, Preemption(policy, cost, thresholds, interval, admission)
+    spaced = interval if policy in INTERVALS or rnd.random() < 0.5 else None
+    within = rnd.choice(("fifo", "list")) if policy in ("tiresias", "gittins") else "fifo"
+    return deadlines, Preemption(policy, cost, thresholds, spaced, admission, within=within)
 
 
 def replay(problem: PreemptCase, **more: Any) -> Run:
@@ -87,7 +89,8 @@ def replay(problem: PreemptCase, **more: Any) -> Run:
         preempt_cost=rules.cost,
         thresholds=list(rules.thresholds),
         interval=rules.interval,
-        quantum=rules.interval,
+        quantum=rules.interval or 60.0,
+        within=rules.within,
         admission=rules.admission,
         deadline=np.array(problem.deadlines) if rules.policy == "edf" else None,
         **more,

@@ -12,6 +12,7 @@ from ringbco.audits.facts import Bools, Facts, Floats
 from ringbco.audits.findings import Check, blame, number
 from ringbco.audits.options import preempts
 from ringbco.run.options_generated import REPLAY
+from ringbco.run.policies_generated import PRESETS
 
 TICKS = {
     policy: name
@@ -19,7 +20,7 @@ TICKS = {
     for policy in REPLAY[name].policies
     if policy not in REPLAY["resize_every"].policies
 }
-"""The policies that decide at multiples of an option only, and which option."""
+"""The policies that decide at multiples of an option, and which option."""
 
 
 INTERVAL = 60.0
@@ -32,7 +33,14 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
         check.not_run = "a log, or a policy of one's own, decided"
         return
     ended = _ended(facts, eps)
-    option = TICKS.get(str(facts.options.get("policy")))
+    policy = str(facts.options.get("policy"))
+    option = TICKS.get(policy)
+    if (
+        option == "interval"
+        and facts.options.get(option) is None
+        and "at intervals" not in PRESETS[policy].is_
+    ):
+        option = None  # it does so only where it is told how often
     first = np.ones(eps.job.size, dtype=bool)
     first[1:] = eps.job[1:] != eps.job[:-1]
     last = np.append(first[1:], True)[: first.size]

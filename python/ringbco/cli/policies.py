@@ -61,7 +61,7 @@ def installed() -> list[dict[str, Any]]:
             "paper": paper,
             "preemptive": getattr(kind, "preemptive", not issubclass(kind, own.KeyPolicy)),
             "clairvoyant": kind.clairvoyant,
-            "clairvoyant_with": [],
+            "clairvoyant_with": list(kind.clairvoyant_with),
             "order": None,
             "placement": "consolidate",
             "queue": None,

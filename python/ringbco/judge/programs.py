@@ -264,7 +264,7 @@ class Gavel(Rounds):
         super().__init__(given, floor, worker, stays)
         fields = given.fields
         self.hold = float(fields.get("renew", 1920.0))
-        self.unsure = bool(fields.get("newcomers", False)) or fields.get("shares", "max-min") != "max-min"
+        self.unsure = bool(fields.get("newcomers", False)) or fields.get("shares", "max-min") == "first-come"
         # Where a gang that is given GPUs may find no room on the empty cluster, shares may be renewed unseen.
         self.unsure |= self.fails() and (given.outages is not None or given.services is not None)
         self.known: frozenset[int] = frozenset()

@@ -18,7 +18,11 @@ from ringbco.judge.work import Worker
 
 TICKS: Final = {"tiresias": "interval", "gittins": "interval", "ftf": "interval", "time-slice": "quantum"}
 """Policies that decide at multiples of an option."""
-RANKED: Final = ("srtf", "edf", *TICKS)
+SPACED: Final = ("srtf", "srsf")
+"""Those that do so where the interval is given."""
+RANKED: Final = (*SPACED, "edf", *TICKS)
+LISTING: Final = ("tiresias", "gittins")
+"""Those whose queues may be lists."""
 FEW: Final = 20_000
 """Ticks up to which all are looked at; of more, those that follow a change."""
 RENEWED: Final = 1_023
@@ -31,17 +35,23 @@ class Ranking(Deciding):
     """A ranking.
 
     served: seconds on GPUs up to the last stay. line: of time-slice, by which turns go. pace: of those that
-    run at one rate throughout, from when on and how fast.
+    run at one rate throughout, from when on and how fast. listed: under `within list` the queue of each job,
+    all lists in one. unlisted: whether nobody knows them any more.
     """
 
     def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
         super().__init__(given, floor, worker)
         self.name = str(given.options["policy"])
-        option = TICKS.get(self.name)
-        period = given.options.get(option) if option is not None else None
-        self.period = 60.0 if option is not None and period is None else period
+        period = given.options.get(TICKS.get(self.name, "interval"))
+        self.period = period if self.name in SPACED else None
+        if self.name in TICKS:
+            self.period = 60.0 if period is None else period
         self.ticks = self._ticks(stays)
         self.turns = set(self.ticks)
+        self.lists = self.name in LISTING and given.options.get("within") == "list"
+        self.listed: dict[int, int] = {}
+        self.listed_at = -math.inf
+        self.unlisted = self.lists and max(stay.end for stay in stays) / (self.period or 1.0) > FEW
         self.fifo = {job: at for at, job in enumerate(fifo(given, sorted({stay.job for stay in stays})))}
         self.running: dict[int, Stay] = {}
         self.pace: dict[int, tuple[float, float]] = {}
@@ -86,6 +96,7 @@ class Ranking(Deciding):
         self.running.pop(stay.job, None)
         if stay.ended in ("done", "rung"):
             self.line.pop(stay.job, None)
+            self.listed.pop(stay.job, None)
         if stay.ended == "done":
             insort(self.gpu_times, self.attained(stay.job))
 
@@ -109,6 +120,7 @@ class Ranking(Deciding):
             insort(self.gpu_times, self.attained(stay.job))
         if stay.job not in self.floor.held:
             self.line.pop(stay.job, None)
+            self.listed.pop(stay.job, None)
 
     # A job's figures, now.
 
@@ -158,8 +170,9 @@ class Ranking(Deciding):
 
     def rank(self, job: int) -> tuple[float, ...]:
         """By which the ranking goes, the least first."""
-        if self.name == "srtf":
-            return (self.reckoned(job, self.worked(job)),)
+        if self.name in SPACED:
+            left = self.reckoned(job, self.worked(job))
+            return (left if self.name == "srtf" else left * self._gpus(job),)
         if self.name == "tiresias":
             return (float(self.level(job)),)
         if self.name == "gittins":
@@ -171,7 +184,8 @@ class Ranking(Deciding):
         return (math.inf if deadline is None else deadline,)
 
     def unseen(self) -> None:
-        """Whoever runs at a tick of time-slice goes to the end of the line."""
+        """Whoever runs at a tick of time-slice goes to the end of the line. Lists are not known any more."""
+        self.unlisted |= self.lists and self.time in self.turns
         if self.name == "time-slice" and self.time in self.turns:
             for job in self.running:
                 self.line[job] = (self.time, 1, self.fifo[job])
@@ -188,8 +202,9 @@ class Ranking(Deciding):
         if self.name == "gittins" and len(self.gpu_times) > RENEWED:
             raise UnclearError
         keys = {job: self.rank(job) for job in jobs}
-        ranked = sorted(jobs, key=lambda job: (level[job], keys[job], self.fifo[job]))
-        if self.name in ("srtf", "ftf"):
+        place = self._list() if self.lists else self.fifo
+        ranked = sorted(jobs, key=lambda job: (level[job], keys[job], place[job]))
+        if self.name in (*SPACED, "ftf"):
             for one, other in pairwise(ranked):
                 gap = abs(keys[one][0] - keys[other][0])
                 near = level[one] == level[other] and gap <= CLOSE * max(1.0, abs(keys[one][0]))
@@ -197,11 +212,27 @@ class Ranking(Deciding):
                     raise UnclearError
         return ranked
 
+    def _list(self) -> dict[int, int]:
+        """The place of each job: those that run move ahead; who comes from elsewhere joins the end."""
+        if self.listed_at < self.time and not self.unlisted:
+            self.listed_at, self.unlisted = self.time, True  # in case a level is not clear
+            level = {job: self.level(job) for job in (*self.running, *self.place)}
+            joins = {job for job, own in level.items() if self.listed.get(job) != own}
+            ahead = [job for job in self.listed if job not in joins]
+            order = sorted(ahead, key=lambda job: job not in self.running)
+            order += sorted(joins, key=self.fifo.__getitem__)
+            self.listed, self.unlisted = {job: level.get(job, 0) for job in order}, False
+        if self.unlisted:
+            raise UnclearError
+        return {job: at for at, job in enumerate(self.listed)}
+
     def _alike(self, one: int, other: int) -> bool:
         """Whether two keys are the same however they are worked out: of jobs that have not run."""
         if self.worked(one) or self.worked(other):
             return False
         jobs = self.jobs
+        if self.name == "srsf":
+            return jobs.gpus[one] == jobs.gpus[other] and self._gpus(one) == self._gpus(other)
         return self.name == "srtf" or (jobs.submit[one], jobs.ideal[one]) == (
             jobs.submit[other],
             jobs.ideal[other],

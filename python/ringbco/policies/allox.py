@@ -135,7 +135,8 @@ def firsts(found: Counts, slots: list[Slot], work: Numbers) -> list[tuple[int, i
 class Allox(Policy):
     """The matching of jobs to GPUs that minimises the sum of completion times (Le et al., EuroSys 2020).
 
-    alpha: the part of the waiting jobs, the oldest first, that is matched; at least as many as GPUs.
+    alpha: the part of the waiting jobs, the oldest first, that is matched; at least as many as GPUs
+    are idle.
     """
 
     clairvoyant: ClassVar[bool] = True
@@ -165,7 +166,7 @@ class Allox(Policy):
             times = np.where(rates > 0, state.left[rows][:, None] / rates, math.inf)
         while True:
             able = np.flatnonzero(np.isfinite(times).any(axis=1))  # the others wait until servers are back
-            able = able[: max(int(types.gpus.sum()), int(self.alpha * able.size))]
+            able = able[: max(int(types.idle.sum()), int(self.alpha * able.size))]
             if not (np.isfinite(times[able]) & (wanted[able, None] <= types.idle)).any():
                 return
             first = self._first(state, types, times[able], wanted[able])

@@ -1,4 +1,4 @@
-"""Gavel: shares of GPU types, max-min fair or first come first served, given out in rounds (docs/gavel.md).
+"""Gavel: shares of GPU types, max-min, of finish times or first come, given out in rounds (docs/gavel.md).
 
 Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020.
 """
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
-from ringbco.policies.programs import Program, Types, need_solver, seconds
+from ringbco.policies.finish_time import Alone, finish_time
+from ringbco.policies.programs import Program, Types, bounded, need_solver, seconds
 from ringbco.run.own import Policy
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-SHARES: Final = ("max-min", "first-come")
+SHARES: Final = ("max-min", "finish-time", "first-come")
 
 
 def shares(rates: Numbers, wanted: Counts, gpus: Counts) -> Numbers:
@@ -85,10 +86,12 @@ class Gavel(Policy):
     """Max-min fair shares of effective throughput over GPU types, in rounds (Narayanan et al., OSDI 2020).
 
     round: how long a round is, s. renew: how long shares hold at least, s. newcomers: whether a job that has
-    no share yet may have GPUs that would be idle. shares: max-min, or first-come: all of its time for each
-    job, in order of arrival, on the fastest type with enough GPUs left; who finds none waits.
+    no share yet may have GPUs that would be idle. shares: max-min; finish-time: the greatest finish-time
+    fairness is least, which takes run times; or first-come: all of its time for each job, in order of
+    arrival, on the fastest type with enough GPUs left; who finds none waits.
     """
 
+    clairvoyant_with: ClassVar[tuple[str, ...]] = ("with -P shares=finish-time",)
     resizes: ClassVar[bool] = False
     round: float = 360.0
     renew: float = 1920.0
@@ -98,10 +101,12 @@ class Gavel(Policy):
     def __post_init__(self) -> None:
         if self.shares not in SHARES:
             raise UsageError(f"option P: shares: {self.shares}: expected one of {', '.join(SHARES)}")
-        if self.shares == "max-min":
+        if self.shares != "first-come":
             need_solver("gavel")
         seconds("round", self.round)
-        seconds("renew", self.renew)
+        bounded("renew", self.renew, "a number of seconds >= 0 and <= 1e+09", least=0.0, most=1e9)
+        self.clairvoyant = self.shares == "finish-time"  # type: ignore[misc] # of this one
+        self._alone = Alone() if self.shares == "finish-time" else None
         self._types: Types | None = None
         self._began = self._ends = self._renewed = -math.inf
         # Jobs, and GPUs by type, when shares were last worked out.
@@ -111,6 +116,7 @@ class Gavel(Policy):
         self._had: dict[int, Numbers] = {}
         self._deficit: dict[int, Numbers] = {}
         self._at: dict[int, int] = {}  # the types of those who began to run in this round
+        self._rounds: dict[int, Numbers] = {}  # had since the submission, by type
 
     def decide(self, state: State) -> None:
         """Begins a round when the last one is over: at its end, or when nobody runs any more."""
@@ -171,6 +177,8 @@ class Gavel(Policy):
             }
             if len(self._at) == len(order):
                 break
+        for row, kind in self._at.items():
+            self._rounds[row][kind] += 1.0
 
     def _share_out(
         self,
@@ -188,6 +196,7 @@ class Gavel(Policy):
         fresh = nothing + self.round / 2  # a job that had nothing yet would have an infinite priority
         had = {row: self._had.get(row, fresh) for row in rows}
         deficit = {row: self._deficit.get(row, nothing) for row in rows}
+        self._rounds = {row: self._rounds.get(row, np.zeros(len(gpus))) for row in rows}
         members = frozenset(rows)
         known = members & self._shares.keys()
         changed = members != self._members or not np.array_equal(gpus, self._gpus)
@@ -195,7 +204,11 @@ class Gavel(Policy):
             for row in known:
                 due = self._shares[row] * (now - self._renewed)
                 deficit[row] = deficit[row] + due - (had[row] - fresh)
-            if self.shares == "max-min":
+            if self._alone is not None:
+                left = dict(zip(rows, state.left[every].tolist(), strict=True))
+                since = now - state.jobs.submit_time[every]
+                found = finish_time(rates, wanted, gpus, self._alone.look(rates, wanted, gpus, left, since))
+            elif self.shares == "max-min":
                 found = shares(rates, wanted, gpus)
             else:
                 found = first_come(rates, wanted, gpus, _in_line(state, every))
@@ -209,7 +222,12 @@ class Gavel(Policy):
         nothing = np.zeros(len(gpus))
         share = np.array([self._shares.get(row, nothing) for row in rows])
         deficit = np.array([self._deficit[row] for row in rows])
-        priority = share / np.array([self._had[row] for row in rows])
+        if self._alone is None:
+            priority = share / np.array([self._had[row] for row in rows])
+        else:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rounds = np.array([self._rounds[row] for row in rows])
+                priority = np.where(share > 0, share / rounds, 0.0)
         free = np.array([self.newcomers or row in self._shares for row in rows])
         if self.shares == "first-come":  # who was not given a type waits, though GPUs fall idle
             free &= (share.sum(axis=1) > 0) | np.array([row not in self._shares for row in rows])

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 RANKED: Final = {
     "srtf": "the ranking by least remaining run time",
+    "srsf": "the ranking by least remaining run time x num_gpus",
     "edf": "the ranking by deadline",
     "tiresias": "the ranking by attained service",
 }
@@ -61,8 +62,9 @@ class Order:
             return "a plan has no queue"
         if policy not in (*QUEUES, *RANKED):
             return f"the result does not keep how {policy} ranks them"
-        if self.options.get("aging") is not None:
-            return "with --aging jobs change places as they wait"
+        if self.options.get("within") == "list" or self.options.get("aging") is not None:
+            moving = "aging" if policy in QUEUES else "within list"
+            return f"with --{moving} jobs change places as they wait"
         if record.ended.len():
             return f"some jobs have no row, and {record.found.why_not}"
         if not record.whole and self.options.get("ties", "rows") not in ("rows", "reverse"):
@@ -72,12 +74,13 @@ class Order:
     def _no_keys(self) -> str | None:
         """Why what jobs are ordered by is not known."""
         policy, order, record = self.record.policy, self.order, self.record
-        if policy == "tiresias" and record.shared:
-            return "the result does not keep how tiresias ranks shares of a GPU"
-        if policy in ("edf", "tiresias") or (policy != "srtf" and order in ("fifo", "smallest")):
+        if policy in ("tiresias", "srsf") and record.shared:
+            return f"the result does not keep how {policy} ranks shares of a GPU"
+        by_rest = policy in ("srtf", "srsf")
+        if policy in ("edf", "tiresias") or (not by_rest and order in ("fifo", "smallest")):
             return None
         exact = order == "qssf" and self.options.get("predict") == "exact"
-        if policy == "srtf" or order == "sjf" or exact:
+        if by_rest or order == "sjf" or exact:
             known = "duration" in record.asked.columns if exact else not np.isnan(record.estimates).any()
             return None if known else f"run times hang on the job table, and {record.found.why_not}"
         if order.startswith("column:") and order.removeprefix("column:") in record.asked.columns:
@@ -132,13 +135,14 @@ class Order:
             return record.asked["deadline"].fill_null(float("inf")).to_numpy()[rows]
         if policy == "tiresias":
             return np.searchsorted(np.sort(self.options["thresholds"]), spent, side="right").astype(float)
-        if policy != "srtf":
+        if policy not in ("srtf", "srsf"):
             return np.zeros(rows.size)
+        gpus = record.asked["num_gpus"].to_numpy()[rows] if policy == "srsf" else 1
         whole = record.estimates[rows]
         if self.options.get("model") == "fixed":
-            return np.asarray(np.maximum(0.0, whole - spent))
+            return np.asarray(np.maximum(0.0, whole - spent) * gpus)
         assert record.workload is not None
-        return np.asarray(whole * (1.0 - spent / record.workload.profiled.iterations[rows]))
+        return np.asarray(whole * (1.0 - spent / record.workload.profiled.iterations[rows]) * gpus)
 
     def of_waits(self) -> Rows:
         """Of each stay the place of the wait before it among all waits: the lower goes first."""

@@ -139,7 +139,7 @@ class Record:
 
     asked: submit_time, num_gpus and more of each job; `whole`: whether that is all that the job table says.
     Arrays of stays, in order of job and time: row, number, start, end, since (from when on the job waited for
-    it), gpus.
+    it), gpus. ticks: whether its ranking decides at intervals.
     """
 
     def __init__(self, outcome: ringbco.Outcome, found: Found) -> None:
@@ -150,6 +150,8 @@ class Record:
         self.gpus = self.cluster.server_gpus.astype(np.int64)
         self.planned = self.options.get("command") == "plan"
         self.policy = str(self.options.get("policy", "?"))
+        spaced = self.options.get("interval") is not None and self.policy in ("srtf", "srsf")
+        self.ticks = self.policy == "tiresias" or spaced
         self.stays = outcome.stays
         self._number_jobs()
         self._number_stays()

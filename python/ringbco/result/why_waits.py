@@ -141,7 +141,7 @@ class Waits(Stays):
             return
         head = int(ahead[0])
         told = {"head": self.record.name(head), "head_gpus": self.record.gpus_of(head)}
-        if self.record.policy == "tiresias":  # which decides at intervals
+        if self.record.ticks:
             self.say("turn", moment.time, **asks, policy=self.record.policy)
         elif order.ranks:
             self.say("ranked behind", moment.time, **asks, **told, ahead=int(ahead.size))

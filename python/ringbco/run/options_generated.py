@@ -137,9 +137,15 @@ class Options(TypedDict, total=False):
     """tiresias, gittins: service, GPU-seconds, at which a job falls to the next queue; several
     separated by commas. Default: 18000.
     """
+    within: str
+    """tiresias, gittins: the order inside a queue: fifo, or list, in which jobs that run move ahead of
+    those that do not, and newcomers and those from another queue join the end
+    (docs/policies.md). Default: fifo.
+    """
     interval: float | None
-    """tiresias, gittins, ftf: seconds between decisions. Policies that resize jobs: seconds after
-    which they decide though nothing happened. Default: 60; none for policies that resize jobs.
+    """srtf, srsf, tiresias, gittins, ftf: seconds between decisions. Policies that resize jobs:
+    seconds after which they decide though nothing happened. Default: 60; none for srtf, srsf
+    and policies that resize jobs.
     """
     resize_every: float
     """Policies that resize jobs: seconds for which a job keeps the GPUs that it was given. Default:
@@ -172,12 +178,12 @@ REPLAY: Final[dict[str, Option]] = {
             "smallest: smallest + consolidate + strict; ff: fifo + first-fit + strict; ls: "
             "fifo + least-loaded + strict; rand: fifo + random + strict; sjf-bco: smallest + "
             "sjf-bco + strict; qssf: qssf + consolidate + strict; srtf: preemptive + "
-            "consolidate; tiresias: preemptive + consolidate; gittins: preemptive + "
-            "consolidate; ftf: preemptive + consolidate; edf: preemptive + consolidate; "
-            "time-slice: preemptive + consolidate; repack: preemptive + consolidate; afs: "
-            "preemptive + consolidate; optimus: preemptive + consolidate; elastic-srtf: "
-            "preemptive + consolidate; elasticflow: preemptive + consolidate; gavel, allox, "
-            "sia: by linear or integer programs (extra lp)."
+            "consolidate; srsf: preemptive + consolidate; tiresias: preemptive + consolidate; "
+            "gittins: preemptive + consolidate; ftf: preemptive + consolidate; edf: "
+            "preemptive + consolidate; time-slice: preemptive + consolidate; repack: "
+            "preemptive + consolidate; afs: preemptive + consolidate; optimus: preemptive + "
+            "consolidate; elastic-srtf: preemptive + consolidate; elasticflow: preemptive + "
+            "consolidate; gavel, allox, sia: by linear or integer programs (extra lp)."
         ),
         panel="Policy",
         names=(
@@ -190,6 +196,7 @@ REPLAY: Final[dict[str, Option]] = {
             "sjf-bco",
             "qssf",
             "srtf",
+            "srsf",
             "tiresias",
             "gittins",
             "ftf",
@@ -469,6 +476,7 @@ REPLAY: Final[dict[str, Option]] = {
                 "preemption",
                 (
                     "srtf",
+                    "srsf",
                     "tiresias",
                     "gittins",
                     "ftf",
@@ -486,6 +494,7 @@ REPLAY: Final[dict[str, Option]] = {
         ),
         policies=(
             "srtf",
+            "srsf",
             "tiresias",
             "gittins",
             "ftf",
@@ -671,25 +680,62 @@ REPLAY: Final[dict[str, Option]] = {
         policies=("tiresias", "gittins"),
         form="S[,S...]",
     ),
+    "within": Option(
+        name="within",
+        kind="name",
+        default="fifo",
+        help=(
+            "tiresias, gittins: the order inside a queue: fifo, or list, in which jobs that "
+            "run move ahead of those that do not, and newcomers and those from another queue "
+            "join the end (docs/policies.md)."
+        ),
+        panel="Other schedulers (docs/policies.md)",
+        names=("fifo", "list"),
+        users=(("preemption", ("tiresias", "gittins")),),
+        policies=("tiresias", "gittins"),
+    ),
     "interval": Option(
         name="interval",
         kind="number",
         default=None,
         help=(
-            "tiresias, gittins, ftf: seconds between decisions. Policies that resize jobs: "
-            "seconds after which they decide though nothing happened."
+            "srtf, srsf, tiresias, gittins, ftf: seconds between decisions. Policies that "
+            "resize jobs: seconds after which they decide though nothing happened."
         ),
         panel="Other schedulers (docs/policies.md)",
         expected="a number of seconds > 0 and <= 1e+09",
         above=True,
         most=1000000000.0,
         optional=True,
-        absent="60; none for policies that resize jobs",
+        absent="60; none for srtf, srsf and policies that resize jobs",
         unit="s",
         users=(
-            ("preemption", ("tiresias", "gittins", "ftf", "afs", "optimus", "elastic-srtf", "elasticflow")),
+            (
+                "preemption",
+                (
+                    "srtf",
+                    "srsf",
+                    "tiresias",
+                    "gittins",
+                    "ftf",
+                    "afs",
+                    "optimus",
+                    "elastic-srtf",
+                    "elasticflow",
+                ),
+            ),
         ),
-        policies=("tiresias", "gittins", "ftf", "afs", "optimus", "elastic-srtf", "elasticflow"),
+        policies=(
+            "srtf",
+            "srsf",
+            "tiresias",
+            "gittins",
+            "ftf",
+            "afs",
+            "optimus",
+            "elastic-srtf",
+            "elasticflow",
+        ),
     ),
     "resize_every": Option(
         name="resize_every",

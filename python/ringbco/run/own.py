@@ -44,6 +44,8 @@ class Scheduler(ABC):  # noqa: B024 - its three kinds have the abstract method
 
     clairvoyant: ClassVar[bool] = False
     """Whether the policy may read how long a job will run."""
+    clairvoyant_with: ClassVar[tuple[str, ...]] = ()
+    """With which of its parameters it may, where not with all."""
     resizes: ClassVar[bool] = False
     """Whether it gives elastic jobs other GPUs than they ask for."""
     refuses: ClassVar[tuple[str, ...]] = DECIDERS["outside"].refuses
@@ -366,7 +368,7 @@ def _described(name: str, scheduler: Scheduler) -> dict[str, Any]:
     kind = type(scheduler)
     about = (inspect.getdoc(kind) or "").strip().splitlines()
     rung = next(base.__name__ for base in (KeyPolicy, RankPolicy, Policy) if isinstance(scheduler, base))
-    told: dict[str, Any] = {"kind": rung, "clairvoyant": bool(kind.clairvoyant)}
+    told: dict[str, Any] = {"kind": rung, "clairvoyant": bool(scheduler.clairvoyant)}
     if about and kind.__doc__:
         told["about"] = about[0]
     sha256 = _sha256(kind)

@@ -100,7 +100,19 @@ PRESETS: Final[dict[str, Preset]] = {
         paper="Schrage, Operations Research 1968",
         refuses=("quota",),
         is_=("ranks", "clairvoyant"),
-        options=("preempt-cost",),
+        options=("interval", "preempt-cost"),
+    ),
+    "srsf": Preset(
+        name="srsf",
+        order="fifo",
+        placement="consolidate",
+        queue="strict",
+        preemption="srsf",
+        about="least remaining run time x num_gpus",
+        paper="Gu et al., NSDI 2019",
+        refuses=("quota",),
+        is_=("ranks", "clairvoyant"),
+        options=("interval", "preempt-cost"),
     ),
     "tiresias": Preset(
         name="tiresias",
@@ -112,7 +124,7 @@ PRESETS: Final[dict[str, Preset]] = {
         paper="Gu et al., NSDI 2019",
         refuses=("quota",),
         is_=("ranks", "at intervals"),
-        options=("thresholds", "interval", "preempt-cost"),
+        options=("thresholds", "within", "interval", "preempt-cost"),
     ),
     "gittins": Preset(
         name="gittins",
@@ -124,7 +136,7 @@ PRESETS: Final[dict[str, Preset]] = {
         paper="Gu et al., NSDI 2019; Gittins 1979",
         refuses=("quota",),
         is_=("ranks", "at intervals"),
-        options=("thresholds", "interval", "preempt-cost"),
+        options=("thresholds", "within", "interval", "preempt-cost"),
     ),
     "ftf": Preset(
         name="ftf",
@@ -265,7 +277,7 @@ FEATURES: Final[tuple[str, ...]] = (
 )
 
 CLAIRVOYANT: Final[dict[str, tuple[str, ...]]] = {
-    "policy": ("srtf", "ftf", "afs", "optimus", "elastic-srtf", "elasticflow"),
+    "policy": ("srtf", "srsf", "ftf", "afs", "optimus", "elastic-srtf", "elasticflow"),
     "order": ("sjf",),
     "placement": ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco"),
     "queue": ("easy",),

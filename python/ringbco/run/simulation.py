@@ -95,7 +95,7 @@ class Simulation:
             self._setup.chosen.placement,
             self._course,
             self.fork,
-            clairvoyant=policy is None or type(policy).clairvoyant,
+            clairvoyant=policy is None or policy.clairvoyant,
             orders=next(kinds, None),
         )
 

@@ -45,7 +45,7 @@ impl Ranking for Ftf {
         Some(self.interval)
     }
 
-    fn rank<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
+    fn rank<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
         let j = job.index();
         let elapsed = floor.seconds() - floor.jobs.submit[j];
         let remaining = stay.map_or_else(|| floor.remaining(job), |stay| floor.remaining_of(stay));

@@ -55,6 +55,16 @@ impl Gittins {
             renew_share: RENEW_SHARE,
         }
     }
+
+    /// The queues by attained service.
+    pub(super) fn tiresias(&self) -> &Tiresias {
+        &self.queues
+    }
+
+    /// The key of a job with that service now.
+    pub(super) fn key_now(&mut self, attained: f64) -> f64 {
+        key(self.queues.queue(attained), descending(self.samples.index(attained)))
+    }
 }
 
 impl Named for Gittins {
@@ -64,7 +74,7 @@ impl Named for Gittins {
         paper: "Gu et al., NSDI 2019; Gittins 1979",
         knows: KNOWS,
         is: &[Is::Ranks, Is::AtIntervals],
-        options: &["preempt-cost", "interval", "thresholds"],
+        options: &["preempt-cost", "interval", "thresholds", "within"],
     };
 }
 
@@ -75,7 +85,7 @@ impl Ranking for Gittins {
         Some(self.interval)
     }
 
-    fn before_pass(&mut self) -> bool {
+    fn before_pass<S: Speed>(&mut self, _floor: &Floor<'_, S>) -> bool {
         let renews = self.fresh.len() > self.samples.len() / self.renew_share;
         if renews {
             self.samples.add(&mut self.fresh);
@@ -101,8 +111,7 @@ impl Ranking for Gittins {
     }
 
     fn running_key<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        let attained = floor.attained_of(stay);
-        key(self.queues.queue(attained), descending(self.samples.index(attained)))
+        self.key_now(floor.attained_of(stay))
     }
 
     fn ceiling<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>, closely: bool) -> (f64, f64) {

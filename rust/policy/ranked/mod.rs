@@ -9,7 +9,9 @@ mod edf;
 mod from_the_end;
 mod ftf;
 mod gittins;
+mod list;
 mod select;
+mod srsf;
 mod srtf;
 mod time_slice;
 mod tiresias;
@@ -17,14 +19,17 @@ mod waiting;
 
 use crate::ids::{Job, Slot};
 use crate::machine::{Came, Floor, Left, Policy, Stay};
-use crate::options::Feature;
+use crate::options::{Feature, Within};
+use crate::policy::Visitor;
 use crate::setting::Setting;
 use crate::speed::Speed;
 use edf::Edf;
 use from_the_end::FromTheEnd;
 use ftf::Ftf;
 use gittins::Gittins;
+use list::Listed;
 use select::Selection;
+use srsf::Srsf;
 use srtf::Srtf;
 use std::collections::BTreeSet;
 use time_slice::TimeSlice;
@@ -32,12 +37,31 @@ use tiresias::Tiresias;
 use waiting::Waiting;
 
 policies! { |setting, speed|
-    Srtf => Ranked::new(setting, Srtf),
+    Srtf => Ranked::new(setting, Srtf::new(setting.options)),
+    Srsf => Ranked::new(setting, Srsf::new(setting.options)),
     Tiresias => Ranked::new(setting, Tiresias::new(setting.options)),
     Gittins => Ranked::new(setting, Gittins::new(setting.options)),
     Ftf => Ranked::new(setting, Ftf::new(setting, speed)),
     Edf<'_> => Ranked::new(setting, Edf::new(setting)),
     TimeSlice => Ranked::new(setting, TimeSlice::new(setting)),
+}
+
+/// The same of those whose queues are lists.
+pub(super) fn visit_lists<'a, S: Speed, V: Visitor<'a, S>>(
+    setting: &Setting<'a>,
+    speed: &S,
+    visitor: V,
+) -> Result<V::Output, V> {
+    let options = setting.options;
+    if options.within == Within::List && options.has::<Tiresias>() {
+        let policy = Ranked::new(setting, Listed::new(setting, Tiresias::new(options)));
+        return Ok(visitor.visit(setting, speed.clone(), policy));
+    }
+    if options.within == Within::List && options.has::<Gittins>() {
+        let policy = Ranked::new(setting, Listed::new(setting, Gittins::new(options)));
+        return Ok(visitor.visit(setting, speed.clone(), policy));
+    }
+    Err(visitor)
 }
 
 /// What rankings know: all but quotas, which bound those who run to their end.
@@ -74,6 +98,9 @@ pub(super) trait Ranking: Clone + Send {
     /// Whether jobs take turns: then a tick has one pass, whatever comes of it.
     const TAKES_TURNS: bool = false;
 
+    /// Whether it keeps lists, which a pass may change though nobody waits.
+    const LISTS: bool = false;
+
     /// Seconds between passes; `None` for a pass at every arrival and completion.
     fn interval(&self) -> Option<f64> {
         None
@@ -90,7 +117,7 @@ pub(super) trait Ranking: Clone + Send {
     }
 
     /// Called before each pass. Returns whether the keys that numbers make are others now.
-    fn before_pass(&mut self) -> bool {
+    fn before_pass<S: Speed>(&mut self, _floor: &Floor<'_, S>) -> bool {
         false
     }
 
@@ -137,9 +164,17 @@ pub(super) trait Ranking: Clone + Send {
     }
 
     /// The key of any job now, by its stay if it runs (`Keys::Move` only).
-    fn rank<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
+    fn rank<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
         (0.0, 0.0)
     }
+
+    /// An instant, early rather than late, before which no list changes by itself (`LISTS` only; machine time).
+    fn falls_at<S: Speed>(&mut self, _floor: &Floor<'_, S>) -> f64 {
+        f64::INFINITY
+    }
+
+    /// A job that ran runs no longer, and no pass has stopped it.
+    fn leaves<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) {}
 
     /// A job is done.
     fn completed<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) {}
@@ -253,10 +288,12 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
 
     fn left(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job, why: Left) {
         self.from_the_end.forget(floor, slot);
+        self.ranking.leaves(floor, job);
         match why {
             Left::Done => self.ranking.completed(floor, job),
             Left::Paused => {}
             Left::Lost => {
+                self.changed |= R::LISTS;
                 let key = self.ranking.failed_key(floor, job, &floor.stays[slot.index()]);
                 return self.waiting.insert(&floor.jobs, job, key);
             }
@@ -266,6 +303,8 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
 
     fn climbed(&mut self, floor: &Floor<'_, S>, slot: Slot) {
         if R::COUNTS_WORK {
+            // At a tick its key has risen; at an event there is a pass anyhow, or none at all.
+            self.changed |= self.ranking.interval().is_some();
             self.from_the_end.hold(&mut self.ranking, floor, slot, false);
         }
     }
@@ -276,7 +315,8 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
 
     fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
         let now = floor.now;
-        if self.waiting.is_empty() {
+        let falls_at = self.ranking.falls_at(floor);
+        if self.waiting.is_empty() && !R::LISTS {
             return f64::INFINITY;
         }
         let Some(interval) = self.ranking.interval() else {
@@ -286,12 +326,13 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         let busy = units - floor.cluster.idle_units();
         // With several GPU types a job may wait though there are GPUs for all.
         let crowded = self.waiting.units() + busy > units || floor.cluster.is_parted();
-        let wanted = if self.changed || self.again || (crowded && self.ranking.is_restless()) {
+        let waits = !self.waiting.is_empty();
+        let wanted = if waits && (self.changed || self.again || (crowded && self.ranking.is_restless())) {
             now
         } else if R::KEYS == Keys::Stand {
             f64::max(self.from_the_end.expiry(), now)
         } else {
-            f64::INFINITY
+            f64::max(falls_at, now)
         };
         // If somebody whom the pass of this tick started is gone at it, the steps of the instant run once more.
         let once_more = !R::TAKES_TURNS && self.changed && self.last_pass == now;
@@ -304,7 +345,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.last_pass = floor.now;
         self.changed = false;
         self.again = false;
-        if self.ranking.before_pass() {
+        if self.ranking.before_pass(floor) {
             self.from_the_end.void();
         }
         let mut selection = std::mem::take(&mut self.selection);

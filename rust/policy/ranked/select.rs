@@ -121,7 +121,7 @@ impl Selection {
     }
 
     /// Ranks every job anew and walks. Cost: all jobs that run or wait.
-    pub(super) fn walk_all<R: Ranking, S: Speed>(&mut self, ranking: &R, floor: &Floor<'_, S>, waiting: &Waiting) {
+    pub(super) fn walk_all<R: Ranking, S: Speed>(&mut self, ranking: &mut R, floor: &Floor<'_, S>, waiting: &Waiting) {
         self.chosen.clear();
         self.evicted.clear();
         let mut all = std::mem::take(&mut self.all);

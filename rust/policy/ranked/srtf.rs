@@ -1,4 +1,4 @@
-//! SRTF: the least remaining run time first, ties fifo. Clairvoyant; a pass at every arrival and completion.
+//! SRTF: the least remaining run time first, ties fifo. Clairvoyant.
 //! (Schrage, "A proof of the optimality of the shortest remaining processing time discipline", 1968.)
 //!
 //! A pass costs O(sizes + jobs chosen + jobs behind the first that does not fit), each times a logarithm.
@@ -6,11 +6,19 @@
 use super::{KNOWS, Ranking};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
-use crate::options::{Facts, Is, Named};
+use crate::options::{Facts, Is, Named, Options};
 use crate::speed::Speed;
 
 #[derive(Clone, Debug)]
-pub(in crate::policy) struct Srtf;
+pub(in crate::policy) struct Srtf {
+    interval: Option<f64>,
+}
+
+impl Srtf {
+    pub(in crate::policy) fn new(options: &Options) -> Self {
+        Self { interval: options.interval }
+    }
+}
 
 impl Named for Srtf {
     const FACTS: Facts = Facts {
@@ -19,12 +27,16 @@ impl Named for Srtf {
         paper: "Schrage, Operations Research 1968",
         knows: KNOWS,
         is: &[Is::Ranks, Is::Clairvoyant],
-        options: &["preempt-cost"],
+        options: &["preempt-cost", "interval"],
     };
 }
 
 impl Ranking for Srtf {
     const COUNTS_WORK: bool = true;
+
+    fn interval(&self) -> Option<f64> {
+        self.interval
+    }
 
     fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
         floor.remaining(job)

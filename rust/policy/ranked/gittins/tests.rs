@@ -98,14 +98,14 @@ impl Ranking for SlowGittins {
         Some(self.interval)
     }
 
-    fn before_pass(&mut self) -> bool {
+    fn before_pass<S: Speed>(&mut self, _floor: &Floor<'_, S>) -> bool {
         if self.fresh.len() > self.samples.value.len() / self.renew_share {
             self.samples.add(&mut self.fresh);
         }
         false
     }
 
-    fn rank<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
+    fn rank<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
         let attained = stay.map_or_else(|| floor.attained(job), |stay| floor.attained_of(stay));
         (self.queues.queue(attained) as f64, -f64::from(self.samples.index(attained) as f32))
     }
