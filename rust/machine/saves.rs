@@ -212,6 +212,14 @@ impl<S: Speed> Floor<'_, S> {
             return self.ends.peek().is_none_or(|(time, _)| time == f64::INFINITY);
         }
         let mut live = self.stays.iter().filter(|stay| stay.is_live());
-        live.all(|stay| stay.end(self.clock, 0.0) == f64::INFINITY)
+        live.all(|stay| stay.end(self.clock, 0.0) == f64::INFINITY || self.only_saves(stay))
+    }
+
+    /// Whether a stay saves in every slot from now on, and what is left of a slot yields nothing.
+    fn only_saves(&self, stay: &Stay<S::Pace>) -> bool {
+        let (Some(cost), Some(slot)) = (self.saving, self.clock.slot) else { return false };
+        let rest = slot * (1.0 - cost.part);
+        let always = cost.part > 0.0 && stay.saves.count > 0 && stay.every <= rest;
+        always && self.speed.per_slot(&stay.pace, rest, stay.unit) == 0.0
     }
 }
