@@ -135,7 +135,7 @@ repack-table: build ## the table of docs/repack.md, from the public traces in TR
 elastic-table: build ## tables and picture of docs/elastic.md, from the public traces in TRACES
 	$(BIN)/python benches/elastic_table.py $(or $(TRACES),../shared/traces) docs/elastic.md
 
-generate: build ## what is made of the tables of options and policies: Python code, docs/cli.md, tables in the docs
+generate: build ## what is made of the tables of options and policies: Python code, docs/cli/, tables in the docs
 	$(BIN)/python -m ringbco.dev.generate
 
 docs: $(VENV)/.docs ## the documentation as a site in site/, links checked

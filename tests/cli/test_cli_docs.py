@@ -14,29 +14,41 @@ import pytest
 from conftest import Invoke, RunCli
 from ringbco.cli import VERBS
 from ringbco.cli.brief import BRIEF
-from ringbco.dev.cli_docs import load, reference
+from ringbco.dev.cli_docs import load, pages
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_reference_is_the_same_wherever_it_is_made(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from ringbco.dev.cli_docs import reference; print(reference())"]
+    command = [sys.executable, "-c", "from ringbco.dev.cli_docs import pages; print(pages())"]
     first, second = (
         subprocess.run(command, env={**os.environ, **more}, check=True, cwd=tmp_path, capture_output=True)
         for more in ({"COLUMNS": "40", "FORCE_COLOR": "1"}, {"COLUMNS": "200"})
     )
     assert first.stdout == second.stdout
-    assert b"## ringbco replay" in first.stdout
-    assert b"\x1b" not in first.stdout
+    assert b"# ringbco replay" in first.stdout
+    assert b"\\x1b" not in first.stdout
+
+
+def test_there_is_a_page_a_verb_which_the_first_one_and_the_site_list() -> None:
+    """A page of a verb that is no more would stay, since nothing makes it."""
+    names = {path.stem for path in (DOCS / "cli").iterdir()}
+    assert names == {"index", *VERBS}
+    listed = re.findall(r"^\| \[(\w+)\]\((\w+)\.md\) \| .+ \|$", pages()["index"], re.MULTILINE)
+    assert listed == [(verb, verb) for verb in VERBS]
+    nav = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    assert re.findall(r"- cli/(\w+)\.md$", nav, re.MULTILINE) == ["index", *VERBS]
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_is_in_the_reference(verb: str) -> None:
-    section = reference().split(f"\n## ringbco {verb}\n")[1].split("\n## ")[0]
+    page = pages()[verb]
     for parameter in load(verb).params:
         names = parameter.opts if parameter.param_type_name == "option" else [parameter.metavar]
         if parameter.name in ("help", "install_completion", "show_completion"):
             continue
         for name in names:
-            assert str(name).replace("|", "\\|") in section
+            assert str(name).replace("|", "\\|") in page
         assert parameter.help, f"{verb}: {parameter.name} has no help"
 
 

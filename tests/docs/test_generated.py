@@ -43,10 +43,9 @@ CLUSTER = {"server_gpus": np.array([4], dtype=np.uint32), "network": (150e9, 12.
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of every file that is made, and of ruff's settings, as the working folder."""
-    made = (path.relative_to(ROOT) for path in (ROOT / generate.FOLDER).glob("*_generated.py"))
+    made = [*(ROOT / generate.FOLDER).glob("*_generated.py"), *(ROOT / generate.REFERENCE).iterdir()]
     for path in (
-        *made,
-        generate.REFERENCE,
+        *(path.relative_to(ROOT) for path in made),
         *generate.PAGES,
         generate.STUB,
         generate.SCHEMA,

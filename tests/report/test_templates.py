@@ -52,7 +52,7 @@ ALL: Final = "".join(EVIL[number] for number in (5, 3, 4, 0, 2, 1))
 # The one module that makes markup, and what others do with some that is no page's.
 MAKER: Final = "reports/templates.py"
 OTHERS: Final = {
-    "dev/cli_docs.py": ["&lt;"],  # in the Markdown of docs/cli.md
+    "dev/cli_docs.py": ["&lt;"],  # in the Markdown of docs/cli/
     "sources/opening.py": ["<html"],  # tells the page of a failed download from a trace
 }
 

@@ -1,7 +1,7 @@
 """The reference of the command line, made of the same declarations as its help.
 
-`python -m ringbco.dev.generate` writes it to docs/cli.md. It holds no widths, colours or values that depend
-on the machine, so it is the same wherever it is made.
+`python -m ringbco.dev.generate` writes it to docs/cli/, a page a verb. It holds no widths, colours or values
+that depend on the machine, so it is the same wherever it is made.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _TAIL: Final = """\
 | 128 + signal | interrupted |
 
 - Nothing is written on 1 and 2, and whatever is written appears whole or not at all. An existing output is
-  refused unless `--force` is given. `--force` replaces [what ringbco wrote](reliability.md#what-is-replaced)
-  and nothing else.
+  refused unless `--force` is given, which replaces
+  [what ringbco wrote](../reliability.md#what-is-replaced) and nothing else.
 - What was asked for goes to stdout; notes, warnings, progress and errors to stderr. Progress bars appear on
   terminals only. `--quiet` leaves the errors, `--json` prints one JSON document and nothing else.
 - An option that takes one value is given once: a second `--policy` for `ringbco replay` is refused.
@@ -55,19 +55,19 @@ _KINDS: Final = {int: "N", float: "NUMBER", str: "TEXT"}
 _OWN_NAMES: Final = {"help", "install_completion", "show_completion"}
 
 
-def reference() -> str:
-    """The whole page: one section a verb, in the order of `ringbco --help`."""
-    return "".join((_HEAD, *_contents(), *(_section(verb) for verb in VERBS), _TAIL))
+def pages() -> dict[str, str]:
+    """Every page by its name: `index`, then the verbs in the order of `ringbco --help`."""
+    return {"index": "".join((_HEAD, *_contents(), _TAIL)), **{verb: _page(verb) for verb in VERBS}}
 
 
 def _contents() -> Iterator[str]:
     yield "| verb | |\n| --- | --- |\n"
     for verb, summary in VERBS.items():
-        yield f"| [{verb}](#ringbco-{verb}) | {summary} |\n"
+        yield f"| [{verb}]({verb}.md) | {summary} |\n"
     yield "\n"
 
 
-def _section(verb: str) -> str:
+def _page(verb: str) -> str:
     command = load(verb)
     parameters = [parameter for parameter in command.params if parameter.name not in _OWN_NAMES]
     arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
@@ -75,13 +75,14 @@ def _section(verb: str) -> str:
     paragraphs = (command.help or "").strip().split("\n\n")
     text = [paragraph for paragraph in paragraphs if not paragraph.startswith("Example: ")]
     examples = [paragraph.removeprefix("Example: ") for paragraph in paragraphs if paragraph not in text]
-    lines = [f"## ringbco {verb}", "", "```", _usage(verb, arguments, options), "```", ""]
+    lines = [f"# ringbco {verb}", "", "```", _usage(verb, arguments, options), "```", ""]
     for paragraph in text:
         lines += [plain(paragraph), ""]
     for title, rows in _tables(arguments, options):
         lines += [f"| {title} | |", "| --- | --- |", *rows, ""]
     if examples:
         lines += ["For example:", "", "```", *examples, "```", ""]
+    lines.append("[What holds for every verb](index.md#what-holds-for-every-verb)")
     return "\n".join(lines) + "\n"
 
 

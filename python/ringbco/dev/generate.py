@@ -1,7 +1,7 @@
 """Writes what is made of the engine's tables (options, policies, job columns) and of the figures.
 
 `python -m ringbco.dev.generate`, in the folder of the project, writes python/ringbco/run/*_generated.py,
-docs/cli.md and, in other pages and the stub, what stands between `<!-- made: NAME -->` and `<!-- end -->`.
+docs/cli/*.md and, in other pages and the stub, what stands between `<!-- made: NAME -->` and `<!-- end -->`.
 With --check it writes nothing, and fails if anything is not current.
 """
 
@@ -24,7 +24,7 @@ from ringbco.run.own import BUILT_IN
 from ringbco.trace.column import Column
 
 FOLDER: Final = Path("python/ringbco/run")
-REFERENCE: Final = Path("docs/cli.md")
+REFERENCE: Final = Path("docs/cli")
 PAGES: Final = tuple(Path("docs", f"{name}.md") for name in ("policies", "sweeps", "results", "job-table"))
 STUB: Final = Path("python/ringbco/_core.pyi")
 SCHEMA: Final = Path("python/ringbco/trace/columns_generated.py")
@@ -227,12 +227,10 @@ def files() -> Iterator[tuple[Path, str]]:
     yield FOLDER / "policies_generated.py", policies()
     yield SCHEMA, columns()
     # In a process of its own, which reads the modules as they are now.
-    reference = [
-        sys.executable,
-        "-c",
-        "from ringbco.dev import cli_docs as docs; print(docs.reference(), end='')",
-    ]
-    yield REFERENCE, subprocess.run(reference, check=True, capture_output=True, encoding="utf-8").stdout
+    code = "import json; from ringbco.dev import cli_docs as docs; print(json.dumps(docs.pages()))"
+    made = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, encoding="utf-8")
+    for name, text in json.loads(made.stdout).items():
+        yield REFERENCE / f"{name}.md", text
     for path in (*PAGES, STUB):
         yield path, page(path.read_text(encoding="utf-8"))
 
