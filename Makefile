@@ -71,7 +71,7 @@ test-long: build ## tests that take long; all golden runs; Rust's random ones wi
 	RINGBCO_CASES=600 $(PYTEST) $(SEEDED) -m "not long" tests/engine/test_golden.py
 	RINGBCO_CASES=300 $(PYTEST) $(SEEDED) -n 3 -m "long and not pages" # they wait for other processes
 
-test-pages: build ## does all that README, docs/answers.md, adding-a-column.md and adding-a-policy.md say, which builds the engine three times
+test-pages: build ## does all that README, the pages of questions, adding-a-column.md and adding-a-policy.md say, which builds the engine three times
 	$(PYTEST) -n 0 -m pages tests/docs
 
 test-drawn: build ## random tests with many more cases, N of each (default 600), drawn by SEED (default 1)

@@ -1,9 +1,10 @@
-"""The answers of docs/answers.md: the commands, and what they print.
+"""Pages of questions: runs their commands, and puts below each what it prints.
 
-    python benches/question_answers.py [PAGE]
+    python benches/question_answers.py [PAGE...]
 
-runs them in order in one empty folder, as a shell does, and puts both between the marks of PAGE (default
-docs/answers.md). They need no trace, for the first one makes the jobs.
+A command stands on the page between two marks. Those of a page run in order in one empty folder, as a shell
+does. PAGE is one of PAGES or a copy of it, by default all of them. No command needs a trace, for the first
+one makes the jobs.
 """
 
 from __future__ import annotations
@@ -12,65 +13,71 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple
+from typing import Final
 
 import page_tables
 
-PAGE: Final = Path(__file__).parents[1] / "docs" / "answers.md"
-_FEW: Final = (" on 32x8", "mean waiting time")
-"""A comparison's table and what stands below it, differences up to those of the mean completion time."""
+Parts = Sequence[tuple[str, str]]
+"""What of an output a page shows: each part begins with the next line that has the first pattern, and ends
+before the next one that has the second, or at the end where that is empty."""
 
-
-class Answer(NamedTuple):
-    """A command as a shell takes it, and the parts of its output that the page shows; without parts all.
-
-    A part is two patterns: it begins with the next line that has the first, and ends before the next one that
-    has the second, or at the end where that is empty.
-    """
-
-    command: str
-    parts: Sequence[tuple[str, str]] = ()
-
-
-ANSWERS: Final = {
-    "jobs": Answer("ringbco generate --preset helios --jobs 5000 --gpus 256 --load 0.7 -o jobs.parquet -q"),
-    "best": Answer(
-        """\
-ringbco compare jobs.parquet --cluster 32x8 --policy srtf --policy repack --policy gittins \\
-    --policy sjf --policy tiresias --policy fifo --seeds 20 --sort mean_jct -o six""",
-        (_FEW, ("^clairvoyant", "")),
-    ),
-    "gpus": Answer(
-        """\
-printf '[base]\\ntrace = "jobs.parquet"\\npolicy = "gittins"\\n' > gpus.toml &&
-ringbco sweep gpus.toml --seeds 20 --measure p90_wait --target 10min --bisect cluster=16x8..64x8 -o gpus"""
-    ),
-    "failures": Answer(
-        """\
-ringbco compare jobs.parquet --cluster 32x8 --outages draw:mtbf=10d,mttr=2h --checkpoint-cost 5min \\
-    --run "gittins --checkpoint-interval 6h" --run "gittins --checkpoint-interval 1h" \\
-    --run "gittins --checkpoint-interval 3h" --run "gittins --checkpoint-interval 12h" \\
-    --run "gittins --checkpoint-interval 1d" --run "gittins --checkpoint-interval inf" \\
-    --run "gittins --outages none --checkpoint-interval inf" --seeds 20 --sort mean_jct -o failures""",
-        (_FEW,),
-    ),
-    "fair": Answer(
-        """\
-ringbco compare jobs.parquet --cluster 32x8 --policy fifo --policy srtf --queue easy --by user \\
-    --seeds 20 --sort jain_index_users -o fair""",
-        (("^srtf's Jain", "^clairvoyant"), ("^ +GPU-$", "^ u050"), ("^ [0-9]+ more", "")),
-    ),
-    "paper": Answer(
-        "ringbco report six -o six.html --table tex -q && cat six-table.tex",
-        (("^% made", "^p90 completion"), (r"^.par each seed", "mean waiting time"), (r"^.end.table", "")),
-    ),
+_ROWS: Final = (r"^ {3}", r"^\* best|^over")
+_MEANS: Final = ("cannot be told apart|mean completion time is", "mean waiting time|^without|^clairvoyant")
+_SIZES: Final = (("^mean completion", "^$"), ("^ GPUs", "^$"))
+CUTS: Final[Mapping[str, Mapping[str, Parts]]] = {
+    "capacity": {
+        "asked": (("^work", "^iterations"),),
+        "gpus": (("^ {3}", "^ +22x8"), ("^ +27x8", "^ +28x8"), ("^ +30x8", "^ +31x8"), ("^the smallest", "")),
+        "load": (("^the greatest", ""),),
+        "more": (("mean completion time is", "mean slowdown"),),
+        "scheduler": (_MEANS,),
+        "servers": (_ROWS,),
+    },
+    "failures": {
+        "down": (("share", ""),),
+        "save": (_MEANS,),
+        "repair": (_MEANS,),
+        "recover": (_MEANS,),
+        "whose": _SIZES,
+        "one": (("Finished", ""),),
+    },
+    "fairness": {
+        "fair": (("^srtf's Jain", "^clairvoyant"), ("^ +GPU-", "^ u050"), ("^ [0-9]+ more", "")),
+        "fairest": (("Jain's index over users is", "^clairvoyant"),),
+        "sizes": _SIZES,
+        "quotas": (("^ +GPU-", "^ u050"), ("^ [0-9]+ more", "^under")),
+        "aging": (_MEANS, ("told apart by p99", "mean slowdown")),
+    },
+    "network": {
+        "sharing": (_ROWS,),
+        "whose": (("^ +A +B", "^ median"), ("^ mean completion", "^$"), ("^ GPUs", "^$")),
+        "bandwidth": (_MEANS,),
+        "placement": (_MEANS,),
+        "span": (_ROWS,),
+    },
+    "publishing": {
+        "best": (_ROWS, _MEANS, ("^clairvoyant", "")),
+        "table": (("^% made", "^p90 completion"), ("^.end.tabular", "each seed")),
+        "figures": (("^charts", "who-owners"),),
+        "window": (_ROWS,),
+        "audit": (("^ check", "^ inputs"), ("checks passed", "")),
+    },
+    "why": {"contention": (("^ *[+]9.7 d", ""),)},
 }
+"""By page and mark. What is not here is shown whole."""
+DOCS: Final = Path(__file__).parents[1] / "docs"
+PAGES: Final = tuple(DOCS / f"{name}.md" for name in CUTS)
 
 
-def cut(text: str, parts: Sequence[tuple[str, str]]) -> str:
+def command(shown: str) -> str:
+    """The command of what stands between two marks."""
+    return shown.removeprefix("```\n").partition("\n```")[0]
+
+
+def cut(text: str, parts: Parts) -> str:
     """The parts of a text, `...` for what is between them. ValueError where a part is not there."""
     lines = [line.rstrip() for line in text.splitlines()]
     kept, at = list[str](), 0
@@ -91,34 +98,35 @@ def cut(text: str, parts: Sequence[tuple[str, str]]) -> str:
     return re.sub(r"\n+\.\.\.(\n+|$)", "\n...\n", "\n".join(kept)).strip("\n")
 
 
-def answer(name: str, folder: Path, answers: Mapping[str, Answer] | None = None) -> str:
-    """What stands between the marks of that name: the command and the shown parts of what it prints.
+def answers(page: Path, folder: Path) -> Iterator[tuple[str, str]]:
+    """By mark what should stand there: the command, and the shown parts of what it prints in the folder.
 
-    answers: those of another page.
-
-    The commands before it must have run in the folder. Raises CalledProcessError where it fails.
+    Raises CalledProcessError where a command fails.
     """
-    command, parts = (answers or ANSWERS)[name]
     program = Path(sys.executable).parent
-    done = subprocess.run(
-        ["sh", "-c", command],
-        cwd=folder,
-        env={**os.environ, "PATH": f"{program}:{os.environ['PATH']}", "COLUMNS": "100", "NO_COLOR": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=True,
-    )
-    shown = [command, *([cut(done.stdout, parts)] if done.stdout else [])]
-    return "\n".join(f"```\n{text}\n```" for text in shown)
+    environment = {"PATH": f"{program}:{os.environ['PATH']}", "COLUMNS": "100", "NO_COLOR": "1"}
+    for name, shown in page_tables.marked(page.read_text(encoding="utf-8")).items():
+        typed = command(shown)
+        done = subprocess.run(
+            ["sh", "-c", typed],
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=True,
+        )
+        parts = CUTS[page.stem].get(name, ())
+        texts = [typed, *([cut(done.stdout, parts)] if done.stdout else [])]
+        yield name, "\n".join(f"```\n{text}\n```" for text in texts)
 
 
 def main() -> None:
-    """Fills the page."""
-    page = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
-    with TemporaryDirectory() as folder:
-        made = {name: answer(name, Path(folder)) for name in ANSWERS}
-    page.write_text(page_tables.filled(page.read_text(encoding="utf-8"), made), encoding="utf-8")
+    """Fills the pages."""
+    for page in [Path(name) for name in sys.argv[1:]] or PAGES:
+        with TemporaryDirectory() as folder:
+            made = dict(answers(page, Path(folder)))
+        page.write_text(page_tables.filled(page.read_text(encoding="utf-8"), made), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import page_tables
-import why_examples as made
+import question_answers as made
 from conftest import Invoke
 from frames import busy_jobs
 from ringbco import Outcome, replay
@@ -104,8 +104,7 @@ def test_what_is_refused(results: Path, invoke: Invoke, arguments: list[str], st
 
 @pytest.mark.long
 def test_the_examples_of_the_page(tmp_path: Path) -> None:
-    """What the page prints is what its commands print: else run python benches/why_examples.py."""
-    on_page = page_tables.marked(made.PAGE.read_text(encoding="utf-8"))
-    assert list(on_page) == list(made.EXAMPLES)
-    for name in made.EXAMPLES:
-        assert made.answer(name, tmp_path, made.EXAMPLES) == on_page[name], name
+    """What the page prints is what its commands print: else run python benches/question_answers.py."""
+    page = made.DOCS / "why.md"
+    on_page = page_tables.marked(page.read_text(encoding="utf-8"))
+    assert dict(made.answers(page, tmp_path)) == on_page
