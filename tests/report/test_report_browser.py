@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import ringbco
 from browser import Browser, Tab
 from frames import busy_jobs
 from ringbco import Outcome, replay
@@ -70,6 +71,19 @@ def test_the_page_of_results(tab: Tab, report: Path, dark: bool, width: int) -> 
     # A row of a table is a card where there is none.
     cards = tab.evaluate("getComputedStyle(document.querySelector('tbody tr')).display")
     assert (cards == "block") == (width <= 420)
+
+
+def test_words_of_a_picture_are_within_it(tab: Tab, results: dict[str, Outcome], tmp_path: Path) -> None:
+    """Also in a font that is wider than that of which it is made."""
+    written = ringbco.report(results, tmp_path / "report.html", figures="svg")
+    assert len(written.files) > 15
+    for picture in written.files:
+        tab.open(picture)
+        beyond = tab.evaluate(
+            "[...document.querySelectorAll('text')].filter(text => text.getBoundingClientRect().right >"
+            " document.documentElement.getBoundingClientRect().right).map(text => text.textContent)"
+        )
+        assert beyond == [], picture.name
 
 
 @pytest.mark.parametrize(("width", "dark"), [(420, False), (1280, True), (2560, False)])

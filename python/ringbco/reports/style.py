@@ -103,10 +103,10 @@ def on_white(figure: Figure) -> dict[str, Any]:
         "background": "white",
         "padding": 14,
         "title": {
-            "text": _lines(figure.title, int(WIDTH / LETTER * 0.8)),
-            "subtitle": _lines(figure.note, int(WIDTH / LETTER * 1.05)),
+            "text": textwrap.wrap(figure.title, int(WIDTH / LETTER * 0.8)),
+            "subtitle": textwrap.wrap(figure.note, int(WIDTH / LETTER * 1.05)),
             "anchor": "start",
-            "frame": "group",
+            "frame": "bounds",  # from the left edge: a reader's font may be wider
             "fontSize": 15,
             "subtitleFontSize": 11.5,
             "subtitleColor": "#555",
@@ -143,7 +143,3 @@ def _config(size: float) -> dict[str, Any]:
             "offset": 6,
         },
     }
-
-
-def _lines(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width)
