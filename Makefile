@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine player-frames play-picture policy-table repack-table elastic-table generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine player-frames play-picture gallery policy-table repack-table elastic-table generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -125,6 +125,9 @@ player-frames: build ## how large the page of `ringbco play` is, and how smoothl
 
 play-picture: build ## the pictures of README and docs/play.md, from the public traces in TRACES (default ../shared/traces)
 	PYTHONPATH=tests/shared $(BIN)/python benches/play_picture.py $(or $(TRACES),../shared/traces) docs/images
+
+gallery: build ## the pictures of docs/gallery.md, by the commands below them; no trace is needed
+	PYTHONPATH=tests/shared POLARS_MAX_THREADS=1 $(BIN)/python benches/gallery.py
 
 policy-table: build ## tables and picture of docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md

@@ -61,7 +61,7 @@ CUTS: Final[Mapping[str, Mapping[str, Parts]]] = {
     "publishing": {
         "best": (_ROWS, _MEANS, ("^clairvoyant", "")),
         "table": (("^% made", "^p90 completion"), ("^.end.tabular", "each seed")),
-        "figures": (("^charts", "who-owners"),),
+        "figures": (("^charts-mean", "who-owners"),),
         "window": (_ROWS,),
         "audit": (("^ check", "^ inputs"), ("checks passed", "")),
     },
