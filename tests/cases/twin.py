@@ -79,7 +79,8 @@ def lacks(case: Case) -> str | None:
         return "who makes room under placements for shares"
     if slotted and told["model"] == "table" and _pauses(told):
         return "pauses that end within a slot"
-    if slotted and told.get("checkpoint_cost") and (policy in RESIZING or not whole):
+    counts_rates = policy in RESIZING or not whole or told.get("placement") in FOR_SHARES
+    if slotted and told.get("checkpoint_cost") and counts_rates:
         return "slots of which a part is counted at a time"
     if slotted and told.get("interference"):
         return "parts of slots"

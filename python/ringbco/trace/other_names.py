@@ -25,6 +25,7 @@ _OF_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("bco", "sjfbco", "ring-bco", "ringbco"), "sjf-bco"),
         **dict.fromkeys(("helios", "quasi-ssf", "quasi-shortest-service-first"), "qssf"),
         **dict.fromkeys(("srpt", "srt", "shortest-remaining-time-first"), "srtf"),
+        **dict.fromkeys(("shortest-remaining-service-first", "2d-srtf"), "srsf"),
         **dict.fromkeys(("las", "2d-las", "2dlas", "least-attained-service", "dlas"), "tiresias"),
         **dict.fromkeys(("2d-gittins", "2dgittins", "gittins-index"), "gittins"),
         **dict.fromkeys(("themis", "drf", "fair", "finish-time-fairness"), "ftf"),
