@@ -39,11 +39,15 @@ EXACT: Final = {
     "spreading by expected cost": "a gang spreads where that costs less than waiting",
     "key without num_gpus": "key = rem, without num_gpus",
     "gangs by all their GPUs": "w = num_gpus for all jobs",
+    "no urgency": "without urgent jobs",
 }
 HISTORY: Final = {
     "": "as documented",
     "no evictions": "without evicting",
-    "no trials": "evicting without trials",
+    "no urgency": "without urgent jobs",
+    "no looks": "passes at arrivals and completions alone",
+    "nobody spared": "whoever is strained may be evicted by a job that is not urgent",
+    "all GPUs of a victim count": "all GPUs of a victim count",
     "no moves": "without moving",
     "key without num_gpus": "key = rem, without num_gpus",
 }

@@ -1,4 +1,4 @@
-"""The slow truth of what `repack` predicts, and of whether it evicts: docs/repack.md, "Predicting".
+"""The slow truth of what `repack` predicts: docs/repack.md, "Predicting".
 
 One `Predictions` is about one (virtual) cluster. Everything is worked out from the list of the jobs that are
 done, and from the counts that were taken of it now and then. Floats are added one by one, as the page does:
@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import bisect
 import itertools
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Iterable
 
 import numpy as np
 import polars as pl
@@ -25,17 +23,7 @@ EDGES[0] = 0.0
 MIDDLES = [(low + high) / 2 for low, high in itertools.pairwise(EDGES)]
 LATEST = 40
 """Jobs of one user and size that count more."""
-RECENT = 400
-"""Arrivals that a trial looks at."""
-BETWEEN = 6 * 3600.0
-"""Seconds between two trials, at least."""
 Weights = dict[int, float]
-
-
-class Trial(Protocol):
-    """The mean JCT of jobs, given as (row, run time), on the empty cluster, with evictions or without."""
-
-    def __call__(self, jobs: list[tuple[int, float]], *, evicting: bool) -> float: ...
 
 
 def bin_of(seconds: float) -> int:
@@ -62,51 +50,29 @@ class Predictions:
     """What is known of the run times of one (virtual) cluster's jobs.
 
     frame: of the job table. whole: S by row; asked of jobs that are done, and for the progress of others.
-    trial: how one is made; None for none. told: called with "trial" and with "change" when there is one.
     """
 
-    def __init__(
-        self,
-        frame: pl.DataFrame,
-        whole: NDArray[np.float64],
-        trial: Trial | None = None,
-        told: Callable[[str], object] = lambda what: None,
-        *,
-        evicting: bool = True,
-    ) -> None:
+    def __init__(self, frame: pl.DataFrame, whole: NDArray[np.float64]) -> None:
         self.submit: list[float] = frame["submit_time"].to_list()
         self.gpus: list[int] = frame["num_gpus"].to_list()
         self.user: list[str | None] | None = frame["user"].to_list() if "user" in frame.columns else None
         self.bins = [bin_of(seconds) for seconds in whole.tolist()]
         self.whole: list[float] = whole.tolist()
-        self.trial = trial
-        self.told = told
-        self.evicting = evicting
-        self.arrived: list[int] = []
         self.done: list[int] = []
         """In order of completion."""
         self.counts: Counter[int | None] = Counter()
         """How many are done, by size; under None those of all sizes."""
         self.bins_of: dict[int | None, Counter[int]] = {None: Counter()}
         """How many of these are in each bin."""
-        self.asked = 60
-        """Jobs that must be done for a trial."""
-        self.tried = -math.inf
-        """When the last trial was."""
 
-    def news(self, arrived: Iterable[int], completed: Iterable[int]) -> None:
-        """At every arrival and completion, whether somebody waits or not."""
-        self.arrived += map(int, arrived)
+    def news(self, completed: Iterable[int]) -> None:
+        """At every completion, whether somebody waits or not."""
         self.done += sorted(map(int, completed), key=lambda row: (self.submit[row], row))
 
-    def begin(self, now: float, left: dict[int, float]) -> None:
+    def begin(self, left: dict[int, float]) -> None:
         """At the beginning of a pass. left: by row, of all that wait or run."""
         if len(self.done) - self.counts[None] > self.counts[None] // 64:
             self.count()
-        if self.trial is not None and len(self.done) >= self.asked and now >= self.tried + BETWEEN:
-            self.asked = math.floor(len(self.done) + max(60, 0.15 * len(self.done)))
-            self.tried = now
-            self.try_out(self.trial, left)
         self.progress = {row: self.whole[row] - time for row, time in left.items()}
         self.found: dict[tuple[str | None, int, int], float] = {}
 
@@ -116,17 +82,6 @@ class Predictions:
         alike = {size: [row for row in self.done if size in (None, self.gpus[row])] for size in sizes}
         self.counts = Counter({size: len(rows) for size, rows in alike.items()})
         self.bins_of = {size: Counter(self.bins[row] for row in rows) for size, rows in alike.items()}
-
-    def try_out(self, trial: Trial, left: dict[int, float]) -> None:
-        self.told("trial")
-        order = sorted(self.arrived, key=lambda row: (self.submit[row], row))
-        jobs = [(row, 2 * (self.whole[row] - left[row]) if row in left else self.whole[row]) for row in order]
-        jobs = [(row, time) for row, time in jobs[-RECENT:] if time > 0]
-        if not jobs:
-            return
-        if trial(jobs, evicting=not self.evicting) <= 0.92 * trial(jobs, evicting=self.evicting):
-            self.told("change")
-            self.evicting = not self.evicting
 
     def left(self, row: int) -> float:
         """What is predicted to be left of a job, which waits or runs."""

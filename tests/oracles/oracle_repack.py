@@ -1,8 +1,8 @@
 """The slow truth of `repack`: a policy of one's own, straight from docs/repack.md.
 
-Nothing is kept between two passes but when the pause of a job ends, and what the predictions say that they
-keep. Of a server's jobs every set is looked at. The engine carries the decisions out: oracle_preempt.py is
-the truth about that part.
+Nothing is kept between two passes but how long a job runs, when its pause ends, when the next look is due,
+and what the predictions say that they keep. Of a server's jobs every set is looked at. The engine carries the
+decisions out: oracle_preempt.py is the truth about that part.
 """
 
 from __future__ import annotations
@@ -89,6 +89,12 @@ class Repack(ringbco.Policy):
         self.resumes: dict[int, float] = {}
         """When the pause of a running job ends."""
         self.ran: set[int] = set()
+        self.whole: dict[int, float] = {}
+        """S of the page."""
+        self.changed = False
+        """Whether somebody came or went since the last pass."""
+        self.next = math.inf
+        """When the next pass is due if nothing happens."""
 
     def decide(self, state: Any) -> None:
         self.state = state
@@ -96,9 +102,15 @@ class Repack(ringbco.Policy):
         self.before = self.parts
         for row in state.completed:
             self.resumes.pop(int(row), None)
+        left = state.left * self.tau
+        self.whole |= {int(row): float(left[row]) for row in state.arrived}
+        self.changed |= len(state.arrived) + len(state.completed) > 0
         if self.predictions is not None:
-            self.predictions.news(state.arrived, state.completed)
-        self.one_pass()
+            self.predictions.news(state.completed)
+        if len(state.waiting) and (self.changed or state.now >= self.next):
+            self.changed = False
+            self.one_pass()
+            self.look_again()
         for row in self.parts:
             self.resumes[row] = self.resume(row)
         self.ran |= set(self.parts)
@@ -140,7 +152,32 @@ class Repack(ringbco.Policy):
         """By key, then fifo."""
         return self.key(row), self.fifo[row]
 
+    def strain(self, row: int) -> float:
+        """strain of the page."""
+        return (self.state.now - self.state.jobs.submit_time[row]) / (self.yardstick(row) + 5)
+
+    def wanted(self, row: int, winner: int) -> int:
+        """GPUs of `row` that count if `winner` takes its place: num_gpus + others of the page."""
+        beside = self.gpus(row) - self.gpus(winner)
+        others = [self.gpus(other) for other in map(int, self.state.waiting) if other != winner]
+        return self.gpus(winner) + sum(gpus for gpus in others if gpus <= beside)
+
+    def yardstick(self, row: int) -> float:
+        """span of the page."""
+        return self.whole[row] if self.predictions is None else max(0.0, self.whole[row] - self.left[row])
+
     # One pass.
+
+    def look_again(self) -> None:
+        """Asks for the next pass if nothing happens."""
+        now, submit = self.state.now, self.state.jobs.submit_time
+        due = [submit[row] + 16 * (self.yardstick(row) + 5) for row in map(int, self.state.waiting)]
+        times = [time for time in due if time > now]
+        if any(time <= now for time in due):
+            times.append(now + max(60.0, 1e-4 * (now - min(due))))
+        self.next = max(min(times, default=math.inf), math.nextafter(now, math.inf))
+        if self.next < math.inf:
+            self.state.wake(self.next)
 
     def one_pass(self) -> None:
         state = self.state
@@ -149,15 +186,20 @@ class Repack(ringbco.Policy):
         self.fifo = {row: n for n, row in enumerate(sorted(rows, key=lambda row: (submit[row], row)))}
         self.rest = {row: max(0.0, self.resumes[row] - state.now) for row in self.parts}
         self.rest |= {int(row): 0.0 for row in state.waiting}
-        if not len(state.waiting):
-            return
         left = state.left * self.tau
         self.left = {row: float(left[row]) for row in rows}
         if self.predictions is not None:
-            self.predictions.begin(state.now, self.left)
+            self.predictions.begin(self.left)
         own = None if state.vc is None else state.jobs.vc[state.waiting[0]]
         sizes = enumerate(map(int, state.gpus))
         self.sizes = {s: size for s, size in sizes if own is None or state.vc[s] == own}
+        limit = max(16.0, 4 * sum(map(self.gpus, rows)) / sum(self.sizes.values()))
+        self.relieve(limit)
+        self.may_evict = lambda row, winner: (
+            2 * self.strain(row) <= limit
+            and min(self.weight(row), self.wanted(row, winner)) * max(0.0, self.rem(row) - self.cost)
+            > self.weight(winner) * self.takes(winner)
+        )
         failed: set[int] = set()
         passed = 0  # D of the page
         walk = [int(row) for row in state.waiting]
@@ -177,6 +219,21 @@ class Repack(ringbco.Policy):
                     passed += self.gpus(row)
             else:
                 passed += self.gpus(row)
+
+    def relieve(self, limit: float) -> None:
+        """Lets the urgent jobs run. limit: the strain from which on they are."""
+        self.may_evict = lambda row, winner: 2 * self.strain(row) <= self.strain(winner)
+        urgent = [row for row in map(int, self.state.waiting) if self.strain(row) >= limit]
+        failed: set[int] = set()
+        for row in sorted(urgent, key=lambda row: (-self.strain(row), self.fifo[row])):
+            if self.gpus(row) in failed:
+                continue
+            if self.state.start([row]):
+                self.started([row])
+            elif (plan := self.plan(row)) is not None:
+                self.carry_out(plan)
+            else:
+                failed.add(self.gpus(row))
 
     def started(self, rows: Iterable[int]) -> None:
         """Anew, or elsewhere: a first start has no pause, even if the job moves in the same pass."""
@@ -268,7 +325,7 @@ class Repack(ringbco.Policy):
             return
         there = {row: dict(parts)[server] for row, parts in floor.parts.items() if server in dict(parts)}
         movable = {row for row in there if self.movable(floor, server, row)}
-        useful = [row for row in there if row in movable or self.evictable(row, floor.row)]
+        useful = [row for row in there if row in movable or self.may_evict(row, floor.row)]
         best: Offer | None = None
         for count in range(1, len(useful) + 1):
             for rows in itertools.combinations(useful, count):
@@ -292,12 +349,6 @@ class Repack(ringbco.Policy):
             and any(idle >= self.gpus(row) for s, idle in floor.idle.items() if s != server)
         )
 
-    def evictable(self, row: int, winner: int) -> bool:
-        if self.predictions is not None and not self.predictions.evicting:
-            return False
-        work = self.weight(winner) * self.takes(winner)
-        return self.weight(row) * max(0.0, self.rem(row) - self.cost) > work
-
     def price(self, winner: int, evicted: list[int], count: int) -> float:
         """What a set of `count` jobs costs. One product for all, so that equal sums are equal floats."""
         shares = len(evicted) + sum(map(self.gpus, evicted)) / 1000
@@ -313,7 +364,7 @@ class Repack(ringbco.Policy):
             roomy = [(idle, s) for s, idle in floor.idle.items() if idle >= gpus]
             if row in offer.movable and roomy:
                 floor.moved[row] = floor.take(min(roomy)[1], gpus)
-            elif self.evictable(row, floor.row):
+            elif self.may_evict(row, floor.row):
                 floor.evicted.append(row)
             else:
                 return None

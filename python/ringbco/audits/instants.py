@@ -26,6 +26,9 @@ TICKS = {
 INTERVAL = 60.0
 """Seconds between the decisions of a ranking that was told no other number."""
 
+LONG = 80.0
+"""Seconds after its submission from which on repack may look at a job of its own accord."""
+
 
 def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
     """Nobody is given GPUs, or loses them before the end, at an instant at which nobody decides."""
@@ -64,6 +67,8 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
             mine = facts.vc[eps.job] == vc
             decided = _events(facts, vc)
             early |= mine & ~_among(facts, eps.start, decided)
+            if facts.options.get("policy") == "repack":
+                early[mine] &= ~_looked(facts, eps, mine)
             # Whoever evicts starts then.
             decided = np.concatenate([decided, eps.start[mine & ~early]])
             lost |= mine & ~last & ~np.isin(eps.end, decided)
@@ -87,6 +92,19 @@ def _check_ages(check: Check, facts: Facts, eps: Episodes, lost: Bools) -> None:
     young = lost & (eps.end - eps.start < age)
     said = f"loses GPUs though it has held them for less than {number(age)} s"
     blame(check, facts, np.flatnonzero(young), said, job=eps.job, time=eps.end)
+
+
+def _looked(facts: Facts, eps: Episodes, mine: Bools) -> Bools:
+    """Whether repack may look at the queue as those episodes start: one of their jobs waits and has done so
+    for long. What has been done of it is not asked: that makes it longer."""
+    job, start = eps.job[mine], eps.start[mine]
+    since = facts.first_instant(facts.submit[job] + LONG)
+    again = job[1:] == job[:-1]
+    since[1:][again] = np.maximum(since[1:], eps.end[mine][:-1])[again]
+    waited = since <= start
+    begun = np.searchsorted(np.sort(since[waited]), start, side="right")
+    over = np.searchsorted(np.sort(start[waited]), start, side="left")
+    return np.asarray(begun > over)
 
 
 def _ended(facts: Facts, eps: Episodes) -> NDArray[np.str_]:

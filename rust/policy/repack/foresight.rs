@@ -27,10 +27,12 @@ pub(in crate::policy) trait Foresight: Clone + Send {
     /// returns that it may be all.
     fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>, changed: &mut Vec<Job>) -> bool;
 
-    /// Whether jobs may be evicted.
-    fn evicts(&self) -> bool {
-        true
-    }
+    /// What a waiting job's wait is held against, s: its run time on the fewest servers without contention, or where that
+    /// is not known as much of it as is done.
+    fn yardstick<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64;
+
+    /// The same of a running job now.
+    fn yardstick_of<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64;
 
     /// Run time left of a running job now, s, without the rest of its pause.
     fn left_of<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64;
@@ -70,6 +72,8 @@ pub(in crate::policy) struct Exact {
     gpus: u64,
     /// What a unit of a job's work takes on the fewest servers without contention, s.
     unit: Vec<f64>,
+    /// Run time of a whole job there, s.
+    whole: Vec<f64>,
     /// Run time left of a waiting job, s.
     left: Vec<f64>,
 }
@@ -83,6 +87,7 @@ impl Exact {
             largest: setting.server_gpus.iter().copied().max().unwrap_or(0),
             gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum(),
             unit: vec![0.0; jobs],
+            whole: vec![0.0; jobs],
             left: vec![0.0; jobs],
         }
     }
@@ -98,6 +103,15 @@ impl Foresight for Exact {
 
     fn arrived<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         self.unit[job.index()] = floor.unit_at_best(job);
+        self.whole[job.index()] = floor.left_at_best(job, self.unit[job.index()]);
+    }
+
+    fn yardstick<S: Speed>(&self, _floor: &Floor<'_, S>, job: Job) -> f64 {
+        self.whole[job.index()]
+    }
+
+    fn yardstick_of<S: Speed>(&self, _floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        self.whole[stay.job.index()]
     }
 
     fn begin<S: Speed>(&mut self, _floor: &Floor<'_, S>, _changed: &mut Vec<Job>) -> bool {

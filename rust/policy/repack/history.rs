@@ -7,7 +7,6 @@
 use super::foresight::{Foresight, key};
 use super::line::{Class, Line};
 use super::predictor::Predictor;
-use super::{trial, variant};
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
@@ -21,7 +20,7 @@ const SLACK: f64 = 1e-9;
 /// What is predicted.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct History<'a> {
-    setting: Setting<'a>,
+    user: Option<&'a [u32]>,
     predictor: Predictor,
     /// By job: its group, its whole run time, s, and what a unit of its work takes, s, on the fewest servers.
     group: Vec<u32>,
@@ -37,19 +36,13 @@ pub(in crate::policy) struct History<'a> {
     /// present entry from older ones.
     edges: BinaryHeap<Reverse<(u64, Job, u32)>>,
     term: Vec<u32>,
-    evicts: bool,
-    /// How many have arrived and are done.
-    arrived: usize,
-    completed: usize,
-    /// Completed jobs, and seconds, at which the next trial is due; never in a trial.
-    trial_at: Option<(usize, f64)>,
 }
 
 impl<'a> History<'a> {
     pub(in crate::policy) fn new(setting: &Setting<'a>) -> Self {
         let jobs = setting.jobs.len();
         Self {
-            setting: *setting,
+            user: setting.user,
             predictor: Predictor::new(setting.user.is_some()),
             group: vec![0; jobs],
             whole: vec![0.0; jobs],
@@ -60,54 +53,16 @@ impl<'a> History<'a> {
             stale: Vec::new(),
             edges: BinaryHeap::new(),
             term: vec![0; jobs],
-            evicts: true,
-            arrived: 0,
-            completed: 0,
-            trial_at: Some((trial::LEAST, f64::NEG_INFINITY)),
         }
-    }
-
-    /// As `new`, in a trial.
-    pub(super) fn in_trial(setting: &Setting<'a>, evicts: bool) -> Self {
-        Self { evicts, trial_at: None, ..Self::new(setting) }
-    }
-
-    /// Progress, s, from what is left, s.
-    fn progress(&self, job: Job, left: f64) -> f64 {
-        f64::max(0.0, self.whole[job.index()] - left)
     }
 
     /// Notes when a running job may reach the next bin.
     fn expect<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) {
-        let progress = self.progress(stay.job, floor.left_at_best_of(stay, self.unit[stay.job.index()]));
+        let progress = self.yardstick_of(floor, stay);
         let more = self.predictor.next_edge(progress) - progress;
         let time = floor.seconds() + floor.pause_left_of(stay) + more;
         self.term[stay.job.index()] += 1;
         self.edges.push(Reverse((time.to_bits(), stay.job, self.term[stay.job.index()])));
-    }
-
-    /// Learns by a trial whether evicting is worth it, if one is due.
-    fn try_evicting<S: Speed>(&mut self, floor: &Floor<'_, S>) {
-        let now = floor.seconds();
-        if variant::is("no trials") || !self.trial_at.is_some_and(|(jobs, time)| self.completed >= jobs && now >= time)
-        {
-            return;
-        }
-        self.trial_at = Some(trial::after(self.completed, now));
-        let first = self.arrived.saturating_sub(trial::RECENT);
-        let jobs = (first..self.arrived).map(Job::at);
-        let mut left: Vec<f64> = jobs.clone().map(|job| floor.left_at_best(job, self.unit[job.index()])).collect();
-        for stay in floor.stays.iter().filter(|stay| stay.is_live() && stay.job.index() >= first) {
-            left[stay.job.index() - first] = floor.left_at_best_of(stay, self.unit[stay.job.index()]);
-        }
-        let seconds = jobs.clone().zip(left).map(|(job, left)| {
-            let whole = self.whole[job.index()];
-            if floor.is_done(job) { whole } else { 2.0 * self.progress(job, left) }
-        });
-        let recent: Vec<(Job, f64)> = jobs.zip(seconds).filter(|&(_, seconds)| seconds > 0.0).collect();
-        if trial::is_better(&self.setting, &recent, self.evicts) {
-            self.evicts = !self.evicts;
-        }
     }
 }
 
@@ -118,15 +73,13 @@ impl Foresight for History<'_> {
         let j = job.index();
         self.unit[j] = floor.unit_at_best(job);
         self.whole[j] = floor.left_at_best(job, self.unit[j]);
-        self.group[j] = self.predictor.group(floor.asks(job), self.setting.user.map_or(0, |user| user[j]));
-        self.arrived = j + 1;
+        self.group[j] = self.predictor.group(floor.asks(job), self.user.map_or(0, |user| user[j]));
     }
 
     fn completed(&mut self, job: Job) {
-        self.completed += 1;
         let group = self.group[job.index()];
         self.predictor.completed(group, self.whole[job.index()]);
-        if self.setting.user.is_some() {
+        if self.user.is_some() {
             self.stale.push(group);
         }
     }
@@ -144,7 +97,6 @@ impl Foresight for History<'_> {
     }
 
     fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>, changed: &mut Vec<Job>) -> bool {
-        self.try_evicting(floor);
         let is_new = self.predictor.renew();
         if is_new {
             self.line.renew(.., |class, num_gpus| key(num_gpus, self.predictor.left(class)));
@@ -171,13 +123,16 @@ impl Foresight for History<'_> {
         is_new
     }
 
-    fn evicts(&self) -> bool {
-        self.evicts
+    fn yardstick<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
+        f64::max(0.0, self.whole[job.index()] - floor.left_at_best(job, self.unit[job.index()]))
+    }
+
+    fn yardstick_of<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        f64::max(0.0, self.whole[stay.job.index()] - floor.left_at_best_of(stay, self.unit[stay.job.index()]))
     }
 
     fn left_of<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        let left = floor.left_at_best_of(stay, self.unit[stay.job.index()]);
-        let bin = self.predictor.bin(self.progress(stay.job, left));
+        let bin = self.predictor.bin(self.yardstick_of(floor, stay));
         self.predictor.left((self.group[stay.job.index()], bin))
     }
 
@@ -186,8 +141,7 @@ impl Foresight for History<'_> {
     }
 
     fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        let left = floor.left_at_best(job, self.unit[job.index()]);
-        let class = (self.group[job.index()], self.predictor.bin(self.progress(job, left)));
+        let class = (self.group[job.index()], self.predictor.bin(self.yardstick(floor, job)));
         self.class[job.index()] = class;
         let num_gpus = floor.asks(job);
         let key = key(num_gpus, self.predictor.left(class));

@@ -1,9 +1,9 @@
 //! repack: smallest remaining work first, and room made where waiting would cost more (docs/repack.md).
 //!
-//! A pass walks the waiting jobs, least GPUs times run time left first. A job that consolidate cannot place asks for a
-//! plan: who moves, who is evicted. The plan is carried out where that costs less than waiting. Invariant: `on` names
-//! the jobs of every server. For example, on two servers of 8 GPUs with 4 busy each, a short job of 8 GPUs moves one of
-//! the two jobs to the other's server.
+//! A pass first lets those run who have waited for too long for what they are. Then it walks the waiting jobs, least GPUs
+//! times run time left first. A job that consolidate cannot place asks for a plan: who moves, who is evicted. The
+//! plan is carried out where that costs less than waiting. Invariant: `on` names the jobs of every server. For example,
+//! on two servers of 8 GPUs with 4 busy each, a short job of 8 GPUs moves one of the two jobs to the other's server.
 
 mod foresight;
 mod history;
@@ -11,7 +11,7 @@ mod line;
 mod plan;
 mod predictor;
 mod residents;
-mod trial;
+mod strain;
 mod variant;
 
 use super::Visitor;
@@ -49,8 +49,6 @@ pub(super) struct Repack<F> {
     residents: Residents<F>,
     bench: Bench,
     changed: bool,
-    /// GPUs of the cluster.
-    gpus: u64,
 }
 
 /// A waiting job that cannot be placed.
@@ -64,11 +62,47 @@ struct Waits {
 
 impl<F: Foresight> Repack<F> {
     pub(super) fn new(setting: &Setting<'_>, foresight: F) -> Self {
-        Self {
-            residents: Residents::new(setting, foresight),
-            bench: Bench::default(),
-            changed: false,
-            gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum(),
+        Self { residents: Residents::new(setting, foresight), bench: Bench::default(), changed: false }
+    }
+
+    /// The job waits from now on.
+    fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
+        self.residents.foresight.join(floor, job);
+        self.residents.strains.join(floor, job, self.residents.foresight.yardstick(floor, job));
+    }
+
+    /// A waiting job starts where it was placed.
+    fn start<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+        self.residents.foresight.leave(job);
+        self.residents.strains.leave(floor, job);
+        let slot = floor.start(job);
+        self.residents.settle(floor, slot);
+    }
+
+    /// Run time left of a waiting job, s, with the pause of one that runs again.
+    fn run<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
+        let pause = if floor.has_run(job) { floor.pause_seconds() } else { 0.0 };
+        self.residents.foresight.left_waiting(job) + pause
+    }
+
+    /// Lets the urgent jobs run, whatever it costs. They spare whoever has more than half of their strain.
+    fn relieve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, limit: f64) {
+        let mut failed: Vec<u32> = Vec::new();
+        for (strain, job) in self.residents.strains.urgent(floor, limit) {
+            let num_gpus = floor.asks(job);
+            if failed.contains(&num_gpus) {
+                continue;
+            }
+            if floor.place(job) {
+                self.start(floor, job);
+                continue;
+            }
+            let (run, cost) = (self.run(floor, job), floor.pause_seconds());
+            let asker = Asker { num_gpus, run, work: f64::NEG_INFINITY, cost, strain: strain / 2.0 };
+            match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
+                None => failed.push(num_gpus),
+                Some(plan) => self.carry_out(floor, job, &plan),
+            }
         }
     }
 
@@ -94,11 +128,11 @@ impl<F: Foresight> Repack<F> {
             return true;
         }
         let before = *ahead;
-        self.residents.foresight.line_mut().count_aside(waits.rank, self.gpus, ahead);
+        self.residents.foresight.line_mut().count_aside(waits.rank, self.residents.strains.gpus(), ahead);
         *ahead > before && self.residents.released_no_sooner(floor, wanted(*ahead), seconds)
     }
 
-    /// Stops the plan's victims, starts its job and puts the jobs that move in their new homes.
+    /// Stops the plan's victims, starts its job, which waits, and puts the jobs that move in their new homes.
     fn carry_out<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, plan: &Plan) {
         for &victim in plan.evicted.iter().chain(plan.moved.iter().map(|(job, _)| job)) {
             let slot = self.residents.unsettle(victim);
@@ -106,6 +140,8 @@ impl<F: Foresight> Repack<F> {
         }
         let homes = plan.moved.iter().map(|&(job, server)| (job, vec![(server, floor.asks(job))]));
         let starts: Vec<(Job, Vec<(Server, u32)>)> = std::iter::once((job, plan.parts.clone())).chain(homes).collect();
+        self.residents.foresight.leave(job);
+        self.residents.strains.leave(floor, job);
         for (job, parts) in starts {
             if floor.place_at(job, &parts).is_ok() {
                 let slot = floor.start(job);
@@ -113,7 +149,7 @@ impl<F: Foresight> Repack<F> {
             }
         }
         for &victim in &plan.evicted {
-            self.residents.foresight.join(floor, victim);
+            self.join(floor, victim);
         }
     }
 }
@@ -134,26 +170,37 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
 
     fn came(&mut self, floor: &mut Floor<'_, S>, job: Job, _why: Came) {
         self.residents.foresight.arrived(floor, job);
-        self.residents.foresight.join(floor, job);
+        self.join(floor, job);
+        self.residents.strains.arrived(floor.asks(job));
         self.changed = true;
     }
 
     /// A stay ends when its job is done: runs in which one may be lost or pause are refused.
-    fn left(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job, _why: Left) {
+    fn left(&mut self, floor: &Floor<'_, S>, _slot: Slot, job: Job, _why: Left) {
         self.residents.unsettle(job);
         self.residents.foresight.completed(job);
+        self.residents.strains.completed(floor.asks(job));
         self.changed = true;
     }
 
     fn capacity_changed(&mut self) {}
 
     fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
-        if self.changed && self.residents.foresight.line().len() > 0 { floor.now } else { f64::INFINITY }
+        match self.residents.foresight.line().len() {
+            0 => f64::INFINITY,
+            _ if self.changed => floor.now,
+            _ if variant::is("no looks") => f64::INFINITY,
+            _ => self.residents.strains.next_pass(floor.clock),
+        }
     }
 
     fn pass(&mut self, floor: &mut Floor<'_, S>) {
         self.changed = false;
         self.residents.begin(floor);
+        let limit = self.residents.strains.begin(floor.now);
+        if !variant::is("no urgency") {
+            self.relieve(floor, limit);
+        }
         let cost = floor.pause_seconds();
         let mut failed: Vec<u32> = Vec::new();
         let mut ahead = 0;
@@ -162,26 +209,22 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
             let job = rank.1;
             let num_gpus = floor.asks(job);
             if floor.place(job) {
-                self.residents.foresight.leave(job);
-                let slot = floor.start(job);
-                self.residents.settle(floor, slot);
+                self.start(floor, job);
                 continue;
             }
-            let pause = if floor.has_run(job) { cost } else { 0.0 };
-            let waits = Waits { rank, num_gpus, run: self.residents.foresight.left_waiting(job) + pause };
+            let waits = Waits { rank, num_gpus, run: self.run(floor, job) };
             #[cfg(feature = "ablation")]
             if variant::is("spreading by expected cost") && self.spread(floor, waits, &mut ahead) {
                 continue;
             }
             let least = if variant::is("no half test") { 0.0 } else { 2.0 * cost };
             if self.waits_for(floor, waits, &mut ahead, least) {
-                let evicts = self.residents.foresight.evicts() && !variant::is("no evictions");
                 let work = f64::from(self.residents.foresight.weight(num_gpus)) * waits.run;
-                let asker = Asker { num_gpus, run: waits.run, work, cost, evicts };
+                let strain = if variant::is("nobody spared") { f64::INFINITY } else { limit / 2.0 };
+                let asker = Asker { num_gpus, run: waits.run, work, cost, strain };
                 match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
                     None => failed.push(num_gpus),
                     Some(plan) if self.pays(floor, &plan, waits, &mut ahead) => {
-                        self.residents.foresight.leave(job);
                         self.carry_out(floor, job, &plan);
                         continue;
                     }

@@ -21,12 +21,12 @@ pub(super) struct Asker {
     pub(super) num_gpus: u32,
     /// Run time left, s, with the pause of a job that runs again.
     pub(super) run: f64,
-    /// GPUs that count x that time.
+    /// GPUs that count x that time. Whoever is evicted has more left, without a pause; whoever is urgent does not ask.
     pub(super) work: f64,
+    /// The greatest strain of anybody who is evicted.
+    pub(super) strain: f64,
     /// The pause, s.
     pub(super) cost: f64,
-    /// Whether anybody may be evicted.
-    pub(super) evicts: bool,
 }
 
 /// What happens to whom.
@@ -245,7 +245,7 @@ impl Least {
     /// Whether an offer may rank before `last`. key: at least the greatest key of the server's jobs.
     #[inline]
     fn may_precede(&self, last: Option<&Offer>, key: f64, asker: &Asker) -> bool {
-        let evicts = asker.evicts && key > asker.work;
+        let evicts = key > asker.work;
         if (if evicts { self.all } else { self.moves }) == u32::MAX {
             return false;
         }
@@ -336,7 +336,12 @@ fn offer<S: Speed, F: Foresight>(
         let weight = f64::from(residents.foresight.weight(num_gpus));
         let key = weight * left;
         greatest = f64::max(greatest, key);
-        let evictable = asker.evicts && weight * f64::max(0.0, left - asker.cost) > asker.work;
+        let run = f64::max(0.0, left - asker.cost);
+        let wanted = || residents.strains.wanted(asker.num_gpus, num_gpus) as f64;
+        let evictable = weight * run > asker.work
+            && residents.strain(floor, job) <= asker.strain
+            && (variant::is("all GPUs of a victim count") || f64::min(weight, wanted()) * run > asker.work)
+            && !variant::is("no evictions");
         let elsewhere = || {
             let servers = bench.with_at_least.get(num_gpus as usize).copied().unwrap_or(0);
             servers > u32::from(idle >= num_gpus)
@@ -446,7 +451,7 @@ mod tests {
 
     #[test]
     fn sums_of_several_bills_are_no_bill() {
-        let asker = |cost: f64| Asker { num_gpus: 1, run: 100.0, work: 5.0, cost, evicts: true };
+        let asker = |cost: f64| Asker { num_gpus: 1, run: 100.0, work: 5.0, cost, strain: 8.0 };
         let least = |is_one: bool| Least { version: 0, moves: u32::MAX, all: 1001, evicted: 1001, is_one };
         // What it takes at least is what the last offer takes: one job of one GPU, of the same key.
         let may = |is_one: bool, cost: f64, more: f64| {

@@ -9,6 +9,7 @@
 
 use super::foresight::Foresight;
 use super::plan::Least;
+use super::strain::{Strains, strain};
 use crate::ds::Minima;
 use crate::ids::{Job, Server, Slot};
 use crate::machine::Floor;
@@ -23,6 +24,7 @@ const ROUNDING: f64 = 1e-9;
 #[derive(Clone, Debug)]
 pub(super) struct Residents<F> {
     pub(super) foresight: F,
+    pub(super) strains: Strains,
     on: Vec<Vec<Job>>,
     /// By server: at least the greatest GPUs that count x run time left of its jobs.
     pub(super) key: Vec<f64>,
@@ -59,6 +61,7 @@ impl<F: Foresight> Residents<F> {
         needs.dedup();
         let mut residents = Self {
             foresight,
+            strains: Strains::new(setting),
             on: vec![Vec::new(); servers],
             key: vec![0.0; servers],
             version: vec![1; servers],
@@ -158,6 +161,12 @@ impl<F: Foresight> Residents<F> {
             self.left[j] = self.foresight.left_of(floor, stay) + floor.pause_left_of(stay);
         }
         self.left[j]
+    }
+
+    /// Strain of a running job now.
+    pub(super) fn strain<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
+        let yardstick = self.foresight.yardstick_of(floor, &floor.stays[self.slot[job.index()].index()]);
+        strain(floor.seconds() - floor.jobs.submit[job.index()], yardstick)
     }
 
     /// Bounds of a job, and those of its servers, are made anew.

@@ -46,9 +46,7 @@ impl<F: Foresight> Repack<F> {
         {
             return false;
         }
-        self.residents.foresight.leave(job);
-        let slot = floor.start(job);
-        self.residents.settle(floor, slot);
+        self.start(floor, job);
         true
     }
 }

@@ -1,0 +1,128 @@
+//! Who has waited for too long by a yardstick, which is its run time or what has been done of it; when somebody must look;
+//! and how much waits.
+//!
+//! Invariant: `dues` and `waiting` have the waiting jobs and nobody else. For example, a job of which nothing is done or
+//! known is looked at 80 s after it was submitted, and from then on every minute until it runs.
+
+use crate::ids::Job;
+use crate::machine::{Clock, Floor};
+use crate::setting::Setting;
+use crate::speed::Speed;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Seconds that are added to the yardstick of every job.
+const GRACE: f64 = 5.0;
+
+/// The strain from which on somebody looks at a waiting job, and the least limit.
+const LEAST: f64 = 16.0;
+
+/// The limit is so many times the GPUs asked for, over those that there are.
+const BY_DEMAND: f64 = 4.0;
+
+/// Seconds between two looks, or this share of the time since the first of the waiting jobs was due.
+const PERIOD: f64 = 60.0;
+const SHARE: f64 = 1e-4;
+
+/// Times are rounded: two count as one that differ by at most this share.
+const ROUNDING: f64 = 1e-9;
+
+/// The strain of a job that was submitted so many seconds ago.
+pub(super) fn strain(since: f64, yardstick: f64) -> f64 {
+    since / (yardstick + GRACE)
+}
+
+/// Who waits, since when and for how many GPUs.
+#[derive(Clone, Debug)]
+pub(super) struct Strains {
+    /// GPUs of the cluster, and GPUs that the jobs ask for that wait or run.
+    gpus: u64,
+    asked: u64,
+    /// The yardstick of a waiting job, s.
+    yardstick: Vec<f64>,
+    /// (bits of the time from which on it is to be looked at, s; job).
+    dues: BTreeSet<(u64, Job)>,
+    /// GPUs that the waiting jobs of each size ask for.
+    waiting: BTreeMap<u32, u64>,
+    /// When the last pass was, machine time.
+    last: f64,
+}
+
+impl Strains {
+    pub(super) fn new(setting: &Setting<'_>) -> Self {
+        Self {
+            gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum(),
+            asked: 0,
+            yardstick: vec![0.0; setting.jobs.len()],
+            dues: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            last: f64::NEG_INFINITY,
+        }
+    }
+
+    pub(super) fn gpus(&self) -> u64 {
+        self.gpus
+    }
+
+    pub(super) fn arrived(&mut self, num_gpus: u32) {
+        self.asked += u64::from(num_gpus);
+    }
+
+    pub(super) fn completed(&mut self, num_gpus: u32) {
+        self.asked -= u64::from(num_gpus);
+    }
+
+    fn due<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> (u64, Job) {
+        let due = floor.jobs.submit[job.index()] + LEAST * (self.yardstick[job.index()] + GRACE);
+        (due.to_bits(), job)
+    }
+
+    /// The job waits from now on.
+    pub(super) fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, yardstick: f64) {
+        self.yardstick[job.index()] = yardstick;
+        self.dues.insert(self.due(floor, job));
+        *self.waiting.entry(floor.asks(job)).or_default() += u64::from(floor.asks(job));
+    }
+
+    /// The job waits no longer.
+    pub(super) fn leave<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
+        self.dues.remove(&self.due(floor, job));
+        *self.waiting.entry(floor.asks(job)).or_default() -= u64::from(floor.asks(job));
+    }
+
+    /// GPUs of jobs that wait for the place of a running one: of the `first`, and of others that fit beside it.
+    pub(super) fn wanted(&self, first: u32, place: u32) -> u64 {
+        let beside = place.saturating_sub(first);
+        let others: u64 = self.waiting.range(..=beside).map(|(_, gpus)| gpus).sum();
+        // The first waits, too, and may be among the others.
+        others + if first <= beside { 0 } else { u64::from(first) }
+    }
+
+    /// A pass begins. Returns the limit: the strain from which on waiting jobs are urgent.
+    pub(super) fn begin(&mut self, now: f64) -> f64 {
+        self.last = now;
+        f64::max(LEAST, BY_DEMAND * self.asked as f64 / self.gpus as f64)
+    }
+
+    /// The waiting jobs of at least that strain, the greatest first, ties fifo.
+    pub(super) fn urgent<S: Speed>(&self, floor: &Floor<'_, S>, limit: f64) -> Vec<(f64, Job)> {
+        let now = floor.seconds();
+        let strained = |job: Job| strain(now - floor.jobs.submit[job.index()], self.yardstick[job.index()]);
+        // None is urgent before it is due, give or take rounding.
+        let due = self.dues.iter().take_while(|&&(due, _)| f64::from_bits(due) <= now + ROUNDING * f64::max(1.0, now));
+        let due = due.map(|&(_, job)| (strained(job), job));
+        let mut urgent: Vec<(f64, Job)> = due.filter(|&(strain, _)| strain >= limit).collect();
+        urgent.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        urgent
+    }
+
+    /// When the next pass is due if nothing happens, machine time.
+    pub(super) fn next_pass(&self, clock: Clock) -> f64 {
+        let last = clock.seconds(self.last);
+        let ahead = self.dues.range((f64::max(0.0, last.next_up()).to_bits(), Job::at(0))..).next();
+        let ahead = ahead.map_or(f64::INFINITY, |&(due, _)| f64::from_bits(due));
+        let first = self.dues.first().map_or(f64::INFINITY, |&(due, _)| f64::from_bits(due));
+        let again = if first <= last { last + f64::max(PERIOD, SHARE * (last - first)) } else { f64::INFINITY };
+        let soonest = clock.slot.map_or_else(|| self.last.next_up(), |_| clock.next_boundary(self.last));
+        clock.arrival(f64::min(ahead, again)).max(soonest)
+    }
+}
