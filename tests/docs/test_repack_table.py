@@ -1,7 +1,8 @@
-"""The table of docs/repack.md: means over seeds with their ends, made of the public trace."""
+"""The tables of docs/repack.md, made of public traces, and the bound that the page states."""
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import page_tables
@@ -33,3 +34,72 @@ def test_the_page_has_five_seeds() -> None:
 def test_the_page_is_what_the_trace_makes(shared_traces: Path) -> None:
     text = made.table(made.replays(shared_traces / made.TRACE, made.CLUSTER, made.SEEDS))
     assert page_tables.marked(PAGE)[made.MARK] == text, "run: make repack-table"
+
+
+# The bound
+
+SLOWDOWN, PER_DEMAND, BEHIND = 25.0, 7.0, 1.3
+"""What the page states: the worst slowdown is at most the greater of 25 and 7 x the peak demand, the mean JCT
+at most 1.3 times that of the best policy that knows no run time."""
+KNOWN, KNOWN_BEHIND = 50.0, 1.0001
+"""The same with known run times: the greater of 50 and 7 x the peak demand, and so many times."""
+
+
+def ends(cell: str) -> tuple[float, float]:
+    """The least and the greatest value of a cell."""
+    numbers = [page_tables.number(part) for part in cell.split(" to ")]
+    return numbers[0], numbers[-1]
+
+
+def most(trace: str, servers: str) -> float:
+    """How many times the best blind policy's mean JCT the page allows."""
+    if trace == made.VENUS and "+" not in servers and int(servers) <= 23:
+        return 1.005
+    of = made.policy_table.CLUSTERS.get(trace, ())
+    if trace.startswith("philly/") and of[0].count >= 16:
+        return 1.02 if (trace, servers) == ("philly/2869ce", "12") else 1.005
+    return BEHIND
+
+
+ROWS = [row for _, _, row in page_tables.rows(page_tables.marked(PAGE)[made.RUNS])]
+
+
+def test_the_table_of_runs_keeps_the_bound() -> None:
+    assert len(ROWS) == 40
+    assert len({row["trace"] for row in ROWS}) == 15
+    for row in ROWS:
+        peak, worst = ends(row["peak demand"])[0], ends(row["worst slowdown"])[1]
+        assert worst <= max(SLOWDOWN, PER_DEMAND * peak), row
+        assert ends(row["repack / best"])[1] <= most(row["trace"], row["servers"]), row
+        assert ends(row["exact, worst slowdown"])[1] <= max(KNOWN, PER_DEMAND * peak), row
+        assert ends(row["exact / best"])[1] <= KNOWN_BEHIND, row
+
+
+@pytest.mark.long
+def test_the_bound(shared_traces: Path) -> None:
+    """Every run of the table anew with one of its seeds; the best blind policy's mean JCT is the table's."""
+    cases = list(made.cases(shared_traces))
+    assert [(case.trace, case.servers) for case in cases] == [(row["trace"], row["servers"]) for row in ROWS]
+    for case, row in zip(cases, ROWS, strict=True):
+        outcome = made.run(case, case.jobs(shared_traces), "repack", 0)
+        worst, mean = (outcome.summary[key] for key in ("worst_finish_time_fairness", "mean_jct"))
+        peak = made.peak(outcome, case.cluster)
+        assert worst <= max(SLOWDOWN, PER_DEMAND * peak), case
+        low, high = ends(row["its mean JCT, s"])
+        assert mean <= most(case.trace, case.servers) * (high + 0.5), case
+        assert ends(row["repack / best"])[0] - 1e-4 <= mean / low, case
+        assert mean / high <= ends(row["repack / best"])[1] + 1e-4, case
+
+
+def test_the_peak_of_demand() -> None:
+    """Two jobs of 2 GPUs on 2 GPUs, the second one submitted as the first one ends, then as it runs."""
+    cluster = made.Cluster.parse("1x2")
+    for submit, peak in ((100.0, 1.0), (99.0, 2.0)):
+        columns = {
+            "job_id": ["a", "b"],
+            "submit_time": [0.0, submit],
+            "num_gpus": [2, 2],
+            "duration": [100.0, 5.0],
+        }
+        outcome = replay(pl.DataFrame(columns), cluster, policy="fifo", model="fixed")
+        assert made.peak(outcome, cluster) == peak
