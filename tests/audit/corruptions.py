@@ -51,6 +51,7 @@ RESULTS: dict[str, dict[str, Any]] = {
     "easy": {"policy": "fifo", "queue": "easy", "model": "fixed"},
     "easy-3": {"policy": "fifo", "queue": "easy", "model": "fixed", "estimate_factor": 3.0},
     "ff-easy": {"policy": "ff", "queue": "easy"},
+    "repack": {"policy": "repack"},
     "sjf": {"policy": "sjf"},
     "smallest-slot": {"policy": "smallest", **SLOTS},
     "reverse": {"policy": "fifo", "ties": "reverse"},

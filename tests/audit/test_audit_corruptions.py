@@ -264,6 +264,7 @@ SCHEDULE: list[tuple[str, Change, str]] = [
     ("skip", shifted(1.0, c("wait_time") == 0), "instants"),
     ("qssf", shifted(-1.0, WAITED), "instants"),
     ("edf", shifted(1.0, ~MOVED), "instants"),
+    ("repack", shifted(1.0, c("wait_time") == 0), "instants"),
     ("vcs", shifted(1e-3, c("wait_time") == 0), "instants"),
     ("smallest-slot", shifted(20.0, c("wait_time") == 0), "idle"),
     ("plan", shifted(10.0, c("start_time") == 0), "instants"),
