@@ -51,9 +51,9 @@ ROUNDS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 def muri_jobs(folder: Path) -> tuple[pl.DataFrame, float, float]:
     """The testbed's jobs at their own rate, and of SRTF's log the rate and the seconds that a start takes.
 
-    The work is iterations x iteration_time: the trace's durations are wrong for five jobs. The cost is the median
-    of what short jobs held beyond their work, by their starts; the rate is the GPU time beyond all costs over that
-    of the work.
+    The work is iterations x iteration_time: the trace's durations are wrong for five jobs. The cost is the
+    median of what short jobs held beyond their work, by their starts; the rate is the GPU time beyond all
+    costs over that of the work.
     """
     trace = pl.read_csv(folder / "muri_cluster_trace.csv")
     log = pl.read_csv(folder / "muri_cluster_SRTF.csv").sort("job_id")
