@@ -26,6 +26,7 @@ use history::History;
 use line::Rank;
 use plan::{Asker, Bench, Plan};
 use residents::Residents;
+use std::cmp::Reverse;
 
 /// What it says of itself.
 pub(super) const FACTS: &[Facts] = &[Repack::<Exact>::FACTS];
@@ -87,12 +88,11 @@ impl<F: Foresight> Repack<F> {
 
     /// Lets the urgent jobs run, whatever it costs. They spare whoever has more than half of their strain.
     fn relieve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, limit: f64) {
-        let mut failed: Vec<u32> = Vec::new();
-        for (strain, job) in self.residents.strains.urgent(floor, limit) {
-            let num_gpus = floor.asks(job);
-            if failed.contains(&num_gpus) {
-                continue;
-            }
+        let mut urgent = self.residents.strains.urgent(floor, limit);
+        while let Some((&num_gpus, jobs)) = urgent.iter_mut().max_by_key(|(_, jobs)| jobs.peek().copied())
+            && let Some((strain, Reverse(job))) = jobs.pop()
+        {
+            let strain = f64::from_bits(strain);
             if floor.place(job) {
                 self.start(floor, job);
                 continue;
@@ -100,7 +100,7 @@ impl<F: Foresight> Repack<F> {
             let (run, cost) = (self.run(floor, job), floor.pause_seconds());
             let asker = Asker { num_gpus, run, work: f64::NEG_INFINITY, cost, strain: strain / 2.0 };
             match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
-                None => failed.push(num_gpus),
+                None => _ = urgent.remove(&num_gpus),
                 Some(plan) => self.carry_out(floor, job, &plan),
             }
         }

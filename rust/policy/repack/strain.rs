@@ -8,7 +8,8 @@ use crate::ids::Job;
 use crate::machine::{Clock, Floor};
 use crate::setting::Setting;
 use crate::speed::Speed;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// Seconds that are added to the yardstick of every job.
 const GRACE: f64 = 5.0;
@@ -25,6 +26,9 @@ const SHARE: f64 = 1e-4;
 
 /// Times are rounded: two count as one that differ by at most this share.
 const ROUNDING: f64 = 1e-9;
+
+/// By the GPUs that they ask for: (bits of a job's strain, the job).
+pub(super) type Urgent = BTreeMap<u32, BinaryHeap<(u64, Reverse<Job>)>>;
 
 /// The strain of a job that was submitted so many seconds ago.
 pub(super) fn strain(since: f64, yardstick: f64) -> f64 {
@@ -103,15 +107,18 @@ impl Strains {
         f64::max(LEAST, BY_DEMAND * self.asked as f64 / self.gpus as f64)
     }
 
-    /// The waiting jobs of at least that strain, the greatest first, ties fifo.
-    pub(super) fn urgent<S: Speed>(&self, floor: &Floor<'_, S>, limit: f64) -> Vec<(f64, Job)> {
+    /// The waiting jobs of at least that strain, by the GPUs that they ask for; the greatest strain first, ties fifo.
+    pub(super) fn urgent<S: Speed>(&self, floor: &Floor<'_, S>, limit: f64) -> Urgent {
         let now = floor.seconds();
-        let strained = |job: Job| strain(now - floor.jobs.submit[job.index()], self.yardstick[job.index()]);
+        let mut urgent = Urgent::new();
         // None is urgent before it is due, give or take rounding.
-        let due = self.dues.iter().take_while(|&&(due, _)| f64::from_bits(due) <= now + ROUNDING * f64::max(1.0, now));
-        let due = due.map(|&(_, job)| (strained(job), job));
-        let mut urgent: Vec<(f64, Job)> = due.filter(|&(strain, _)| strain >= limit).collect();
-        urgent.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let due = |due: u64| f64::from_bits(due) <= now + ROUNDING * f64::max(1.0, now);
+        for &(_, job) in self.dues.iter().take_while(|entry| due(entry.0)) {
+            let strain = strain(now - floor.jobs.submit[job.index()], self.yardstick[job.index()]);
+            if strain >= limit {
+                urgent.entry(floor.asks(job)).or_default().push((strain.to_bits(), Reverse(job)));
+            }
+        }
         urgent
     }
 
