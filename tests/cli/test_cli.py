@@ -344,6 +344,7 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "measure_to": 1e9,
         "preempt_cost": 5.0,
         "thresholds": [10.0, 20.5],
+        "within": "list",
         "interval": 30.0,
         "quantum": 45.0,
         "predict": "exact",

@@ -185,6 +185,8 @@ def _replay(name: str, source: str, parts: dict[str, str], model: str, clock: st
         parts["policy"], **{k: parts[k] for k in parts if k != "policy"}
     )
     used = {option: value for option, value in drawn.items() if uses(chosen, option)}
+    if chosen.name == "srtf":  # at every event; srsf has intervals
+        used.pop("interval")
     oversize = {"oversize": "drop"} if given.drop else {}
     return Case(name, "replay", source, {**parts, "model": model, "clock": clock, **used, **oversize})
 
