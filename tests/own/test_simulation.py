@@ -37,6 +37,13 @@ def test_it_is_forked_not_copied(copied: Callable[[Any], Any], moved_on: bool) -
     assert str(raised.value) == said
 
 
+def test_a_policy_is_not_ignored() -> None:
+    with pytest.raises(UsageError) as raised:
+        ringbco.Simulation(JOBS, "4x8", policy="srtf")  # type: ignore[call-arg]
+    said = "option policy: 'srtf': expected none: who holds a Simulation decides; replay() runs a policy,"
+    assert str(raised.value) == said + " and fork() goes on with one"
+
+
 def test_a_result_names_it(tmp_path: Path, invoke: Invoke) -> None:
     outcome = ended()
     assert outcome.summary["policy"] == "Simulation"

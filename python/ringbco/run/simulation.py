@@ -55,6 +55,9 @@ class Simulation:
         **options: Unpack[Options],
     ) -> None:
         check_callback(progress)
+        if "policy" in options:
+            told = "none: who holds a Simulation decides; replay() runs a policy, and fork() goes on with one"
+            raise refusal("policy", dict(options)["policy"], told)
         setup = prepare(
             jobs,
             cluster,
