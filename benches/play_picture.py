@@ -22,10 +22,8 @@ AT = 59.5 * 86_400.0  # s, while the queue of fifo is longest
 def main(traces: Path, out: Path) -> None:
     """Draws both pictures into the folder `out`."""
     jobs = ringbco.read_jobs(traces / "philly" / "6214e9.csv")
-    results = {
-        "fifo": ringbco.replay(jobs, "64x8", policy="fifo"),
-        "srtf": ringbco.replay(jobs, "64x8", policy="srtf", outages="draw:mtbf=42d,mttr=2h"),
-    }
+    failing = "draw:mtbf=42d,mttr=2h"
+    results = {name: ringbco.replay(jobs, "64x8", policy=name, outages=failing) for name in ("fifo", "srtf")}
     program = find_chromium()
     if program is None:
         sys.exit("no chromium: set RINGBCO_CHROMIUM")
@@ -36,7 +34,7 @@ def main(traces: Path, out: Path) -> None:
             page = browser.new_page(viewport={"width": 1240, "height": 1000}, color_scheme=scheme)
             page.goto(page_file.as_uri())
             page.wait_for_selector("#player[data-ready]")
-            page.select_option("[data-at=colour]", "waited")
+            page.select_option("[data-at=colour]", "size")
             share = (AT - 40 * 86_400.0) / (35 * 86_400.0)
             page.evaluate(f"ringbcoPlayer.move(ringbcoPlayer.last * {share})")
             page.wait_for_timeout(500)
