@@ -66,7 +66,36 @@ impl Holdings {
     }
 }
 
+/// GPUs of the jobs of each owner that are within its quota so far, along an order of jobs.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally(Vec<u64>);
+
 impl<S: Speed> Floor<'_, S> {
+    /// A tally of nobody so far.
+    pub(crate) fn tally(&self) -> Tally {
+        Tally(self.holdings.as_ref().map_or_else(Vec::new, |holdings| vec![0; holdings.quotas.len()]))
+    }
+
+    /// How the next job of an order stands to its owner's quota.
+    pub(crate) fn count(&self, tally: &mut Tally, job: Job) -> Claimant {
+        let Some(holdings) = &self.holdings else { return Claimant::Within };
+        let (owner, num_gpus) = (holdings.owner[job.index()] as usize, u64::from(self.asks(job)));
+        match (holdings.quotas.get(owner), tally.0.get_mut(owner)) {
+            (Some(quota), Some(held)) if *held + num_gpus > quota.gpus => {
+                if quota.borrow {
+                    Claimant::Over
+                } else {
+                    Claimant::HeldBack
+                }
+            }
+            (_, Some(held)) => {
+                *held += num_gpus;
+                Claimant::Within
+            }
+            _ => Claimant::Within,
+        }
+    }
+
     /// How a job that would start now stands to its owner's quota.
     pub(super) fn claimant(&self, job: Job) -> Claimant {
         let num_gpus = self.asks(job);

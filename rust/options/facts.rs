@@ -86,11 +86,7 @@ impl Facts {
         let room = || "an order, a ranking by name or a KeyPolicy: this policy says itself who makes room".to_owned();
         let (name, value, expected) = match feature {
             Feature::Evict => ("evict", "true".to_owned(), room()),
-            Feature::Quota if !self.knows.contains(&Feature::Evict) => ("quota", "quotas".to_owned(), room()),
-            Feature::Quota => {
-                let expected = "a policy that lets jobs run to their end: this one preempts";
-                ("quota", "quotas".to_owned(), expected.to_owned())
-            }
+            Feature::Quota => ("quota", "quotas".to_owned(), room()),
             Feature::Search => {
                 let expected = format!("another policy than {}, which knows no rungs", self.name);
                 ("search", options.search.map_or(Value::Absent, |search| search.value()).shown(), expected)

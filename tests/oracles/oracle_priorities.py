@@ -130,7 +130,20 @@ def priority_world(
 
         def ranking(self) -> list[int]:
             # Those below are in order of (own key, submit_time, row).
-            return sorted(super().ranking(), key=lambda row: -claims.priority[row])
+            ranked = sorted(super().ranking(), key=lambda row: -claims.priority[row])
+            if not claims.quotas:
+                return ranked
+            within: list[int] = []
+            guests: list[int] = []
+            for row in ranked:
+                quota = claims.quota(row)
+                own = [other for other in within if claims.owners[other] == claims.owners[row]]
+                held = sum(self.jobs[other].num_gpus for other in own)
+                if quota is None or held + self.jobs[row].num_gpus <= quota.gpus:
+                    within.append(row)
+                elif quota.borrow:
+                    guests.append(row)
+            return within + guests
 
         def rank(self, row: int) -> tuple[float, ...]:
             job = self.jobs[row]

@@ -341,8 +341,7 @@ def test_policies_verb(invoke: Invoke) -> None:
     }
     refused = {row["name"]: set(row["refuses"]) for row in listed}
     assert all({*row["knows"]} == {*listed[0]["knows"]} - refused[row["name"]] for row in listed)
-    assert refused["fifo"] == set()
-    assert refused["srtf"] == {"quota"}
+    assert refused["fifo"] == refused["srtf"] == set()
     assert refused["repack"] == {*listed[0]["knows"]}
     assert refused["afs"] == refused["gavel"] == {"shares", "evict", "quota"}
     told = invoke("replay", "--help-all").stdout

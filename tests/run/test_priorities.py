@@ -197,7 +197,6 @@ class Ranked(ringbco.RankPolicy):
 
 
 OWN = "expected an order, a ranking by name or a KeyPolicy: this policy says itself who makes room"
-TO_THE_END = "expected a policy that lets jobs run to their end: this one preempts"
 ALIKE = {"priority": pl.lit(0)}
 
 
@@ -238,11 +237,39 @@ def test_elastic_jobs_make_room_as_rigid_ones_do(policy: str, given: dict[str, A
 
 
 @pytest.mark.parametrize("policy", ["srtf", "tiresias", "gittins", "ftf", "time-slice"])
-def test_rankings_refuse_quotas_and_take_evict(policy: str) -> None:
-    with pytest.raises(UsageError, match=TO_THE_END):
-        ringbco.replay(crowded(), "2x8", policy=policy, quota=QUOTAS)
-    outcome = ringbco.replay(crowded(), "2x8", policy=policy, evict=True)
-    assert "evictions" in outcome.jobs.columns
+def test_rankings_take_quotas_and_evict(policy: str) -> None:
+    for given in ({"quota": QUOTAS}, {"evict": True}, {"quota": QUOTAS, "evict": True}):
+        outcome = ringbco.replay(crowded(), "2x8", policy=policy, **given)
+        assert "evictions" in outcome.jobs.columns
+        assert ringbco.audit(outcome, crowded()) == []
+
+
+@pytest.mark.parametrize(
+    ("borrow", "starts", "finishes"),
+    [(True, [0.0, 10.0, 0.0], [10.0, 30.0, 30.0]), (False, [0.0, 10.0, 0.0], [10.0, 30.0, 30.0])],
+)
+def test_a_guest_ranks_behind_those_within(borrow: bool, starts: list[float], finishes: list[float]) -> None:
+    # The page's example: u's second job, of 20 s, goes behind v's of 30 s. At 10 the first is done.
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b", "c"],
+            "submit_time": [0.0] * 3,
+            "num_gpus": [2] * 3,
+            "duration": [10.0, 20.0, 30.0],
+            "user": ["u", "u", "v"],
+        }
+    )
+    quota = pl.DataFrame({"user": ["u"], "gpus": [2], "borrow": [borrow]})
+    outcome = ringbco.replay(jobs, "1x4", policy="srtf", model="fixed", quota=quota)
+    assert outcome.jobs["start_time"].to_list() == starts
+    assert outcome.jobs["finish_time"].to_list() == finishes
+    alone = ringbco.replay(jobs, "1x4", policy="srtf", model="fixed")
+    assert alone.jobs["start_time"].to_list() == [0.0, 0.0, 10.0]
+    # A guest that runs gives its GPUs to who comes within a quota.
+    later = jobs.with_columns(submit_time=pl.Series([0.0, 0.0, 5.0]))
+    found = ringbco.replay(later, "1x4", policy="srtf", model="fixed", quota=quota, preempt_cost=0.0).jobs
+    assert found["start_time"].to_list() == ([0.0, 0.0, 5.0] if borrow else [0.0, 10.0, 5.0])
+    assert found["preemptions"].to_list() == ([0, 1, 0] if borrow else [0, 0, 0])
 
 
 @pytest.mark.parametrize(("name", "value"), [("evict", True), ("quota", QUOTAS)])

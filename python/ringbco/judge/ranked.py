@@ -198,7 +198,7 @@ class Ranking(Deciding):
         level = {job: -priority[job] if priority is not None else 0 for job in jobs}
         if self.name == "time-slice":
             self.unseen()
-            return sorted(jobs, key=lambda job: (level[job], self.line[job]))
+            return self._by_owner(sorted(jobs, key=lambda job: (level[job], self.line[job])))
         if self.name == "gittins" and len(self.gpu_times) > RENEWED:
             raise UnclearError
         keys = {job: self.rank(job) for job in jobs}
@@ -210,7 +210,24 @@ class Ranking(Deciding):
                 near = level[one] == level[other] and gap <= CLOSE * max(1.0, abs(keys[one][0]))
                 if near and not (gap == 0.0 and self._alike(one, other)):
                     raise UnclearError
-        return ranked
+        return self._by_owner(ranked)
+
+    def _by_owner(self, ranked: list[int]) -> list[int]:
+        """Those within their quotas first, counted along the ranking; who may not borrow is not there."""
+        if not self.quotas:
+            return ranked
+        held: dict[str, int] = {}
+        within, guests = [], []
+        for job in ranked:
+            owner = self.owner(job)
+            gpus = 0 if owner is None else held.get(owner, 0) + self.jobs.gpus[job]
+            if owner is None or gpus <= self.quotas[owner][0]:
+                within.append(job)
+                if owner is not None:
+                    held[owner] = gpus
+            elif self.quotas[owner][1]:
+                guests.append(job)
+        return within + guests
 
     def _list(self) -> dict[int, int]:
         """The place of each job: those that run move ahead; who comes from elsewhere joins the end."""
@@ -267,8 +284,9 @@ class Ranking(Deciding):
         return selected
 
     def _try(self, job: int) -> None:
+        over = bool(self.quotas) and self.over_quota(job)
         parts = self.placed(job)
-        if parts is None and self.evicts:
+        if parts is None and (self.evicts or self.quotas) and not over:
             parts = self.make_room(job)
         if parts is not None:
-            self.start(job, parts)
+            self.start(job, parts, over=over)

@@ -64,16 +64,8 @@ pub(super) fn visit_lists<'a, S: Speed, V: Visitor<'a, S>>(
     Err(visitor)
 }
 
-/// What rankings know: all but quotas, which bound those who run to their end.
-const KNOWS: &[Feature] = &[
-    Feature::Types,
-    Feature::Shares,
-    Feature::Priorities,
-    Feature::Evict,
-    Feature::Outages,
-    Feature::Services,
-    Feature::Search,
-];
+/// What rankings know.
+const KNOWS: &[Feature] = Feature::ALL;
 
 /// How the keys of a ranking move.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -245,13 +237,15 @@ impl<'a> Turns<'a> {
         }
     }
 
-    fn add(&mut self, evicted: &[(Slot, Job)], mut turn_of: impl FnMut(Job) -> Turn) {
+    /// `now`: the turn of the job that evicted them, where those may have had theirs.
+    fn add(&mut self, evicted: &[(Slot, Job)], now: Option<Turn>, mut turn_of: impl FnMut(Job) -> Turn) {
         if self.ranked.is_none() {
             self.ranked = Some(self.chosen.by_ref().map(|&job| turn_of(job)).collect());
         }
         if let Some(ranked) = &mut self.ranked {
-            // They are of lower priority than the job that evicted them, so their turns are to come.
-            ranked.extend(evicted.iter().map(|&(_, job)| turn_of(job)));
+            // Without quotas they are of lower priority than the job that evicted them, so their turns are to come.
+            let turns = evicted.iter().map(|&(_, job)| turn_of(job));
+            ranked.extend(turns.filter(|&turn| now.is_none_or(|now| turn > now)));
         }
     }
 }
@@ -327,7 +321,9 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         // With several GPU types a job may wait though there are GPUs for all.
         let crowded = self.waiting.units() + busy > units || floor.cluster.is_parted();
         let waits = !self.waiting.is_empty();
-        let wanted = if waits && (self.changed || self.again || (crowded && self.ranking.is_restless())) {
+        // Who is within a quota may change as jobs make progress.
+        let restless = floor.has_quotas() || (crowded && self.ranking.is_restless());
+        let wanted = if waits && (self.changed || self.again || restless) {
             now
         } else if R::KEYS == Keys::Stand {
             f64::max(self.from_the_end.expiry(), now)
@@ -351,6 +347,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         let mut selection = std::mem::take(&mut self.selection);
         let Self { ranking, waiting, from_the_end, .. } = self;
         match R::KEYS {
+            _ if floor.has_quotas() => selection.walk_owners(ranking, floor, waiting),
             Keys::Stand => {
                 from_the_end.renew(ranking, floor);
                 selection.walk(ranking, floor, waiting.walk(), from_the_end);
@@ -379,12 +376,13 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         let mut passed_over = parted;
         let mut turns = Turns::new(&selection.chosen);
         while let Some(job) = turns.next() {
+            let now = floor.has_quotas().then(|| selection.turn_of(&mut self.ranking, floor, &self.waiting, job));
             let placed = floor.place(job);
             if placed || (floor.makes_room() && self.place_by_evicting(floor, job)) {
                 if !placed {
                     self.again = true;
                     let Self { ranking, waiting, evicted, .. } = self;
-                    turns.add(evicted, |job| selection.turn_of(ranking, floor, waiting, job));
+                    turns.add(evicted, now, |job| selection.turn_of(ranking, floor, waiting, job));
                 }
                 self.waiting.remove(&floor.jobs, job);
                 let slot = floor.start(job);

@@ -8,7 +8,7 @@ use super::waiting::{Waiting, Walk};
 use super::{Keys, Place, Ranking, before};
 use crate::ds::ordered;
 use crate::ids::{Job, Slot};
-use crate::machine::Floor;
+use crate::machine::{Claimant, Floor};
 use crate::policy::quotas::Quotas;
 use crate::speed::Speed;
 
@@ -20,9 +20,12 @@ pub(super) struct Selection {
     /// Slots of running jobs to preempt.
     pub(super) evicted: Vec<Slot>,
     pools: Vec<Pool>,
-    /// All jobs, where they are ranked anew: (key, job, slot or none).
-    all: Vec<((f64, f64), Job, Option<Slot>)>,
+    /// All jobs, where they are ranked anew.
+    all: Vec<Entry>,
 }
+
+/// (key, job, slot or none).
+type Entry = ((f64, f64), Job, Option<Slot>);
 
 /// The GPUs of one type on a walk, in units: GPUs, or thousandths of one where the table has shares.
 #[derive(Clone, Debug, Default)]
@@ -112,10 +115,14 @@ impl Selection {
         waiting: &Waiting,
         job: Job,
     ) -> (u32, u64, Job) {
+        let place = || self.all.iter().position(|entry| entry.1 == job).unwrap_or(self.all.len()) as f64;
+        if floor.has_quotas() {
+            return (0, ordered(place()), job);
+        }
         let key = match R::KEYS {
             Keys::Stand => waiting.key_of(job),
             Keys::ByNumber => ranking.key_of(waiting.key_of(job)),
-            Keys::Move => self.all.iter().position(|entry| entry.1 == job).unwrap_or(self.all.len()) as f64,
+            Keys::Move => place(),
         };
         (floor.jobs.tier(job.index()), ordered(key), job)
     }
@@ -135,6 +142,58 @@ impl Selection {
         if floor.jobs.priority.is_some() {
             all.sort_by_key(|&(_, job, _)| floor.jobs.tier(job.index()));
         }
+        self.draw(floor, all);
+    }
+
+    /// The same where owners have quotas: those within theirs go before all others, whatever their priorities.
+    pub(super) fn walk_owners<R: Ranking, S: Speed>(
+        &mut self,
+        ranking: &mut R,
+        floor: &Floor<'_, S>,
+        waiting: &Waiting,
+    ) {
+        self.chosen.clear();
+        self.evicted.clear();
+        let mut all = std::mem::take(&mut self.all);
+        all.clear();
+        all.extend(waiting.jobs().map(|job| {
+            let key = match R::KEYS {
+                Keys::Stand => (waiting.key_of(job), 0.0),
+                Keys::ByNumber => (ranking.key_of(waiting.key_of(job)), 0.0),
+                Keys::Move => ranking.rank(floor, job, None),
+            };
+            (key, job, None)
+        }));
+        let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
+        all.extend(live.map(|(slot, stay)| {
+            let key = match R::KEYS {
+                Keys::Move => ranking.rank(floor, stay.job, Some(stay)),
+                _ => (ranking.running_key(floor, stay), 0.0),
+            };
+            (key, stay.job, Some(Slot::at(slot)))
+        }));
+        all.sort_unstable_by(|a, b| {
+            let tiers = floor.jobs.tier(a.1.index()).cmp(&floor.jobs.tier(b.1.index()));
+            tiers.then(a.0.0.total_cmp(&b.0.0)).then(a.0.1.total_cmp(&b.0.1)).then(a.1.cmp(&b.1))
+        });
+        let (mut tally, mut guests) = (floor.tally(), Vec::new());
+        all.retain(|&entry| match (floor.count(&mut tally, entry.1), entry.2) {
+            (Claimant::Within, _) => true,
+            (Claimant::Over, _) => {
+                guests.push(entry);
+                false
+            }
+            (Claimant::HeldBack, slot) => {
+                self.evicted.extend(slot);
+                false
+            }
+        });
+        all.append(&mut guests);
+        self.draw(floor, all);
+    }
+
+    /// Lets all draw on the GPUs, in their order.
+    fn draw<S: Speed>(&mut self, floor: &Floor<'_, S>, all: Vec<Entry>) {
         let mut quotas = Quotas::new(floor);
         for &(_, job, slot) in &all {
             match (slot, quotas.draw(floor, job, slot)) {
