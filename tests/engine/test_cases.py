@@ -12,17 +12,19 @@ from cases import files
 from cases.met import met
 from cases.run import Met, look, meet
 from cases.shrink import shrink
-from core_run import CASES
+from core_run import CASES, LONG
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
+COUNT = CASES if LONG else CASES * 2 // 3
+"""Each takes as long as a dozen of the others'."""
 CHUNK = 15
 """Cases of each test, so that several processes share them."""
 
 
-@pytest.mark.parametrize("chunk", range(-(-CASES // CHUNK)))
+@pytest.mark.parametrize("chunk", range(-(-COUNT // CHUNK)))
 def test_everything_meets(chunk: int, record_property: Callable[[str, object], None]) -> None:
-    seen = [meet(seed) for seed in range(CHUNK * chunk, min(CASES, CHUNK * (chunk + 1)))]
+    seen = [meet(seed) for seed in range(CHUNK * chunk, min(COUNT, CHUNK * (chunk + 1)))]
     features = [len(met(each.seed, each.features)) for each in seen]
     told = {
         "cases": len(seen),
