@@ -21,7 +21,7 @@ from ringbco.result.schema import TABLES, has_table
 
 FAMILIES: Final = {
     "queue": ("fifo", *QUEUES),
-    "ranking": (*RANKINGS, "repack"),
+    "ranking": (*RANKINGS, "srsf", "repack"),
     "resizing": RESIZING,
     "in Python": IN_PYTHON,
 }
