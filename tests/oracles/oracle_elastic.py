@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from oracle.model import GPU, Job, Net, Options, StuckError, fewest_servers, iteration_time, whole_slots, work
 from oracle.placement import place
 from oracle_outages import Failures, failing_world
-from oracle_preempt import PATIENCE, Preemption, PreemptResult, Stretch
+from oracle_preempt import PATIENCE, Preemption, PreemptResult
 from oracle_preempt import World as PreemptWorld
 from oracle_preempt import simulate as simulate_preempt
+from oracle_stretch import Stretch
 from oracle_tables import MeasuredJob, TableTypes, rate, table_preempt_world
 from oracle_types import Choices, Types, preempt_world
 

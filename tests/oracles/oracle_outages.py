@@ -11,9 +11,9 @@ from typing import Any
 
 from oracle.model import GPU, work
 from oracle.placement import Floor
-from oracle_preempt import Stretch
 from oracle_preempt import World as PreemptWorld
 from oracle_shares import weight
+from oracle_stretch import Stretch
 
 Outage = tuple[int, float, float]
 """(server, down at, up at); infinite where it never comes back."""

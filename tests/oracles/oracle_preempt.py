@@ -27,6 +27,7 @@ from oracle.model import (
 from oracle.placement import Floor, clusters, place
 from oracle_netting import Netting
 from oracle_result import PreemptResult
+from oracle_stretch import Stretch
 
 PATIENCE = 3_000
 """Slots, or ticks, without progress after which a run is given up as stuck."""
@@ -50,27 +51,6 @@ class Preemption:
     def ticks(self) -> bool:
         """Whether it decides at multiples of the interval only."""
         return self.policy in INTERVALS or (self.policy in ("srtf", "srsf") and self.interval is not None)
-
-
-@dataclass
-class Stretch:
-    """A job on GPUs, from `start`; progress from `begin`. Times in seconds, or slots under the slot clock."""
-
-    row: int
-    gpus: list[GPU]
-    start: float
-    begin: float
-    p: int = 0
-    tau: float = math.nan
-    phi: float = 0
-    most: int = 0  # largest p so far
-    left: float = 0.0  # at `since`; under the slot clock always up to date
-    since: float = 0.0
-    cost: float = 0.0  # seconds of its pause
-
-    @property
-    def servers(self) -> set[int]:
-        return {s for s, _ in self.gpus}
 
 
 @dataclass

@@ -12,8 +12,9 @@ from typing import Any
 from oracle.model import GPU
 from oracle.placement import Floor, place
 from oracle_outages import Failures, Queue, checkpoints, failing_world, queue_world
-from oracle_preempt import PATIENCE, Stretch
+from oracle_preempt import PATIENCE
 from oracle_preempt import World as PreemptWorld
+from oracle_stretch import Stretch
 from oracle_types import Types
 
 SOON = 200

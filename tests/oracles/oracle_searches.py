@@ -7,8 +7,8 @@ a rung is worked out anew from all that have reached it. Nothing here imports ri
 from dataclasses import dataclass, field
 from typing import Any
 
-from oracle_preempt import Stretch
 from oracle_preempt import World as PreemptWorld
+from oracle_stretch import Stretch
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15

@@ -12,8 +12,8 @@ from typing import Any
 from oracle.model import GPU, Job, Options, iteration_time
 from oracle.placement import Floor, place, splitmix64
 from oracle.simulate import Gang, World
-from oracle_preempt import Stretch
 from oracle_preempt import World as PreemptWorld
+from oracle_stretch import Stretch
 from oracle_tables import MeasuredJob, in_slot
 from oracle_types import Types
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from oracle.model import Job, iterations_per_slot
-from oracle_preempt import Stretch
 from oracle_preempt import World as PreemptWorld
+from oracle_stretch import Stretch
 from oracle_types import Types, preempt_world
 
 Row = tuple[int, int, int, int, float]

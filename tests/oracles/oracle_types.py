@@ -18,8 +18,8 @@ from oracle.model import (
     iterations_per_slot,
 )
 from oracle.placement import Floor, place
-from oracle_preempt import Stretch
 from oracle_preempt import World as PreemptWorld
+from oracle_stretch import Stretch
 
 
 @dataclass(frozen=True)

@@ -129,19 +129,7 @@ impl Selection {
 
     /// Ranks every job anew and walks. Cost: all jobs that run or wait.
     pub(super) fn walk_all<R: Ranking, S: Speed>(&mut self, ranking: &mut R, floor: &Floor<'_, S>, waiting: &Waiting) {
-        self.chosen.clear();
-        self.evicted.clear();
-        let mut all = std::mem::take(&mut self.all);
-        all.clear();
-        all.extend(waiting.jobs().map(|job| (ranking.rank(floor, job, None), job, None)));
-        let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
-        all.extend(
-            live.map(|(slot, stay)| (ranking.rank(floor, stay.job, Some(stay)), stay.job, Some(Slot::at(slot)))),
-        );
-        all.sort_unstable_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1)).then(a.1.cmp(&b.1)));
-        if floor.jobs.priority.is_some() {
-            all.sort_by_key(|&(_, job, _)| floor.jobs.tier(job.index()));
-        }
+        let all = self.rank_all(ranking, floor, waiting);
         self.draw(floor, all);
     }
 
@@ -152,6 +140,30 @@ impl Selection {
         floor: &Floor<'_, S>,
         waiting: &Waiting,
     ) {
+        let mut all = self.rank_all(ranking, floor, waiting);
+        let (mut tally, mut guests) = (floor.tally(), Vec::new());
+        all.retain(|&entry| match (floor.count(&mut tally, entry.1), entry.2) {
+            (Claimant::Within, _) => true,
+            (Claimant::Over, _) => {
+                guests.push(entry);
+                false
+            }
+            (Claimant::HeldBack, slot) => {
+                self.evicted.extend(slot);
+                false
+            }
+        });
+        all.append(&mut guests);
+        self.draw(floor, all);
+    }
+
+    /// All jobs that run or wait, as they rank now.
+    fn rank_all<R: Ranking, S: Speed>(
+        &mut self,
+        ranking: &mut R,
+        floor: &Floor<'_, S>,
+        waiting: &Waiting,
+    ) -> Vec<Entry> {
         self.chosen.clear();
         self.evicted.clear();
         let mut all = std::mem::take(&mut self.all);
@@ -172,24 +184,11 @@ impl Selection {
             };
             (key, stay.job, Some(Slot::at(slot)))
         }));
-        all.sort_unstable_by(|a, b| {
-            let tiers = floor.jobs.tier(a.1.index()).cmp(&floor.jobs.tier(b.1.index()));
-            tiers.then(a.0.0.total_cmp(&b.0.0)).then(a.0.1.total_cmp(&b.0.1)).then(a.1.cmp(&b.1))
-        });
-        let (mut tally, mut guests) = (floor.tally(), Vec::new());
-        all.retain(|&entry| match (floor.count(&mut tally, entry.1), entry.2) {
-            (Claimant::Within, _) => true,
-            (Claimant::Over, _) => {
-                guests.push(entry);
-                false
-            }
-            (Claimant::HeldBack, slot) => {
-                self.evicted.extend(slot);
-                false
-            }
-        });
-        all.append(&mut guests);
-        self.draw(floor, all);
+        all.sort_unstable_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1)).then(a.1.cmp(&b.1)));
+        if floor.jobs.priority.is_some() {
+            all.sort_by_key(|&(_, job, _)| floor.jobs.tier(job.index()));
+        }
+        all
     }
 
     /// Lets all draw on the GPUs, in their order.

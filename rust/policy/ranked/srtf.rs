@@ -1,5 +1,6 @@
-//! SRTF: the least remaining run time first, ties fifo. Clairvoyant.
-//! (Schrage, "A proof of the optimality of the shortest remaining processing time discipline", 1968.)
+//! SRTF and SRSF: the least remaining run time first, or the least times GPUs; ties fifo. Clairvoyant.
+//! (Schrage, "A proof of the optimality of the shortest remaining processing time discipline", 1968; shortest remaining
+//! service first as in Gu et al., "Tiresias", NSDI 2019.)
 //!
 //! A pass costs O(sizes + jobs chosen + jobs behind the first that does not fit), each times a logarithm.
 
@@ -9,29 +10,37 @@ use crate::machine::{Floor, Stay};
 use crate::options::{Facts, Is, Named, Options};
 use crate::speed::Speed;
 
+/// `BY_GPUS`: whether a job's time counts once for each of its GPUs.
 #[derive(Clone, Debug)]
-pub(in crate::policy) struct Srtf {
+pub(in crate::policy) struct Remaining<const BY_GPUS: bool> {
     interval: Option<f64>,
 }
 
-impl Srtf {
+pub(in crate::policy) type Srtf = Remaining<false>;
+pub(in crate::policy) type Srsf = Remaining<true>;
+
+impl<const BY_GPUS: bool> Remaining<BY_GPUS> {
     pub(in crate::policy) fn new(options: &Options) -> Self {
         Self { interval: options.interval }
     }
+
+    fn key<S: Speed>(floor: &Floor<'_, S>, job: Job, remaining: f64) -> f64 {
+        if BY_GPUS { remaining * floor.jobs.gpus(job.index()) } else { remaining }
+    }
 }
 
-impl Named for Srtf {
+impl<const BY_GPUS: bool> Named for Remaining<BY_GPUS> {
     const FACTS: Facts = Facts {
-        name: "srtf",
-        about: "least remaining run time",
-        paper: "Schrage, Operations Research 1968",
+        name: if BY_GPUS { "srsf" } else { "srtf" },
+        about: if BY_GPUS { "least remaining run time x num_gpus" } else { "least remaining run time" },
+        paper: if BY_GPUS { "Gu et al., NSDI 2019" } else { "Schrage, Operations Research 1968" },
         knows: KNOWS,
         is: &[Is::Ranks, Is::Clairvoyant],
         options: &["preempt-cost", "interval"],
     };
 }
 
-impl Ranking for Srtf {
+impl<const BY_GPUS: bool> Ranking for Remaining<BY_GPUS> {
     const COUNTS_WORK: bool = true;
 
     fn interval(&self) -> Option<f64> {
@@ -39,10 +48,10 @@ impl Ranking for Srtf {
     }
 
     fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        floor.remaining(job)
+        Self::key(floor, job, floor.remaining(job))
     }
 
     fn running_key<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        floor.remaining_of(stay)
+        Self::key(floor, stay.job, floor.remaining_of(stay))
     }
 }
