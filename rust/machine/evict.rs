@@ -50,21 +50,38 @@ impl<S: Speed> Floor<'_, S> {
         self.holdings.is_some()
     }
 
+    /// That on which it hangs whom a job may evict that would start now on so many GPUs.
+    pub(crate) fn evictor(&self, job: Job, num_gpus: u32) -> (u32, Claimant) {
+        let tier = if self.evicts { self.jobs.tier(job.index()) } else { 0 };
+        (tier, self.claimant(job, num_gpus))
+    }
+
     /// Evicts jobs so that another can be placed, and takes its GPUs: `start` must follow. Returns whether that could be
     /// done; `evicted` then has the stays that ended.
     pub(crate) fn place_by_evicting(&mut self, job: Job, evicted: &mut Vec<(Slot, Job)>) -> bool {
+        self.place_on_by_evicting(job, self.asks(job), None, evicted)
+    }
+
+    /// The same on that many GPUs, which the job may hold: of one type, or of the first that it may use and that can be had.
+    pub(crate) fn place_on_by_evicting(
+        &mut self,
+        job: Job,
+        num_gpus: u32,
+        on: Option<GpuType>,
+        evicted: &mut Vec<(Slot, Job)>,
+    ) -> bool {
         evicted.clear();
-        let (jobs, num_gpus) = (self.jobs, self.asks(job));
+        let jobs = self.jobs;
         let lower = self.lodgers.as_ref().map_or(0, |lodgers| lodgers.gpus_after(jobs.tier(job.index())));
         if self.holdings.is_none() && (lower == 0 || lower + self.cluster.idle_units() < u64::from(num_gpus)) {
             // Most attempts end here: all lower priorities together do not hold enough.
             return false;
         }
-        if self.claimant(job) != Claimant::Within {
+        if self.claimant(job, num_gpus) != Claimant::Within {
             return false;
         }
         for &(gpu_type, _) in jobs.tried(job) {
-            if !self.has_room(gpu_type, num_gpus) {
+            if on.is_some_and(|on| on != gpu_type) || !self.has_room(gpu_type, num_gpus) {
                 continue;
             }
             let (evicts, tier) = (self.evicts, jobs.tier(job.index()));
@@ -206,6 +223,12 @@ impl<S: Speed> Floor<'_, S> {
             self.vacate(slot, why, None);
         } else {
             self.never_began(slot);
+            // Whoever made room for it makes room for the other.
+            self.out.books.readdress(job, why, self.now);
+            if self.was_stopped(job) {
+                // It was to go on elsewhere: without that, it was stopped.
+                self.tell(job, Why::Preempted);
+            }
             self.note_given_up(job, why);
         }
         self.turn_wait(job);

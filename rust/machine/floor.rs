@@ -110,7 +110,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         let placer = Placer::new(options);
         let record = options.record_allocations;
         let mut needs = placer.needs();
-        needs.gpu_times |= outside;
+        needs.gpu_times |= outside && jobs.shares.is_none();
         needs.by_idle |= setting.services.is_some();
         let mut cluster = Pools::new(setting.server_gpus, setting.server_types, needs);
         if jobs.shares.is_some() {

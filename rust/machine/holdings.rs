@@ -8,6 +8,7 @@ use crate::ids::{Job, Slot};
 use crate::setting::Setting;
 use crate::speed::Speed;
 use crate::trace::Quota;
+use std::collections::BTreeMap;
 
 /// What every owner holds.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ pub(super) struct Holdings {
 }
 
 /// How a job that would start now stands to its owner's quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Claimant {
     /// Within it.
     Within,
@@ -96,9 +97,8 @@ impl<S: Speed> Floor<'_, S> {
         }
     }
 
-    /// How a job that would start now stands to its owner's quota.
-    pub(super) fn claimant(&self, job: Job) -> Claimant {
-        let num_gpus = self.asks(job);
+    /// How a job that would start now on so many GPUs stands to its owner's quota.
+    pub(crate) fn claimant(&self, job: Job, num_gpus: u32) -> Claimant {
         self.holdings.as_ref().map_or(Claimant::Within, |holdings| holdings.claimant(job, num_gpus))
     }
 
@@ -115,11 +115,39 @@ impl<S: Speed> Floor<'_, S> {
     /// Whether a job may not start now because its owner holds too much.
     #[inline]
     pub(crate) fn is_held_back(&self, job: Job) -> bool {
-        self.holdings.is_some() && self.claimant(job) == Claimant::HeldBack
+        self.holdings.is_some() && self.claimant(job, self.asks(job)) == Claimant::HeldBack
+    }
+
+    /// The quota of a job's owner, who has one, and the GPUs that its jobs hold.
+    pub(crate) fn quota_of(&self, job: Job) -> Option<(Quota, u64)> {
+        let holdings = self.holdings.as_ref()?;
+        let owner = holdings.owner[job.index()] as usize;
+        Some((*holdings.quotas.get(owner)?, holdings.held[owner]))
+    }
+
+    /// Of jobs that would hold other numbers of GPUs, all at once, the first whose owner may not borrow what that takes,
+    /// and why. changes: jobs, GPUs that they hold and would hold.
+    pub(crate) fn beyond_quota(&self, changes: &[(Job, u32, u32)]) -> Option<(Job, String)> {
+        let holdings = self.holdings.as_ref()?;
+        let mut sums: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        for &(job, own, wanted) in changes {
+            let sum = sums.entry(holdings.owner[job.index()]).or_default();
+            *sum = (sum.0 + u64::from(own), sum.1 + u64::from(wanted));
+        }
+        changes.iter().filter(|&&(_, own, wanted)| wanted > own).find_map(|&(job, ..)| {
+            let (quota, held) = self.quota_of(job)?;
+            let (given_back, wanted) = sums[&holdings.owner[job.index()]];
+            let others = held - given_back;
+            let why = format!(
+                "its owner has a quota of {} GPUs, holds {others} beside these {wanted}, and may not borrow",
+                quota.gpus
+            );
+            (!quota.borrow && others + wanted > quota.gpus).then_some((job, why))
+        })
     }
 
     /// Whether the stay at a slot is over quota.
-    pub(super) fn is_over_quota(&self, slot: Slot) -> bool {
+    pub(crate) fn is_over_quota(&self, slot: Slot) -> bool {
         self.holdings.as_ref().is_some_and(|holdings| holdings.over[slot.index()])
     }
 

@@ -27,7 +27,8 @@ impl<S: Speed> Floor<'_, S> {
     /// As `place_at`, on given GPUs: (server, index of the GPU there), in order. Only where jobs may hold shares.
     pub(crate) fn place_on_gpus(&mut self, job: Job, gpus: &[(Server, u32)]) -> Result<(), String> {
         let share = self.jobs.share_of(job.index());
-        self.check_size(job, gpus.len() as u64)?;
+        let parts: Vec<(Server, u32)> = gpus.chunk_by(|a, b| a.0 == b.0).map(|on| (on[0].0, on.len() as u32)).collect();
+        self.check_parts(job, &parts)?;
         for (at, &(server, gpu)) in gpus.iter().enumerate() {
             let idle = self.cluster.room(server, gpu);
             let asks = if share > 0 { share } else { WHOLE };

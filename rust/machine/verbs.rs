@@ -189,6 +189,9 @@ impl<S: Speed> Floor<'_, S> {
         let job = self.stays[slot.index()].job;
         self.note(self.row(Verb::Stop, job));
         self.interrupt(slot);
+        if self.lodgers.is_some() {
+            self.out.books.readdress(job, Why::Preempted, self.now);
+        }
         self.turn_wait(job);
         job
     }
@@ -224,13 +227,13 @@ impl<S: Speed> Floor<'_, S> {
     /// Returns the slot of its stay. Where there is no room for so many, it goes on as it was: `Err` of its slot.
     pub(crate) fn resize(&mut self, slot: Slot, num_gpus: u32) -> Result<Slot, Slot> {
         let job = self.stays[slot.index()].job;
-        let parts = self.stays[slot.index()].parts.clone();
+        let (parts, gpus) = self.held_by(slot);
         let rng = self.placer.rng();
         self.interrupt(slot);
         let placed = self.place_on(job, num_gpus);
         if !placed {
             self.placer.set_rng(rng);
-            self.take(job, &parts);
+            self.take_back(job, &parts, &gpus);
         }
         // Also where it has its own again: which GPUs of a server these are hangs on their U.
         let parts = self.grant.parts.clone();
@@ -252,11 +255,33 @@ impl<S: Speed> Floor<'_, S> {
                 return Err(self.lacks(server, u64::from(idle), count));
             }
         }
+        let (own, gpus) = self.held_by(slot);
         self.out.decisions += 1;
         self.note_shift(Verb::Resize, job, parts, true);
         self.interrupt(slot);
-        self.take(job, parts);
+        if own == parts {
+            self.take_back(job, parts, &gpus);
+        } else {
+            self.take(job, parts);
+        }
         Ok(self.land(job))
+    }
+
+    /// What a stay holds: its parts and, where jobs may hold shares, its GPUs.
+    fn held_by(&self, slot: Slot) -> (Vec<(Server, u32)>, Vec<(Server, u32)>) {
+        let stay = &self.stays[slot.index()];
+        let shares = self.jobs.shares.is_some();
+        let gpus = if shares { self.cluster.held(stay.job, stay.gpu_type).0 } else { Vec::new() };
+        (stay.parts.clone(), gpus)
+    }
+
+    /// Takes for a job what it has just given back.
+    fn take_back(&mut self, job: Job, parts: &[(Server, u32)], gpus: &[(Server, u32)]) {
+        if gpus.is_empty() {
+            return self.take(job, parts);
+        }
+        let claim = self.claim(job, gpus.len() as u32);
+        self.cluster.take_gpus(gpus, &claim, &mut self.grant);
     }
 
     /// Takes the idle GPUs of given servers for a job.
@@ -281,7 +306,10 @@ impl<S: Speed> Floor<'_, S> {
             // It comes to the rung just now: what the last slot did beyond it is not done.
             Some(slot) if why == Why::Rung => self.vacate(slot, why, Some(self.left_at_rung(job))),
             Some(slot) if self.stays[slot.index()].start < self.now => self.vacate(slot, why, None),
-            Some(slot) => self.never_began(slot),
+            Some(slot) => {
+                self.never_began(slot);
+                self.out.books.readdress(job, Why::Preempted, self.now);
+            }
             None => {}
         }
         if self.was_stopped(job) {
@@ -323,7 +351,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// Why the latest stay of a job ended, as what came after it at the same instant shows.
-    fn tell(&mut self, job: Job, why: Why) {
+    pub(super) fn tell(&mut self, job: Job, why: Why) {
         if let Some(past) = self.out.books.latest(job) {
             past.why = why;
         }
@@ -351,7 +379,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// Whether a verb ended a stay of a job at this instant.
-    fn was_stopped(&self, job: Job) -> bool {
+    pub(super) fn was_stopped(&self, job: Job) -> bool {
         self.undone.iter().any(|undone| undone.stay.job == job && undone.by_verb)
     }
 

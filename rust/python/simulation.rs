@@ -166,6 +166,26 @@ impl Course {
         self.0.parts(row)
     }
 
+    /// (server, GPU there) of a running job, where jobs may hold shares.
+    fn gpus_of(&self, row: u32) -> Vec<(u32, u32)> {
+        self.0.gpus_of(row)
+    }
+
+    /// Idle thousandths of every GPU of every server, where jobs may hold shares; none in other virtual clusters.
+    fn room(&self) -> Vec<Vec<u32>> {
+        self.0.room()
+    }
+
+    /// GPUs of the quota of a row's owner, GPUs that the owner's jobs hold, and whether they may borrow; None without a quota.
+    fn quota(&self, row: u32) -> Option<(u64, u64, bool)> {
+        self.0.quota(row)
+    }
+
+    /// Rows of the running jobs whose stays are over quota.
+    fn guests<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        rows(py, self.0.guests())
+    }
+
     /// Iterations (recorded seconds under `fixed`) a second of each row on `gpus` GPUs of a type, of `servers` servers,
     /// alone; None: of the type on which the row was recorded.
     fn rate<'py>(
@@ -206,6 +226,16 @@ impl Course {
     /// Starts a waiting row on (server, GPUs).
     fn start_on(&mut self, py: Python<'_>, row: u32, parts: Vec<(u32, u32)>) -> PyResult<()> {
         self.0.start_on(row, &parts).map_err(|error| refused(py, &error))
+    }
+
+    /// Starts a waiting row on (server, GPU there), or on a share of one.
+    fn start_on_gpus(&mut self, py: Python<'_>, row: u32, gpus: Vec<(u32, u32)>) -> PyResult<()> {
+        self.0.start_on_gpus(row, &gpus).map_err(|error| refused(py, &error))
+    }
+
+    /// Starts a waiting row that cannot be placed by evicting others. Returns whether that could be done.
+    fn evict_for(&mut self, py: Python<'_>, row: u32) -> PyResult<bool> {
+        self.0.evict_for(row).map_err(|error| refused(py, &error))
     }
 
     /// Stops running rows.

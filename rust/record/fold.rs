@@ -98,8 +98,7 @@ impl<S: Speed> Scale<'_, S> {
         let (held, paused) = (past.end - past.start, past.end.min(past.from) - past.start + past.saving);
         sums.held += held;
         sums.paused += paused;
-        // Nobody is resized where jobs have shares.
-        let units = if self.jobs.shares.is_none() { f64::from(gpus) } else { self.jobs.gpus(job.index()) };
+        let units = if self.jobs.share_of(job.index()) == 0 { f64::from(gpus) } else { self.jobs.gpus(job.index()) };
         sums.held_gpus += units * held;
         sums.paused_gpus += units * paused;
         sums.lost_time += past.lost_time;
@@ -138,6 +137,12 @@ impl Books {
     /// The latest stay of a job.
     pub(crate) fn latest(&mut self, job: Job) -> Option<&mut Past> {
         self.past.iter_mut().rev().find(|past| past.job == job && past.why != Why::Void)
+    }
+
+    /// Of stays that ended now for a job, which gives its GPUs up at once: says why they ended after all.
+    pub(crate) fn readdress(&mut self, evictor: Job, why: Why, now: f64) {
+        let ended_now = self.past.iter_mut().rev().take_while(|past| past.end == now);
+        ended_now.filter(|past| past.why == Why::EvictedBy(evictor)).for_each(|past| past.why = why);
     }
 
     /// Adds up the stays of every job. `start`, `finish`: by job, of its one stay where `past` has none of it. `ends_early`:

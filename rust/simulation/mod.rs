@@ -23,8 +23,8 @@ mod figures;
 mod verbs;
 
 use crate::cluster::{FewestServers, Network};
-use crate::error::{Error, Result};
-use crate::ids::{GpuType, Job, Server};
+use crate::error::Result;
+use crate::ids::{GpuType, Job, Server, Slot};
 use crate::machine::{Machine, Pause, Watch};
 use crate::options::{Model, Options};
 use crate::outcome::{Climbing, ClusterOutcome, Outcome};
@@ -143,11 +143,6 @@ impl Prepared {
         options: Options,
     ) -> Result<Self> {
         let began = Instant::now();
-        if jobs.shares.is_some() {
-            let (value, expected) =
-                ("one of one's own".to_owned(), "a policy by name: the job table has shares of a GPU");
-            return Err(Error::Option { name: "policy", value, expected: expected.to_owned() });
-        }
         let ready = prepare(&jobs.view(), &beside.extras(), vc, spec, &options)?;
         Ok(Self { ready, network: spec.network, options, began, jobs, beside })
     }
@@ -367,6 +362,52 @@ impl Course {
             all[server as usize] = idle;
         }
         all
+    }
+
+    /// Idle thousandths of every GPU of the whole cluster, server by server; 0 in other virtual clusters. Where jobs may hold
+    /// shares.
+    #[must_use]
+    pub fn room(&self) -> Vec<Vec<u32>> {
+        let mut all = vec![Vec::new(); self.inputs.server_of.len()];
+        each!(self.machine.get(), machine => {
+            for (own, (&server, &gpus)) in self.inputs.servers.iter().zip(&self.inputs.server_gpus).enumerate() {
+                let room = |gpu| machine.floor.cluster.room(Server::at(own), gpu);
+                all[server as usize] = (0..gpus).map(room).collect();
+            }
+        });
+        all
+    }
+
+    /// The GPUs of a running job: (server, index of the GPU there). Where jobs may hold shares.
+    #[must_use]
+    pub fn gpus_of(&self, row: u32) -> Vec<(u32, u32)> {
+        let Some(job) = self.job(row) else { return Vec::new() };
+        let gpus = each!(self.machine.get(), machine => {
+            let stay = machine.floor.stays.iter().find(|stay| stay.is_live() && stay.job == job);
+            stay.map_or_else(Vec::new, |stay| machine.floor.cluster.held(job, stay.gpu_type).0)
+        });
+        gpus.into_iter().map(|(server, gpu)| (self.inputs.servers[server.index()], gpu)).collect()
+    }
+
+    /// The quota of a job's owner: GPUs, those that its jobs hold now, and whether it may borrow. `None` where it has none.
+    #[must_use]
+    pub fn quota(&self, row: u32) -> Option<(u64, u64, bool)> {
+        let job = self.job(row)?;
+        let (quota, held) = each!(self.machine.get(), machine => machine.floor.quota_of(job))?;
+        Some((quota.gpus, held, quota.borrow))
+    }
+
+    /// Rows of the running jobs whose stays are over quota, fifo.
+    #[must_use]
+    pub fn guests(&self) -> Vec<u32> {
+        each!(self.machine.get(), machine => {
+            let floor = &machine.floor;
+            let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
+            let guests = live.filter(|&(slot, _)| floor.is_over_quota(Slot::at(slot)));
+            let mut jobs: Vec<Job> = guests.map(|(_, stay)| stay.job).collect();
+            jobs.sort_unstable();
+            self.rows(jobs.into_iter())
+        })
     }
 
     /// U of every GPU of this cluster, s, server by server.

@@ -108,6 +108,31 @@ impl Course {
         )
     }
 
+    /// Starts a waiting job on given GPUs, or on a share of one: (server, index of the GPU there). Where jobs may hold shares.
+    ///
+    /// # Errors
+    /// A job that does not wait, or GPUs that have no room; then nothing has changed.
+    pub fn start_on_gpus(&mut self, row: u32, gpus: &[(u32, u32)]) -> std::result::Result<(), Refused> {
+        let job = self.jobs_of(&[row], Verb::Start)?[0];
+        let gpus = self.own(row, Verb::Start, gpus)?;
+        self.act(
+            Verb::Start,
+            move |paused| outside!(paused, machine => machine.policy.start_on_gpus(&mut machine.floor, job, &gpus)),
+        )
+    }
+
+    /// Starts a waiting job that cannot be placed by evicting others. Returns whether that could be done.
+    ///
+    /// # Errors
+    /// A job that does not wait, or whose owner holds too much; then nothing has changed.
+    pub fn evict_for(&mut self, row: u32) -> std::result::Result<bool, Refused> {
+        let job = self.jobs_of(&[row], Verb::Start)?[0];
+        self.act(
+            Verb::Start,
+            move |paused| outside!(paused, machine => machine.policy.evict_for(&mut machine.floor, job)),
+        )
+    }
+
     /// Stops running jobs.
     ///
     /// # Errors

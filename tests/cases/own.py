@@ -4,11 +4,18 @@ like: the options of a run that must be the same, if there is one. resizes: whet
 """
 
 import contextlib
+import math
 from typing import Any, ClassVar
 
 import numpy as np
 
 import ringbco
+
+
+def may_start(state: ringbco.State, row: Any) -> bool:
+    """Whether a quota without borrowing does not hold a job back."""
+    quota = state.quota(row)
+    return quota is None or quota.borrow or quota.held + state.jobs.num_gpus[row] <= quota.gpus
 
 
 class Keyed(ringbco.KeyPolicy):
@@ -51,7 +58,20 @@ class InTurn(ringbco.Policy):
     like: ClassVar[dict[str, Any]] = {"order": "fifo", "queue": "strict"}
 
     def decide(self, state: ringbco.State) -> None:
-        state.start(state.waiting)
+        if not state.evicts:
+            state.start(state.waiting)
+            return
+        last = (-math.inf, 0.0, 0)
+        # Whoever is evicted on the way has a turn, too, if it is to come.
+        while coming := [row for row in state.waiting if self.place(state, row) > last]:
+            row, last = coming[0], self.place(state, coming[0])
+            if may_start(state, row) and not state.start(row):
+                return
+
+    def place(self, state: ringbco.State, row: Any) -> tuple[float, float, int]:
+        """In the order of fifo."""
+        priority = state.jobs.priority[row] if "priority" in state.jobs else 0
+        return -float(priority or 0), float(state.jobs.submit_time[row]), int(row)
 
 
 class Restless(ringbco.Policy):
@@ -68,7 +88,7 @@ class Restless(ringbco.Policy):
         self.calls += 1
         if self.calls < 60 and len(state.running):
             self.disturb(state)
-        state.start(state.waiting, strict=False)
+        state.start([row for row in state.waiting if may_start(state, row)], strict=False)
         if self.calls < 60 and self.rng.random() < 0.2:
             state.wake(state.now + float(self.rng.integers(1, 20)))
 

@@ -72,7 +72,6 @@ def never_started() -> object:
         (never_started, InputError),
         (lambda: ringbco.Simulation(JOBS, "4x8", order="sjf"), RingbcoError),
         (lambda: ringbco.Simulation(JOBS, "4x8", queue="easy"), RingbcoError),
-        (lambda: ringbco.Simulation(JOBS, "4x8", evict=True), RingbcoError),
     ],
 )
 def test_messages_name_it(call: Callable[[], object], kind: type[RingbcoError]) -> None:

@@ -295,12 +295,12 @@ def test_who_finds_no_room_takes_fewer() -> None:
 def test_settled_jobs_have_nothing_better() -> None:
     menu, places = Menu(np.array([0, 0]), np.array([1, 2])), {0: [(0, 1)]}
     both = np.array([[1.0, 2.0]])
-    grown = np.ones((1, 2), bool)
-    assert not Offer(menu, both, np.array([0]), grown, places).settled()
-    assert Offer(menu, both, np.array([1]), grown, places).settled()
-    assert Offer(menu, np.array([[1.0, 0.0]]), np.array([0]), grown, places).settled()
+    grown, level = np.ones((1, 2), bool), np.zeros(1, np.int64)
+    assert not Offer(menu, both, np.array([0]), grown, places, level).settled()
+    assert Offer(menu, both, np.array([1]), grown, places, level).settled()
+    assert Offer(menu, np.array([[1.0, 0.0]]), np.array([0]), grown, places, level).settled()
     waits = np.array([[1.0, 2.0], [1.0, 0.0]])
-    assert not Offer(menu, waits, np.array([1, -1]), grown, places).settled()
+    assert not Offer(menu, waits, np.array([1, -1]), grown, places, level).settled()
 
 
 def drawn(seed: int) -> tuple[Cluster, pl.DataFrame, dict[str, Any]]:

@@ -40,6 +40,27 @@ class Solving(Trying):
         """Jobs in fifo's order."""
         return sorted(jobs, key=self.fifo.__getitem__)
 
+    def levels(self, *, keeps: bool = False) -> dict[int, tuple[bool, int]]:
+        """Who goes before whom of all that run or wait, the least first; without who may not have GPUs now.
+
+        keeps: whether those that run keep their GPUs, and only those that wait have levels.
+        """
+        priority, held = self.jobs.priority, dict(self.owned) if keeps else {}
+        found = {}
+        for job in self.order([*self.place, *(() if keeps else self.running)]):
+            owner = self.owner(job)
+            own = 0 if owner is None else held.get(owner, 0) + self.needs(job)
+            guest = owner is not None and own > self.quotas[owner][0]
+            if owner is not None and not guest:
+                held[owner] = own
+            if owner is None or not guest or self.quotas[owner][1]:
+                found[job] = guest, -priority[job] if priority is not None else 0
+        return found
+
+    def needs(self, job: int) -> int:
+        """GPUs that a job must have."""
+        return self.jobs.gpus[job]
+
     def together(self, own: int) -> list[int]:
         """GPUs of a type's largest server, of its two largest, and so on."""
         there = dict(self.floor.pools[own].idle)
@@ -159,6 +180,8 @@ class Rounds(Solving):
         if self.muddled:
             raise UnclearError
         if self.begins and (self.running or self.place):
+            if self.floor.shared:
+                raise UnclearError
             self.round(out, come)
 
     @abstractmethod
@@ -189,8 +212,12 @@ class Sia(Rounds):
         super().began(stay)
         self.grown[stay.job] = max(self.grown.get(stay.job, 0), stay.gpus)
 
+    def needs(self, job: int) -> int:
+        """GPUs that a job must have."""
+        return self.least(job)
+
     def menu(self, job: int) -> list[Wish]:
-        """What a job may have, however large it has grown."""
+        """What a job may have, however large it has grown, and whatever its owner's quota leaves."""
         found, least, most = [], self.least(job), self.most(job)
         held = self.running.get(job)
         for own in self.floor.tries(job):
@@ -226,7 +253,13 @@ class Sia(Rounds):
             later = {stay.job for stay in out if stay.job not in right}
             if later or not self.rigid(present) or any(job not in right for job in self.waited):
                 raise UnclearError
-        changed.sort(key=lambda job: -right[job].gpus)
+        level = self.levels()
+        for job in right:
+            if job not in level:
+                self.refusals.append(Fault("order", job, self.time, "holds GPUs beyond its owner's quota"))
+        if not right.keys() <= level.keys():
+            raise UnclearError
+        changed.sort(key=lambda job: (level[job], -right[job].gpus))
 
         def decide(doubts: Doubts) -> None:
             del doubts
@@ -239,11 +272,11 @@ class Sia(Rounds):
 
     def looked(self) -> Sequence[Fault]:
         """Whoever waits with room for its least configuration would gain by it."""
-        if not (self.begins and self.every) or self.muddled:
+        if not (self.begins and self.every) or self.muddled or self.floor.shared:
             return ()
-        waits = {}
+        waits, level = {}, self.levels()
         for job in self.waited:
-            if job in self.place:
+            if job in self.place and job in level:
                 least: dict[int, Wish] = {}
                 for wish in self.menu(job):
                     least.setdefault(wish.own, wish)
@@ -302,6 +335,8 @@ class Gavel(Rounds):
 
     def _again(self) -> None:
         """Where nobody could run with the shares, as GPUs have changed, they are worked out anew."""
+        if self.floor.shared:
+            return
         able = any(
             wish.gpus <= self.there[wish.own] for job in self.known & self.present for wish in self.asked(job)
         )
@@ -321,8 +356,17 @@ class Gavel(Rounds):
         old = {job: self.floor.held[job] for job, wish in right.items() if before.get(job) == wish}
         if self.fails() and len(right) < len(self.present):
             raise UnclearError  # others may have been tried before
-        order = sorted(self.order(list(right)), key=lambda job: (-right[job].gpus, job not in old))
-        groups = [list(own) for _, own in groupby(order, lambda job: (right[job].gpus, job not in old))]
+        level = self.levels()
+        for job in right.keys() - level.keys():
+            self.refusals.append(Fault("order", job, self.time, "holds GPUs beyond its owner's quota"))
+        if not right.keys() <= level.keys():
+            raise UnclearError
+
+        def turn(job: int) -> tuple[tuple[bool, int], int, bool]:
+            return level[job], -right[job].gpus, job not in old
+
+        order = sorted(self.order(list(right)), key=turn)
+        groups = [list(own) for _, own in groupby(order, turn)]
 
         def decide(doubts: Doubts) -> None:
             for job in self.order(list(self.running)):
@@ -358,9 +402,10 @@ class Gavel(Rounds):
         if not self.open:
             return ()
         self.open = False
-        if self.unsure or self.muddled:
+        if self.unsure or self.muddled or self.floor.shared:
             return ()
-        waits = {job: self.asked(job) for job in self.order(list(self.place)) if job in self.known}
+        may = self.levels().keys() & self.known
+        waits = {job: self.asked(job) for job in self.order(list(self.place)) if job in may}
         return self.idle(waits, sized=True)
 
 
@@ -372,7 +417,10 @@ class Allox(Solving):
         told_all = self.given.outages is None and self.given.services is None and not self.given.searched
         if not self.happened() and told_all:
             return  # nobody decides
-        waits = {job: self.asked(job) for job in self.order(list(self.place))}
+        if self.floor.shared or (out and (self.evicts or self.quotas)):
+            raise UnclearError
+        level = self.levels(keeps=True)
+        waits = {job: self.asked(job) for job in self.order(list(self.place)) if job in level}
         waits = {job: wishes for job, wishes in waits.items() if wishes}
         kinds = {wish.own for wishes in waits.values() for wish in wishes}
         if out or not waits:
@@ -388,7 +436,16 @@ class Allox(Solving):
             work[job] = left / rate * wishes[0].gpus, slack / rate * wishes[0].gpus
 
         def decide(doubts: Doubts) -> None:
-            left = sorted(work, key=lambda job: (work[job][0], self.fifo[job]))
+            for number in sorted(set(level.values())):
+                those = [job for job in work if level[job] == number]
+                if len(those) > self.floor.pools[own].total:
+                    raise UnclearError
+                decide_level(those, doubts)
+                if (self.evicts or self.quotas) and any(job in self.place for job in those):
+                    raise UnclearError
+
+        def decide_level(those: Sequence[int], doubts: Doubts) -> None:
+            left = sorted(those, key=lambda job: (work[job][0], self.fifo[job]))
             while left:
                 first = work[left[0]]
                 near = [job for job in left if _near(work[job], first)]
@@ -417,9 +474,12 @@ class Allox(Solving):
 
     def looked(self) -> Sequence[Fault]:
         """Where nobody runs, nobody waits for whom there is room."""
-        if self.running or not self.place or self.stirred != self.time:
+        if self.running or not self.place or self.stirred != self.time or self.floor.shared:
             return ()
-        return self.idle({job: self.asked(job) for job in self.order(list(self.place))}, sized=False)
+        may = self.levels(keeps=True)
+        return self.idle(
+            {job: self.asked(job) for job in self.order(list(self.place)) if job in may}, sized=False
+        )
 
 
 def _near(one: tuple[float, float], other: tuple[float, float]) -> bool:

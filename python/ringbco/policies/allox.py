@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
+from ringbco.policies.levels import levels
 from ringbco.policies.programs import InfeasibleError, Program, Types, need_solver
 from ringbco.run.own import Policy
 
@@ -157,23 +158,45 @@ class Allox(Policy):
     def decide(self, state: State) -> None:
         """Starts the jobs that the matching puts first on idle GPUs. Running jobs keep theirs."""
         rows = state.waiting
-        if not (rows.size and state.idle.any()):
+        full = not (state.idle if state.shares is None else state.room).any()
+        if not rows.size or (full and not state.evicts):
             return
-        types = self._types = (self._types or Types(state)).look(state)
-        wanted = state.jobs.num_gpus[rows].astype(np.int64)
+        level = levels(state, rows, state.jobs.num_gpus[rows], keeps=True)
+        for own in range(int(level.max()) + 1):
+            self._match(state, rows[level == own])
+            # Only those of them that wait yet, and cannot be placed at all, make room.
+            for row in rows[level == own].tolist() if state.evicts else ():
+                if not state.held[row]:
+                    state.evict_for(row)
+
+    def _match(self, state: State, rows: NDArray[np.uint32]) -> None:
+        """Starts the first of the jobs of one level; with shares of GPUs again, while one of them starts."""
+        while rows.size:
+            types = self._types = (self._types or Types(state)).look(state)
+            if not types.room.any():
+                return
+            started = self._start_first(state, types, rows)
+            rows = rows[state.held[rows] == 0]
+            if state.shares is None or not started:
+                return
+
+    def _start_first(self, state: State, types: Types, rows: NDArray[np.uint32]) -> int:
+        """Starts the jobs that come first on GPUs that are idle; how many."""
+        wanted, units = types.parts(state, rows), types.units(state, rows)
         rates = types.rates(state, rows)
         with np.errstate(divide="ignore"):
             times = np.where(rates > 0, state.left[rows][:, None] / rates, math.inf)
         while True:
             able = np.flatnonzero(np.isfinite(times).any(axis=1))  # the others wait until servers are back
             able = able[: max(int(types.idle.sum()), int(self.alpha * able.size))]
-            if not (np.isfinite(times[able]) & (wanted[able, None] <= types.idle)).any():
-                return
+            if not (np.isfinite(times[able]) & (units[able, None] <= types.room)).any():
+                return 0
             first = self._first(state, types, times[able], wanted[able])
+            started = 0
             for job, kind in first:
-                state.start(rows[able[job]], type=types.names[kind], strict=False)
+                started += state.start(rows[able[job]], type=types.names[kind], strict=False)
             if state.running.size:
-                return
+                return started
             for job, kind in first:  # nobody is in the way, and yet there is no room for it now
                 times[able[job], kind] = math.inf
 

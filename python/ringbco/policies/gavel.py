@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
 from ringbco.policies.finish_time import Alone, finish_time
+from ringbco.policies.levels import OUT, fifo, levels
 from ringbco.policies.programs import Program, Types, bounded, need_solver, seconds
 from ringbco.run.own import Policy
 
@@ -58,9 +59,9 @@ def first_come(rates: Numbers, wanted: Counts, gpus: Counts, order: Counts) -> N
     rates: iterations a second by job and type; wanted: GPUs by job; gpus: GPUs by type; order: the numbers of
     the jobs, who came first in front. Ties go to the cluster's first type.
     """
-    found, left = np.zeros(rates.shape), gpus.copy()
+    found, left = np.zeros(rates.shape), gpus.astype(np.float64)
     for job in order.tolist():
-        fits = np.where(left >= wanted[job], rates[job], 0.0)
+        fits = np.where(left >= wanted[job] - 1e-9, rates[job], 0.0)  # thousandths of shares add up
         kind = int(fits.argmax())
         if fits[kind] > 0:
             found[job, kind] = 1.0
@@ -146,13 +147,14 @@ class Gavel(Policy):
     def _begin(self, state: State, rows: NDArray[np.uint32]) -> None:
         """Works shares out, if they are due, and gives out GPUs."""
         types = self._types = (self._types or Types(state)).look(state)
-        wanted = state.jobs.num_gpus[rows].astype(np.int64)
-        rates = types.rates(state, rows)
+        wanted, units = types.parts(state, rows), types.units(state, rows)
+        rates, level = types.rates(state, rows), levels(state, rows, state.jobs.num_gpus[rows], keeps=False)
+        rates[level == OUT] = 0.0
         anew = False
         while True:
             self._share_out(state, rows, wanted, rates, types.gpus, anew=anew)
-            chosen = self._chosen(rows.tolist(), wanted, rates, types.gpus)
-            self._place(state, chosen, types)
+            chosen = self._chosen(rows.tolist(), units, rates, types.gpus * types.whole, level)
+            self._place(state, chosen, types, dict(zip(rows.tolist(), level.tolist(), strict=True)))
             if state.running.size:
                 return
             if not chosen and np.array_equal(self._gpus, types.gpus):
@@ -161,20 +163,27 @@ class Gavel(Policy):
                 rates[np.searchsorted(rows, row), kind] = 0.0
             anew = True
 
-    def _place(self, state: State, chosen: list[tuple[int, int]], types: Types) -> None:
-        """Starts (row, type) pairs, the largest first; if one then finds no room, the foremost first."""
+    def _place(
+        self, state: State, chosen: list[tuple[int, int]], types: Types, level: dict[int, int]
+    ) -> None:
+        """Starts (row, type) pairs, the largest of a level first; if one then finds no room, the foremost."""
         size = state.jobs.num_gpus
         old = {
             row: types.places[row] for row, kind in chosen if row in types.places and types.at(row) == kind
         }
-        largest = sorted(chosen, key=lambda one: (-int(size[one[0]]), one[0] not in old))
+        largest = sorted(chosen, key=lambda one: (level[one[0]], -int(size[one[0]]), one[0] not in old))
+        chosen = sorted(chosen, key=lambda one: level[one[0]])
         for order in (largest, chosen):
             state.stop(state.running)
             self._at = {
                 row: kind
                 for row, kind in order
-                if self._start(state, row, types.names[kind], old.get(row, []))
+                if types.start_again(state, row, old.get(row, []))
+                or state.start(row, type=types.names[kind]) == 1
             }
+            # One may have made room for another.
+            held = state.held
+            self._at = {row: kind for row, kind in self._at.items() if held[row]}
             if len(self._at) == len(order):
                 break
         for row, kind in self._at.items():
@@ -211,14 +220,20 @@ class Gavel(Policy):
             elif self.shares == "max-min":
                 found = shares(rates, wanted, gpus)
             else:
-                found = first_come(rates, wanted, gpus, _in_line(state, every))
+                found = first_come(rates, wanted, gpus, fifo(state, every))
             self._shares = dict(zip(rows, found, strict=True))
             had = dict.fromkeys(rows, fresh)
             self._members, self._gpus, self._renewed = members, gpus, now
         self._had, self._deficit = had, deficit
 
-    def _chosen(self, rows: list[int], wanted: Counts, rates: Numbers, gpus: Counts) -> list[tuple[int, int]]:
-        """(row, type) of the jobs that run in this round, those with the highest priority first."""
+    def _chosen(
+        self, rows: list[int], wanted: Counts, rates: Numbers, gpus: Counts, level: Counts
+    ) -> list[tuple[int, int]]:
+        """(row, type) of the jobs that run in this round, on each type those of the first level, and of them
+        those with the highest priority, first.
+
+        wanted, gpus: in units of the types.
+        """
         nothing = np.zeros(len(gpus))
         share = np.array([self._shares.get(row, nothing) for row in rows])
         deficit = np.array([self._deficit[row] for row in rows])
@@ -238,7 +253,7 @@ class Gavel(Policy):
         chosen = []
         for kind in np.argsort(-speed, kind="stable").tolist():
             left = int(gpus[kind])
-            for index in np.lexsort((-share[:, kind], -deficit[:, kind], -priority[:, kind])):
+            for index in np.lexsort((-share[:, kind], -deficit[:, kind], -priority[:, kind], level)):
                 if not left:
                     break
                 if free[index] and rates[index, kind] > 0 and wanted[index] <= left:
@@ -246,16 +261,3 @@ class Gavel(Policy):
                     left -= int(wanted[index])
                     chosen.append((rows[index], kind))
         return chosen
-
-    def _start(self, state: State, row: int, kind: str | None, old: list[tuple[int, int]]) -> bool:
-        """Starts a job on its old GPUs, if they are idle, else where the run's placement puts it."""
-        if old and all(state.idle[server] >= count for server, count in old):
-            return state.start(row, old) == 1
-        return state.start(row, type=kind) == 1
-
-
-def _in_line(state: State, rows: NDArray[np.uint32]) -> Counts:
-    """The places of these rows in fifo's order: (priority down, submit_time, row)."""
-    given = getattr(state.jobs, "priority", None)
-    priority = np.zeros(rows.size) if given is None else np.nan_to_num(given[rows].astype(np.float64))
-    return np.lexsort((rows, state.jobs.submit_time[rows], -priority))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
 from ringbco.io.silence import unprinted
+from ringbco.trace.shares import WHOLE
 
 if TYPE_CHECKING:
     from ringbco.run.state import State
@@ -130,14 +131,17 @@ class Types:
     """The GPU types of a (virtual) cluster, and what is there; one without a name where servers name none.
 
     names: in the cluster's order, also where no server is up. The others are as of the last `look`. places:
-    (server, GPUs) of the jobs that run, by row. gpus, idle: GPUs of each type that jobs may hold, and that
-    nobody holds: neither counts servers that are down, or what replicas hold. together: of each type, GPUs of
-    its largest server, of its two largest, and so on.
+    (server, GPUs) of the jobs that run, by row; (server, [GPU, ...]) where jobs may hold shares. gpus, idle:
+    GPUs of each type that jobs may hold, and that nobody holds, or of which a part is left: neither counts
+    servers that are down, or what replicas hold. room: what nobody holds, in units. together: of each type,
+    GPUs of its largest server, of its two largest, and so on. whole: units of a GPU, thousandths where jobs
+    may hold shares.
     """
 
-    places: dict[int, list[tuple[int, int]]]
+    places: dict[int, list[Any]]
     gpus: NDArray[np.int64]
     idle: NDArray[np.int64]
+    room: NDArray[np.int64]
     together: list[NDArray[np.int64]]
 
     def __init__(self, state: State) -> None:
@@ -146,6 +150,7 @@ class Types:
         if state.vc is not None:
             row = (*state.running, *state.waiting)[0]
             mine = np.flatnonzero(np.array(state.vc) == state.jobs.vc[row])
+        self.whole = 1 if state.shares is None else WHOLE
         kinds = state.type or (None,) * state.idle.size
         self.names = list(dict.fromkeys(kinds[server] for server in mine))
         self._of = {server: self.names.index(kinds[server]) for server in mine.tolist()}
@@ -156,16 +161,54 @@ class Types:
 
     def look(self, state: State) -> Self:
         """Counts what is there now."""
-        self.places = {int(row): state.parts(row) for row in state.running}
-        gpus = state.idle.tolist()
-        for parts in self.places.values():
-            for server, count in parts:
-                gpus[server] += count
-        usable = np.array(gpus, np.int64)
+        if state.shares is None:
+            self.places = {int(row): state.parts(row) for row in state.running}
+            usable = state.idle.astype(np.int64)
+            for parts in self.places.values():
+                for server, count in parts:
+                    usable[server] += count
+            idle = room = state.idle
+        else:  # and so no replicas
+            self.places = {int(row): state.gpus_of(row) for row in state.running}
+            usable = np.where(state.up, state.gpus, 0).astype(np.int64)
+            rooms = np.rint(state.room * self.whole).astype(np.int64) * state.up[:, None]
+            idle, room = (rooms > 0).sum(axis=1), rooms.sum(axis=1)
         self.together = [np.sort(usable[servers])[::-1].cumsum() for servers in self._servers]
         self.gpus = np.array([sums[-1] for sums in self.together])
-        self.idle = np.array([state.idle[servers].sum() for servers in self._servers], np.int64)
+        self.idle = np.array([idle[servers].sum() for servers in self._servers], np.int64)
+        self.room = np.array([room[servers].sum() for servers in self._servers], np.int64)
         return self
+
+    def units(self, state: State, rows: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """What each row asks for: GPUs, or thousandths of one where jobs may hold shares."""
+        return self.count(state, rows, state.jobs.num_gpus[rows].astype(np.int64))
+
+    def count(self, state: State, rows: NDArray[np.uint32], gpus: NDArray[np.int64]) -> NDArray[np.int64]:
+        """So many GPUs of each row, in units: a share of one is less."""
+        if state.shares is None:
+            return gpus
+        own = state.shares[rows].astype(np.int64)
+        return np.where(own > 0, own * np.minimum(gpus, 1), gpus * self.whole)
+
+    def place_of(self, state: State, row: int) -> list[Any]:
+        """Where a row runs now, as `places` has it."""
+        return state.parts(row) if state.shares is None else state.gpus_of(row)
+
+    def parts(self, state: State, rows: NDArray[np.uint32]) -> NDArray[Any]:
+        """GPUs that each row asks for; less than 1 for a share of one."""
+        units = self.units(state, rows)
+        return units if self.whole == 1 else units / self.whole
+
+    def start_again(self, state: State, row: int, old: list[Any]) -> bool:
+        """Starts a job on the GPUs that it had, if they are idle."""
+        if not old:
+            return False
+        if state.shares is None:
+            free = all(state.idle[server] >= count for server, count in old)
+        else:
+            share = (state.shares[row] or self.whole) / self.whole
+            free = all(state.room[server, gpu] >= share - 1e-9 for server, own in old for gpu in own)
+        return free and state.start(row, old) == 1
 
     def at(self, row: int) -> int:
         """The type on which a job runs, as a number."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
+from ringbco.policies.levels import OUT, caps, levels
 from ringbco.policies.programs import Program, Types, bounded, need_solver, seconds
 from ringbco.run.own import Policy
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
-Place = list[tuple[int, int]]
+Place = list[Any]
 BITS: Final = 30
 """Gains are rounded to whole numbers of up to 2^BITS: sums are exact, and no tolerance of a solver counts."""
 
@@ -29,7 +30,7 @@ BITS: Final = 30
 class Menu(NamedTuple):
     """Configurations, by type and then by size.
 
-    kinds: the type of each. sizes: its GPUs.
+    kinds: the type of each. sizes: its GPUs, in thousandths where jobs may hold shares.
     """
 
     kinds: Counts
@@ -41,7 +42,7 @@ class Offer(NamedTuple):
 
     rates: iterations a second by job and configuration, 0 where the job may not have it. now: the
     configuration that each job has, -1 for none. open_to: whether a job may have a configuration already,
-    or only when it has grown. places: where those are that run, by row.
+    or only when it has grown. places: where those are that run, by row. level: who goes before whom.
     """
 
     menu: Menu
@@ -49,6 +50,7 @@ class Offer(NamedTuple):
     now: Counts
     open_to: NDArray[np.bool_]
     places: dict[int, Place]
+    level: Counts
 
     def settled(self) -> bool:
         """Whether the same would be found in every round until a job comes or goes.
@@ -196,10 +198,10 @@ class Sia(Policy):
         rates = offer.rates * offer.open_to
         gains = worth(rates, least, offer.now, factors, power=self.power, incentive=self.incentive)
         while True:
-            found = assignment(gains, offer.now, offer.menu, types.gpus)
+            found = _by_level(gains, offer, types.gpus * types.whole)
             if (found == offer.now).all() and offer.settled():
                 return True
-            _carry_out(state, rows, found, offer, types.names)
+            _carry_out(state, rows, found, offer, types)
             tried = np.flatnonzero(found >= 0)
             if state.running.size or not tried.size:
                 break
@@ -209,7 +211,7 @@ class Sia(Policy):
         held = state.held
         for row in state.running.tolist():
             self._most[row] = max(self._most.get(row, 0), int(held[row]))
-            if offer.places.get(row) != state.parts(row):
+            if offer.places.get(row) != types.place_of(state, row):
                 self._began[row] = self._began.get(row, 0) + 1
         return False
 
@@ -219,6 +221,10 @@ class Sia(Policy):
             state.jobs[name][rows].astype(np.int64) for name in ("min_gpus", "num_gpus", "max_gpus")
         )
         held = state.held[rows].astype(np.int64)
+        level = levels(state, rows, least, keeps=False)
+        most = caps(state, rows, least, most)
+        asked = np.minimum(asked, most)
+        least, asked, most, held = (types.count(state, rows, gpus) for gpus in (least, asked, most, held))
         places = types.places
         at = np.array([types.at(row) if row in places else -1 for row in rows.tolist()])
         now = np.full(rows.size, -1)
@@ -226,17 +232,19 @@ class Sia(Policy):
         sizes: list[int] = []
         columns: list[Numbers] = []
         for kind, gpus in enumerate(types.gpus.tolist()):
-            usual = set(sizes_of(types.together[kind])) if gpus else set()
+            usual = {size * types.whole for size in sizes_of(types.together[kind])} if gpus else set()
             own = {*least.tolist(), *asked.tolist(), *held[at == kind].tolist()}
-            for size in sorted(size for size in usual | own if size <= gpus):
+            for size in sorted(size for size in usual | own if size <= gpus * types.whole):
                 here = (at == kind) & (held == size)
-                may = (least == size) | (asked == size) | here
+                may = (least == size) | (asked == size) | (here & (size <= most))
                 if size in usual:
                     may |= (least <= size) & (size <= most)
+                may &= level != OUT
                 if may.any():
                     now[here] = len(sizes)
                     rates = np.zeros(rows.size)
-                    rates[may] = types.rate(state, rows[may], np.full(int(may.sum()), size), kind)
+                    whole = max(1, size // types.whole)
+                    rates[may] = types.rate(state, rows[may], np.full(int(may.sum()), whole), kind)
                     kinds.append(kind)
                     sizes.append(size)
                     columns.append(rates)
@@ -244,9 +252,9 @@ class Sia(Policy):
         rates = np.column_stack([np.zeros((rows.size, 0)), *columns])
         never = np.iinfo(np.int64).max
         first = np.where(rates > 0, menu.sizes, never).min(axis=1, initial=never)
-        twice = np.array([2 * self._most.get(row, 0) for row in rows.tolist()])
+        twice = np.array([2 * types.whole * self._most.get(row, 0) for row in rows.tolist()])
         open_to = menu.sizes <= np.maximum(first, twice)[:, None]
-        return Offer(menu, rates, now, open_to, places)
+        return Offer(menu, rates, now, open_to, places, level)
 
     def _factors(self, rows: NDArray[np.uint32], ages: Numbers) -> Numbers:
         """The restart factor of each job: the part of its age that is left after one restart more."""
@@ -258,29 +266,41 @@ class Sia(Policy):
         )
 
 
-def _carry_out(
-    state: State, rows: NDArray[np.uint32], found: Counts, offer: Offer, names: list[str | None]
-) -> None:
+def _by_level(gains: Numbers, offer: Offer, gpus: Counts) -> Counts:
+    """The configuration of each job, -1 for none: of what one level leaves the next gets its best."""
+    found, left = np.full(len(gains), -1), gpus.copy()
+    for level in range(int(offer.level.max()) + 1):
+        own = np.flatnonzero(offer.level == level)
+        if not own.size:
+            continue  # none of it may have GPUs
+        found[own] = assignment(gains[own], offer.now[own], offer.menu, left)
+        given = found[own][found[own] >= 0]
+        np.subtract.at(left, offer.menu.kinds[given], offer.menu.sizes[given])
+    return found
+
+
+def _carry_out(state: State, rows: NDArray[np.uint32], found: Counts, offer: Offer, types: Types) -> None:
     """Gives jobs the configurations that were found. Those that have theirs already stay where they are."""
     kinds, sizes = offer.menu
     kept = (found >= 0) & (found == offer.now)
     state.stop(rows[(offer.now >= 0) & ~kept])
     chosen = np.flatnonzero(found >= 0)
-    largest = chosen[np.argsort(-sizes[found[chosen]], kind="stable")].tolist()
+    largest = chosen[np.lexsort((-sizes[found[chosen]], offer.level[chosen]))].tolist()
 
     def start(index: int, choice: int) -> bool:
         """Starts a job on the GPUs that it had, if that is the choice and they are idle, else elsewhere."""
         row = int(rows[index])
         old = offer.places[row] if choice == offer.now[index] else []
-        if old and all(state.idle[server] >= count for server, count in old):
-            return state.start(row, old) == 1
-        return state.start(row, gpus=int(sizes[choice]), type=names[kinds[choice]], strict=False) == 1
+        if types.start_again(state, row, old):
+            return True
+        gpus, name = max(1, int(sizes[choice]) // types.whole), types.names[kinds[choice]]
+        return state.start(row, gpus=gpus, type=name, strict=False) == 1
 
     if all(start(index, found[index]) for index in largest if not kept[index]):
         return
     # There are enough GPUs, but they lie apart: all are placed anew, and whoever finds no room takes fewer.
     state.stop(state.running)
-    largest.sort(key=lambda index: (-sizes[found[index]], not kept[index]))
+    largest.sort(key=lambda index: (offer.level[index], -sizes[found[index]], not kept[index]))
     for index in [index for index in largest if not start(index, found[index])]:
         here = (kinds == kinds[found[index]]) & (sizes < sizes[found[index]]) & (offer.rates[index] > 0)
         any(start(index, choice) for choice in np.flatnonzero(here)[::-1])

@@ -55,15 +55,13 @@ class Scheduler(ABC):  # noqa: B024 - its three kinds have the abstract method
 class KeyPolicy(Scheduler):
     """Orders the queue by a number that a job gets when it arrives, the least first, ties fifo."""
 
-    refuses: ClassVar[tuple[str, ...]] = ("shares",)
-
     @abstractmethod
     def key(self, state: ringbco.State, rows: NDArray[np.uint32]) -> ArrayLike:
         """A number for each of `rows`, which have arrived at this instant. Called once a job."""
 
 
 class RankPolicy(Scheduler):
-    """Ranks jobs at each pass, the least first, ties fifo.
+    """Ranks jobs at each pass, the least first, ties fifo. Higher priorities go first.
 
     preemptive: whether running jobs are ranked too, and stopped where they do not fit in the GPUs any more.
     interval: seconds between passes; None for one at every arrival and completion.
@@ -74,7 +72,10 @@ class RankPolicy(Scheduler):
 
     @abstractmethod
     def rank(self, state: ringbco.State, rows: NDArray[np.uint32]) -> ArrayLike:
-        """A number for each of `rows`: the waiting jobs, and the running ones where `preemptive`."""
+        """A number for each of `rows`: the waiting jobs, and the running ones where `preemptive`.
+
+        The running ones too where jobs may be evicted for others (`state.evicts`).
+        """
 
 
 class Policy(Scheduler):

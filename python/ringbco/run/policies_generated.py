@@ -252,7 +252,6 @@ DECIDERS: Final[dict[str, Preset]] = {
         preemption="outside",
         about="decisions come from outside",
         paper="",
-        refuses=("shares", "evict", "quota"),
         is_=("resizes",),
         options=("move-cost", "resize-cost", "preempt-cost"),
     ),

@@ -99,8 +99,13 @@ class Simulation:
             self._course,
             self.fork,
             clairvoyant=policy is None or policy.clairvoyant,
+            evicts=self._evicts(),
             orders=next(kinds, None),
         )
+
+    def _evicts(self) -> bool:
+        """Whether jobs may be evicted for others."""
+        return bool(self._setup.values["evict"]) or self._setup.jobs.get("quotas") is not None
 
     def advance(self, until: float = math.inf) -> bool:
         """Goes on to the next decision and returns True, or False when `until`, s, or the end is reached.
@@ -129,7 +134,7 @@ class Simulation:
             self._course.give_keys(_keys(self._ask(policy.key, rows), rows, self.state, "key"))
         elif isinstance(policy, RankPolicy):
             rows = self._course.waiting()
-            if policy.preemptive:
+            if policy.preemptive or self.state.evicts:
                 rows = np.concatenate((rows, self._course.running()))
             keys = _keys(self._ask(policy.rank, rows), rows, self.state, "rank")
             self._course.rank(rows, keys, policy.preemptive)
@@ -189,6 +194,10 @@ class Simulation:
     def start(self, rows: ArrayLike, servers: Parts | None = None, **how: Any) -> int:
         """As `State.start`."""
         return self.state.start(rows, servers, **how)
+
+    def evict_for(self, row: int) -> bool:
+        """As `State.evict_for`."""
+        return self.state.evict_for(row)
 
     def stop(self, rows: ArrayLike) -> None:
         """As `State.stop`."""
@@ -262,11 +271,6 @@ def _after(
 
 
 def _prepared(setup: Setup) -> _core.Prepared:
-    if setup.jobs.get("shares") is not None:
-        raise UsageError(
-            f"option policy: {setup.chosen.name}: expected an order or a ranking of the engine: the job table"
-            " has shares of a GPU; without its gpu_share each takes a whole one"
-        )
     try:
         return _core.Prepared(setup.jobs, setup.servers, setup.options)
     except _core.CoreError as error:

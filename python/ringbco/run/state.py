@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ringbco import _core
 from ringbco.errors import DecisionError, UsageError
+from ringbco.run.job_columns import Columns, frozen, hidden
 from ringbco.run.policies_generated import CLAIRVOYANT
-from ringbco.trace.jobs import gpus_of
-from ringbco.trace.noise import noise_scale
+from ringbco.trace.shares import WHOLE, thousandths
 
 if TYPE_CHECKING:
     import ringbco
@@ -28,67 +28,28 @@ if TYPE_CHECKING:
     _Decider = ringbco.Policy | type[ringbco.Policy]
 
 _FIGURES: Final = {"held": 0, "attained": 1, "left": 2, "remaining": 3, "rho": 4}
-_SECRET: Final = ("duration", "iterations", "status")
-Parts = Iterable[tuple[int, int]]
+Parts = Iterable[tuple[int, int | Iterable[int]]]
+"""(server, GPUs), or (server, [GPU, ...]) where jobs may hold shares."""
 
 
-def _frozen(values: NDArray[Any]) -> NDArray[Any]:
-    view = values.view()
-    view.flags.writeable = False
-    return view
+class Quota(NamedTuple):
+    """The quota of a job's owner.
 
+    owner: a virtual cluster or a user. gpus: how many GPUs the owner's jobs may hold together. held: how many
+    they hold now. borrow: whether they may hold more.
+    """
 
-class Columns:
-    """Columns of the job table that a scheduler may know, read-only: `jobs.num_gpus`, `jobs["user"]`."""
-
-    def __init__(self, workload: Workload, *, clairvoyant: bool) -> None:
-        self._frame = workload.table.frame
-        self._iterations = workload.profiled.iterations
-        self._clairvoyant = clairvoyant
-        self._read: dict[str, NDArray[Any]] = {}
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self._read:
-            if name in _SECRET and not self._clairvoyant:
-                raise AttributeError(_hidden(name))
-            values: NDArray[Any]
-            if name == "iterations":
-                values = self._iterations
-            elif name in ("min_gpus", "max_gpus"):
-                values = gpus_of(self._frame, name)
-            elif name == "noise_scale":
-                values = noise_scale(self._frame)
-            elif name in self._frame.columns:
-                values = self._frame[name].to_numpy()
-            else:
-                known = [
-                    column for column in self._frame.columns if self._clairvoyant or column not in _SECRET
-                ]
-                raise AttributeError(f"the job table has no column {name!r}: it has {', '.join(known)}")
-            self._read[name] = _frozen(values)
-        return self._read[name]
-
-    def __getattr__(self, name: str) -> NDArray[Any]:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return self[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._frame.columns
-
-    def __len__(self) -> int:
-        return self._frame.height
-
-
-def _hidden(name: str) -> str:
-    return f"{name} is not known to a scheduler; a class that says clairvoyant = True may read it"
+    owner: str
+    gpus: int
+    held: int
+    borrow: bool
 
 
 class State:
     """The cluster and its jobs at one instant. Rows and servers count from 0, in the table and the cluster.
 
     now: the time, s. jobs: columns of the job table.
-    waiting, running: rows, fifo. arrived, completed, evicted: rows, since the last decision.
+    waiting, running: rows, fifo. arrived, completed, evicted: rows, since the last decision. guest: rows.
     idle, gpus: GPUs by server. up: whether each server is up. vc: its virtual cluster. type: its GPU type.
     held: GPUs by row. attained: GPU-seconds held so far by row. U: accumulated time by GPU, s.
     Clairvoyant classes also read duration, iterations, left, remaining and rho by row.
@@ -102,12 +63,20 @@ class State:
         fork: Callable[[Any], ringbco.Simulation],
         *,
         clairvoyant: bool,
+        evicts: bool,
         orders: str | None,
     ) -> None:
-        """orders: what a policy is called that only orders jobs, and so has no verbs; None of the others."""
+        """evicts: whether jobs may be evicted for others. orders: what a policy is called that only orders
+        jobs, and so has no verbs; None of the others."""
         self._workload, self._cluster = workload, workload.cluster
         self._placement, self._course, self._fork = placement, course, fork
         self._orders = orders
+        self.evicts = evicts
+        """Whether jobs may be evicted for others, by `--evict` or a quota."""
+        self.has_quotas = workload.quotas is not None
+        """Whether owners have quotas."""
+        self.shares = thousandths(workload.table.frame)
+        """Thousandths of a GPU that each row asks for, 0 for whole GPUs; None where all do."""
         self._clairvoyant = clairvoyant
         self._columns: dict[str, NDArray[np.float64]] = {}
         self._cache: dict[str, NDArray[Any]] = {}
@@ -130,7 +99,7 @@ class State:
     def _once(self, name: str, values: Any) -> NDArray[Any]:
         """An array that is read from the engine once, until something changes."""
         if name not in self._cache:
-            self._cache[name] = _frozen(values())
+            self._cache[name] = frozen(values())
         return self._cache[name]
 
     @property
@@ -160,8 +129,24 @@ class State:
 
     @property
     def evicted(self) -> NDArray[np.uint32]:
-        """Rows of the jobs that lost their GPUs to an outage or a service since the last decision."""
+        """Rows of the jobs that an outage, a service or another job took off their GPUs, since the last call.
+
+        Those that made room for a row that this decision started are among them.
+        """
         return self._once("evicted", lambda: self._course.news()[2])
+
+    @property
+    def guest(self) -> NDArray[np.uint32]:
+        """Rows of the jobs on borrowed GPUs, in the order of fifo: their stays are over quota."""
+        return self._once("guest", self._course.guests)
+
+    def quota(self, row: int) -> Quota | None:
+        """The quota of the row's owner, and what the owner's jobs hold; None where it has none."""
+        (number,) = self._rows(row, "quota")
+        told, owners = self._course.quota(int(number)), self._workload.quotas
+        if told is None or owners is None:
+            return None
+        return Quota(self._workload.table.frame[owners.column][int(number)], *told)
 
     @property
     def idle(self) -> NDArray[np.uint32]:
@@ -169,9 +154,29 @@ class State:
         return self._once("idle", self._course.idle)
 
     @property
+    def room(self) -> NDArray[np.float64]:
+        """What nobody holds of each GPU: server x GPU, from 0 to 1. Where the job table has shares.
+
+        0 for a GPU that the server does not have, or that is of another virtual cluster.
+        """
+        self._check_shares("room", "idle has the idle GPUs of each server")
+        return self._once("room", self._rooms)
+
+    def _rooms(self) -> NDArray[np.float64]:
+        told = self._course.room()
+        rooms = np.zeros((len(told), int(self._cluster.server_gpus.max())))
+        for server, own in enumerate(told):
+            rooms[server, : len(own)] = own
+        return rooms / WHOLE
+
+    def _check_shares(self, name: str, instead: str) -> None:
+        if self.shares is None:
+            raise AttributeError(f"{name} is of job tables with shares of a GPU: {instead}")
+
+    @property
     def gpus(self) -> NDArray[np.uint32]:
         """GPUs of each server."""
-        return _frozen(self._cluster.server_gpus)
+        return frozen(self._cluster.server_gpus)
 
     @property
     def up(self) -> NDArray[np.bool_]:
@@ -193,13 +198,18 @@ class State:
 
     @property
     def U(self) -> NDArray[np.float64]:  # noqa: N802 - the paper's name
-        """Accumulated time of each GPU of this (virtual) cluster, s (docs/model.md)."""
+        """Accumulated time of each GPU of this (virtual) cluster, s (docs/model.md).
+
+        Not known where the job table has shares.
+        """
+        if self.shares is not None:
+            raise AttributeError("U is not known where jobs may hold shares of a GPU")
         return self._once("U", self._course.gpu_times)
 
     @property
     def held(self) -> NDArray[np.uint32]:
         """GPUs that each row holds."""
-        return _frozen(self._figure("held").astype(np.uint32))
+        return frozen(self._figure("held").astype(np.uint32))
 
     @property
     def attained(self) -> NDArray[np.float64]:
@@ -234,7 +244,7 @@ class State:
 
     def _known(self, name: str) -> NDArray[np.float64]:
         if not self._clairvoyant:
-            raise AttributeError(_hidden(name))
+            raise AttributeError(hidden(name))
         return self._figure(name)
 
     def _figure(self, name: str) -> NDArray[np.float64]:
@@ -255,6 +265,15 @@ class State:
         """(server, GPUs) of a running row; empty where it does not run."""
         (number,) = self._rows(row, "parts")
         return self._course.parts(int(number))
+
+    def gpus_of(self, row: int) -> list[tuple[int, list[int]]]:
+        """(server, [GPU, ...]) of a running row, empty of others. Where the job table has shares."""
+        self._check_shares("gpus_of", "parts has the GPUs of a row on each server")
+        (number,) = self._rows(row, "gpus_of")
+        found: dict[int, list[int]] = {}
+        for server, gpu in self._course.gpus_of(int(number)):
+            found.setdefault(server, []).append(gpu)
+        return list(found.items())
 
     def rate(
         self, rows: ArrayLike, gpus: ArrayLike, type: str | None = None, servers: int = 1
@@ -294,14 +313,17 @@ class State:
         placement: str | None = None,
         strict: bool = True,
     ) -> int:
-        """Starts waiting rows in the order given, and returns how many started.
+        """Starts waiting rows in the order given, and returns how many of them run then.
 
-        servers: (server, GPUs) pairs for a single row; None for where the run's placement puts each.
+        A row that cannot be placed evicts others where the run says so (docs/priorities.md).
+        servers: (server, GPUs) pairs for a single row, which evicts nobody; where jobs may hold shares also
+        (server, [GPU, ...]); None for where the run's placement puts each.
         gpus: how many each gets, from its min_gpus to its max_gpus; None for its num_gpus.
         type: the GPU type that all get; None for the first, of those that a row may use, that can place it.
         placement: another placement than the run's. strict: whether the first row that finds no GPUs ends the
         call; otherwise it is passed over. Raises DecisionError, and changes nothing, for a row that does not
-        wait and for GPUs that are not idle.
+        wait, for GPUs that are not idle, and for a row whose owner holds too much and may not borrow; one of
+        which that is true because of others of the call is passed over.
         """
         numbers = self._rows(rows, "start")
         gpu_type = self._type("start", type)
@@ -309,7 +331,10 @@ class State:
         if servers is not None:
             if numbers.size != 1:
                 raise self._error("start", None, "servers are given for one row at a time")
-            pairs = self._pairs(servers, "start", int(numbers[0]))
+            listed = [(server, own) for server, own in servers]
+            if self.shares is not None and any(not isinstance(own, int | np.integer) for _, own in listed):
+                return self._start_on_gpus(int(numbers[0]), listed, count)
+            pairs = self._pairs(listed, "start", int(numbers[0]))
             if count is not None and sum(given for _, given in pairs) != count:
                 raise self._error("start", int(numbers[0]), f"servers give other GPUs than {count}")
             self._do("start", lambda: self._course.start_on(int(numbers[0]), pairs))
@@ -323,6 +348,30 @@ class State:
         return int(
             self._do("start", lambda: self._course.start(numbers, count, gpu_type, placement, strictly))
         )
+
+    def _start_on_gpus(self, row: int, servers: list[tuple[int, Any]], count: int | None) -> int:
+        """Starts a row on GPUs that are named one by one, or on a share of one."""
+        try:
+            gpus = [(int(server), int(gpu)) for server, own in servers for gpu in own]
+        except (TypeError, ValueError):
+            raise self._error("start", row, "GPUs are given as (server, [GPU, ...]) pairs") from None
+        if any(not 0 <= number < 2**32 for pair in gpus for number in pair):
+            raise self._error("start", row, "servers and GPUs are numbers >= 0")
+        if count is not None and len(gpus) != count:
+            raise self._error("start", row, f"servers give other GPUs than {count}")
+        self._do("start", lambda: self._course.start_on_gpus(row, gpus))
+        return 1
+
+    def evict_for(self, row: int) -> bool:
+        """Starts a waiting row that cannot be placed, by evicting others by the run's rule; whether it did.
+
+        It does not where the row could be placed as things are. Raises DecisionError as `start` does, and if
+        the run evicts nobody.
+        """
+        (number,) = self._rows(row, "evict_for")
+        if not self.evicts:
+            raise self._error("evict_for", int(number), "this run has no --evict and no quota")
+        return bool(self._do("evict_for", lambda: self._course.evict_for(int(number))))
 
     def stop(self, rows: ArrayLike) -> None:
         """Stops running rows. They wait again and keep their progress. Raises as `start` does."""
@@ -386,7 +435,7 @@ class State:
             if error.kind != "verb":
                 raise
             raise self._error(error.verb, error.row, error.message) from None
-        for name in ("waiting", "running", "idle", "U", *_FIGURES):
+        for name in ("waiting", "running", "evicted", "guest", "idle", "room", "U", *_FIGURES):
             self._cache.pop(name, None)
         return done
 
@@ -421,7 +470,7 @@ class State:
 
     def _pairs(self, parts: Parts, verb: str, row: int) -> list[tuple[int, int]]:
         try:
-            pairs = [(int(server), int(count)) for server, count in parts]
+            pairs = [(int(server), int(count)) for server, count in parts]  # type: ignore[arg-type]
         except (TypeError, ValueError):
             raise self._error(verb, row, "GPUs are given as (server, GPUs) pairs") from None
         if any(not 0 <= number < 2**32 for pair in pairs for number in pair):

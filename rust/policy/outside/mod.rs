@@ -3,13 +3,14 @@
 //! Invariant: a verb either does all that it is asked, or says why not and changes nothing. For example, a FIFO
 //! scheduler is `start` of all waiting jobs, strictly, at every pause.
 
-use super::quotas::Quotas;
+mod rank;
+
 use super::roster::Roster;
 use crate::decisions::Verb;
 use crate::ids::{GpuType, Job, Server, Slot};
-use crate::machine::{Came, Clock, Floor, Left, Policy};
+use crate::machine::{Came, Claimant, Clock, Floor, Left, Policy};
 use crate::options::{Facts, Feature, Is, Named, Options, Placement};
-use crate::placement::Placer;
+use crate::placement::{Placer, WITH_SHARES};
 use crate::setting::{Setting, When};
 use crate::speed::Speed;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,16 @@ pub(crate) struct Outside {
     /// Placements that a verb asked for by name.
     placers: BTreeMap<&'static str, Placer>,
     options: Options,
+    /// Stays that the latest job placed by eviction ended.
+    evicted: Vec<(Slot, Job)>,
+}
+
+/// Jobs that fare alike in one state: (GPUs, thousandths of a share, kind, and that on which it hangs whom they evict).
+type Like = (u32, u32, usize, (u32, Claimant));
+
+fn like<S: Speed>(floor: &Floor<'_, S>, job: Job, num_gpus: u32) -> Like {
+    let (share, kind) = (floor.jobs.share_of(job.index()), floor.jobs.demand(job).kind());
+    (num_gpus, share, kind, floor.evictor(job, num_gpus))
 }
 
 impl Outside {
@@ -50,6 +61,7 @@ impl Outside {
             wakes: BTreeSet::new(),
             placers: BTreeMap::new(),
             options: setting.options.clone(),
+            evicted: Vec::new(),
         }
     }
 
@@ -84,8 +96,10 @@ impl Outside {
 
     // Verbs.
 
-    /// Starts waiting jobs in the order given, where a placement finds GPUs for them: `gpus`, or as many as each asks
-    /// for, of `gpu_type`, or of the first type that can place them. `strict`: the first that finds none ends the call; otherwise it is passed over. Returns how many started.
+    /// Starts waiting jobs in the order given, where a placement finds GPUs for them, or may evict others: `gpus`, or as many
+    /// as each asks for, of `gpu_type`, or of the first type that can place them. Who is beyond a quota because of others of
+    /// the call is passed over. `strict`: the first that finds none ends the call; otherwise it is passed over. Returns how
+    /// many run of those that started.
     pub(crate) fn start<S: Speed>(
         &mut self,
         floor: &mut Floor<'_, S>,
@@ -96,40 +110,106 @@ impl Outside {
         strict: bool,
     ) -> Result<usize, Refusal> {
         self.check_waiting(floor, jobs, Verb::Start)?;
+        if let (Some(_), Some(placement), Some(&job)) = (floor.jobs.shares, placement, jobs.first())
+            && !WITH_SHARES.contains(&placement)
+        {
+            return Err((
+                job,
+                Verb::Start,
+                format!("jobs hold shares of GPUs, which {} does not place", placement.name()),
+            ));
+        }
         if let Some(gpu_type) = gpu_type {
             let may = |&&job: &&Job| !floor.jobs.tried(job).iter().any(|tried| tried.0 == gpu_type);
             if let Some(&job) = jobs.iter().find(may) {
                 return Err((job, Verb::Start, "it may not use GPUs of that type".to_owned()));
             }
         }
-        for &job in jobs.iter().filter(|_| gpus.is_some()) {
-            floor.check_size(job, u64::from(gpus.unwrap_or(0))).map_err(|why| (job, Verb::Start, why))?;
+        for &job in jobs {
+            if let Some(gpus) = gpus {
+                floor.check_size(job, u64::from(gpus)).map_err(|why| (job, Verb::Start, why))?;
+            }
+            let wanted = gpus.unwrap_or(floor.asks(job));
+            beyond_quota(floor, &[(job, 0, wanted)], Verb::Start)?;
         }
         self.swap_placer(floor, placement);
         let monotone = floor.placer.is_monotone();
-        let mut failed = BTreeSet::new();
-        let mut started = 0;
+        let (mut failed, mut started) = (BTreeSet::new(), Vec::new());
         for &job in jobs {
             let size = gpus.unwrap_or(floor.asks(job));
-            let demand = (size, floor.jobs.demand(job).kind());
-            if failed.contains(&demand) {
+            let demand = like(floor, job, size);
+            if failed.contains(&demand) || demand.3.1 == Claimant::HeldBack {
                 continue;
             }
             let placed = match gpu_type {
                 None => floor.place_on(job, size),
                 Some(gpu_type) => floor.place_on_type(job, size, gpu_type),
             };
-            if placed {
-                self.begin(floor, job);
-                started += 1;
-            } else if strict {
-                break;
-            } else if monotone {
-                failed.insert(demand);
+            if !placed && self.place_by_evicting(floor, job, size, gpu_type) {
+                // Those that went may leave more room than the job takes.
+                failed.clear();
+                self.look_again(floor);
+            } else if !placed {
+                if strict {
+                    break;
+                }
+                if monotone {
+                    failed.insert(demand);
+                }
+                continue;
             }
+            self.begin(floor, job);
+            started.push(job);
         }
         self.swap_placer(floor, placement);
-        Ok(started)
+        // One may have made room for another.
+        Ok(started.into_iter().filter(|&job| self.roster.slot_of(job).is_some()).count())
+    }
+
+    /// Starts a waiting job that cannot be placed by evicting others. Returns whether that could be done.
+    pub(crate) fn evict_for<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> Result<bool, Refusal> {
+        self.check_waiting(floor, &[job], Verb::Start)?;
+        let size = floor.asks(job);
+        beyond_quota(floor, &[(job, 0, size)], Verb::Start)?;
+        let rng = floor.placer.rng();
+        if floor.place(job) {
+            floor.undo(job, rng);
+            return Ok(false);
+        }
+        let placed = self.place_by_evicting(floor, job, size, None);
+        if placed {
+            self.look_again(floor);
+            self.begin(floor, job);
+        }
+        Ok(placed)
+    }
+
+    /// Places a job by evicting others, who wait again, if that can be done.
+    fn place_by_evicting<S: Speed>(
+        &mut self,
+        floor: &mut Floor<'_, S>,
+        job: Job,
+        num_gpus: u32,
+        gpu_type: Option<GpuType>,
+    ) -> bool {
+        if !floor.makes_room() {
+            return false;
+        }
+        let mut evicted = std::mem::take(&mut self.evicted);
+        let placed = floor.place_on_by_evicting(job, num_gpus, gpu_type, &mut evicted);
+        for &(_, other) in &evicted {
+            self.roster.set_waiting(other);
+        }
+        self.evicted = evicted;
+        placed
+    }
+
+    /// Asks for a decision at the next boundary, if there are any: one that was passed over might be placed.
+    fn look_again<S: Speed>(&mut self, floor: &Floor<'_, S>) {
+        let boundary = floor.clock.next_boundary(floor.now);
+        if self.when.interval.is_none() && boundary < f64::INFINITY {
+            self.wakes.insert(boundary.to_bits());
+        }
     }
 
     /// Puts the placement of that name in the place of the run's own; the second call puts things back.
@@ -156,7 +236,27 @@ impl Outside {
         parts: &[(Server, u32)],
     ) -> Result<(), Refusal> {
         self.check_waiting(floor, &[job], Verb::Start)?;
+        beyond_quota(floor, &[(job, 0, parts.iter().map(|part| part.1).sum())], Verb::Start)?;
+        if floor.jobs.share_of(job.index()) > 0 {
+            return Err((job, Verb::Start, "it takes a share of a GPU: name the GPU, as (server, [GPU])".to_owned()));
+        }
         floor.place_at(job, parts).map_err(|why| (job, Verb::Start, why))?;
+        self.begin(floor, job);
+        Ok(())
+    }
+
+    /// The same on given GPUs: (server, index of the GPU there). Only where jobs may hold shares.
+    pub(crate) fn start_on_gpus<S: Speed>(
+        &mut self,
+        floor: &mut Floor<'_, S>,
+        job: Job,
+        gpus: &[(Server, u32)],
+    ) -> Result<(), Refusal> {
+        self.check_waiting(floor, &[job], Verb::Start)?;
+        beyond_quota(floor, &[(job, 0, gpus.len() as u32)], Verb::Start)?;
+        let mut gpus = gpus.to_vec();
+        gpus.sort_unstable();
+        floor.place_on_gpus(job, &gpus).map_err(|why| (job, Verb::Start, why))?;
         self.begin(floor, job);
         Ok(())
     }
@@ -178,6 +278,10 @@ impl Outside {
     ) -> Result<(), Refusal> {
         let jobs: Vec<Job> = moves.iter().map(|&(job, _)| job).collect();
         let slots = self.slots_of(floor, &jobs, Verb::Move)?;
+        if let (Some(_), Some(&job)) = (floor.jobs.shares, jobs.first()) {
+            let why = "jobs may hold shares of GPUs: stop it and start it on other GPUs, which is a move where both are at once";
+            return Err((job, Verb::Move, why.to_owned()));
+        }
         // What is idle once all have given back their GPUs, where that matters.
         let mut idle: BTreeMap<Server, u64> = BTreeMap::new();
         for slot in &slots {
@@ -195,6 +299,10 @@ impl Outside {
                 *at = left.ok_or_else(|| fail(floor.lacks(server, *at, count)))?;
             }
         }
+        let held = slots.iter().map(|slot| floor.stays[slot.index()].gpus());
+        let change =
+            |((job, parts), own): (&(Job, Vec<(Server, u32)>), u32)| (*job, own, parts.iter().map(|part| part.1).sum());
+        beyond_quota(floor, &moves.iter().zip(held).map(change).collect::<Vec<_>>(), Verb::Move)?;
         for (at, ((job, parts), slot)) in moves.iter().zip(slots).enumerate() {
             floor.note_shift(Verb::Move, *job, parts, at == 0);
             floor.lift(slot);
@@ -210,9 +318,11 @@ impl Outside {
     pub(crate) fn resize<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, gpus: u32) -> Result<(), Refusal> {
         let slot = self.slots_of(floor, &[job], Verb::Resize)?[0];
         floor.check_size(job, u64::from(gpus)).map_err(|why| (job, Verb::Resize, why))?;
-        if floor.stays[slot.index()].gpus() == gpus {
+        let own = floor.stays[slot.index()].gpus();
+        if own == gpus {
             return Ok(());
         }
+        beyond_quota(floor, &[(job, own, gpus)], Verb::Resize)?;
         let resized = floor.resize(slot, gpus);
         self.roster.set_running(job, resized.unwrap_or_else(|slot| slot));
         let why = || format!("{} places no {gpus} GPUs for it", self.options.placement.name());
@@ -267,52 +377,11 @@ impl Outside {
         }
         ahead
     }
+}
 
-    /// Carries out a ranking: `keys` are those of `jobs`, least first, ties fifo; higher priorities before all that.
-    ///
-    /// Without preemption the waiting jobs start in that order as far as they can be placed. With it, the jobs that fit
-    /// in a quota of all GPUs are selected, the running ones that are not are stopped, and the others start.
-    pub(crate) fn rank<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job], keys: &[f64], preemptive: bool) {
-        let mut order: Vec<(f64, Job)> = keys.iter().copied().zip(jobs.iter().copied()).collect();
-        let tier = |job: Job| floor.jobs.tier(job.index());
-        order.sort_unstable_by(|a, b| tier(a.1).cmp(&tier(b.1)).then(a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1)));
-        let mut chosen: Vec<Job> = Vec::with_capacity(order.len());
-        if preemptive {
-            let mut quotas = Quotas::new(floor);
-            let mut evicted = Vec::new();
-            for &(_, job) in &order {
-                let slot = self.roster.slot_of(job);
-                let fits = quotas.draw(floor, job, slot);
-                match (slot, fits) {
-                    (None, true) => chosen.push(job),
-                    (Some(_), false) => evicted.push(job),
-                    _ => {}
-                }
-            }
-            evicted.sort_unstable();
-            for job in evicted {
-                if let Some(slot) = self.roster.slot_of(job) {
-                    floor.stop(slot);
-                    self.roster.set_waiting(job);
-                }
-            }
-        } else {
-            chosen.extend(order.iter().map(|&(_, job)| job));
-        }
-        let monotone = floor.placer.is_monotone();
-        let mut failed = BTreeSet::new();
-        for job in chosen {
-            let demand = floor.jobs.demand(job);
-            if failed.contains(&demand) {
-                continue;
-            }
-            if floor.place(job) {
-                self.begin(floor, job);
-            } else if monotone {
-                failed.insert(demand);
-            }
-        }
-    }
+/// Says why jobs may not hold what they would, where an owner would be beyond its quota and may not borrow.
+fn beyond_quota<S: Speed>(floor: &Floor<'_, S>, changes: &[(Job, u32, u32)], verb: Verb) -> Result<(), Refusal> {
+    floor.beyond_quota(changes).map_or(Ok(()), |(job, why)| Err((job, verb, why)))
 }
 
 /// Refuses a list that names a job twice.
@@ -333,7 +402,7 @@ impl Named for Outside {
         name: "outside",
         about: "decisions come from outside",
         paper: "",
-        knows: &[Feature::Types, Feature::Priorities, Feature::Outages, Feature::Services, Feature::Search],
+        knows: Feature::ALL,
         is: &[Is::Resizes],
         options: &["preempt-cost", "move-cost", "resize-cost"],
     };

@@ -1,0 +1,79 @@
+"""Who goes before whom whatever a policy optimises: owners within their quotas, then priorities.
+
+Invariant: a policy of this package serves one level before the next. For example, jobs of priority 1 that are
+within their quotas are of level 0, those of priority 0 that are within of level 1, and guests come last.
+docs/gavel.md#priorities-quotas-and-shares has the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from ringbco.run.state import Quota, State
+
+Counts = NDArray[np.int64]
+OUT = -1
+"""The level of a job that may not have GPUs now, since its owner may not borrow."""
+
+
+def fifo(state: State, rows: NDArray[np.uint32]) -> Counts:
+    """The places of these rows in fifo's order: (priority down, submit_time, row)."""
+    return np.lexsort((rows, state.jobs.submit_time[rows], -_priority(state, rows)))
+
+
+def levels(state: State, rows: NDArray[np.uint32], wanted: Counts, *, keeps: bool) -> Counts:
+    """The level of each row, from 0; `OUT` for none.
+
+    wanted: GPUs that each must have. Along fifo's order a job is within its owner's quota if its GPUs fit
+    beside those of the owner's jobs that were within so far. keeps: whether running jobs keep their GPUs, and
+    so come before all of `rows`, which wait; else `rows` has them too.
+    """
+    guest, out = np.zeros(rows.size, bool), np.zeros(rows.size, bool)
+    held: dict[str, int] = {}
+    for at, quota in _owned(state, rows):
+        so_far = held.get(quota.owner, quota.held if keeps else 0) + int(wanted[at])
+        if so_far <= quota.gpus:
+            held[quota.owner] = so_far
+        else:
+            guest[at], out[at] = quota.borrow, not quota.borrow
+    _, level = np.unique(np.stack((guest, -_priority(state, rows)), axis=1), axis=0, return_inverse=True)
+    return np.where(out, OUT, level.ravel())
+
+
+def caps(state: State, rows: NDArray[np.uint32], least: Counts, most: Counts) -> Counts:
+    """GPUs up to which each row may grow: its least number, and what its owner's quota leaves.
+
+    That is what those within it do not need for their least numbers. In fifo's order each may have all that
+    is left. least, most: by row. Guests, and those whose owner has no quota, may have `most`.
+    """
+    found = most.copy()
+    left: dict[str, int] = {}
+    within = []
+    for at, quota in _owned(state, rows):
+        so_far = left.get(quota.owner, quota.gpus) - int(least[at])
+        if so_far >= 0:
+            left[quota.owner] = so_far
+            within.append((at, quota.owner))
+    for at, owner in within:
+        found[at] = min(int(most[at]), int(least[at]) + left[owner])
+        left[owner] -= int(found[at] - least[at])
+    return found
+
+
+def _owned(state: State, rows: NDArray[np.uint32]) -> Iterator[tuple[int, Quota]]:
+    """The places of the rows whose owners have quotas, in fifo's order."""
+    for at in fifo(state, rows).tolist() if state.has_quotas else ():
+        quota = state.quota(rows[at])
+        if quota is not None:
+            yield at, quota
+
+
+def _priority(state: State, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
+    if "priority" not in state.jobs:
+        return np.zeros(rows.size)
+    return np.nan_to_num(state.jobs["priority"][rows].astype(np.float64))

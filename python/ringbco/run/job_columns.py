@@ -1,0 +1,72 @@
+"""Columns of the job table as a scheduler sees them: those that it may know, read-only.
+
+For example, `state.jobs.duration` is for clairvoyant policies alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from numpy.typing import NDArray
+
+from ringbco.trace.jobs import gpus_of
+from ringbco.trace.noise import noise_scale
+
+if TYPE_CHECKING:
+    from ringbco.trace.workload import Workload
+
+_SECRET: Final = ("duration", "iterations", "status")
+
+
+def frozen(values: NDArray[Any]) -> NDArray[Any]:
+    """The array, read-only."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+class Columns:
+    """Columns of the job table that a scheduler may know, read-only: `jobs.num_gpus`, `jobs["user"]`."""
+
+    def __init__(self, workload: Workload, *, clairvoyant: bool) -> None:
+        self._frame = workload.table.frame
+        self._iterations = workload.profiled.iterations
+        self._clairvoyant = clairvoyant
+        self._read: dict[str, NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._read:
+            if name in _SECRET and not self._clairvoyant:
+                raise AttributeError(hidden(name))
+            values: NDArray[Any]
+            if name == "iterations":
+                values = self._iterations
+            elif name in ("min_gpus", "max_gpus"):
+                values = gpus_of(self._frame, name)
+            elif name == "noise_scale":
+                values = noise_scale(self._frame)
+            elif name in self._frame.columns:
+                values = self._frame[name].to_numpy()
+            else:
+                known = [
+                    column for column in self._frame.columns if self._clairvoyant or column not in _SECRET
+                ]
+                raise AttributeError(f"the job table has no column {name!r}: it has {', '.join(known)}")
+            self._read[name] = frozen(values)
+        return self._read[name]
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._frame.columns
+
+    def __len__(self) -> int:
+        return self._frame.height
+
+
+def hidden(name: str) -> str:
+    """Why a scheduler may not read something."""
+    return f"{name} is not known to a scheduler; a class that says clairvoyant = True may read it"

@@ -1,0 +1,110 @@
+//! A ranking by somebody's own numbers: who should run, and who starts in turn.
+//!
+//! Invariant: nobody starts before a job that ranks ahead, waits, and could be placed then. For example, of jobs of 4, 6 and
+//! 3 GPUs in this order an idle cluster of 8 starts the first and the third.
+
+use super::super::quotas::Quotas;
+use super::{Outside, like};
+use crate::ids::Job;
+use crate::machine::{Claimant, Floor};
+use crate::speed::Speed;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Outside {
+    /// Carries out a ranking: `keys` are those of `jobs`, least first, ties fifo; higher priorities before all that.
+    ///
+    /// Without preemption the waiting jobs start in that order as far as they can be placed; `jobs` has the running ones too
+    /// where somebody may be evicted. With it, those within their owners' quotas go before all others, the jobs that fit in a
+    /// quota of all GPUs are selected, the running ones that are not are stopped, and the others start.
+    pub(crate) fn rank<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job], keys: &[f64], preemptive: bool) {
+        let mut order: Vec<(f64, Job)> = keys.iter().copied().zip(jobs.iter().copied()).collect();
+        let tier = |job: Job| floor.jobs.tier(job.index());
+        order.sort_unstable_by(|a, b| tier(a.1).cmp(&tier(b.1)).then(a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1)));
+        let mut ranked: Vec<Job> = order.into_iter().map(|(_, job)| job).collect();
+        let mut chosen: Vec<usize> = Vec::with_capacity(ranked.len());
+        if preemptive {
+            let mut stopped = self.by_owner(floor, &mut ranked);
+            let mut quotas = Quotas::new(floor);
+            for (place, &job) in ranked.iter().enumerate() {
+                let slot = self.roster.slot_of(job);
+                let fits = quotas.draw(floor, job, slot);
+                match (slot, fits) {
+                    (None, true) => chosen.push(place),
+                    (Some(_), false) => stopped.push(job),
+                    _ => {}
+                }
+            }
+            stopped.sort_unstable();
+            for job in stopped {
+                if let Some(slot) = self.roster.slot_of(job) {
+                    floor.stop(slot);
+                    self.roster.set_waiting(job);
+                }
+            }
+        } else {
+            chosen.extend((0..ranked.len()).filter(|&place| self.roster.is_waiting(ranked[place])));
+        }
+        self.take_turns(floor, &ranked, &chosen, preemptive);
+    }
+
+    /// Puts the jobs within their owners' quotas, counted along the order, before all others. Takes out who may not borrow:
+    /// returns those.
+    fn by_owner<S: Speed>(&self, floor: &Floor<'_, S>, ranked: &mut Vec<Job>) -> Vec<Job> {
+        let (mut guests, mut out) = (Vec::new(), Vec::new());
+        if floor.has_quotas() {
+            let mut tally = floor.tally();
+            ranked.retain(|&job| {
+                let standing = floor.count(&mut tally, job);
+                match standing {
+                    Claimant::Within => {}
+                    Claimant::Over => guests.push(job),
+                    Claimant::HeldBack => out.push(job),
+                }
+                standing == Claimant::Within
+            });
+            ranked.append(&mut guests);
+        }
+        out
+    }
+
+    /// Starts waiting jobs in their turns, by their places in the ranking, as far as they can be placed. Those that are evicted
+    /// on the way have a turn too, if it is to come.
+    fn take_turns<S: Speed>(&mut self, floor: &mut Floor<'_, S>, ranked: &[Job], chosen: &[usize], preemptive: bool) {
+        let monotone = floor.placer.is_monotone();
+        let (mut failed, mut passed_over, mut again) = (BTreeSet::new(), false, false);
+        let mut place_of: BTreeMap<Job, usize> = BTreeMap::new();
+        let (mut chosen, mut later) = (chosen.iter().copied().peekable(), BTreeSet::new());
+        while let Some(place) = chosen.peek().copied().into_iter().chain(later.first().copied()).min() {
+            if !later.remove(&place) {
+                chosen.next();
+            }
+            let job = ranked[place];
+            let size = floor.asks(job);
+            let demand = like(floor, job, size);
+            if failed.contains(&demand) || (!preemptive && demand.3.1 == Claimant::HeldBack) {
+                continue;
+            }
+            let placed = floor.place(job);
+            if !placed && self.place_by_evicting(floor, job, size, None) {
+                if place_of.is_empty() {
+                    place_of.extend(ranked.iter().enumerate().map(|(place, &job)| (job, place)));
+                }
+                let places = self.evicted.iter().filter_map(|(_, job)| place_of.get(job).copied());
+                later.extend(places.filter(|&other| other > place));
+                failed.clear();
+                again = true;
+            } else if !placed {
+                if monotone {
+                    failed.insert(demand);
+                }
+                passed_over |= !monotone;
+                continue;
+            }
+            again |= passed_over;
+            self.begin(floor, job);
+        }
+        if again && !preemptive {
+            self.look_again(floor);
+        }
+    }
+}
