@@ -18,6 +18,9 @@ use crate::record::{Past, Why};
 use crate::rng::SplitMix64;
 use crate::speed::Speed;
 
+/// (server, GPUs), or (server, index of a GPU there).
+type Parts = Vec<(Server, u32)>;
+
 impl<S: Speed> Floor<'_, S> {
     /// Tries to place a job. If it can be placed, its GPUs are taken, and `start` or `undo` must follow.
     #[inline(always)]
@@ -268,7 +271,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// What a stay holds: its parts and, where jobs may hold shares, its GPUs.
-    fn held_by(&self, slot: Slot) -> (Vec<(Server, u32)>, Vec<(Server, u32)>) {
+    fn held_by(&self, slot: Slot) -> (Parts, Parts) {
         let stay = &self.stays[slot.index()];
         let shares = self.jobs.shares.is_some();
         let gpus = if shares { self.cluster.held(stay.job, stay.gpu_type).0 } else { Vec::new() };

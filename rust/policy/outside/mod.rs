@@ -299,10 +299,11 @@ impl Outside {
                 *at = left.ok_or_else(|| fail(floor.lacks(server, *at, count)))?;
             }
         }
-        let held = slots.iter().map(|slot| floor.stays[slot.index()].gpus());
-        let change =
-            |((job, parts), own): (&(Job, Vec<(Server, u32)>), u32)| (*job, own, parts.iter().map(|part| part.1).sum());
-        beyond_quota(floor, &moves.iter().zip(held).map(change).collect::<Vec<_>>(), Verb::Move)?;
+        let mut changes = Vec::with_capacity(moves.len());
+        for ((job, parts), slot) in moves.iter().zip(&slots) {
+            changes.push((*job, floor.stays[slot.index()].gpus(), parts.iter().map(|part| part.1).sum()));
+        }
+        beyond_quota(floor, &changes, Verb::Move)?;
         for (at, ((job, parts), slot)) in moves.iter().zip(slots).enumerate() {
             floor.note_shift(Verb::Move, *job, parts, at == 0);
             floor.lift(slot);
