@@ -74,6 +74,7 @@ def _columns(truth: Truth) -> dict[str, list[Any]]:
     }
     if truth.log is not None:
         wanted |= {"evictions": truth.log.evictions, "lost_time": true.lost}
+    if truth.log is not None and truth.tells_waits:
         wanted |= {"wait_gpus": true.wait_gpus, "wait_fragmented": true.wait_fragmented}
     if truth.climbs is not None:
         wanted["pauses"] = [truth.climbs.pauses.get(row, 0) for row in range(len(true.start))]

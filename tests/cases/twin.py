@@ -48,7 +48,7 @@ RANKINGS = ("srtf", "srsf", "tiresias", "gittins", "ftf", "edf", "time-slice")
 class Truth:
     """What the oracles say; None where they say nothing of searches, of who makes room, or of sleep.
 
-    shares: who held what of which GPU, where jobs may share one.
+    shares: who held what of which GPU, where jobs may share one. tells_waits: whether it says why jobs wait.
     """
 
     result: PreemptResult
@@ -56,6 +56,7 @@ class Truth:
     log: Log | None = None
     sleep: Sleep | None = None
     shares: Sequence[ShareRow] = ()
+    tells_waits: bool = True
 
 
 def lacks(case: Case) -> str | None:
@@ -69,8 +70,8 @@ def lacks(case: Case) -> str | None:
         return "slots and ticks are counted from zero"
     if policy in RESIZING and told.get("placement") in FOR_SHARES:
         return "placements for shares where jobs are resized"
-    if policy in RESIZING and {"search", "sleep_after", "services"} & {*told, *case.files}:
-        return "searches, sleep and services where jobs are resized"
+    if policy in RESIZING and {"search", "sleep_after"} & {*told}:
+        return "searches and sleep where jobs are resized"
     makes_room = told.get("evict") or {"services", "quota"} & {*case.files}
     if told.get("ties", "rows") != "rows" and makes_room:
         return "ties where jobs make room: the row decides there"
@@ -294,7 +295,7 @@ class Twin:
     def simulate(self) -> Truth:
         due = tuple(math.nan if job.get("deadline") is None else job["deadline"] for job in self.case.jobs)
         if self.told["policy"] in RESIZING:
-            return Truth(self._simulate_elastic(due))
+            return self._simulate_elastic(due)
         facts, claims, queue = self._failures(), self._claims(), self._queue()
         sharing = Sharing(self.types, self.told.get("interference", 0.0), pairs=self._pairs())
         world, sleep = self._base(sharing), None
@@ -310,14 +311,10 @@ class Twin:
         found = simulate_preempt(
             self.jobs, due, self.servers, self.net, self.options, self._rules(), self.server_vc, world
         )
-        # A trial that ended at a rung has no finish, but it held GPUs.
-        last = max((end for rows in found.allocations for *_, end in rows), default=math.inf)
-        for replica in log.replicas:
-            replica.end = min(replica.end, last)
-        log.replicas = [replica for replica in log.replicas if replica.start < replica.end]
+        _close(log, found)
         return Truth(found, climbs if "search" in self.told else None, log, sleep, sharing.rows)
 
-    def _simulate_elastic(self, due: tuple[float, ...]) -> PreemptResult:
+    def _simulate_elastic(self, due: tuple[float, ...]) -> Truth:
         told, jobs = self.told, self.case.jobs
         pause = told.get("preempt_cost", 30.0)
         # A null noise scale: every sample counts in full.
@@ -330,7 +327,6 @@ class Twin:
             told["policy"],
             tuple(job.get("min_gpus") or job["num_gpus"] for job in jobs),
             tuple(job.get("max_gpus") or job["num_gpus"] for job in jobs),
-            tuple(job.get("priority", 0) for job in jobs),
             due if told["policy"] == "elasticflow" else (math.nan,) * len(jobs),
             told.get("resize_every", 300.0),
             told.get("interval"),
@@ -340,7 +336,8 @@ class Twin:
             told.get("resize_cost", pause),
             noise,
         )
-        return simulate_elastic(
+        log = Log([0] * len(jobs))
+        found = simulate_elastic(
             self.jobs,
             self.servers,
             self.net,
@@ -349,4 +346,16 @@ class Twin:
             self.types,
             self._failures(),
             self.server_vc,
+            self._claims(),
+            log,
         )
+        _close(log, found)
+        return Truth(found, log=log, tells_waits=False)
+
+
+def _close(log: Log, found: PreemptResult) -> None:
+    """Replicas end with the run. A trial that ended at a rung has no finish, but it held GPUs."""
+    last = max((end for rows in found.allocations for *_, end in rows), default=math.inf)
+    for replica in log.replicas:
+        replica.end = min(replica.end, last)
+    log.replicas = [replica for replica in log.replicas if replica.start < replica.end]

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 from oracle.model import GPU, Job, Net, Options, StuckError, fewest_servers, iteration_time, whole_slots, work
 from oracle.placement import place
-from oracle_outages import Failures, failing_world
+from oracle_outages import Failures
 from oracle_preempt import PATIENCE, Preemption, PreemptResult
 from oracle_preempt import World as PreemptWorld
 from oracle_preempt import simulate as simulate_preempt
+from oracle_priorities import Claims, Log, priority_world
 from oracle_stretch import Stretch
 from oracle_tables import MeasuredJob, TableTypes, rate, table_preempt_world
 from oracle_types import Choices, Types, preempt_world
@@ -35,7 +36,6 @@ class Elastic:
     policy: str
     least: tuple[int, ...]
     most: tuple[int, ...]
-    priority: tuple[int, ...]
     deadlines: tuple[float, ...]  # NaN: none
     resize_every: float = 300.0
     interval: float | None = None
@@ -62,14 +62,21 @@ def alike(jobs: Sequence[Job], servers: Sequence[int]) -> Types:
     return Types((0,) * len(servers), (Choices((0,), {0: 1.0}, 1.0),) * len(jobs), (1.0,), "listed")
 
 
-def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[PreemptWorld]:
-    """The oracle of the policy of `rules` on servers of those types that fail."""
+def elastic_world(
+    rules: Elastic, types: Types, facts: Failures, claims: Claims, log: Log
+) -> type[PreemptWorld]:
+    """The oracle of the policy of `rules` on servers of those types that fail, where jobs differ in rank."""
     table = isinstance(types, TableTypes)
     under = table_preempt_world(types) if isinstance(types, TableTypes) else preempt_world(types)
 
-    class Elastics(failing_world(facts, under)):  # type: ignore[misc] - a class made by a function
+    class Elastics(priority_world(claims, log, facts, under)):  # type: ignore[misc] - made by a function
         def __init__(self, *parts: object) -> None:
             super().__init__(*parts)
+            self.fresh: list[int] = []
+            """Who came since the last decision."""
+            self.lifted: dict[int, int] = {}
+            """GPUs that those held whom decisions of the instant `lifted_at` stopped."""
+            self.lifted_at = -math.inf
             self.known: dict[int, list[int]] = {}
             self.speeds: dict[tuple[int, int, int], float] = {}
 
@@ -122,7 +129,7 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
                 self.known[row] = super().tried(row)
             return self.known[row]
 
-        def placed(self, row: int, count: int, gpu_type: int) -> tuple[list[GPU] | None, int]:
+        def put(self, row: int, count: int, gpu_type: int) -> tuple[list[GPU] | None, int]:
             """Where the placement puts a job on so many GPUs of a type, and the random numbers afterwards."""
             floor = self.floor()
             own = types.sizes(gpu_type, floor.sizes)
@@ -131,9 +138,20 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
             asked = replace(self.jobs[row], num_gpus=count)
             return place(asked, replace(floor, sizes=own, idle=idle, load=load), self.options, self.rng)
 
-        def begin(self, row: int, gpus: list[GPU], cost: float) -> None:
+        def need(self, row: int) -> int:
+            return rules.least[row]
+
+        def start_on(self, row: int, gpus: list[GPU], rng: int) -> None:
+            """A job that waits has these GPUs from now on."""
+            self.rng = rng
+            if self.goes_on(row, gpus):
+                return
             first = math.isnan(self.result.start[row])
-            cost = rules.start if first else cost
+            cost = rules.start if first else rules.preempt
+            if row in self.lifted:
+                cost = rules.move if self.lifted[row] == len(gpus) else rules.resize
+            self.over[row] = self.over_quota(row, len(gpus))
+            self.waiting.remove(row)
             begin = self.now + self.pause(cost)
             run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
             self.running.append(run)
@@ -151,9 +169,6 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
             """Nor what time was spent on."""
 
         # What the page calls L, r, T, u and v.
-
-        def fifo(self, row: int) -> tuple[float, float, int]:
-            return -rules.priority[row], self.jobs[row].submit, row
 
         def work_left(self, row: int) -> float:
             """Iterations, or recorded seconds."""
@@ -187,40 +202,49 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
         def is_young(self, run: Stretch) -> bool:
             return self.seconds(self.now) - self.seconds(run.start) < rules.resize_every
 
-        def numbers(self) -> tuple[dict[int, int], dict[int, int]]:
-            """By row of those that take part: how many GPUs, and of which type."""
+        def numbers(self, order: list[int]) -> tuple[dict[int, int], dict[int, int]]:
+            """By row of those that take part: how many GPUs, and of which type. order: that of the base."""
             young = [run for run in self.running if self.is_young(run)]
             old = {run.row: self.type_of(run) for run in self.running if not self.is_young(run)}
             free = {t: sum(types.sizes(t, self.up()).values()) for t in sorted(set(types.of))}
             for run in young:
                 free[self.type_of(run)] -= len(run.gpus)
-            part = [*old, *self.waiting]
-            number = dict.fromkeys(part, 0)
+            number = dict.fromkeys([*old, *self.waiting], 0)
             draws = dict(old)
-            order = sorted(part, key=self.base_key)
+            order = [row for row in order if row in number]
             if rules.policy == "elasticflow":
-                order = self.reserve(part, young, number, draws, free)
+                self.reserve(order, young, number, draws, free)
             for row in order:
+                if number[row] or self.room(row, number) < rules.least[row]:
+                    continue
                 types_tried = [draws[row]] if row in draws else self.tried(row)
                 enough = next((t for t in types_tried if free[t] >= rules.least[row]), None)
                 if enough is not None:
                     number[row], draws[row] = rules.least[row], enough
                     free[enough] -= rules.least[row]
-            base = sorted(part, key=self.base_key)
             for gpu_type in sorted(set(types.of)):
                 while free[gpu_type] > 0:
                     gaining = [
                         row
-                        for row in base
+                        for row in order
                         if 0 < number[row] < rules.most[row]
                         and draws[row] == gpu_type
                         and self.gains(row, number[row], gpu_type)
+                        and self.room(row, number) > 0
                     ]
                     if not gaining:
                         break
                     number[self.best(gaining, number, gpu_type)] += 1
                     free[gpu_type] -= 1
             return number, draws
+
+        def room(self, row: int, number: dict[int, int]) -> float:
+            """GPUs that its owner may have besides those of `number` and of young stays."""
+            quota = claims.quota(row)
+            if quota is None or quota.borrow:
+                return math.inf
+            has = number | {run.row: len(run.gpus) for run in self.running if run.row not in number}
+            return quota.gpus - sum(has[other] for other in has if claims.owners[other] == claims.owners[row])
 
         def gains(self, row: int, gpus: int, gpu_type: int) -> bool:
             """Whether a GPU more makes a job faster; less is rounding."""
@@ -283,11 +307,11 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
             return None
 
         def fill(self, rows: Sequence[int], taken: Sequence[Taken]) -> dict[int, list[Taken] | None]:
-            """What each of `rows` takes; None for those that are late."""
+            """What each of `rows` takes, one after another; None for those that are late."""
             filled: dict[int, list[Taken] | None] = {}
             taken = list(taken)
             held = {run.row: self.type_of(run) for run in self.running}
-            for row in sorted(rows, key=self.base_key):
+            for row in rows:
                 filled[row] = None
                 for gpu_type in [held[row]] if row in held else self.tried(row):
                     for share in range(rules.least[row], rules.most[row] + 1):
@@ -301,20 +325,21 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
                 return True
             present = [*self.waiting, *(run.row for run in self.running)]
             others = [other for other in present if not math.isnan(rules.deadlines[other])]
-            without, with_it = self.fill(others, []), self.fill([*others, row], [])
+            without = self.fill(sorted(others, key=self.base_key), [])
+            with_it = self.fill(sorted([*others, row], key=self.base_key), [])
             return with_it[row] is not None and not any(
                 with_it[other] is None and without[other] is not None for other in others
             )
 
         def reserve(
             self,
-            part: list[int],
+            order: list[int],
             young: list[Stretch],
             number: dict[int, int],
             draws: dict[int, int],
             free: dict[int, int],
-        ) -> list[int]:
-            """Numbers of this instant by filling. Returns who is to get min_gpus where so many are free."""
+        ) -> None:
+            """Numbers of this instant by filling, as far as owners may have so many."""
             now = self.seconds(self.now)
             soon = math.nextafter(now, math.inf)
             taken = [
@@ -322,71 +347,74 @@ def elastic_world(rules: Elastic, types: Types, facts: Failures) -> type[Preempt
                 for run in young
                 for t in [self.type_of(run)]
             ]
-            due = [row for row in part if not math.isnan(rules.deadlines[row])]
+            due = [row for row in order if not math.isnan(rules.deadlines[row])]
             for row, takes in self.fill(due, taken).items():
                 if takes is not None:
                     draws[row] = takes[0].gpu_type
-                    number[row] = sum(t.gpus for t in takes if t.start == now)
+                    asked = min(sum(t.gpus for t in takes if t.start == now), self.room(row, number))
+                    number[row] = int(asked) if asked >= rules.least[row] else 0
                     free[draws[row]] -= number[row]
-            return sorted((row for row in part if number[row] == 0), key=self.base_key)
 
         # Places.
 
-        def parts(self, gpus: Sequence[GPU]) -> Parts:
-            return sorted(Counter(server for server, _ in gpus).items())
-
         def one_pass(self) -> None:
-            number, draws = self.numbers()
+            if self.lifted_at < self.now:
+                self.lifted, self.lifted_at = {}, self.now
+            self.admit()
+            ranked = sorted([*(run.row for run in self.running), *self.waiting], key=self.base_key)
+            within, guests = self.by_owner(ranked)
+            number, draws = self.numbers(within + guests)
             held = {run.row: run for run in self.running if run.row in number}
             changed = [row for row in number if number[row] != (len(held[row].gpus) if row in held else 0)]
-            lifted = {row: held[row] for row in changed if row in held}
-            for run in lifted.values():
-                self.running.remove(run)
+            for row in sorted(changed, key=self.fifo):
+                if row in held:
+                    self.lifted[row] = len(held[row].gpus)
+                    self.result.preemptions[row] += self.interrupt(held[row])
+                    self.waiting.append(row)
             to_place = sorted(
                 (row for row in changed if number[row] > 0), key=lambda row: (-number[row], *self.fifo(row))
             )
             for row in to_place:
-                for count in range(number[row], rules.least[row] - 1, -1):
-                    gpus, rng = self.placed(row, count, draws[row])
-                    if gpus is None:
-                        continue
-                    self.rng = rng
-                    run = lifted.pop(row, None)
-                    if run is None:
-                        self.waiting.remove(row)
-                        self.begin(row, gpus, rules.preempt)
-                    elif self.parts(gpus) == self.parts(run.gpus):
-                        run.gpus = gpus
-                        self.running.append(run)
-                    else:
-                        self.leave(run)
-                        self.begin(row, gpus, rules.move if count == len(run.gpus) else rules.resize)
-                    break
-            for run in lifted.values():
-                self.leave(run)
-                self.waiting.append(run.row)
+                self.place_down(row, number[row], [draws[row]])
+            self.evicted: dict[int, int] = {}
+            for row in within + guests:
+                if row in self.waiting and row in self.evicted:
+                    self.place_down(row, self.evicted[row], self.tried(row))
+                if row in self.waiting and row in within and not self.over_quota(row, rules.least[row]):
+                    self.make_room(row)
 
-        def leave(self, run: Stretch) -> None:
-            self.running.append(run)
-            self.stop(run)
-            self.result.preemptions[run.row] += 1
+        def place_down(self, row: int, most: int, on: Sequence[int]) -> None:
+            """Starts a job on so many GPUs, or on as many fewer as it takes, of the first of these types."""
+            for count in range(most, rules.least[row] - 1, -1):
+                if self.passed_over(row, count):
+                    continue
+                for gpu_type in on:
+                    gpus, rng = self.put(row, count, gpu_type)
+                    if gpus is not None:
+                        self.start_on(row, gpus, rng)
+                        return
+
+        def evict(self, leaving: Sequence[Stretch]) -> None:
+            self.evicted.update({run.row: len(run.gpus) for run in leaving})
+            super().evict(leaving)
 
         # The clocks.
 
         def arrive(self) -> bool:
-            """After completions: checkpoints, servers, and then arrivals; whether anything happened."""
-            if self.slotted:
-                self.save()
-            changed = bool(self.change_servers())
             came = [row for row in self.future if self.jobs[row].submit <= self.seconds(self.now)]
-            for row in sorted(came, key=self.fifo):
-                self.future.remove(row)
-                self.left[row], self.served[row] = self.whole(row), 0.0
-                if rules.policy == "elasticflow" and not self.admits(row):
-                    self.result.refused[row], self.result.kept[row] = True, False
-                else:
-                    self.waiting.append(row)
-            return changed or bool(came)
+            self.fresh += came
+            return bool(super().arrive() or came)
+
+        def admit(self) -> None:
+            """Who came is let in, or is refused, one by one."""
+            if rules.policy == "elasticflow":
+                self.waiting = [row for row in self.waiting if row not in self.fresh]
+                for row in sorted(self.fresh, key=self.fifo):
+                    if self.admits(row):
+                        self.waiting.append(row)
+                    else:
+                        self.result.refused[row], self.result.kept[row] = True, False
+            self.fresh = []
 
         def present(self) -> bool:
             return bool(self.waiting or self.running)
@@ -464,10 +492,19 @@ def simulate(
     types: Types | None = None,
     facts: Failures | None = None,
     server_vc: Sequence[int] | None = None,
+    claims: Claims | None = None,
+    log: Log | None = None,
 ) -> PreemptResult:
-    """Replay `jobs` under a policy that resizes them. Raises OversizeError, RefusedError or StuckError."""
+    """Replay `jobs` under a policy that resizes them. Raises OversizeError, RefusedError or StuckError.
+
+    log: told what else came of the run.
+    """
     world = elastic_world(
-        rules, types or alike(jobs, servers), facts or Failures((), (math.inf,) * len(jobs))
+        rules,
+        types or alike(jobs, servers),
+        facts or Failures((), (math.inf,) * len(jobs)),
+        claims or Claims((0,) * len(jobs), (True,) * len(jobs)),
+        log or Log([0] * len(jobs)),
     )
     return simulate_preempt(
         jobs, rules.deadlines, servers, net, options, Preemption(rules.policy), server_vc, world

@@ -132,19 +132,22 @@ def priority_world(
         def ranking(self) -> list[int]:
             # Those below are in order of (own key, submit_time, row).
             ranked = sorted(super().ranking(), key=lambda row: -claims.priority[row])
-            if not claims.quotas:
-                return ranked
+            within, guests = self.by_owner(ranked)
+            return within + guests
+
+        def by_owner(self, ranked: Sequence[int]) -> tuple[list[int], list[int]]:
+            """Those within their quotas along a ranking, and guests; who may not borrow is in neither."""
             within: list[int] = []
             guests: list[int] = []
             for row in ranked:
                 quota = claims.quota(row)
-                own = [other for other in within if claims.owners[other] == claims.owners[row]]
-                held = sum(self.jobs[other].num_gpus for other in own)
-                if quota is None or held + self.jobs[row].num_gpus <= quota.gpus:
+                own = [other for other in within if claims.owners and claims.owners[other] == claims.owners[row]]
+                held = sum(self.need(other) for other in own)
+                if quota is None or held + self.need(row) <= quota.gpus:
                     within.append(row)
                 elif quota.borrow:
                     guests.append(row)
-            return within + guests
+            return within, guests
 
         def rank(self, row: int) -> tuple[float, ...]:
             job = self.jobs[row]
@@ -168,7 +171,7 @@ def priority_world(
             while coming := [row for row in self.waiting if self.rank(row) > turn]:
                 row = min(coming, key=self.rank)
                 turn = self.rank(row)
-                if self.passed_over(row):
+                if self.passed_over(row, self.need(row)):
                     continue
                 gpus, _ = self.find(row)
                 if head is None:
@@ -180,8 +183,12 @@ def priority_world(
                 elif gpus is not None and self.harmless(row, gpus, head, shadow):
                     self.try_start(row)
 
+        def need(self, row: int) -> int:
+            """GPUs that others make room for."""
+            return int(self.jobs[row].num_gpus)
+
         def try_start(self, row: int) -> None:
-            over = self.over_quota(row)
+            over = self.over_quota(row, self.need(row))
             super().try_start(row)
             if row in self.waiting and not over and (claims.evict or claims.quotas):
                 self.make_room(row)
@@ -190,16 +197,16 @@ def priority_world(
 
         # Quotas.
 
-        def over_quota(self, row: int) -> bool:
+        def over_quota(self, row: int, gpus: int) -> bool:
             quota = claims.quota(row)
             if quota is None:
                 return False
             own = [run for run in self.running if claims.owners[run.row] == claims.owners[row]]
-            return sum(len(run.gpus) for run in own) + self.jobs[row].num_gpus > quota.gpus
+            return sum(len(run.gpus) for run in own) + gpus > quota.gpus
 
-        def passed_over(self, row: int) -> bool:
+        def passed_over(self, row: int, gpus: int) -> bool:
             quota = claims.quota(row)
-            return quota is not None and not quota.borrow and self.over_quota(row)
+            return quota is not None and not quota.borrow and self.over_quota(row, gpus)
 
         def never(self, row: int) -> bool:
             quota = claims.quota(row)
@@ -250,13 +257,13 @@ def priority_world(
         def make_room(self, row: int) -> None:
             victims = self.in_order([run for run in self.running if self.is_victim(run, row)])
             for own in self.pools(row):
-                if self.jobs[row].num_gpus <= max(own.values()):
-                    found = self.on_a_server(self.jobs[row].num_gpus, own, victims)
+                if self.need(row) <= max(own.values()):
+                    found = self.on_a_server(self.need(row), own, victims)
                     if found is None:
                         continue
                     server, leaving = found
                     self.evict(leaving)
-                    self.given = self.least(self.idle_on(server), self.jobs[row].num_gpus), self.rng
+                    self.start_on(row, self.least(self.idle_on(server), self.need(row)), self.rng)
                 else:
                     leaving_all = self.over_all(row, own, victims)
                     if leaving_all is None:
@@ -264,10 +271,14 @@ def priority_world(
                     self.evict(leaving_all)
                     gpus, rng = self.placed(row, own, [])
                     assert gpus is not None
-                    self.given = gpus, rng
-                super().try_start(row)
-                self.given = None
+                    self.start_on(row, gpus, rng)
                 return
+
+        def start_on(self, row: int, gpus: list[GPU], rng: int) -> None:
+            """A job that was made room for starts there."""
+            self.given = gpus, rng
+            super().try_start(row)
+            self.given = None
 
         def idle_on(self, server: int) -> list[GPU]:
             return [gpu for gpu in self.floor().idle if gpu[0] == server]
@@ -330,7 +341,8 @@ def priority_world(
             self.running = still
             idle = [gpu for gpu in floor.idle if gpu[0] in own]
             load = {gpu: u for gpu, u in floor.load.items() if gpu[0] in own}
-            return place(self.jobs[row], Floor(dict(sorted(own.items())), idle, load), self.options, self.rng)
+            asked = replace(self.jobs[row], num_gpus=self.need(row))
+            return place(asked, Floor(dict(sorted(own.items())), idle, load), self.options, self.rng)
 
         def evict(self, leaving: Sequence[Stretch]) -> None:
             for run in leaving:
