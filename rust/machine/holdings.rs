@@ -79,8 +79,13 @@ impl<S: Speed> Floor<'_, S> {
 
     /// How the next job of an order stands to its owner's quota.
     pub(crate) fn count(&self, tally: &mut Tally, job: Job) -> Claimant {
+        self.count_on(tally, job, self.asks(job))
+    }
+
+    /// The same of a job that asks for so many GPUs.
+    pub(crate) fn count_on(&self, tally: &mut Tally, job: Job, num_gpus: u32) -> Claimant {
         let Some(holdings) = &self.holdings else { return Claimant::Within };
-        let (owner, num_gpus) = (holdings.owner[job.index()] as usize, u64::from(self.asks(job)));
+        let (owner, num_gpus) = (holdings.owner[job.index()] as usize, u64::from(num_gpus));
         match (holdings.quotas.get(owner), tally.0.get_mut(owner)) {
             (Some(quota), Some(held)) if *held + num_gpus > quota.gpus => {
                 if quota.borrow {
@@ -105,6 +110,18 @@ impl<S: Speed> Floor<'_, S> {
     /// The same of any job of an owner that asks for so many GPUs.
     pub(crate) fn standing(&self, owner: u32, num_gpus: u32) -> Claimant {
         self.holdings.as_ref().map_or(Claimant::Within, |holdings| holdings.standing(owner, num_gpus))
+    }
+
+    /// The number of a job's owner, and the GPUs that the jobs of each may hold: `u64::MAX` where owners may borrow. Numbers
+    /// beyond these are those of nobody.
+    pub(crate) fn owner_of(&self, job: Job) -> usize {
+        self.holdings.as_ref().map_or(usize::MAX, |holdings| holdings.owner[job.index()] as usize)
+    }
+
+    /// See `owner_of`.
+    pub(crate) fn most_by_owner(&self) -> Vec<u64> {
+        let most = |quota: &Quota| if quota.borrow { u64::MAX } else { quota.gpus };
+        self.holdings.as_ref().map_or_else(Vec::new, |holdings| holdings.quotas.iter().map(most).collect())
     }
 
     /// An owner whose holdings changed since this was asked last; each change once.

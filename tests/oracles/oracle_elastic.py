@@ -69,7 +69,7 @@ def elastic_world(
     table = isinstance(types, TableTypes)
     under = table_preempt_world(types) if isinstance(types, TableTypes) else preempt_world(types)
 
-    class Elastics(priority_world(claims, log, facts, under)):  # type: ignore[misc] - made by a function
+    class Elastics(priority_world(claims, log, facts, under, types=types)):  # type: ignore[misc]
         def __init__(self, *parts: object) -> None:
             super().__init__(*parts)
             self.fresh: list[int] = []

@@ -1,8 +1,8 @@
 //! AFS-L: min_gpus to the shortest jobs, then one GPU at a time by a rule for pairs. Clairvoyant.
 //! (Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021.)
 
-use super::curve::Curves;
-use super::pairs::{Giving, Member, Pairs};
+use super::curve::{Curve, Curves};
+use super::pairs::{Giving, Member, ONE, Pairs};
 use super::sheet::Sheet;
 use super::srtf::remaining;
 use super::{KNOWS, OPTIONS, Rates, Rule};
@@ -41,5 +41,21 @@ impl Rule for Afs {
             sheet.lines[at].number += member.more;
         }
         sheet.free[pool] = 0;
+    }
+
+    fn worth(&self, curve: &Curve, _left: f64, gpus: u32) -> u64 {
+        curve.times_on(gpus)
+    }
+
+    /// The first that no later one beats.
+    fn first(&self, able: &[(usize, Job, u64)]) -> Option<usize> {
+        let (mut found, mut least) = (None, u64::MAX - ONE);
+        for (at, &(.., times)) in able.iter().enumerate().rev() {
+            if least + ONE >= times {
+                found = Some(at);
+            }
+            least = least.min(times);
+        }
+        found
     }
 }

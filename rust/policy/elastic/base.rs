@@ -250,7 +250,9 @@ impl<K: Rest> Base<K> {
             let known = &mut self.numbers.known[job.index()];
             (known.part, known.number) = (Part::Young, held);
             self.kept += u64::from(held);
-            self.young.push_back((job, slot, start));
+            // A stay that was taken back began earlier.
+            let at = self.young.iter().rposition(|&(_, _, other)| other <= start).map_or(0, |at| at + 1);
+            self.young.insert(at, (job, slot, start));
         } else {
             self.numbers.list(job);
             if self.numbers.known[job.index()].part == Part::Takes {

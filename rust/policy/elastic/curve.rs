@@ -23,6 +23,11 @@ pub(in crate::policy) struct Curve {
     concave: bool,
 }
 
+/// A rate as a multiple of what the next GPU adds to it, in millionths.
+fn as_times(rate: f64, next: f64) -> u64 {
+    (rate / (next - rate) * 1e6).round_ties_even() as u64
+}
+
 impl Curve {
     fn new(least: u32, max: u32, of: impl Fn(u32) -> f64) -> Self {
         let mut rate = vec![of(least)];
@@ -40,7 +45,7 @@ impl Curve {
             rate[0] > 0.0 && rate.windows(3).all(|three| gain(&three[..2]) - gain(&three[1..]) > 1e-12 / three[0]);
         let mut most = 1;
         let times = |pair: &[f64]| {
-            most = u64::max(most, 1 + (pair[0] / (pair[1] - pair[0]) * 1e6).round_ties_even() as u64);
+            most = u64::max(most, 1 + as_times(pair[0], pair[1]));
             most
         };
         Self { least, cap, times: rate.windows(2).map(times).collect(), rate, concave }
@@ -52,9 +57,14 @@ impl Curve {
         self.rate[(gpus - self.least) as usize]
     }
 
+    /// c of `afs` on so many GPUs, in millionths.
+    pub(super) fn times_on(&self, gpus: u32) -> u64 {
+        as_times(self.rate(gpus), self.rate(gpus + 1))
+    }
+
     /// By how much the remaining run time falls from so many GPUs to one more, s.
     #[inline]
-    fn gain(&self, left: f64, gpus: u32) -> f64 {
+    pub(super) fn gain(&self, left: f64, gpus: u32) -> f64 {
         let rate = self.rate(gpus);
         if rate == 0.0 { f64::INFINITY } else { left / rate - left / self.rate(gpus + 1) }
     }

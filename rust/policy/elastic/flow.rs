@@ -10,7 +10,7 @@ use super::queue::Queue;
 use super::sheet::Line;
 use super::{KNOWS, OPTIONS, Rates, Rule, Sheet};
 use crate::ids::Job;
-use crate::machine::{Floor, Stay};
+use crate::machine::{Claimant, Floor, Stay};
 use crate::options::{Facts, Is, Named};
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -155,7 +155,7 @@ impl Rule for ElasticFlow<'_> {
     }
 
     fn give_base<S: Speed>(&self, sheet: &mut Sheet, queue: &Queue, rates: &Rates<'_, '_, S>) {
-        sheet.lines.extend(queue.all().map(|(job, key)| rates.waiting(job, key)));
+        sheet.add_waiting(queue, rates);
         let now = rates.floor.seconds();
         let mut profiles = all_free(rates);
         for line in &sheet.young {
@@ -163,14 +163,19 @@ impl Rule for ElasticFlow<'_> {
             profiles[line.pool].take((now, until, u64::from(line.held)));
         }
         sheet.sort();
-        let due: Vec<Line> = sheet.lines.iter().filter(|line| line.key < f64::INFINITY).copied().collect();
-        let found = fill_all(&mut profiles, &due, rates);
-        let lines = sheet.lines.iter_mut().filter(|line| line.key < f64::INFINITY);
-        for (line, found) in lines.zip(found) {
+        let is_due = |line: &Line| line.key < f64::INFINITY && line.standing != Claimant::HeldBack;
+        let due: Vec<usize> = (0..sheet.lines.len()).filter(|&at| is_due(&sheet.lines[at])).collect();
+        let lines: Vec<Line> = due.iter().map(|&at| sheet.lines[at]).collect();
+        for (at, found) in due.into_iter().zip(fill_all(&mut profiles, &lines, rates)) {
             let Some((pool, pieces)) = found else { continue };
-            let number = pieces.first().filter(|piece| piece.0 == now).map_or(0, |piece| piece.2);
-            (line.pool, line.tied, line.number) = (pool, true, number as u32);
-            sheet.free[pool] -= number;
+            let line = &sheet.lines[at];
+            let asked = pieces.first().filter(|piece| piece.0 == now).map_or(0, |piece| piece.2);
+            let number = Some(asked.min(sheet.left_of(line.owner))).filter(|&number| number >= u64::from(line.min));
+            let number = number.unwrap_or(0) as u32;
+            sheet.free[pool] -= u64::from(number);
+            sheet.spend(line.owner, number);
+            let line = &mut sheet.lines[at];
+            (line.pool, line.tied, line.number) = (pool, true, number);
         }
         sheet.give_least(rates);
     }

@@ -9,14 +9,17 @@ mod curve;
 mod flow;
 mod gain;
 mod optimus;
+mod owners;
 mod pairs;
 mod queue;
+mod room;
 mod sheet;
 mod srtf;
 mod turns;
 
 use super::roster::Roster;
 use crate::cluster::FewestServers;
+use crate::ds::ordered;
 use crate::ids::{GpuType, Job, Slot};
 use crate::machine::{Came, Floor, Left, Policy, Stay};
 use crate::options::Feature;
@@ -24,7 +27,7 @@ use crate::setting::Setting;
 use crate::speed::Speed;
 use afs::Afs;
 use base::{Base, Rest, View};
-use curve::Curves;
+use curve::{Curve, Curves};
 use flow::ElasticFlow;
 use gain::give_by_gain;
 use optimus::Optimus;
@@ -39,8 +42,16 @@ policies! { |setting, speed|
     ElasticFlow<'_> => Resizing::new(setting, ElasticFlow::new(setting)),
 }
 
-/// What those know that resize jobs. They give whole GPUs, and say themselves who makes room.
-const KNOWS: &[Feature] = &[Feature::Types, Feature::Priorities, Feature::Outages, Feature::Services, Feature::Search];
+/// What those know that resize jobs. They give whole GPUs.
+const KNOWS: &[Feature] = &[
+    Feature::Types,
+    Feature::Priorities,
+    Feature::Outages,
+    Feature::Services,
+    Feature::Search,
+    Feature::Evict,
+    Feature::Quota,
+];
 
 /// The options that those read that resize jobs.
 const OPTIONS: &[&str] = &["preempt-cost", "move-cost", "resize-cost", "interval", "resize-every"];
@@ -69,6 +80,16 @@ pub(super) trait Rule: Clone + Send {
     /// Gives out the GPUs of a pool that are left over once the base has its own.
     fn give_rest<S: Speed>(&self, sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>, curves: &mut Curves) {
         give_by_gain(sheet, pool, rates, curves);
+    }
+
+    /// What a job's next GPU is worth, by which `first` goes. `left`: its work left.
+    fn worth(&self, curve: &Curve, left: f64, gpus: u32) -> u64 {
+        ordered(curve.gain(left, gpus))
+    }
+
+    /// Who gets the next GPU of these, which stand in the order of the base: (line, job, worth).
+    fn first(&self, able: &[(usize, Job, u64)]) -> Option<usize> {
+        (0..able.len()).max_by_key(|&at| (able[at].2, std::cmp::Reverse(able[at].1)))
     }
 }
 
@@ -120,6 +141,8 @@ pub(super) struct Resizing<R: Rule> {
     /// What decisions keep, where all GPUs are alike and the rule keeps anything.
     base: Option<Box<Base<R::Rest>>>,
     sheet: Sheet,
+    /// GPUs that each job held last.
+    held: Vec<u32>,
     /// Jobs that have come since the last pass and may still be refused (`Rule::REFUSES` only).
     fresh: Vec<Job>,
     /// Whether a job came or went, or a server, since the last pass.
@@ -146,9 +169,11 @@ impl<R: Rule> Resizing<R> {
             resize_every: options.resize_every,
             interval: options.interval,
             curves: Curves::new(setting.jobs.len(), few.len()),
-            base: (R::Rest::KEEPS && setting.server_types.is_none()).then(|| Box::new(Base::new(setting.jobs.len()))),
+            base: (R::Rest::KEEPS && setting.server_types.is_none() && setting.quotas.is_none())
+                .then(|| Box::new(Base::new(setting.jobs.len()))),
             few,
             sheet: Sheet::default(),
+            held: vec![0; setting.jobs.len()],
             fresh: Vec::new(),
             changed: false,
             last_pass: f64::NEG_INFINITY,
@@ -207,15 +232,22 @@ impl<R: Rule> Resizing<R> {
     /// Says how many GPUs each job is to have.
     fn count<S: Speed>(&mut self, floor: &Floor<'_, S>) {
         let mut sheet = std::mem::take(&mut self.sheet);
-        sheet.clear(floor.cluster.units());
+        sheet.clear(floor.cluster.units(), floor.most_by_owner());
         for stay in floor.stays.iter().filter(|stay| stay.is_live()) {
             let line = self.line_of(floor, stay);
             if is_young(floor, stay.start, self.resize_every) { sheet.keep(line) } else { sheet.lines.push(line) }
         }
         let rates = Rates { floor, few: &self.few };
+        if floor.has_quotas() {
+            sheet.rank_by_owner(&self.queue, &rates);
+        }
         self.rule.give_base(&mut sheet, &self.queue, &rates);
         for pool in 0..self.few.len() {
-            self.rule.give_rest(&mut sheet, pool, &rates, &mut self.curves);
+            if floor.has_quotas() {
+                sheet.give_rest_by_owner(&self.rule, pool, &rates, &mut self.curves);
+            } else {
+                self.rule.give_rest(&mut sheet, pool, &rates, &mut self.curves);
+            }
         }
         self.sheet = sheet;
     }
@@ -235,6 +267,7 @@ impl<R: Rule> Resizing<R> {
             let gpu_type = type_of(floor, line.pool);
             if (line.min..=line.number).rev().any(|gpus| floor.place_on_type(line.job, gpus, gpu_type)) {
                 let slot = floor.start(line.job);
+                self.held[line.job.index()] = floor.stays[slot.index()].gpus();
                 self.roster.set_running(line.job, slot);
                 self.queue.remove(&floor.jobs, line.job);
             }
@@ -299,6 +332,7 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
             self.count(floor);
         }
         self.place(floor);
+        self.make_room(floor);
     }
 
     fn is_waiting(&self) -> bool {

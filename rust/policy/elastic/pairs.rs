@@ -20,7 +20,7 @@ use crate::ids::Job;
 use crate::speed::Speed;
 
 /// One, in millionths.
-const ONE: u64 = 1_000_000;
+pub(super) const ONE: u64 = 1_000_000;
 
 /// A job that could use more than min_gpus.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,14 @@
 //! The sheet on which a decision writes how many GPUs each job gets.
 //!
-//! Invariant: no pool gives more than is up. For example, of 8 GPUs of which a young job keeps 3 the others get 5 at most.
+//! Invariant: no pool gives more than is up, and no owner who may not borrow gets more than its quota. For example, of 8 GPUs of
+//! which a young job keeps 3 the others get 5 at most.
 
 use super::Rates;
 use super::curve::Curves;
 use super::queue::{Place, Queue};
 use crate::ds::{ordered, unordered};
 use crate::ids::Job;
-use crate::machine::Floor;
+use crate::machine::{Claimant, Floor};
 use crate::speed::Speed;
 
 /// A job that takes part.
@@ -27,7 +28,13 @@ pub(in crate::policy) struct Line {
     /// The pool on which it draws, where it does, and whether it may draw on no other.
     pub(super) pool: usize,
     pub(super) tied: bool,
+    /// Its owner, and how it stands to the quota of that.
+    pub(super) owner: usize,
+    pub(super) standing: Claimant,
 }
+
+/// A place in the order of a decision: guests behind all others.
+pub(super) type Rank = (Claimant, Place);
 
 impl Line {
     /// `held`: pool and GPUs of a job that runs.
@@ -40,12 +47,18 @@ impl Line {
     ) -> Self {
         let (min, max) = floor.jobs.range_of(job.index());
         let (pool, held) = held.unwrap_or_default();
-        Self { job, tier: floor.jobs.tier(job.index()), key, left, min, max, held, number: 0, pool, tied: held > 0 }
+        let (tier, owner) = (floor.jobs.tier(job.index()), floor.owner_of(job));
+        let (tied, standing) = (held > 0, Claimant::Within);
+        Self { job, tier, key, left, min, max, held, number: 0, pool, tied, owner, standing }
     }
 
     /// Where it stands in the order of the base.
     pub(super) fn place(&self) -> Place {
         (self.tier, ordered(self.key), self.job)
+    }
+
+    pub(super) fn rank(&self) -> Rank {
+        (self.standing, self.place())
     }
 }
 
@@ -57,19 +70,24 @@ pub(in crate::policy) struct Sheet {
     pub(super) young: Vec<Line>,
     /// GPUs by pool that are up and that nobody has.
     pub(super) free: Vec<u64>,
+    /// Where owners have quotas: what each may still get, and all jobs that run or wait in order, without those left out.
+    pub(super) left: Vec<u64>,
+    pub(super) ranked: Vec<Rank>,
 }
 
 impl Sheet {
     /// Nobody takes part yet, and all these GPUs are free.
-    pub(super) fn clear(&mut self, free: Vec<u64>) {
+    pub(super) fn clear(&mut self, free: Vec<u64>, left: Vec<u64>) {
         self.lines.clear();
         self.young.clear();
-        self.free = free;
+        self.ranked.clear();
+        (self.free, self.left) = (free, left);
     }
 
     /// A job that does not take part keeps its GPUs.
     pub(super) fn keep(&mut self, line: Line) {
         self.free[line.pool] -= u64::from(line.held);
+        self.spend(line.owner, line.held);
         self.young.push(line);
     }
 
@@ -99,13 +117,24 @@ impl Sheet {
 
     /// Puts the lines in the order of the base.
     pub(super) fn sort(&mut self) {
-        self.lines.sort_unstable_by_key(Line::place);
+        self.lines.sort_unstable_by_key(Line::rank);
+    }
+
+    /// Adds those who wait, unless they are there.
+    pub(super) fn add_waiting<S: Speed>(&mut self, queue: &Queue, rates: &Rates<'_, '_, S>) {
+        if !rates.floor.has_quotas() {
+            self.lines.extend(queue.all().map(|(job, key)| rates.waiting(job, key)));
+        }
     }
 
     /// Gives jobs min_gpus in order, those on the sheet and those who wait, where so many are free. Who waits and gets none is
     /// left out.
     pub(super) fn give_least_in_order<S: Speed>(&mut self, queue: &Queue, rates: &Rates<'_, '_, S>) {
         self.sort();
+        if rates.floor.has_quotas() {
+            self.give_least(rates);
+            return self.lines.retain(|line| line.number > 0 || line.held > 0);
+        }
         let mut running = std::mem::take(&mut self.lines).into_iter().peekable();
         let mut waiting = queue.walk();
         loop {
@@ -138,6 +167,9 @@ impl Sheet {
 
     fn give_least_to<S: Speed>(&mut self, line: &mut Line, rates: &Rates<'_, '_, S>) {
         let least = u64::from(line.min);
+        if line.standing == Claimant::HeldBack || self.left_of(line.owner) < least {
+            return;
+        }
         let pool = if line.tied {
             Some(line.pool).filter(|&pool| self.free[pool] >= least)
         } else {
@@ -146,6 +178,7 @@ impl Sheet {
         if let Some(pool) = pool {
             (line.pool, line.number) = (pool, line.min);
             self.free[pool] -= least;
+            self.spend(line.owner, line.min);
         }
     }
 
