@@ -6,7 +6,6 @@ at each instant. Nothing here imports ringbco.
 """
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -24,9 +23,6 @@ from oracle_types import Choices, Types, preempt_world
 POLICIES = ("afs", "optimus", "elastic-srtf", "elasticflow")
 
 MILLION = 1_000_000
-
-Parts = list[tuple[int, int]]
-"""(server, GPUs), by server."""
 
 
 @dataclass(frozen=True)

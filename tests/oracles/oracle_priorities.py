@@ -141,7 +141,9 @@ def priority_world(
             guests: list[int] = []
             for row in ranked:
                 quota = claims.quota(row)
-                own = [other for other in within if claims.owners and claims.owners[other] == claims.owners[row]]
+                own = [
+                    other for other in within if claims.owners and claims.owners[other] == claims.owners[row]
+                ]
                 held = sum(self.need(other) for other in own)
                 if quota is None or held + self.need(row) <= quota.gpus:
                     within.append(row)

@@ -262,9 +262,12 @@ class Deciding:
     def _hold(self, job: int, parts: Parts | None, *, again: bool = False) -> None:
         if parts is not None:
             self.floor.take(job, parts, again=again)
-            owner = self.owner(job) if self.quotas else None
-            if owner is not None:
-                self.owned[owner] = self.owned.get(owner, 0) + self.floor.count(parts)
+            self._own(job, parts)
+
+    def _own(self, job: int, parts: Parts) -> None:
+        owner = self.owner(job) if self.quotas else None
+        if owner is not None:
+            self.owned[owner] = self.owned.get(owner, 0) + self.floor.count(parts)
 
     def _give(self, job: int) -> None:
         if job in self.floor.held:
@@ -324,24 +327,28 @@ class Deciding:
         owner = self.jobs.owner[job]
         return owner if owner in self.quotas else None
 
-    def over_quota(self, job: int) -> bool:
-        """Whether its owner would hold more than the quota if it started now."""
+    def needs(self, job: int) -> int:
+        """GPUs that others make room for, and that count for its owner."""
+        return self.jobs.gpus[job]
+
+    def over_quota(self, job: int, gpus: int = 0) -> bool:
+        """Whether its owner would hold more than the quota if it started now, if said on so many GPUs."""
         owner = self.owner(job)
         if owner is None:
             return False
-        return self.owned.get(owner, 0) + self.jobs.gpus[job] > self.quotas[owner][0]
+        return self.owned.get(owner, 0) + (gpus or self.needs(job)) > self.quotas[owner][0]
 
-    def passed_over(self, job: int) -> bool:
+    def passed_over(self, job: int, gpus: int = 0) -> bool:
         """Whether its quota keeps a job from starting at all."""
         owner = self.owner(job)
-        return owner is not None and not self.quotas[owner][1] and self.over_quota(job)
+        return owner is not None and not self.quotas[owner][1] and self.over_quota(job, gpus)
 
     # Eviction: the rules of docs/priorities.md by their numbers.
 
     def make_room(self, job: int) -> Parts | None:
         """Evicts for a job that cannot be placed; where it starts then, if that helps."""
         victims = sorted((other for other in self.standing if self._is_victim(other, job)), key=self._turn_of)
-        wanted = self.jobs.gpus[job]
+        wanted = self.needs(job)
         for own in self.floor.tries(job) if victims else ():
             sizes = self.floor.sizes[own]
             if wanted <= max(sizes.values()):
@@ -356,7 +363,7 @@ class Deciding:
                 if needed is not None:
                     for other in needed:
                         self.stop(other, job)
-                    parts = self.floor.choose(own, job)
+                    parts = self.floor.choose(own, job, self.needs(job))
                     if parts is not None:
                         self.floor.redraw(job, parts)
                     return parts
@@ -413,15 +420,15 @@ class Deciding:
         """Rule 5: who leaves the servers of a type so that the placement finds GPUs for a larger gang."""
         taken: list[int] = []
         for other in victims:
-            if not self._without(taken, lambda: self.floor.choose(own, job)) and any(
+            if not self._without(taken, lambda: self.floor.choose(own, job, self.needs(job))) and any(
                 server in self.floor.sizes[own] for server, _ in self.floor.held[other]
             ):
                 taken.append(other)
-        if not self._without(taken, lambda: self.floor.choose(own, job)):
+        if not self._without(taken, lambda: self.floor.choose(own, job, self.needs(job))):
             return None
         for other in reversed(list(taken)):
             rest = [one for one in taken if one != other]
-            if self._without(rest, lambda: self.floor.choose(own, job)):
+            if self._without(rest, lambda: self.floor.choose(own, job, self.needs(job))):
                 taken = rest
         return taken
 

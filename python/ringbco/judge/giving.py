@@ -7,10 +7,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from ringbco.judge.deciding import UnclearError
 from ringbco.judge.doubts import Doubts
 from ringbco.judge.rates import Rates
 
 MILLION: Final = 1_000_000
+
+
+def _any(_job: int) -> bool:
+    return True
 
 
 class Fall(NamedTuple):
@@ -127,14 +132,43 @@ class Giver:
         if doubts.open:
             self.number.update({job: now[job] for job in jobs})
 
+    def one_by_one(
+        self, free: int, caps: dict[int, int], fifo: dict[int, int], may: Callable[[int], bool]
+    ) -> int:
+        """The same among jobs that may still get more. Returns how many were looked at.
+
+        Raises UnclearError where several gain as much as each other by rounding.
+        """
+        looks = 0
+        while free > 0:
+            able = [job for job in self.order if self.number[job] < caps[job] and may(job)]
+            looks += len(able)
+            if not able:
+                break
+            falls = {job: self.fall(job, self.number[job]) for job in able}
+            best = min(able, key=lambda job: (-falls[job].by, fifo[job]))
+            top, kind = falls[best], (self.kind(best), self.number[best])
+            for job in able:
+                like = kind[0] is not None and (self.kind(job), self.number[job]) == kind
+                if job != best and not like and top.by - falls[job].by <= top.slack + falls[job].slack:
+                    raise UnclearError
+            self.number[best] += 1
+            free -= 1
+        return looks
+
     # AFS.
 
-    def by_pairs(self, free: int, caps: dict[int, int], doubts: Doubts) -> int:
-        """Each GPU to the first job of the base that no later one beats. Returns how many were looked at."""
+    def by_pairs(
+        self, free: int, caps: dict[int, int], doubts: Doubts, may: Callable[[int], bool] = _any
+    ) -> int:
+        """Each GPU to the first job of the base that no later one beats. Returns how many were looked at.
+
+        may: whether a job may still get more.
+        """
         jobs = [job for job in self.order if self.number[job] < caps[job]]
         times = {job: self.times(job) for job in jobs}
         looks = 0
-        while free > 0 and jobs:
+        while free > 0 and (jobs := [job for job in jobs if may(job)]):
             looks += len(jobs)
             job = self._unbeaten(jobs, times, doubts)
             self.number[job] += 1

@@ -198,7 +198,7 @@ class Ranking(Deciding):
         level = {job: -priority[job] if priority is not None else 0 for job in jobs}
         if self.name == "time-slice":
             self.unseen()
-            return self._by_owner(sorted(jobs, key=lambda job: (level[job], self.line[job])))
+            return self._in_order(sorted(jobs, key=lambda job: (level[job], self.line[job])))
         if self.name == "gittins" and len(self.gpu_times) > RENEWED:
             raise UnclearError
         keys = {job: self.rank(job) for job in jobs}
@@ -210,24 +210,28 @@ class Ranking(Deciding):
                 near = level[one] == level[other] and gap <= CLOSE * max(1.0, abs(keys[one][0]))
                 if near and not (gap == 0.0 and self._alike(one, other)):
                     raise UnclearError
-        return self._by_owner(ranked)
+        return self._in_order(ranked)
 
-    def _by_owner(self, ranked: list[int]) -> list[int]:
-        """Those within their quotas first, counted along the ranking; who may not borrow is not there."""
+    def _in_order(self, ranked: list[int]) -> list[int]:
+        within, guests = self.by_owner(ranked)
+        return within + guests
+
+    def by_owner(self, ranked: list[int]) -> tuple[list[int], list[int]]:
+        """Those within their quotas along a ranking, and guests; who may not borrow is in neither."""
         if not self.quotas:
-            return ranked
+            return ranked, []
         held: dict[str, int] = {}
         within, guests = [], []
         for job in ranked:
             owner = self.owner(job)
-            gpus = 0 if owner is None else held.get(owner, 0) + self.jobs.gpus[job]
+            gpus = 0 if owner is None else held.get(owner, 0) + self.needs(job)
             if owner is None or gpus <= self.quotas[owner][0]:
                 within.append(job)
                 if owner is not None:
                     held[owner] = gpus
             elif self.quotas[owner][1]:
                 guests.append(job)
-        return within + guests
+        return within, guests
 
     def _list(self) -> dict[int, int]:
         """The place of each job: those that run move ahead; who comes from elsewhere joins the end."""

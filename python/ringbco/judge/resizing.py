@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from ringbco.judge.clock import boundary
-from ringbco.judge.deciding import Fault
+from ringbco.judge.deciding import Fault, UnclearError
 from ringbco.judge.doubts import Doubts
 from ringbco.judge.filling import Line, Piece, Profile
 from ringbco.judge.floor import Floor
@@ -27,10 +27,17 @@ COARSE: Final = 1e-6
 
 
 class Plan(NamedTuple):
-    """How many GPUs each job is to have, and of which type."""
+    """How many GPUs each job is to have, and of which type.
+
+    order: those that run or wait as they stand in the base, where some may make room. within: those of them
+    that are within their quotas. left: what each owner who may not borrow may still get.
+    """
 
     number: dict[int, int]
     draws: dict[int, int]
+    order: list[int]
+    within: set[int]
+    left: dict[str, int]
 
 
 class Resizing(Trying):
@@ -49,6 +56,8 @@ class Resizing(Trying):
         self.here: set[int] = set()
         missing = self._missing(stays) if self.flow else []
         self.fifo = {job: at for at, job in enumerate(fifo(given, [*self.fifo, *missing]))}
+        self.gone: dict[int, int] = {}
+        """GPUs that those held whom others have evicted in this pass."""
         self.refused = [(boundary(given.jobs.submit[job], given.slot), job) for job in missing]
 
     def _missing(self, stays: list[Stay]) -> list[int]:
@@ -61,7 +70,13 @@ class Resizing(Trying):
             and jobs.in_vc(job) == jobs.in_vc(stays[0].job)
             and self.deadline(job) < math.inf
             and self.floor.tries(job)
+            and self._fits_quota(job)
         ]
+
+    def _fits_quota(self, job: int) -> bool:
+        """Whether it does not ask for more than its owner may ever hold."""
+        most, borrows = self.quotas.get(self.owner(job) or "", (0, True))
+        return borrows or self.jobs.gpus[job] <= most
 
     # What the book says.
 
@@ -87,6 +102,16 @@ class Resizing(Trying):
         if job not in self.here:
             self.here.add(job)
             self.fresh.append((self.time, job))
+
+    def stop(self, job: int, by: int | None = None) -> None:
+        """It gives its GPUs back, and waits."""
+        if by is not None:
+            self.gone[job] = self.floor.count(self.floor.held[job])
+        super().stop(job, by)
+
+    def needs(self, job: int) -> int:
+        """min_gpus."""
+        return self.least(job)
 
     # What is known of it.
 
@@ -169,19 +194,32 @@ class Resizing(Trying):
         free = dict(self.floor.capacity)
         for job in kept:
             free[self.drawn(job)[0]] -= self.running[job].gpus
-        order = self.base(part, doubts)
-        plan = Plan(dict.fromkeys(order, 0), {job: self.drawn(job)[0] for job in order})
+        order, guests, left = self.base(part, doubts), list[int](), dict[str, int]()
+        everybody, within = order, set[int]()
+        if self.evicts or self.quotas:
+            everybody, guests = self.by_owner(self.base([*part, *kept], doubts))
+            within = set(everybody)
+            everybody += guests
+            there = set(part)
+            order = [job for job in everybody if job in there]
+            left = {owner: most for owner, (most, borrows) in self.quotas.items() if not borrows}
+        plan = Plan(
+            dict.fromkeys(part, 0), {job: self.drawn(job)[0] for job in part}, everybody, within, left
+        )
+        for job in kept:
+            self._spend(plan, job, self.running[job].gpus)
         tried: dict[int, Sequence[int]] = {}
         if self.flow:
             tried = self._reserve(order, kept, plan, free, doubts)
         for job in order:
-            if plan.number[job]:
-                continue
             least = self.least(job)
+            if plan.number[job] or self._room(plan, job) < least:
+                continue
             own = next((own for own in tried.get(job, self.drawn(job)) if free[own] >= least), None)
             if own is not None:
                 plan.number[job], plan.draws[job] = least, own
                 free[own] -= least
+                self._spend(plan, job, least)
         for own in sorted(free):
             self._rest(
                 own, [job for job in order if plan.number[job] and plan.draws[job] == own], plan, free, doubts
@@ -194,7 +232,7 @@ class Resizing(Trying):
             return
         giver = Giver(self.rates, own, jobs, plan.number)
         giver.left, giver.kind = self.left, self.kind
-        caps = giver.caps(self.most, doubts)
+        caps, before = giver.caps(self.most, doubts), dict(plan.number)
         useful = sum(caps[job] - plan.number[job] for job in jobs)
         if useful <= free[own]:
             plan.number.update(caps)
@@ -203,6 +241,55 @@ class Resizing(Trying):
         else:
             self.floor.looks += COST * free[own]
             giver.by_gain(free[own], caps, self.fifo, doubts)
+        if plan.left:
+            self._within_quotas(giver, before, plan, doubts, free=free[own], caps=caps)
+
+    def _within_quotas(
+        self,
+        giver: Giver,
+        before: dict[int, int],
+        plan: Plan,
+        doubts: Doubts,
+        *,
+        free: int,
+        caps: dict[int, int],
+    ) -> None:
+        """If an owner who may not borrow has got too much, gives all out once more, a GPU at a time."""
+        used = self._used(giver.order, before, plan)
+        if any(gpus > plan.left[owner] for owner, gpus in used.items()):
+            plan.number.update(before)
+
+            def may(job: int) -> bool:
+                owner = self.owner(job)
+                used = self._used(giver.order, before, plan)
+                return owner not in used or used[owner] < plan.left[owner]
+
+            if self.name == "afs":
+                self.floor.looks += giver.by_pairs(free, caps, doubts, may)
+            else:
+                self.floor.looks += giver.one_by_one(free, caps, self.fifo, may)
+            used = self._used(giver.order, before, plan)
+        for owner, gpus in used.items():
+            plan.left[owner] -= gpus
+
+    def _used(self, jobs: Sequence[int], before: dict[int, int], plan: Plan) -> dict[str, int]:
+        """What each owner who may not borrow got of late."""
+        used = dict.fromkeys(plan.left, 0)
+        for job in jobs:
+            owner = self.owner(job)
+            if owner in used:
+                used[owner] += plan.number[job] - before[job]
+        return used
+
+    def _room(self, plan: Plan, job: int) -> float:
+        """What its owner may still get."""
+        owner = self.owner(job)
+        return math.inf if owner is None else plan.left.get(owner, math.inf)
+
+    def _spend(self, plan: Plan, job: int, gpus: int) -> None:
+        owner = self.owner(job)
+        if owner in plan.left:
+            plan.left[owner] -= gpus
 
     # ElasticFlow.
 
@@ -231,8 +318,11 @@ class Resizing(Trying):
             if pieces:
                 own = plan.draws[job] = pieces[0].own
                 tried[job] = (own,)
-                plan.number[job] = sum(piece.gpus for piece in pieces if piece.start == self.time)
+                asked = sum(piece.gpus for piece in pieces if piece.start == self.time)
+                asked = int(min(asked, self._room(plan, job)))
+                plan.number[job] = asked if asked >= self.least(job) else 0
                 free[own] -= plan.number[job]
+                self._spend(plan, job, plan.number[job])
         self.floor.looks += profile.looks
         return tried
 
@@ -289,10 +379,41 @@ class Resizing(Trying):
             if job in held:
                 self.stop(job)
         for job in changed:
-            for gpus in range(plan.number[job], self.least(job) - 1, -1) if plan.number[job] else ():
+            if plan.number[job]:
+                self._start_down(job, plan.number[job], plan.draws[job])
+        if (self.evicts or self.quotas) and self.place:
+            self._make_way(plan)
+
+    def _start_down(self, job: int, most: int, *types: int) -> None:
+        """Starts a job on so many GPUs, or on as many fewer as it takes."""
+        for gpus in range(most, self.least(job) - 1, -1):
+            for own in types if not self.passed_over(job, gpus) else ():
                 self.floor.looks += 1
-                parts = self.floor.choose(plan.draws[job], job, gpus)
+                parts = self.floor.choose(own, job, gpus)
                 if parts is not None:
                     self.floor.redraw(job, parts)
-                    self.start(job, parts)
-                    break
+                    self.start(job, parts, over=self.over_quota(job, gpus))
+                    return
+
+    def _make_way(self, plan: Plan) -> None:
+        """Those that wait still make room for themselves, one after the other."""
+        if self.lost:
+            raise UnclearError  # where nobody knows who is where
+        monotone = not (self.floor.literal and self.floor.name in ("lbsgf", "sjf-bco"))
+        in_vain: set[tuple[int, Sequence[int], int]] = set()
+        self.gone.clear()
+        for job in plan.order:
+            if job in self.place and job in self.gone:
+                self._start_down(job, self.gone[job], *self.floor.tries(job))
+            if job not in self.place or job not in plan.within or self.over_quota(job):
+                continue
+            priority = self.jobs.priority[job] if self.jobs.priority is not None else 0
+            like = self.needs(job), self.floor.tries(job), priority
+            if monotone and like in in_vain:
+                continue
+            self.floor.looks += COST * len(self.standing)
+            parts = self.make_room(job)
+            if parts is None:
+                in_vain.add(like)
+            else:
+                self.start(job, parts)

@@ -115,10 +115,11 @@ class Trying(Ranking):
     def _take_back(self, on: dict[int, list[tuple[int, int]]]) -> None:
         """All is as it was before the pass."""
         for job in self.touched:
-            if job in self.floor.held:
-                self.floor.give(job)
+            self._give(job)
         for job, before in self.touched.items():
             if before.parts is not None:
                 self.floor.back(job, before.parts, on.get(job))
+                self._own(job, before.parts)
             self.undo(job)
         self.touched.clear()
+        self.evictors.clear()
