@@ -164,7 +164,8 @@ class Ends:
             yield "evictions", f"by_job is {name}, which does not start then"
             return
         there = set(self._servers(stay)) & set(self._servers(its))
-        if its.gpus <= min(self.given.cluster.gpus) and not there:
+        # Verbs may start one that evicts, and then another that evicts that one.
+        if its.gpus <= min(self.given.cluster.gpus) and not there and not self.given.decides:
             yield "evictions", f"by_job is {name}, which starts on none of its servers"
         priority = jobs.priority
         higher = priority is not None and priority[other] > priority[stay.job]
