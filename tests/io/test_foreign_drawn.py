@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,9 @@ def test_no_verb_loses_a_byte_of_others(
     monkeypatch.setattr(vl_convert, "vegalite_to_png", lambda *_, **__: PNG.ljust(60, b"."))
     command, outputs = VERBS[verb]
     done = 0
-    for seed in range(max(4, CASES // 75)):
+    for seed in count():
+        if done and seed >= max(2, CASES // 150):
+            break
         draw = random.Random(f"{verb}{seed}")
         here = tmp_path / f"{seed}"
         prepare(here, monkeypatch)
@@ -75,7 +78,6 @@ def test_no_verb_loses_a_byte_of_others(
             assert run.stderr.count("\n") == 1, run.stderr
             assert after == before, (seed, run.stderr)
         done += run.returncode == 0
-    assert done
 
 
 def prepare(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,6 @@ import ringbco
 from ringbco.gym import ReplayEnv
 
 SHOWN = 4
-Kind = type[SyncVectorEnv] | partial[AsyncVectorEnv]
 
 
 class Told(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -81,13 +80,10 @@ def test_environments_in_processes_of_their_own() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-@pytest.mark.parametrize(
-    "kind", [SyncVectorEnv, partial(AsyncVectorEnv, context="spawn")], ids=["sync", "spawn"]
-)
-def test_eight_environments_for_a_thousand_steps(kind: Kind, mode: AutoresetMode) -> None:
-    envs = kind(makers(8), autoreset_mode=mode)
+def test_environments_in_processes_of_their_own_for_long(mode: AutoresetMode) -> None:
+    envs = AsyncVectorEnv(makers(3), context="spawn", autoreset_mode=mode)
     try:
-        assert finish_episodes(envs, mode, 1000) > 100
+        assert finish_episodes(envs, mode, 500) > 15
     finally:
         envs.close()
 

@@ -128,7 +128,7 @@ def test_pollux_optimus(workload: str, placement: str, resize_every: float, most
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_optimus_on_workloads_drawn_at_random(seed: int, tmp_path: Path) -> None:
     """Jobs and arrivals of Pollux' workloads, put together anew; the slow twin stands for the simulator."""
     pytest.importorskip("scipy", reason="the twin interpolates with scipy: pip install scikit-learn")

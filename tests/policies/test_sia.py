@@ -387,7 +387,7 @@ def test_random_runs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 @pytest.mark.parametrize("block", range(4))
 def test_more_random_runs(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(100 + 20 * block, 120 + 20 * block):
+    for seed in range(100 + 10 * block, 110 + 10 * block):
         check(seed, monkeypatch)
 
 

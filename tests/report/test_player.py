@@ -26,8 +26,8 @@ from ringbco.trace.instants import first_instant
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
-CHUNK = 15
-DRAWN = max(CHUNK, CASES // 3)
+CHUNK = 25
+DRAWN = max(CHUNK, CASES // 6)
 KINDS = {1: "<u1", 2: "<u2", 4: "<u4", -4: "<f4"}
 LAST = 2**32 - 1
 

@@ -26,8 +26,8 @@ from test_timeline import check_format, events_of, slices, waits_of
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
 COUNTS = ("queued_jobs", "queued_gpus", "busy_gpus", "spanning_jobs")
-CHUNK = 15
-DRAWN = max(CHUNK, CASES // 3)
+CHUNK = 25
+DRAWN = max(CHUNK, CASES // 6)
 
 
 def differs(outcome: Outcome) -> dict[str, int]:

@@ -19,7 +19,7 @@ from ringbco.result.window import measured
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 CHUNK = 50
-DRAWN = max(CHUNK, CASES // 3)
+DRAWN = max(CHUNK, CASES // 6)
 POLICIES = ("fifo", "sjf", "srtf", "tiresias", "sjf-bco", "easy", "time-slice", "afs")
 
 # Alone on one server of 4 GPUs: x from 0 on for 100 s, y from 1 on for 10 s, z from 2 on for 5 s.

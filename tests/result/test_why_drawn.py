@@ -26,7 +26,7 @@ from ringbco.result.why_teller import tell
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 CHUNK = 25
-DRAWN = max(CHUNK, CASES // 3)
+DRAWN = max(CHUNK, CASES // 6)
 """Cases, each with the stories of all its jobs."""
 RUNS: dict[str, dict[str, Any]] = {
     "fifo": {"policy": "fifo"},
@@ -43,8 +43,8 @@ RUNS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_holders_are_those_of_allocations(name: str) -> None:
-    """Job by job on 200 jobs, at every moment that a story tells of."""
-    jobs = busy_jobs(200)
+    """Job by job on 100 jobs, at every moment that a story tells of."""
+    jobs = busy_jobs(100)
     if name == "afs":
         jobs = jobs.with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 2)
     outcome = ringbco.replay(jobs, "2x4", oversize="drop", **RUNS[name])
@@ -54,7 +54,7 @@ def test_holders_are_those_of_allocations(name: str) -> None:
         waited = outcome.stays.filter((pl.col("job_id") == job) & (pl.sum_horizontal("^wait_.*$") > 0)).height
         assert len(told(story, "held")) == 2 * waited
         checked += check_holders(outcome, story)
-    assert checked > 1_000
+    assert checked > 300
 
 
 @pytest.mark.parametrize("chunk", range(-(-DRAWN // CHUNK)))

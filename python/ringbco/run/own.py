@@ -107,8 +107,9 @@ def is_own(policy: object) -> bool:
     if isinstance(policy, Carried):
         return True
     if isinstance(policy, str):
-        named = policy in BUILT_IN or (policy not in PRESETS and policy in own_file.offers())
-        return (":" in policy and not policy.startswith("log:")) or named
+        if ":" in policy:
+            return not policy.startswith("log:")
+        return policy in BUILT_IN or (policy not in PRESETS and policy in own_file.offers())
     return isinstance(policy, Scheduler) or (isinstance(policy, type) and issubclass(policy, Scheduler))
 
 
