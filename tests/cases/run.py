@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import ringbco
-from cases import balance, compare, figures, holding, serving, twin
+from cases import balance, bounded, compare, figures, holding, serving, twin
 from cases.case import Case
 from cases.draw import build, toss
 from frames import cluster_of
@@ -153,5 +153,6 @@ CHECKS = {
     "holding": holding.check,
     "figures": figures.check,
     "balance": balance.check,
+    "bound": bounded.check,
     "serving": serving.check,
 }

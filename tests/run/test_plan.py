@@ -158,12 +158,15 @@ def test_refusals() -> None:
         ({"slot": 0.0}, "option slot: 0.0"),
         ({"threads": 0}, "option threads: 0"),
         ({"sample": 1e-9}, "option sample"),
+        ({"clock": "continuous"}, "option clock: 'continuous': expected slot: a plan"),
+        ({"model": "table"}, "option model: 'table': expected rar or fixed: a plan"),
+        ({"quota": "q.csv"}, "option quota: expected none: a plan is one cluster's"),
     ):
         with pytest.raises(UsageError, match=said):
             plan(table, "7x8", **options)
     with pytest.raises(InputError, match="column num_gpus: 32"):
         plan(table, "2x8")
-    assert plan(table, "2x8", oversize="drop").summary["jobs_dropped"] > 0
+    assert plan(table, "2x8", oversize="drop", clock="slot").summary["jobs_dropped"] > 0
     with pytest.raises(InputError, match="no job is left to plan"):
         plan(ringbco.trace.jobs.from_frame(table.frame.filter(num_gpus=32)), "1x8", oversize="drop")
     with pytest.raises(InputError, match="an iteration that fits in a slot"):

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
-from ringbco.run.options_generated import REPLAY
+from ringbco.run.bound_options import OPTIONS
 
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
     from ringbco.result.bound import Bound
 
-_USED: Final = {name: REPLAY[name] for name in ("model", "seed", "oversize")}
 _TERMS: Final = {
     "run_times": "run times alone: nobody waits",
     "srpt": "shortest remaining work first on pooled GPUs",
@@ -21,7 +20,7 @@ _TERMS: Final = {
 }
 
 
-@takes(_USED, before="vc")
+@takes(OPTIONS, before="vc")
 def bound(
     jobs: inputs.Jobs,
     *,
@@ -36,7 +35,8 @@ def bound(
 
     The figure is a proven lower bound (docs/bound.md), not the optimum: the optimum may lie above it, never
     below. Hold the mean completion time of a replay with the same options against it. `ringbco compare` and
-    `ringbco report` show that ratio. The bound holds for both clocks and any slot, so neither is an option.
+    `ringbco report` show that ratio. Options that can only make a schedule worse, such as --quota, --outages
+    or --clock slot, are taken as `replay` takes them, and change nothing.
 
     Elastic jobs (min_gpus, max_gpus) may hold any GPUs in their range here. `compare` and `report` have the
     bound of jobs that hold num_gpus: it is never lower. They have it where no job was resized.

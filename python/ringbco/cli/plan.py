@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
@@ -16,6 +18,9 @@ def plan(
     *,
     cluster: inputs.ClusterName,
     out: inputs.ResultFolder,
+    clock: Annotated[
+        str, typer.Option(metavar="slot", help="A plan starts jobs at slots: it has no other clock.")
+    ] = "slot",
     recorded_cluster: inputs.RecordedCluster = None,
     units: inputs.Units = "human",
     force: inputs.Force = False,
@@ -52,7 +57,7 @@ def plan(
     if latest and not quiet:
         note(f"{jobs}: submit_time goes up to {latest:g} s; a plan has every job there at time 0")
     with progress_bar(f"{policy} on {machine.name}", quiet=quiet, unit="%") as progress:
-        outcome = run(table, machine, policy=policy, progress=progress, **options)
+        outcome = run(table, machine, policy=policy, clock=clock, progress=progress, **options)
     if not quiet:
         ignored = (
             option.typed

@@ -3,71 +3,121 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError
+from ringbco.errors import InputError, UsageError
 from ringbco.result.bound import Bound, by_cluster, lower_bound
 from ringbco.result.metrics import column
+from ringbco.result.window import Window
+from ringbco.run.bound_options import OPTIONS
+from ringbco.run.option import takes
 from ringbco.run.options import as_cluster, checked
-from ringbco.trace import profiles
+from ringbco.run.options_generated import Options
+from ringbco.run.outage_draws import is_draw
+from ringbco.trace import measured, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
 from ringbco.trace.noise import efficiency
+from ringbco.trace.outages import as_outages
+from ringbco.trace.services import as_services
 from ringbco.trace.shares import asked_gpus
-from ringbco.trace.workload import resolve
+from ringbco.trace.workload import Workload, resolve
+
+Floats = NDArray[np.float64]
+
+_ENDS: Final = {
+    "search": "none: trials that a search ends have no row, and the bound is of jobs that are done",
+    "admission": "none: jobs that are refused have no row, and the bound is of jobs that are done",
+}
 
 
+@takes(OPTIONS)
 def bound(
     jobs: TableLike,
     cluster: Cluster | str | os.PathLike[str],
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
-    model: str = "rar",
-    seed: int = 0,
-    oversize: str = "error",
+    **options: Unpack[Options],
 ) -> Bound:
     """A lower bound on the mean completion time of `jobs` on `cluster`, under whatever policy.
 
     docs/bound.md has the proof. The arguments are those of `replay`, and the bound is of the jobs that a
     replay with them runs. With virtual clusters it is the sum over theirs. Jobs with min_gpus or max_gpus may
-    be given any GPUs in their range, as a policy of one's own may do, so their bound is lower.
+    be given any GPUs in their range, as a policy of one's own may do, so their bound is lower. What can only
+    make a schedule worse changes nothing: quotas, evictions, outages, services, pauses, sleep, slots.
 
     Raises InputError for a job larger than its cluster (with oversize "drop" it is left out and counted) and
-    where no job is left; otherwise as `replay`.
+    where no job is left, UsageError for a search or an admission; otherwise as `replay`.
     """
-    checked({"model": model, "seed": seed, "oversize": oversize})
+    values = _checked(options)
+    model, oversize = values["model"], values["oversize"]
     cluster = as_cluster(cluster, recorded_cluster)
     table = as_table(jobs)
-    workload = resolve(table, cluster, {"model": model, "seed": seed})
-    profiled, differ, vc = workload.profiled, workload.kinds, workload.vc
-    if differ is not None:  # no run is faster than one on the fastest type alone
-        profiled = replace(profiled, compute_time=profiled.compute_time / differ.most_speedup())
-    work = profiles.least_work(table, cluster, profiled, model=model)
-    if differ is not None and model == "fixed":
-        work = work / differ.most_speedup()
+    workload = resolve(table, cluster, values)
+    _check_files(values, workload.cluster)
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")
-    part = asked_gpus(table.frame) / asked
+    window = Window.of(values, submit)
     least, most = gpus_of(table.frame, "min_gpus"), gpus_of(table.frame, "max_gpus")
-    at_least = efficiency(table.frame, least)
+    part, limits = asked_gpus(table.frame) / asked, _limits(workload, model)
     parts, dropped, elastic = {}, 0, 0
-    for name, rows, gpus in _parts(table, cluster, vc):
+    for name, rows, gpus in _parts(table, cluster, workload.vc):
         large = rows[asked[rows] > gpus]
         if large.size and oversize == "error":
             raise _too_large(table, int(large[0]), gpus)
-        dropped += large.size
         kept = rows[asked[rows] <= gpus]
-        width = np.minimum(most, gpus).astype(np.uint32)
+        if window is not None:
+            kept = kept[window.holds(submit[kept])]
+        dropped += large.size
         if kept.size:
             elastic += int(np.count_nonzero(least[kept] < most[kept]))
-            shortest = work[kept] * at_least[kept] / (width[kept] * efficiency(table.frame, width)[kept])
-            parts[name] = lower_bound(submit[kept], shortest, (work * part)[kept], gpus)
+            shortest, work = limits(gpus)
+            parts[name] = lower_bound(submit[kept], shortest[kept], (work * part)[kept], gpus)
     if not parts:
         raise InputError("no job is left to bound: each one is larger than the cluster", file=table.source)
     return by_cluster(parts, dropped, elastic)
+
+
+def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options by name; raises UsageError for one with which jobs end that have no row."""
+    for name, expected in _ENDS.items():
+        if options.get(name) not in (None, False, "none"):
+            raise UsageError(f"option {name}: {options[name]!r}: expected {expected}")
+    kept = {name: value for name, value in options.items() if name not in _ENDS}
+    return checked(kept, OPTIONS, command="bound")
+
+
+def _check_files(options: Mapping[str, Any], cluster: Cluster) -> None:
+    """Raises InputError for what `replay` would refuse in a file of which the bound reads nothing."""
+    if options["outages"] is not None and not is_draw(options["outages"]):
+        as_outages(options["outages"], cluster.num_servers)
+    if options["services"] is not None:
+        as_services(options["services"], int(cluster.server_gpus.max()))
+
+
+def _limits(workload: Workload, model: str) -> Callable[[int], tuple[Floats, Floats]]:
+    """The jobs' shortest run times, s, and least GPU-seconds, by the GPUs of their (virtual) cluster."""
+    table, profiled, differ = workload.table, workload.profiled, workload.kinds
+    if workload.rates is not None:
+        measured_limits = measured.limits(table, workload.cluster, workload.rates)
+        return lambda _: measured_limits
+    if differ is not None:  # no run is faster than one on the fastest type alone
+        profiled = replace(profiled, compute_time=profiled.compute_time / differ.most_speedup())
+    work = profiles.least_work(table, workload.cluster, profiled, model=model)
+    if differ is not None and model == "fixed":
+        work = work / differ.most_speedup()
+    alone = work * efficiency(table.frame, gpus_of(table.frame, "min_gpus"))
+    most = gpus_of(table.frame, "max_gpus")
+
+    def within(gpus: int) -> tuple[Floats, Floats]:
+        width = np.minimum(most, gpus).astype(np.uint32)
+        return alone / (width * efficiency(table.frame, width)), work
+
+    return within
 
 
 def _parts(

@@ -60,7 +60,9 @@ class Policy:
         return told is not None and what in told.is_
 
 
-def checked(given: Mapping[str, Any], table: Mapping[str, Option] = REPLAY) -> dict[str, Any]:
+def checked(
+    given: Mapping[str, Any], table: Mapping[str, Option] = REPLAY, *, command: str = "replay"
+) -> dict[str, Any]:
     """Every option of the table by its parameter's name: as `given`, or by default.
 
     All are plain Python values, whatever was given. Raises UsageError for a value that an option may not
@@ -68,7 +70,6 @@ def checked(given: Mapping[str, Any], table: Mapping[str, Option] = REPLAY) -> d
     """
     for name in given:
         if name not in table:
-            command = "replay" if table is REPLAY else "plan"
             raise TypeError(f"{command}() got an unexpected keyword argument {name!r}")
     values = {name: check(option, given.get(name, option.default)) for name, option in table.items()}
     # A plan has the slot clock only.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import astuple
 from typing import Any, Final, Unpack
@@ -56,6 +56,21 @@ PLACEMENTS: Final = {
 """The placement that each planner uses, under its theta."""
 
 
+_NONE: Final = {
+    "outages": "a plan is made beforehand, and knows of no failure",
+    "evict": "a plan starts each job once, and stops nobody",
+    "quota": "a plan is one cluster's, whoever the jobs are of",
+    "services": "a plan gives every GPU to jobs",
+    "search": "a plan knows no losses, by which trials end",
+    "sleep_after": "a plan's servers are awake",
+    "wake_time": "a plan's servers are awake",
+    "placement": "a plan's policy places jobs itself",
+    "queue": "a plan has the option dispatch",
+    "decisions": "the plan is what was decided, and its allocations say it",
+}
+"""Options of `replay` that a plan refuses by design, and why."""
+
+
 @takes(PLAN)
 def plan(
     jobs: TableLike,
@@ -63,6 +78,7 @@ def plan(
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
     policy: str = "sjf-bco",
+    clock: str = "slot",
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Unpack[PlanOptions],
@@ -70,6 +86,7 @@ def plan(
     """Plans `jobs` on `cluster`, all there at time 0 whatever their submit_time; returns the schedule.
 
     jobs, cluster, recorded_cluster: as for `replay`, but that the cluster may have no virtual clusters.
+    clock: "slot", the only one that a plan has.
     policy: "sjf-bco" (Algorithms 1 to 3), "ff" (first-fit), "ls" (least-loaded) or "rand".
     threads: None for all; the plan is the same on any number of them.
     progress: called now and then with (steps done, steps in all).
@@ -78,7 +95,8 @@ def plan(
     UsageError for a bad option. Warns as `replay` does.
     """
     started = time.perf_counter()
-    values = checked({"policy": policy, **options}, PLAN)
+    _refuse({"clock": clock, **options})
+    values = checked({"policy": policy, **options}, PLAN, command="plan")
     if threads is not None:
         threads = integer("threads", threads, 1, MOST_THREADS)
     check_callback(progress)
@@ -142,6 +160,17 @@ def plan(
         summary=with_seconds(summary, time.perf_counter() - started),
         run=run,
     )
+
+
+def _refuse(options: Mapping[str, Any]) -> None:
+    """Raises UsageError for an option of `replay` that no plan has."""
+    if options["clock"] != "slot":
+        raise UsageError(f"option clock: {options['clock']!r}: expected slot: a plan starts jobs at slots")
+    if options.get("model") == "table":
+        raise UsageError("option model: 'table': expected rar or fixed: a plan takes all GPUs for equal")
+    for name in options:
+        if name in _NONE:
+            raise UsageError(f"option {name}: expected none: {_NONE[name]}")
 
 
 def approximation(finished: pl.DataFrame, estimate: NDArray[np.float64]) -> dict[str, float]:

@@ -42,6 +42,14 @@ def resolve(table: JobTable, cluster: Cluster, rates: RateTable) -> Measured:
     return _Lookup(table, cluster, rates).resolve()
 
 
+def limits(table: JobTable, cluster: Cluster, rates: RateTable) -> tuple[Floats, Floats]:
+    """Of each job the shortest run time, s, and the least GPU-seconds, by the best speeds that it may have.
+
+    On any GPUs in its range, of any type that it may use, over any number of servers, beside any partner.
+    """
+    return _Lookup(table, cluster, rates).limits(rates)
+
+
 class _Lookup:
     """The jobs' models, the types and the table by number: the cluster's types first, in its order."""
 
@@ -140,6 +148,51 @@ class _Lookup:
             },
             {"model_of": self.model_of, "table": self.speeds},
         )
+
+    def limits(self, table: RateTable) -> tuple[Floats, Floats]:
+        """See `limits`."""
+        frame, server_types = self.table.frame, self.cluster.server_types
+        assert server_types is not None
+        shared = frame["gpu_share"].is_not_null() if "gpu_share" in frame.columns else pl.lit(value=False)
+        asked = frame.select(
+            model=pl.Series(self.model_of),
+            kind=pl.Series(self.of),
+            least=pl.Series(gpus_of(frame, "min_gpus")),
+            most=pl.Series(gpus_of(frame, "max_gpus")),
+            shared=shared,
+        )
+        distinct = asked.unique(maintain_order=True).with_row_index("of")
+        of = asked.join(distinct, on=asked.columns, how="left", maintain_order="left")["of"].to_numpy()
+        spread = table.alone["servers"].unique()
+        best = np.zeros((2, distinct.height))
+        for row, model, kind, least, most, shares in distinct.iter_rows():
+            for number, _ in self.kinds[kind].allowed:
+                here = server_types == number
+                total, servers = int(self.cluster.server_gpus[here].sum()), int(here.sum())
+                sizes = np.arange(least, min(most, total) + 1, dtype=np.uint32)
+                on = np.unique([1, *spread.filter(spread <= servers)]).astype(np.uint32)
+                gpus, over = (each.ravel() for each in np.meshgrid(sizes, on))
+                same = np.full((2, gpus.size), [[model], [number]], np.uint32)
+                rates = np.nan_to_num(self.speeds.rates(same[0], same[1], gpus, over))
+                if gpus.size:
+                    best[0, row] = max(best[0, row], rates.max())
+                    best[1, row] = max(best[1, row], (rates / gpus).max())
+                if shares and sizes.size:
+                    beside = self._best_beside(table.pairs, model, self.types[number])
+                    best[:, row] = np.maximum(best[:, row], beside)
+        best[best == 0] = 1.0  # who cannot run at all
+        iterations = self.resolve().profiled.iterations
+        return iterations / best[0, of], iterations / best[1, of]
+
+    def _best_beside(self, pairs: pl.DataFrame, model: int, gpu_type: str) -> float:
+        """The greatest rate of a model beside a partner; 0 where none was measured."""
+        name = [*self.models][model]
+        here = pairs.filter(pl.col("gpu_type").str.to_lowercase() == gpu_type.lower())
+        rates = [
+            here.filter(pl.col("model") == name)["rate"].max(),
+            here.filter(pl.col("partner") == name)["partner_rate"].max(),
+        ]
+        return max((float(rate) for rate in rates if rate is not None), default=0.0)  # type: ignore[arg-type]
 
     def _check_allowed(self) -> NDArray[np.bool_]:
         """Whether some type that a job may use has enough GPUs for it.
