@@ -378,6 +378,9 @@ def elastic_world(
                     self.place_down(row, self.evicted[row], self.tried(row))
                 if row in self.waiting and row in within and not self.over_quota(row, rules.least[row]):
                     self.make_room(row)
+            for row in within + guests:
+                if row in self.waiting and row in self.evicted:
+                    self.place_down(row, self.evicted[row], self.tried(row))
 
         def place_down(self, row: int, most: int, on: Sequence[int]) -> None:
             """Starts a job on so many GPUs, or on as many fewer as it takes, of the first of these types."""

@@ -210,9 +210,8 @@ ALIKE = {"priority": pl.lit(0)}
         ("repack", ALIKE, OWN),
         ("repack", {}, "expected another policy: this one knows no priorities, and those of the job table"),
         ("fifo", {"gpu_share": pl.when(pl.col("num_gpus") == 1).then(0.5)}, "job tables without shares of a"),
-        ("afs", {}, OWN),
     ],
-    ids=("RankPolicy", "Policy", "gavel", "repack", "repack-priorities", "shares", "afs"),
+    ids=("RankPolicy", "Policy", "gavel", "repack", "repack-priorities", "shares"),
 )
 def test_who_refuses_eviction_and_quotas(
     name: str, value: object, policy: Any, columns: dict[str, pl.Expr], told: str

@@ -417,3 +417,6 @@ class Resizing(Trying):
                 in_vain.add(like)
             else:
                 self.start(job, parts)
+        for job in plan.order:
+            if job in self.place and job in self.gone:
+                self._start_down(job, self.gone[job], *self.floor.tries(job))

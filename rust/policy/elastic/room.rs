@@ -10,13 +10,15 @@ use super::{Resizing, Rule};
 use crate::ds::ordered;
 use crate::ids::{Job, Slot};
 use crate::machine::{Claimant, Floor};
+use crate::policy::roster::Roster;
 use crate::speed::Speed;
 use std::collections::BTreeSet;
 
 /// Who has a turn.
 enum Turns<'a> {
-    /// Those who wait, and those evicted on the way, who are of lower priority than whoever evicted them.
-    Queue(Walk<'a>, BTreeSet<Rank>),
+    /// Those who wait, whether the first of them has its turn now, and those evicted on the way, who are of lower priority than
+    /// whoever evicted them.
+    Queue(Walk<'a>, bool, BTreeSet<Rank>),
     /// All jobs, of which those wait that have a turn.
     Ranked(std::slice::Iter<'a, Rank>),
 }
@@ -25,16 +27,35 @@ impl Turns<'_> {
     fn next(&mut self) -> Option<Rank> {
         match self {
             Turns::Ranked(all) => all.next().copied(),
-            Turns::Queue(waiting, evicted) => {
+            Turns::Queue(waiting, is_on, evicted) => {
+                if std::mem::take(is_on) {
+                    waiting.pass();
+                }
                 let next = waiting.place().map(|place| (Claimant::Within, place));
                 if evicted.first().is_some_and(|&first| next.is_none_or(|next| first < next)) {
                     return evicted.pop_first();
                 }
-                waiting.pass();
+                *is_on = true;
                 next
             }
         }
     }
+
+    /// Leaves out those like the one whose turn it is.
+    fn leave_out(&mut self) {
+        if let Turns::Queue(waiting, is_on, _) = self
+            && std::mem::take(is_on)
+        {
+            waiting.leave_out();
+        }
+    }
+}
+
+/// Tries to place an evicted job on as many GPUs as it held, or on as many fewer as it takes.
+fn place_again<S: Speed>(floor: &mut Floor<'_, S>, job: Job, held: u32) -> bool {
+    let (least, _) = floor.jobs.range_of(job.index());
+    let may = |floor: &Floor<'_, S>, gpus| floor.claimant(job, gpus) != Claimant::HeldBack;
+    (least..=held).rev().any(|gpus| may(floor, gpus) && floor.place_on(job, gpus))
 }
 
 impl<R: Rule> Resizing<R> {
@@ -49,27 +70,28 @@ impl<R: Rule> Resizing<R> {
         let mut turns = if has_quotas {
             Turns::Ranked(sheet.ranked.iter())
         } else {
-            Turns::Queue(queue.walk(), BTreeSet::new())
+            Turns::Queue(queue.walk(), false, BTreeSet::new())
         };
         // Whose GPUs are others than was decided; who was evicted; what was tried in vain.
-        let (mut changed, mut evicted) = (Vec::new(), Vec::<Job>::new());
+        let (mut changed, mut evicted) = (Vec::new(), Vec::<Rank>::new());
         let mut in_vain: Vec<(u32, usize, u32)> = Vec::new();
         let mut victims: Vec<(Slot, Job)> = Vec::new();
+        let begin = |floor: &mut Floor<'_, S>, roster: &mut Roster, held: &mut [u32], job: Job| {
+            let slot = floor.start(job);
+            held[job.index()] = floor.stays[slot.index()].gpus();
+            roster.set_running(job, slot);
+        };
         while let Some((standing, (tier, _, job))) = turns.next() {
             if !roster.is_waiting(job) {
                 continue;
             }
             let (least, _) = floor.jobs.range_of(job.index());
-            let again = evicted.contains(&job)
-                && (least..=held[job.index()])
-                    .rev()
-                    .any(|gpus| floor.claimant(job, gpus) != Claimant::HeldBack && floor.place_on(job, gpus));
+            let again = evicted.iter().any(|rank| rank.1.2 == job) && place_again(floor, job, held[job.index()]);
             if !again {
                 // Whoever comes later finds no more, and nobody whom this one did not find.
                 let kind = floor.jobs.demand(job).kind();
-                let in_vain_before = |&(gpus, of, before): &(u32, usize, u32)| {
-                    monotone && (gpus, of) == (least, kind) && before <= tier
-                };
+                let in_vain_before =
+                    |&(gpus, of, before): &(u32, usize, u32)| monotone && (gpus, of) == (least, kind) && before <= tier;
                 if standing != Claimant::Within
                     || floor.claimant(job, least) != Claimant::Within
                     || in_vain.iter().any(in_vain_before)
@@ -78,22 +100,35 @@ impl<R: Rule> Resizing<R> {
                 }
                 if !floor.place_on_by_evicting(job, least, None, &mut victims) {
                     in_vain.push((least, kind, tier));
+                    if monotone {
+                        turns.leave_out();
+                    }
                     continue;
                 }
                 for &(_, victim) in &victims {
                     roster.set_waiting(victim);
-                    if let Turns::Queue(_, coming) = &mut turns {
-                        let key = ordered(rule.key(floor, victim, None));
-                        coming.insert((Claimant::Within, (floor.jobs.tier(victim.index()), key, victim)));
-                    }
-                    evicted.push(victim);
                     changed.push(victim);
+                    match &mut turns {
+                        Turns::Ranked(_) => evicted.extend(sheet.ranked.iter().find(|rank| rank.1.2 == victim)),
+                        Turns::Queue(_, _, coming) => {
+                            let key = ordered(rule.key(floor, victim, None));
+                            let rank = (Claimant::Within, (floor.jobs.tier(victim.index()), key, victim));
+                            coming.insert(rank);
+                            evicted.push(rank);
+                        }
+                    }
                 }
             }
-            let slot = floor.start(job);
-            held[job.index()] = floor.stays[slot.index()].gpus();
-            roster.set_running(job, slot);
+            begin(floor, roster, held, job);
             changed.push(job);
+        }
+        // Later evictions may have left GPUs for those evicted earlier, or for those whose turn was over.
+        evicted.sort_unstable();
+        evicted.dedup();
+        for (_, (_, _, job)) in evicted {
+            if roster.is_waiting(job) && place_again(floor, job, held[job.index()]) {
+                begin(floor, roster, held, job);
+            }
         }
         for job in changed {
             self.settle_anew(floor, job);
