@@ -68,8 +68,6 @@ def lacks(case: Case) -> str | None:
     ticks = policy in (*INTERVALS, *RESIZING) or (policy in ("srtf", "srsf") and told.get("interval"))
     if case.epoch and (slotted or ticks):
         return "slots and ticks are counted from zero"
-    if policy in RESIZING and told.get("placement") in FOR_SHARES:
-        return "placements for shares where jobs are resized"
     if policy in RESIZING and {"search", "sleep_after"} & {*told}:
         return "searches and sleep where jobs are resized"
     makes_room = told.get("evict") or {"services", "quota"} & {*case.files}
@@ -286,11 +284,15 @@ class Twin:
         )
 
     def _base(self, sharing: Sharing) -> type[PreemptWorld]:
-        if any(job.share for job in self.jobs) or self.options.placement in FOR_SHARES:
+        if self._shared():
             return share_world(sharing)
         if isinstance(self.types, TableTypes):
             return table_preempt_world(self.types)
         return PreemptWorld if self.types is None else preempt_world(self.types)
+
+    def _shared(self) -> bool:
+        """Whether jobs hold shares of GPUs, or go where they would."""
+        return any(job.share for job in self.jobs) or self.options.placement in FOR_SHARES
 
     def simulate(self) -> Truth:
         due = tuple(math.nan if job.get("deadline") is None else job["deadline"] for job in self.case.jobs)
@@ -337,6 +339,7 @@ class Twin:
             noise,
         )
         log = Log([0] * len(jobs))
+        sharing = Sharing(self.types, told.get("interference", 0.0), pairs=self._pairs())
         found = simulate_elastic(
             self.jobs,
             self.servers,
@@ -348,9 +351,10 @@ class Twin:
             self.server_vc,
             self._claims(),
             log,
+            sharing if self._shared() else None,
         )
         _close(log, found)
-        return Truth(found, log=log, tells_waits=False)
+        return Truth(found, log=log, shares=sharing.rows, tells_waits=False)
 
 
 def _close(log: Log, found: PreemptResult) -> None:

@@ -16,6 +16,8 @@ from oracle_preempt import PATIENCE, Preemption, PreemptResult
 from oracle_preempt import World as PreemptWorld
 from oracle_preempt import simulate as simulate_preempt
 from oracle_priorities import Claims, Log, priority_world
+from oracle_shares import WHOLE, Sharing, choose
+from oracle_shares import preempt_world as share_world
 from oracle_stretch import Stretch
 from oracle_tables import MeasuredJob, TableTypes, rate, table_preempt_world
 from oracle_types import Choices, Types, preempt_world
@@ -45,10 +47,10 @@ class Elastic:
 
 @dataclass(frozen=True)
 class Taken:
-    """GPUs of a type that are not free from `start` to `end`."""
+    """Thousandths of GPUs of a type that are not free from `start` to `end`."""
 
     gpu_type: int
-    gpus: int
+    units: int
     start: float
     end: float
 
@@ -59,11 +61,16 @@ def alike(jobs: Sequence[Job], servers: Sequence[int]) -> Types:
 
 
 def elastic_world(
-    rules: Elastic, types: Types, facts: Failures, claims: Claims, log: Log
+    rules: Elastic, types: Types, facts: Failures, claims: Claims, log: Log, sharing: Sharing | None = None
 ) -> type[PreemptWorld]:
-    """The oracle of the policy of `rules` on servers of those types that fail, where jobs differ in rank."""
+    """The oracle of the policy of `rules` on servers of those types that fail, where jobs differ in rank.
+
+    sharing: where jobs may hold shares of a GPU.
+    """
     table = isinstance(types, TableTypes)
     under = table_preempt_world(types) if isinstance(types, TableTypes) else preempt_world(types)
+    if sharing is not None:
+        under = share_world(sharing)
 
     class Elastics(priority_world(claims, log, facts, under, types=types)):  # type: ignore[misc]
         def __init__(self, *parts: object) -> None:
@@ -102,6 +109,8 @@ def elastic_world(
 
         def tau(self, run: Stretch, p: int) -> float:
             row, gpus = run.row, len(run.gpus)
+            if self.jobs[row].share:
+                return float(super().tau(run, p))
             if self.fixed:
                 return 1.0 / self.pace(row, gpus, self.type_of(run))
             tau = iteration_time(self.on(row, gpus, self.type_of(run)), len(run.servers), p, self.net)
@@ -132,6 +141,10 @@ def elastic_world(
             idle = [gpu for gpu in floor.idle if gpu[0] in own]
             load = {gpu: u for gpu, u in floor.load.items() if gpu[0] in own}
             asked = replace(self.jobs[row], num_gpus=count)
+            if sharing is not None:
+                rooms = sharing.rooms(self, self.running)
+                mine = {gpu: room for gpu, room in rooms.items() if gpu[0] in own}
+                return choose(asked, mine, self.options, self.rng, sharing.demands(self, gpu_type))
             return place(asked, replace(floor, sizes=own, idle=idle, load=load), self.options, self.rng)
 
         def need(self, row: int) -> int:
@@ -163,6 +176,10 @@ def elastic_world(
 
         def count_time(self) -> None:
             """Nor what time was spent on."""
+
+        def units(self, row: int, gpus: int) -> int:
+            """GPUs in thousandths: those that a job holds of so many."""
+            return gpus * (self.jobs[row].share or WHOLE)
 
         # What the page calls L, r, T, u and v.
 
@@ -202,9 +219,9 @@ def elastic_world(
             """By row of those that take part: how many GPUs, and of which type. order: that of the base."""
             young = [run for run in self.running if self.is_young(run)]
             old = {run.row: self.type_of(run) for run in self.running if not self.is_young(run)}
-            free = {t: sum(types.sizes(t, self.up()).values()) for t in sorted(set(types.of))}
+            free = {t: WHOLE * sum(types.sizes(t, self.up()).values()) for t in sorted(set(types.of))}
             for run in young:
-                free[self.type_of(run)] -= len(run.gpus)
+                free[self.type_of(run)] -= self.units(run.row, len(run.gpus))
             number = dict.fromkeys([*old, *self.waiting], 0)
             draws = dict(old)
             order = [row for row in order if row in number]
@@ -214,12 +231,13 @@ def elastic_world(
                 if number[row] or self.room(row, number) < rules.least[row]:
                     continue
                 types_tried = [draws[row]] if row in draws else self.tried(row)
-                enough = next((t for t in types_tried if free[t] >= rules.least[row]), None)
+                least = self.units(row, rules.least[row])
+                enough = next((t for t in types_tried if free[t] >= least), None)
                 if enough is not None:
                     number[row], draws[row] = rules.least[row], enough
-                    free[enough] -= rules.least[row]
+                    free[enough] -= least
             for gpu_type in sorted(set(types.of)):
-                while free[gpu_type] > 0:
+                while free[gpu_type] >= WHOLE:
                     gaining = [
                         row
                         for row in order
@@ -231,7 +249,7 @@ def elastic_world(
                     if not gaining:
                         break
                     number[self.best(gaining, number, gpu_type)] += 1
-                    free[gpu_type] -= 1
+                    free[gpu_type] -= WHOLE
             return number, draws
 
         def room(self, row: int, number: dict[int, int]) -> float:
@@ -278,8 +296,8 @@ def elastic_world(
             return math.inf if math.isnan(rules.deadlines[row]) else rules.deadlines[row]
 
         def free_at(self, time: float, gpu_type: int, taken: Sequence[Taken]) -> int:
-            busy = sum(t.gpus for t in taken if t.gpu_type == gpu_type and t.start <= time < t.end)
-            return int(sum(types.sizes(gpu_type, self.up()).values()) - busy)
+            busy = sum(t.units for t in taken if t.gpu_type == gpu_type and t.start <= time < t.end)
+            return int(WHOLE * sum(types.sizes(gpu_type, self.up()).values()) - busy)
 
         def run_with(self, row: int, share: int, gpu_type: int, taken: Sequence[Taken]) -> list[Taken] | None:
             """What a job with that share takes until it is done; None if it is not by its deadline."""
@@ -290,15 +308,16 @@ def elastic_world(
             for a, b in zip(changes, [*changes[1:], math.inf], strict=True):
                 if a == math.inf:
                     break
-                gpus = min(share, self.free_at(a, gpu_type, taken))
+                gpus = min(share, self.free_at(a, gpu_type, taken) // self.units(row, 1))
                 if gpus < rules.least[row]:
                     continue
                 speed = self.speed(row, gpus, gpu_type)
                 end = a + left / speed if speed > 0 else math.inf
                 if end <= b and end < math.inf:
-                    takes.append(Taken(gpu_type, gpus, a, max(end, math.nextafter(a, math.inf))))
+                    soon = math.nextafter(a, math.inf)
+                    takes.append(Taken(gpu_type, self.units(row, gpus), a, max(end, soon)))
                     return takes if end <= rules.deadlines[row] else None
-                takes.append(Taken(gpu_type, gpus, a, b))
+                takes.append(Taken(gpu_type, self.units(row, gpus), a, b))
                 left = max(0.0, left - (b - a) * speed) if speed > 0 else left
             return None
 
@@ -339,7 +358,12 @@ def elastic_world(
             now = self.seconds(self.now)
             soon = math.nextafter(now, math.inf)
             taken = [
-                Taken(t, len(run.gpus), now, max(now + self.time(run.row, len(run.gpus), t), soon))
+                Taken(
+                    t,
+                    self.units(run.row, len(run.gpus)),
+                    now,
+                    max(now + self.time(run.row, len(run.gpus), t), soon),
+                )
                 for run in young
                 for t in [self.type_of(run)]
             ]
@@ -347,9 +371,10 @@ def elastic_world(
             for row, takes in self.fill(due, taken).items():
                 if takes is not None:
                     draws[row] = takes[0].gpu_type
-                    asked = min(sum(t.gpus for t in takes if t.start == now), self.room(row, number))
+                    taken_now = sum(t.units for t in takes if t.start == now) // self.units(row, 1)
+                    asked = min(taken_now, self.room(row, number))
                     number[row] = int(asked) if asked >= rules.least[row] else 0
-                    free[draws[row]] -= number[row]
+                    free[draws[row]] -= self.units(row, number[row])
 
         # Places.
 
@@ -493,10 +518,11 @@ def simulate(
     server_vc: Sequence[int] | None = None,
     claims: Claims | None = None,
     log: Log | None = None,
+    sharing: Sharing | None = None,
 ) -> PreemptResult:
     """Replay `jobs` under a policy that resizes them. Raises OversizeError, RefusedError or StuckError.
 
-    log: told what else came of the run.
+    log: told what else came of the run. sharing: where jobs may hold shares of a GPU; told who held which.
     """
     world = elastic_world(
         rules,
@@ -504,6 +530,7 @@ def simulate(
         facts or Failures((), (math.inf,) * len(jobs)),
         claims or Claims((0,) * len(jobs), (True,) * len(jobs)),
         log or Log([0] * len(jobs)),
+        sharing,
     )
     return simulate_preempt(
         jobs, rules.deadlines, servers, net, options, Preemption(rules.policy), server_vc, world

@@ -168,10 +168,14 @@ class Sharing:
     def _pools(self, world: World | PreemptWorld, row: int) -> Iterator[tuple[dict[int, int], Demands]]:
         """The servers that a job tries, type by type, and who else may use them."""
         for gpu_type in self.tried(world, row):
-            usable: tuple[Job, ...] = ()
-            if world.options.placement == "fgd":
-                usable = tuple(world.jobs[j] for j in world.jobs if gpu_type in self.tried(world, j))
-            yield self.pool(world, gpu_type), Demands(usable, len(world.jobs) - len(usable))
+            yield self.pool(world, gpu_type), self.demands(world, gpu_type)
+
+    def demands(self, world: World | PreemptWorld, gpu_type: int) -> Demands:
+        """What the jobs ask for, as the servers of a type see it."""
+        usable: tuple[Job, ...] = ()
+        if world.options.placement == "fgd":
+            usable = tuple(world.jobs[j] for j in world.jobs if gpu_type in self.tried(world, j))
+        return Demands(usable, len(world.jobs) - len(usable))
 
     def measured(self, world: World | PreemptWorld, run: Gang | Stretch) -> float | None:
         """Iterations a second beside the only other share on its GPU, where the pair was measured."""

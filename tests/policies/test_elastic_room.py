@@ -1,4 +1,4 @@
-"""Quotas and eviction where jobs are resized, by hand: the examples of docs/elastic-policies.md."""
+"""Quotas, eviction and shares where jobs are resized, by hand: the examples of docs/elastic-policies.md."""
 
 from typing import Any
 
@@ -99,3 +99,35 @@ def test_all_that_resize_take_quotas_and_evict(policy: str) -> None:
         quota = pl.DataFrame({"user": ["u"], "gpus": [8], "borrow": [borrow]})
         given = {"quota": quota, "evict": True, "oversize": "drop"}
         assert replayed(jobs, "2x8", policy, **given)
+
+
+@pytest.mark.parametrize(("share", "start"), [(0.6, 10.0), (0.4, 0.0)])
+def test_shares_count_in_thousandths(share: float, start: float) -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": list("abc"),
+            "submit_time": [0.0] * 3,
+            "num_gpus": [1] * 3,
+            "min_gpus": [None, None, 1],
+            "max_gpus": [None, None, 2],
+            "duration": [10.0, 10.0, 20.0],
+            "gpu_share": [0.6, share, None],
+        }
+    )
+    stays = replayed(jobs, "1x2", resize_every=0.0, preempt_cost=0.0)
+    assert next(stay[2] for stay in stays if stay[0] == "c") == start
+    assert [stay for stay in stays if stay[0] in "ab"] == [("a", 1, 0.0, 10.0), ("b", 1, 0.0, 10.0)]
+    # From 10 s on both GPUs are free, and c has both: a row each, since jobs may share one.
+    assert stays[-2:] == [("c", 1, 10.0, 20.0 if share == 0.6 else 15.0)] * 2
+
+
+@pytest.mark.parametrize("policy", RESIZING)
+@pytest.mark.parametrize("placement", ["consolidate", "fgd"])
+def test_all_that_resize_take_shares(policy: str, placement: str) -> None:
+    jobs = ringbco.generate("philly", 40, 3).frame.with_columns(
+        gpu_share=pl.when(pl.col("num_gpus") == 1).then(0.5),
+        min_gpus=pl.when(pl.col("num_gpus") > 1).then(1),
+        max_gpus=pl.when(pl.col("num_gpus") > 1).then(8),
+        deadline=pl.col("submit_time") + 4.0 * pl.col("duration"),
+    )
+    assert replayed(jobs, "2x8", policy, placement=placement, oversize="drop")

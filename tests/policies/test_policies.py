@@ -341,9 +341,7 @@ def test_policies_verb(invoke: Invoke) -> None:
     }
     refused = {row["name"]: set(row["refuses"]) for row in listed}
     assert all({*row["knows"]} == {*listed[0]["knows"]} - refused[row["name"]] for row in listed)
-    assert refused["fifo"] == refused["srtf"] == set()
-    assert refused["repack"] == {*listed[0]["knows"]}
-    assert refused["afs"] == refused["gavel"] == {"shares", "evict", "quota"}
+    assert {name for name, of in refused.items() if of} == {"repack"}
     told = invoke("replay", "--help-all").stdout
     for row in listed:
         assert all(option.split()[0] in told for option in row["options"]), row

@@ -14,34 +14,38 @@ CLOSE: Final = 1e-12
 
 
 class Line(NamedTuple):
-    """A job with a deadline. tried: types in order. left: work, and how far that may be off."""
+    """A job with a deadline.
+
+    tried: types in order. unit: thousandths of each of its GPUs. left: work, and how far that may be off.
+    """
 
     job: int
     least: int
     most: int
     deadline: float
     tried: Sequence[int]
+    unit: int
     left: float
     slack: float
 
 
 class Piece(NamedTuple):
-    """GPUs of a type that a job takes for a while."""
+    """Thousandths of GPUs of a type that a job takes for a while."""
 
     own: int
     start: float
     end: float
-    gpus: int
+    units: int
 
 
 class Profile:
-    """The GPUs of each type that nobody has taken, as a function of time. looks: at pieces of it, so far."""
+    """Thousandths of GPUs of each type that nobody has taken, by time. looks: at pieces of it, so far."""
 
     def __init__(
         self, now: float, free: Mapping[int, int], rate: Callable[[int, int, int], float], doubts: Doubts
     ) -> None:
         self.now, self.rate, self.doubts = now, rate, doubts
-        self.steps = {own: [(now, gpus)] for own, gpus in free.items()}
+        self.steps = {own: [(now, units)] for own, units in free.items()}
         self.looks = 0
 
     def take(self, piece: Piece) -> None:
@@ -50,7 +54,7 @@ class Profile:
         steps = self.steps[piece.own]
         first, last = self._cut(piece.own, piece.start), self._cut(piece.own, end)
         for at in range(first, last):
-            steps[at] = steps[at][0], max(0, steps[at][1] - piece.gpus)
+            steps[at] = steps[at][0], max(0, steps[at][1] - piece.units)
 
     def _cut(self, own: int, time: float) -> int:
         """Where the step begins that begins at a time; makes one there."""
@@ -72,7 +76,7 @@ class Profile:
     def _share(self, line: Line) -> list[Piece] | None:
         """What it takes with the least share with which it is in time."""
         for own in line.tried:
-            most = min(line.most, max(gpus for _, gpus in self.steps[own]))
+            most = min(line.most, max(units for _, units in self.steps[own]) // line.unit)
             for share in range(line.least, most + 1):
                 pieces = self._with(line, share, own)
                 if pieces is not None:
@@ -86,7 +90,7 @@ class Profile:
             self.looks += 2
             if start > line.deadline:
                 return None
-            gpus = min(share, free)
+            gpus = min(share, free // line.unit)
             if gpus < line.least:
                 continue
             rate = self.rate(line.job, own, gpus)
@@ -101,7 +105,7 @@ class Profile:
             if self.doubts.up_to(end, until, slack):
                 if not self.doubts.up_to(end, line.deadline, slack):
                     return None
-                return [*pieces, Piece(own, start, end, gpus)]
-            pieces.append(Piece(own, start, until, gpus))
+                return [*pieces, Piece(own, start, end, gpus * line.unit)]
+            pieces.append(Piece(own, start, until, gpus * line.unit))
             left = max(0.0, left - (until - start) * rate)
         return None

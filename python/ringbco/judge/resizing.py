@@ -12,7 +12,7 @@ from ringbco.judge.deciding import Fault, UnclearError
 from ringbco.judge.doubts import Doubts
 from ringbco.judge.filling import Line, Piece, Profile
 from ringbco.judge.floor import Floor
-from ringbco.judge.given import Given, Stay
+from ringbco.judge.given import WHOLE, Given, Stay
 from ringbco.judge.giving import Giver
 from ringbco.judge.queue import fifo
 from ringbco.judge.ranked import COST
@@ -128,6 +128,14 @@ class Resizing(Trying):
         said = self.jobs.deadline[job] if self.jobs.deadline is not None else None
         return math.inf if said is None or math.isnan(said) else said
 
+    def unit(self, job: int) -> int:
+        """Thousandths of each of its GPUs that it takes."""
+        return self.floor.share(job) or WHOLE
+
+    def _capacity(self) -> dict[int, int]:
+        """Thousandths of GPUs of each type."""
+        return {own: WHOLE * gpus for own, gpus in self.floor.capacity.items()}
+
     def young(self, job: int) -> bool:
         """Whether a job that runs keeps its GPUs."""
         return self.time - self.running[job].start < self.age
@@ -191,9 +199,9 @@ class Resizing(Trying):
         kept = [job for job in self.running if self.young(job)]
         part = [job for job in self.running if not self.young(job)] + list(self.place)
         self.floor.looks += COST * (len(part) + len(kept))
-        free = dict(self.floor.capacity)
+        free = self._capacity()
         for job in kept:
-            free[self.drawn(job)[0]] -= self.running[job].gpus
+            free[self.drawn(job)[0]] -= self.running[job].gpus * self.unit(job)
         order, guests, left = self.base(part, doubts), list[int](), dict[str, int]()
         everybody, within = order, set[int]()
         if self.evicts or self.quotas:
@@ -215,34 +223,34 @@ class Resizing(Trying):
             least = self.least(job)
             if plan.number[job] or self._room(plan, job) < least:
                 continue
-            own = next((own for own in tried.get(job, self.drawn(job)) if free[own] >= least), None)
+            units = least * self.unit(job)
+            own = next((own for own in tried.get(job, self.drawn(job)) if free[own] >= units), None)
             if own is not None:
                 plan.number[job], plan.draws[job] = least, own
-                free[own] -= least
+                free[own] -= units
                 self._spend(plan, job, least)
-        for own in sorted(free):
-            self._rest(
-                own, [job for job in order if plan.number[job] and plan.draws[job] == own], plan, free, doubts
-            )
+        for own, units in sorted(free.items()):
+            jobs = [job for job in order if plan.number[job] and plan.draws[job] == own]
+            self._rest(own, jobs, plan, units // WHOLE, doubts)
         return plan
 
-    def _rest(self, own: int, jobs: list[int], plan: Plan, free: dict[int, int], doubts: Doubts) -> None:
-        """Gives out what is left of a type."""
-        if free[own] <= 0 or not jobs:
+    def _rest(self, own: int, jobs: list[int], plan: Plan, free: int, doubts: Doubts) -> None:
+        """Gives out the whole GPUs that are left of a type."""
+        if free <= 0 or not jobs:
             return
         giver = Giver(self.rates, own, jobs, plan.number)
         giver.left, giver.kind = self.left, self.kind
         caps, before = giver.caps(self.most, doubts), dict(plan.number)
         useful = sum(caps[job] - plan.number[job] for job in jobs)
-        if useful <= free[own]:
+        if useful <= free:
             plan.number.update(caps)
         elif self.name == "afs":
-            self.floor.looks += giver.by_pairs(free[own], caps, doubts)
+            self.floor.looks += giver.by_pairs(free, caps, doubts)
         else:
-            self.floor.looks += COST * free[own]
-            giver.by_gain(free[own], caps, self.fifo, doubts)
+            self.floor.looks += COST * free
+            giver.by_gain(free, caps, self.fifo, doubts)
         if plan.left:
-            self._within_quotas(giver, before, plan, doubts, free=free[own], caps=caps)
+            self._within_quotas(giver, before, plan, doubts, free=free, caps=caps)
 
     def _within_quotas(
         self,
@@ -295,13 +303,13 @@ class Resizing(Trying):
 
     def _lines(self, order: Sequence[int]) -> list[Line]:
         return [
-            Line(job, self.least(job), self.most(job), self.deadline(job), self.drawn(job), *self.left(job))
+            Line(job, self.least(job), self.most(job), due, self.drawn(job), self.unit(job), *self.left(job))
             for job in order
-            if self.deadline(job) < math.inf
+            if (due := self.deadline(job)) < math.inf
         ]
 
     def _profile(self, doubts: Doubts) -> Profile:
-        return Profile(self.time, self.floor.capacity, self.rates.of, doubts)
+        return Profile(self.time, self._capacity(), self.rates.of, doubts)
 
     def _reserve(
         self, order: list[int], kept: list[int], plan: Plan, free: dict[int, int], doubts: Doubts
@@ -312,16 +320,16 @@ class Resizing(Trying):
             own, gpus = self.drawn(job)[0], self.running[job].gpus
             rate = self.rates.of(job, own, gpus)
             end = self.time + self.left(job)[0] / rate if rate > 0.0 else math.inf
-            profile.take(Piece(own, self.time, end, gpus))
+            profile.take(Piece(own, self.time, end, gpus * self.unit(job)))
         tried: dict[int, Sequence[int]] = {}
         for job, pieces in profile.fill(self._lines(order)).items():
             if pieces:
                 own = plan.draws[job] = pieces[0].own
                 tried[job] = (own,)
-                asked = sum(piece.gpus for piece in pieces if piece.start == self.time)
+                asked = sum(piece.units for piece in pieces if piece.start == self.time) // self.unit(job)
                 asked = int(min(asked, self._room(plan, job)))
                 plan.number[job] = asked if asked >= self.least(job) else 0
-                free[own] -= plan.number[job]
+                free[own] -= plan.number[job] * self.unit(job)
                 self._spend(plan, job, plan.number[job])
         self.floor.looks += profile.looks
         return tried

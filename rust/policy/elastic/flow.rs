@@ -26,11 +26,11 @@ impl<'a> ElasticFlow<'a> {
     }
 }
 
-/// The GPUs of a pool that nobody has reserved, as a function of time: (from when, s; how many), the last for ever.
+/// The GPUs of a pool, in units, that nobody has reserved, as a function of time: (from when, s; how many), the last for ever.
 #[derive(Clone, Debug)]
 struct Profile(Vec<(f64, u64)>);
 
-/// What a job takes: from when, until when, s; GPUs.
+/// What a job takes: from when, until when, s; GPUs in units.
 type Piece = (f64, f64, u64);
 
 impl Profile {
@@ -60,7 +60,7 @@ impl Profile {
     /// The pieces that a job takes with the least share that is done by its deadline; `None` where none is.
     fn fill<S: Speed>(&self, line: &Line, pool: usize, rates: &Rates<'_, '_, S>) -> Option<Vec<Piece>> {
         let most = self.0.iter().map(|piece| piece.1).max().unwrap_or(0);
-        let most = u32::try_from(most).unwrap_or(u32::MAX).min(line.max);
+        let most = u32::try_from(most / line.unit).unwrap_or(u32::MAX).min(line.max);
         (line.min..=most).find_map(|share| self.pieces(line, share, |gpus| rates.of(line.job, pool, gpus)))
     }
 
@@ -72,7 +72,7 @@ impl Profile {
             if from > line.key {
                 return None;
             }
-            let gpus = u32::try_from(free).unwrap_or(u32::MAX).min(share);
+            let gpus = u32::try_from(free / line.unit).unwrap_or(u32::MAX).min(share);
             if gpus < line.min {
                 continue;
             }
@@ -80,10 +80,10 @@ impl Profile {
             let rate = rate(gpus);
             let end = from + left / rate;
             if end <= to {
-                taken.push((from, end, u64::from(gpus)));
+                taken.push((from, end, u64::from(gpus) * line.unit));
                 return (end <= line.key).then_some(taken);
             }
-            taken.push((from, to, u64::from(gpus)));
+            taken.push((from, to, u64::from(gpus) * line.unit));
             left = f64::max(0.0, left - (to - from) * rate);
         }
         None
@@ -160,7 +160,7 @@ impl Rule for ElasticFlow<'_> {
         let mut profiles = all_free(rates);
         for line in &sheet.young {
             let until = now + line.left / rates.of(line.job, line.pool, line.held);
-            profiles[line.pool].take((now, until, u64::from(line.held)));
+            profiles[line.pool].take((now, until, u64::from(line.held) * line.unit));
         }
         sheet.sort();
         let is_due = |line: &Line| line.key < f64::INFINITY && line.standing != Claimant::HeldBack;
@@ -169,10 +169,10 @@ impl Rule for ElasticFlow<'_> {
         for (at, found) in due.into_iter().zip(fill_all(&mut profiles, &lines, rates)) {
             let Some((pool, pieces)) = found else { continue };
             let line = &sheet.lines[at];
-            let asked = pieces.first().filter(|piece| piece.0 == now).map_or(0, |piece| piece.2);
+            let asked = pieces.first().filter(|piece| piece.0 == now).map_or(0, |piece| piece.2 / line.unit);
             let number = Some(asked.min(sheet.left_of(line.owner))).filter(|&number| number >= u64::from(line.min));
             let number = number.unwrap_or(0) as u32;
-            sheet.free[pool] -= u64::from(number);
+            sheet.free[pool] -= u64::from(number) * line.unit;
             sheet.spend(line.owner, number);
             let line = &mut sheet.lines[at];
             (line.pool, line.tied, line.number) = (pool, true, number);

@@ -42,16 +42,8 @@ policies! { |setting, speed|
     ElasticFlow<'_> => Resizing::new(setting, ElasticFlow::new(setting)),
 }
 
-/// What those know that resize jobs. They give whole GPUs.
-const KNOWS: &[Feature] = &[
-    Feature::Types,
-    Feature::Priorities,
-    Feature::Outages,
-    Feature::Services,
-    Feature::Search,
-    Feature::Evict,
-    Feature::Quota,
-];
+/// What those know that resize jobs.
+const KNOWS: &[Feature] = Feature::ALL;
 
 /// The options that those read that resize jobs.
 const OPTIONS: &[&str] = &["preempt-cost", "move-cost", "resize-cost", "interval", "resize-every"];
@@ -162,6 +154,7 @@ impl<R: Rule> Resizing<R> {
                 })
                 .collect(),
         };
+        let is_plain = setting.server_types.is_none() && setting.quotas.is_none() && setting.jobs.shares.is_none();
         Self {
             rule,
             roster: Roster::new(setting.jobs.len()),
@@ -169,8 +162,7 @@ impl<R: Rule> Resizing<R> {
             resize_every: options.resize_every,
             interval: options.interval,
             curves: Curves::new(setting.jobs.len(), few.len()),
-            base: (R::Rest::KEEPS && setting.server_types.is_none() && setting.quotas.is_none())
-                .then(|| Box::new(Base::new(setting.jobs.len()))),
+            base: (R::Rest::KEEPS && is_plain).then(|| Box::new(Base::new(setting.jobs.len()))),
             few,
             sheet: Sheet::default(),
             held: vec![0; setting.jobs.len()],
@@ -242,6 +234,8 @@ impl<R: Rule> Resizing<R> {
             sheet.rank_by_owner(&self.queue, &rates);
         }
         self.rule.give_base(&mut sheet, &self.queue, &rates);
+        // What is given beyond min_gpus is whole GPUs.
+        sheet.free.iter_mut().for_each(|free| *free /= floor.jobs.units_a_gpu());
         for pool in 0..self.few.len() {
             if floor.has_quotas() {
                 sheet.give_rest_by_owner(&self.rule, pool, &rates, &mut self.curves);

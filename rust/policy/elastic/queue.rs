@@ -1,6 +1,6 @@
 //! The waiting jobs in the order of the base, by what they ask for at least.
 //!
-//! Invariant: every waiting job is in the class of its min_gpus and of the GPU types that it tries. For example, once 3 GPUs are
+//! Invariant: every waiting job is in the class of its min_gpus, or of its share of a GPU, and of the GPU types that it tries. For example, once 3 GPUs are
 //! left, all who ask for 4 or more are passed over without a look at them.
 
 use crate::ds::{ordered, unordered};
@@ -15,7 +15,7 @@ pub(super) type Place = (u32, u64, Job);
 /// Inserting and removing a job costs the logarithm of their number.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Queue {
-    /// Classes that occur, ascending: (min_gpus, kind).
+    /// Classes that occur, ascending: (min_gpus in units, kind).
     classes: Vec<(u32, u32)>,
     waiting: Vec<BTreeSet<Place>>,
     /// The place with which each job last waited.
@@ -23,7 +23,8 @@ pub(in crate::policy) struct Queue {
 }
 
 fn class_of(jobs: &Jobs<'_>, job: Job) -> (u32, u32) {
-    (jobs.range_of(job.index()).0, jobs.demand(job).kind() as u32)
+    let unit = jobs.units(job.index()) / jobs.num_gpus[job.index()];
+    (jobs.range_of(job.index()).0.saturating_mul(unit), jobs.demand(job).kind() as u32)
 }
 
 impl Queue {

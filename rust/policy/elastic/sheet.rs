@@ -22,6 +22,8 @@ pub(in crate::policy) struct Line {
     pub(super) left: f64,
     pub(super) min: u32,
     pub(super) max: u32,
+    /// What it takes of each of its GPUs, in units: 1, or thousandths where the table has shares.
+    pub(super) unit: u64,
     /// GPUs that it holds, and those that it is to have.
     pub(super) held: u32,
     pub(super) number: u32,
@@ -48,8 +50,9 @@ impl Line {
         let (min, max) = floor.jobs.range_of(job.index());
         let (pool, held) = held.unwrap_or_default();
         let (tier, owner) = (floor.jobs.tier(job.index()), floor.owner_of(job));
+        let unit = u64::from(floor.units(job) / floor.asks(job));
         let (tied, standing) = (held > 0, Claimant::Within);
-        Self { job, tier, key, left, min, max, held, number: 0, pool, tied, owner, standing }
+        Self { job, tier, key, left, min, max, unit, held, number: 0, pool, tied, owner, standing }
     }
 
     /// Where it stands in the order of the base.
@@ -68,7 +71,7 @@ pub(in crate::policy) struct Sheet {
     pub(super) lines: Vec<Line>,
     /// Those who do not, because their stays are young.
     pub(super) young: Vec<Line>,
-    /// GPUs by pool that are up and that nobody has.
+    /// GPUs by pool that are up and that nobody has, in units until the base has its own.
     pub(super) free: Vec<u64>,
     /// Where owners have quotas: what each may still get, and all jobs that run or wait in order, without those left out.
     pub(super) left: Vec<u64>,
@@ -86,7 +89,7 @@ impl Sheet {
 
     /// A job that does not take part keeps its GPUs.
     pub(super) fn keep(&mut self, line: Line) {
-        self.free[line.pool] -= u64::from(line.held);
+        self.free[line.pool] -= u64::from(line.held) * line.unit;
         self.spend(line.owner, line.held);
         self.young.push(line);
     }
@@ -166,10 +169,10 @@ impl Sheet {
     }
 
     fn give_least_to<S: Speed>(&mut self, line: &mut Line, rates: &Rates<'_, '_, S>) {
-        let least = u64::from(line.min);
-        if line.standing == Claimant::HeldBack || self.left_of(line.owner) < least {
+        if line.standing == Claimant::HeldBack || self.left_of(line.owner) < u64::from(line.min) {
             return;
         }
+        let least = u64::from(line.min) * line.unit;
         let pool = if line.tied {
             Some(line.pool).filter(|&pool| self.free[pool] >= least)
         } else {
