@@ -20,6 +20,7 @@ from oracle_preempt import INTERVALS, Preemption
 from oracle_preempt import World as PreemptWorld
 from oracle_preempt import simulate as simulate_preempt
 from oracle_priorities import Claims, Load, Log, Quota, priority_world
+from oracle_repack_world import repack_world
 from oracle_result import PreemptResult
 from oracle_searches import Climbs, Search, curve, searching_world
 from oracle_shares import Pair, Sharing
@@ -63,7 +64,7 @@ def lacks(case: Case) -> str | None:
     """Why a case has no twin; None where it has one."""
     told = _told(case)
     policy, slotted = told["policy"], told["clock"] == "slot"
-    if policy not in (*PRESETS, *RANKINGS, *RESIZING):
+    if policy not in (*PRESETS, *RANKINGS, *RESIZING, "repack"):
         return f"no twin of {policy}"
     ticks = policy in (*INTERVALS, *RESIZING) or (policy in ("srtf", "srsf") and told.get("interval"))
     if case.epoch and (slotted or ticks):
@@ -255,7 +256,7 @@ class Twin:
         )
 
     def _rules(self) -> Preemption:
-        name = self.told["policy"] if self.told["policy"] in RANKINGS else "srtf"
+        name = self.told["policy"] if self.told["policy"] in (*RANKINGS, "repack") else "srtf"
         return Preemption(
             name,
             self.told.get("preempt_cost", 30.0),
@@ -310,6 +311,10 @@ class Twin:
         world = priority_world(claims, log, facts, world, queue, self.types)
         if "search" in self.told:
             world = searching_world(self._search(), climbs, world)
+        if self.told["policy"] == "repack":
+            named = "user" in self.case.jobs[0]
+            users = [job["user"] for job in self.case.jobs] if named else None
+            world = repack_world(claims, users, world, exact=self.told.get("predict") == "exact")
         found = simulate_preempt(
             self.jobs, due, self.servers, self.net, self.options, self._rules(), self.server_vc, world
         )

@@ -10,11 +10,7 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections import Counter
-from collections.abc import Iterable
-
-import numpy as np
-import polars as pl
-from numpy.typing import NDArray
+from collections.abc import Iterable, Sequence
 
 BINS = 260
 EDGES = list(itertools.accumulate([1.08] * BINS, float.__mul__, initial=1.0))
@@ -49,15 +45,19 @@ def gittins(weights: Weights, own: int) -> float:
 class Predictions:
     """What is known of the run times of one (virtual) cluster's jobs.
 
-    frame: of the job table. whole: S by row; asked of jobs that are done, and for the progress of others.
+    submit, gpus, user: of the job table, by row; user is None where it names none. whole: S by row; asked of
+    jobs that are done, and for the progress of others.
     """
 
-    def __init__(self, frame: pl.DataFrame, whole: NDArray[np.float64]) -> None:
-        self.submit: list[float] = frame["submit_time"].to_list()
-        self.gpus: list[int] = frame["num_gpus"].to_list()
-        self.user: list[str | None] | None = frame["user"].to_list() if "user" in frame.columns else None
-        self.bins = [bin_of(seconds) for seconds in whole.tolist()]
-        self.whole: list[float] = whole.tolist()
+    def __init__(
+        self,
+        submit: Sequence[float],
+        gpus: Sequence[int],
+        user: Sequence[str | None] | None,
+        whole: Sequence[float],
+    ) -> None:
+        self.submit, self.gpus, self.user, self.whole = submit, gpus, user, whole
+        self.bins = [bin_of(seconds) for seconds in whole]
         self.done: list[int] = []
         """In order of completion."""
         self.counts: Counter[int | None] = Counter()

@@ -109,6 +109,8 @@ def priority_world(
             """Where the job that starts next goes, and the random numbers then, if eviction decided it."""
             self.over: dict[int, bool] = {}
             """Whether the stay of a running row is over quota."""
+            self.patient = False
+            """Whether nobody is evicted for a job that finds no room."""
             self.seen_loads = -math.inf
             self.completed = self.changed = False
             self.seen_then: object = None
@@ -192,7 +194,8 @@ def priority_world(
         def try_start(self, row: int) -> None:
             over = self.over_quota(row, self.need(row))
             super().try_start(row)
-            if row in self.waiting and not over and (claims.evict or claims.quotas):
+            makes_room = not over and not self.patient and (claims.evict or claims.quotas)
+            if row in self.waiting and makes_room:
                 self.make_room(row)
             if self.begins(row):
                 self.over[row] = over

@@ -1,17 +1,18 @@
-"""The slow truth of `repack`: a policy of one's own, straight from docs/repack.md.
+"""The slow truth of `repack`, straight from docs/repack.md.
 
-Nothing is kept between two passes but how long a job runs, when its pause ends, when the next look is due,
-and what the predictions say that they keep. Of a server's jobs every set is looked at. The engine carries the
-decisions out: oracle_preempt.py is the truth about that part.
+Nothing is kept between two passes but when the next look is due, and what the predictions say that they keep.
+Of a server's jobs every set is looked at. Who carries the decisions out is a `View`: a policy of one's own
+below, and the oracles of the other features in oracle_repack_world.py.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ TRIED = 3
 """Offers that are tried for one need."""
 
 Parts = list[tuple[int, int]]
+Order = tuple[float, int, tuple[float, int]]
+"""(key, the less the higher its priority, fifo)."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,8 @@ class Offer:
     rows: tuple[int, ...]
     movable: frozenset[int]
     cost: float
-    keys: tuple[tuple[float, int], ...]
-    """(key, place in fifo order) of its rows, the greatest first."""
+    keys: tuple[Order, ...]
+    """Of its rows, the greatest first."""
 
     @property
     def rank(self) -> tuple[float, int, float, int]:
@@ -72,188 +75,229 @@ class Floor:
         return [(server, gpus)]
 
 
-class Repack(ringbco.Policy):
+class View(Protocol):
+    """The floor as the rule sees it, at one instant. Times in seconds; servers are those of one cluster."""
+
+    @property
+    def now(self) -> float: ...
+    @property
+    def cost(self) -> float:
+        """c of the page."""
+
+    @property
+    def sizes(self) -> dict[int, int]:
+        """GPUs of each server, up or not."""
+
+    @property
+    def evicts(self) -> bool:
+        """Whether jobs may evict others by the machine's rule."""
+
+    def waiting(self) -> list[int]: ...
+    def parts(self) -> dict[int, Parts]:
+        """What each running job holds."""
+
+    def idle(self, server: int) -> int: ...
+    def gpus(self, row: int) -> int: ...
+    def tier(self, row: int) -> int:
+        """The less, the higher its priority."""
+
+    def quota(self, row: int) -> tuple[str, int, bool] | None:
+        """Its owner, the GPUs of the quota, whether it may borrow; None where it has no quota."""
+
+    def fifo(self, row: int) -> tuple[float, int]: ...
+    def origin(self, row: int) -> float:
+        """From when on its time counts."""
+
+    def left(self, row: int) -> float:
+        """Run time left on the fewest servers without contention."""
+
+    def whole(self, row: int) -> float:
+        """S of the page."""
+
+    def rest(self, row: int) -> float:
+        """What is left of the pause of a running job."""
+
+    def has_run(self, row: int) -> bool: ...
+    def place(self, row: int) -> bool:
+        """Starts a job where the run's placement puts it, if it can."""
+
+    def put(self, row: int, parts: Parts) -> None: ...
+    def stop(self, rows: Sequence[int]) -> None: ...
+    def make_room(self, row: int) -> list[int] | None:
+        """Starts a job by the machine's eviction: who was evicted; None where that cannot be."""
+
+
+Grade = tuple[int, int]
+"""(0 within its quota or 1 as a guest, the less the higher its priority)."""
+
+
+class Rule:
     """`repack` from scratch at each pass.
 
-    tau: by row, seconds per iteration on the fewest servers without contention; 1 under `fixed`.
-    cost: `--preempt-cost` in seconds, under the slot clock that of whole slots.
     predictions: of what is left of a job; None where that is known.
     """
 
-    clairvoyant = True
-
-    def __init__(self, tau: NDArray[np.float64], cost: float, predictions: Predictions | None = None) -> None:
-        self.tau = tau
-        self.cost = cost
-        self.predictions = predictions
-        self.resumes: dict[int, float] = {}
-        """When the pause of a running job ends."""
-        self.ran: set[int] = set()
-        self.whole: dict[int, float] = {}
-        """S of the page."""
-        self.changed = False
-        """Whether somebody came or went since the last pass."""
+    def __init__(self, view: View, predictions: Predictions | None = None) -> None:
+        self.view, self.predictions = view, predictions
         self.next = math.inf
         """When the next pass is due if nothing happens."""
-
-    def decide(self, state: Any) -> None:
-        self.state = state
-        self.look()
-        self.before = self.parts
-        for row in state.completed:
-            self.resumes.pop(int(row), None)
-        left = state.left * self.tau
-        self.whole |= {int(row): float(left[row]) for row in state.arrived}
-        self.changed |= len(state.arrived) + len(state.completed) > 0
-        if self.predictions is not None:
-            self.predictions.news(state.completed)
-        if len(state.waiting) and (self.changed or state.now >= self.next):
-            self.changed = False
-            self.one_pass()
-            self.look_again()
-        for row in self.parts:
-            self.resumes[row] = self.resume(row)
-        self.ran |= set(self.parts)
-        del self.state
-
-    def look(self) -> None:
-        """Who runs where."""
-        self.parts = {int(row): self.state.parts(row) for row in self.state.running}
-
-    def resume(self, row: int) -> float:
-        """When the pause ends of a job that runs now."""
-        if self.parts[row] == self.before.get(row):
-            return self.resumes[row]  # as if it had never left
-        return float(self.state.now) + (self.cost if row in self.ran else 0.0)
 
     # A job's figures, now.
 
     def gpus(self, row: int) -> int:
-        return int(self.state.jobs.num_gpus[row])
+        return self.view.gpus(row)
 
     def rem(self, row: int) -> float:
         left = self.left[row] if self.predictions is None else self.predictions.left(row)
-        return left + self.rest[row]
+        return left + (min(self.view.rest(row), self.view.cost) if row in self.parts else 0.0)
 
     def weight(self, row: int) -> int:
         """w of the page."""
-        gpus = self.gpus(row)
+        gpus, sizes = self.gpus(row), self.view.sizes
         known = self.predictions is None
-        return min(gpus, max(self.sizes.values())) if known and 2 * gpus > sum(self.sizes.values()) else gpus
+        return min(gpus, max(sizes.values())) if known and 2 * gpus > sum(sizes.values()) else gpus
 
     def key(self, row: int) -> float:
         return self.weight(row) * self.rem(row)
 
     def takes(self, row: int) -> float:
         """r of the page."""
-        return self.rem(row) + (self.cost if row in self.ran else 0.0)
+        return self.rem(row) + (self.view.cost if self.view.has_run(row) else 0.0)
 
-    def order(self, row: int) -> tuple[float, int]:
+    def order(self, row: int) -> tuple[float, int, tuple[float, int]]:
         """By key, then fifo."""
-        return self.key(row), self.fifo[row]
+        return self.key(row), self.view.tier(row), self.view.fifo(row)
 
     def strain(self, row: int) -> float:
         """strain of the page."""
-        return (self.state.now - self.state.jobs.submit_time[row]) / (self.yardstick(row) + 5)
+        return (self.view.now - self.view.origin(row)) / (self.yardstick(row) + 5)
 
     def wanted(self, row: int, winner: int) -> int:
         """GPUs of `row` that count if `winner` takes its place: num_gpus + others of the page."""
         beside = self.gpus(row) - self.gpus(winner)
-        others = [self.gpus(other) for other in map(int, self.state.waiting) if other != winner]
+        others = [self.gpus(other) for other in self.view.waiting() if other != winner]
         return self.gpus(winner) + sum(gpus for gpus in others if gpus <= beside)
 
     def yardstick(self, row: int) -> float:
         """span of the page."""
-        return self.whole[row] if self.predictions is None else max(0.0, self.whole[row] - self.left[row])
+        return (
+            self.view.whole(row)
+            if self.predictions is None
+            else max(0.0, self.view.whole(row) - self.left[row])
+        )
 
     # One pass.
 
+    @property
+    def parts(self) -> dict[int, Parts]:
+        return self.view.parts()
+
     def look_again(self) -> None:
-        """Asks for the next pass if nothing happens."""
-        now, submit = self.state.now, self.state.jobs.submit_time
-        due = [submit[row] + 16 * (self.yardstick(row) + 5) for row in map(int, self.state.waiting)]
+        """When the next pass is due if nothing happens."""
+        now = self.view.now
+        due = [self.view.origin(row) + 16 * (self.yardstick(row) + 5) for row in self.view.waiting()]
         times = [time for time in due if time > now]
         if any(time <= now for time in due):
             times.append(now + max(60.0, 1e-4 * (now - min(due))))
         self.next = max(min(times, default=math.inf), math.nextafter(now, math.inf))
-        if self.next < math.inf:
-            self.state.wake(self.next)
 
     def one_pass(self) -> None:
-        state = self.state
-        rows = [*self.parts, *map(int, state.waiting)]
-        submit = state.jobs.submit_time
-        self.fifo = {row: n for n, row in enumerate(sorted(rows, key=lambda row: (submit[row], row)))}
-        self.rest = {row: max(0.0, self.resumes[row] - state.now) for row in self.parts}
-        self.rest |= {int(row): 0.0 for row in state.waiting}
-        left = state.left * self.tau
-        self.left = {row: float(left[row]) for row in rows}
+        view = self.view
+        rows = [*self.parts, *view.waiting()]
+        self.left = {row: view.left(row) for row in rows}
         if self.predictions is not None:
             self.predictions.begin(self.left)
-        own = None if state.vc is None else state.jobs.vc[state.waiting[0]]
-        sizes = enumerate(map(int, state.gpus))
-        self.sizes = {s: size for s, size in sizes if own is None or state.vc[s] == own}
-        limit = max(16.0, 4 * sum(map(self.gpus, rows)) / sum(self.sizes.values()))
-        self.relieve(limit)
-        self.may_evict = lambda row, winner: (
-            2 * self.strain(row) <= limit
-            and min(self.weight(row), self.wanted(row, winner)) * max(0.0, self.rem(row) - self.cost)
-            > self.weight(winner) * self.takes(winner)
-        )
-        failed: set[int] = set()
-        passed = 0  # D of the page
-        walk = [int(row) for row in state.waiting]
+        self.limit = max(16.0, 4 * sum(map(self.gpus, rows)) / sum(view.sizes.values()))
+        self.grade = self.grades(rows)
+        view.stop([row for row in sorted(self.parts, key=view.fifo) if row not in self.grade])
+        urgent = {row: self.strain(row) for row in view.waiting() if self.strain(row) >= self.limit}
+        self.failed: set[int] = set()
+        self.passed = 0  # D of the page
+        for grade in sorted(set(self.grade.values())):
+            self.relieve([row for row in urgent if self.grade.get(row) == grade])
+            self.walk(grade)
+        self.look_again()
+
+    def grades(self, rows: list[int]) -> dict[int, Grade]:
+        """Who goes before whom; whoever may not run is left out."""
+        grades: dict[int, Grade] = {}
+        within: Counter[str] = Counter()
+        for row in sorted(rows, key=lambda row: (self.view.tier(row), self.order(row))):
+            owner, most, borrows = self.view.quota(row) or ("", math.inf, True)
+            if within[owner] + self.gpus(row) <= most:
+                within[owner] += self.gpus(row)
+                grades[row] = 0, self.view.tier(row)
+            elif borrows:
+                grades[row] = 1, self.view.tier(row)
+        return grades
+
+    def may_evict(self, row: int, winner: int) -> bool:
+        """Whether `row` is evictable."""
+        if self.grade[row] != self.grade[winner]:
+            return self.grade[row] > self.grade[winner]
+        if self.urgent:
+            return 2 * self.strain(row) <= self.strain(winner)
+        counted = min(self.weight(row), self.wanted(row, winner))
+        work = counted * max(0.0, self.rem(row) - self.view.cost)
+        return 2 * self.strain(row) <= self.limit and work > self.weight(winner) * self.takes(winner)
+
+    def walk(self, grade: Grade) -> None:
+        """The waiting jobs of a grade by key. Who waits again too late for its turn has none."""
+        self.urgent = False
+        walk = [row for row in self.view.waiting() if self.grade.get(row) == grade]
         while walk:
             row = min(walk, key=self.order)
             walk.remove(row)
-            if self.gpus(row) not in failed and state.start([row]):
-                self.started([row])
-            elif self.gpus(row) not in failed and (wait := self.wait(row, passed)) >= 2 * self.cost:
+            now = self.order(row)
+            evicted = self.turn(row)
+            if evicted is None:
+                self.passed += self.gpus(row)
+            else:
+                walk += [other for other in evicted if self.grade[other] == grade and self.order(other) > now]
+
+    def turn(self, row: int) -> list[int] | None:
+        """Lets a job run, if that may be: who is evicted for it. None where it is passed over."""
+        if self.gpus(row) not in self.failed:
+            if self.view.place(row):
+                return []
+            if (wait := self.wait(row, self.passed)) >= 2 * self.view.cost:
                 plan = self.plan(row)
                 if plan is None:
-                    failed.add(self.gpus(row))
-                if plan is not None and self.pays(plan, wait):
-                    self.carry_out(plan)
-                    walk += plan.evicted
-                else:
-                    passed += self.gpus(row)
-            else:
-                passed += self.gpus(row)
+                    self.failed.add(self.gpus(row))
+                elif self.pays(plan, wait):
+                    return self.carry_out(plan)
+        return self.make_room(row)
 
-    def relieve(self, limit: float) -> None:
-        """Lets the urgent jobs run. limit: the strain from which on they are."""
-        self.may_evict = lambda row, winner: 2 * self.strain(row) <= self.strain(winner)
-        urgent = [row for row in map(int, self.state.waiting) if self.strain(row) >= limit]
+    def relieve(self, urgent: list[int]) -> None:
+        """Lets the urgent jobs of a grade run."""
+        self.urgent = True
         failed: set[int] = set()
-        for row in sorted(urgent, key=lambda row: (-self.strain(row), self.fifo[row])):
-            if self.gpus(row) in failed:
-                continue
-            if self.state.start([row]):
-                self.started([row])
-            elif (plan := self.plan(row)) is not None:
-                self.carry_out(plan)
-            else:
+        for row in sorted(urgent, key=lambda row: (-self.strain(row), self.view.fifo(row))):
+            if self.gpus(row) not in failed:
+                if self.view.place(row):
+                    continue
+                plan = self.plan(row)
+                if plan is not None:
+                    self.carry_out(plan)
+                    continue
                 failed.add(self.gpus(row))
+            self.make_room(row)
 
-    def started(self, rows: Iterable[int]) -> None:
-        """Anew, or elsewhere: a first start has no pause, even if the job moves in the same pass."""
-        self.look()
-        for row in rows:
-            self.rest[row] = max(0.0, self.resume(row) - self.state.now)
+    def make_room(self, row: int) -> list[int] | None:
+        """By the machine's eviction, but no guest: who was evicted; None where that cannot be."""
+        return self.view.make_room(row) if self.view.evicts and self.grade[row][0] == 0 else None
 
-    def carry_out(self, plan: Floor) -> None:
-        self.state.stop([*plan.evicted, *plan.moved])
-        for row in plan.evicted:
-            self.rest[row] = 0.0
-        self.state.start(plan.row, plan.mine)
+    def carry_out(self, plan: Floor) -> list[int]:
+        self.view.stop([*plan.evicted, *plan.moved])
+        self.view.put(plan.row, plan.mine)
         for row, parts in plan.moved.items():
-            self.state.start(row, parts)
-        self.started([plan.row, *plan.moved])
+            self.view.put(row, parts)
+        return plan.evicted
 
     def pays(self, plan: Floor, wait: float) -> bool:
         evictions, moves = len(plan.evicted), len(plan.moved)
-        pauses = self.cost * (evictions + moves)
-        alone = len(self.state.waiting) == 1
+        pauses = self.view.cost * (evictions + moves)
+        alone = len(self.view.waiting()) == 1
         if alone and pauses + self.takes(plan.row) * evictions > wait:
             return False
         return pauses <= wait / 2
@@ -264,16 +308,16 @@ class Repack(ringbco.Policy):
 
     def wait_for_place(self, row: int) -> float:
         """T_own of the page."""
-        wanted, largest = self.gpus(row), max(self.sizes.values())
+        wanted, largest = self.gpus(row), max(self.view.sizes.values())
         if wanted <= largest:
-            return min(self.reaches(s, wanted) for s, size in self.sizes.items() if size >= wanted)
-        times = sorted(self.reaches(s, size) for s, size in self.sizes.items() if size == largest)
+            return min(self.reaches(s, wanted) for s, size in self.view.sizes.items() if size >= wanted)
+        times = sorted(self.reaches(s, size) for s, size in self.view.sizes.items() if size == largest)
         needed = math.ceil(wanted / largest)
         return times[needed - 1] if needed <= len(times) else math.inf
 
     def reaches(self, server: int, wanted: int) -> float:
         """When the GPUs of the server that are idle or freed reach `wanted`."""
-        idle = int(self.state.idle[server])
+        idle = self.view.idle(server)
         there = [
             (self.rem(row), gpus) for row, parts in self.parts.items() for s, gpus in parts if s == server
         ]
@@ -282,7 +326,7 @@ class Repack(ringbco.Policy):
     def wait_for_gpus(self, row: int, passed: int) -> float:
         """T_all of the page."""
         everybody = [(self.rem(other), self.gpus(other)) for other in self.parts]
-        return self.freed(everybody, passed + self.gpus(row) - int(self.state.idle.sum()))
+        return self.freed(everybody, passed + self.gpus(row) - sum(map(self.view.idle, self.view.sizes)))
 
     @staticmethod
     def freed(running: list[tuple[float, int]], wanted: int) -> float:
@@ -298,9 +342,9 @@ class Repack(ringbco.Policy):
     # A plan.
 
     def plan(self, row: int) -> Floor | None:
-        idle = {s: int(self.state.idle[s]) for s in self.sizes}
+        idle = {s: self.view.idle(s) for s in self.view.sizes}
         floor: Floor | None = Floor(row, idle, dict(self.parts))
-        whole, rest = divmod(self.gpus(row), largest := max(self.sizes.values()))
+        whole, rest = divmod(self.gpus(row), largest := max(self.view.sizes.values()))
         needs = [self.gpus(row)] if self.gpus(row) <= largest else [largest] * whole + [rest] * (rest > 0)
         for need in needs:
             floor = floor and self.meet(floor, need)
@@ -309,7 +353,7 @@ class Repack(ringbco.Policy):
     def meet(self, floor: Floor, need: int) -> Floor | None:
         offers = [
             offer
-            for server, size in self.sizes.items()
+            for server, size in self.view.sizes.items()
             if size >= need and server not in floor.taken
             for offer in self.offer(floor, server, need)
         ]
@@ -326,13 +370,18 @@ class Repack(ringbco.Policy):
         there = {row: dict(parts)[server] for row, parts in floor.parts.items() if server in dict(parts)}
         movable = {row for row in there if self.movable(floor, server, row)}
         useful = [row for row in there if row in movable or self.may_evict(row, floor.row)]
+        keyed = {row: self.order(row) for row in useful}
+        pause, takes = self.view.cost, self.takes(floor.row)
         best: Offer | None = None
         for count in range(1, len(useful) + 1):
             for rows in itertools.combinations(useful, count):
                 if sum(there[row] for row in rows) < lacks:
                     continue
-                cost = self.price(floor.row, [row for row in rows if row not in movable], count)
-                keys = tuple(sorted(map(self.order, rows), reverse=True))
+                evicted = [self.gpus(row) for row in rows if row not in movable]
+                # One product for all, so that equal sums are equal floats.
+                shares = len(evicted) + sum(evicted) / 1000
+                cost = pause * (count - len(evicted)) + (pause + takes) * shares
+                keys = tuple(sorted((keyed[row] for row in rows), reverse=True))
                 if best is None or (cost, count) < (best.cost, len(best.rows)):
                     better = True
                 else:
@@ -345,14 +394,9 @@ class Repack(ringbco.Policy):
     def movable(self, floor: Floor, server: int, row: int) -> bool:
         return (
             len(floor.parts[row]) == 1
-            and self.rem(row) > self.cost
+            and self.rem(row) > self.view.cost
             and any(idle >= self.gpus(row) for s, idle in floor.idle.items() if s != server)
         )
-
-    def price(self, winner: int, evicted: list[int], count: int) -> float:
-        """What a set of `count` jobs costs. One product for all, so that equal sums are equal floats."""
-        shares = len(evicted) + sum(map(self.gpus, evicted)) / 1000
-        return self.cost * (count - len(evicted)) + (self.cost + self.takes(winner)) * shares
 
     def attempt(self, floor: Floor, offer: Offer, need: int) -> Floor | None:
         for row in offer.rows:
@@ -369,3 +413,99 @@ class Repack(ringbco.Policy):
             else:
                 return None
         return floor
+
+
+class Repack(ringbco.Policy):
+    """The rule as a policy of one's own: the engine carries out what it decides.
+
+    tau: by row, seconds per iteration on the fewest servers without contention; 1 under `fixed`.
+    cost: `--preempt-cost` in seconds, under the slot clock that of whole slots.
+    """
+
+    clairvoyant = True
+    evicts = False
+
+    def __init__(self, tau: NDArray[np.float64], cost: float, predictions: Predictions | None = None) -> None:
+        self.tau, self.cost = tau, cost
+        self.rule = Rule(self, predictions)
+        self.resumes: dict[int, float] = {}
+        """When the pause of a running job ends."""
+        self.ran: set[int] = set()
+        self.wholes: dict[int, float] = {}
+        self.changed = False
+        """Whether somebody came or went since the last pass."""
+
+    def decide(self, state: Any) -> None:
+        self.state, self.now = state, float(state.now)
+        self.before = self.parts()
+        for row in state.completed:
+            self.resumes.pop(int(row), None)
+        self.wholes |= {int(row): self.left(row) for row in state.arrived}
+        self.changed |= len(state.arrived) + len(state.completed) > 0
+        if self.rule.predictions is not None:
+            self.rule.predictions.news(state.completed)
+        if len(state.waiting) and (self.changed or self.now >= self.rule.next):
+            self.changed = False
+            own = None if state.vc is None else state.jobs.vc[state.waiting[0]]
+            sizes = enumerate(map(int, state.gpus))
+            self.sizes = {s: size for s, size in sizes if own is None or state.vc[s] == own}
+            self.rule.one_pass()
+            if self.rule.next < math.inf:
+                state.wake(self.rule.next)
+        self.resumes = {row: self.resume(row) for row in self.parts()}
+        self.ran |= set(self.parts())
+        del self.state
+
+    def waiting(self) -> list[int]:
+        return [int(row) for row in self.state.waiting]
+
+    def parts(self) -> dict[int, Parts]:
+        return {int(row): self.state.parts(row) for row in self.state.running}
+
+    def idle(self, server: int) -> int:
+        return int(self.state.idle[server])
+
+    def gpus(self, row: int) -> int:
+        return int(self.state.jobs.num_gpus[row])
+
+    def tier(self, row: int) -> int:
+        return 0
+
+    def quota(self, row: int) -> None:
+        return None
+
+    def fifo(self, row: int) -> tuple[float, int]:
+        return self.origin(row), row
+
+    def origin(self, row: int) -> float:
+        return float(self.state.jobs.submit_time[row])
+
+    def left(self, row: int) -> float:
+        return float(self.state.left[row] * self.tau[row])
+
+    def whole(self, row: int) -> float:
+        return self.wholes[row]
+
+    def resume(self, row: int) -> float:
+        """When the pause ends of a job that runs now."""
+        if self.state.parts(row) == self.before.get(row):
+            return self.resumes[row]  # as if it had never left
+        return self.now + (self.cost if row in self.ran else 0.0)
+
+    def rest(self, row: int) -> float:
+        return max(0.0, self.resume(row) - self.now)
+
+    def has_run(self, row: int) -> bool:
+        return row in self.ran
+
+    def place(self, row: int) -> bool:
+        return bool(self.state.start([row]))
+
+    def put(self, row: int, parts: Parts) -> None:
+        self.state.start(row, parts)
+
+    def stop(self, rows: Sequence[int]) -> None:
+        self.state.stop(list(rows))
+
+    def make_room(self, row: int) -> None:
+        raise NotImplementedError

@@ -153,13 +153,20 @@ def hours(rnd: random.Random, model: str, clock: str) -> Problem:
     return from_frame(frame), Cluster.from_groups(groups, network), options
 
 
+TOLD = ("submit_time", "num_gpus", "user")
+"""What predictions need of a job table."""
+
+
 def twin(jobs: JobTable, cluster: Cluster, options: dict[str, Any], predict: str) -> Repack:
     workload = resolve(jobs, cluster, model=options.get("model", "rar"), seed=0)
     tau = np.ones(jobs.num_jobs) if options.get("model") == "fixed" else workload.tau0
     cost = options.get("preempt_cost", 30.0)
     if options.get("clock") == "slot":
         cost = math.ceil(cost / options["slot"]) * options["slot"]
-    return Repack(tau, cost, None if predict == "exact" else Predictions(jobs.frame, workload.ideal_run_time))
+    if predict == "exact":
+        return Repack(tau, cost)
+    told = [jobs.frame[name].to_list() if name in jobs.frame.columns else None for name in TOLD]
+    return Repack(tau, cost, Predictions(*told, workload.ideal_run_time.tolist()))
 
 
 def agree(jobs: JobTable, cluster: Cluster, options: dict[str, Any], predict: str) -> Outcome:

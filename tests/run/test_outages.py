@@ -136,14 +136,6 @@ def test_bad_files_are_named(text: str, told: str, invoke: Invoke) -> None:
     assert ran.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("policy", ["repack"])
-def test_policies_that_take_all_servers_to_be_up_refuse(policy: str) -> None:
-    with pytest.raises(
-        UsageError, match=f"policy: {policy}: expected another policy: this one takes every server"
-    ):
-        replay(table(duration=[100.0]), "1x1", (0, 50.0, 60.0), policy=policy)
-
-
 def test_bad_intervals_are_named() -> None:
     with pytest.raises(
         UsageError, match=r"option checkpoint-interval: -1\.0: expected a time >= 0 s, or inf"

@@ -197,7 +197,6 @@ class Ranked(ringbco.RankPolicy):
 
 
 OWN = "expected an order, a ranking by name or a KeyPolicy: this policy says itself who makes room"
-ALIKE = {"priority": pl.lit(0)}
 
 
 @pytest.mark.parametrize(("name", "value"), [("evict", True), ("quota", QUOTAS)])
@@ -207,8 +206,6 @@ ALIKE = {"priority": pl.lit(0)}
         (Ranked(), {}, OWN),
         (Watcher(), {}, OWN),
         ("gavel", {}, OWN),
-        ("repack", ALIKE, OWN),
-        ("repack", {}, "expected another policy: this one knows no priorities, and those of the job table"),
         ("fifo", {"gpu_share": pl.when(pl.col("num_gpus") == 1).then(0.5)}, "job tables without shares of a"),
     ],
     ids=("RankPolicy", "Policy", "gavel", "repack", "repack-priorities", "shares"),

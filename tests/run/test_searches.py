@@ -302,11 +302,6 @@ def test_a_search_in_two_virtual_clusters_is_refused(tmp_path: Path) -> None:
     assert out.jobs.height == 2
 
 
-def test_what_knows_no_rungs_is_refused() -> None:
-    with pytest.raises(UsageError, match="option search: asha:eta=2,rungs=1: expected"):
-        replay(table(), policy="repack")
-
-
 def test_its_log_tells_of_rungs(tmp_path: Path) -> None:
     outcome = replay(table(), policy="fifo", decisions=True)
     assert outcome.decisions is not None

@@ -150,7 +150,6 @@ def jobs(**more: Any) -> ringbco.JobTable:
 @pytest.mark.parametrize(
     ("cluster", "options", "more", "told"),
     [
-        ("2x8", {"policy": "repack"}, {}, "option policy: repack: expected another policy"),
         ("preset:helios-venus", {}, {"vc": ["vc6YE", "vc6YE"]}, "virtual clusters"),
         ("2x8", {}, {"gpu_share": [0.5, None]}, "shares of a GPU"),
         (

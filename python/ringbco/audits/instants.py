@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -67,11 +69,14 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
             mine = facts.vc[eps.job] == vc
             decided = _events(facts, vc)
             early |= mine & ~_among(facts, eps.start, decided)
-            if facts.options.get("policy") == "repack":
-                early[mine] &= ~_looked(facts, eps, mine)
+            looks = policy == "repack"
+            if looks:
+                early[mine] &= ~_looked(facts, eps, mine, eps.start[mine], "right")
             # Whoever evicts starts then.
             decided = np.concatenate([decided, eps.start[mine & ~early]])
             lost |= mine & ~last & ~np.isin(eps.end, decided)
+            if looks and facts.outcome.quota is not None:  # who may borrow nothing may have to stop then
+                lost[mine] &= ~_looked(facts, eps, mine, eps.end[mine], "left")
         interval = facts.options.get("interval") if facts.resizes else None
         if interval is not None:
             early &= ~_on_ticks(facts, eps.start, float(interval))
@@ -94,16 +99,19 @@ def _check_ages(check: Check, facts: Facts, eps: Episodes, lost: Bools) -> None:
     blame(check, facts, np.flatnonzero(young), said, job=eps.job, time=eps.end)
 
 
-def _looked(facts: Facts, eps: Episodes, mine: Bools) -> Bools:
-    """Whether repack may look at the queue as those episodes start: one of their jobs waits and has done so
-    for long. What has been done of it is not asked: that makes it longer."""
+def _looked(facts: Facts, eps: Episodes, mine: Bools, times: Floats, side: Literal["left", "right"]) -> Bools:
+    """Whether repack may look at the queue at each time: one of those episodes' jobs waits and has done so
+    for long. What has been done of it is not asked: that makes it longer.
+
+    side: "right" where a wait counts that begins at that time.
+    """
     job, start = eps.job[mine], eps.start[mine]
     since = facts.first_instant(facts.submit[job] + LONG)
     again = job[1:] == job[:-1]
     since[1:][again] = np.maximum(since[1:], eps.end[mine][:-1])[again]
     waited = since <= start
-    begun = np.searchsorted(np.sort(since[waited]), start, side="right")
-    over = np.searchsorted(np.sort(start[waited]), start, side="left")
+    begun = np.searchsorted(np.sort(since[waited]), times, side=side)
+    over = np.searchsorted(np.sort(start[waited]), times, side="left")
     return np.asarray(begun > over)
 
 

@@ -1,6 +1,6 @@
 //! How long jobs still take, known or predicted, and the waiting jobs in the order of that.
 
-use super::line::{Class, Line, Rank};
+use super::line::{Class, Lines, Rank};
 use super::variant;
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
@@ -45,15 +45,20 @@ pub(in crate::policy) trait Foresight: Clone + Send {
     /// Run time left of a waiting job, s.
     fn left_waiting(&mut self, job: Job) -> f64;
 
+    /// Bits of the key of a job that asks for so many GPUs and has so much run time left, s.
+    fn key(&self, num_gpus: u32, left: f64) -> u64 {
+        key(self.weight(num_gpus), left)
+    }
+
     /// The job waits from now on.
     fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job);
 
     /// The job waits no longer.
     fn leave(&mut self, job: Job);
 
-    fn line(&self) -> &Line;
+    fn lines(&self) -> &Lines;
 
-    fn line_mut(&mut self) -> &mut Line;
+    fn lines_mut(&mut self) -> &mut Lines;
 }
 
 /// Bits of GPUs that count x run time left: the least goes first.
@@ -65,7 +70,7 @@ pub(super) fn key(weight: u32, left: f64) -> u64 {
 /// Run times are those recorded.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Exact {
-    line: Line,
+    lines: Lines,
     num_gpus: Vec<u32>,
     /// GPUs of the largest server, and of the cluster.
     largest: u32,
@@ -79,10 +84,10 @@ pub(in crate::policy) struct Exact {
 }
 
 impl Exact {
-    pub(in crate::policy) fn new(setting: &Setting<'_>) -> Self {
+    pub(in crate::policy) fn new(setting: &Setting<'_>, lines: Lines) -> Self {
         let jobs = setting.jobs.len();
         Self {
-            line: Line::default(),
+            lines,
             num_gpus: setting.jobs.num_gpus.to_vec(),
             largest: setting.server_gpus.iter().copied().max().unwrap_or(0),
             gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum(),
@@ -135,19 +140,19 @@ impl Foresight for Exact {
     fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         self.left[job.index()] = floor.left_at_best(job, self.unit[job.index()]);
         let (class, rank) = self.place(job);
-        self.line.insert(class, class.0, 0, rank);
+        self.lines.insert(class, class.0, 0, rank);
     }
 
     fn leave(&mut self, job: Job) {
         let (class, rank) = self.place(job);
-        self.line.remove(class, rank);
+        self.lines.remove(class, rank);
     }
 
-    fn line(&self) -> &Line {
-        &self.line
+    fn lines(&self) -> &Lines {
+        &self.lines
     }
 
-    fn line_mut(&mut self) -> &mut Line {
-        &mut self.line
+    fn lines_mut(&mut self) -> &mut Lines {
+        &mut self.lines
     }
 }

@@ -5,7 +5,7 @@
 //! a thousand jobs of one GPU that never ran are one class where nobody is named.
 
 use super::foresight::{Foresight, key};
-use super::line::{Class, Line};
+use super::line::{Class, Lines};
 use super::predictor::Predictor;
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
@@ -26,7 +26,7 @@ pub(in crate::policy) struct History<'a> {
     group: Vec<u32>,
     whole: Vec<f64>,
     unit: Vec<f64>,
-    line: Line,
+    lines: Lines,
     /// The class of a waiting job: its group, and the bin of its progress.
     class: Vec<Class>,
     /// Running jobs by group, and groups whose user's latest jobs are others.
@@ -39,7 +39,7 @@ pub(in crate::policy) struct History<'a> {
 }
 
 impl<'a> History<'a> {
-    pub(in crate::policy) fn new(setting: &Setting<'a>) -> Self {
+    pub(in crate::policy) fn new(setting: &Setting<'a>, lines: Lines) -> Self {
         let jobs = setting.jobs.len();
         Self {
             user: setting.user,
@@ -47,7 +47,7 @@ impl<'a> History<'a> {
             group: vec![0; jobs],
             whole: vec![0.0; jobs],
             unit: vec![0.0; jobs],
-            line: Line::default(),
+            lines,
             class: vec![(0, 0); jobs],
             running: BTreeMap::new(),
             stale: Vec::new(),
@@ -99,14 +99,14 @@ impl Foresight for History<'_> {
     fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>, changed: &mut Vec<Job>) -> bool {
         let is_new = self.predictor.renew();
         if is_new {
-            self.line.renew(.., |class, num_gpus| key(num_gpus, self.predictor.left(class)));
+            self.lines.renew(.., |class, num_gpus| key(num_gpus, self.predictor.left(class)));
         } else {
             self.stale.sort_unstable();
             self.stale.dedup();
             for &group in &self.stale {
                 changed.extend(self.running.get(&group).into_iter().flatten());
                 let classes = (group, 0)..=(group, u32::MAX);
-                self.line.renew(classes, |class, num_gpus| key(num_gpus, self.predictor.left(class)));
+                self.lines.renew(classes, |class, num_gpus| key(num_gpus, self.predictor.left(class)));
             }
         }
         self.stale.clear();
@@ -145,18 +145,18 @@ impl Foresight for History<'_> {
         self.class[job.index()] = class;
         let num_gpus = floor.asks(job);
         let key = key(num_gpus, self.predictor.left(class));
-        self.line.insert(class, num_gpus, key, (0, job));
+        self.lines.insert(class, num_gpus, key, (0, job));
     }
 
     fn leave(&mut self, job: Job) {
-        self.line.remove(self.class[job.index()], (0, job));
+        self.lines.remove(self.class[job.index()], (0, job));
     }
 
-    fn line(&self) -> &Line {
-        &self.line
+    fn lines(&self) -> &Lines {
+        &self.lines
     }
 
-    fn line_mut(&mut self) -> &mut Line {
-        &mut self.line
+    fn lines_mut(&mut self) -> &mut Lines {
+        &mut self.lines
     }
 }

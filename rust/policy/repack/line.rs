@@ -44,9 +44,81 @@ impl Members {
     }
 }
 
-/// Who waits.
+/// Who waits: a line for each grade, the first first. Where all jobs are of one grade there is one line.
+#[derive(Clone, Debug)]
+pub(in crate::policy) struct Lines {
+    /// By job; empty where there is one line.
+    grade: Vec<u32>,
+    lines: Vec<Line>,
+}
+
+impl Lines {
+    /// grade: by job, less than `count`.
+    pub(super) fn new(grade: Vec<u32>, count: usize) -> Self {
+        Self { grade, lines: vec![Line::default(); count] }
+    }
+
+    /// The grade of a job: the least goes first.
+    #[inline]
+    pub(super) fn grade_of(&self, job: Job) -> u32 {
+        self.grade.get(job.index()).copied().unwrap_or(0)
+    }
+
+    /// Of a job that does not wait.
+    pub(super) fn set_grade(&mut self, job: Job, grade: u32) {
+        self.grade[job.index()] = grade;
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lines.iter().map(Line::len).sum()
+    }
+
+    pub(super) fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
+        self.lines.iter().flat_map(Line::jobs)
+    }
+
+    /// A job joins a class, with a key of its own unless the class has one.
+    pub(super) fn insert(&mut self, class: Class, num_gpus: u32, key: u64, own: Rank) {
+        let at = self.grade_of(own.1);
+        self.lines[at as usize].insert(class, num_gpus, key, own);
+    }
+
+    pub(super) fn remove(&mut self, class: Class, own: Rank) {
+        let at = self.grade_of(own.1);
+        self.lines[at as usize].remove(class, own);
+    }
+
+    /// Gives the classes of a range new keys. Not during a walk.
+    pub(super) fn renew(
+        &mut self,
+        range: impl std::ops::RangeBounds<Class> + Clone,
+        mut key: impl FnMut(Class, u32) -> u64,
+    ) {
+        self.lines.iter_mut().for_each(|line| line.renew(range.clone(), &mut key));
+    }
+
+    pub(super) fn begin_walk(&mut self, grade: u32) {
+        self.lines[grade as usize].begin_walk();
+    }
+
+    /// The next job of the walk, but for those of sizes that have failed.
+    pub(super) fn next(&mut self, grade: u32, has_failed: impl Fn(u32) -> bool) -> Option<Rank> {
+        self.lines[grade as usize].next(has_failed)
+    }
+
+    /// Adds the GPUs of the jobs left aside that rank before one, until there are `enough`.
+    pub(super) fn count_aside(&mut self, before: Rank, enough: u64, gpus: &mut u64) {
+        let at = self.grade_of(before.1) as usize;
+        for line in &mut self.lines[..at] {
+            line.count_aside((u64::MAX, before.1), enough, gpus);
+        }
+        self.lines[at].count_aside(before, enough, gpus);
+    }
+}
+
+/// Who waits of one grade.
 #[derive(Clone, Debug, Default)]
-pub(in crate::policy) struct Line {
+struct Line {
     classes: BTreeMap<Class, Members>,
     /// The first of each class.
     firsts: BTreeSet<(Rank, Class)>,
@@ -61,16 +133,16 @@ pub(in crate::policy) struct Line {
 }
 
 impl Line {
-    pub(super) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
+    fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.classes.values().flat_map(|members| members.jobs.iter().map(|&(_, job)| job))
     }
 
     /// A job joins a class, with a key of its own unless the class has one.
-    pub(super) fn insert(&mut self, class: Class, num_gpus: u32, key: u64, (own, job): Rank) {
+    fn insert(&mut self, class: Class, num_gpus: u32, key: u64, (own, job): Rank) {
         let new = || Members { num_gpus, key, jobs: BTreeSet::new() };
         let members = self.classes.entry(class).or_insert_with(new);
         let first = members.first();
@@ -79,6 +151,9 @@ impl Line {
         if first.is_none_or(|first| rank < first) {
             if let Some(first) = first {
                 self.firsts.remove(&(first, class));
+                if self.given.is_some_and(|given| rank < given && given < first) {
+                    self.heads.push(Reverse((first, class))); // the walk has passed the one that stands for it now
+                }
             }
             self.firsts.insert((rank, class));
         }
@@ -88,7 +163,7 @@ impl Line {
         self.len += 1;
     }
 
-    pub(super) fn remove(&mut self, class: Class, (own, job): Rank) {
+    fn remove(&mut self, class: Class, (own, job): Rank) {
         let Some(members) = self.classes.get_mut(&class) else { return };
         let rank = members.rank((own, job));
         self.len -= usize::from(members.jobs.remove(&(own, job)));
@@ -101,7 +176,7 @@ impl Line {
     }
 
     /// Gives the classes of a range new keys. Not during a walk.
-    pub(super) fn renew(&mut self, range: impl std::ops::RangeBounds<Class>, mut key: impl FnMut(Class, u32) -> u64) {
+    fn renew(&mut self, range: impl std::ops::RangeBounds<Class>, key: &mut impl FnMut(Class, u32) -> u64) {
         for (&class, members) in self.classes.range_mut(range) {
             let before = members.first();
             members.key = key(class, members.num_gpus);
@@ -114,7 +189,7 @@ impl Line {
         }
     }
 
-    pub(super) fn begin_walk(&mut self) {
+    fn begin_walk(&mut self) {
         self.seen = None;
         self.heads.clear();
         self.given = None;
@@ -123,7 +198,7 @@ impl Line {
     }
 
     /// The next job of the walk, but for those of sizes that have failed.
-    pub(super) fn next(&mut self, has_failed: impl Fn(u32) -> bool) -> Option<(Rank, Class)> {
+    fn next(&mut self, has_failed: impl Fn(u32) -> bool) -> Option<Rank> {
         loop {
             let after = self.seen.map_or(Bound::Unbounded, Bound::Excluded);
             let first = self.firsts.range((after, Bound::Unbounded)).next().copied();
@@ -144,12 +219,12 @@ impl Line {
             if let Some(next) = members.after(rank) {
                 self.heads.push(Reverse((next, class)));
             }
-            return Some((rank, class));
+            return Some(rank);
         }
     }
 
     /// Adds the GPUs of the jobs left aside that rank before one, until there are `enough`.
-    pub(super) fn count_aside(&mut self, before: Rank, enough: u64, gpus: &mut u64) {
+    fn count_aside(&mut self, before: Rank, enough: u64, gpus: &mut u64) {
         while let Some(&Reverse((rank, class))) = self.aside.peek()
             && rank < before
             && *gpus < enough

@@ -6,6 +6,7 @@
 //! on two servers of 8 GPUs with 4 busy each, a short job of 8 GPUs moves one of the two jobs to the other's server.
 
 mod foresight;
+mod grades;
 mod history;
 mod line;
 mod plan;
@@ -17,16 +18,18 @@ mod variant;
 use super::Visitor;
 use crate::ids::{Job, Server, Slot};
 use crate::machine::{Came, Floor, Left, Policy};
-use crate::options::{Facts, Is, Named, Predict};
+use crate::options::{Facts, Feature, Is, Named, Predict};
 use crate::setting::Setting;
 use crate::speed::Speed;
 use foresight::Exact;
 use foresight::Foresight;
+use grades::Grades;
 use history::History;
-use line::Rank;
+use line::{Lines, Rank};
 use plan::{Asker, Bench, Plan};
 use residents::Residents;
 use std::cmp::Reverse;
+use strain::Urgent;
 
 /// What it says of itself.
 pub(super) const FACTS: &[Facts] = &[Repack::<Exact>::FACTS];
@@ -39,8 +42,12 @@ pub(super) fn visit<'a, S: Speed, V: Visitor<'a, S>>(
 ) -> Result<V::Output, V> {
     match setting.options.predict {
         _ if !setting.options.has::<Repack<Exact>>() => Err(visitor),
-        Predict::Exact => Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, Exact::new(setting)))),
-        Predict::History => Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, History::new(setting)))),
+        Predict::Exact => {
+            Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, |lines| Exact::new(setting, lines))))
+        }
+        Predict::History => {
+            Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, |lines| History::new(setting, lines))))
+        }
     }
 }
 
@@ -49,6 +56,10 @@ pub(super) fn visit<'a, S: Speed, V: Visitor<'a, S>>(
 pub(super) struct Repack<F> {
     residents: Residents<F>,
     bench: Bench,
+    grades: Grades,
+    /// Whether jobs may evict others by the machine's rule, and the stays that the latest one ended so.
+    evicts: bool,
+    evicted: Vec<(Slot, Job)>,
     changed: bool,
 }
 
@@ -62,8 +73,16 @@ struct Waits {
 }
 
 impl<F: Foresight> Repack<F> {
-    pub(super) fn new(setting: &Setting<'_>, foresight: F) -> Self {
-        Self { residents: Residents::new(setting, foresight), bench: Bench::default(), changed: false }
+    pub(super) fn new(setting: &Setting<'_>, foresight: impl FnOnce(Lines) -> F) -> Self {
+        let grades = Grades::new(setting);
+        Self {
+            residents: Residents::new(setting, foresight(grades.lines())),
+            bench: Bench::default(),
+            evicts: setting.options.evict || setting.quotas.is_some(),
+            evicted: Vec::new(),
+            grades,
+            changed: false,
+        }
     }
 
     /// The job waits from now on.
@@ -86,22 +105,47 @@ impl<F: Foresight> Repack<F> {
         self.residents.foresight.left_waiting(job) + pause
     }
 
-    /// Lets the urgent jobs run, whatever it costs. They spare whoever has more than half of their strain.
-    fn relieve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, limit: f64) {
-        let mut urgent = self.residents.strains.urgent(floor, limit);
+    /// Starts a waiting job, but no guest, where others are evicted for it by the machine's rule, if that can be done.
+    fn start_by_evicting<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> bool {
+        let grade = self.residents.foresight.lines().grade_of(job);
+        if !self.evicts || self.grades.is_of_guests(grade) || !floor.makes_room() {
+            return false;
+        }
+        let mut evicted = std::mem::take(&mut self.evicted);
+        let placed = floor.place_by_evicting(job, &mut evicted);
+        evicted.iter().for_each(|&(_, victim)| _ = self.residents.unsettle(victim));
+        if placed {
+            self.start(floor, job);
+        }
+        evicted.iter().for_each(|&(_, victim)| self.join(floor, victim));
+        self.evicted = evicted;
+        placed
+    }
+
+    /// Lets urgent jobs of a grade run, whatever it costs. They spare whoever has more than half of their strain.
+    fn relieve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, grade: u32, mut urgent: Urgent) {
+        let mut failed: Vec<u32> = Vec::new();
         while let Some((&num_gpus, jobs)) = urgent.iter_mut().max_by_key(|(_, jobs)| jobs.peek().copied())
             && let Some((strain, Reverse(job))) = jobs.pop()
         {
             let strain = f64::from_bits(strain);
+            if failed.contains(&num_gpus) {
+                self.start_by_evicting(floor, job);
+                continue;
+            }
             if floor.place(job) {
                 self.start(floor, job);
                 continue;
             }
-            let (run, cost) = (self.run(floor, job), floor.pause_seconds());
-            let asker = Asker { num_gpus, run, work: f64::NEG_INFINITY, cost, strain: strain / 2.0 };
+            let (run, cost, graded) = (self.run(floor, job), floor.pause_seconds(), self.grades.differ());
+            let asker = Asker { num_gpus, grade, graded, run, work: f64::NEG_INFINITY, cost, strain: strain / 2.0 };
             match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
-                None => _ = urgent.remove(&num_gpus),
                 Some(plan) => self.carry_out(floor, job, &plan),
+                None if self.evicts => {
+                    failed.push(num_gpus);
+                    self.start_by_evicting(floor, job);
+                }
+                None => _ = urgent.remove(&num_gpus),
             }
         }
     }
@@ -111,7 +155,7 @@ impl<F: Foresight> Repack<F> {
     fn pays<S: Speed>(&mut self, floor: &Floor<'_, S>, plan: &Plan, waits: Waits, ahead: &mut u64) -> bool {
         let (evicted, moved) = (plan.evicted.len() as f64, plan.moved.len() as f64);
         let stops = floor.pause_seconds() * (evicted + moved);
-        let others = self.residents.foresight.line().len() > 1 && !variant::is("cost test also in a queue");
+        let others = self.residents.foresight.lines().len() > 1 && !variant::is("cost test also in a queue");
         let alone = if others || variant::is("no cost test") { 0.0 } else { stops + waits.run * evicted };
         let half = if variant::is("no half test") { 0.0 } else { 2.0 * stops };
         self.waits_for(floor, waits, ahead, f64::max(half, alone))
@@ -128,7 +172,7 @@ impl<F: Foresight> Repack<F> {
             return true;
         }
         let before = *ahead;
-        self.residents.foresight.line_mut().count_aside(waits.rank, self.residents.strains.gpus(), ahead);
+        self.residents.foresight.lines_mut().count_aside(waits.rank, self.residents.strains.gpus(), ahead);
         *ahead > before && self.residents.released_no_sooner(floor, wanted(*ahead), seconds)
     }
 
@@ -154,12 +198,16 @@ impl<F: Foresight> Repack<F> {
     }
 }
 
+/// What it knows.
+const KNOWS: &[Feature] =
+    &[Feature::Priorities, Feature::Evict, Feature::Quota, Feature::Outages, Feature::Services, Feature::Search];
+
 impl<F> Named for Repack<F> {
     const FACTS: Facts = Facts {
         name: "repack",
         about: "least num_gpus x remaining run time; moves and evicts to make room",
         paper: "ringbco",
-        knows: &[],
+        knows: KNOWS,
         is: &[Is::Moves],
         options: &["preempt-cost", "predict"],
     };
@@ -168,25 +216,42 @@ impl<F> Named for Repack<F> {
 impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
     const STOPS: bool = true;
 
-    fn came(&mut self, floor: &mut Floor<'_, S>, job: Job, _why: Came) {
-        self.residents.foresight.arrived(floor, job);
+    fn came(&mut self, floor: &mut Floor<'_, S>, job: Job, why: Came) {
+        match why {
+            Came::Arrived => {
+                self.residents.foresight.arrived(floor, job);
+                self.residents.strains.arrived(floor.asks(job));
+            }
+            Came::Again => self.residents.strains.resume(floor, job),
+        }
         self.join(floor, job);
-        self.residents.strains.arrived(floor.asks(job));
         self.changed = true;
     }
 
-    /// A stay ends when its job is done: runs in which one may be lost or pause are refused.
-    fn left(&mut self, floor: &Floor<'_, S>, _slot: Slot, job: Job, _why: Left) {
+    fn left(&mut self, floor: &Floor<'_, S>, _slot: Slot, job: Job, why: Left) {
         self.residents.unsettle(job);
-        self.residents.foresight.completed(job);
-        self.residents.strains.completed(floor.asks(job));
+        match why {
+            Left::Done => {
+                self.residents.foresight.completed(job);
+                self.residents.strains.completed(floor.asks(job));
+            }
+            Left::Lost => self.join(floor, job),
+            Left::Paused => self.residents.strains.pause(floor, job),
+        }
         self.changed = true;
     }
 
-    fn capacity_changed(&mut self) {}
+    fn climbed(&mut self, floor: &Floor<'_, S>, slot: Slot) {
+        self.residents.set_back(floor.stays[slot.index()].job);
+    }
+
+    fn capacity_changed(&mut self) {
+        self.residents.spoil_all();
+        self.changed = true;
+    }
 
     fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
-        match self.residents.foresight.line().len() {
+        match self.residents.foresight.lines().len() {
             0 => f64::INFINITY,
             _ if self.changed => floor.now,
             _ if variant::is("no looks") => f64::INFINITY,
@@ -198,48 +263,83 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
         self.changed = false;
         self.residents.begin(floor);
         let limit = self.residents.strains.begin(floor.now);
-        if !variant::is("no urgency") {
-            self.relieve(floor, limit);
+        if floor.has_quotas() {
+            self.grade_anew(floor);
         }
+        let grade_of = |job: Job| self.residents.foresight.lines().grade_of(job);
+        let mut urgent = self.residents.strains.urgent(floor, limit, grade_of);
+        let (mut failed, mut ahead) = (Vec::new(), 0);
+        for grade in 0..self.grades.walked() {
+            if let Some(urgent) = urgent.remove(&grade)
+                && !variant::is("no urgency")
+            {
+                self.relieve(floor, grade, urgent);
+            }
+            self.walk(floor, grade, limit, &mut failed, &mut ahead);
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.residents.foresight.lines().len() > 0
+    }
+
+    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
+        self.residents.foresight.lines().jobs()
+    }
+}
+
+impl<F: Foresight> Repack<F> {
+    /// Walks the waiting jobs of a grade. `failed`: sizes that no plan makes room for; `ahead`: GPUs of jobs passed over.
+    fn walk<S: Speed>(
+        &mut self,
+        floor: &mut Floor<'_, S>,
+        grade: u32,
+        limit: f64,
+        failed: &mut Vec<u32>,
+        ahead: &mut u64,
+    ) {
         let cost = floor.pause_seconds();
-        let mut failed: Vec<u32> = Vec::new();
-        let mut ahead = 0;
-        self.residents.foresight.line_mut().begin_walk();
-        while let Some((rank, _)) = self.residents.foresight.line_mut().next(|num_gpus| failed.contains(&num_gpus)) {
+        self.residents.foresight.lines_mut().begin_walk(grade);
+        while let Some(rank) = {
+            // Whoever may evict has a turn though no plan helps.
+            let aside = |num_gpus| !self.evicts && failed.contains(&num_gpus);
+            self.residents.foresight.lines_mut().next(grade, aside)
+        } {
             let job = rank.1;
             let num_gpus = floor.asks(job);
+            if self.evicts && failed.contains(&num_gpus) {
+                if !self.start_by_evicting(floor, job) {
+                    *ahead += u64::from(num_gpus);
+                }
+                continue;
+            }
             if floor.place(job) {
                 self.start(floor, job);
                 continue;
             }
             let waits = Waits { rank, num_gpus, run: self.run(floor, job) };
             #[cfg(feature = "ablation")]
-            if variant::is("spreading by expected cost") && self.spread(floor, waits, &mut ahead) {
+            if variant::is("spreading by expected cost") && self.spread(floor, waits, ahead) {
                 continue;
             }
             let least = if variant::is("no half test") { 0.0 } else { 2.0 * cost };
-            if self.waits_for(floor, waits, &mut ahead, least) {
+            if self.waits_for(floor, waits, ahead, least) {
                 let work = f64::from(self.residents.foresight.weight(num_gpus)) * waits.run;
                 let strain = if variant::is("nobody spared") { f64::INFINITY } else { limit / 2.0 };
-                let asker = Asker { num_gpus, run: waits.run, work, cost, strain };
+                let graded = self.grades.differ();
+                let asker = Asker { num_gpus, grade, graded, run: waits.run, work, cost, strain };
                 match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
                     None => failed.push(num_gpus),
-                    Some(plan) if self.pays(floor, &plan, waits, &mut ahead) => {
+                    Some(plan) if self.pays(floor, &plan, waits, ahead) => {
                         self.carry_out(floor, job, &plan);
                         continue;
                     }
                     Some(_) => {}
                 }
             }
-            ahead += u64::from(num_gpus);
+            if !self.start_by_evicting(floor, job) {
+                *ahead += u64::from(num_gpus);
+            }
         }
-    }
-
-    fn is_waiting(&self) -> bool {
-        self.residents.foresight.line().len() > 0
-    }
-
-    fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.residents.foresight.line().jobs()
     }
 }

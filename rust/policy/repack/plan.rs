@@ -4,11 +4,13 @@
 //! example, a gang of 8 on servers of 8 takes the server whose jobs are cheapest to send away.
 
 use super::foresight::Foresight;
+use super::line::Lines;
 use super::residents::Residents;
 use super::variant;
 use crate::ids::{Job, Server};
 use crate::machine::Floor;
 use crate::speed::Speed;
+use std::cmp::Ordering;
 
 /// Costs are rounded: a bound tells two apart that differ by more than this share.
 const ROUNDING: f64 = 1e-9;
@@ -19,6 +21,10 @@ const SERVERS_TRIED: usize = 3;
 /// Who asks for room.
 pub(super) struct Asker {
     pub(super) num_gpus: u32,
+    /// Nobody of a lower grade is evicted, and whoever is of a higher one whatever the next two say.
+    pub(super) grade: u32,
+    /// Whether jobs differ in grade.
+    pub(super) graded: bool,
     /// Run time left, s, with the pause of a job that runs again.
     pub(super) run: f64,
     /// GPUs that count x that time. Whoever is evicted has more left, without a pause; whoever is urgent does not ask.
@@ -27,6 +33,14 @@ pub(super) struct Asker {
     pub(super) strain: f64,
     /// The pause, s.
     pub(super) cost: f64,
+}
+
+impl Asker {
+    /// How the grade of a job is beside its own.
+    #[inline]
+    fn against(&self, lines: &Lines, job: Job) -> Ordering {
+        if self.graded { lines.grade_of(job).cmp(&self.grade) } else { Ordering::Equal }
+    }
 }
 
 /// What happens to whom.
@@ -245,7 +259,7 @@ impl Least {
     /// Whether an offer may rank before `last`. key: at least the greatest key of the server's jobs.
     #[inline]
     fn may_precede(&self, last: Option<&Offer>, key: f64, asker: &Asker) -> bool {
-        let evicts = key > asker.work;
+        let evicts = asker.graded || key > asker.work;
         if (if evicts { self.all } else { self.moves }) == u32::MAX {
             return false;
         }
@@ -337,11 +351,18 @@ fn offer<S: Speed, F: Foresight>(
         let key = weight * left;
         greatest = f64::max(greatest, key);
         let run = f64::max(0.0, left - asker.cost);
-        let wanted = || residents.strains.wanted(asker.num_gpus, num_gpus) as f64;
-        let evictable = weight * run > asker.work
-            && residents.strain(floor, job) <= asker.strain
-            && (variant::is("all GPUs of a victim count") || f64::min(weight, wanted()) * run > asker.work)
-            && !variant::is("no evictions");
+        let wanted = |residents: &Residents<F>| residents.strains.wanted(asker.num_gpus, num_gpus) as f64;
+        let behind = |residents: &Residents<F>| {
+            weight * run > asker.work
+                && residents.strain(floor, job) <= asker.strain
+                && (variant::is("all GPUs of a victim count") || f64::min(weight, wanted(residents)) * run > asker.work)
+        };
+        let evictable = match asker.against(residents.foresight.lines(), job) {
+            _ if variant::is("no evictions") => false,
+            Ordering::Less => false,
+            Ordering::Equal => behind(residents),
+            Ordering::Greater => true,
+        };
         let elsewhere = || {
             let servers = bench.with_at_least.get(num_gpus as usize).copied().unwrap_or(0);
             servers > u32::from(idle >= num_gpus)
@@ -451,7 +472,8 @@ mod tests {
 
     #[test]
     fn sums_of_several_bills_are_no_bill() {
-        let asker = |cost: f64| Asker { num_gpus: 1, run: 100.0, work: 5.0, cost, strain: 8.0 };
+        let asker =
+            |cost: f64| Asker { num_gpus: 1, grade: 0, graded: false, run: 100.0, work: 5.0, cost, strain: 8.0 };
         let least = |is_one: bool| Least { version: 0, moves: u32::MAX, all: 1001, evicted: 1001, is_one };
         // What it takes at least is what the last offer takes: one job of one GPU, of the same key.
         let may = |is_one: bool, cost: f64, more: f64| {

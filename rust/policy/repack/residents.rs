@@ -12,7 +12,7 @@ use super::plan::Least;
 use super::strain::{Strains, strain};
 use crate::ds::Minima;
 use crate::ids::{Job, Server, Slot};
-use crate::machine::Floor;
+use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub(super) struct Residents<F> {
     stale: Vec<Server>,
     /// By a gang's GPUs and those of the largest job for which there is room elsewhere, by server.
     least: BTreeMap<(u32, u32), Vec<Least>>,
-    /// By job: its slot, its run time left with the rest of its pause, s, and the pass that asked for that.
+    /// By job: its slot, its run time left with what counts of the rest of its pause, s, and the pass that asked for that.
     slot: Vec<Slot>,
     left: Vec<f64>,
     asked: Vec<u32>,
@@ -49,6 +49,11 @@ pub(super) struct Residents<F> {
     /// Running jobs whose bounds do not hold any more; it may be all.
     changed: Vec<Job>,
     all_changed: bool,
+}
+
+/// What counts of the rest of a pause, s: that of a start, or of a server that wakes, may be longer than that of a move.
+fn rest<S: Speed>(floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+    floor.pause_left_of(stay).min(floor.pause_seconds())
 }
 
 impl<F: Foresight> Residents<F> {
@@ -146,19 +151,32 @@ impl<F: Foresight> Residents<F> {
         slot
     }
 
+    /// Servers have other GPUs than before, or may have.
+    pub(super) fn spoil_all(&mut self) {
+        for server in 0..self.on.len() {
+            self.version[server] += 1;
+            self.spoil(Server::at(server));
+        }
+    }
+
+    /// A running job has other work left than time explains.
+    pub(super) fn set_back(&mut self, job: Job) {
+        self.changed.push(job);
+    }
+
     /// A pass begins.
     pub(super) fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>) {
         self.pass += 1;
         self.all_changed |= self.foresight.begin(floor, &mut self.changed);
     }
 
-    /// Run time left of a running job now, s, with the rest of its pause.
+    /// Run time left of a running job now, s, with what counts of the rest of its pause.
     pub(super) fn left<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
         let j = job.index();
         if self.asked[j] != self.pass {
             self.asked[j] = self.pass;
             let stay = &floor.stays[self.slot[j].index()];
-            self.left[j] = self.foresight.left_of(floor, stay) + floor.pause_left_of(stay);
+            self.left[j] = self.foresight.left_of(floor, stay) + rest(floor, stay);
         }
         self.left[j]
     }
@@ -166,15 +184,14 @@ impl<F: Foresight> Residents<F> {
     /// Strain of a running job now.
     pub(super) fn strain<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
         let yardstick = self.foresight.yardstick_of(floor, &floor.stays[self.slot[job.index()].index()]);
-        strain(floor.seconds() - floor.jobs.submit[job.index()], yardstick)
+        strain(floor.seconds() - self.strains.origin(floor, job), yardstick)
     }
 
     /// Bounds of a job, and those of its servers, are made anew.
     fn renew<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         let left = self.left(floor, job);
         let slot = self.slot[job.index()];
-        let earliest =
-            if F::FALLS { floor.seconds() + left } else { left - floor.pause_left_of(&floor.stays[slot.index()]) };
+        let earliest = if F::FALLS { floor.seconds() + left } else { left - rest(floor, &floor.stays[slot.index()]) };
         self.earliest[job.index()] = earliest;
         self.ends.set(slot.index(), earliest);
         for at in 0..self.places[slot.index()].len() {

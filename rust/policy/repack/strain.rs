@@ -30,6 +30,13 @@ const ROUNDING: f64 = 1e-9;
 /// By the GPUs that they ask for: (bits of a job's strain, the job).
 pub(super) type Urgent = BTreeMap<u32, BinaryHeap<(u64, Reverse<Job>)>>;
 
+/// The time at a rung, s: when it began, where it goes on, and how long all of it was that is over.
+#[derive(Clone, Copy, Debug, Default)]
+struct AtRungs {
+    since: f64,
+    over: f64,
+}
+
 /// The strain of a job that was submitted so many seconds ago.
 pub(super) fn strain(since: f64, yardstick: f64) -> f64 {
     since / (yardstick + GRACE)
@@ -47,6 +54,8 @@ pub(super) struct Strains {
     dues: BTreeSet<(u64, Job)>,
     /// GPUs that the waiting jobs of each size ask for.
     waiting: BTreeMap<u32, u64>,
+    /// By job, where there are trials.
+    at_rungs: Vec<AtRungs>,
     /// When the last pass was, machine time.
     last: f64,
 }
@@ -59,6 +68,7 @@ impl Strains {
             yardstick: vec![0.0; setting.jobs.len()],
             dues: BTreeSet::new(),
             waiting: BTreeMap::new(),
+            at_rungs: vec![AtRungs::default(); setting.options.search.map_or(0, |_| setting.jobs.len())],
             last: f64::NEG_INFINITY,
         }
     }
@@ -75,8 +85,26 @@ impl Strains {
         self.asked -= u64::from(num_gpus);
     }
 
+    /// A trial comes to a rung, where it neither waits nor runs.
+    pub(super) fn pause<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
+        self.completed(floor.asks(job));
+        self.at_rungs[job.index()].since = floor.seconds();
+    }
+
+    /// A trial waits that came to a rung earlier.
+    pub(super) fn resume<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
+        self.arrived(floor.asks(job));
+        let at_rungs = &mut self.at_rungs[job.index()];
+        at_rungs.over += floor.seconds() - at_rungs.since;
+    }
+
+    /// From when on the time of a job counts, s: its submission, later by the time that it was at rungs.
+    pub(super) fn origin<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
+        floor.jobs.submit[job.index()] + self.at_rungs.get(job.index()).map_or(0.0, |at_rungs| at_rungs.over)
+    }
+
     fn due<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> (u64, Job) {
-        let due = floor.jobs.submit[job.index()] + LEAST * (self.yardstick[job.index()] + GRACE);
+        let due = self.origin(floor, job) + LEAST * (self.yardstick[job.index()] + GRACE);
         (due.to_bits(), job)
     }
 
@@ -107,16 +135,27 @@ impl Strains {
         f64::max(LEAST, BY_DEMAND * self.asked as f64 / self.gpus as f64)
     }
 
-    /// The waiting jobs of at least that strain, by the GPUs that they ask for; the greatest strain first, ties fifo.
-    pub(super) fn urgent<S: Speed>(&self, floor: &Floor<'_, S>, limit: f64) -> Urgent {
+    /// The waiting jobs of at least that strain, by grade and the GPUs that they ask for; the greatest strain first,
+    /// ties fifo.
+    pub(super) fn urgent<S: Speed>(
+        &self,
+        floor: &Floor<'_, S>,
+        limit: f64,
+        grade: impl Fn(Job) -> u32,
+    ) -> BTreeMap<u32, Urgent> {
         let now = floor.seconds();
-        let mut urgent = Urgent::new();
+        let mut urgent: BTreeMap<u32, Urgent> = BTreeMap::new();
         // None is urgent before it is due, give or take rounding.
         let due = |due: u64| f64::from_bits(due) <= now + ROUNDING * f64::max(1.0, now);
         for &(_, job) in self.dues.iter().take_while(|entry| due(entry.0)) {
-            let strain = strain(now - floor.jobs.submit[job.index()], self.yardstick[job.index()]);
+            let strain = strain(now - self.origin(floor, job), self.yardstick[job.index()]);
             if strain >= limit {
-                urgent.entry(floor.asks(job)).or_default().push((strain.to_bits(), Reverse(job)));
+                urgent
+                    .entry(grade(job))
+                    .or_default()
+                    .entry(floor.asks(job))
+                    .or_default()
+                    .push((strain.to_bits(), Reverse(job)));
             }
         }
         urgent

@@ -1,0 +1,105 @@
+//! Who goes before whom whatever the keys: those within their owners' quotas before guests, then by priority.
+//!
+//! Invariant: a job that waits is in the line of its grade. For example, with priorities 0 and 5 jobs of 5 are of grade 0
+//! and those of 0 of grade 1; with quotas, guests among them are of grades 2 and 3, and grade 4 may not run.
+
+use super::Repack;
+use super::foresight::Foresight;
+use super::line::Lines;
+use crate::ids::{Job, Slot};
+use crate::machine::{Claimant, Floor};
+use crate::setting::Setting;
+use crate::speed::Speed;
+
+/// The grades of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Grades {
+    /// By job: how many priorities are higher. Empty where all jobs are of one grade.
+    above: Vec<u32>,
+    priorities: u32,
+    quotas: bool,
+}
+
+impl Grades {
+    pub(super) fn new(setting: &Setting<'_>) -> Self {
+        let (jobs, quotas) = (&setting.jobs, setting.quotas.is_some());
+        let mut tiers: Vec<u32> = (0..jobs.len()).map(|job| jobs.tier(job)).collect();
+        tiers.dedup(); // jobs are in order of priority
+        let above = |job| tiers.partition_point(|&tier| tier < jobs.tier(job)) as u32;
+        let differ = quotas || tiers.len() > 1;
+        Self {
+            above: if differ { (0..jobs.len()).map(above).collect() } else { Vec::new() },
+            priorities: tiers.len().max(1) as u32,
+            quotas,
+        }
+    }
+
+    /// A line for each grade.
+    pub(super) fn lines(&self) -> Lines {
+        Lines::new(self.above.clone(), self.walked() as usize + usize::from(self.quotas))
+    }
+
+    /// Whether jobs may be of several.
+    pub(super) fn differ(&self) -> bool {
+        !self.above.is_empty()
+    }
+
+    /// How many there are but for that of jobs that may not run, which is the next.
+    pub(super) fn walked(&self) -> u32 {
+        if self.quotas { 2 * self.priorities } else { self.priorities }
+    }
+
+    pub(super) fn is_of_guests(&self, grade: u32) -> bool {
+        self.quotas && grade >= self.priorities
+    }
+
+    fn of(&self, job: Job, claimant: Claimant) -> u32 {
+        let above = self.above[job.index()];
+        match claimant {
+            Claimant::Within => above,
+            Claimant::Over => self.priorities + above,
+            Claimant::HeldBack => 2 * self.priorities,
+        }
+    }
+}
+
+impl<F: Foresight> Repack<F> {
+    /// Counts who is within a quota, along (priority, key), and stops whoever may not run.
+    pub(super) fn grade_anew<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
+        let Self { residents, grades, .. } = self;
+        let waiting: Vec<Job> = residents.foresight.lines().jobs().collect();
+        let mut all: Vec<(u32, u64, Job, Option<Slot>)> = Vec::new();
+        for job in waiting {
+            let left = residents.foresight.left_waiting(job);
+            all.push((grades.above[job.index()], residents.foresight.key(floor.asks(job), left), job, None));
+        }
+        for (slot, stay) in floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live()) {
+            let left = residents.left(floor, stay.job);
+            let key = residents.foresight.key(floor.asks(stay.job), left);
+            all.push((grades.above[stay.job.index()], key, stay.job, Some(Slot::at(slot))));
+        }
+        all.sort_unstable_by_key(|&(above, key, job, _)| (above, key, job));
+        let (mut tally, mut stopped) = (floor.tally(), Vec::new());
+        for (.., job, slot) in all {
+            let claimant = floor.count(&mut tally, job);
+            let grade = grades.of(job, claimant);
+            if slot.is_some() {
+                residents.foresight.lines_mut().set_grade(job, grade);
+                if claimant == Claimant::HeldBack {
+                    stopped.push(job);
+                }
+            } else if grade != residents.foresight.lines().grade_of(job) {
+                residents.foresight.leave(job);
+                residents.foresight.lines_mut().set_grade(job, grade);
+                residents.foresight.join(floor, job);
+            }
+        }
+        stopped.sort_unstable();
+        for job in stopped {
+            let slot = self.residents.unsettle(job);
+            floor.stop(slot);
+            self.join(floor, job);
+        }
+        self.residents.foresight.lines_mut().begin_walk(self.grades.walked());
+    }
+}

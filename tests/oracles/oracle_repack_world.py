@@ -1,0 +1,177 @@
+"""The slow truth of `repack` among all other features: the rule of oracle_repack.py over the other oracles.
+
+Nothing here imports ringbco.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from oracle.model import fewest_servers, iteration_time
+from oracle_predictions import Predictions
+from oracle_preempt import World as PreemptWorld
+from oracle_priorities import Claims
+from oracle_repack import Parts, Rule
+from oracle_stretch import Stretch
+
+
+def repack_world(
+    claims: Claims, users: Sequence[str | None] | None, base: type[PreemptWorld], *, exact: bool
+) -> type[PreemptWorld]:
+    """The oracle `base`, one of priorities, under `repack`. users: by row; None where none is named."""
+
+    class Repacking(base):  # type: ignore[misc, valid-type]
+        def __init__(self, *parts: object) -> None:
+            super().__init__(*parts)
+            self.done: list[int] = []
+            self.paused_since: dict[int, float] = {}
+            self.at_rungs: dict[int, float] = {}
+            self.rule: Rule | None = None
+
+        def begin(self) -> Rule:
+            predictions = None
+            if not exact:
+                count = 1 + max(self.jobs)
+                submit = [self.jobs[row].submit if row in self.jobs else 0.0 for row in range(count)]
+                gpus = [self.jobs[row].num_gpus if row in self.jobs else 0 for row in range(count)]
+                whole = [self.ideal(row) if row in self.jobs else 0.0 for row in range(count)]
+                predictions = Predictions(submit, gpus, users, whole)
+            return Rule(Floor(self), predictions)
+
+        def complete(self, run: Stretch) -> None:
+            super().complete(run)
+            self.done.append(run.row)
+
+        def other_instants(self) -> list[float]:
+            looks = [self.rule.next] if self.rule is not None and self.waiting and not self.slotted else []
+            return [*super().other_instants(), *looks]
+
+        def arrive(self) -> bool:
+            if self.rule is None:
+                self.rule = self.begin()
+            happened = super().arrive()
+            if self.rule.predictions is not None:
+                self.rule.predictions.news(self.done)
+            self.done = []
+            now = self.seconds(self.now)
+            paused = getattr(self, "paused", set())
+            for row in paused - set(self.paused_since):
+                self.paused_since[row] = now
+            for row in set(self.paused_since) - paused:
+                self.at_rungs[row] = self.at_rungs.get(row, 0.0) + (now - self.paused_since.pop(row))
+            return happened or now >= self.rule.next
+
+        def one_pass(self) -> None:
+            assert self.rule is not None
+            if self.waiting:
+                self.rule.one_pass()
+
+        def at_best(self, row: int) -> float:
+            """Run time left on the fewest servers without contention, s."""
+            if self.fixed:
+                return self.remaining(row)  # type: ignore[no-any-return]
+            job = self.jobs[row]
+            servers = fewest_servers(job.num_gpus, list(self.sizes.values()))
+            return self.left_now(row) * iteration_time(job, servers, 1, self.net)  # type: ignore[no-any-return]
+
+        def start_on(self, row: int, parts: Parts) -> None:
+            gpus = [gpu for server, count in parts for gpu in self.least(self.idle_on(server), count)]
+            self.given = gpus, self.rng
+            self.try_start(row)
+            self.given = None
+
+        def preempt(self, run: Stretch) -> None:
+            if self.interrupt(run):
+                self.result.preemptions[run.row] += 1
+                self.shifted[run.row] = self.now
+            self.waiting.append(run.row)
+
+        def start_by_evicting(self, row: int) -> None:
+            if not self.over_quota(row):
+                self.make_room(row)
+                if self.begins(row):
+                    self.over[row] = False
+
+    class Floor:
+        """What the rule sees of a world."""
+
+        def __init__(self, world: Repacking) -> None:
+            self.world = world
+
+        @property
+        def now(self) -> float:
+            return self.world.seconds(self.world.now)
+
+        @property
+        def cost(self) -> float:
+            return self.world.seconds(self.world.pause(self.world.rules.cost))
+
+        @property
+        def sizes(self) -> dict[int, int]:
+            return self.world.sizes
+
+        @property
+        def evicts(self) -> bool:
+            return claims.evict or bool(claims.quotas)
+
+        def waiting(self) -> list[int]:
+            return list(self.world.waiting)
+
+        def parts(self) -> dict[int, Parts]:
+            return {run.row: sorted(Counter(s for s, _ in run.gpus).items()) for run in self.world.running}
+
+        def idle(self, server: int) -> int:
+            return len(self.world.idle_on(server))
+
+        def gpus(self, row: int) -> int:
+            return self.world.jobs[row].num_gpus
+
+        def tier(self, row: int) -> int:
+            return -claims.priority[row]
+
+        def quota(self, row: int) -> tuple[str, int, bool] | None:
+            quota = claims.quota(row)
+            return quota and (claims.owners[row] or "", quota.gpus, quota.borrow)
+
+        def fifo(self, row: int) -> tuple[float, int]:
+            return self.world.jobs[row].submit, row
+
+        def origin(self, row: int) -> float:
+            return self.world.jobs[row].submit + self.world.at_rungs.get(row, 0.0)
+
+        def left(self, row: int) -> float:
+            return self.world.at_best(row)
+
+        def whole(self, row: int) -> float:
+            return self.world.ideal(row)
+
+        def rest(self, row: int) -> float:
+            run = next(run for run in self.world.running if run.row == row)
+            return self.world.seconds(max(0.0, run.begin - self.world.now))
+
+        def has_run(self, row: int) -> bool:
+            return not math.isnan(self.world.result.start[row])
+
+        def place(self, row: int) -> bool:
+            self.world.patient = True
+            self.world.try_start(row)
+            self.world.patient = False
+            return row not in self.world.waiting
+
+        def put(self, row: int, parts: Parts) -> None:
+            self.world.start_on(row, parts)
+
+        def stop(self, rows: Sequence[int]) -> None:
+            for row in rows:
+                self.world.preempt(next(run for run in self.world.running if run.row == row))
+
+        def make_room(self, row: int) -> list[int] | None:
+            waited = set(self.world.waiting)
+            self.world.start_by_evicting(row)
+            if row in self.world.waiting:
+                return None
+            return [other for other in self.world.waiting if other not in waited]
+
+    return Repacking
