@@ -5,6 +5,7 @@
 
 use super::floor::Floor;
 use super::stays::Stay;
+use crate::cluster::FewestServers;
 use crate::ids::{GpuType, Job, Slot};
 use crate::placement::Probes;
 use crate::record::Past;
@@ -124,6 +125,15 @@ impl<S: Speed> Floor<'_, S> {
     /// What a unit of a job's work takes on the fewest servers without contention, s.
     pub(crate) fn unit_at_best(&self, job: Job) -> f64 {
         self.speed.unit(&self.recorded_pace(job), self.few.of(self.asks(job)).unwrap_or(1), 1)
+    }
+
+    /// How many times as long a job takes on GPUs of a type as on those on which it was recorded, each on the fewest
+    /// servers without contention. `few`: of the servers of that type.
+    pub(crate) fn ratio_on(&self, job: Job, gpu_type: GpuType, few: &FewestServers) -> f64 {
+        let num_gpus = self.asks(job);
+        let pace = self.speed.pace(&self.jobs, job, num_gpus, gpu_type);
+        let (unit, recorded) = (self.speed.unit(&pace, few.of(num_gpus).unwrap_or(1), 1), self.unit_at_best(job));
+        if recorded.is_finite() { unit / recorded } else { 1.0 }
     }
 
     /// The same on so many servers.

@@ -67,10 +67,16 @@ impl Pools {
         &mut self.pools[pool]
     }
 
-    /// The only pool, where all GPUs are alike.
+    /// A pool by its place; the only one is at 0.
     #[inline]
-    pub(crate) fn only(&self) -> &Cluster {
-        &self.pools[0]
+    pub(crate) fn pool(&self, at: usize) -> &Cluster {
+        &self.pools[at]
+    }
+
+    /// The server of a pool that has a number there.
+    #[inline]
+    pub(crate) fn member(&self, pool: usize, own: Server) -> Server {
+        self.parted.as_ref().map_or(own, |parted| parted.members[pool][own.index()])
     }
 
     /// The place of the pool of a GPU type.
@@ -102,7 +108,7 @@ impl Pools {
 
     /// The pool of a server, and its number there.
     #[inline]
-    fn place(&self, server: Server) -> (usize, Server) {
+    pub(crate) fn place(&self, server: Server) -> (usize, Server) {
         self.parted.as_ref().map_or((0, server), |parted| {
             let (of, own) = parted.place[server.index()];
             (of.index(), own)

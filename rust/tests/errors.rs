@@ -2,11 +2,9 @@
 
 use super::cases::Case;
 use ringbco::error::Error;
-use ringbco::ids::GpuType;
 use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Ties, Variant};
 use ringbco::policies::{PRESETS, named};
-use ringbco::replay::{ClusterSpec, replay};
-use ringbco::trace::{Jobs, Kind, OwnedNoise, OwnedRange, Types};
+use ringbco::trace::{OwnedNoise, OwnedRange};
 use ringbco::{Network, Unwatched};
 
 /// Three jobs on two servers of four GPUs.
@@ -154,25 +152,6 @@ fn names_that_no_registry_knows() {
         assert_eq!(Placement::parse(placement.name()), Ok(placement));
     }
     assert!(PRESETS.iter().all(|p| Order::parse(p.order.name()) == Ok(p.order)));
-}
-
-#[test]
-fn repack_takes_all_gpus_for_equal() {
-    let allowed = vec![(GpuType::new(0), 1.0), (GpuType::new(1), 2.0)];
-    let kind = Kind { allowed, recorded_speed: 1.0, ..Kind::default() };
-    let mut case = sound();
-    case.jobs.num_gpus[2] = 3;
-    let (kinds, of) = ([kind], [0; 3]);
-    let types = Some(Types { kinds: &kinds, of: &of });
-    let server_types = [GpuType::new(0), GpuType::new(1)];
-    let mut run = |preemption| {
-        case.options.preemption = preemption;
-        let (jobs, spec) =
-            (Jobs { types, ..case.table() }, ClusterSpec { server_types: Some(&server_types), ..case.spec() });
-        replay(&jobs, None, &spec, &case.options, &mut Unwatched)
-    };
-    assert!(run(named("srtf")).is_ok());
-    assert!(matches!(run(named("repack")), Err(Error::Option { name: "policy", .. })));
 }
 
 #[test]

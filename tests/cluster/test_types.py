@@ -230,8 +230,6 @@ def test_a_job_that_no_type_can_hold_is_dropped_if_wished(mixed: Cluster) -> Non
 
 def test_who_takes_gpus_for_equal_says_so(mixed: Cluster) -> None:
     jobs = table((1, 1.0, None))
-    with pytest.raises(UsageError, match="repack: expected another policy: this one takes all GPUs"):
-        ringbco.replay(jobs, mixed, policy="repack")
     with pytest.raises(InputError, match="has GPUs that differ, and a plan takes all GPUs for equal"):
         ringbco.plan(jobs, mixed)
     free = dataclasses.replace(mixed, gpu_types={**mixed.gpu_types, "fast": GpuType("Fast", 4.0)})

@@ -50,6 +50,8 @@ class Floor:
     """A copy of the servers, on which a plan for the job `row` is worked out."""
 
     row: int
+    gpu_type: int
+    sizes: dict[int, int]
     idle: dict[int, int]
     parts: dict[int, Parts]
     """Of the jobs that may still be sent away; a job that was sent away is in `moved` or `evicted`."""
@@ -61,6 +63,8 @@ class Floor:
     def copy(self) -> Floor:
         return Floor(
             self.row,
+            self.gpu_type,
+            self.sizes,
             dict(self.idle),
             dict(self.parts),
             set(self.taken),
@@ -87,6 +91,18 @@ class View(Protocol):
     @property
     def sizes(self) -> dict[int, int]:
         """GPUs of each server, up or not."""
+
+    def of_type(self, gpu_type: int) -> dict[int, int]:
+        """The same of those of a GPU type."""
+
+    def tried(self, row: int) -> list[int]:
+        """The types that a job may use, in their order."""
+
+    def type_of(self, row: int) -> int:
+        """The type that a running job holds."""
+
+    def ratio(self, row: int, gpu_type: int) -> float:
+        """How many times as long it takes there as where it was recorded."""
 
     @property
     def evicts(self) -> bool:
@@ -147,8 +163,14 @@ class Rule:
     def gpus(self, row: int) -> int:
         return self.view.gpus(row)
 
+    def known(self, row: int) -> float:
+        """Run time left where the job was recorded, without pauses, known or predicted."""
+        return self.left[row] if self.predictions is None else self.predictions.left(row)
+
     def rem(self, row: int) -> float:
-        left = self.left[row] if self.predictions is None else self.predictions.left(row)
+        left = self.known(row)
+        if row in self.parts:
+            left *= self.view.ratio(row, self.view.type_of(row))
         return left + (min(self.view.rest(row), self.view.cost) if row in self.parts else 0.0)
 
     def weight(self, row: int) -> int:
@@ -160,9 +182,11 @@ class Rule:
     def key(self, row: int) -> float:
         return self.weight(row) * self.rem(row)
 
-    def takes(self, row: int) -> float:
+    def takes(self, row: int, gpu_type: int) -> float:
         """r of the page."""
-        return self.rem(row) + (self.view.cost if self.view.has_run(row) else 0.0)
+        return self.known(row) * self.view.ratio(row, gpu_type) + (
+            self.view.cost if self.view.has_run(row) else 0.0
+        )
 
     def order(self, row: int) -> tuple[float, int, tuple[float, int]]:
         """By key, then fifo."""
@@ -174,8 +198,12 @@ class Rule:
 
     def wanted(self, row: int, winner: int) -> int:
         """GPUs of `row` that count if `winner` takes its place: num_gpus + others of the page."""
-        beside = self.gpus(row) - self.gpus(winner)
-        others = [self.gpus(other) for other in self.view.waiting() if other != winner]
+        beside, gpu_type = self.gpus(row) - self.gpus(winner), self.view.type_of(row)
+        others = [
+            self.gpus(other)
+            for other in self.view.waiting()
+            if other != winner and gpu_type in self.view.tried(other)
+        ]
         return self.gpus(winner) + sum(gpus for gpus in others if gpus <= beside)
 
     def yardstick(self, row: int) -> float:
@@ -211,8 +239,8 @@ class Rule:
         self.grade = self.grades(rows)
         view.stop([row for row in sorted(self.parts, key=view.fifo) if row not in self.grade])
         urgent = {row: self.strain(row) for row in view.waiting() if self.strain(row) >= self.limit}
-        self.failed: set[int] = set()
-        self.passed = 0  # D of the page
+        self.failed: set[tuple[int, int]] = set()
+        self.passed: Counter[int] = Counter()  # D of the page, by type
         for grade in sorted(set(self.grade.values())):
             self.relieve([row for row in urgent if self.grade.get(row) == grade])
             self.walk(grade)
@@ -239,7 +267,9 @@ class Rule:
             return 2 * self.strain(row) <= self.strain(winner)
         counted = min(self.weight(row), self.wanted(row, winner))
         work = counted * max(0.0, self.rem(row) - self.view.cost)
-        return 2 * self.strain(row) <= self.limit and work > self.weight(winner) * self.takes(winner)
+        return 2 * self.strain(row) <= self.limit and work > self.weight(winner) * self.takes(
+            winner, self.view.type_of(row)
+        )
 
     def walk(self, grade: Grade) -> None:
         """The waiting jobs of a grade by key. Who waits again too late for its turn has none."""
@@ -251,37 +281,50 @@ class Rule:
             now = self.order(row)
             evicted = self.turn(row)
             if evicted is None:
-                self.passed += self.gpus(row)
+                self.passed.update({gpu_type: self.gpus(row) for gpu_type in self.view.tried(row)})
             else:
                 walk += [other for other in evicted if self.grade[other] == grade and self.order(other) > now]
 
     def turn(self, row: int) -> list[int] | None:
         """Lets a job run, if that may be: who is evicted for it. None where it is passed over."""
-        if self.gpus(row) not in self.failed:
+        gpus = self.gpus(row)
+        if any((gpus, gpu_type) not in self.failed for gpu_type in self.view.tried(row)):
             if self.view.place(row):
                 return []
-            if (wait := self.wait(row, self.passed)) >= 2 * self.view.cost:
-                plan = self.plan(row)
-                if plan is None:
-                    self.failed.add(self.gpus(row))
-                elif self.pays(plan, wait):
-                    return self.carry_out(plan)
+            for gpu_type in self.view.tried(row):
+                if (gpus, gpu_type) in self.failed:
+                    continue
+                if (wait := self.wait(row, gpu_type)) >= 2 * self.view.cost:
+                    plan = self.plan(row, gpu_type)
+                    if plan is None:
+                        self.failed.add((gpus, gpu_type))
+                    elif self.pays(plan, wait, gpu_type):
+                        return self.carry_out(plan)
         return self.make_room(row)
 
     def relieve(self, urgent: list[int]) -> None:
         """Lets the urgent jobs of a grade run."""
         self.urgent = True
-        failed: set[int] = set()
+        failed: set[tuple[int, int]] = set()
         for row in sorted(urgent, key=lambda row: (-self.strain(row), self.view.fifo(row))):
-            if self.gpus(row) not in failed:
-                if self.view.place(row):
-                    continue
-                plan = self.plan(row)
+            if not self.helped(row, failed):
+                self.make_room(row)
+
+    def helped(self, row: int, failed: set[tuple[int, int]]) -> bool:
+        """Whether an urgent job runs, at its place or by a plan."""
+        sizes = [(self.gpus(row), gpu_type) for gpu_type in self.view.tried(row)]
+        if failed.issuperset(sizes):
+            return False
+        if self.view.place(row):
+            return True
+        for size in sizes:
+            if size not in failed:
+                plan = self.plan(row, size[1])
                 if plan is not None:
                     self.carry_out(plan)
-                    continue
-                failed.add(self.gpus(row))
-            self.make_room(row)
+                    return True
+                failed.add(size)
+        return False
 
     def make_room(self, row: int) -> list[int] | None:
         """By the machine's eviction, but no guest: who was evicted; None where that cannot be."""
@@ -294,24 +337,25 @@ class Rule:
             self.view.put(row, parts)
         return plan.evicted
 
-    def pays(self, plan: Floor, wait: float) -> bool:
+    def pays(self, plan: Floor, wait: float, gpu_type: int) -> bool:
         evictions, moves = len(plan.evicted), len(plan.moved)
         pauses = self.view.cost * (evictions + moves)
         alone = len(self.view.waiting()) == 1
-        if alone and pauses + self.takes(plan.row) * evictions > wait:
+        if alone and pauses + self.takes(plan.row, gpu_type) * evictions > wait:
             return False
         return pauses <= wait / 2
 
-    def wait(self, row: int, passed: int) -> float:
+    def wait(self, row: int, gpu_type: int) -> float:
         """T of the page."""
-        return max(self.wait_for_place(row), self.wait_for_gpus(row, passed))
+        return max(self.wait_for_place(row, gpu_type), self.wait_for_gpus(row, gpu_type))
 
-    def wait_for_place(self, row: int) -> float:
+    def wait_for_place(self, row: int, gpu_type: int) -> float:
         """T_own of the page."""
-        wanted, largest = self.gpus(row), max(self.view.sizes.values())
+        sizes = self.view.of_type(gpu_type)
+        wanted, largest = self.gpus(row), max(sizes.values())
         if wanted <= largest:
-            return min(self.reaches(s, wanted) for s, size in self.view.sizes.items() if size >= wanted)
-        times = sorted(self.reaches(s, size) for s, size in self.view.sizes.items() if size == largest)
+            return min(self.reaches(s, wanted) for s, size in sizes.items() if size >= wanted)
+        times = sorted(self.reaches(s, size) for s, size in sizes.items() if size == largest)
         needed = math.ceil(wanted / largest)
         return times[needed - 1] if needed <= len(times) else math.inf
 
@@ -323,10 +367,12 @@ class Rule:
         ]
         return self.freed(there, wanted - idle)
 
-    def wait_for_gpus(self, row: int, passed: int) -> float:
+    def wait_for_gpus(self, row: int, gpu_type: int) -> float:
         """T_all of the page."""
-        everybody = [(self.rem(other), self.gpus(other)) for other in self.parts]
-        return self.freed(everybody, passed + self.gpus(row) - sum(map(self.view.idle, self.view.sizes)))
+        there = [other for other in self.parts if self.view.type_of(other) == gpu_type]
+        everybody = [(self.rem(other), self.gpus(other)) for other in there]
+        passed, idle = self.passed[gpu_type], sum(map(self.view.idle, self.view.of_type(gpu_type)))
+        return self.freed(everybody, passed + self.gpus(row) - idle)
 
     @staticmethod
     def freed(running: list[tuple[float, int]], wanted: int) -> float:
@@ -341,10 +387,11 @@ class Rule:
 
     # A plan.
 
-    def plan(self, row: int) -> Floor | None:
-        idle = {s: self.view.idle(s) for s in self.view.sizes}
-        floor: Floor | None = Floor(row, idle, dict(self.parts))
-        whole, rest = divmod(self.gpus(row), largest := max(self.view.sizes.values()))
+    def plan(self, row: int, gpu_type: int) -> Floor | None:
+        sizes = self.view.of_type(gpu_type)
+        there = {other: own for other, own in self.parts.items() if self.view.type_of(other) == gpu_type}
+        floor: Floor | None = Floor(row, gpu_type, sizes, {s: self.view.idle(s) for s in sizes}, there)
+        whole, rest = divmod(self.gpus(row), largest := max(sizes.values()))
         needs = [self.gpus(row)] if self.gpus(row) <= largest else [largest] * whole + [rest] * (rest > 0)
         for need in needs:
             floor = floor and self.meet(floor, need)
@@ -353,7 +400,7 @@ class Rule:
     def meet(self, floor: Floor, need: int) -> Floor | None:
         offers = [
             offer
-            for server, size in self.view.sizes.items()
+            for server, size in floor.sizes.items()
             if size >= need and server not in floor.taken
             for offer in self.offer(floor, server, need)
         ]
@@ -371,7 +418,7 @@ class Rule:
         movable = {row for row in there if self.movable(floor, server, row)}
         useful = [row for row in there if row in movable or self.may_evict(row, floor.row)]
         keyed = {row: self.order(row) for row in useful}
-        pause, takes = self.view.cost, self.takes(floor.row)
+        pause, takes = self.view.cost, self.takes(floor.row, floor.gpu_type)
         best: Offer | None = None
         for count in range(1, len(useful) + 1):
             for rows in itertools.combinations(useful, count):
@@ -464,6 +511,18 @@ class Repack(ringbco.Policy):
 
     def idle(self, server: int) -> int:
         return int(self.state.idle[server])
+
+    def of_type(self, gpu_type: int) -> dict[int, int]:
+        return self.sizes
+
+    def tried(self, row: int) -> list[int]:
+        return [0]
+
+    def type_of(self, row: int) -> int:
+        return 0
+
+    def ratio(self, row: int, gpu_type: int) -> float:
+        return 1.0
 
     def gpus(self, row: int) -> int:
         return int(self.state.jobs.num_gpus[row])

@@ -15,10 +15,16 @@ from oracle_preempt import World as PreemptWorld
 from oracle_priorities import Claims
 from oracle_repack import Parts, Rule
 from oracle_stretch import Stretch
+from oracle_types import Types
 
 
 def repack_world(
-    claims: Claims, users: Sequence[str | None] | None, base: type[PreemptWorld], *, exact: bool
+    claims: Claims,
+    users: Sequence[str | None] | None,
+    base: type[PreemptWorld],
+    types: Types | None = None,
+    *,
+    exact: bool,
 ) -> type[PreemptWorld]:
     """The oracle `base`, one of priorities, under `repack`. users: by row; None where none is named."""
 
@@ -76,6 +82,19 @@ def repack_world(
             servers = fewest_servers(job.num_gpus, list(self.sizes.values()))
             return self.left_now(row) * iteration_time(job, servers, 1, self.net)  # type: ignore[no-any-return]
 
+        def ratio(self, row: int, gpu_type: int) -> float:
+            """How many times as long a job takes on a type as where it was recorded."""
+            assert types is not None
+            if self.fixed:
+                return 1.0 / types.ratio(row, gpu_type)
+            job, own = self.jobs[row], types.sizes(gpu_type, self.sizes)
+            there = types.on(row, job, gpu_type)
+            unit = iteration_time(there, fewest_servers(job.num_gpus, list(own.values())), 1, self.net)
+            recorded = iteration_time(
+                job, fewest_servers(job.num_gpus, list(self.sizes.values())), 1, self.net
+            )
+            return unit / recorded
+
         def start_on(self, row: int, parts: Parts) -> None:
             gpus = [gpu for server, count in parts for gpu in self.least(self.idle_on(server), count)]
             self.given = gpus, self.rng
@@ -121,6 +140,19 @@ def repack_world(
 
         def parts(self) -> dict[int, Parts]:
             return {run.row: sorted(Counter(s for s, _ in run.gpus).items()) for run in self.world.running}
+
+        def of_type(self, gpu_type: int) -> dict[int, int]:
+            return self.world.sizes if types is None else types.sizes(gpu_type, self.world.sizes)
+
+        def tried(self, row: int) -> list[int]:
+            return [0] if types is None else self.world.tried(row)
+
+        def type_of(self, row: int) -> int:
+            run = next(run for run in self.world.running if run.row == row)
+            return 0 if types is None else types.of[run.gpus[0][0]]
+
+        def ratio(self, row: int, gpu_type: int) -> float:
+            return 1.0 if types is None else self.world.ratio(row, gpu_type)
 
         def idle(self, server: int) -> int:
             return len(self.world.idle_on(server))

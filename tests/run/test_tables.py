@@ -171,7 +171,6 @@ def test_known_run_times_follow_the_table() -> None:
         ({"tables": None}, "option model: table: expected it together with tables"),
         ({"model": "fixed"}, "option tables: expected it together with model table"),
         ({"tables": 3}, "option tables: 3: expected a Parquet or CSV file, or a frame"),
-        ({"policy": "repack"}, "option policy: repack: expected another policy: this one takes all GPUs"),
     ],
 )
 def test_options_that_do_not_fit(options: dict[str, Any], told: str) -> None:

@@ -16,7 +16,7 @@ mod strain;
 mod variant;
 
 use super::Visitor;
-use crate::ids::{Job, Server, Slot};
+use crate::ids::{GpuType, Job, Server, Slot};
 use crate::machine::{Came, Floor, Left, Policy};
 use crate::options::{Facts, Feature, Is, Named, Predict};
 use crate::setting::Setting;
@@ -59,6 +59,8 @@ pub(super) struct Repack<F> {
     grades: Grades,
     /// Whether jobs may evict others by the machine's rule, and the stays that the latest one ended so.
     evicts: bool,
+    /// Whether jobs whose size has failed have a turn all the same.
+    is_thorough: bool,
     evicted: Vec<(Slot, Job)>,
     changed: bool,
 }
@@ -68,7 +70,8 @@ pub(super) struct Repack<F> {
 struct Waits {
     rank: Rank,
     num_gpus: u32,
-    /// Run time left, s, with the pause of a job that runs again.
+    pool: usize,
+    /// Run time left there, s, with the pause of a job that runs again.
     run: f64,
 }
 
@@ -78,7 +81,8 @@ impl<F: Foresight> Repack<F> {
         Self {
             residents: Residents::new(setting, foresight(grades.lines())),
             bench: Bench::default(),
-            evicts: setting.options.evict || setting.quotas.is_some(),
+            evicts: setting.has_standing(),
+            is_thorough: setting.has_standing() || setting.server_types.is_some(),
             evicted: Vec::new(),
             grades,
             changed: false,
@@ -99,10 +103,16 @@ impl<F: Foresight> Repack<F> {
         self.residents.settle(floor, slot);
     }
 
-    /// Run time left of a waiting job, s, with the pause of one that runs again.
-    fn run<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
+    /// Run time left of a waiting job on GPUs of a type, s, with the pause of one that runs again.
+    fn run<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, gpu_type: GpuType) -> f64 {
         let pause = if floor.has_run(job) { floor.pause_seconds() } else { 0.0 };
-        self.residents.foresight.left_waiting(job) + pause
+        self.residents.left_on(floor, job, gpu_type) + pause
+    }
+
+    /// Whether no plan helps jobs of that size on any GPUs that one may have.
+    fn has_failed<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, failed: &[(u32, usize)]) -> bool {
+        let size = floor.asks(job);
+        floor.jobs.tried(job).iter().all(|&(of, _)| failed.contains(&(size, floor.cluster.pool_of(of))))
     }
 
     /// Starts a waiting job, but no guest, where others are evicted for it by the machine's rule, if that can be done.
@@ -124,12 +134,13 @@ impl<F: Foresight> Repack<F> {
 
     /// Lets urgent jobs of a grade run, whatever it costs. They spare whoever has more than half of their strain.
     fn relieve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, grade: u32, mut urgent: Urgent) {
-        let mut failed: Vec<u32> = Vec::new();
-        while let Some((&num_gpus, jobs)) = urgent.iter_mut().max_by_key(|(_, jobs)| jobs.peek().copied())
-            && let Some((strain, Reverse(job))) = jobs.pop()
+        let (mut failed, jobs): (Vec<(u32, usize)>, _) = (Vec::new(), floor.jobs);
+        let (cost, graded) = (floor.pause_seconds(), self.grades.differ());
+        'urgent: while let Some((&num_gpus, own)) = urgent.iter_mut().max_by_key(|(_, jobs)| jobs.peek().copied())
+            && let Some((strain, Reverse(job))) = own.pop()
         {
-            let strain = f64::from_bits(strain);
-            if failed.contains(&num_gpus) {
+            let (strain, work) = (f64::from_bits(strain) / 2.0, f64::NEG_INFINITY);
+            if self.has_failed(floor, job, &failed) {
                 self.start_by_evicting(floor, job);
                 continue;
             }
@@ -137,22 +148,32 @@ impl<F: Foresight> Repack<F> {
                 self.start(floor, job);
                 continue;
             }
-            let (run, cost, graded) = (self.run(floor, job), floor.pause_seconds(), self.grades.differ());
-            let asker = Asker { num_gpus, grade, graded, run, work: f64::NEG_INFINITY, cost, strain: strain / 2.0 };
-            match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
-                Some(plan) => self.carry_out(floor, job, &plan),
-                None if self.evicts => {
-                    failed.push(num_gpus);
-                    self.start_by_evicting(floor, job);
+            for &(gpu_type, _) in jobs.tried(job) {
+                let pool = floor.cluster.pool_of(gpu_type);
+                if failed.contains(&(num_gpus, pool)) {
+                    continue;
                 }
-                None => _ = urgent.remove(&num_gpus),
+                let run = self.run(floor, job, gpu_type);
+                let asker = Asker { num_gpus, pool, grade, graded, run, work, cost, strain };
+                match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
+                    Some(plan) => {
+                        self.carry_out(floor, job, &plan);
+                        continue 'urgent;
+                    }
+                    None => failed.push((num_gpus, pool)),
+                }
+            }
+            if self.is_thorough {
+                self.start_by_evicting(floor, job);
+            } else {
+                urgent.remove(&num_gpus);
             }
         }
     }
 
     /// Whether a plan costs less than to wait for GPUs that come free by themselves. `ahead`: GPUs that jobs ahead in the
     /// ranking still wait for.
-    fn pays<S: Speed>(&mut self, floor: &Floor<'_, S>, plan: &Plan, waits: Waits, ahead: &mut u64) -> bool {
+    fn pays<S: Speed>(&mut self, floor: &Floor<'_, S>, plan: &Plan, waits: Waits, ahead: &mut [u64]) -> bool {
         let (evicted, moved) = (plan.evicted.len() as f64, plan.moved.len() as f64);
         let stops = floor.pause_seconds() * (evicted + moved);
         let others = self.residents.foresight.lines().len() > 1 && !variant::is("cost test also in a queue");
@@ -163,17 +184,22 @@ impl<F: Foresight> Repack<F> {
 
     /// Whether a job that waits for GPUs to come free by themselves waits at least so long: the longer of two times,
     /// of which neither needs to be worked out. `ahead` may lack jobs that the walk left aside.
-    fn waits_for<S: Speed>(&mut self, floor: &Floor<'_, S>, waits: Waits, ahead: &mut u64, seconds: f64) -> bool {
-        if seconds <= 0.0 || self.residents.free_no_sooner(floor, waits.num_gpus, seconds) {
+    fn waits_for<S: Speed>(&mut self, floor: &Floor<'_, S>, waits: Waits, ahead: &mut [u64], seconds: f64) -> bool {
+        let (pool, ahead) = (waits.pool, &mut ahead[waits.pool]);
+        if seconds <= 0.0 || self.residents.free_no_sooner(floor, pool, waits.num_gpus, seconds) {
             return true;
         }
-        let wanted = |ahead: u64| (ahead + u64::from(waits.num_gpus)).saturating_sub(floor.cluster.idle_units());
-        if self.residents.released_no_sooner(floor, wanted(*ahead), seconds) {
+        let idle = floor.cluster.pool(pool).idle_units();
+        let wanted = |ahead: u64| (ahead + u64::from(waits.num_gpus)).saturating_sub(idle);
+        if self.residents.released_no_sooner(floor, pool, wanted(*ahead), seconds) {
             return true;
+        }
+        if self.is_thorough {
+            return false; // nobody was left aside
         }
         let before = *ahead;
         self.residents.foresight.lines_mut().count_aside(waits.rank, self.residents.strains.gpus(), ahead);
-        *ahead > before && self.residents.released_no_sooner(floor, wanted(*ahead), seconds)
+        *ahead > before && self.residents.released_no_sooner(floor, pool, wanted(*ahead), seconds)
     }
 
     /// Stops the plan's victims, starts its job, which waits, and puts the jobs that move in their new homes.
@@ -199,8 +225,15 @@ impl<F: Foresight> Repack<F> {
 }
 
 /// What it knows.
-const KNOWS: &[Feature] =
-    &[Feature::Priorities, Feature::Evict, Feature::Quota, Feature::Outages, Feature::Services, Feature::Search];
+const KNOWS: &[Feature] = &[
+    Feature::Types,
+    Feature::Priorities,
+    Feature::Evict,
+    Feature::Quota,
+    Feature::Outages,
+    Feature::Services,
+    Feature::Search,
+];
 
 impl<F> Named for Repack<F> {
     const FACTS: Facts = Facts {
@@ -268,7 +301,7 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
         }
         let grade_of = |job: Job| self.residents.foresight.lines().grade_of(job);
         let mut urgent = self.residents.strains.urgent(floor, limit, grade_of);
-        let (mut failed, mut ahead) = (Vec::new(), 0);
+        let (mut failed, mut ahead) = (Vec::new(), vec![0; floor.cluster.len()]);
         for grade in 0..self.grades.walked() {
             if let Some(urgent) = urgent.remove(&grade)
                 && !variant::is("no urgency")
@@ -289,57 +322,78 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
 }
 
 impl<F: Foresight> Repack<F> {
-    /// Walks the waiting jobs of a grade. `failed`: sizes that no plan makes room for; `ahead`: GPUs of jobs passed over.
+    /// Walks the waiting jobs of a grade. `failed`: sizes that no plan makes room for, and where; `ahead`: by pool, GPUs of
+    /// jobs passed over that may have some there.
     fn walk<S: Speed>(
         &mut self,
         floor: &mut Floor<'_, S>,
         grade: u32,
         limit: f64,
-        failed: &mut Vec<u32>,
-        ahead: &mut u64,
+        failed: &mut Vec<(u32, usize)>,
+        ahead: &mut [u64],
     ) {
-        let cost = floor.pause_seconds();
+        let jobs = floor.jobs;
         self.residents.foresight.lines_mut().begin_walk(grade);
         while let Some(rank) = {
-            // Whoever may evict has a turn though no plan helps.
-            let aside = |num_gpus| !self.evicts && failed.contains(&num_gpus);
+            // Whoever may evict, or may have GPUs of another type, has a turn.
+            let aside = |num_gpus| !self.is_thorough && failed.contains(&(num_gpus, 0));
             self.residents.foresight.lines_mut().next(grade, aside)
         } {
             let job = rank.1;
-            let num_gpus = floor.asks(job);
-            if self.evicts && failed.contains(&num_gpus) {
-                if !self.start_by_evicting(floor, job) {
-                    *ahead += u64::from(num_gpus);
-                }
-                continue;
-            }
-            if floor.place(job) {
+            let is_lost = self.is_thorough && self.has_failed(floor, job, failed);
+            if !is_lost && floor.place(job) {
                 self.start(floor, job);
                 continue;
             }
-            let waits = Waits { rank, num_gpus, run: self.run(floor, job) };
-            #[cfg(feature = "ablation")]
-            if variant::is("spreading by expected cost") && self.spread(floor, waits, ahead) {
+            if !is_lost && self.start_by_plan(floor, (grade, rank), limit, failed, ahead) {
                 continue;
             }
-            let least = if variant::is("no half test") { 0.0 } else { 2.0 * cost };
-            if self.waits_for(floor, waits, ahead, least) {
-                let work = f64::from(self.residents.foresight.weight(num_gpus)) * waits.run;
-                let strain = if variant::is("nobody spared") { f64::INFINITY } else { limit / 2.0 };
-                let graded = self.grades.differ();
-                let asker = Asker { num_gpus, grade, graded, run: waits.run, work, cost, strain };
-                match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
-                    None => failed.push(num_gpus),
-                    Some(plan) if self.pays(floor, &plan, waits, ahead) => {
-                        self.carry_out(floor, job, &plan);
-                        continue;
-                    }
-                    Some(_) => {}
+            if !self.start_by_evicting(floor, job) {
+                for &(gpu_type, _) in jobs.tried(job) {
+                    ahead[floor.cluster.pool_of(gpu_type)] += u64::from(floor.asks(job));
                 }
             }
-            if !self.start_by_evicting(floor, job) {
-                *ahead += u64::from(num_gpus);
+        }
+    }
+
+    /// Starts a waiting job that cannot be placed by a plan that pays, if there is one.
+    fn start_by_plan<S: Speed>(
+        &mut self,
+        floor: &mut Floor<'_, S>,
+        (grade, rank): (u32, Rank),
+        limit: f64,
+        failed: &mut Vec<(u32, usize)>,
+        ahead: &mut [u64],
+    ) -> bool {
+        let (job, jobs, cost, graded) = (rank.1, floor.jobs, floor.pause_seconds(), self.grades.differ());
+        let num_gpus = floor.asks(job);
+        for &(gpu_type, _) in jobs.tried(job) {
+            let pool = floor.cluster.pool_of(gpu_type);
+            if self.is_thorough && failed.contains(&(num_gpus, pool)) {
+                continue;
+            }
+            let run = self.run(floor, job, gpu_type);
+            let waits = Waits { rank, num_gpus, pool, run };
+            #[cfg(feature = "ablation")]
+            if variant::is("spreading by expected cost") && self.spread(floor, waits, ahead) {
+                return true;
+            }
+            let least = if variant::is("no half test") { 0.0 } else { 2.0 * cost };
+            if !self.waits_for(floor, waits, ahead, least) {
+                continue;
+            }
+            let work = f64::from(self.residents.foresight.weight(num_gpus)) * run;
+            let strain = if variant::is("nobody spared") { f64::INFINITY } else { limit / 2.0 };
+            let asker = Asker { num_gpus, pool, grade, graded, run, work, cost, strain };
+            match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
+                None => failed.push((num_gpus, pool)),
+                Some(plan) if self.pays(floor, &plan, waits, ahead) => {
+                    self.carry_out(floor, job, &plan);
+                    return true;
+                }
+                Some(_) => {}
             }
         }
+        false
     }
 }

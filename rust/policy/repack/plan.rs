@@ -21,6 +21,8 @@ const SERVERS_TRIED: usize = 3;
 /// Who asks for room.
 pub(super) struct Asker {
     pub(super) num_gpus: u32,
+    /// The pool of the servers of which it may have some.
+    pub(super) pool: usize,
     /// Nobody of a lower grade is evicted, and whoever is of a higher one whatever the next two say.
     pub(super) grade: u32,
     /// Whether jobs differ in grade.
@@ -163,7 +165,7 @@ impl Plan {
         bench: &mut Bench,
     ) -> Option<Self> {
         residents.refresh(floor);
-        let cluster = floor.cluster.only();
+        let cluster = floor.cluster.pool(asker.pool);
         let mut with_idle = vec![0; cluster.largest as usize + 1];
         cluster.idle.iter().for_each(|&idle| with_idle[idle as usize] += 1);
         let mut scratch = Scratch { idle: cluster.idle.clone(), with_idle, taken: Vec::new(), plan: Self::default() };
@@ -178,7 +180,11 @@ impl Plan {
                 make_room(floor, residents, asker, &mut scratch, bench, rest)?;
             }
         }
-        Some(scratch.plan)
+        let mut plan = scratch.plan;
+        let servers =
+            plan.parts.iter_mut().map(|part| &mut part.0).chain(plan.moved.iter_mut().map(|moved| &mut moved.1));
+        servers.for_each(|server| *server = floor.cluster.member(asker.pool, *server));
+        Some(plan)
     }
 }
 
@@ -196,22 +202,23 @@ fn make_room<S: Speed, F: Foresight>(
         bench.with_at_least[idle] += bench.with_at_least[idle + 1];
     }
     let movable = bench.with_at_least.iter().rposition(|&servers| servers > 0).unwrap_or(0) as u32;
-    let mut least = residents.take_least(num_gpus, movable);
+    let (pool, cluster) = (asker.pool, floor.cluster.pool(asker.pool));
+    let mut least = residents.take_least(pool, num_gpus, movable);
     let tried = if variant::is("one server tried") { 1 } else { SERVERS_TRIED };
     let mut best: Vec<Offer> = Vec::new();
-    for server in (0..floor.cluster.only().sizes.len()).map(Server::at) {
+    for server in (0..cluster.sizes.len()).map(Server::at) {
         let idle = scratch.idle[server.index()];
-        if floor.cluster.only().sizes[server.index()] < num_gpus {
+        if cluster.sizes[server.index()] < num_gpus {
             continue;
         }
         // What the plan has changed already is not what is known of the server.
-        if idle < num_gpus && idle == floor.cluster.only().idle[server.index()] {
+        if idle < num_gpus && idle == cluster.idle[server.index()] {
             let known = &mut least[server.index()];
-            if known.version != residents.version(server) {
-                *known = least_of(floor, residents, server, num_gpus - idle, movable);
+            if known.version != residents.version(pool, server) {
+                *known = least_of(floor, residents, (pool, server), num_gpus - idle, movable);
             }
             let last = if best.len() == tried { best.last() } else { None };
-            if !known.may_precede(last, residents.key[server.index()], asker) {
+            if !known.may_precede(last, *residents.key(pool, server), asker) {
                 continue;
             }
         }
@@ -229,7 +236,7 @@ fn make_room<S: Speed, F: Foresight>(
             best.truncate(tried);
         }
     }
-    residents.give_least(num_gpus, movable, least);
+    residents.give_least(pool, num_gpus, movable, least);
     for chosen in best {
         offer(floor, residents, asker, scratch, bench, chosen.server, num_gpus)?;
         let mut tried = scratch.clone();
@@ -282,7 +289,7 @@ impl Least {
 fn least_of<S: Speed, F: Foresight>(
     floor: &Floor<'_, S>,
     residents: &Residents<F>,
-    server: Server,
+    (pool, server): (usize, Server),
     need: u32,
     movable: u32,
 ) -> Least {
@@ -291,8 +298,8 @@ fn least_of<S: Speed, F: Foresight>(
     let (mut moves, mut stops, mut evictions) = (vec![None; size], vec![None; size], vec![None; size]);
     (moves[0], stops[0], evictions[0]) = (Some(0), Some((0, 0)), Some((0, 0)));
     let mut gpus = 0;
-    for &job in residents.on(server) {
-        let (asks, part) = (floor.asks(job), residents.part(floor, job, server) as usize);
+    for &job in residents.on(pool, server) {
+        let (asks, part) = (floor.asks(job), residents.part(floor, job, (pool, server)) as usize);
         let moves_on = asks <= movable && residents.parts(floor, job).len() == 1;
         let (all, evicted) = Bill::default().with_one(asks, moves_on).thousandths();
         gpus += asks;
@@ -308,7 +315,7 @@ fn least_of<S: Speed, F: Foresight>(
     let number = |sum: u64| u32::try_from(sum).unwrap_or(u32::MAX - 1);
     let (all, evicted) = (stops[need as usize], evictions[need as usize]);
     Least {
-        version: residents.version(server),
+        version: residents.version(pool, server),
         moves: moves[need as usize].unwrap_or(u32::MAX),
         all: all.map_or(u32::MAX, |(all, _)| number(all)),
         evicted: evicted.map_or(u32::MAX, |(evicted, _)| number(evicted)),
@@ -340,8 +347,8 @@ fn offer<S: Speed, F: Foresight>(
         return Some(Offer { server, cost: 0.0, count: 0, key: f64::NEG_INFINITY });
     }
     let (mut most, mut greatest) = (0, 0.0);
-    for at in 0..residents.on(server).len() {
-        let job = residents.on(server)[at];
+    for at in 0..residents.on(asker.pool, server).len() {
+        let job = residents.on(asker.pool, server)[at];
         if scratch.leaves(job) {
             greatest = f64::INFINITY;
             continue;
@@ -351,7 +358,7 @@ fn offer<S: Speed, F: Foresight>(
         let key = weight * left;
         greatest = f64::max(greatest, key);
         let run = f64::max(0.0, left - asker.cost);
-        let wanted = |residents: &Residents<F>| residents.strains.wanted(asker.num_gpus, num_gpus) as f64;
+        let wanted = |residents: &Residents<F>| residents.strains.wanted(asker.pool, asker.num_gpus, num_gpus) as f64;
         let behind = |residents: &Residents<F>| {
             weight * run > asker.work
                 && residents.strain(floor, job) <= asker.strain
@@ -370,12 +377,12 @@ fn offer<S: Speed, F: Foresight>(
         let movable =
             !variant::is("no moves") && left > asker.cost && elsewhere() && residents.parts(floor, job).len() == 1;
         if movable || evictable {
-            let part = residents.part(floor, job, server);
+            let part = residents.part(floor, job, (asker.pool, server));
             most += part;
             bench.victims.push(Victim { job, part, num_gpus, key, movable, evictable });
         }
     }
-    let key = &mut residents.key[server.index()];
+    let key = residents.key(asker.pool, server);
     *key = f64::min(*key, greatest);
     if most < need {
         return None;
@@ -437,6 +444,7 @@ fn send_away<S: Speed, F: Foresight>(
 ) -> bool {
     for victim in victims {
         for &(server, count) in residents.parts(floor, victim.job) {
+            let (_, server) = floor.cluster.place(server);
             scratch.set_idle(server, scratch.idle[server.index()] + count);
         }
     }
@@ -472,8 +480,16 @@ mod tests {
 
     #[test]
     fn sums_of_several_bills_are_no_bill() {
-        let asker =
-            |cost: f64| Asker { num_gpus: 1, grade: 0, graded: false, run: 100.0, work: 5.0, cost, strain: 8.0 };
+        let asker = |cost: f64| Asker {
+            num_gpus: 1,
+            pool: 0,
+            grade: 0,
+            graded: false,
+            run: 100.0,
+            work: 5.0,
+            cost,
+            strain: 8.0,
+        };
         let least = |is_one: bool| Least { version: 0, moves: u32::MAX, all: 1001, evicted: 1001, is_one };
         // What it takes at least is what the last offer takes: one job of one GPU, of the same key.
         let may = |is_one: bool, cost: f64, more: f64| {

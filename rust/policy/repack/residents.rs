@@ -10,9 +10,11 @@
 use super::foresight::Foresight;
 use super::plan::Least;
 use super::strain::{Strains, strain};
+use crate::cluster::FewestServers;
 use crate::ds::Minima;
-use crate::ids::{Job, Server, Slot};
+use crate::ids::{GpuType, Job, Server, Slot};
 use crate::machine::{Floor, Stay};
+use crate::options::Model;
 use crate::setting::Setting;
 use crate::speed::Speed;
 use std::collections::BTreeMap;
@@ -25,15 +27,12 @@ const ROUNDING: f64 = 1e-9;
 pub(super) struct Residents<F> {
     pub(super) foresight: F,
     pub(super) strains: Strains,
-    on: Vec<Vec<Job>>,
-    /// By server: at least the greatest GPUs that count x run time left of its jobs.
-    pub(super) key: Vec<f64>,
-    /// By server: a number that is another one when its jobs are others; whether its bounds must be made anew.
-    version: Vec<u32>,
-    is_stale: Vec<bool>,
-    stale: Vec<Server>,
-    /// By a gang's GPUs and those of the largest job for which there is room elsewhere, by server.
-    least: BTreeMap<(u32, u32), Vec<Least>>,
+    pools: Vec<Pool>,
+    /// By job, where servers are of several GPU types: how many times as long it takes where it runs as where it was
+    /// recorded.
+    ratio: Vec<f64>,
+    /// Whether no bound outlasts a pass: rates may be above those that are foreseen.
+    is_fresh: bool,
     /// By job: its slot, its run time left with what counts of the rest of its pause, s, and the pass that asked for that.
     slot: Vec<Slot>,
     left: Vec<f64>,
@@ -41,14 +40,59 @@ pub(super) struct Residents<F> {
     pass: u32,
     /// By job: where its run time falls, the time at which it ends at the earliest, s; else, its least run time left, s.
     earliest: Vec<f64>,
-    /// The same by slot; and for each number of GPUs of a job, by server, for that many idle ones.
-    ends: Minima,
-    free: Vec<(u32, Minima)>,
-    /// Servers of each slot.
-    places: Vec<Vec<Server>>,
+    /// By slot: the pool, and the servers there.
+    places: Vec<(usize, Vec<Server>)>,
     /// Running jobs whose bounds do not hold any more; it may be all.
     changed: Vec<Job>,
     all_changed: bool,
+}
+
+/// Who is where of the servers of a GPU type, which are numbered as there.
+#[derive(Clone, Debug)]
+struct Pool {
+    on: Vec<Vec<Job>>,
+    /// By server: at least the greatest GPUs that count x run time left of its jobs.
+    key: Vec<f64>,
+    /// By server: a number that is another one when its jobs are others; whether its bounds must be made anew.
+    version: Vec<u32>,
+    is_stale: Vec<bool>,
+    stale: Vec<Server>,
+    /// By a gang's GPUs and those of the largest job for which there is room elsewhere, by server.
+    least: BTreeMap<(u32, u32), Vec<Least>>,
+    /// By slot the earliest end; and for each number of GPUs of a job, by server, for that many idle ones.
+    ends: Minima,
+    free: Vec<(u32, Minima)>,
+    few: FewestServers,
+}
+
+impl Pool {
+    fn new(setting: &Setting<'_>, sizes: &[u32]) -> Self {
+        let (jobs, servers) = (setting.jobs.len(), sizes.len());
+        let largest = sizes.iter().copied().max().unwrap_or(0);
+        let mut needs: Vec<u32> = setting.jobs.num_gpus.iter().map(|&gpus| gpus.min(largest)).collect();
+        needs.sort_unstable();
+        needs.dedup();
+        let mut pool = Self {
+            on: vec![Vec::new(); servers],
+            key: vec![0.0; servers],
+            version: vec![1; servers],
+            is_stale: vec![false; servers],
+            stale: Vec::new(),
+            least: BTreeMap::new(),
+            // No more jobs run than there are GPUs.
+            ends: Minima::new(jobs.min(setting.server_gpus.iter().map(|&gpus| gpus as usize).sum())),
+            free: needs.into_iter().map(|need| (need, Minima::new(servers))).collect(),
+            few: FewestServers::new(sizes),
+        };
+        (0..servers).for_each(|server| pool.spoil(Server::at(server)));
+        pool
+    }
+
+    fn spoil(&mut self, server: Server) {
+        if !std::mem::replace(&mut self.is_stale[server.index()], true) {
+            self.stale.push(server);
+        }
+    }
 }
 
 /// What counts of the rest of a pause, s: that of a start, or of a server that wakes, may be longer than that of a move.
@@ -59,53 +103,56 @@ fn rest<S: Speed>(floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
 impl<F: Foresight> Residents<F> {
     pub(super) fn new(setting: &Setting<'_>, foresight: F) -> Self {
         let jobs = setting.jobs.len();
-        let servers = setting.server_gpus.len();
-        let largest = setting.server_gpus.iter().copied().max().unwrap_or(0);
-        let mut needs: Vec<u32> = setting.jobs.num_gpus.iter().map(|&gpus| gpus.min(largest)).collect();
-        needs.sort_unstable();
-        needs.dedup();
-        let mut residents = Self {
+        let pools: Vec<Pool> = match setting.server_types {
+            None => vec![Pool::new(setting, setting.server_gpus)],
+            Some(types) => (0..setting.num_pools())
+                .map(|of| {
+                    let own = types.iter().zip(setting.server_gpus).filter(|(gpu_type, _)| gpu_type.index() == of);
+                    Pool::new(setting, &own.map(|(_, &gpus)| gpus).collect::<Vec<u32>>())
+                })
+                .collect(),
+        };
+        let is_parted = setting.server_types.is_some();
+        Self {
             foresight,
             strains: Strains::new(setting),
-            on: vec![Vec::new(); servers],
-            key: vec![0.0; servers],
-            version: vec![1; servers],
-            is_stale: vec![false; servers],
-            stale: Vec::new(),
-            least: BTreeMap::new(),
+            pools,
+            ratio: vec![1.0; if is_parted { jobs } else { 0 }],
+            is_fresh: is_parted || setting.options.model == Model::Table,
             slot: vec![Slot::NONE; jobs],
             left: vec![0.0; jobs],
             asked: vec![0; jobs],
             pass: 0,
             earliest: vec![0.0; jobs],
-            // No more jobs run than there are GPUs.
-            ends: Minima::new(jobs.min(setting.server_gpus.iter().map(|&gpus| gpus as usize).sum())),
-            free: needs.into_iter().map(|need| (need, Minima::new(servers))).collect(),
             places: Vec::new(),
             changed: Vec::new(),
             all_changed: false,
-        };
-        (0..servers).for_each(|server| residents.spoil(Server::at(server)));
-        residents
+        }
     }
 
     /// A number that is another one when the server's jobs are others; not 0.
-    pub(super) fn version(&self, server: Server) -> u32 {
-        self.version[server.index()]
+    pub(super) fn version(&self, pool: usize, server: Server) -> u32 {
+        self.pools[pool].version[server.index()]
+    }
+
+    /// At least the greatest GPUs that count x run time left of the server's jobs.
+    pub(super) fn key(&mut self, pool: usize, server: Server) -> &mut f64 {
+        &mut self.pools[pool].key[server.index()]
     }
 
     /// What servers must lose at least so that a gang finds room; give it back.
-    pub(super) fn take_least(&mut self, num_gpus: u32, movable: u32) -> Vec<Least> {
-        let servers = self.on.len();
-        self.least.remove(&(num_gpus, movable)).unwrap_or_else(|| vec![Least::default(); servers])
+    pub(super) fn take_least(&mut self, pool: usize, num_gpus: u32, movable: u32) -> Vec<Least> {
+        let pool = &mut self.pools[pool];
+        let servers = pool.on.len();
+        pool.least.remove(&(num_gpus, movable)).unwrap_or_else(|| vec![Least::default(); servers])
     }
 
-    pub(super) fn give_least(&mut self, num_gpus: u32, movable: u32, least: Vec<Least>) {
-        self.least.insert((num_gpus, movable), least);
+    pub(super) fn give_least(&mut self, pool: usize, num_gpus: u32, movable: u32, least: Vec<Least>) {
+        self.pools[pool].least.insert((num_gpus, movable), least);
     }
 
-    pub(super) fn on(&self, server: Server) -> &[Job] {
-        &self.on[server.index()]
+    pub(super) fn on(&self, pool: usize, server: Server) -> &[Job] {
+        &self.pools[pool].on[server.index()]
     }
 
     /// (server, GPUs) of a running job.
@@ -113,12 +160,24 @@ impl<F: Foresight> Residents<F> {
         &floor.stays[self.slot[job.index()].index()].parts
     }
 
-    /// GPUs of a running job on a server.
-    pub(super) fn part<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, server: Server) -> u32 {
+    /// GPUs of a running job on a server of its pool.
+    pub(super) fn part<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, (pool, server): (usize, Server)) -> u32 {
         match self.parts(floor, job) {
             [(_, gpus)] => *gpus,
-            parts => parts.iter().find(|part| part.0 == server).map_or(0, |part| part.1),
+            parts => {
+                let server = floor.cluster.member(pool, server);
+                parts.iter().find(|part| part.0 == server).map_or(0, |part| part.1)
+            }
         }
+    }
+
+    /// Run time left of a waiting job on GPUs of a type, s.
+    pub(super) fn left_on<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, gpu_type: GpuType) -> f64 {
+        let left = self.foresight.left_waiting(job);
+        if self.ratio.is_empty() {
+            return left;
+        }
+        left * floor.ratio_on(job, gpu_type, &self.pools[floor.cluster.pool_of(gpu_type)].few)
     }
 
     /// A job holds GPUs now.
@@ -126,12 +185,19 @@ impl<F: Foresight> Residents<F> {
         let stay = &floor.stays[slot.index()];
         self.slot[stay.job.index()] = slot;
         if self.places.len() <= slot.index() {
-            self.places.resize(slot.index() + 1, Vec::new());
+            self.places.resize(slot.index() + 1, (0, Vec::new()));
         }
+        let at = floor.cluster.pool_of(stay.gpu_type);
+        let (pool, place) = (&mut self.pools[at], &mut self.places[slot.index()]);
+        place.0 = at;
         for &(server, _) in &stay.parts {
-            self.on[server.index()].push(stay.job);
-            self.version[server.index()] += 1;
-            self.places[slot.index()].push(server);
+            let (_, server) = floor.cluster.place(server);
+            pool.on[server.index()].push(stay.job);
+            pool.version[server.index()] += 1;
+            place.1.push(server);
+        }
+        if let Some(ratio) = self.ratio.get_mut(stay.job.index()) {
+            *ratio = floor.ratio_on(stay.job, stay.gpu_type, &pool.few);
         }
         self.foresight.started(floor, stay);
         self.asked[stay.job.index()] = 0;
@@ -141,21 +207,25 @@ impl<F: Foresight> Residents<F> {
     /// A job leaves its GPUs.
     pub(super) fn unsettle(&mut self, job: Job) -> Slot {
         let slot = std::mem::replace(&mut self.slot[job.index()], Slot::NONE);
-        for server in std::mem::take(&mut self.places[slot.index()]) {
-            self.on[server.index()].retain(|&other| other != job);
-            self.version[server.index()] += 1;
-            self.spoil(server);
+        let place = &mut self.places[slot.index()];
+        let pool = &mut self.pools[place.0];
+        for server in std::mem::take(&mut place.1) {
+            pool.on[server.index()].retain(|&other| other != job);
+            pool.version[server.index()] += 1;
+            pool.spoil(server);
         }
-        self.ends.set(slot.index(), f64::INFINITY);
+        pool.ends.set(slot.index(), f64::INFINITY);
         self.foresight.stopped(job);
         slot
     }
 
     /// Servers have other GPUs than before, or may have.
     pub(super) fn spoil_all(&mut self) {
-        for server in 0..self.on.len() {
-            self.version[server] += 1;
-            self.spoil(Server::at(server));
+        for pool in &mut self.pools {
+            for server in 0..pool.on.len() {
+                pool.version[server] += 1;
+                pool.spoil(Server::at(server));
+            }
         }
     }
 
@@ -167,7 +237,7 @@ impl<F: Foresight> Residents<F> {
     /// A pass begins.
     pub(super) fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>) {
         self.pass += 1;
-        self.all_changed |= self.foresight.begin(floor, &mut self.changed);
+        self.all_changed |= self.foresight.begin(floor, &mut self.changed) || self.is_fresh;
     }
 
     /// Run time left of a running job now, s, with what counts of the rest of its pause.
@@ -176,7 +246,8 @@ impl<F: Foresight> Residents<F> {
         if self.asked[j] != self.pass {
             self.asked[j] = self.pass;
             let stay = &floor.stays[self.slot[j].index()];
-            self.left[j] = self.foresight.left_of(floor, stay) + rest(floor, stay);
+            let left = self.foresight.left_of(floor, stay);
+            self.left[j] = left * self.ratio.get(j).copied().unwrap_or(1.0) + rest(floor, stay);
         }
         self.left[j]
     }
@@ -193,16 +264,10 @@ impl<F: Foresight> Residents<F> {
         let slot = self.slot[job.index()];
         let earliest = if F::FALLS { floor.seconds() + left } else { left - rest(floor, &floor.stays[slot.index()]) };
         self.earliest[job.index()] = earliest;
-        self.ends.set(slot.index(), earliest);
-        for at in 0..self.places[slot.index()].len() {
-            self.spoil(self.places[slot.index()][at]);
-        }
-    }
-
-    fn spoil(&mut self, server: Server) {
-        if !std::mem::replace(&mut self.is_stale[server.index()], true) {
-            self.stale.push(server);
-        }
+        let (pool, servers) = &self.places[slot.index()];
+        let pool = &mut self.pools[*pool];
+        pool.ends.set(slot.index(), earliest);
+        servers.iter().for_each(|&server| pool.spoil(server));
     }
 
     /// Makes bounds that do not hold any more anew.
@@ -219,24 +284,33 @@ impl<F: Foresight> Residents<F> {
             }
         }
         self.changed = changed;
-        while let Some(server) = self.stale.pop() {
-            let s = server.index();
-            let mut ends: Vec<(f64, u32)> =
-                self.on[s].iter().map(|&job| (self.earliest[job.index()], self.part(floor, job, server))).collect();
-            ends.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-            let (mut idle, mut gone) = (floor.cluster.only().idle[s], 0);
-            for (need, free) in self.free.iter_mut().filter(|(need, _)| *need <= floor.cluster.only().sizes[s]) {
-                while idle < *need && gone < ends.len() {
-                    idle += ends[gone].1;
-                    gone += 1;
-                }
-                let since = gone.checked_sub(1).map_or(f64::NEG_INFINITY, |last| ends[last].0);
-                free.set(s, since);
+        for at in 0..self.pools.len() {
+            while let Some(server) = self.pools[at].stale.pop() {
+                self.bound(floor, at, server);
             }
-            let key = |&job: &Job| f64::from(self.foresight.weight(floor.asks(job))) * self.left[job.index()];
-            self.key[s] = self.on[s].iter().map(key).fold(0.0, f64::max);
-            self.is_stale[s] = false;
         }
+    }
+
+    /// Makes the bounds of a server anew.
+    fn bound<S: Speed>(&mut self, floor: &Floor<'_, S>, at: usize, server: Server) {
+        let (s, cluster) = (server.index(), floor.cluster.pool(at));
+        let end = |&job: &Job| (self.earliest[job.index()], self.part(floor, job, (at, server)));
+        let mut ends: Vec<(f64, u32)> = self.pools[at].on[s].iter().map(end).collect();
+        ends.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let key = |&job: &Job| f64::from(self.foresight.weight(floor.asks(job))) * self.left[job.index()];
+        let greatest = self.pools[at].on[s].iter().map(key).fold(0.0, f64::max);
+        let pool = &mut self.pools[at];
+        let (mut idle, mut gone) = (cluster.idle[s], 0);
+        for (need, free) in pool.free.iter_mut().filter(|(need, _)| *need <= cluster.sizes[s]) {
+            while idle < *need && gone < ends.len() {
+                idle += ends[gone].1;
+                gone += 1;
+            }
+            let since = gone.checked_sub(1).map_or(f64::NEG_INFINITY, |last| ends[last].0);
+            free.set(s, since);
+        }
+        pool.key[s] = greatest;
+        pool.is_stale[s] = false;
     }
 
     /// Jobs and servers with an earlier time than this may be done within so many seconds; others are not.
@@ -247,16 +321,22 @@ impl<F: Foresight> Residents<F> {
 
     /// Whether completions alone take at least so many seconds to leave a gang its GPUs: on one server, or so many empty
     /// servers.
-    pub(super) fn free_no_sooner<S: Speed>(&mut self, floor: &Floor<'_, S>, num_gpus: u32, seconds: f64) -> bool {
+    pub(super) fn free_no_sooner<S: Speed>(
+        &mut self,
+        floor: &Floor<'_, S>,
+        pool: usize,
+        num_gpus: u32,
+        seconds: f64,
+    ) -> bool {
         self.refresh(floor);
-        let (largest, servers) = (floor.cluster.only().largest, floor.cluster.only().sizes.len());
+        let (largest, servers) = (floor.cluster.pool(pool).largest, floor.cluster.pool(pool).sizes.len());
         let (need, wanted) = (num_gpus.min(largest), num_gpus.div_ceil(largest));
-        let Ok(at) = self.free.binary_search_by_key(&need, |free| free.0) else { return false };
+        let Ok(at) = self.pools[pool].free.binary_search_by_key(&need, |free| free.0) else { return false };
         let horizon = Self::horizon(floor, seconds);
         let (mut found, mut from) = (0, 0);
-        while let Some(s) = self.free[at].1.next(from, servers, |time| time <= horizon) {
+        while let Some(s) = self.pools[pool].free[at].1.next(from, servers, |time| time <= horizon) {
             from = s + 1;
-            if self.frees(floor, Server::at(s), need, seconds) {
+            if self.frees(floor, (pool, Server::at(s)), need, seconds) {
                 found += 1;
                 if found >= wanted {
                     return false;
@@ -267,15 +347,21 @@ impl<F: Foresight> Residents<F> {
     }
 
     /// Whether completions within so many seconds leave a server so many idle GPUs.
-    fn frees<S: Speed>(&mut self, floor: &Floor<'_, S>, server: Server, need: u32, seconds: f64) -> bool {
-        let mut idle = floor.cluster.only().idle[server.index()];
-        for at in 0..self.on[server.index()].len() {
+    fn frees<S: Speed>(
+        &mut self,
+        floor: &Floor<'_, S>,
+        (pool, server): (usize, Server),
+        need: u32,
+        seconds: f64,
+    ) -> bool {
+        let mut idle = floor.cluster.pool(pool).idle[server.index()];
+        for at in 0..self.on(pool, server).len() {
             if idle >= need {
                 break;
             }
-            let job = self.on[server.index()][at];
+            let job = self.on(pool, server)[at];
             if self.left(floor, job) < seconds {
-                idle += self.part(floor, job, server);
+                idle += self.part(floor, job, (pool, server));
             } else if F::FALLS {
                 self.renew(floor, job);
             }
@@ -284,11 +370,17 @@ impl<F: Foresight> Residents<F> {
     }
 
     /// Whether it takes at least so many seconds until the jobs that complete have released so many GPUs.
-    pub(super) fn released_no_sooner<S: Speed>(&mut self, floor: &Floor<'_, S>, gpus: u64, seconds: f64) -> bool {
+    pub(super) fn released_no_sooner<S: Speed>(
+        &mut self,
+        floor: &Floor<'_, S>,
+        pool: usize,
+        gpus: u64,
+        seconds: f64,
+    ) -> bool {
         let horizon = Self::horizon(floor, seconds);
         let (mut released, mut from) = (0, 0);
         while released < gpus
-            && let Some(slot) = self.ends.next(from, floor.stays.len(), |time| time <= horizon)
+            && let Some(slot) = self.pools[pool].ends.next(from, floor.stays.len(), |time| time <= horizon)
         {
             from = slot + 1;
             let job = floor.stays[slot].job;

@@ -52,8 +52,8 @@ pub(super) struct Strains {
     yardstick: Vec<f64>,
     /// (bits of the time from which on it is to be looked at, s; job).
     dues: BTreeSet<(u64, Job)>,
-    /// GPUs that the waiting jobs of each size ask for.
-    waiting: BTreeMap<u32, u64>,
+    /// By pool: GPUs that the waiting jobs of each size ask for that may have some there.
+    waiting: Vec<BTreeMap<u32, u64>>,
     /// By job, where there are trials.
     at_rungs: Vec<AtRungs>,
     /// When the last pass was, machine time.
@@ -67,7 +67,7 @@ impl Strains {
             asked: 0,
             yardstick: vec![0.0; setting.jobs.len()],
             dues: BTreeSet::new(),
-            waiting: BTreeMap::new(),
+            waiting: vec![BTreeMap::new(); setting.num_pools()],
             at_rungs: vec![AtRungs::default(); setting.options.search.map_or(0, |_| setting.jobs.len())],
             last: f64::NEG_INFINITY,
         }
@@ -112,19 +112,26 @@ impl Strains {
     pub(super) fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, yardstick: f64) {
         self.yardstick[job.index()] = yardstick;
         self.dues.insert(self.due(floor, job));
-        *self.waiting.entry(floor.asks(job)).or_default() += u64::from(floor.asks(job));
+        self.count(floor, job, |gpus, more| *gpus += more);
     }
 
     /// The job waits no longer.
     pub(super) fn leave<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         self.dues.remove(&self.due(floor, job));
-        *self.waiting.entry(floor.asks(job)).or_default() -= u64::from(floor.asks(job));
+        self.count(floor, job, |gpus, less| *gpus -= less);
     }
 
-    /// GPUs of jobs that wait for the place of a running one: of the `first`, and of others that fit beside it.
-    pub(super) fn wanted(&self, first: u32, place: u32) -> u64 {
+    fn count<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, by: impl Fn(&mut u64, u64)) {
+        for &(gpu_type, _) in floor.jobs.tried(job) {
+            let waiting = &mut self.waiting[floor.cluster.pool_of(gpu_type)];
+            by(waiting.entry(floor.asks(job)).or_default(), u64::from(floor.asks(job)));
+        }
+    }
+
+    /// GPUs of jobs that wait for the place of a running one, in a pool: of the `first`, and of others that fit beside it.
+    pub(super) fn wanted(&self, pool: usize, first: u32, place: u32) -> u64 {
         let beside = place.saturating_sub(first);
-        let others: u64 = self.waiting.range(..=beside).map(|(_, gpus)| gpus).sum();
+        let others: u64 = self.waiting[pool].range(..=beside).map(|(_, gpus)| gpus).sum();
         // The first waits, too, and may be among the others.
         others + if first <= beside { 0 } else { u64::from(first) }
     }

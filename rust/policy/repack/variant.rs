@@ -24,9 +24,9 @@ pub(super) fn is(name: &str) -> bool {
 #[cfg(feature = "ablation")]
 impl<F: Foresight> Repack<F> {
     /// Starts a job on the servers with the most idle GPUs, if running there costs less than waiting.
-    pub(super) fn spread<S: Speed>(&mut self, floor: &mut Floor<'_, S>, waits: Waits, ahead: &mut u64) -> bool {
+    pub(super) fn spread<S: Speed>(&mut self, floor: &mut Floor<'_, S>, waits: Waits, ahead: &mut [u64]) -> bool {
         let mut servers: Vec<(u32, usize)> =
-            (0..floor.cluster.only().idle.len()).map(|s| (floor.cluster.only().idle[s], s)).collect();
+            (0..floor.cluster.pool(0).idle.len()).map(|s| (floor.cluster.pool(0).idle[s], s)).collect();
         servers.sort_by_key(|&(idle, server)| (std::cmp::Reverse(idle), server));
         let (mut wanted, mut parts) = (waits.num_gpus, Vec::new());
         for (idle, server) in servers.into_iter().filter(|server| server.0 > 0) {
