@@ -50,10 +50,12 @@ impl Sheet {
     ) {
         let (numbers, free): (Vec<u32>, _) = (self.lines.iter().map(|line| line.number).collect(), self.free[pool]);
         rule.give_rest(self, pool, rates, curves);
+        let more = |(line, before): (&Line, &u32)| (line.owner, line.number - before);
+        let got: Vec<(usize, u32)> = self.lines.iter().zip(&numbers).map(more).collect();
         let mut left: Vec<i128> = self.left.iter().map(|&left| i128::from(left)).collect();
-        for (line, &before) in self.lines.iter().zip(&numbers) {
-            if let Some(left) = left.get_mut(line.owner) {
-                *left -= i128::from(line.number - before);
+        for &(owner, gpus) in &got {
+            if let Some(left) = left.get_mut(owner) {
+                *left -= i128::from(gpus);
             }
         }
         if left.iter().any(|&left| left < 0) {
@@ -61,10 +63,7 @@ impl Sheet {
             self.free[pool] = free;
             self.give_one_by_one(rule, pool, curves);
         } else {
-            for at in 0..self.lines.len() {
-                let line = &self.lines[at];
-                self.spend(line.owner, line.number - numbers[at]);
-            }
+            got.into_iter().for_each(|(owner, gpus)| self.spend(owner, gpus));
         }
     }
 

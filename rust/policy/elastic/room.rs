@@ -1,4 +1,4 @@
-//! Making room for those whom a decision leaves waiting, with `--evict` or quotas (docs/elastic-policies.md#making-room).
+//! Making room for those whom a decision leaves waiting, with `--evict` or quotas (docs/elastic-policies.md#places).
 //!
 //! Invariant: each of them has one turn, in the order of the base. For example, on 4 GPUs that a young job holds a job of 2 GPUs
 //! and of higher priority evicts it; its own turn comes after that, and it goes on with the 2 GPUs that are left.
