@@ -1,11 +1,11 @@
 //! Every error: that it is raised, and that it names what is at fault.
 
 use super::cases::Case;
+use ringbco::Network;
 use ringbco::error::Error;
 use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Ties, Variant};
 use ringbco::policies::{PRESETS, named};
 use ringbco::trace::{OwnedNoise, OwnedRange};
-use ringbco::{Network, Unwatched};
 
 /// Three jobs on two servers of four GPUs.
 fn sound() -> Case {
