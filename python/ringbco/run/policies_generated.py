@@ -175,7 +175,7 @@ PRESETS: Final[dict[str, Preset]] = {
         preemption="repack",
         about="least num_gpus x remaining run time; moves and evicts to make room",
         paper="ringbco",
-        refuses=("types", "shares"),
+        refuses=("shares",),
         is_=("moves",),
         options=("predict", "preempt-cost"),
     ),
