@@ -108,7 +108,7 @@ def repack_world(
             self.waiting.append(run.row)
 
         def start_by_evicting(self, row: int) -> None:
-            if not self.over_quota(row):
+            if not self.over_quota(row, self.need(row)):
                 self.make_room(row)
                 if self.begins(row):
                     self.over[row] = False
