@@ -95,7 +95,7 @@ def repack_world(
             )
             return unit / recorded
 
-        def start_on(self, row: int, parts: Parts) -> None:
+        def put_on(self, row: int, parts: Parts) -> None:
             gpus = [gpu for server, count in parts for gpu in self.least(self.idle_on(server), count)]
             self.given = gpus, self.rng
             self.try_start(row)
@@ -193,7 +193,7 @@ def repack_world(
             return row not in self.world.waiting
 
         def put(self, row: int, parts: Parts) -> None:
-            self.world.start_on(row, parts)
+            self.world.put_on(row, parts)
 
         def stop(self, rows: Sequence[int]) -> None:
             for row in rows:
