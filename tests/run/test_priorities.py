@@ -248,7 +248,7 @@ def test_a_guest_ranks_behind_those_within(borrow: bool, starts: list[float], fi
 
 @pytest.mark.parametrize(("name", "value"), [("evict", True), ("quota", QUOTAS)])
 def test_plans_know_neither(name: str, value: object) -> None:
-    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+    with pytest.raises(UsageError, match=f"option {name}: expected none: a plan "):
         ringbco.plan(crowded(), "2x8", **{name: value})  # type: ignore[arg-type]
 
 
