@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ForkedError, RingbcoWarning
-from ringbco.run.options import as_cluster, checked, flag, integer
+from ringbco.run.options import as_cluster, checked, flag, integer, refusal
 from ringbco.run.options_generated import Options
 from ringbco.run.simulation import Simulation
 from ringbco.trace.jobs import JobTable, TableLike
@@ -68,6 +68,8 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
         **options: Unpack[Options],
     ) -> None:
+        if options.get("quota") is not None:
+            raise refusal("quota", "given", "none: an episode's jobs need not be of every owner")
         self._cluster = as_cluster(cluster, recorded_cluster)
         self._vc, self._options = vc, options
         self._refusal: ForkedError | None = None

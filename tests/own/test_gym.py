@@ -161,6 +161,23 @@ def test_a_stay_that_an_outage_ended_is_no_new_job() -> None:
     assert env.step(0)[1:3] == (-50.0, True)
 
 
+def test_jobs_of_higher_priority_evict_others() -> None:
+    rows = {"job_id": ["a", "b"], "submit_time": [0.0, 5.0], "num_gpus": [1, 1], "duration": [10.0, 10.0]}
+    jobs = ringbco.from_frame(pl.DataFrame(rows | {"priority": [0, 1]}))
+    env = ReplayEnv(jobs, "1x1", window=2, shown=1, model="fixed", preempt_cost=0.0, evict=True)
+    env.reset()
+    assert env.step(0)[1] == -5.0  # a runs until b comes
+    assert env.step(0)[1] == 0.0  # b takes its GPU at once, and a is shown
+    assert env.step(1)[1] == -20.0
+    assert env.step(0)[1:3] == (-5.0, True)
+
+
+def test_quotas_are_refused() -> None:
+    quota = pl.DataFrame({"user": ["u"], "gpus": [1], "borrow": [True]})
+    with pytest.raises(ringbco.errors.UsageError, match="option quota: 'given': expected none: an"):
+        ReplayEnv(pl.DataFrame(), "1x1", quota=quota)
+
+
 @pytest.mark.parametrize("clock", [{}, {"clock": "slot", "slot": 300.0}])
 @pytest.mark.parametrize("what", [["outages"], ["services"], ["outages", "services"]])
 def test_rewards_where_stays_are_cut_short(
