@@ -314,7 +314,11 @@ class Twin:
         if self.told["policy"] == "repack":
             named = "user" in self.case.jobs[0]
             users = [job["user"] for job in self.case.jobs] if named else None
-            world = repack_world(claims, users, world, self.types, exact=self.told.get("predict") == "exact")
+            whole = not any(job.share for job in self.jobs) and self.options.placement not in FOR_SHARES
+            shared = None if whole else sharing
+            world = repack_world(
+                claims, users, world, self.types, shared, exact=self.told.get("predict") == "exact"
+            )
         found = simulate_preempt(
             self.jobs, due, self.servers, self.net, self.options, self._rules(), self.server_vc, world
         )

@@ -68,7 +68,6 @@ def test_what_is_no_share(rows: list[Any], more: dict[str, int], said: str) -> N
         ({"placement": "least-loaded"}, "option placement: least-loaded: expected one of first-fit,"),
         ({"policy": "sjf-bco", "placement": None}, "option placement: sjf-bco: expected one of"),
         ({"queue": "easy"}, "option queue: easy: expected strict or skip"),
-        ({"policy": "repack"}, "option policy: repack: expected another policy"),
     ],
 )
 def test_who_gives_no_shares(options: dict[str, Any], said: str) -> None:

@@ -52,7 +52,7 @@ class Predictions:
     def __init__(
         self,
         submit: Sequence[float],
-        gpus: Sequence[int],
+        gpus: Sequence[float],
         user: Sequence[str | None] | None,
         whole: Sequence[float],
     ) -> None:
@@ -60,9 +60,9 @@ class Predictions:
         self.bins = [bin_of(seconds) for seconds in whole]
         self.done: list[int] = []
         """In order of completion."""
-        self.counts: Counter[int | None] = Counter()
+        self.counts: Counter[float | None] = Counter()
         """How many are done, by size; under None those of all sizes."""
-        self.bins_of: dict[int | None, Counter[int]] = {None: Counter()}
+        self.bins_of: dict[float | None, Counter[int]] = {None: Counter()}
         """How many of these are in each bin."""
 
     def news(self, completed: Iterable[int]) -> None:
@@ -74,7 +74,7 @@ class Predictions:
         if len(self.done) - self.counts[None] > self.counts[None] // 64:
             self.count()
         self.progress = {row: self.whole[row] - time for row, time in left.items()}
-        self.found: dict[tuple[str | None, int, int], float] = {}
+        self.found: dict[tuple[str | None, float, int], float] = {}
 
     def count(self) -> None:
         """Takes the counts anew."""
@@ -91,7 +91,7 @@ class Predictions:
             self.found[user, gpus, own] = gittins(self.weights(user, gpus), own)
         return self.found[user, gpus, own]
 
-    def weights(self, user: str | None, gpus: int) -> Weights:
+    def weights(self, user: str | None, gpus: float) -> Weights:
         """By bin; a bin that is not there has none."""
         everybody, n = self.counts[None], self.counts[gpus]
         alike = self.bins_of.get(gpus, Counter())

@@ -1,8 +1,8 @@
 """The slow truth of `repack`, straight from docs/repack.md.
 
 Nothing is kept between two passes but when the next look is due, and what the predictions say that they keep.
-Of a server's jobs every set is looked at. Who carries the decisions out is a `View`: a policy of one's own
-below, and the oracles of the other features in oracle_repack_world.py.
+Of a server's jobs every set is looked at. Who carries the decisions out is a `View`: a policy of one's own in
+oracle_repack_own.py, and the oracles of the other features in oracle_repack_world.py.
 """
 
 from __future__ import annotations
@@ -12,12 +12,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-import ringbco
 from oracle_predictions import Predictions
 
 TRIED = 3
@@ -50,7 +46,6 @@ class Floor:
     """A copy of the servers, on which a plan for the job `row` is worked out."""
 
     row: int
-    gpu_type: int
     sizes: dict[int, int]
     idle: dict[int, int]
     parts: dict[int, Parts]
@@ -63,7 +58,6 @@ class Floor:
     def copy(self) -> Floor:
         return Floor(
             self.row,
-            self.gpu_type,
             self.sizes,
             dict(self.idle),
             dict(self.parts),
@@ -113,7 +107,18 @@ class View(Protocol):
         """What each running job holds."""
 
     def idle(self, server: int) -> int: ...
-    def gpus(self, row: int) -> int: ...
+    def gpus(self, row: int) -> int:
+        """num_gpus."""
+
+    def share(self, row: int) -> float:
+        """What a job takes of its GPU; 0 for whole ones."""
+
+    def gpu_of(self, row: int) -> int:
+        """The GPU, of its server, of which a running job has a share."""
+
+    def idle_gpus(self, gpu_type: int) -> float:
+        """GPUs of a type that are idle, parts of them too."""
+
     def tier(self, row: int) -> int:
         """The less, the higher its priority."""
 
@@ -143,6 +148,8 @@ class View(Protocol):
         """Starts a job by the machine's eviction: who was evicted; None where that cannot be."""
 
 
+Size = tuple[float, int]
+"""GPUs by which a job counts, and the type where it asks for them."""
 Grade = tuple[int, int]
 """(0 within its quota or 1 as a guest, the less the higher its priority)."""
 
@@ -160,20 +167,26 @@ class Rule:
 
     # A job's figures, now.
 
-    def gpus(self, row: int) -> int:
-        return self.view.gpus(row)
+    def gpus(self, row: int) -> float:
+        """The GPUs by which a job counts: of one that takes a share as much of one."""
+        return self.view.share(row) or self.view.gpus(row)
 
     def known(self, row: int) -> float:
         """Run time left where the job was recorded, without pauses, known or predicted."""
         return self.left[row] if self.predictions is None else self.predictions.left(row)
 
     def rem(self, row: int) -> float:
-        left = self.known(row)
-        if row in self.parts:
-            left *= self.view.ratio(row, self.view.type_of(row))
-        return left + (min(self.view.rest(row), self.view.cost) if row in self.parts else 0.0)
+        return self.known(row) + self.rest(row)
 
-    def weight(self, row: int) -> int:
+    def rest(self, row: int) -> float:
+        """What counts of the rest of a pause."""
+        return min(self.view.rest(row), self.view.cost) if row in self.parts else 0.0
+
+    def stays(self, row: int) -> float:
+        """How long a running job stays where it is."""
+        return self.known(row) * self.view.ratio(row, self.view.type_of(row)) + self.rest(row)
+
+    def weight(self, row: int) -> float:
         """w of the page."""
         gpus, sizes = self.gpus(row), self.view.sizes
         known = self.predictions is None
@@ -182,11 +195,9 @@ class Rule:
     def key(self, row: int) -> float:
         return self.weight(row) * self.rem(row)
 
-    def takes(self, row: int, gpu_type: int) -> float:
+    def takes(self, row: int) -> float:
         """r of the page."""
-        return self.known(row) * self.view.ratio(row, gpu_type) + (
-            self.view.cost if self.view.has_run(row) else 0.0
-        )
+        return self.rem(row) + (self.view.cost if self.view.has_run(row) else 0.0)
 
     def order(self, row: int) -> tuple[float, int, tuple[float, int]]:
         """By key, then fifo."""
@@ -196,7 +207,7 @@ class Rule:
         """strain of the page."""
         return (self.view.now - self.view.origin(row)) / (self.yardstick(row) + 5)
 
-    def wanted(self, row: int, winner: int) -> int:
+    def wanted(self, row: int, winner: int) -> float:
         """GPUs of `row` that count if `winner` takes its place: num_gpus + others of the page."""
         beside, gpu_type = self.gpus(row) - self.gpus(winner), self.view.type_of(row)
         others = [
@@ -239,8 +250,8 @@ class Rule:
         self.grade = self.grades(rows)
         view.stop([row for row in sorted(self.parts, key=view.fifo) if row not in self.grade])
         urgent = {row: self.strain(row) for row in view.waiting() if self.strain(row) >= self.limit}
-        self.failed: set[tuple[int, int]] = set()
-        self.passed: Counter[int] = Counter()  # D of the page, by type
+        self.failed: set[Size] = set()
+        self.passed: dict[int, float] = {}  # D of the page, by type
         for grade in sorted(set(self.grade.values())):
             self.relieve([row for row in urgent if self.grade.get(row) == grade])
             self.walk(grade)
@@ -267,9 +278,7 @@ class Rule:
             return 2 * self.strain(row) <= self.strain(winner)
         counted = min(self.weight(row), self.wanted(row, winner))
         work = counted * max(0.0, self.rem(row) - self.view.cost)
-        return 2 * self.strain(row) <= self.limit and work > self.weight(winner) * self.takes(
-            winner, self.view.type_of(row)
-        )
+        return 2 * self.strain(row) <= self.limit and work > self.weight(winner) * self.takes(winner)
 
     def walk(self, grade: Grade) -> None:
         """The waiting jobs of a grade by key. Who waits again too late for its turn has none."""
@@ -281,7 +290,8 @@ class Rule:
             now = self.order(row)
             evicted = self.turn(row)
             if evicted is None:
-                self.passed.update({gpu_type: self.gpus(row) for gpu_type in self.view.tried(row)})
+                for gpu_type in self.view.tried(row):
+                    self.passed[gpu_type] = self.passed.get(gpu_type, 0.0) + self.gpus(row)
             else:
                 walk += [other for other in evicted if self.grade[other] == grade and self.order(other) > now]
 
@@ -298,19 +308,19 @@ class Rule:
                     plan = self.plan(row, gpu_type)
                     if plan is None:
                         self.failed.add((gpus, gpu_type))
-                    elif self.pays(plan, wait, gpu_type):
+                    elif self.pays(plan, wait):
                         return self.carry_out(plan)
         return self.make_room(row)
 
     def relieve(self, urgent: list[int]) -> None:
         """Lets the urgent jobs of a grade run."""
         self.urgent = True
-        failed: set[tuple[int, int]] = set()
+        failed: set[Size] = set()
         for row in sorted(urgent, key=lambda row: (-self.strain(row), self.view.fifo(row))):
             if not self.helped(row, failed):
                 self.make_room(row)
 
-    def helped(self, row: int, failed: set[tuple[int, int]]) -> bool:
+    def helped(self, row: int, failed: set[Size]) -> bool:
         """Whether an urgent job runs, at its place or by a plan."""
         sizes = [(self.gpus(row), gpu_type) for gpu_type in self.view.tried(row)]
         if failed.issuperset(sizes):
@@ -337,11 +347,11 @@ class Rule:
             self.view.put(row, parts)
         return plan.evicted
 
-    def pays(self, plan: Floor, wait: float, gpu_type: int) -> bool:
+    def pays(self, plan: Floor, wait: float) -> bool:
         evictions, moves = len(plan.evicted), len(plan.moved)
         pauses = self.view.cost * (evictions + moves)
         alone = len(self.view.waiting()) == 1
-        if alone and pauses + self.takes(plan.row, gpu_type) * evictions > wait:
+        if alone and pauses + self.takes(plan.row) * evictions > wait:
             return False
         return pauses <= wait / 2
 
@@ -352,7 +362,7 @@ class Rule:
     def wait_for_place(self, row: int, gpu_type: int) -> float:
         """T_own of the page."""
         sizes = self.view.of_type(gpu_type)
-        wanted, largest = self.gpus(row), max(sizes.values())
+        wanted, largest = self.view.gpus(row), max(sizes.values())
         if wanted <= largest:
             return min(self.reaches(s, wanted) for s, size in sizes.items() if size >= wanted)
         times = sorted(self.reaches(s, size) for s, size in sizes.items() if size == largest)
@@ -363,24 +373,30 @@ class Rule:
         """When the GPUs of the server that are idle or freed reach `wanted`."""
         idle = self.view.idle(server)
         there = [
-            (self.rem(row), gpus) for row, parts in self.parts.items() for s, gpus in parts if s == server
+            (self.stays(row), gpus)
+            for row, parts in self.parts.items()
+            for s, gpus in parts
+            if s == server and not self.view.share(row)
         ]
+        here = [row for row, parts in self.parts.items() if self.view.share(row) and parts[0][0] == server]
+        opened = {self.view.gpu_of(row) for row in here}
+        there += [(max(self.stays(row) for row in here if self.view.gpu_of(row) == gpu), 1) for gpu in opened]
         return self.freed(there, wanted - idle)
 
     def wait_for_gpus(self, row: int, gpu_type: int) -> float:
         """T_all of the page."""
         there = [other for other in self.parts if self.view.type_of(other) == gpu_type]
-        everybody = [(self.rem(other), self.gpus(other)) for other in there]
-        passed, idle = self.passed[gpu_type], sum(map(self.view.idle, self.view.of_type(gpu_type)))
-        return self.freed(everybody, passed + self.gpus(row) - idle)
+        everybody = [(self.stays(other), self.gpus(other)) for other in there]
+        wanted = self.passed.get(gpu_type, 0.0) + self.gpus(row) - self.view.idle_gpus(gpu_type)
+        return self.freed(everybody, round(wanted, 6))
 
     @staticmethod
-    def freed(running: list[tuple[float, int]], wanted: int) -> float:
+    def freed(running: Sequence[tuple[float, float]], wanted: float) -> float:
         """When jobs that are done after so many seconds have given back `wanted` GPUs."""
         if wanted <= 0:
             return 0.0
         for time, gpus in sorted(running):
-            wanted -= gpus
+            wanted = round(wanted - gpus, 6)
             if wanted <= 0:
                 return time
         return math.inf
@@ -390,9 +406,10 @@ class Rule:
     def plan(self, row: int, gpu_type: int) -> Floor | None:
         sizes = self.view.of_type(gpu_type)
         there = {other: own for other, own in self.parts.items() if self.view.type_of(other) == gpu_type}
-        floor: Floor | None = Floor(row, gpu_type, sizes, {s: self.view.idle(s) for s in sizes}, there)
-        whole, rest = divmod(self.gpus(row), largest := max(sizes.values()))
-        needs = [self.gpus(row)] if self.gpus(row) <= largest else [largest] * whole + [rest] * (rest > 0)
+        floor: Floor | None = Floor(row, sizes, {s: self.view.idle(s) for s in sizes}, there)
+        gpus, largest = self.view.gpus(row), max(sizes.values())
+        whole, rest = divmod(gpus, largest)
+        needs = [gpus] if gpus <= largest else [largest] * whole + [rest] * (rest > 0)
         for need in needs:
             floor = floor and self.meet(floor, need)
         return floor
@@ -414,27 +431,34 @@ class Rule:
         if lacks <= 0:
             yield Offer(server, (), frozenset(), 0.0, ())
             return
-        there = {row: dict(parts)[server] for row, parts in floor.parts.items() if server in dict(parts)}
-        movable = {row for row in there if self.movable(floor, server, row)}
-        useful = [row for row in there if row in movable or self.may_evict(row, floor.row)]
-        keyed = {row: self.order(row) for row in useful}
-        pause, takes = self.view.cost, self.takes(floor.row, floor.gpu_type)
+        rows = {row: dict(parts)[server] for row, parts in floor.parts.items() if server in dict(parts)}
+        movable = {row for row in rows if not self.view.share(row) and self.movable(floor, server, row)}
+        there: dict[tuple[int, ...], int] = {(row,): n for row, n in rows.items() if not self.view.share(row)}
+        shares = [row for row in rows if self.view.share(row)]
+        for gpu in sorted({self.view.gpu_of(row) for row in shares}):
+            there[tuple(row for row in shares if self.view.gpu_of(row) == gpu)] = 1  # they go together
+        useful = [
+            own for own in there if all(row in movable or self.may_evict(row, floor.row) for row in own)
+        ]
+        keyed = {own: max(map(self.order, own)) for own in useful}
+        pause, takes = self.view.cost, self.takes(floor.row)
         best: Offer | None = None
         for count in range(1, len(useful) + 1):
-            for rows in itertools.combinations(useful, count):
-                if sum(there[row] for row in rows) < lacks:
+            for chosen in itertools.combinations(useful, count):
+                if sum(there[own] for own in chosen) < lacks:
                     continue
-                evicted = [self.gpus(row) for row in rows if row not in movable]
+                leaving = tuple(row for own in chosen for row in own)
+                evicted = [self.view.gpus(row) for row in leaving if row not in movable]
                 # One product for all, so that equal sums are equal floats.
-                shares = len(evicted) + sum(evicted) / 1000
-                cost = pause * (count - len(evicted)) + (pause + takes) * shares
-                keys = tuple(sorted((keyed[row] for row in rows), reverse=True))
-                if best is None or (cost, count) < (best.cost, len(best.rows)):
+                many = len(evicted) + sum(evicted) / 1000
+                cost = pause * (len(leaving) - len(evicted)) + (pause + takes) * many
+                keys = tuple(sorted((keyed[own] for own in chosen), reverse=True))
+                if best is None or (cost, len(leaving)) < (best.cost, len(best.rows)):
                     better = True
                 else:
-                    better = (cost, count) == (best.cost, len(best.rows)) and keys > best.keys
+                    better = (cost, len(leaving)) == (best.cost, len(best.rows)) and keys > best.keys
                 if better:
-                    best = Offer(server, rows, frozenset(movable), cost, keys)
+                    best = Offer(server, leaving, frozenset(movable), cost, keys)
         if best is not None:
             yield best
 
@@ -442,16 +466,19 @@ class Rule:
         return (
             len(floor.parts[row]) == 1
             and self.rem(row) > self.view.cost
-            and any(idle >= self.gpus(row) for s, idle in floor.idle.items() if s != server)
+            and any(idle >= self.view.gpus(row) for s, idle in floor.idle.items() if s != server)
         )
 
     def attempt(self, floor: Floor, offer: Offer, need: int) -> Floor | None:
+        opened = set()
         for row in offer.rows:
             for server, gpus in floor.parts.pop(row):
-                floor.idle[server] += gpus
+                gpu = self.view.gpu_of(row) if self.view.share(row) else None
+                floor.idle[server] += 0 if gpu in opened else gpus
+                opened |= {gpu} - {None}
         floor.mine += floor.take(offer.server, need)
-        for row in sorted(offer.rows, key=lambda row: (self.gpus(row), self.order(row)), reverse=True):
-            gpus = self.gpus(row)
+        for row in sorted(offer.rows, key=lambda row: (self.view.gpus(row), self.order(row)), reverse=True):
+            gpus = self.view.gpus(row)
             roomy = [(idle, s) for s, idle in floor.idle.items() if idle >= gpus]
             if row in offer.movable and roomy:
                 floor.moved[row] = floor.take(min(roomy)[1], gpus)
@@ -460,111 +487,3 @@ class Rule:
             else:
                 return None
         return floor
-
-
-class Repack(ringbco.Policy):
-    """The rule as a policy of one's own: the engine carries out what it decides.
-
-    tau: by row, seconds per iteration on the fewest servers without contention; 1 under `fixed`.
-    cost: `--preempt-cost` in seconds, under the slot clock that of whole slots.
-    """
-
-    clairvoyant = True
-    evicts = False
-
-    def __init__(self, tau: NDArray[np.float64], cost: float, predictions: Predictions | None = None) -> None:
-        self.tau, self.cost = tau, cost
-        self.rule = Rule(self, predictions)
-        self.resumes: dict[int, float] = {}
-        """When the pause of a running job ends."""
-        self.ran: set[int] = set()
-        self.wholes: dict[int, float] = {}
-        self.changed = False
-        """Whether somebody came or went since the last pass."""
-
-    def decide(self, state: Any) -> None:
-        self.state, self.now = state, float(state.now)
-        self.before = self.parts()
-        for row in state.completed:
-            self.resumes.pop(int(row), None)
-        self.wholes |= {int(row): self.left(row) for row in state.arrived}
-        self.changed |= len(state.arrived) + len(state.completed) > 0
-        if self.rule.predictions is not None:
-            self.rule.predictions.news(state.completed)
-        if len(state.waiting) and (self.changed or self.now >= self.rule.next):
-            self.changed = False
-            own = None if state.vc is None else state.jobs.vc[state.waiting[0]]
-            sizes = enumerate(map(int, state.gpus))
-            self.sizes = {s: size for s, size in sizes if own is None or state.vc[s] == own}
-            self.rule.one_pass()
-            if self.rule.next < math.inf:
-                state.wake(self.rule.next)
-        self.resumes = {row: self.resume(row) for row in self.parts()}
-        self.ran |= set(self.parts())
-        del self.state
-
-    def waiting(self) -> list[int]:
-        return [int(row) for row in self.state.waiting]
-
-    def parts(self) -> dict[int, Parts]:
-        return {int(row): self.state.parts(row) for row in self.state.running}
-
-    def idle(self, server: int) -> int:
-        return int(self.state.idle[server])
-
-    def of_type(self, gpu_type: int) -> dict[int, int]:
-        return self.sizes
-
-    def tried(self, row: int) -> list[int]:
-        return [0]
-
-    def type_of(self, row: int) -> int:
-        return 0
-
-    def ratio(self, row: int, gpu_type: int) -> float:
-        return 1.0
-
-    def gpus(self, row: int) -> int:
-        return int(self.state.jobs.num_gpus[row])
-
-    def tier(self, row: int) -> int:
-        return 0
-
-    def quota(self, row: int) -> None:
-        return None
-
-    def fifo(self, row: int) -> tuple[float, int]:
-        return self.origin(row), row
-
-    def origin(self, row: int) -> float:
-        return float(self.state.jobs.submit_time[row])
-
-    def left(self, row: int) -> float:
-        return float(self.state.left[row] * self.tau[row])
-
-    def whole(self, row: int) -> float:
-        return self.wholes[row]
-
-    def resume(self, row: int) -> float:
-        """When the pause ends of a job that runs now."""
-        if self.state.parts(row) == self.before.get(row):
-            return self.resumes[row]  # as if it had never left
-        return self.now + (self.cost if row in self.ran else 0.0)
-
-    def rest(self, row: int) -> float:
-        return max(0.0, self.resume(row) - self.now)
-
-    def has_run(self, row: int) -> bool:
-        return row in self.ran
-
-    def place(self, row: int) -> bool:
-        return bool(self.state.start([row]))
-
-    def put(self, row: int, parts: Parts) -> None:
-        self.state.start(row, parts)
-
-    def stop(self, rows: Sequence[int]) -> None:
-        self.state.stop(list(rows))
-
-    def make_room(self, row: int) -> None:
-        raise NotImplementedError

@@ -14,6 +14,7 @@ from oracle_predictions import Predictions
 from oracle_preempt import World as PreemptWorld
 from oracle_priorities import Claims
 from oracle_repack import Parts, Rule
+from oracle_shares import Sharing, weight
 from oracle_stretch import Stretch
 from oracle_types import Types
 
@@ -23,6 +24,7 @@ def repack_world(
     users: Sequence[str | None] | None,
     base: type[PreemptWorld],
     types: Types | None = None,
+    sharing: Sharing | None = None,
     *,
     exact: bool,
 ) -> type[PreemptWorld]:
@@ -41,7 +43,7 @@ def repack_world(
             if not exact:
                 count = 1 + max(self.jobs)
                 submit = [self.jobs[row].submit if row in self.jobs else 0.0 for row in range(count)]
-                gpus = [self.jobs[row].num_gpus if row in self.jobs else 0 for row in range(count)]
+                gpus = [weight(self.jobs[row]) if row in self.jobs else 0 for row in range(count)]
                 whole = [self.ideal(row) if row in self.jobs else 0.0 for row in range(count)]
                 predictions = Predictions(submit, gpus, users, whole)
             return Rule(Floor(self), predictions)
@@ -96,7 +98,9 @@ def repack_world(
             return unit / recorded
 
         def put_on(self, row: int, parts: Parts) -> None:
-            gpus = [gpu for server, count in parts for gpu in self.least(self.idle_on(server), count)]
+            # Where GPUs are shared nobody adds up their times, and the lowest are taken.
+            least = self.least if sharing is None else lambda idle, count: sorted(idle)[:count]
+            gpus = [gpu for server, count in parts for gpu in least(self.idle_on(server), count)]
             self.given = gpus, self.rng
             self.try_start(row)
             self.given = None
@@ -159,6 +163,20 @@ def repack_world(
 
         def gpus(self, row: int) -> int:
             return self.world.jobs[row].num_gpus
+
+        def share(self, row: int) -> float:
+            return self.world.jobs[row].share / 1000
+
+        def gpu_of(self, row: int) -> int:
+            run = next(run for run in self.world.running if run.row == row)
+            return run.gpus[0][1]
+
+        def idle_gpus(self, gpu_type: int) -> float:
+            own = self.of_type(gpu_type)
+            if sharing is None:
+                return float(sum(map(self.idle, own)))
+            rooms = sharing.rooms(self.world, self.world.running)
+            return sum(room for gpu, room in rooms.items() if gpu[0] in own) / 1000
 
         def tier(self, row: int) -> int:
             return -claims.priority[row]

@@ -18,7 +18,7 @@ from conftest import Invoke
 from core_run import CASES, LONG
 from oracle import Options
 from oracle_predictions import Predictions
-from oracle_repack import Repack
+from oracle_repack_own import Repack
 from ringbco.audits import check_outcome
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster, ServerGroup

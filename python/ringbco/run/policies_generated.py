@@ -175,7 +175,6 @@ PRESETS: Final[dict[str, Preset]] = {
         preemption="repack",
         about="least num_gpus x remaining run time; moves and evicts to make room",
         paper="ringbco",
-        refuses=("shares",),
         is_=("moves",),
         options=("predict", "preempt-cost"),
     ),

@@ -37,17 +37,15 @@ pub(in crate::policy) trait Foresight: Clone + Send {
     /// Run time left of a running job now, s, without the rest of its pause.
     fn left_of<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64;
 
-    /// GPUs that count in a key of a job that asks for so many.
-    fn weight(&self, num_gpus: u32) -> u32 {
-        num_gpus
-    }
+    /// GPUs that count in a key of a job that asks for so many units.
+    fn weight(&self, units: u32) -> f64;
 
     /// Run time left of a waiting job, s.
     fn left_waiting(&mut self, job: Job) -> f64;
 
-    /// Bits of the key of a job that asks for so many GPUs and has so much run time left, s.
-    fn key(&self, num_gpus: u32, left: f64) -> u64 {
-        key(self.weight(num_gpus), left)
+    /// Bits of the key of a job that asks for so many units and has so much run time left, s.
+    fn key(&self, units: u32, left: f64) -> u64 {
+        key(self.weight(units), left)
     }
 
     /// The job waits from now on.
@@ -62,8 +60,8 @@ pub(in crate::policy) trait Foresight: Clone + Send {
 }
 
 /// Bits of GPUs that count x run time left: the least goes first.
-pub(super) fn key(weight: u32, left: f64) -> u64 {
-    let by = if variant::is("key without num_gpus") { 1.0 } else { f64::from(weight) };
+pub(super) fn key(weight: f64, left: f64) -> u64 {
+    let by = if variant::is("key without num_gpus") { 1.0 } else { weight };
     (by * left).to_bits()
 }
 
@@ -71,10 +69,12 @@ pub(super) fn key(weight: u32, left: f64) -> u64 {
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Exact {
     lines: Lines,
-    num_gpus: Vec<u32>,
-    /// GPUs of the largest server, and of the cluster.
+    /// By job, in units: GPUs, or thousandths of one where jobs may hold shares.
+    size: Vec<u32>,
+    /// Units of the largest server, of the cluster, and of a GPU.
     largest: u32,
     gpus: u64,
+    units_a_gpu: f64,
     /// What a unit of a job's work takes on the fewest servers without contention, s.
     unit: Vec<f64>,
     /// Run time of a whole job there, s.
@@ -85,12 +85,13 @@ pub(in crate::policy) struct Exact {
 
 impl Exact {
     pub(in crate::policy) fn new(setting: &Setting<'_>, lines: Lines) -> Self {
-        let jobs = setting.jobs.len();
+        let (jobs, units_a_gpu) = (setting.jobs.len(), setting.jobs.units_a_gpu());
         Self {
             lines,
-            num_gpus: setting.jobs.num_gpus.to_vec(),
-            largest: setting.server_gpus.iter().copied().max().unwrap_or(0),
-            gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum(),
+            size: (0..jobs).map(|job| setting.jobs.units(job)).collect(),
+            largest: setting.server_gpus.iter().copied().max().unwrap_or(0).saturating_mul(units_a_gpu as u32),
+            gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum::<u64>() * units_a_gpu,
+            units_a_gpu: units_a_gpu as f64,
             unit: vec![0.0; jobs],
             whole: vec![0.0; jobs],
             left: vec![0.0; jobs],
@@ -98,8 +99,8 @@ impl Exact {
     }
 
     fn place(&self, job: Job) -> (Class, Rank) {
-        let num_gpus = self.num_gpus[job.index()];
-        ((num_gpus, 0), (key(self.weight(num_gpus), self.left[job.index()]), job))
+        let size = self.size[job.index()];
+        ((size, 0), (key(self.weight(size), self.left[job.index()]), job))
     }
 }
 
@@ -127,10 +128,10 @@ impl Foresight for Exact {
         floor.left_at_best_of(stay, self.unit[stay.job.index()])
     }
 
-    fn weight(&self, num_gpus: u32) -> u32 {
+    fn weight(&self, units: u32) -> f64 {
         // No two gangs of more than half of the GPUs run side by side: among them time alone counts.
-        let runs_alone = 2 * u64::from(num_gpus) > self.gpus && !variant::is("gangs by all their GPUs");
-        if runs_alone { num_gpus.min(self.largest) } else { num_gpus }
+        let runs_alone = 2 * u64::from(units) > self.gpus && !variant::is("gangs by all their GPUs");
+        f64::from(if runs_alone { units.min(self.largest) } else { units }) / self.units_a_gpu
     }
 
     fn left_waiting(&mut self, job: Job) -> f64 {

@@ -71,11 +71,11 @@ impl<F: Foresight> Repack<F> {
         let mut all: Vec<(u32, u64, Job, Option<Slot>)> = Vec::new();
         for job in waiting {
             let left = residents.foresight.left_waiting(job);
-            all.push((grades.above[job.index()], residents.foresight.key(floor.asks(job), left), job, None));
+            all.push((grades.above[job.index()], residents.foresight.key(floor.units(job), left), job, None));
         }
         for (slot, stay) in floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live()) {
             let left = residents.left(floor, stay.job);
-            let key = residents.foresight.key(floor.asks(stay.job), left);
+            let key = residents.foresight.key(floor.units(stay.job), left);
             all.push((grades.above[stay.job.index()], key, stay.job, Some(Slot::at(slot))));
         }
         all.sort_unstable_by_key(|&(above, key, job, _)| (above, key, job));

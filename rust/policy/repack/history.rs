@@ -27,6 +27,8 @@ pub(in crate::policy) struct History<'a> {
     whole: Vec<f64>,
     unit: Vec<f64>,
     lines: Lines,
+    /// Units of a GPU: 1, or 1,000 where jobs may hold shares.
+    units_a_gpu: f64,
     /// The class of a waiting job: its group, and the bin of its progress.
     class: Vec<Class>,
     /// Running jobs by group, and groups whose user's latest jobs are others.
@@ -48,6 +50,7 @@ impl<'a> History<'a> {
             whole: vec![0.0; jobs],
             unit: vec![0.0; jobs],
             lines,
+            units_a_gpu: setting.jobs.units_a_gpu() as f64,
             class: vec![(0, 0); jobs],
             running: BTreeMap::new(),
             stale: Vec::new(),
@@ -73,7 +76,7 @@ impl Foresight for History<'_> {
         let j = job.index();
         self.unit[j] = floor.unit_at_best(job);
         self.whole[j] = floor.left_at_best(job, self.unit[j]);
-        self.group[j] = self.predictor.group(floor.asks(job), self.user.map_or(0, |user| user[j]));
+        self.group[j] = self.predictor.group(floor.units(job), self.user.map_or(0, |user| user[j]));
     }
 
     fn completed(&mut self, job: Job) {
@@ -97,16 +100,16 @@ impl Foresight for History<'_> {
     }
 
     fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>, changed: &mut Vec<Job>) -> bool {
-        let is_new = self.predictor.renew();
+        let (is_new, whole) = (self.predictor.renew(), self.units_a_gpu);
         if is_new {
-            self.lines.renew(.., |class, num_gpus| key(num_gpus, self.predictor.left(class)));
+            self.lines.renew(.., |class, units| key(f64::from(units) / whole, self.predictor.left(class)));
         } else {
             self.stale.sort_unstable();
             self.stale.dedup();
             for &group in &self.stale {
                 changed.extend(self.running.get(&group).into_iter().flatten());
                 let classes = (group, 0)..=(group, u32::MAX);
-                self.lines.renew(classes, |class, num_gpus| key(num_gpus, self.predictor.left(class)));
+                self.lines.renew(classes, |class, units| key(f64::from(units) / whole, self.predictor.left(class)));
             }
         }
         self.stale.clear();
@@ -136,6 +139,10 @@ impl Foresight for History<'_> {
         self.predictor.left((self.group[stay.job.index()], bin))
     }
 
+    fn weight(&self, units: u32) -> f64 {
+        f64::from(units) / self.units_a_gpu
+    }
+
     fn left_waiting(&mut self, job: Job) -> f64 {
         self.predictor.left(self.class[job.index()])
     }
@@ -143,9 +150,10 @@ impl Foresight for History<'_> {
     fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
         let class = (self.group[job.index()], self.predictor.bin(self.yardstick(floor, job)));
         self.class[job.index()] = class;
-        let num_gpus = floor.asks(job);
-        let key = key(num_gpus, self.predictor.left(class));
-        self.lines.insert(class, num_gpus, key, (0, job));
+        let units = floor.units(job);
+        let left = self.predictor.left(class);
+        let key = self.key(units, left);
+        self.lines.insert(class, units, key, (0, job));
     }
 
     fn leave(&mut self, job: Job) {

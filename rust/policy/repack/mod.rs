@@ -5,6 +5,7 @@
 //! plan is carried out where that costs less than waiting. Invariant: `on` names the jobs of every server. For example,
 //! on two servers of 8 GPUs with 4 busy each, a short job of 8 GPUs moves one of the two jobs to the other's server.
 
+mod bench;
 mod foresight;
 mod grades;
 mod history;
@@ -16,17 +17,18 @@ mod strain;
 mod variant;
 
 use super::Visitor;
-use crate::ids::{GpuType, Job, Server, Slot};
+use crate::ids::{Job, Server, Slot, WHOLE};
 use crate::machine::{Came, Floor, Left, Policy};
 use crate::options::{Facts, Feature, Is, Named, Predict};
 use crate::setting::Setting;
 use crate::speed::Speed;
+use bench::Bench;
 use foresight::Exact;
 use foresight::Foresight;
 use grades::Grades;
 use history::History;
 use line::{Lines, Rank};
-use plan::{Asker, Bench, Plan};
+use plan::{Asker, Plan};
 use residents::Residents;
 use std::cmp::Reverse;
 use strain::Urgent;
@@ -70,9 +72,17 @@ pub(super) struct Repack<F> {
 struct Waits {
     rank: Rank,
     num_gpus: u32,
+    units: u32,
     pool: usize,
-    /// Run time left there, s, with the pause of a job that runs again.
+    /// Run time left, s, with the pause of a job that runs again.
     run: f64,
+}
+
+/// The lowest GPU of a server of which nobody holds anything.
+fn empty_gpu<S: Speed>(floor: &Floor<'_, S>, server: Server) -> Vec<(Server, u32)> {
+    let (pool, own) = floor.cluster.place(server);
+    let mut gpus = (0..floor.cluster.pool(pool).sizes[own.index()]).map(|gpu| (server, gpu));
+    gpus.find(|&(server, gpu)| floor.cluster.room(server, gpu) == WHOLE).into_iter().collect()
 }
 
 impl<F: Foresight> Repack<F> {
@@ -103,15 +113,15 @@ impl<F: Foresight> Repack<F> {
         self.residents.settle(floor, slot);
     }
 
-    /// Run time left of a waiting job on GPUs of a type, s, with the pause of one that runs again.
-    fn run<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, gpu_type: GpuType) -> f64 {
+    /// Run time left of a waiting job, s, with the pause of one that runs again.
+    fn run<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
         let pause = if floor.has_run(job) { floor.pause_seconds() } else { 0.0 };
-        self.residents.left_on(floor, job, gpu_type) + pause
+        self.residents.foresight.left_waiting(job) + pause
     }
 
     /// Whether no plan helps jobs of that size on any GPUs that one may have.
     fn has_failed<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, failed: &[(u32, usize)]) -> bool {
-        let size = floor.asks(job);
+        let size = floor.units(job);
         floor.jobs.tried(job).iter().all(|&(of, _)| failed.contains(&(size, floor.cluster.pool_of(of))))
     }
 
@@ -136,10 +146,10 @@ impl<F: Foresight> Repack<F> {
     fn relieve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, grade: u32, mut urgent: Urgent) {
         let (mut failed, jobs): (Vec<(u32, usize)>, _) = (Vec::new(), floor.jobs);
         let (cost, graded) = (floor.pause_seconds(), self.grades.differ());
-        'urgent: while let Some((&num_gpus, own)) = urgent.iter_mut().max_by_key(|(_, jobs)| jobs.peek().copied())
+        'urgent: while let Some((&units, own)) = urgent.iter_mut().max_by_key(|(_, jobs)| jobs.peek().copied())
             && let Some((strain, Reverse(job))) = own.pop()
         {
-            let (strain, work) = (f64::from_bits(strain) / 2.0, f64::NEG_INFINITY);
+            let (strain, work, num_gpus) = (f64::from_bits(strain) / 2.0, f64::NEG_INFINITY, floor.asks(job));
             if self.has_failed(floor, job, &failed) {
                 self.start_by_evicting(floor, job);
                 continue;
@@ -150,23 +160,23 @@ impl<F: Foresight> Repack<F> {
             }
             for &(gpu_type, _) in jobs.tried(job) {
                 let pool = floor.cluster.pool_of(gpu_type);
-                if failed.contains(&(num_gpus, pool)) {
+                if failed.contains(&(units, pool)) {
                     continue;
                 }
-                let run = self.run(floor, job, gpu_type);
-                let asker = Asker { num_gpus, pool, grade, graded, run, work, cost, strain };
+                let run = self.run(floor, job);
+                let asker = Asker { num_gpus, units, pool, grade, graded, run, work, cost, strain };
                 match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
                     Some(plan) => {
                         self.carry_out(floor, job, &plan);
                         continue 'urgent;
                     }
-                    None => failed.push((num_gpus, pool)),
+                    None => failed.push((units, pool)),
                 }
             }
             if self.is_thorough {
                 self.start_by_evicting(floor, job);
             } else {
-                urgent.remove(&num_gpus);
+                urgent.remove(&units);
             }
         }
     }
@@ -190,7 +200,7 @@ impl<F: Foresight> Repack<F> {
             return true;
         }
         let idle = floor.cluster.pool(pool).idle_units();
-        let wanted = |ahead: u64| (ahead + u64::from(waits.num_gpus)).saturating_sub(idle);
+        let wanted = |ahead: u64| (ahead + u64::from(waits.units)).saturating_sub(idle);
         if self.residents.released_no_sooner(floor, pool, wanted(*ahead), seconds) {
             return true;
         }
@@ -213,7 +223,12 @@ impl<F: Foresight> Repack<F> {
         self.residents.foresight.leave(job);
         self.residents.strains.leave(floor, job);
         for (job, parts) in starts {
-            if floor.place_at(job, &parts).is_ok() {
+            let placed = if floor.jobs.share_of(job.index()) > 0 {
+                floor.place_on_gpus(job, &empty_gpu(floor, parts[0].0))
+            } else {
+                floor.place_at(job, &parts)
+            };
+            if placed.is_ok() {
                 let slot = floor.start(job);
                 self.residents.settle(floor, slot);
             }
@@ -224,23 +239,12 @@ impl<F: Foresight> Repack<F> {
     }
 }
 
-/// What it knows.
-const KNOWS: &[Feature] = &[
-    Feature::Types,
-    Feature::Priorities,
-    Feature::Evict,
-    Feature::Quota,
-    Feature::Outages,
-    Feature::Services,
-    Feature::Search,
-];
-
 impl<F> Named for Repack<F> {
     const FACTS: Facts = Facts {
         name: "repack",
         about: "least num_gpus x remaining run time; moves and evicts to make room",
         paper: "ringbco",
-        knows: KNOWS,
+        knows: Feature::ALL,
         is: &[Is::Moves],
         options: &["preempt-cost", "predict"],
     };
@@ -253,7 +257,7 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
         match why {
             Came::Arrived => {
                 self.residents.foresight.arrived(floor, job);
-                self.residents.strains.arrived(floor.asks(job));
+                self.residents.strains.arrived(floor.units(job));
             }
             Came::Again => self.residents.strains.resume(floor, job),
         }
@@ -266,7 +270,7 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
         match why {
             Left::Done => {
                 self.residents.foresight.completed(job);
-                self.residents.strains.completed(floor.asks(job));
+                self.residents.strains.completed(floor.units(job));
             }
             Left::Lost => self.join(floor, job),
             Left::Paused => self.residents.strains.pause(floor, job),
@@ -336,7 +340,7 @@ impl<F: Foresight> Repack<F> {
         self.residents.foresight.lines_mut().begin_walk(grade);
         while let Some(rank) = {
             // Whoever may evict, or may have GPUs of another type, has a turn.
-            let aside = |num_gpus| !self.is_thorough && failed.contains(&(num_gpus, 0));
+            let aside = |units| !self.is_thorough && failed.contains(&(units, 0));
             self.residents.foresight.lines_mut().next(grade, aside)
         } {
             let job = rank.1;
@@ -350,7 +354,7 @@ impl<F: Foresight> Repack<F> {
             }
             if !self.start_by_evicting(floor, job) {
                 for &(gpu_type, _) in jobs.tried(job) {
-                    ahead[floor.cluster.pool_of(gpu_type)] += u64::from(floor.asks(job));
+                    ahead[floor.cluster.pool_of(gpu_type)] += u64::from(floor.units(job));
                 }
             }
         }
@@ -366,14 +370,14 @@ impl<F: Foresight> Repack<F> {
         ahead: &mut [u64],
     ) -> bool {
         let (job, jobs, cost, graded) = (rank.1, floor.jobs, floor.pause_seconds(), self.grades.differ());
-        let num_gpus = floor.asks(job);
+        let (num_gpus, units) = (floor.asks(job), floor.units(job));
         for &(gpu_type, _) in jobs.tried(job) {
             let pool = floor.cluster.pool_of(gpu_type);
-            if self.is_thorough && failed.contains(&(num_gpus, pool)) {
+            if self.is_thorough && failed.contains(&(units, pool)) {
                 continue;
             }
-            let run = self.run(floor, job, gpu_type);
-            let waits = Waits { rank, num_gpus, pool, run };
+            let run = self.run(floor, job);
+            let waits = Waits { rank, num_gpus, units, pool, run };
             #[cfg(feature = "ablation")]
             if variant::is("spreading by expected cost") && self.spread(floor, waits, ahead) {
                 return true;
@@ -382,11 +386,11 @@ impl<F: Foresight> Repack<F> {
             if !self.waits_for(floor, waits, ahead, least) {
                 continue;
             }
-            let work = f64::from(self.residents.foresight.weight(num_gpus)) * run;
+            let work = self.residents.foresight.weight(units) * run;
             let strain = if variant::is("nobody spared") { f64::INFINITY } else { limit / 2.0 };
-            let asker = Asker { num_gpus, pool, grade, graded, run, work, cost, strain };
+            let asker = Asker { num_gpus, units, pool, grade, graded, run, work, cost, strain };
             match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
-                None => failed.push((num_gpus, pool)),
+                None => failed.push((units, pool)),
                 Some(plan) if self.pays(floor, &plan, waits, ahead) => {
                     self.carry_out(floor, job, &plan);
                     return true;

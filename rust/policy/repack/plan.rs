@@ -3,6 +3,7 @@
 //! Invariant: a plan that is found can be carried out: its parts and homes are idle once its victims have left. For
 //! example, a gang of 8 on servers of 8 takes the server whose jobs are cheapest to send away.
 
+use super::bench::{Bench, Bill, Victim};
 use super::foresight::Foresight;
 use super::line::Lines;
 use super::residents::Residents;
@@ -20,7 +21,10 @@ const SERVERS_TRIED: usize = 3;
 
 /// Who asks for room.
 pub(super) struct Asker {
+    /// GPUs; a share asks for one.
     pub(super) num_gpus: u32,
+    /// The same in units.
+    pub(super) units: u32,
     /// The pool of the servers of which it may have some.
     pub(super) pool: usize,
     /// Nobody of a lower grade is evicted, and whoever is of a higher one whatever the next two say.
@@ -55,57 +59,6 @@ pub(super) struct Plan {
     pub(super) moved: Vec<(Job, Server)>,
 }
 
-/// A job that may leave a server.
-#[derive(Clone, Copy, Debug)]
-struct Victim {
-    job: Job,
-    /// GPUs that it gives back there, and in all.
-    part: u32,
-    num_gpus: u32,
-    key: f64,
-    movable: bool,
-    evictable: bool,
-}
-
-/// Some victims: how many move, how many are evicted, and the GPUs of those.
-#[derive(Clone, Copy, Debug, Default)]
-struct Bill {
-    moved: u32,
-    evicted: u32,
-    gpus: u32,
-}
-
-impl Bill {
-    fn with(self, victim: &Victim) -> Self {
-        self.with_one(victim.num_gpus, victim.movable)
-    }
-
-    fn with_one(self, num_gpus: u32, moves: bool) -> Self {
-        if moves {
-            Self { moved: self.moved + 1, ..self }
-        } else {
-            Self { evicted: self.evicted + 1, gpus: self.gpus + num_gpus, ..self }
-        }
-    }
-
-    /// Thousandths: of all jobs, an evicted one counting 1 + its GPUs / 1,000; of the evicted ones alone.
-    fn thousandths(self) -> (u64, u64) {
-        let evicted = 1000 * u64::from(self.evicted) + u64::from(self.gpus);
-        (1000 * u64::from(self.moved) + evicted, evicted)
-    }
-
-    /// Seconds that it costs: a pause each, and the run of the asker for each that is evicted, a little more for larger
-    /// ones.
-    fn cost(self, asker: &Asker) -> f64 {
-        let evictions = f64::from(self.evicted) + f64::from(self.gpus) / 1000.0;
-        asker.cost * f64::from(self.moved) + (asker.cost + asker.run) * evictions
-    }
-
-    fn count(self) -> u32 {
-        self.moved + self.evicted
-    }
-}
-
 /// A server, and what its victims cost.
 #[derive(Clone, Copy)]
 struct Offer {
@@ -114,16 +67,6 @@ struct Offer {
     count: u32,
     /// The greatest key among them.
     key: f64,
-}
-
-/// What offers are worked out in. It is kept, so that a plan allocates little.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Bench {
-    /// How many servers have that many idle GPUs, or more.
-    with_at_least: Vec<u32>,
-    victims: Vec<Victim>,
-    best: Vec<Option<Bill>>,
-    takes: Vec<bool>,
 }
 
 /// The servers as a plan would leave them.
@@ -240,7 +183,7 @@ fn make_room<S: Speed, F: Foresight>(
     for chosen in best {
         offer(floor, residents, asker, scratch, bench, chosen.server, num_gpus)?;
         let mut tried = scratch.clone();
-        if send_away(floor, residents, &mut tried, &bench.victims, chosen.server, num_gpus) {
+        if send_away(floor, residents, &mut tried, &bench.victims, (pool, chosen.server), num_gpus) {
             *scratch = tried;
             return Some(());
         }
@@ -300,7 +243,7 @@ fn least_of<S: Speed, F: Foresight>(
     let mut gpus = 0;
     for &job in residents.on(pool, server) {
         let (asks, part) = (floor.asks(job), residents.part(floor, job, (pool, server)) as usize);
-        let moves_on = asks <= movable && residents.parts(floor, job).len() == 1;
+        let moves_on = asks <= movable && residents.parts(floor, job).len() == 1 && residents.gpu_of(job).is_none();
         let (all, evicted) = Bill::default().with_one(asks, moves_on).thousandths();
         gpus += asks;
         for free in (1..size).rev() {
@@ -343,6 +286,7 @@ fn offer<S: Speed, F: Foresight>(
     let idle = scratch.idle[server.index()];
     let need = num_gpus.saturating_sub(idle);
     bench.victims.clear();
+    bench.shares.clear();
     if need == 0 {
         return Some(Offer { server, cost: 0.0, count: 0, key: f64::NEG_INFINITY });
     }
@@ -354,11 +298,12 @@ fn offer<S: Speed, F: Foresight>(
             continue;
         }
         let (num_gpus, left) = (floor.asks(job), residents.left(floor, job));
-        let weight = f64::from(residents.foresight.weight(num_gpus));
+        let (units, gpu) = (floor.units(job), residents.gpu_of(job));
+        let weight = residents.foresight.weight(units);
         let key = weight * left;
         greatest = f64::max(greatest, key);
         let run = f64::max(0.0, left - asker.cost);
-        let wanted = |residents: &Residents<F>| residents.strains.wanted(asker.pool, asker.num_gpus, num_gpus) as f64;
+        let wanted = |residents: &Residents<F>| residents.strains.wanted(asker.pool, asker.units, units);
         let behind = |residents: &Residents<F>| {
             weight * run > asker.work
                 && residents.strain(floor, job) <= asker.strain
@@ -374,14 +319,19 @@ fn offer<S: Speed, F: Foresight>(
             let servers = bench.with_at_least.get(num_gpus as usize).copied().unwrap_or(0);
             servers > u32::from(idle >= num_gpus)
         };
+        if gpu.is_some() {
+            bench.shares.push(Victim { job, jobs: 1, gpu, part: 1, num_gpus, key, movable: false, evictable });
+            continue;
+        }
         let movable =
             !variant::is("no moves") && left > asker.cost && elsewhere() && residents.parts(floor, job).len() == 1;
         if movable || evictable {
             let part = residents.part(floor, job, (asker.pool, server));
             most += part;
-            bench.victims.push(Victim { job, part, num_gpus, key, movable, evictable });
+            bench.victims.push(Victim { job, jobs: 1, gpu, part, num_gpus, key, movable, evictable });
         }
     }
+    most += bench.gather_shares();
     let key = residents.key(asker.pool, server);
     *key = f64::min(*key, greatest);
     if most < need {
@@ -394,44 +344,6 @@ fn offer<S: Speed, F: Foresight>(
     Some(Offer { server, cost: bill.cost(asker), count: bill.count(), key })
 }
 
-impl Bench {
-    /// Keeps of the victims those with the least bill that free `need` GPUs: the fewest of several, then those with the
-    /// greater keys.
-    fn keep_cheapest(&mut self, need: usize, asker: &Asker) -> Option<Bill> {
-        // best[d]: the least bill for d GPUs from the victims looked at, the last one first.
-        self.best.clear();
-        self.best.resize(need + 1, None);
-        self.best[0] = Some(Bill::default());
-        self.takes.clear();
-        self.takes.resize(self.victims.len() * (need + 1), false);
-        for (at, victim) in self.victims.iter().enumerate().rev() {
-            for free in (1..=need).rev() {
-                let rest = free.saturating_sub(victim.part as usize);
-                let Some(with) = self.best[rest].map(|bill| bill.with(victim)) else { continue };
-                let better = self.best[free].is_none_or(|without| {
-                    let order = with.cost(asker).total_cmp(&without.cost(asker));
-                    order.then(with.count().cmp(&without.count())).is_le()
-                });
-                if better {
-                    self.best[free] = Some(with);
-                    self.takes[at * (need + 1) + free] = true;
-                }
-            }
-        }
-        let bill = self.best[need]?;
-        let (mut free, mut kept) = (need, 0);
-        for at in 0..self.victims.len() {
-            if self.takes[at * (need + 1) + free] {
-                self.victims.swap(kept, at);
-                kept += 1;
-                free = free.saturating_sub(self.victims[kept - 1].part as usize);
-            }
-        }
-        self.victims.truncate(kept);
-        Some(bill)
-    }
-}
-
 /// Puts the gang on the server, and its victims elsewhere: largest first, best fit. Whoever finds no home is evicted,
 /// if that is allowed; otherwise the server will not do.
 fn send_away<S: Speed, F: Foresight>(
@@ -439,7 +351,7 @@ fn send_away<S: Speed, F: Foresight>(
     residents: &mut Residents<F>,
     scratch: &mut Scratch,
     victims: &[Victim],
-    to: Server,
+    (pool, to): (usize, Server),
     num_gpus: u32,
 ) -> bool {
     for victim in victims {
@@ -461,6 +373,10 @@ fn send_away<S: Speed, F: Foresight>(
                 scratch.taken.push(server);
                 scratch.plan.moved.push((victim.job, server));
             }
+            None if victim.gpu.is_some() => {
+                let own = residents.on(pool, to).iter().filter(|&&job| residents.gpu_of(job) == victim.gpu);
+                scratch.plan.evicted.extend(own);
+            }
             None if victim.evictable => scratch.plan.evicted.push(victim.job),
             None => return false,
         }
@@ -470,18 +386,14 @@ fn send_away<S: Speed, F: Foresight>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Asker, Bill, Least, Offer};
+    use super::{Asker, Least, Offer};
     use crate::ids::Server;
-
-    #[test]
-    fn what_a_bill_comes_to() {
-        assert_eq!(Bill { moved: 2, evicted: 1, gpus: 3 }.thousandths(), (3003, 1003));
-    }
 
     #[test]
     fn sums_of_several_bills_are_no_bill() {
         let asker = |cost: f64| Asker {
             num_gpus: 1,
+            units: 1,
             pool: 0,
             grade: 0,
             graded: false,

@@ -12,7 +12,7 @@ use super::plan::Least;
 use super::strain::{Strains, strain};
 use crate::cluster::FewestServers;
 use crate::ds::Minima;
-use crate::ids::{GpuType, Job, Server, Slot};
+use crate::ids::{Job, Server, Slot};
 use crate::machine::{Floor, Stay};
 use crate::options::Model;
 use crate::setting::Setting;
@@ -31,6 +31,10 @@ pub(super) struct Residents<F> {
     /// By job, where servers are of several GPU types: how many times as long it takes where it runs as where it was
     /// recorded.
     ratio: Vec<f64>,
+    /// By job, there too: how long it stays, s, as of the pass that asked for `left`.
+    stays: Vec<f64>,
+    /// By job, where jobs may hold shares: the GPU, of its server, of which it holds one.
+    gpu: Vec<Option<u32>>,
     /// Whether no bound outlasts a pass: rates may be above those that are foreseen.
     is_fresh: bool,
     /// By job: its slot, its run time left with what counts of the rest of its pause, s, and the pass that asked for that.
@@ -79,8 +83,11 @@ impl Pool {
             is_stale: vec![false; servers],
             stale: Vec::new(),
             least: BTreeMap::new(),
-            // No more jobs run than there are GPUs.
-            ends: Minima::new(jobs.min(setting.server_gpus.iter().map(|&gpus| gpus as usize).sum())),
+            // No more jobs run than there are GPUs, but for shares.
+            ends: Minima::new(match setting.jobs.shares {
+                None => jobs.min(setting.server_gpus.iter().map(|&gpus| gpus as usize).sum()),
+                Some(_) => jobs,
+            }),
             free: needs.into_iter().map(|need| (need, Minima::new(servers))).collect(),
             few: FewestServers::new(sizes),
         };
@@ -118,6 +125,8 @@ impl<F: Foresight> Residents<F> {
             strains: Strains::new(setting),
             pools,
             ratio: vec![1.0; if is_parted { jobs } else { 0 }],
+            stays: vec![0.0; if is_parted { jobs } else { 0 }],
+            gpu: vec![None; setting.jobs.shares.map_or(0, |_| jobs)],
             is_fresh: is_parted || setting.options.model == Model::Table,
             slot: vec![Slot::NONE; jobs],
             left: vec![0.0; jobs],
@@ -160,6 +169,11 @@ impl<F: Foresight> Residents<F> {
         &floor.stays[self.slot[job.index()].index()].parts
     }
 
+    /// The GPU of its server of which a running job holds a share.
+    pub(super) fn gpu_of(&self, job: Job) -> Option<u32> {
+        self.gpu.get(job.index()).copied().flatten()
+    }
+
     /// GPUs of a running job on a server of its pool.
     pub(super) fn part<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, (pool, server): (usize, Server)) -> u32 {
         match self.parts(floor, job) {
@@ -169,15 +183,6 @@ impl<F: Foresight> Residents<F> {
                 parts.iter().find(|part| part.0 == server).map_or(0, |part| part.1)
             }
         }
-    }
-
-    /// Run time left of a waiting job on GPUs of a type, s.
-    pub(super) fn left_on<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, gpu_type: GpuType) -> f64 {
-        let left = self.foresight.left_waiting(job);
-        if self.ratio.is_empty() {
-            return left;
-        }
-        left * floor.ratio_on(job, gpu_type, &self.pools[floor.cluster.pool_of(gpu_type)].few)
     }
 
     /// A job holds GPUs now.
@@ -198,6 +203,10 @@ impl<F: Foresight> Residents<F> {
         }
         if let Some(ratio) = self.ratio.get_mut(stay.job.index()) {
             *ratio = floor.ratio_on(stay.job, stay.gpu_type, &pool.few);
+        }
+        if floor.jobs.share_of(stay.job.index()) > 0 {
+            let held = floor.cluster.held(stay.job, stay.gpu_type).0;
+            self.gpu[stay.job.index()] = held.first().map(|gpu| gpu.1);
         }
         self.foresight.started(floor, stay);
         self.asked[stay.job.index()] = 0;
@@ -246,10 +255,19 @@ impl<F: Foresight> Residents<F> {
         if self.asked[j] != self.pass {
             self.asked[j] = self.pass;
             let stay = &floor.stays[self.slot[j].index()];
-            let left = self.foresight.left_of(floor, stay);
-            self.left[j] = left * self.ratio.get(j).copied().unwrap_or(1.0) + rest(floor, stay);
+            let (left, rest) = (self.foresight.left_of(floor, stay), rest(floor, stay));
+            self.left[j] = left + rest;
+            if let (Some(stays), Some(ratio)) = (self.stays.get_mut(j), self.ratio.get(j)) {
+                *stays = left * ratio + rest;
+            }
         }
         self.left[j]
+    }
+
+    /// How long a running job stays if nobody slows it, s: its run time left on the GPUs that it holds.
+    fn stays<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
+        let left = self.left(floor, job);
+        self.stays.get(job.index()).copied().unwrap_or(left)
     }
 
     /// Strain of a running job now.
@@ -260,7 +278,7 @@ impl<F: Foresight> Residents<F> {
 
     /// Bounds of a job, and those of its servers, are made anew.
     fn renew<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        let left = self.left(floor, job);
+        let left = self.stays(floor, job);
         let slot = self.slot[job.index()];
         let earliest = if F::FALLS { floor.seconds() + left } else { left - rest(floor, &floor.stays[slot.index()]) };
         self.earliest[job.index()] = earliest;
@@ -295,9 +313,21 @@ impl<F: Foresight> Residents<F> {
     fn bound<S: Speed>(&mut self, floor: &Floor<'_, S>, at: usize, server: Server) {
         let (s, cluster) = (server.index(), floor.cluster.pool(at));
         let end = |&job: &Job| (self.earliest[job.index()], self.part(floor, job, (at, server)));
-        let mut ends: Vec<(f64, u32)> = self.pools[at].on[s].iter().map(end).collect();
+        let mut ends: Vec<(f64, u32)> =
+            self.pools[at].on[s].iter().filter(|&&job| self.gpu_of(job).is_none()).map(end).collect();
+        if !self.gpu.is_empty() {
+            // A GPU that shares hold is idle once the last of them is done.
+            let mut last: BTreeMap<u32, f64> = BTreeMap::new();
+            for &job in &self.pools[at].on[s] {
+                if let Some(gpu) = self.gpu_of(job) {
+                    let end = last.entry(gpu).or_insert(f64::NEG_INFINITY);
+                    *end = end.max(self.earliest[job.index()]);
+                }
+            }
+            ends.extend(last.into_values().map(|end| (end, 1)));
+        }
         ends.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        let key = |&job: &Job| f64::from(self.foresight.weight(floor.asks(job))) * self.left[job.index()];
+        let key = |&job: &Job| self.foresight.weight(floor.units(job)) * self.left[job.index()];
         let greatest = self.pools[at].on[s].iter().map(key).fold(0.0, f64::max);
         let pool = &mut self.pools[at];
         let (mut idle, mut gone) = (cluster.idle[s], 0);
@@ -355,18 +385,23 @@ impl<F: Foresight> Residents<F> {
         seconds: f64,
     ) -> bool {
         let mut idle = floor.cluster.pool(pool).idle[server.index()];
+        let mut opened: BTreeMap<u32, bool> = BTreeMap::new();
         for at in 0..self.on(pool, server).len() {
             if idle >= need {
                 break;
             }
             let job = self.on(pool, server)[at];
-            if self.left(floor, job) < seconds {
+            let ends = self.stays(floor, job) < seconds;
+            if let Some(gpu) = self.gpu_of(job) {
+                *opened.entry(gpu).or_insert(true) &= ends;
+            } else if ends {
                 idle += self.part(floor, job, (pool, server));
-            } else if F::FALLS {
+            }
+            if F::FALLS && !ends {
                 self.renew(floor, job);
             }
         }
-        idle >= need
+        idle + opened.values().filter(|&&empties| empties).count() as u32 >= need
     }
 
     /// Whether it takes at least so many seconds until the jobs that complete have released so many GPUs.
@@ -384,8 +419,8 @@ impl<F: Foresight> Residents<F> {
         {
             from = slot + 1;
             let job = floor.stays[slot].job;
-            if self.left(floor, job) < seconds {
-                released += u64::from(floor.asks(job));
+            if self.stays(floor, job) < seconds {
+                released += u64::from(floor.units(job));
             } else if F::FALLS {
                 self.renew(floor, job);
             }

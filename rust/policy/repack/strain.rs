@@ -27,7 +27,7 @@ const SHARE: f64 = 1e-4;
 /// Times are rounded: two count as one that differ by at most this share.
 const ROUNDING: f64 = 1e-9;
 
-/// By the GPUs that they ask for: (bits of a job's strain, the job).
+/// By the units that they ask for: (bits of a job's strain, the job).
 pub(super) type Urgent = BTreeMap<u32, BinaryHeap<(u64, Reverse<Job>)>>;
 
 /// The time at a rung, s: when it began, where it goes on, and how long all of it was that is over.
@@ -45,14 +45,16 @@ pub(super) fn strain(since: f64, yardstick: f64) -> f64 {
 /// Who waits, since when and for how many GPUs.
 #[derive(Clone, Debug)]
 pub(super) struct Strains {
-    /// GPUs of the cluster, and GPUs that the jobs ask for that wait or run.
+    /// Units of the cluster (GPUs, or thousandths of one where jobs may hold shares), and those that the jobs ask for
+    /// that wait or run.
     gpus: u64,
     asked: u64,
+    units_a_gpu: u64,
     /// The yardstick of a waiting job, s.
     yardstick: Vec<f64>,
     /// (bits of the time from which on it is to be looked at, s; job).
     dues: BTreeSet<(u64, Job)>,
-    /// By pool: GPUs that the waiting jobs of each size ask for that may have some there.
+    /// By pool: units that the waiting jobs of each size ask for that may have some there.
     waiting: Vec<BTreeMap<u32, u64>>,
     /// By job, where there are trials.
     at_rungs: Vec<AtRungs>,
@@ -63,8 +65,9 @@ pub(super) struct Strains {
 impl Strains {
     pub(super) fn new(setting: &Setting<'_>) -> Self {
         Self {
-            gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum(),
+            gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum::<u64>() * setting.jobs.units_a_gpu(),
             asked: 0,
+            units_a_gpu: setting.jobs.units_a_gpu(),
             yardstick: vec![0.0; setting.jobs.len()],
             dues: BTreeSet::new(),
             waiting: vec![BTreeMap::new(); setting.num_pools()],
@@ -87,13 +90,13 @@ impl Strains {
 
     /// A trial comes to a rung, where it neither waits nor runs.
     pub(super) fn pause<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.completed(floor.asks(job));
+        self.completed(floor.units(job));
         self.at_rungs[job.index()].since = floor.seconds();
     }
 
     /// A trial waits that came to a rung earlier.
     pub(super) fn resume<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.arrived(floor.asks(job));
+        self.arrived(floor.units(job));
         let at_rungs = &mut self.at_rungs[job.index()];
         at_rungs.over += floor.seconds() - at_rungs.since;
     }
@@ -124,16 +127,18 @@ impl Strains {
     fn count<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, by: impl Fn(&mut u64, u64)) {
         for &(gpu_type, _) in floor.jobs.tried(job) {
             let waiting = &mut self.waiting[floor.cluster.pool_of(gpu_type)];
-            by(waiting.entry(floor.asks(job)).or_default(), u64::from(floor.asks(job)));
+            by(waiting.entry(floor.units(job)).or_default(), u64::from(floor.units(job)));
         }
     }
 
     /// GPUs of jobs that wait for the place of a running one, in a pool: of the `first`, and of others that fit beside it.
-    pub(super) fn wanted(&self, pool: usize, first: u32, place: u32) -> u64 {
+    /// Both are told in units.
+    pub(super) fn wanted(&self, pool: usize, first: u32, place: u32) -> f64 {
         let beside = place.saturating_sub(first);
         let others: u64 = self.waiting[pool].range(..=beside).map(|(_, gpus)| gpus).sum();
         // The first waits, too, and may be among the others.
-        others + if first <= beside { 0 } else { u64::from(first) }
+        let units = others + if first <= beside { 0 } else { u64::from(first) };
+        units as f64 / self.units_a_gpu as f64
     }
 
     /// A pass begins. Returns the limit: the strain from which on waiting jobs are urgent.
@@ -142,7 +147,7 @@ impl Strains {
         f64::max(LEAST, BY_DEMAND * self.asked as f64 / self.gpus as f64)
     }
 
-    /// The waiting jobs of at least that strain, by grade and the GPUs that they ask for; the greatest strain first,
+    /// The waiting jobs of at least that strain, by grade and the units that they ask for; the greatest strain first,
     /// ties fifo.
     pub(super) fn urgent<S: Speed>(
         &self,
@@ -160,7 +165,7 @@ impl Strains {
                 urgent
                     .entry(grade(job))
                     .or_default()
-                    .entry(floor.asks(job))
+                    .entry(floor.units(job))
                     .or_default()
                     .push((strain.to_bits(), Reverse(job)));
             }

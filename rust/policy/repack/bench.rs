@@ -1,0 +1,138 @@
+//! What a server may lose, what that costs, and the cheapest of it.
+//!
+//! Invariant: of victims that free enough GPUs, `keep_cheapest` leaves those with the least bill. For example, of jobs of 4
+//! and 2 GPUs one that needs 3 takes the first alone.
+
+use super::plan::Asker;
+use crate::ids::Job;
+
+/// A job that may leave a server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Victim {
+    pub(super) job: Job,
+    /// How many jobs it is: all that hold shares of a GPU go together.
+    pub(super) jobs: u32,
+    /// Which GPU that is.
+    pub(super) gpu: Option<u32>,
+    /// GPUs that it gives back there, and in all.
+    pub(super) part: u32,
+    pub(super) num_gpus: u32,
+    pub(super) key: f64,
+    pub(super) movable: bool,
+    pub(super) evictable: bool,
+}
+
+/// Some victims: how many move, how many are evicted, and the GPUs of those.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bill {
+    pub(super) moved: u32,
+    pub(super) evicted: u32,
+    pub(super) gpus: u32,
+}
+
+impl Bill {
+    pub(super) fn with(self, victim: &Victim) -> Self {
+        let Self { moved, evicted, gpus } = self.with_one(victim.num_gpus, victim.movable);
+        let more = victim.jobs - 1; // of one GPU each
+        Self { moved, evicted: evicted + more, gpus: gpus + more }
+    }
+
+    pub(super) fn with_one(self, num_gpus: u32, moves: bool) -> Self {
+        if moves {
+            Self { moved: self.moved + 1, ..self }
+        } else {
+            Self { evicted: self.evicted + 1, gpus: self.gpus + num_gpus, ..self }
+        }
+    }
+
+    /// Thousandths: of all jobs, an evicted one counting 1 + its GPUs / 1,000; of the evicted ones alone.
+    pub(super) fn thousandths(self) -> (u64, u64) {
+        let evicted = 1000 * u64::from(self.evicted) + u64::from(self.gpus);
+        (1000 * u64::from(self.moved) + evicted, evicted)
+    }
+
+    /// Seconds that it costs: a pause each, and the run of the asker for each that is evicted, a little more for larger
+    /// ones.
+    pub(super) fn cost(self, asker: &Asker) -> f64 {
+        let evictions = f64::from(self.evicted) + f64::from(self.gpus) / 1000.0;
+        asker.cost * f64::from(self.moved) + (asker.cost + asker.run) * evictions
+    }
+
+    pub(super) fn count(self) -> u32 {
+        self.moved + self.evicted
+    }
+}
+
+/// What offers are worked out in. It is kept, so that a plan allocates little.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bench {
+    /// How many servers have that many idle GPUs, or more.
+    pub(super) with_at_least: Vec<u32>,
+    pub(super) victims: Vec<Victim>,
+    /// Those that hold shares, one by one.
+    pub(super) shares: Vec<Victim>,
+    pub(super) best: Vec<Option<Bill>>,
+    pub(super) takes: Vec<bool>,
+}
+
+impl Bench {
+    /// Makes a victim of all that hold shares of a GPU, if all of them may go, with the greatest key among them. Returns
+    /// how many GPUs those are.
+    pub(super) fn gather_shares(&mut self) -> u32 {
+        self.shares.sort_unstable_by(|a, b| a.gpu.cmp(&b.gpu).then(b.key.total_cmp(&a.key)).then(b.job.cmp(&a.job)));
+        let mut gpus = 0;
+        for own in self.shares.chunk_by(|a, b| a.gpu == b.gpu) {
+            if own.iter().all(|victim| victim.evictable) {
+                self.victims.push(Victim { jobs: own.len() as u32, ..own[0] });
+                gpus += 1;
+            }
+        }
+        gpus
+    }
+
+    /// Keeps of the victims those with the least bill that free `need` GPUs: the fewest of several, then those with the
+    /// greater keys.
+    pub(super) fn keep_cheapest(&mut self, need: usize, asker: &Asker) -> Option<Bill> {
+        // best[d]: the least bill for d GPUs from the victims looked at, the last one first.
+        self.best.clear();
+        self.best.resize(need + 1, None);
+        self.best[0] = Some(Bill::default());
+        self.takes.clear();
+        self.takes.resize(self.victims.len() * (need + 1), false);
+        for (at, victim) in self.victims.iter().enumerate().rev() {
+            for free in (1..=need).rev() {
+                let rest = free.saturating_sub(victim.part as usize);
+                let Some(with) = self.best[rest].map(|bill| bill.with(victim)) else { continue };
+                let better = self.best[free].is_none_or(|without| {
+                    let order = with.cost(asker).total_cmp(&without.cost(asker));
+                    order.then(with.count().cmp(&without.count())).is_le()
+                });
+                if better {
+                    self.best[free] = Some(with);
+                    self.takes[at * (need + 1) + free] = true;
+                }
+            }
+        }
+        let bill = self.best[need]?;
+        let (mut free, mut kept) = (need, 0);
+        for at in 0..self.victims.len() {
+            if self.takes[at * (need + 1) + free] {
+                self.victims.swap(kept, at);
+                kept += 1;
+                free = free.saturating_sub(self.victims[kept - 1].part as usize);
+            }
+        }
+        self.victims.truncate(kept);
+        Some(bill)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bill;
+
+    #[test]
+    fn what_a_bill_comes_to() {
+        assert_eq!(Bill { moved: 2, evicted: 1, gpus: 3 }.thousandths(), (3003, 1003));
+    }
+}
