@@ -79,31 +79,12 @@ impl Facts {
     }
 
     /// Refuses a feature that it does not know.
-    pub(crate) fn check(&self, feature: Feature, options: &Options) -> Result<()> {
+    pub(crate) fn check(&self, feature: Feature) -> Result<()> {
         if self.knows.contains(&feature) {
             return Ok(());
         }
-        let room = || "an order, a ranking by name or a KeyPolicy: this policy says itself who makes room".to_owned();
-        let (name, value, expected) = match feature {
-            Feature::Evict => ("evict", "true".to_owned(), room()),
-            Feature::Quota => ("quota", "quotas".to_owned(), room()),
-            Feature::Search => {
-                let expected = format!("another policy than {}, which knows no rungs", self.name);
-                ("search", options.search.map_or(Value::Absent, |search| search.value()).shown(), expected)
-            }
-            Feature::Types => self.other("takes all GPUs for equal, and the cluster's are not"),
-            Feature::Shares => self.other(
-                "gives whole GPUs, and the job table has shares of a GPU; without its gpu_share each takes a whole one",
-            ),
-            Feature::Priorities => self.other("knows no priorities, and those of the job table differ"),
-            Feature::Outages => self.other("takes every server to be up"),
-            Feature::Services => self.other("takes every GPU to be there for jobs"),
-        };
-        Err(Error::Option { name, value, expected })
-    }
-
-    fn other(&self, does: &str) -> (&'static str, String, String) {
-        ("policy", self.name.to_owned(), format!("another policy: this one {does}"))
+        let (name, value) = ("policy", self.name.to_owned());
+        Err(Error::Option { name, value, expected: format!("another policy: this one knows no {}", feature.name()) })
     }
 }
 

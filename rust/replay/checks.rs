@@ -47,7 +47,7 @@ pub(super) fn check_policy(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
         (Feature::Types, jobs.types.is_some()),
     ];
     let mut asked = asked.into_iter().filter_map(|(feature, is_asked)| is_asked.then_some(feature));
-    options.preemption.map_or(Ok(()), |policy| asked.try_for_each(|feature| policy.check(feature, options)))
+    options.preemption.map_or(Ok(()), |policy| asked.try_for_each(|feature| policy.check(feature)))
 }
 
 /// Refuses placements and queues that shares of a GPU are not defined for.
