@@ -10,7 +10,7 @@
 use super::clock::Clock;
 use super::floor::Floor;
 use super::holdings::Claimant;
-use super::lodgers::Lodger;
+use super::lodgers::{Lodger, Lodgers};
 use crate::decisions::{Row, Verb};
 use crate::ids::{GpuType, Job, Server, Slot};
 use crate::placement::Probes;
@@ -87,11 +87,20 @@ impl<S: Speed> Floor<'_, S> {
             let (evicts, tier) = (self.evicts, jobs.tier(job.index()));
             let yields = |other: &Lodger| other.is_over_quota || evicts && other.tier > tier && other.is_preemptible;
             if num_gpus <= self.cluster.of_mut(gpu_type).largest {
-                if let Some((server, chosen)) = self.server_of_least(Some(gpu_type), num_gpus, yields) {
+                let after = evicts.then_some(tier);
+                let attempt = (gpu_type, num_gpus, after);
+                if self.lodgers.as_ref().is_none_or(|lodgers| lodgers.is_futile(&attempt)) {
+                    continue;
+                }
+                let there = |lodgers: &Lodgers, server| lodgers.gpus_for(server, after);
+                if let Some((server, chosen)) = self.server_of_least(Some(gpu_type), num_gpus, there, yields) {
                     self.evict_all(&chosen, Why::EvictedBy(job), evicted);
                     self.out.decisions += 1;
                     self.take(job, &[(server, num_gpus)]);
                     return true;
+                }
+                if let Some(lodgers) = &mut self.lodgers {
+                    lodgers.remember(attempt);
                 }
                 continue;
             }
@@ -122,11 +131,12 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// The server, of a GPU type or of all, on which a gang costs the least sum of keys, and who must go there: of the
-    /// stays that `may`.
+    /// stays that `may`, which hold at most as many GPUs of a server as are `there`.
     pub(super) fn server_of_least(
         &mut self,
         gpu_type: Option<GpuType>,
         num_gpus: u32,
+        there: impl Fn(&Lodgers, Server) -> u32,
         may: impl Fn(&Lodger) -> bool,
     ) -> Option<(Server, Vec<Victim>)> {
         let (now, clock, cluster) = (self.now, self.clock, &self.cluster);
@@ -134,7 +144,7 @@ impl<S: Speed> Floor<'_, S> {
         let mut least: Option<(f64, Server)> = None;
         let (mut here, mut chosen): (Vec<(Victim, u32)>, Vec<Victim>) = (Vec::new(), Vec::new());
         for server in (0..cluster.num_servers()).map(Server::at) {
-            let gpus = lodgers.gpus_on(server);
+            let gpus = there(lodgers, server);
             if gpus == 0 || gpu_type.is_some_and(|of| cluster.type_of(server) != of) {
                 continue;
             }

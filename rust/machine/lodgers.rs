@@ -1,7 +1,7 @@
 //! Running jobs that others may evict, server by server (docs/priorities.md#eviction).
 //!
-//! Invariant: `here` of a server has the stays with GPUs there that a job or a replica may evict, and `gpus` how many they
-//! hold there. For example, a server on which only jobs run that may not be evicted is never looked at for victims.
+//! Invariant: `here` of a server has the stays with GPUs there that a job or a replica may evict, and `held` how many they
+//! hold there, by tier. For example, a server on which only jobs run that may not be evicted is never looked at for victims.
 //!
 //! `room` has the GPUs that are idle or that jobs hold whom other jobs may evict. An attempt that finds no room there is
 //! over at once.
@@ -49,16 +49,59 @@ impl Lodger {
     }
 }
 
+/// GPUs of a server that lodgers hold.
+#[derive(Clone, Debug, Default)]
+struct Held {
+    all: u32,
+    over_quota: u32,
+    /// A tier after which no other has GPUs there.
+    last: u32,
+    /// Of the others, by tier: as many as there are tiers on the server.
+    by_tier: Vec<(u32, u32)>,
+}
+
+impl Held {
+    fn add(&mut self, lodger: &Lodger, count: u32) {
+        self.all += count;
+        if lodger.is_over_quota {
+            self.over_quota += count;
+        } else if let Some((_, gpus)) = self.by_tier.iter_mut().find(|(tier, _)| *tier == lodger.tier) {
+            *gpus += count;
+        } else {
+            self.by_tier.push((lodger.tier, count));
+            self.last = u32::max(self.last, lodger.tier);
+        }
+    }
+
+    fn remove(&mut self, lodger: &Lodger, count: u32) {
+        self.all -= count;
+        if lodger.is_over_quota {
+            self.over_quota -= count;
+        } else if let Some(at) = self.by_tier.iter().position(|(tier, _)| *tier == lodger.tier) {
+            self.by_tier[at].1 -= count;
+            if self.by_tier[at].1 == 0 {
+                self.by_tier.swap_remove(at);
+                self.last = self.by_tier.iter().map(|(tier, _)| *tier).max().unwrap_or(0);
+            }
+        }
+    }
+}
+
 /// Who may go, and from where.
 #[derive(Clone, Debug)]
 pub(super) struct Lodgers {
     here: Vec<Vec<(Lodger, u32)>>,
-    gpus: Vec<u32>,
+    held: Vec<Held>,
     /// GPUs that they hold by tier.
     by_tier: BTreeMap<u32, u64>,
     /// Where jobs may evict.
     room: Option<Probes>,
+    /// Attempts for which no server had enough, and nothing has changed hands since.
+    futile: Vec<Attempt>,
 }
+
+/// Of which type, how many GPUs, and the tier as in [`Lodgers::gpus_for`].
+pub(super) type Attempt = (GpuType, u32, Option<u32>);
 
 impl Lodgers {
     /// Nobody, on an idle cluster. `by_jobs`: whether jobs may evict, and not replicas alone.
@@ -69,7 +112,13 @@ impl Lodgers {
             room.copy(pools);
             room
         });
-        Self { here: vec![Vec::new(); servers], gpus: vec![0; servers], by_tier: BTreeMap::new(), room }
+        Self {
+            here: vec![Vec::new(); servers],
+            held: vec![Held::default(); servers],
+            by_tier: BTreeMap::new(),
+            room,
+            futile: Vec::new(),
+        }
     }
 
     /// Stays on a server, with the GPUs that each holds there.
@@ -80,7 +129,15 @@ impl Lodgers {
     /// GPUs that they hold there.
     #[inline]
     pub(super) fn gpus_on(&self, server: Server) -> u32 {
-        self.gpus[server.index()]
+        self.held[server.index()].all
+    }
+
+    /// Those that a job of a tier may evict; `None`: a job that evicts only who is over quota.
+    #[inline]
+    pub(super) fn gpus_for(&self, server: Server, tier: Option<u32>) -> u32 {
+        let held = &self.held[server.index()];
+        let after = |tier| held.by_tier.iter().filter(|(of, _)| *of > tier).map(|(_, gpus)| gpus).sum::<u32>();
+        held.over_quota + tier.filter(|&tier| held.last > tier).map_or(0, after)
     }
 
     /// GPUs that those of later tiers hold, over quota or not.
@@ -88,10 +145,19 @@ impl Lodgers {
         self.by_tier.range(tier.saturating_add(1)..).map(|(_, gpus)| gpus).sum()
     }
 
+    /// Whether an attempt would find no more than it did before.
+    pub(super) fn is_futile(&self, attempt: &Attempt) -> bool {
+        self.futile.contains(attempt)
+    }
+
+    pub(super) fn remember(&mut self, attempt: Attempt) {
+        self.futile.push(attempt);
+    }
+
     fn add(&mut self, lodger: Lodger, parts: &[(Server, u32)]) {
         for &(server, count) in parts {
             self.here[server.index()].push((lodger, count));
-            self.gpus[server.index()] += count;
+            self.held[server.index()].add(&lodger, count);
             *self.by_tier.entry(lodger.tier).or_default() += u64::from(count);
         }
     }
@@ -100,8 +166,8 @@ impl Lodgers {
         for &(server, _) in parts {
             let here = &mut self.here[server.index()];
             let Some(at) = here.iter().position(|(lodger, _)| lodger.slot == slot) else { continue };
-            let (_, count) = here.swap_remove(at);
-            self.gpus[server.index()] -= count;
+            let (lodger, count) = here.swap_remove(at);
+            self.held[server.index()].remove(&lodger, count);
             if let Some(gpus) = self.by_tier.get_mut(&tier) {
                 *gpus -= u64::from(count);
             }
@@ -115,6 +181,7 @@ impl<S: Speed> Floor<'_, S> {
         let lodger = self.lodger(slot);
         let (lodges, yields) = (self.lodges(&lodger), self.yields_to_jobs(&lodger));
         let Some(lodgers) = &mut self.lodgers else { return };
+        lodgers.futile.clear();
         let stay = &self.stays[slot.index()];
         if lodges {
             lodgers.add(lodger, &stay.parts);
@@ -129,6 +196,7 @@ impl<S: Speed> Floor<'_, S> {
         let lodger = self.lodger(slot);
         let (lodges, yields) = (self.lodges(&lodger), self.yields_to_jobs(&lodger));
         let Some(lodgers) = &mut self.lodgers else { return };
+        lodgers.futile.clear();
         let stay = &self.stays[slot.index()];
         if lodges {
             lodgers.remove(slot, lodger.tier, &stay.parts);
@@ -175,14 +243,20 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Idle GPUs of a server go to somebody who is no job, or to nobody.
     pub(super) fn close_room(&mut self, server: Server, count: u32) {
-        if let Some(room) = self.lodgers.as_mut().and_then(|lodgers| lodgers.room.as_mut()) {
+        if let Some(lodgers) = self.lodgers.as_mut()
+            && let Some(room) = lodgers.room.as_mut()
+        {
+            lodgers.futile.clear();
             room.take(&self.cluster, &[(server, count)]);
         }
     }
 
     /// They come back.
     pub(super) fn open_room(&mut self, server: Server, count: u32) {
-        if let Some(room) = self.lodgers.as_mut().and_then(|lodgers| lodgers.room.as_mut()) {
+        if let Some(lodgers) = self.lodgers.as_mut()
+            && let Some(room) = lodgers.room.as_mut()
+        {
+            lodgers.futile.clear();
             room.give(&self.cluster, &[(server, count)]);
         }
     }

@@ -7,6 +7,7 @@
 use super::Machine;
 use super::clock::Clock;
 use super::floor::Floor;
+use super::lodgers::Lodgers;
 use super::policy::{Left, Policy};
 use crate::decisions::{Cause, Row, Verb};
 use crate::ids::{Job, Server};
@@ -157,7 +158,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// Evicts jobs for a replica of so many GPUs, if that can be done. Returns the server that has room then.
     fn make_room(&mut self, service: usize, gpus: u32) -> Option<Server> {
         let floor = &mut self.floor;
-        let (server, chosen) = floor.server_of_least(None, gpus, |lodger| lodger.is_preemptible)?;
+        let (server, chosen) = floor.server_of_least(None, gpus, Lodgers::gpus_on, |lodger| lodger.is_preemptible)?;
         let mut evicted = Vec::new();
         floor.evict_all(&chosen, Why::EvictedFor(service as u32), &mut evicted);
         for (slot, job) in evicted {
