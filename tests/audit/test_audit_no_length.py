@@ -86,7 +86,7 @@ def random_run(rnd: random.Random) -> tuple[pl.DataFrame, str, dict[str, Any]]:
             min_gpus=pl.Series([rnd.randint(1, gpus) for gpus in asked]),
             max_gpus=pl.Series([gpus + rnd.choice((0, 0, 2)) for gpus in asked]),
         )
-    if policy != "repack" and rnd.random() < 0.3:
+    if rnd.random() < 0.3:
         down = at + rnd.choice((0.0, 1.0, 5.0)) * scale
         outage = {"server": [0], "down_at": [down], "up_at": [down + 20.0 * scale]}
         options["outages"] = pl.DataFrame(outage)
