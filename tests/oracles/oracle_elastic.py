@@ -399,8 +399,8 @@ def elastic_world(
                 self.place_down(row, number[row], [draws[row]])
             self.evicted: dict[int, int] = {}
             for row in within + guests:
-                if row in self.waiting and row in self.evicted:
-                    self.place_down(row, self.evicted[row], self.tried(row))
+                if row in self.waiting and (claims.evict or claims.quotas):
+                    self.place_down(row, self.evicted.get(row, rules.least[row]), self.tried(row))
                 if row in self.waiting and row in within and not self.over_quota(row, rules.least[row]):
                     self.make_room(row)
             for row in within + guests:

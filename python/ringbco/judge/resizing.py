@@ -411,8 +411,8 @@ class Resizing(Trying):
         in_vain: set[tuple[int, Sequence[int], int]] = set()
         self.gone.clear()
         for job in plan.order:
-            if job in self.place and job in self.gone:
-                self._start_down(job, self.gone[job], *self.floor.tries(job))
+            if job in self.place:
+                self._start_down(job, self.gone.get(job, self.least(job)), *self.floor.tries(job))
             if job not in self.place or job not in plan.within or self.over_quota(job):
                 continue
             priority = self.jobs.priority[job] if self.jobs.priority is not None else 0

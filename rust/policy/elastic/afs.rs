@@ -2,6 +2,7 @@
 //! (Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021.)
 
 use super::curve::{Curve, Curves};
+use super::owners::Turn;
 use super::pairs::{Giving, Member, ONE, Pairs};
 use super::sheet::Sheet;
 use super::srtf::remaining;
@@ -28,6 +29,8 @@ impl Named for Afs {
 impl Rule for Afs {
     type Rest = Pairs;
 
+    const BY_WORTH: bool = false;
+
     fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
         remaining(floor, job, stay)
     }
@@ -48,9 +51,9 @@ impl Rule for Afs {
     }
 
     /// The first that no later one beats.
-    fn first(&self, able: &[(usize, Job, u64)]) -> Option<usize> {
+    fn first(&self, able: &[Turn]) -> Option<usize> {
         let (mut found, mut least) = (None, u64::MAX - ONE);
-        for (at, &(.., times)) in able.iter().enumerate().rev() {
+        for (at, &(times, ..)) in able.iter().enumerate().rev() {
             if least + ONE >= times {
                 found = Some(at);
             }

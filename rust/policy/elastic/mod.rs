@@ -31,6 +31,7 @@ use curve::{Curve, Curves};
 use flow::ElasticFlow;
 use gain::give_by_gain;
 use optimus::Optimus;
+use owners::Turn;
 use queue::Queue;
 use sheet::{Line, Sheet};
 use srtf::ElasticSrtf;
@@ -74,14 +75,17 @@ pub(super) trait Rule: Clone + Send {
         give_by_gain(sheet, pool, rates, curves);
     }
 
-    /// What a job's next GPU is worth, by which `first` goes. `left`: its work left.
+    /// Whether the GPU goes to whom it is worth most, ties fifo. If not, `first` says it.
+    const BY_WORTH: bool = true;
+
+    /// What a job's next GPU is worth. `left`: its work left.
     fn worth(&self, curve: &Curve, left: f64, gpus: u32) -> u64 {
         ordered(curve.gain(left, gpus))
     }
 
-    /// Who gets the next GPU of these, which stand in the order of the base: (line, job, worth).
-    fn first(&self, able: &[(usize, Job, u64)]) -> Option<usize> {
-        (0..able.len()).max_by_key(|&at| (able[at].2, std::cmp::Reverse(able[at].1)))
+    /// Who gets the next GPU of these, which stand in the order of the base.
+    fn first(&self, _able: &[Turn]) -> Option<usize> {
+        None
     }
 }
 
@@ -133,7 +137,8 @@ pub(super) struct Resizing<R: Rule> {
     /// What decisions keep, where all GPUs are alike and the rule keeps anything.
     base: Option<Box<Base<R::Rest>>>,
     sheet: Sheet,
-    /// GPUs that each job held last.
+    /// Whether jobs make room for others, and the GPUs that each job held last.
+    makes_room: bool,
     held: Vec<u32>,
     /// Jobs that have come since the last pass and may still be refused (`Rule::REFUSES` only).
     fresh: Vec<Job>,
@@ -165,6 +170,7 @@ impl<R: Rule> Resizing<R> {
             base: (R::Rest::KEEPS && is_plain).then(|| Box::new(Base::new(setting.jobs.len()))),
             few,
             sheet: Sheet::default(),
+            makes_room: options.evict || setting.quotas.is_some(),
             held: vec![0; setting.jobs.len()],
             fresh: Vec::new(),
             changed: false,

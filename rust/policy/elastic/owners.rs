@@ -10,6 +10,11 @@ use super::{Rates, Rule};
 use crate::ids::Job;
 use crate::machine::Claimant;
 use crate::speed::Speed;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A job's next GPU: what it is worth, whose it is, and the line of that.
+pub(in crate::policy) type Turn = (u64, Reverse<Job>, usize);
 
 impl Sheet {
     /// Adds those who wait, and says of all how they stand to their owners' quotas.
@@ -68,27 +73,47 @@ impl Sheet {
     }
 
     fn give_one_by_one<R: Rule>(&mut self, rule: &R, pool: usize, curves: &Curves) {
-        // (line, job, what decides whether its next GPU comes first).
-        let worth = |line: &Line| {
+        // (worth, job, line), and nothing of those who can use no more.
+        let turn = |sheet: &Self, at: usize| {
+            let line = &sheet.lines[at];
             let curve = curves.of(line.job, pool).filter(|curve| line.number < curve.cap)?;
-            Some(rule.worth(curve, line.left, line.number))
+            Some((rule.worth(curve, line.left, line.number), Reverse(line.job), at))
         };
         let of_pool = |line: &Line| line.number > 0 && line.pool == pool;
-        let mut able: Vec<(usize, Job, u64)> = (0..self.lines.len())
-            .filter(|&at| of_pool(&self.lines[at]))
-            .filter_map(|at| Some((at, self.lines[at].job, worth(&self.lines[at])?)))
-            .collect();
+        let lines = (0..self.lines.len()).filter(|&at| of_pool(&self.lines[at]));
+        let mut able: Vec<Turn> = lines.filter_map(|at| turn(self, at)).collect();
+        if R::BY_WORTH {
+            let mut able = BinaryHeap::from(able);
+            while self.free[pool] > 0
+                && let Some((.., at)) = able.pop()
+            {
+                if self.give_one(at, pool) {
+                    able.extend(turn(self, at));
+                }
+            }
+            return;
+        }
         while self.free[pool] > 0 {
-            able.retain(|&(at, ..)| self.left_of(self.lines[at].owner) > 0);
-            let Some(best) = rule.first(&able) else { break };
-            let at = able[best].0;
-            self.lines[at].number += 1;
-            self.spend(self.lines[at].owner, 1);
-            self.free[pool] -= 1;
-            match worth(&self.lines[at]) {
-                Some(worth) => able[best].2 = worth,
-                None => drop(able.remove(best)),
+            able.retain(|&(.., at)| self.left_of(self.lines[at].owner) > 0);
+            let Some(first) = rule.first(&able) else { break };
+            let at = able[first].2;
+            self.give_one(at, pool);
+            match turn(self, at) {
+                Some(turn) => able[first] = turn,
+                None => drop(able.remove(first)),
             }
         }
+    }
+
+    /// Gives a line a GPU, if its owner may still have one.
+    fn give_one(&mut self, at: usize, pool: usize) -> bool {
+        let owner = self.lines[at].owner;
+        let may = self.left_of(owner) > 0;
+        if may {
+            self.lines[at].number += 1;
+            self.spend(owner, 1);
+            self.free[pool] -= 1;
+        }
+        may
     }
 }

@@ -51,17 +51,17 @@ impl Turns<'_> {
     }
 }
 
-/// Tries to place an evicted job on as many GPUs as it held, or on as many fewer as it takes.
-fn place_again<S: Speed>(floor: &mut Floor<'_, S>, job: Job, held: u32) -> bool {
+/// Tries to place a job on so many GPUs, or on as many fewer as it takes.
+fn place_down<S: Speed>(floor: &mut Floor<'_, S>, job: Job, most: u32) -> bool {
     let (least, _) = floor.jobs.range_of(job.index());
     let may = |floor: &Floor<'_, S>, gpus| floor.claimant(job, gpus) != Claimant::HeldBack;
-    (least..=held).rev().any(|gpus| may(floor, gpus) && floor.place_on(job, gpus))
+    (least..=most).rev().any(|gpus| may(floor, gpus) && floor.place_on(job, gpus))
 }
 
 impl<R: Rule> Resizing<R> {
     /// Lets those who wait make room for themselves. Costs those who wait, and a look at the servers for each class of them.
     pub(super) fn make_room<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
-        if !floor.makes_room() {
+        if !self.makes_room {
             return;
         }
         let Self { rule, roster, queue, held, sheet, .. } = self;
@@ -72,9 +72,9 @@ impl<R: Rule> Resizing<R> {
         } else {
             Turns::Queue(queue.walk(), false, BTreeSet::new())
         };
-        // Whose GPUs are others than was decided; who was evicted; what was tried in vain.
+        // Whose GPUs are others than was decided; who was evicted; what was tried in vain, and what since the last eviction.
         let (mut changed, mut evicted) = (Vec::new(), Vec::<Rank>::new());
-        let mut in_vain: Vec<(u32, usize, u32)> = Vec::new();
+        let (mut in_vain, mut unplaced) = (Vec::<(u32, usize, u32)>::new(), Vec::<(u32, usize)>::new());
         let mut victims: Vec<(Slot, Job)> = Vec::new();
         let begin = |floor: &mut Floor<'_, S>, roster: &mut Roster, held: &mut [u32], job: Job| {
             let slot = floor.start(job);
@@ -86,25 +86,31 @@ impl<R: Rule> Resizing<R> {
                 continue;
             }
             let (least, _) = floor.jobs.range_of(job.index());
-            let again = evicted.iter().any(|rank| rank.1.2 == job) && place_again(floor, job, held[job.index()]);
-            if !again {
+            let class = (least, floor.jobs.demand(job).kind());
+            let was_evicted = evicted.iter().any(|rank| rank.1.2 == job);
+            let most = if was_evicted { held[job.index()] } else { least };
+            let is_hopeless = monotone && unplaced.contains(&class);
+            if is_hopeless || !place_down(floor, job, most) {
+                if !is_hopeless && floor.claimant(job, least) != Claimant::HeldBack {
+                    unplaced.push(class);
+                }
                 // Whoever comes later finds no more, and nobody whom this one did not find.
-                let kind = floor.jobs.demand(job).kind();
-                let in_vain_before =
-                    |&(gpus, of, before): &(u32, usize, u32)| monotone && (gpus, of) == (least, kind) && before <= tier;
+                let was_in_vain =
+                    |&(gpus, kind, before): &(u32, usize, u32)| monotone && (gpus, kind) == class && before <= tier;
                 if standing != Claimant::Within
                     || floor.claimant(job, least) != Claimant::Within
-                    || in_vain.iter().any(in_vain_before)
+                    || in_vain.iter().any(was_in_vain)
                 {
                     continue;
                 }
                 if !floor.place_on_by_evicting(job, least, None, &mut victims) {
-                    in_vain.push((least, kind, tier));
+                    in_vain.push((class.0, class.1, tier));
                     if monotone {
                         turns.leave_out();
                     }
                     continue;
                 }
+                unplaced.clear();
                 for &(_, victim) in &victims {
                     roster.set_waiting(victim);
                     changed.push(victim);
@@ -126,7 +132,7 @@ impl<R: Rule> Resizing<R> {
         evicted.sort_unstable();
         evicted.dedup();
         for (_, (_, _, job)) in evicted {
-            if roster.is_waiting(job) && place_again(floor, job, held[job.index()]) {
+            if roster.is_waiting(job) && place_down(floor, job, held[job.index()]) {
                 begin(floor, roster, held, job);
             }
         }
