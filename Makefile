@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine player-frames play-picture gallery policy-table real-clusters combinations repack-table elastic-table generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine player-frames play-picture gallery policy-table real-clusters combinations repack-table elastic-table feature-speed generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -143,6 +143,9 @@ repack-table: build ## the table of docs/repack.md, from the public traces in TR
 
 elastic-table: build ## tables and picture of docs/elastic.md, from the public traces in TRACES
 	$(BIN)/python benches/elastic_table.py $(or $(TRACES),../shared/traces) docs/elastic.md
+
+feature-speed: build ## what each feature costs the engine beside plain fifo: a table of docs/performance.md
+	RAYON_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -W ignore benches/feature_speed.py docs/performance.md
 
 generate: build ## what is made of the tables of options and policies: Python code, docs/cli/, tables in the docs
 	$(BIN)/python -m ringbco.dev.generate
