@@ -80,6 +80,8 @@ def elastic_world(
             self.lifted: dict[int, int] = {}
             """GPUs that those held whom decisions of the instant `lifted_at` stopped."""
             self.lifted_at = -math.inf
+            self.evicted: dict[int, int] = {}
+            """GPUs that those held who were evicted since a decision last let jobs in."""
             self.known: dict[int, list[int]] = {}
             self.speeds: dict[tuple[int, int, int], float] = {}
 
@@ -397,9 +399,14 @@ def elastic_world(
             )
             for row in to_place:
                 self.place_down(row, number[row], [draws[row]])
-            self.evicted: dict[int, int] = {}
+            if claims.evict or claims.quotas:
+                self.let_in(within, guests)
+
+        def let_in(self, within: list[int], guests: list[int]) -> None:
+            """Those that wait still have a turn each."""
+            self.evicted = {}
             for row in within + guests:
-                if row in self.waiting and (claims.evict or claims.quotas):
+                if row in self.waiting:
                     self.place_down(row, self.evicted.get(row, rules.least[row]), self.tried(row))
                 if row in self.waiting and row in within and not self.over_quota(row, rules.least[row]):
                     self.make_room(row)
