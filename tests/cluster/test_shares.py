@@ -78,21 +78,9 @@ def test_who_gives_no_shares(options: dict[str, Any], said: str) -> None:
     assert "without its gpu_share each takes a whole one" in str(caught.value)
 
 
-class Shortest(ringbco.KeyPolicy):
-    clairvoyant = True
-
-    def key(self, state: ringbco.State, rows: Any) -> Any:
-        return state.duration[rows]
-
-
-def test_policies_of_ones_own_and_plans_give_no_shares() -> None:
-    frame = jobs((0, 1, 1, 0.5))
-    with pytest.raises(UsageError, match=r"option policy: \S+:Shortest: .*the job table has shares"):
-        ringbco.replay(frame, "1x2", policy=Shortest, model="fixed")
-    with pytest.raises(UsageError, match=r"option policy: Simulation: .*the job table has shares"):
-        ringbco.Simulation(frame, "1x2", model="fixed")
+def test_plans_give_no_shares() -> None:
     with pytest.raises(UsageError, match="a plan gives no shares"):
-        ringbco.plan(frame, "1x2", model="fixed")
+        ringbco.plan(jobs((0, 1, 1, 0.5)), "1x2", model="fixed")
 
 
 def test_without_shares_nothing_changes() -> None:

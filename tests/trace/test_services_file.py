@@ -176,5 +176,5 @@ def test_a_log_refuses_services_that_its_run_did_not_have(tmp_path: Path) -> Non
 
 
 def test_a_plan_knows_no_services() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'services'"):
+    with pytest.raises(UsageError, match="option services: expected none: a plan gives every GPU to jobs"):
         ringbco.plan(jobs(), "2x8", services=frame([("s", 0.0, 1, 1)]))
