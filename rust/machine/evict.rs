@@ -228,13 +228,13 @@ impl<S: Speed> Floor<'_, S> {
             Why::EvictedFor(service) => Row { service, pass: 0, ..row },
             why => Row { by: why.by().0, ..row },
         });
+        // Whoever made room for it at this instant makes room for the other.
+        self.out.books.readdress(job, why, self.now);
         if started < self.now {
             self.keep(slot, false);
             self.vacate(slot, why, None);
         } else {
             self.never_began(slot);
-            // Whoever made room for it makes room for the other.
-            self.out.books.readdress(job, why, self.now);
             if self.was_stopped(job) {
                 // It was to go on elsewhere: without that, it was stopped.
                 self.tell(job, Why::Preempted);

@@ -309,12 +309,10 @@ impl<S: Speed> Floor<'_, S> {
             // It comes to the rung just now: what the last slot did beyond it is not done.
             Some(slot) if why == Why::Rung => self.vacate(slot, why, Some(self.left_at_rung(job))),
             Some(slot) if self.stays[slot.index()].start < self.now => self.vacate(slot, why, None),
-            Some(slot) => {
-                self.never_began(slot);
-                self.out.books.readdress(job, Why::Preempted, self.now);
-            }
+            Some(slot) => self.never_began(slot),
             None => {}
         }
+        self.out.books.readdress(job, Why::Preempted, self.now);
         if self.was_stopped(job) {
             // It held GPUs up to this instant and holds none after it: that is an end, and no stop before one.
             self.tell(job, why);

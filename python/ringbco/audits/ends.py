@@ -164,8 +164,9 @@ class Ends:
             yield "evictions", f"by_job is {name}, which does not start then"
             return
         there = set(self._servers(stay)) & set(self._servers(its))
-        # Verbs may start one that evicts, and then another that evicts that one.
-        if its.gpus <= min(self.given.cluster.gpus) and not there and not self.given.decides:
+        # Verbs, and repack's plans, may start one that evicts, and then stop it, or move it.
+        moves = self.given.decides or self.given.options["policy"] == "repack"
+        if its.gpus <= min(self.given.cluster.gpus) and not there and not moves:
             yield "evictions", f"by_job is {name}, which starts on none of its servers"
         priority = jobs.priority
         higher = priority is not None and priority[other] > priority[stay.job]
