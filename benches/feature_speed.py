@@ -22,6 +22,7 @@ from ringbco.cluster.spec import Cluster
 MARK: Final = "feature speed"
 PLAIN: Final = "fifo"
 TOGETHER: Final = "quota, evict and outages"
+AFS: Final = "elastic: another policy, afs"
 FEW, MANY, SERVERS = 100_000, 1_000_000, 256
 ALONE, ALL, GROWTH = 4.0, 8.0, 1.5
 """What is asked: a feature against fifo, the three together, a job among many against one among few."""
@@ -114,7 +115,8 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "evict: three priorities": Feature(lambda _: {"evict": True}, _priorities),
     "quota: by user, with borrowing": Feature(_quota),
     "services: hourly, 40 to 160 GPUs": Feature(_services),
-    "elastic: under afs": Feature(lambda _: {"policy": "afs"}, _elastic),
+    "elastic: under fifo, on num_gpus": Feature(jobs=_elastic),
+    AFS: Feature(lambda _: {"policy": "afs"}, _elastic),
     "search: every second job a trial": Feature(lambda _: {"search": "asha:eta=3,rungs=3"}, _trials),
     "sleep: after 10 min": Feature(lambda _: {"sleep_after": 600.0, "wake_time": 60.0}),
     "slot clock: a minute": Feature(lambda _: {"clock": "slot", "slot": 60.0}),
@@ -189,8 +191,11 @@ def _lines(few: Mapping[str, float], many: Mapping[str, float]) -> Iterator[str]
         ratio, limit = cost / few[PLAIN], ALL if name == TOGETHER else ALONE
         told = "" if name == PLAIN else f"{ratio:.2f}"
         grown = many[name] / cost
-        asked = "" if name == PLAIN else f"{limit:g}"
-        yield f"| {name} | {cost * 1e9:,.0f} | {told} | {asked} | {grown:.2f} | {GROWTH:g} |"
+        # Who resizes jobs is another policy, and no feature of fifo.
+        asked, growth = f"{limit:g}", f"{GROWTH:g}"
+        if name in (PLAIN, AFS):
+            asked, growth = "", growth if name == PLAIN else ""
+        yield f"| {name} | {cost * 1e9:,.0f} | {told} | {asked} | {grown:.2f} | {growth} |"
 
 
 def main() -> None:
