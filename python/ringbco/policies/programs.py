@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
 from ringbco.io.silence import unprinted
-from ringbco.trace.shares import WHOLE
 
 if TYPE_CHECKING:
     from ringbco.run.state import State
@@ -146,6 +145,8 @@ class Types:
 
     def __init__(self, state: State) -> None:
         """Of a cluster with a job that runs or waits."""
+        from ringbco.trace.shares import WHOLE  # and with it polars, which listing policies does without
+
         mine = np.arange(state.idle.size)
         if state.vc is not None:
             row = (*state.running, *state.waiting)[0]
