@@ -223,7 +223,6 @@ class Sia(Policy):
         held = state.held[rows].astype(np.int64)
         level = levels(state, rows, least, keeps=False)
         most = caps(state, rows, least, most)
-        asked = np.minimum(asked, most)
         least, asked, most, held = (types.count(state, rows, gpus) for gpus in (least, asked, most, held))
         places = types.places
         at = np.array([types.at(row) if row in places else -1 for row in rows.tolist()])
@@ -236,7 +235,7 @@ class Sia(Policy):
             own = {*least.tolist(), *asked.tolist(), *held[at == kind].tolist()}
             for size in sorted(size for size in usual | own if size <= gpus * types.whole):
                 here = (at == kind) & (held == size)
-                may = (least == size) | (asked == size) | (here & (size <= most))
+                may = (least == size) | (((asked == size) | here) & (size <= most))
                 if size in usual:
                     may |= (least <= size) & (size <= most)
                 may &= level != OUT
