@@ -230,6 +230,7 @@ impl<S: Speed> Floor<'_, S> {
         });
         // Whoever made room for it at this instant makes room for the other.
         self.out.books.readdress(job, why, self.now);
+        self.out.books.evicted_at = self.now;
         if started < self.now {
             self.keep(slot, false);
             self.vacate(slot, why, None);

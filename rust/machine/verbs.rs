@@ -192,9 +192,7 @@ impl<S: Speed> Floor<'_, S> {
         let job = self.stays[slot.index()].job;
         self.note(self.row(Verb::Stop, job));
         self.interrupt(slot);
-        if self.lodgers.is_some() {
-            self.out.books.readdress(job, Why::Preempted, self.now);
-        }
+        self.out.books.readdress(job, Why::Preempted, self.now);
         self.turn_wait(job);
         job
     }

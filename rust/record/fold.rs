@@ -128,6 +128,8 @@ pub(crate) struct Books {
     pub(crate) types: Vec<GpuType>,
     /// By job: what its stays add up to. Empty before `fold`, and where stays are not kept.
     pub(crate) sums: Vec<Sums>,
+    /// When a job last took the GPUs of another (machine time).
+    pub(crate) evicted_at: f64,
     /// By job: what its work took longer on other types than it was recorded on, s. Empty before `fold`, and where GPUs
     /// do not differ.
     pub(crate) on_types: Vec<f64>,
@@ -141,6 +143,9 @@ impl Books {
 
     /// Of stays that ended now for a job, which gives its GPUs up at once: says why they ended after all.
     pub(crate) fn readdress(&mut self, evictor: Job, why: Why, now: f64) {
+        if self.evicted_at != now {
+            return;
+        }
         let ended_now = self.past.iter_mut().rev().take_while(|past| past.end == now);
         ended_now.filter(|past| past.why == Why::EvictedBy(evictor)).for_each(|past| past.why = why);
     }
