@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 __all__ = [
     "CoreError",
     "Course",
+    "PlanFound",
     "PlanResult",
     "Prepared",
     "RunResult",
@@ -81,10 +82,18 @@ class RunResult:
 
 @final
 class PlanResult:
-    """A plan's schedule, submissions all at 0, and how it was found; theta and horizon in slots."""
+    """A plan's schedule, submissions all at 0, and how that of each virtual cluster was found."""
 
     @property
     def schedule(self) -> RunResult: ...
+    @property
+    def found(self) -> list[PlanFound | None]:
+        """None where a virtual cluster has nothing to plan."""
+
+@final
+class PlanFound:
+    """How the schedule of one cluster was found; theta and horizon in slots."""
+
     @property
     def theta(self) -> int: ...
     @property

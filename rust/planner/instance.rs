@@ -52,10 +52,8 @@ pub(super) struct Instance<'a> {
     pub(super) network: Network,
     pub(super) layout: Layout,
     pub(super) few: FewestServers,
-    /// The row of the job at each position of the order.
+    /// The row of the job at each position of the order; who was dropped as oversize is not there.
     pub(super) rows: Vec<u32>,
-    /// Which rows are planned; the others were dropped as oversize.
-    pub(super) kept: Vec<bool>,
     /// The jobs, all submitted at time 0, by position, as all that follows.
     pub(super) jobs: OwnedJobs,
     /// rho_j / u, s.
@@ -71,8 +69,10 @@ pub(super) struct Instance<'a> {
 }
 
 impl<'a> Instance<'a> {
+    /// `own`: the rows of the jobs to plan, ascending.
     pub(super) fn new<S: Speed>(
         jobs: &Jobs<'_>,
+        own: &[u32],
         server_gpus: &[u32],
         network: Network,
         options: &'a PlanOptions,
@@ -82,29 +82,18 @@ impl<'a> Instance<'a> {
         network.validate()?;
         validate_servers(server_gpus)?;
         let rar = options.rar();
-        jobs.validate(options.model)?;
         let layout = Layout::new(server_gpus);
         let total = layout.server_of.len() as u64;
         let few = FewestServers::new(server_gpus);
-        let run = Options {
-            clock: ClockKind::Slot,
-            slot: options.slot,
-            model: options.model,
-            // The planner places jobs itself; first-fit has the least to keep in order.
-            placement: Placement::FirstFit,
-            record_allocations: false,
-            ..Options::default()
-        };
-        let mut kept = vec![true; jobs.len()];
-        let mut rows = Vec::with_capacity(jobs.len());
+        let run = run_options(options);
+        let mut rows = Vec::with_capacity(own.len());
         let (mut longest, mut area) = (0.0, 0.0);
-        for (row, keep) in kept.iter_mut().enumerate() {
+        for row in own.iter().map(|&row| row as usize) {
             let num_gpus = jobs.num_gpus[row];
             if u64::from(num_gpus) > total {
                 if options.oversize == Oversize::Error {
                     return Err(Error::Oversize { row, num_gpus, available: total });
                 }
-                *keep = false;
                 continue;
             }
             if rar {
@@ -128,7 +117,6 @@ impl<'a> Instance<'a> {
             layout,
             few,
             rows,
-            kept,
             jobs,
             charge,
             least_slots: Vec::new(),
@@ -188,5 +176,18 @@ impl<'a> Instance<'a> {
         let per_slot = speed.per_slot(&pace, slot, speed.unit(&pace, servers, contention));
         let left = speed.work(&jobs, job, Some(slot));
         (per_slot > 0.0).then(|| whole_slots(left, per_slot, left, left) as u64)
+    }
+}
+
+/// What the machine is told.
+pub(super) fn run_options(options: &PlanOptions) -> Options {
+    Options {
+        clock: ClockKind::Slot,
+        slot: options.slot,
+        model: options.model,
+        // The planner places jobs itself; first-fit has the least to keep in order.
+        placement: Placement::FirstFit,
+        record_allocations: false,
+        ..Options::default()
     }
 }

@@ -4,6 +4,8 @@
 //! each pair the jobs get GPUs in order under the limit U_g + rho_j / u <= theta, and the simulator says when the last
 //! one ends. T and theta count slots. U and rho are seconds. So the limit is theta times the slot.
 //!
+//! A virtual cluster is planned by itself, and the result is one of all.
+//!
 //! - `instance`: what neither theta nor kappa changes.
 //! - `gpus`, `place`: accumulated time and candidates; Algorithms 2 and 3.
 //! - `dispatch`, `schedule`: one schedule, a run of the machine, under either dispatch.
@@ -16,13 +18,12 @@ mod place;
 mod schedule;
 mod search;
 
-use crate::cluster::Network;
-use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
 use crate::machine::Watch;
 pub use crate::options::PlanOptions;
 use crate::options::{Model, Options, registry};
-use crate::outcome::{ClusterOutcome, HeldWhileSubmitting, Knows, Outcome, Span, course};
+use crate::outcome::{ClusterOutcome, Outcome};
+use crate::replay::{ClusterSpec, Extras, assemble, job_vcs, split};
 use crate::speed::{FixedSpeed, RingSpeed, Speed};
 use crate::trace::Jobs;
 use instance::Instance;
@@ -59,6 +60,13 @@ registry!(
 pub struct Plan {
     /// The schedule.
     pub schedule: Outcome,
+    /// How that of each virtual cluster was found, or that of the one cluster; `None` where there is nothing to plan.
+    pub found: Vec<Option<Found>>,
+}
+
+/// How the schedule of one cluster was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found {
     /// theta, slots.
     pub theta: u64,
     /// kappa, GPUs; `None` for the baselines, which have none.
@@ -80,18 +88,19 @@ pub struct Plan {
 /// What the watch's ticks count up to.
 pub const PROGRESS_STEPS: usize = search::PROGRESS_STEPS;
 
-/// Plans a job table on a cluster without virtual clusters. The watch is told of [`PROGRESS_STEPS`] steps.
+/// Plans a job table on a cluster, each virtual cluster by itself. `vc` is each job's, and is ignored where the cluster
+/// has none. The watch is told of [`PROGRESS_STEPS`] steps. GPUs are taken for equal.
 ///
 /// # Errors
 /// Any variant of [`Error`]; `NoSchedule` where the given horizon is too short.
 pub fn plan(
     jobs: &Jobs<'_>,
-    server_gpus: &[u32],
-    network: Network,
+    vc: Option<&[u32]>,
+    spec: &ClusterSpec<'_>,
     options: &PlanOptions,
     watch: &mut dyn Watch,
 ) -> Result<Plan> {
-    run(None, &Task { jobs, server_gpus, network, options }, watch)
+    run(None, &Task { jobs, vc, spec, options }, watch)
 }
 
 /// [`plan`] on the threads of a pool; the plan is the same on any.
@@ -101,25 +110,38 @@ pub fn plan(
 pub fn plan_in(
     pool: &rayon::ThreadPool,
     jobs: &Jobs<'_>,
-    server_gpus: &[u32],
-    network: Network,
+    vc: Option<&[u32]>,
+    spec: &ClusterSpec<'_>,
     options: &PlanOptions,
     watch: &mut dyn Watch,
 ) -> Result<Plan> {
-    run(Some(pool), &Task { jobs, server_gpus, network, options }, watch)
+    run(Some(pool), &Task { jobs, vc, spec, options }, watch)
 }
 
 /// What is to be planned.
 struct Task<'a> {
     jobs: &'a Jobs<'a>,
-    server_gpus: &'a [u32],
-    network: Network,
+    vc: Option<&'a [u32]>,
+    spec: &'a ClusterSpec<'a>,
     options: &'a PlanOptions,
+}
+
+/// A watch on the plan of one of several virtual clusters.
+struct Share<'w> {
+    watch: &'w mut dyn Watch,
+    done: usize,
+    all: usize,
+}
+
+impl Watch for Share<'_> {
+    fn tick(&mut self, steps: usize) -> Result<()> {
+        self.watch.tick((self.done * PROGRESS_STEPS + steps) / self.all)
+    }
 }
 
 fn run(pool: Option<&rayon::ThreadPool>, task: &Task<'_>, watch: &mut dyn Watch) -> Result<Plan> {
     match task.options.model {
-        Model::Rar => run_at(&RingSpeed { network: task.network }, pool, task, watch),
+        Model::Rar => run_at(&RingSpeed { network: task.spec.network }, pool, task, watch),
         Model::Fixed => run_at(&FixedSpeed, pool, task, watch),
         Model::Table => Err(Error::Option {
             name: "model",
@@ -136,7 +158,7 @@ fn run_at<S: Speed + Sync>(
     watch: &mut dyn Watch,
 ) -> Result<Plan> {
     let began = Instant::now();
-    let &Task { jobs, server_gpus, network, options } = task;
+    let &Task { jobs, vc, spec, options } = task;
     if jobs.shares.is_some() {
         let expected = "whole GPUs: a plan gives no shares of one".to_owned();
         return Err(Error::Option { name: "gpu_share", value: "shares of a GPU".to_owned(), expected });
@@ -145,33 +167,73 @@ fn run_at<S: Speed + Sync>(
         let expected = "one priority for all jobs: a plan knows no others".to_owned();
         return Err(Error::Option { name: "priority", value: "priorities that differ".to_owned(), expected });
     }
-    let instance = Instance::new(jobs, server_gpus, network, options, speed)?;
-    if instance.rows.is_empty() {
-        return Err(Error::NoJobs);
+    jobs.validate(options.model)?;
+    let mut parts = split(spec)?;
+    let vc = job_vcs(jobs, vc, spec, parts.len())?;
+    for row in 0..jobs.len() {
+        parts[vc.map_or(0, |vc| vc[row] as usize)].rows.push(row as u32);
     }
-    let (best, effort) = search::search(&instance, speed, pool, watch)?;
-    let (out, w_max) = record(&instance, speed, &best)?;
-    let engine_seconds = began.elapsed().as_secs_f64();
-    let spans = instance.rows.iter().map(|&row| row as usize).map(|row| Span {
-        submit: 0.0,
-        seen: 0.0,
-        start: out.start[row],
-        finish: out.finish[row],
-        asks: jobs.num_gpus[row],
-        num_gpus: jobs.num_gpus[row],
-        spanning: out.num_servers[row] > 1,
-        cluster: 0,
-    });
-    let mut turn = vec![0.0; jobs.len()];
-    if options.dispatch == Dispatch::Idle {
-        // A job's turn comes when the one before it starts.
-        for pair in instance.rows.windows(2) {
-            turn[pair[1] as usize] = out.start[pair[0] as usize];
+    let mut kept = vec![false; jobs.len()];
+    let (mut outcomes, mut found) = (Vec::new(), Vec::new());
+    let mut no_schedule = None;
+    let all = parts.len();
+    for (done, part) in parts.iter_mut().enumerate() {
+        let instance = Instance::new(jobs, &part.rows, &part.server_gpus, spec.network, options, speed)?;
+        part.rows.clone_from(&instance.rows);
+        part.rows.iter().for_each(|&row| kept[row as usize] = true);
+        match of_part(&instance, speed, pool, &mut Share { watch: &mut *watch, done, all }) {
+            Ok((out, how)) => {
+                outcomes.push(out);
+                found.push(how);
+            }
+            // The horizon that would do is one that does for all of them.
+            Err(error @ Error::NoSchedule { enough, .. }) => {
+                if no_schedule.as_ref().is_none_or(|&(most, _)| enough > most) {
+                    no_schedule = Some((enough, error));
+                }
+            }
+            Err(error) => return Err(error),
         }
     }
-    let waits = waits(jobs.num_gpus, &turn, instance.layout.server_of.len() as u64, &out);
-    let course = course(spans, 1, 1.0, std::slice::from_ref(&out.contention), options.sample)?;
-    Ok(Plan {
+    if let Some((_, error)) = no_schedule {
+        return Err(error);
+    }
+    if found.iter().all(Option::is_none) {
+        return Err(Error::NoJobs);
+    }
+    let submit = vec![0.0; jobs.len()];
+    let jobs = Jobs { submit: &submit, ..*jobs };
+    let run = Options { sample: options.sample, ..instance::run_options(options) };
+    let engine_seconds = began.elapsed().as_secs_f64();
+    // Added up in the order of the plan, where `assemble` goes by rows.
+    let spans = outcomes.iter().flat_map(|out| out.num_servers.iter().zip(out.finish.iter().zip(&out.start)));
+    let spanning_seconds =
+        spans.filter(|span| *span.0 > 1).fold(0.0, |sum, (_, (finish, start))| sum + (finish - start));
+    let schedule = assemble(&jobs, kept, &parts, outcomes, &run, &Extras::default(), engine_seconds)?;
+    Ok(Plan { schedule: Outcome { spanning_seconds, ..schedule }, found })
+}
+
+/// The best schedule of one cluster, by position, and how it was found.
+fn of_part<S: Speed + Sync>(
+    instance: &Instance<'_>,
+    speed: &S,
+    pool: Option<&rayon::ThreadPool>,
+    watch: &mut dyn Watch,
+) -> Result<(ClusterOutcome, Option<Found>)> {
+    if instance.rows.is_empty() {
+        return Ok((ClusterOutcome::new(0, true), None));
+    }
+    let (best, effort) = search::search(instance, speed, pool, watch)?;
+    let (mut out, w_max) = record(instance, speed, &best)?;
+    let options = instance.options;
+    let mut turn = vec![0.0; instance.rows.len()];
+    if options.dispatch == Dispatch::Idle {
+        // A job's turn comes when the one before it starts.
+        turn.iter_mut().skip(1).zip(&out.start).for_each(|(turn, &start)| *turn = start);
+    }
+    out.obstacles = waits(&instance.jobs.num_gpus, &turn, instance.layout.server_of.len() as u64, &out);
+    out.events = 2 * instance.rows.len() as u64;
+    let found = Found {
         theta: best.theta,
         kappa: (options.policy == Planner::SjfBco).then_some(best.kappa),
         horizon: best.horizon,
@@ -180,37 +242,11 @@ fn run_at<S: Speed + Sync>(
         thetas: effort.thetas,
         schedules: effort.schedules,
         schedules_known: effort.known,
-        schedule: Outcome {
-            climbs: None,
-            on_types: Vec::new(),
-            asleep: None,
-            serving: None, // a plan knows no services
-            timeline: course.timeline,
-            allocations: out.allocations.by_job(jobs.len(), std::iter::empty()),
-            kept: instance.kept.clone(),
-            knows: Knows::default(),
-            sums: None,
-            stays: None,
-            refused: Vec::new(),
-            ended: Vec::new(),
-            start: out.start,
-            finish: out.finish,
-            num_servers: out.num_servers,
-            max_contention: out.max_contention,
-            wait_gpus: waits.iter().map(|w| w.0 as f32).collect(),
-            wait_fragmented: waits.iter().map(|w| w.1 as f32).collect(),
-            events: 2 * instance.rows.len() as u64,
-            decisions: out.decisions,
-            contention_seconds: out.contention_seconds,
-            spanning_seconds: course.spanning_seconds,
-            held_while_submitting: HeldWhileSubmitting::default(), // all are submitted at once
-            log: DecisionLog::default(),
-            engine_seconds,
-        },
-    })
+    };
+    Ok((out, Some(found)))
 }
 
-/// The best schedule once more, with everything written down, by row; and max U_g.
+/// The best schedule once more, with everything written down, by position; and max U_g.
 fn record<S: Speed>(instance: &Instance<'_>, speed: &S, best: &search::Best) -> Result<(ClusterOutcome, f64)> {
     let stop = AtomicBool::new(false);
     let shared = Shared::new(&stop);
@@ -221,16 +257,7 @@ fn record<S: Speed>(instance: &Instance<'_>, speed: &S, best: &search::Best) -> 
     debug_assert_eq!(end, End::Done(best.makespan));
     let (mut out, w_max) = schedule.into_outcome();
     out.contention_seconds = contention_seconds(&out, instance.options.slot);
-    let mut by_row = ClusterOutcome::new(instance.kept.len(), false);
-    for (position, &row) in instance.rows.iter().enumerate() {
-        let row = row as usize;
-        (by_row.start[row], by_row.finish[row]) = (out.start[position], out.finish[position]);
-        by_row.num_servers[row] = out.num_servers[position];
-        by_row.max_contention[row] = out.max_contention[position];
-    }
-    out.allocations.job.iter_mut().for_each(|job| *job = instance.rows[*job as usize]);
-    let ClusterOutcome { start, finish, num_servers, max_contention, .. } = by_row;
-    Ok((ClusterOutcome { start, finish, num_servers, max_contention, ..out }, w_max))
+    Ok((out, w_max))
 }
 
 /// Sum over jobs of the integral of p_j over time, s: completion by completion, between which it is constant.

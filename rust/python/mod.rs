@@ -111,6 +111,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CoreError", module.py().get_type::<CoreError>())?;
     module.add_class::<results::RunResult>()?;
     module.add_class::<results::PlanResult>()?;
+    module.add_class::<results::PlanFound>()?;
     module.add_class::<rates::SpeedTable>()?;
     module.add_class::<simulation::Prepared>()?;
     module.add_class::<simulation::Course>()?;

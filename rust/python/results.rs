@@ -4,7 +4,7 @@
 //! were asked.
 
 use crate::outcome::{Allocations, Asleep, Climb, Outcome, ReplicaEnded, Serving, Timeline, Woken};
-use crate::planner::Plan;
+use crate::planner::{Found, Plan};
 use crate::record::{BEGAN, BY, ENDED, Ends, Stays, Sums};
 use numpy::{Element, IntoPyArray};
 use pyo3::prelude::*;
@@ -241,10 +241,17 @@ fn loads<'py>(py: Python<'py>, serving: &Serving) -> PyResult<Bound<'py, PyDict>
     Ok(table.0)
 }
 
-/// A plan: its schedule, and how it was found.
+/// A plan: its schedule, and how that of each virtual cluster was found, or that of the one cluster.
 #[pyclass(frozen, get_all, module = "ringbco._core")]
 pub(super) struct PlanResult {
     schedule: Py<RunResult>,
+    found: Vec<Option<PlanFound>>,
+}
+
+/// How the schedule of one cluster was found.
+#[pyclass(frozen, get_all, module = "ringbco._core")]
+#[derive(Clone, Copy)]
+pub(super) struct PlanFound {
     theta: u64,
     kappa: Option<u32>,
     horizon: u64,
@@ -255,18 +262,16 @@ pub(super) struct PlanResult {
     schedules_known: u64,
 }
 
+impl From<Found> for PlanFound {
+    fn from(found: Found) -> Self {
+        let Found { theta, kappa, horizon, w_max, work_bound, thetas, schedules, schedules_known } = found;
+        Self { theta, kappa, horizon, w_max, work_bound, thetas, schedules, schedules_known }
+    }
+}
+
 impl PlanResult {
     pub(super) fn new(py: Python<'_>, plan: Plan) -> PyResult<Self> {
-        Ok(Self {
-            schedule: Py::new(py, RunResult::new(py, plan.schedule)?)?,
-            theta: plan.theta,
-            kappa: plan.kappa,
-            horizon: plan.horizon,
-            w_max: plan.w_max,
-            work_bound: plan.work_bound,
-            thetas: plan.thetas,
-            schedules: plan.schedules,
-            schedules_known: plan.schedules_known,
-        })
+        let found = plan.found.into_iter().map(|found| found.map(PlanFound::from)).collect();
+        Ok(Self { schedule: Py::new(py, RunResult::new(py, plan.schedule)?)?, found })
     }
 }

@@ -170,7 +170,7 @@ pub(super) fn replay(
     outcome.map_err(|e| raise(py, &e)).and_then(|o| RunResult::new(py, o))
 }
 
-/// Plans a job table on a cluster without virtual clusters, whatever the times of submission.
+/// Plans a job table on a cluster, each virtual cluster by itself, whatever the times of submission.
 ///
 /// options: those of the table that are not at their default. progress: called with (steps done, steps in all) now and
 /// then. threads: None for as many as the machine has; the plan is the same on any number.
@@ -189,10 +189,10 @@ pub(super) fn plan(
     let table = jobs.jobs()?;
     let submit = vec![0.0; table.len()];
     let table = Jobs { submit: &submit, ..table };
-    let (server_gpus, network) = (cluster.server_gpus.as_slice()?, cluster.network());
+    let (vc, spec) = (slice(&jobs.vc)?, cluster.spec(None)?);
     let mut watch = PythonWatch::new(progress, planner::PROGRESS_STEPS);
     let planned = py.detach(|| match threads {
-        None => planner::plan(&table, server_gpus, network, &options, &mut watch),
+        None => planner::plan(&table, vc, &spec, &options, &mut watch),
         Some(count) => {
             let refused = |_| Error::Option {
                 name: "threads",
@@ -200,7 +200,7 @@ pub(super) fn plan(
                 expected: "a number of threads that the system can start".to_owned(),
             };
             let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build().map_err(refused)?;
-            planner::plan_in(&pool, &table, server_gpus, network, &options, &mut watch)
+            planner::plan_in(&pool, &table, vc, &spec, &options, &mut watch)
         }
     });
     watch.check()?;

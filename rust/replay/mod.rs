@@ -27,8 +27,8 @@ use checks::{
     check_checkpoints, check_extras, check_outages, check_policy, check_room, check_searches, check_services,
     check_shares, check_slots, keep,
 };
-pub(crate) use parts::Part;
-use parts::{job_vcs, order_by_fifo, split};
+use parts::order_by_fifo;
+pub(crate) use parts::{Part, job_vcs, split};
 pub(crate) use run::part_options;
 use run::run_parts;
 use std::time::Instant;

@@ -74,7 +74,8 @@ impl Pool {
     }
 }
 
-pub(super) fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
+/// The servers of each virtual cluster, so far without jobs.
+pub(crate) fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
     let servers = spec.server_gpus.len();
     let count = match spec.server_vc {
         None => 1,
@@ -127,7 +128,7 @@ fn pools(server_gpus: &[u32], types: &[GpuType]) -> Vec<Pool> {
 }
 
 /// Each job's virtual cluster, checked; `None` where all are in the one cluster.
-pub(super) fn job_vcs<'a>(
+pub(crate) fn job_vcs<'a>(
     jobs: &Jobs<'_>,
     vc: Option<&'a [u32]>,
     spec: &ClusterSpec<'_>,

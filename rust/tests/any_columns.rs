@@ -7,7 +7,7 @@ use ringbco::error::{Error, Result};
 use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement};
 use ringbco::planner::{Dispatch, PlanOptions, Planner, plan};
 use ringbco::policies::{PRESETS, named};
-use ringbco::replay::{Extras, replay_with};
+use ringbco::replay::{ClusterSpec, Extras, replay_with};
 use ringbco::trace::{OwnedNoise, OwnedRange};
 use ringbco::{Network, Watch};
 
@@ -263,7 +263,11 @@ proptest! {
             policy, dispatch, horizon, u, model: options.model, oversize: options.oversize, slot: options.slot,
             lambda: options.lambda, sample: options.sample, order: options.order, ..PlanOptions::default()
         };
-        match plan(&any.case.table(), &any.case.server_gpus, *network, &wanted, &mut Patience(2_000)) {
+        let spec = ClusterSpec {
+            server_gpus: &any.case.server_gpus, server_vc: any.case.server_vc.as_deref(), server_types: None,
+            type_prices: None, network: *network,
+        };
+        match plan(&any.case.table(), any.case.vc.as_deref(), &spec, &wanted, &mut Patience(2_000)) {
             Err(error) => check_error(&error)?,
             Ok(plan) => {
                 let kept = &plan.schedule.kept;

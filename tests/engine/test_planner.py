@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -25,6 +26,13 @@ def core_plan(
 ) -> _core.PlanResult:
     given = {name.strip("_"): value for name, value in asdict(options).items()}
     return _core.plan(*columns(jobs, sizes, net), given, None, threads=threads)
+
+
+def found(plan: _core.PlanResult) -> _core.PlanFound:
+    """How the one plan was found."""
+    (own,) = plan.found
+    assert own is not None
+    return own
 
 
 def columns(jobs: list[Job], sizes: list[int], net: Net) -> tuple["_core._Jobs", "_core._Cluster"]:
@@ -97,16 +105,16 @@ def draw_instance(rnd: random.Random) -> tuple[list[Job], list[int], Net, PlanOp
 
 def assert_equal(planned: _core.PlanResult, slow: Planned, options: PlanOptions) -> None:
     rows = range(len(slow.schedule.start))
-    schedule = Run(planned.schedule)
+    schedule, how = Run(planned.schedule), found(planned)
     start = [slow.schedule.start[row] * options.slot for row in rows]
     finish = [slow.schedule.finish[row] * options.slot for row in rows]
     assert schedule.finish.max() == slow.schedule.makespan * options.slot
-    assert (planned.theta, planned.horizon) == (slow.theta, slow.horizon)
-    assert planned.kappa == (slow.kappa if options.policy == "sjf-bco" else None)
+    assert (how.theta, how.horizon) == (slow.theta, slow.horizon)
+    assert how.kappa == (slow.kappa if options.policy == "sjf-bco" else None)
     assert schedule.start.tolist() == start
     assert schedule.finish.tolist() == finish
-    assert planned.w_max == slow.schedule.w_max
-    assert planned.work_bound == slow.work_bound
+    assert how.w_max == slow.schedule.w_max
+    assert how.work_bound == slow.work_bound
     columns = (schedule.alloc_job, schedule.alloc_server, schedule.alloc_gpus)
     stretches = sorted(zip(*(column.tolist() for column in columns), strict=True))
     given = {(row, s): 0 for row in rows for s, _ in slow.schedule.gpus[row]}
@@ -160,10 +168,11 @@ def test_the_kinds_of_instances_that_the_comparison_needs_are_among_them() -> No
         seen[options.policy, options.dispatch, options.variant] += 1
         seen["contended"] += int(Run(got.schedule).max_contention.max() > 1)
         seen["waited"] += int(Run(got.schedule).start.max() > 0)
-        seen["tight"] += int(got.theta * options.slot < 1.1 * got.w_max)
-        seen["taken from a neighbouring theta"] += int(got.schedules_known > 0)
-        if got.kappa is not None and options.kappa is None:
-            seen["kappa 1" if got.kappa == 1 else "kappa above"] += 1
+        how = found(got)
+        seen["tight"] += int(how.theta * options.slot < 1.1 * how.w_max)
+        seen["taken from a neighbouring theta"] += int(how.schedules_known > 0)
+        if how.kappa is not None and options.kappa is None:
+            seen["kappa 1" if how.kappa == 1 else "kappa above"] += 1
     for policy, dispatch, variant in itertools.product(set(POLICIES), ("idle", "reserve"), VARIANTS):
         assert seen[policy, dispatch, variant] >= 10, (policy, dispatch, variant)
     for kind, least in (
@@ -181,12 +190,12 @@ def test_kappas_between_two_sizes_give_the_same_schedules() -> None:
         distinct = sorted({1, *(job.num_gpus for job in jobs)})
         longest = math.ceil(2 * work_bound(jobs, sizes, net, options) / options.slot)
         for theta in (longest // 2, longest):
-            found = {}
+            under = {}
             for kappa in range(1, max(distinct) + 2):
                 schedule = try_schedule(theta, kappa, jobs, sizes, net, options)
-                found[kappa] = schedule and (schedule.start, schedule.finish, schedule.gpus)
-                assert found[kappa] == found[max(size for size in distinct if size <= kappa)]
-            differing += int(any(found[kappa] != found[1] for kappa in found))
+                under[kappa] = schedule and (schedule.start, schedule.finish, schedule.gpus)
+                assert under[kappa] == under[max(size for size in distinct if size <= kappa)]
+            differing += int(any(under[kappa] != under[1] for kappa in under))
     assert differing > 10
 
 
@@ -200,7 +209,8 @@ def test_threads_do_not_matter() -> None:
             continue
         for threads in (1, 2, 5):
             other = core_plan(jobs, sizes, net, options, threads)
-            assert (other.theta, other.kappa, other.w_max) == (alone.theta, alone.kappa, alone.w_max)
+            ours, theirs = found(other), found(alone)
+            assert (ours.theta, ours.kappa, ours.w_max) == (theirs.theta, theirs.kappa, theirs.w_max)
             assert Run(other.schedule).start.tolist() == Run(alone.schedule).start.tolist()
             assert Run(other.schedule).finish.tolist() == Run(alone.schedule).finish.tolist()
             assert Run(other.schedule).alloc_server.tolist() == Run(alone.schedule).alloc_server.tolist()
@@ -217,15 +227,83 @@ def test_worked_example() -> None:
     ]
     net = Net(intra=8.0, inter=4.0, reduce=2.0**60, xi1=0.5, xi2=0.0, alpha=0.3)
     got = core_plan(jobs, [2, 2], net, PlanOptions())
-    assert got.work_bound == pytest.approx((2 + 4 + 6 + 3 * 1.5) / 4)
-    assert (got.horizon, got.theta, got.kappa) == (9, 5, 1)
-    assert got.w_max == pytest.approx(4.5)
+    how = found(got)
+    assert how.work_bound == pytest.approx((2 + 4 + 6 + 3 * 1.5) / 4)
+    assert (how.horizon, how.theta, how.kappa) == (9, 5, 1)
+    assert how.w_max == pytest.approx(4.5)
     assert Run(got.schedule).start.tolist() == [0, 0, 0, 3]
     assert Run(got.schedule).finish.tolist() == [2, 4, 3, 6]
     assert Run(got.schedule).alloc_server.tolist() == [0, 0, 1, 0, 1]
     assert Run(got.schedule).alloc_gpus.tolist() == [1, 1, 2, 1, 2]
     # theta = 5 is tried first, then 2, 3 and 4, under which nobody would take b or d.
-    assert got.thetas == 4
+    assert how.thetas == 4
+
+
+def test_a_virtual_cluster_is_planned_by_itself() -> None:
+    """Jobs and servers of several, mixed: to each what it gets alone, also where one of them has no jobs."""
+    planned = 0
+    for case in range(200):
+        rnd = random.Random(20_000 + case)
+        drawn = [draw_instance(rnd) for _ in range(rnd.randint(2, 3))]
+        net, options = drawn[0][2], drawn[0][3]
+        parts = [(rnd.choice((jobs, jobs, jobs, [])), sizes) for jobs, sizes, _, _ in drawn]
+        alone = [core_try(jobs, sizes, net, options) if jobs else ("empty", None) for jobs, sizes in parts]
+        rows = [(vc, job) for vc, (jobs, _) in enumerate(parts) for job in range(len(jobs))]
+        servers = [(vc, server) for vc, (_, sizes) in enumerate(parts) for server in range(len(sizes))]
+        rnd.shuffle(rows)
+        rnd.shuffle(servers)
+        # Inside a virtual cluster jobs and servers keep their order, which breaks ties.
+        rows = [(vc, sorted(j for v, j in rows if v == vc)[n]) for vc, n in counted(vc for vc, _ in rows)]
+        servers = [
+            (vc, sorted(s for v, s in servers if v == vc)[n]) for vc, n in counted(vc for vc, _ in servers)
+        ]
+        table, cluster = columns(
+            [parts[vc][0][j] for vc, j in rows], [parts[vc][1][s] for vc, s in servers], net
+        )
+        table["vc"] = np.array([vc for vc, _ in rows], dtype=np.uint32)
+        cluster["server_vc"] = np.array([vc for vc, _ in servers], dtype=np.uint32)
+        given = {name.strip("_"): value for name, value in asdict(options).items()}
+        kinds = {kind for kind, _ in alone}
+        try:
+            got = _core.plan(table, cluster, given, None)
+        except _core.CoreError as error:
+            assert error.kind in (kinds - {"planned", "empty"} or {"no-jobs"})
+            continue
+        assert kinds <= {"planned", "empty"}
+        planned += 1
+        together = Run(got.schedule)
+        for vc, ((_, own), how) in enumerate(zip(alone, got.found, strict=True)):
+            if own is None:
+                assert how is None
+                continue
+            theirs, expected = Run(own.schedule), found(own)
+            assert how is not None
+            for name in ("theta", "kappa", "horizon", "w_max", "work_bound", "thetas", "schedules"):
+                assert getattr(how, name) == getattr(expected, name)
+            mine = [row for row, (v, _) in enumerate(rows) if v == vc]
+            assert together.start[mine].tolist() == theirs.start.tolist()
+            assert together.finish[mine].tolist() == theirs.finish.tolist()
+            held = [
+                (rows[row][1], servers[server][1], gpus)
+                for row, server, gpus in zip(
+                    together.alloc_job.tolist(),
+                    together.alloc_server.tolist(),
+                    together.alloc_gpus.tolist(),
+                    strict=True,
+                )
+                if rows[row][0] == vc
+            ]
+            stretches = theirs.alloc_job.tolist(), theirs.alloc_server.tolist(), theirs.alloc_gpus.tolist()
+            assert held == list(zip(*stretches, strict=True))
+    assert planned > 60
+
+
+def counted(values: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Each value, and how often it came before."""
+    seen: Counter[int] = Counter()
+    for value in values:
+        yield value, seen[value]
+        seen[value] += 1
 
 
 def test_a_loose_theta_is_the_online_engine() -> None:

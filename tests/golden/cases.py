@@ -37,7 +37,7 @@ _BY_ORDER: Final = {
 # The inputs of the cross, and the models under which it runs.
 CROSSED: Final = {"ties": MODELS, "start": ("rar",), "mixed": MODELS, "oversize": ("rar",), "vcs": ("rar",)}
 REPEATED: Final = ("ties", "users", "vcs", "far", "long", "lone")
-PLANNED: Final = ("ties", "start", "mixed", "oversize")
+PLANNED: Final = ("ties", "start", "mixed", "oversize", "vcs")
 REPEATS: Final = 2
 _NEVER: Final = 1e15
 
@@ -235,7 +235,6 @@ def _refused() -> Iterator[Case]:
         ("quantum-too-short", "replay", "long", {"policy": "time-slice", "preempt_cost": 0, "quantum": 1e-6}),
         ("sample-too-short", "replay", "long", {"sample": 1e-6}),
         ("plan-horizon", "plan", "ties", {"horizon": 1}),
-        ("plan-vcs", "plan", "vcs", {}),
         ("plan-oversize", "plan", "oversize", {}),
         ("plan-slot-too-short", "plan", "ties", {"slot": 0.125}),
     ):

@@ -34,6 +34,33 @@ def test_the_audit_finds_nothing(policy: str, dispatch: str) -> None:
                 assert check_outcome(outcome, table).findings == []
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("dispatch", ["idle", "reserve"])
+def test_each_virtual_cluster_has_a_plan_of_its_own(policy: str, dispatch: str, tmp_path: Path) -> None:
+    table = paper(40)
+    vc = pl.Series(["x", "y", "x", "x"] * 10)
+    jobs = ringbco.trace.jobs.from_frame(table.frame.with_columns(vc=vc))
+    cluster = tmp_path / "cluster.toml"
+    servers = "".join(f'[[servers]]\ngpus = 8\ncount = 5\nvc = "{name}"\n' for name in "xyz")
+    cluster.write_text(servers)
+    outcome = plan(jobs, cluster, policy=policy, dispatch=dispatch)
+    assert check_outcome(outcome, jobs).findings == []
+    assert "theta" not in outcome.summary
+    for entry in outcome.summary["vcs"]:
+        if entry["vc"] == "z":
+            assert "theta" not in entry
+            continue
+        own = ringbco.trace.jobs.from_frame(table.frame.filter(vc == entry["vc"]))
+        alone = plan(own, "5x8", policy=policy, dispatch=dispatch)
+        mine = outcome.jobs.filter(pl.col("job_id").is_in(own.frame["job_id"].implode()))
+        assert mine.drop("vc").equals(alone.jobs.drop("vc"))
+        for name in ("theta", "kappa", "horizon", "w_max", "work_lower_bound", "thetas_tried"):
+            assert entry[name] == alone.summary[name]
+        entry["theta"] = entry["horizon"] + 1
+        assert {finding.code for finding in check_outcome(outcome, jobs).findings} == {"summary"}
+        entry["theta"] = alone.summary["theta"]
+
+
 def test_the_audit_sees_a_job_that_overtakes() -> None:
     jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_time": 0.0, "num_gpus": 1, "duration": 5.0})
     outcome = plan(jobs, "1x1", model="fixed")
@@ -160,7 +187,7 @@ def test_refusals() -> None:
         ({"sample": 1e-9}, "option sample"),
         ({"clock": "continuous"}, "option clock: 'continuous': expected slot: a plan"),
         ({"model": "table"}, "option model: 'table': expected rar or fixed: a plan"),
-        ({"quota": "q.csv"}, "option quota: expected none: a plan is one cluster's"),
+        ({"quota": "q.csv"}, "option quota: expected none: a plan gives GPUs to jobs"),
     ):
         with pytest.raises(UsageError, match=said):
             plan(table, "7x8", **options)
@@ -171,8 +198,6 @@ def test_refusals() -> None:
         plan(ringbco.trace.jobs.from_frame(table.frame.filter(num_gpus=32)), "1x8", oversize="drop")
     with pytest.raises(InputError, match="an iteration that fits in a slot"):
         plan(table, "7x8", slot=0.001)
-    with pytest.raises(InputError, match="has virtual clusters"):
-        plan(table, "preset:philly")
     with pytest.raises(UsageError, match=r"option slot: 0\.0+1: expected a slot of which"):
         plan(table, "7x8", model="fixed", slot=1e-15)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import polars as pl
 
 from ringbco.audits.facts import Facts, Floats, Ints
 from ringbco.audits.findings import Check, number
@@ -15,42 +17,105 @@ RELATIVE: Final = 1e-9
 ROUNDING: Final = 1e-12
 
 
+@dataclass(frozen=True)
+class Planned:
+    """What a plan is of: the jobs and the servers of one virtual cluster, or of the one cluster.
+
+    The columns are those of `Facts`; jobs and servers are numbered by those of the cluster.
+    """
+
+    options: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    slot: float
+    row: Ints
+    ids: pl.Series
+    num_gpus: Ints
+    start: Floats
+    finish: Floats
+    rho: Floats
+    server_gpus: Ints
+    a_job: Ints
+    a_server: Ints
+    a_gpus: Ints
+
+    def id(self, job: int | np.integer[Any]) -> str:
+        """The job's id."""
+        return str(self.ids[int(job)])
+
+
 def check_plan(check: Check, facts: Facts) -> None:
     """Theta admits the schedule; w_max and the bounds follow from it; kappa and horizon could be tried."""
+    for planned in _parts(facts):
+        _check(check, planned, places=facts.outcome.allocations is not None)
+
+
+def _parts(facts: Facts) -> Iterator[Planned]:
+    """What was planned by itself, of which some job ran."""
     summary = facts.outcome.summary
+    told = [summary] if facts.cluster.server_vc is None else summary.get("vcs")
     rho = facts.workload.estimate[facts.row]
-    expected = _bounds(facts, rho)
+    known = facts.a_server < facts.cluster.num_servers
+    for vc, own in enumerate(told if isinstance(told, list) else ()):
+        jobs, servers = np.flatnonzero(facts.vc == vc), np.flatnonzero(facts.server_vc == vc)
+        if facts.cluster.server_vc is None:
+            jobs = np.arange(facts.row.size)
+        if jobs.size == 0 or not isinstance(own, Mapping):
+            continue
+        place, server_place = np.full(facts.row.size, -1), np.full(facts.cluster.num_servers, -1)
+        place[jobs], server_place[servers] = np.arange(jobs.size), np.arange(servers.size)
+        held = np.flatnonzero(known & (place[facts.a_job] >= 0))
+        held = held[server_place[facts.a_server[held]] >= 0]
+        yield Planned(
+            options=facts.options,
+            summary=own,
+            slot=facts.slot,
+            row=facts.row[jobs],
+            ids=facts.ids.gather(jobs),
+            num_gpus=facts.num_gpus[jobs],
+            start=facts.start[jobs],
+            finish=facts.finish[jobs],
+            rho=rho[jobs],
+            server_gpus=facts.server_gpus[servers],
+            a_job=place[facts.a_job[held]],
+            a_server=server_place[facts.a_server[held]],
+            a_gpus=facts.a_gpus[held],
+        )
+
+
+def _check(check: Check, planned: Planned, *, places: bool) -> None:
+    summary, rho = planned.summary, planned.rho
+    expected = _bounds(planned)
     _compare(check, summary, expected)
     keys = ("theta", "horizon", "w_max")
     if not all(isinstance(summary.get(key), int | float) for key in keys):
         check.fail(f"expected numbers for {', '.join(keys)}")
         return
-    theta, horizon, slot = float(summary["theta"]), float(summary["horizon"]), facts.slot
+    theta, horizon, slot = float(summary["theta"]), float(summary["horizon"]), planned.slot
     said: list[str] = []
     if not (theta.is_integer() and 1 <= theta <= horizon):
         said.append(
             f"theta is {number(theta)}; expected a whole number from 1 to the horizon, {number(horizon)}"
         )
-    elif facts.options.get("policy") == "rand" and theta != horizon:
+    elif planned.options.get("policy") == "rand" and theta != horizon:
         said.append(
             f"theta is {number(theta)}; expected the horizon, {number(horizon)}, as always under rand"
         )
-    if not float(facts.finish.max()) < horizon * slot:
+    if not float(planned.finish.max()) < horizon * slot:
         said.append(
-            f"horizon is {number(horizon)} slots; the schedule ends at {number(facts.finish.max())} s"
+            f"horizon is {number(horizon)} slots; the schedule ends at {number(planned.finish.max())} s"
         )
-    said += _searched(facts, summary, horizon, float(expected["work_lower_bound"]))
+    said += _searched(planned, summary, horizon, float(expected["work_lower_bound"]))
     for text in said:
         check.fail(text)
-    if facts.outcome.allocations is not None:
-        _check_times(check, facts, rho, float(summary["w_max"]), theta * slot)
+    if places:
+        _check_times(check, planned, rho, float(summary["w_max"]), theta * slot)
 
 
-def in_turn(facts: Facts) -> Ints:
+def in_turn(planned: Planned) -> Ints:
     """The place of each job in the plan's order: by GPUs, or as the rows are."""
-    by = facts.num_gpus if facts.options["order"] == "smallest" else np.zeros(facts.row.size)
-    place = np.empty(facts.row.size, np.int64)
-    place[np.lexsort((facts.row, by))] = np.arange(facts.row.size)
+    by = planned.num_gpus if planned.options["order"] == "smallest" else np.zeros(planned.row.size)
+    place = np.empty(planned.row.size, np.int64)
+    place[np.lexsort((planned.row, by))] = np.arange(planned.row.size)
     return place
 
 
@@ -60,19 +125,21 @@ def check_order(check: Check, facts: Facts) -> None:
         check.not_run = "GPUs are reserved, each with a queue of its own"
         return
     check.looked_at = facts.row.size
-    order = np.argsort(in_turn(facts))
-    start = facts.start[order]
-    for at in np.flatnonzero(start[1:] < start[:-1]).tolist():
-        late, head = facts.id(order[at + 1]), facts.id(order[at])
-        check.fail(f"starts before job {head}, which is ahead of it", late, float(start[at + 1]))
+    for planned in _parts(facts):
+        order = np.argsort(in_turn(planned))
+        start = planned.start[order]
+        for at in np.flatnonzero(start[1:] < start[:-1]).tolist():
+            late, head = planned.id(order[at + 1]), planned.id(order[at])
+            check.fail(f"starts before job {head}, which is ahead of it", late, float(start[at + 1]))
 
 
-def _bounds(facts: Facts, rho: Floats) -> dict[str, float]:
+def _bounds(planned: Planned) -> dict[str, float]:
     """The work bound and Theorem 5's factors, as docs/paper.md defines them."""
-    ratio = (facts.finish - facts.start) / rho
-    gang, phi = int(facts.num_gpus.max()), float(rho.max() / rho.min())
+    rho = planned.rho
+    ratio = (planned.finish - planned.start) / rho
+    gang, phi = int(planned.num_gpus.max()), float(rho.max() / rho.min())
     high, low = max(1.0, float(ratio.max())), min(1.0, float(ratio.min()))
-    work = math.fsum(facts.num_gpus * rho) / int(facts.server_gpus.sum())
+    work = math.fsum(planned.num_gpus * rho) / int(planned.server_gpus.sum())
     return {
         "work_lower_bound": max(float(rho.max()), work),
         "bound_n_g": gang,
@@ -91,44 +158,45 @@ def _compare(check: Check, summary: Mapping[str, Any], expected: Mapping[str, fl
             check.fail(f"{name} is {found}; expected {number(value)}")
 
 
-def _searched(facts: Facts, summary: Mapping[str, Any], horizon: float, work: float) -> list[str]:
+def _searched(planned: Planned, summary: Mapping[str, Any], horizon: float, work: float) -> list[str]:
     """What is wrong with the kappa and the horizon: given ones are kept, others are among those tried."""
     said = []
-    kappa, told = summary.get("kappa"), facts.options.get("kappa")
-    if facts.options.get("policy") != "sjf-bco":
+    kappa, told = summary.get("kappa"), planned.options.get("kappa")
+    if planned.options.get("policy") != "sjf-bco":
         right: set[Any] = {None}
     elif told == "auto":
-        right = {1, *np.unique(facts.num_gpus).tolist()}
+        right = {1, *np.unique(planned.num_gpus).tolist()}
     else:
         right = {told}
     if kappa not in right:
         said.append(f"kappa is {kappa}; expected one of {sorted(right, key=str)}")
-    given = facts.options.get("horizon")
+    given = planned.options.get("horizon")
     if isinstance(given, int | float):
         if horizon != given:
             said.append(f"horizon is {number(horizon)}; run.toml says {number(given)}")
         return said
-    first = {math.ceil(2.0 * work / facts.slot * (1.0 + way * ROUNDING)) for way in (-1, 0, 1)}
+    first = {math.ceil(2.0 * work / planned.slot * (1.0 + way * ROUNDING)) for way in (-1, 0, 1)}
     if not any(one and math.log2(horizon / one).is_integer() and horizon >= one for one in first):
         said.append(f"horizon is {number(horizon)}; expected {max(first)}, doubled or not")
     return said
 
 
-def _check_times(check: Check, facts: Facts, rho: Floats, w_max: float, theta: float) -> None:
+def _check_times(check: Check, planned: Planned, rho: Floats, w_max: float, theta: float) -> None:
     """U of every GPU again: which of a server's GPUs a job was given follows, but for `rand`, from U."""
-    charge = rho / float(facts.options.get("u", 1.0))
-    if facts.options.get("policy") == "rand":
-        given = np.bincount(facts.a_server, facts.a_gpus * charge[facts.a_job], facts.cluster.num_servers)
-        least = max(float((given / facts.server_gpus).max()), float(charge.max()))
-        most = min(theta, float(np.bincount(facts.a_server, charge[facts.a_job]).max()))
+    charge = rho / float(planned.options.get("u", 1.0))
+    if planned.options.get("policy") == "rand":
+        servers = planned.server_gpus.size
+        given = np.bincount(planned.a_server, planned.a_gpus * charge[planned.a_job], servers)
+        least = max(float((given / planned.server_gpus).max()), float(charge.max()))
+        most = min(theta, float(np.bincount(planned.a_server, charge[planned.a_job]).max()))
         if not least * (1 - RELATIVE) <= w_max <= most * (1 + RELATIVE):
             said = f"w_max is {number(w_max)}; expected {number(least)} to {number(most)}"
             check.fail(said)
         return
-    times = _Times(facts, charge, theta * (1 + ROUNDING))
+    times = _Times(planned, charge, theta * (1 + ROUNDING))
     for job in times.run():
         said = f"is given GPUs that a theta of {number(theta)} s keeps from it"
-        check.fail(said, facts.id(job))
+        check.fail(said, planned.id(job))
         return  # what follows rests on it
     if not math.isclose(times.largest, w_max, rel_tol=RELATIVE):
         check.fail(f"w_max is {number(w_max)}; expected {number(times.largest)}")
@@ -137,27 +205,27 @@ def _check_times(check: Check, facts: Facts, rho: Floats, w_max: float, theta: f
 class _Times:
     """U and the free GPUs of every server while a plan's jobs are placed in their order."""
 
-    def __init__(self, facts: Facts, charge: Floats, theta: float) -> None:
-        self.facts, self.theta = facts, theta
+    def __init__(self, planned: Planned, charge: Floats, theta: float) -> None:
+        self.planned, self.theta = planned, theta
         self.charge = charge.tolist()
-        self.times = [[0.0] * size for size in facts.server_gpus.tolist()]
-        self.busy = [[False] * size for size in facts.server_gpus.tolist()]
-        self.least_first = facts.options.get("policy") != "ff"
+        self.times = [[0.0] * size for size in planned.server_gpus.tolist()]
+        self.busy = [[False] * size for size in planned.server_gpus.tolist()]
+        self.least_first = planned.options.get("policy") != "ff"
         self.largest = 0.0
 
     def run(self) -> list[int]:
         """The first job, if any, whose GPUs theta does not admit."""
-        facts = self.facts
-        place = in_turn(facts)
-        reserve = facts.options.get("dispatch") == "reserve"
-        order = np.argsort(place) if reserve else np.lexsort((place, facts.start))
+        planned = self.planned
+        place = in_turn(planned)
+        reserve = planned.options.get("dispatch") == "reserve"
+        order = np.argsort(place) if reserve else np.lexsort((place, planned.start))
         parts: dict[int, list[tuple[int, int]]] = {}
         for job, server, gpus in zip(
-            facts.a_job.tolist(), facts.a_server.tolist(), facts.a_gpus.tolist(), strict=True
+            planned.a_job.tolist(), planned.a_server.tolist(), planned.a_gpus.tolist(), strict=True
         ):
             parts.setdefault(job, []).append((server, gpus))
-        start, finish = facts.start.tolist(), facts.finish.tolist()
-        leaving = np.argsort(facts.finish, kind="stable").tolist()
+        start, finish = planned.start.tolist(), planned.finish.tolist()
+        leaving = np.argsort(planned.finish, kind="stable").tolist()
         held: dict[int, list[tuple[int, int]]] = {}
         gone = 0
         for job in order.tolist():

@@ -31,8 +31,8 @@ def plan(
     """Plan JOBS on a cluster, all of them there at time 0, and write the schedule to a folder.
 
     Whatever their submit_time, every job is there when the schedule begins. theta, kappa and, unless it is
-    given, the horizon are searched for as docs/paper.md says. The folder is that of a replay; summary.json
-    says theta, kappa and the bounds too.
+    given, the horizon are searched for as docs/paper.md says, for each virtual cluster by itself. The folder
+    is that of a replay; summary.json says theta, kappa and the bounds too.
 
     Example: ringbco plan jobs.parquet --cluster 20x16 --policy sjf-bco --dispatch reserve -o plan
     """
@@ -97,13 +97,17 @@ def _show(title: str, summary: dict[str, Any], slot: float) -> None:
     from ringbco.io.console import Console
     from ringbco.units import duration
 
-    kappa = "" if summary["kappa"] is None else f", kappa {summary['kappa']}"
-    ratio = summary["makespan"] / summary["work_lower_bound"]
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_row("plan", f"theta {summary['theta']:,} of {summary['horizon']:,} slots of {slot:g} s{kappa}")
-    table.add_row("most work on a GPU", duration(summary["w_max"]))
-    table.add_row("work bound", f"{duration(summary['work_lower_bound'])}; makespan / bound {ratio:.2f}")
-    table.add_row("Theorem 5", f"at most {summary['approximation_bound']:,.1f} times the optimum")
+    for own in summary.get("vcs") or [summary]:
+        if "theta" not in own:
+            continue  # a virtual cluster without jobs
+        of = f" of {own['vc']}" if "vc" in own else ""
+        kappa = "" if own["kappa"] is None else f", kappa {own['kappa']}"
+        ratio = own["makespan"] / own["work_lower_bound"]
+        table.add_row(f"plan{of}", f"theta {own['theta']:,} of {own['horizon']:,} slots of {slot:g} s{kappa}")
+        table.add_row("most work on a GPU", duration(own["w_max"]))
+        table.add_row("work bound", f"{duration(own['work_lower_bound'])}; makespan / bound {ratio:.2f}")
+        table.add_row("Theorem 5", f"at most {own['approximation_bound']:,.1f} times the optimum")
     console = Console()
     console.print(title)
     console.print(summary_tables(summary))

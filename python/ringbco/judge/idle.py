@@ -270,14 +270,15 @@ class Room:
 
     def _turns(self, book: Book) -> list[tuple[Stay, Stay]]:
         """The stays of a plan, each behind one that starts once theta, not the order, is in its way."""
-        gpus = self.jobs.gpus if self.given.options["order"] == "smallest" else [0] * len(self.jobs.gpus)
-        order = sorted(book.stays, key=lambda stay: (gpus[stay.job], stay.job))
         if self.given.options.get("dispatch") == "reserve":
             return []
-        turns = [0.0, *(stay.start for stay in order)]
-        return [
-            (Stay(stay.job, turn, turn, stay.held), stay) for turn, stay in zip(turns, order, strict=False)
-        ]
+        gpus = self.jobs.gpus if self.given.options["order"] == "smallest" else [0] * len(self.jobs.gpus)
+        turns, at = [], dict[int, float]()
+        for stay in sorted(book.stays, key=lambda stay: (gpus[stay.job], stay.job)):
+            vc = self.jobs.in_vc(stay.job)
+            turn, at[vc] = at.get(vc, 0.0), stay.start
+            turns.append((Stay(stay.job, turn, turn, stay.held), stay))
+        return turns
 
     def _demand(self, job: int, state: State) -> Demand:
         """What a job waits for."""

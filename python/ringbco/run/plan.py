@@ -32,6 +32,7 @@ from ringbco.run.options import (
 )
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan_options_generated import PLAN, PlanOptions
+from ringbco.run.setup import vc_of_servers
 from ringbco.run.steps import (
     allocations_frame,
     describe_run,
@@ -41,7 +42,6 @@ from ringbco.run.steps import (
     with_causes,
 )
 from ringbco.run.summary import Source
-from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import doubts, warn
 from ringbco.trace.shares import thousandths
@@ -59,7 +59,7 @@ PLACEMENTS: Final = {
 _NONE: Final = {
     "outages": "a plan is made beforehand, and knows of no failure",
     "evict": "a plan starts each job once, and stops nobody",
-    "quota": "a plan is one cluster's, whoever the jobs are of",
+    "quota": "a plan gives GPUs to jobs, whoever they are of",
     "services": "a plan gives every GPU to jobs",
     "search": "a plan knows no losses, by which trials end",
     "sleep_after": "a plan's servers are awake",
@@ -85,7 +85,8 @@ def plan(
 ) -> Outcome:
     """Plans `jobs` on `cluster`, all there at time 0 whatever their submit_time; returns the schedule.
 
-    jobs, cluster, recorded_cluster: as for `replay`, but that the cluster may have no virtual clusters.
+    jobs, cluster, recorded_cluster: as for `replay`. Each virtual cluster is planned by itself, and how its
+        plan was found stands in its entry of the summary's `vcs`.
     clock: "slot", the only one that a plan has.
     policy: "sjf-bco" (Algorithms 1 to 3), "ff" (first-fit), "ls" (least-loaded) or "rand".
     threads: None for all; the plan is the same on any number of them.
@@ -101,11 +102,6 @@ def plan(
         threads = integer("threads", threads, 1, MOST_THREADS)
     check_callback(progress)
     cluster = as_cluster(cluster, recorded_cluster)
-    if cluster.server_vc is not None:
-        raise InputError(
-            f"cluster {cluster.name}: has virtual clusters, and a plan is for one cluster",
-            hint="plan each virtual cluster by itself, or give the servers no vc",
-        )
     table = as_table(jobs)
     workload = resolve(table, cluster, values)
     if workload.kinds is not None:
@@ -121,7 +117,11 @@ def plan(
     try:
         planned = _core.plan(
             {**workload.columns, "submit": metrics.column(frame, "submit_time")},
-            {"server_gpus": cluster.server_gpus, "network": astuple(network)},
+            {
+                "server_gpus": cluster.server_gpus,
+                "server_vc": None if workload.vc is None else vc_of_servers(cluster),
+                "network": astuple(network),
+            },
             {option.name: values[name] for name, option in PLAN.items() if name != "allocations"},
             progress,
             threads=threads,
@@ -139,9 +139,15 @@ def plan(
         model=values["model"],
     )
     finished = with_causes(jobs_frame(frame, profiled.ideal_run_time, result), why, jobs_told["kept"])
-    summary = evaluate(Source(policy, frame, finished, cluster, result).rows) | _figures(
-        planned, finished, profiled
-    )
+    summary = evaluate(Source(policy, frame, finished, cluster, result, vc=workload.vc).rows)
+    if workload.vc is None:
+        summary |= _figures(planned.found[0], finished, profiled.estimate[jobs_told["kept"]])
+    else:
+        of = workload.vc[jobs_told["kept"]]
+        estimate = profiled.estimate[jobs_told["kept"]]
+        for number, (entry, how) in enumerate(zip(summary["vcs"], planned.found, strict=True)):
+            own = of == number
+            entry.update(_figures(how, finished.filter(own), estimate[own]))
     shared = {name: value for name, value in values.items() if name in REPLAY}
     in_effect = {name: option.default for name, option in REPLAY.items()} | shared | {"clock": "slot"}
     chosen = Policy(policy, values["order"], PLACEMENTS[policy], "strict")
@@ -193,18 +199,20 @@ def approximation(finished: pl.DataFrame, estimate: NDArray[np.float64]) -> dict
 
 
 def _figures(
-    planned: _core.PlanResult, finished: pl.DataFrame, profiled: profiles.Profiled
+    found: _core.PlanFound | None, finished: pl.DataFrame, estimate: NDArray[np.float64]
 ) -> dict[str, Any]:
-    """What summary.json says of a plan beside what it says of a replay."""
+    """What summary.json says of the plan of one cluster beside what it says of a replay."""
+    if found is None:
+        return {}
     return {
-        "theta": planned.theta,
-        "kappa": planned.kappa,
-        "horizon": planned.horizon,
-        "w_max": planned.w_max,
-        "work_lower_bound": planned.work_bound,
-        **approximation(finished, profiled.estimate[planned.schedule.tables["jobs"]["kept"]]),
-        "thetas_tried": planned.thetas,
-        "schedules_tried": planned.schedules,
+        "theta": found.theta,
+        "kappa": found.kappa,
+        "horizon": found.horizon,
+        "w_max": found.w_max,
+        "work_lower_bound": found.work_bound,
+        **approximation(finished, estimate),
+        "thetas_tried": found.thetas,
+        "schedules_tried": found.schedules,
     }
 
 

@@ -244,7 +244,7 @@ def prepare(
         )
     servers: _core._Cluster = {
         "server_gpus": cluster.server_gpus,
-        "server_vc": None if workload.vc is None else _server_vc(cluster),
+        "server_vc": None if workload.vc is None else vc_of_servers(cluster),
         "server_types": None if columns["types"] is None else _server_types(cluster),
         "type_prices": _prices(cluster) if values["type_order"] == "cheapest" else None,
         "outages": None if outages is None else outages.columns(),
@@ -380,7 +380,7 @@ def _pairs(rates: RateTable | None) -> bool:
     return rates is not None and rates.pairs.height > 0
 
 
-def _server_vc(cluster: Cluster) -> NDArray[np.uint32]:
+def vc_of_servers(cluster: Cluster) -> NDArray[np.uint32]:
     """Each server's virtual cluster as an index into `cluster.vc_names`."""
     number = {name: index for index, name in enumerate(cluster.vc_names)}
     return np.array([number[name] for name in cluster.server_vc or ()], dtype=np.uint32)
