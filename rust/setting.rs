@@ -6,7 +6,7 @@
 use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
 use crate::ids::{GpuType, Job};
-use crate::options::{Options, Sharing};
+use crate::options::{Discipline, Options, Sharing};
 use crate::trace::{Demand, Jobs, Outage, Quotas, RateTable, Services};
 use std::sync::Arc;
 
@@ -43,6 +43,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) opens: f64,
     /// When servers are down; `None` where that is not asked.
     pub(crate) outages: Option<&'a [Outage]>,
+    /// Those of them that are known ahead, as maintenance is; `None` where none is.
+    pub(crate) maintenance: Option<&'a [Outage]>,
     /// What owners may hold; `None` where there are no quotas.
     pub(crate) quotas: Option<Quotas<'a>>,
     /// What services want; `None` for a run that knows none.
@@ -62,6 +64,11 @@ impl<'a> Setting<'a> {
     /// Number of clusters that placements and quotas see: one for each GPU type, or one.
     pub(crate) fn num_pools(&self) -> usize {
         self.server_types.map_or(1, |types| types.iter().map(|of| of.index() + 1).max().unwrap_or(1))
+    }
+
+    /// Whether it is read how long jobs are reckoned to run: by EASY, and where maintenance is known ahead.
+    pub(crate) fn reads_estimates(&self) -> bool {
+        self.options.queue == Discipline::Easy || self.maintenance.is_some()
     }
 
     /// Whether more than what jobs ask for says which of them stand or fall together.
@@ -95,6 +102,7 @@ impl<'a> Setting<'a> {
             server_types: None,
             opens: jobs.submit.first().copied().unwrap_or(0.0),
             outages: None,
+            maintenance: None,
             quotas: None,
             services: None,
             few,

@@ -191,6 +191,7 @@ class _Cluster(TypedDict):
     server_types: NotRequired[list[int] | None]
     type_prices: NotRequired[list[float] | None]
     outages: NotRequired[tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]] | None]
+    maintenance: NotRequired[tuple[NDArray[np.uint32], NDArray[np.float64], NDArray[np.float64]] | None]
     services: NotRequired[
         tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]] | None
     ]

@@ -11,11 +11,13 @@ use super::clock::Clock;
 use super::floor::Floor;
 use super::holdings::Claimant;
 use super::lodgers::{Lodger, Lodgers};
+use super::windows::Windows;
 use crate::decisions::{Row, Verb};
 use crate::ids::{GpuType, Job, Server, Slot};
 use crate::placement::Probes;
 use crate::record::Why;
 use crate::speed::Speed;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 /// A running job that may be evicted.
@@ -99,7 +101,9 @@ impl<S: Speed> Floor<'_, S> {
                     self.take(job, &[(server, num_gpus)]);
                     return true;
                 }
-                if let Some(lodgers) = &mut self.lodgers {
+                if !self.hides()
+                    && let Some(lodgers) = &mut self.lodgers
+                {
                     lodgers.remember(attempt);
                 }
                 continue;
@@ -107,6 +111,7 @@ impl<S: Speed> Floor<'_, S> {
             let victims = self.victims(gpu_type, yields);
             if let Some(chosen) = self.fewest_of_all(&victims, gpu_type, num_gpus) {
                 self.evict_all(&chosen, Why::EvictedBy(job), evicted);
+                self.hide_again();
                 return self.place_on_type(job, num_gpus, gpu_type);
             }
         }
@@ -139,13 +144,16 @@ impl<S: Speed> Floor<'_, S> {
         there: impl Fn(&Lodgers, Server) -> u32,
         may: impl Fn(&Lodger) -> bool,
     ) -> Option<(Server, Vec<Victim>)> {
-        let (now, clock, cluster) = (self.now, self.clock, &self.cluster);
+        let (now, clock, cluster, windows) = (self.now, self.clock, &self.cluster, &self.windows);
         let lodgers = self.lodgers.as_mut()?;
         let mut least: Option<(f64, Server)> = None;
         let (mut here, mut chosen): (Vec<(Victim, u32)>, Vec<Victim>) = (Vec::new(), Vec::new());
         for server in (0..cluster.num_servers()).map(Server::at) {
             let gpus = there(lodgers, server);
-            if gpus == 0 || gpu_type.is_some_and(|of| cluster.type_of(server) != of) {
+            if gpus == 0
+                || gpu_type.is_some_and(|of| cluster.type_of(server) != of)
+                || windows.as_ref().is_some_and(|windows| windows.hides(server))
+            {
                 continue;
             }
             let mut idle = cluster.idle(server);
@@ -195,7 +203,8 @@ impl<S: Speed> Floor<'_, S> {
         probes.copy(&self.cluster);
         let mut last = None;
         for (at, victim) in victims.iter().enumerate() {
-            probes.give(&self.cluster, &self.stays[victim.slot.index()].parts);
+            let parts = seen(&self.stays[victim.slot.index()].parts, self.windows.as_deref());
+            probes.give(&self.cluster, &parts);
             if self.placer.fits(&mut self.cluster, &probes, gpu_type, num_gpus) {
                 last = Some(at);
                 break;
@@ -203,12 +212,12 @@ impl<S: Speed> Floor<'_, S> {
         }
         let mut chosen = victims[..=last?].to_vec();
         for at in (0..chosen.len()).rev() {
-            let parts = &self.stays[chosen[at].slot.index()].parts;
-            probes.take(&self.cluster, parts);
+            let parts = seen(&self.stays[chosen[at].slot.index()].parts, self.windows.as_deref());
+            probes.take(&self.cluster, &parts);
             if self.placer.fits(&mut self.cluster, &probes, gpu_type, num_gpus) {
                 chosen.remove(at);
             } else {
-                probes.give(&self.cluster, parts);
+                probes.give(&self.cluster, &parts);
             }
         }
         Some(chosen)
@@ -244,5 +253,13 @@ impl<S: Speed> Floor<'_, S> {
         }
         self.turn_wait(job);
         job
+    }
+}
+
+/// What a victim holds of servers that are not hidden.
+fn seen<'p>(parts: &'p [(Server, u32)], windows: Option<&Windows>) -> Cow<'p, [(Server, u32)]> {
+    match windows {
+        None => Cow::Borrowed(parts),
+        Some(windows) => parts.iter().filter(|part| !windows.hides(part.0)).copied().collect(),
     }
 }

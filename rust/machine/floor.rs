@@ -16,6 +16,7 @@ use super::services::Services;
 use super::sleep::{Pauses, Sleep};
 use super::stays::Stay;
 use super::undone::Undone;
+use super::windows::Windows;
 use crate::cluster::{FewestServers, Grant};
 use crate::decisions::Verb;
 use crate::ds::EventHeap;
@@ -54,6 +55,8 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) dirty: Vec<Slot>,
     pub(super) ledger: Option<Ledger>,
     pub(super) outages: Option<Box<Outages>>,
+    /// Maintenance that is known ahead.
+    pub(super) windows: Option<Box<Windows>>,
     /// How far trials are, where their searches are judged.
     pub(super) searches: Option<Box<Searches>>,
     /// Which servers are idle, where they may sleep.
@@ -135,6 +138,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             dirty: Vec::new(),
             ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
             outages: Outages::new(setting, clock),
+            windows: Windows::new(setting),
             searches: Searches::new(setting, &speed, clock),
             sleep: Sleep::new(setting, clock, S::USES_REST_OF_SLOT),
             pauses: Pauses::new(options, clock, S::USES_REST_OF_SLOT, 0.0),

@@ -28,6 +28,7 @@ mod stays;
 mod tests;
 mod undone;
 mod verbs;
+mod windows;
 
 use crate::error::{Error, Result};
 use crate::ids::{Job, Slot};
@@ -41,6 +42,7 @@ pub(crate) use holdings::Claimant;
 pub(crate) use policy::{Came, Left, Policy};
 pub(crate) use sharing::wants;
 pub(crate) use stays::Stay;
+pub(crate) use windows::Masked;
 
 /// Told now and then how far the run is; may end it.
 pub trait Watch {

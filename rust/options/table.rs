@@ -38,6 +38,10 @@ const REPLAY_OUTAGES: Entry = Entry::file("outages", "a Parquet or CSV file, or 
     .form("FILE|draw:...")
     .panel(OUTAGES)
     .help("When servers are down: a file with the columns server, down_at, up_at and cause, or draw:mtbf=42d,mttr=2h[,seed=N|run], which lets servers fail at random until the last job is done, by default with the run's seed (docs/outages.md).");
+const REPLAY_MAINTENANCE: Entry = Entry::file("maintenance", "a Parquet or CSV file, or a frame, of maintenance")
+    .form("FILE")
+    .panel(OUTAGES)
+    .help("When servers will be down, as known ahead, with the columns server, down_at, up_at and cause: an order, srtf and srsf start no job that by its estimate would still run then; all others meet it as an outage (docs/operators.md#maintenance).");
 const REPLAY_QUOTA: Entry = Entry::file("quota", "a Parquet or CSV file, or a frame, of quotas")
     .form("FILE")
     .panel(EXECUTION)
@@ -339,10 +343,11 @@ pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
     let after_model = 1 + replay.iter().position(|(entry, _)| entry.name == "model").unwrap_or_default();
     replay.insert(after_model, (REPLAY_TABLES, Value::Absent));
     let before = replay.iter().position(|(entry, _)| entry.name == "checkpoint-interval").unwrap_or_default();
+    replay.insert(before, (REPLAY_MAINTENANCE, Value::Absent));
     replay.insert(before, (REPLAY_OUTAGES, Value::Absent));
     let after_evict = 1 + replay.iter().position(|(entry, _)| entry.name == "evict").unwrap_or_default();
     replay.insert(after_evict, (REPLAY_QUOTA, Value::Absent));
-    replay.insert(before + 3, (REPLAY_SERVICES, Value::Absent));
+    replay.insert(before + 4, (REPLAY_SERVICES, Value::Absent));
     let after_sample = 1 + replay.iter().position(|(entry, _)| entry.name == "sample").unwrap_or_default();
     replay.insert(after_sample, (REPLAY_MEASURE_TO, Value::Absent));
     replay.insert(after_sample, (REPLAY_MEASURE_FROM, Value::Absent));

@@ -121,6 +121,12 @@ impl Pools {
         self.parted.as_ref().map_or(GpuType::NONE, |parted| parted.place[server.index()].0)
     }
 
+    /// GPUs of a server.
+    pub(crate) fn size(&self, server: Server) -> u32 {
+        let (pool, own) = self.place(server);
+        self.pools[pool].sizes[own.index()]
+    }
+
     /// Idle GPUs of a server.
     #[inline]
     pub(crate) fn idle(&self, server: Server) -> u32 {
@@ -277,6 +283,18 @@ impl Pools {
         self.pools[pool].open(own);
     }
 
+    /// Takes what is idle of a server for nobody, for a while in which a job is placed. Returns the GPUs taken.
+    pub(crate) fn hide(&mut self, server: Server) -> u32 {
+        let (pool, own) = self.place(server);
+        self.pools[pool].hide(own)
+    }
+
+    /// Gives them back.
+    pub(crate) fn show(&mut self, server: Server, count: u32) {
+        let (pool, own) = self.place(server);
+        self.pools[pool].show(own, count);
+    }
+
     /// The server with the fewest idle GPUs that still holds so many, the lowest on ties; where servers are kept by idle
     /// count.
     pub(crate) fn tightest(&self, num_gpus: u32) -> Option<Server> {
@@ -335,6 +353,12 @@ impl Probes {
             let (pool, own) = pools.place(server);
             self.0[pool].take(own, count);
         }
+    }
+
+    /// Those of a server.
+    pub(crate) fn idle(&self, pools: &Pools, server: Server) -> u32 {
+        let (pool, own) = pools.place(server);
+        self.0[pool].idle[own.index()]
     }
 
     /// How many they are.

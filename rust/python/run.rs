@@ -84,6 +84,8 @@ pub(super) struct ClusterColumns<'py> {
     #[pyo3(default)]
     outages: Option<OutageColumns<'py>>,
     #[pyo3(default)]
+    maintenance: Option<OutageColumns<'py>>,
+    #[pyo3(default)]
     services: Option<ServiceColumns<'py>>,
     network: (f64, f64, f64, f64, f64, f64),
 }
@@ -107,7 +109,16 @@ impl ClusterColumns<'_> {
 
     /// When servers are down; `None` for a run that knows no outages.
     pub(super) fn outages(&self) -> PyResult<Option<Vec<Outage>>> {
-        let Some((server, down, up)) = &self.outages else { return Ok(None) };
+        Self::outages_of(self.outages.as_ref())
+    }
+
+    /// Those of them that are known ahead.
+    pub(super) fn maintenance(&self) -> PyResult<Option<Vec<Outage>>> {
+        Self::outages_of(self.maintenance.as_ref())
+    }
+
+    fn outages_of(columns: Option<&OutageColumns<'_>>) -> PyResult<Option<Vec<Outage>>> {
+        let Some((server, down, up)) = columns else { return Ok(None) };
         let (server, down, up) = (server.as_slice()?, down.as_slice()?, up.as_slice()?);
         let rows = (0..).zip(server).zip(down).zip(up);
         let outage = |(((row, &server), &down), &up)| Outage { server: Server::new(server), down, up, row };
@@ -152,9 +163,11 @@ pub(super) fn replay(
     let table = jobs.jobs()?;
     let vc = slice(&jobs.vc)?;
     let log = jobs.log()?;
-    let (outages, quotas, services) = (cluster.outages()?, jobs.quotas()?, cluster.services()?);
+    let (outages, maintenance) = (cluster.outages()?, cluster.maintenance()?);
+    let (quotas, services) = (jobs.quotas()?, cluster.services()?);
     let extras = Extras {
         outages: outages.as_deref(),
+        maintenance: maintenance.as_deref(),
         quotas: quotas.as_ref().map(|(owner, list)| Quotas { owner, list }),
         services: services.as_ref().map(|(gpus, loads)| Services { gpus, loads }),
         deadline: slice(&jobs.deadline)?,

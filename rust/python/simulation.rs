@@ -52,6 +52,7 @@ impl Prepared {
         let (vc, spec) = (slice(&jobs.vc)?, cluster.spec(server_types.as_deref())?);
         let beside = Beside {
             outages: cluster.outages()?,
+            maintenance: cluster.maintenance()?,
             quotas: jobs.quotas()?.map(|(owner, list)| (owner.to_vec(), list)),
             services: cluster.services()?,
         };

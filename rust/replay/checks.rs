@@ -116,7 +116,10 @@ pub(super) fn check_checkpoints(jobs: &Jobs<'_>, options: &Options) -> Result<()
 
 /// Refuses outages that cannot be.
 pub(super) fn check_outages(extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> Result<()> {
-    extras.outages.map_or(Ok(()), |outages| trace::check_outages(outages, spec.server_gpus.len()))
+    [extras.outages, extras.maintenance]
+        .into_iter()
+        .flatten()
+        .try_for_each(|outages| trace::check_outages(outages, spec.server_gpus.len()))
 }
 
 /// Refuses services that cannot be, and clusters and jobs that know none.

@@ -62,6 +62,8 @@ pub struct Extras<'a> {
     pub log: Option<&'a DecisionLog>,
     /// When servers are down; `None` for a run that knows no outages.
     pub outages: Option<&'a [Outage]>,
+    /// Those of them that are known ahead, as maintenance is; `None` where none is.
+    pub maintenance: Option<&'a [Outage]>,
     /// What owners may hold; `None` for a run without quotas.
     pub quotas: Option<Quotas<'a>>,
     /// What services want; `None` for a run that knows none.

@@ -61,6 +61,7 @@ pub(super) fn run_parts(
         let user = extras.user.map(|u| pick(u, &part.rows, gather));
         let key = extras.key.map(|k| pick(k, &part.rows, gather));
         let outages = extras.outages.map(|outages| part.outages(outages));
+        let maintenance = extras.maintenance.map(|outages| part.outages(outages));
         let owner = extras.quotas.map(|quotas| pick(quotas.owner, &part.rows, gather));
         let dealt = logs.map(|logs| &logs[index]);
         let setting = Setting {
@@ -71,6 +72,7 @@ pub(super) fn run_parts(
             log: dealt.map(|dealt| &dealt.log),
             opens,
             outages: outages.as_deref(),
+            maintenance: maintenance.as_deref(),
             quotas: extras.quotas.zip(owner.as_deref()).map(|(quotas, owner)| Quotas { owner, ..quotas }),
             services: extras.services,
             server_types: part.server_types.as_deref().filter(|_| jobs.types.is_some()),

@@ -59,6 +59,8 @@ pub type OwnedServices = (Vec<u32>, Vec<Load>);
 pub struct Beside {
     /// When servers are down.
     pub outages: Option<Vec<Outage>>,
+    /// Those of them that are known ahead.
+    pub maintenance: Option<Vec<Outage>>,
     /// The place of each job's owner, and a quota an owner: as [`Quotas`] has them.
     pub quotas: Option<(Vec<u32>, Vec<Quota>)>,
     /// What services want.
@@ -69,6 +71,7 @@ impl Beside {
     fn extras(&self) -> Extras<'_> {
         Extras {
             outages: self.outages.as_deref(),
+            maintenance: self.maintenance.as_deref(),
             quotas: self.quotas.as_ref().map(|(owner, list)| Quotas { owner, list }),
             services: self.services.as_ref().map(|(gpus, loads)| Services { gpus, loads }),
             ..Extras::default()
@@ -82,6 +85,7 @@ impl Beside {
         };
         Self {
             outages: self.outages.as_ref().map(|outages| part.outages(outages)),
+            maintenance: self.maintenance.as_ref().map(|outages| part.outages(outages)),
             quotas: self.quotas.as_ref().map(owners),
             services: self.services.clone(),
         }
@@ -225,6 +229,7 @@ impl<'a> Paused<'a> {
             server_types: inputs.server_types.as_deref(),
             opens: inputs.opens,
             outages: extras.outages,
+            maintenance: extras.maintenance,
             quotas: extras.quotas,
             services: extras.services,
             ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options)

@@ -34,6 +34,7 @@ TYPES = {
 """Of job columns; all others are text."""
 FILES = {
     "outages": {"server": pl.UInt32, "down_at": pl.Float64, "up_at": pl.Float64, "cause": pl.String},
+    "maintenance": {"server": pl.UInt32, "down_at": pl.Float64, "up_at": pl.Float64, "cause": pl.String},
     "services": {
         "service": pl.String,
         "time": pl.Float64,

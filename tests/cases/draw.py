@@ -308,6 +308,24 @@ def outages(rng: Random, case: Case) -> None:
     case.files["outages"] = rows
 
 
+@feature(0.25)
+def maintenance(rng: Random, case: Case) -> None:
+    """Now and then of all servers at once, as an outage begins or ends, or for good."""
+    rows: list[dict[str, object]] = []
+    failures = case.files.get("outages", [])
+    for _ in range(rng.choice((1, 2, 4))):
+        down = case.moment(rng)
+        if failures and rng.random() < 0.3:
+            down = rng.choice(failures)[rng.choice(("down_at", "up_at"))]
+        up = down + (case.unit / 16.0 if rng.random() < 0.1 else case.span(rng, 0.25, 6.0))
+        everywhere = rng.random() < 0.2
+        for server in range(len(case.servers)) if everywhere else [rng.randrange(len(case.servers))]:
+            rows.append(
+                {"server": server, "down_at": down, "up_at": up, "cause": rng.choice(("disks", None))}
+            )
+    case.files["maintenance"] = rows
+
+
 @feature(0.4)
 def checkpoints(rng: Random, case: Case) -> None:
     def interval() -> float:

@@ -42,7 +42,8 @@ def down(case: Case) -> dict[int, list[Span]]:
     """When each server is down, in the instants of the clock; those that overlap or touch as one."""
     slot = case.options.get("slot") if case.options.get("clock") == "slot" else None
     found: dict[int, list[Span]] = defaultdict(list)
-    for row in sorted(case.files.get("outages", ()), key=lambda row: row["down_at"]):
+    given = [*case.files.get("outages", ()), *case.files.get("maintenance", ())]
+    for row in sorted(given, key=lambda row: row["down_at"]):
         start, end = (boundary(row[name], slot) for name in ("down_at", "up_at"))
         own = found[row["server"]]
         if own and start <= own[-1][1]:

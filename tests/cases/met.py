@@ -35,7 +35,7 @@ def _read(case: Case) -> tuple[Any, ...] | None:
     resizes = policy.is_("resizes") or case.policy == "sia" or (own and case.policy.resizes)
     leaves = told.get("evict") or {"services", "quota"} & {*files}
     unread = {*(() if resizes else RANGES), *(() if leaves else MAY_LEAVE)}
-    saves = leaves or "outages" in files or told.get("checkpoint_cost")
+    saves = leaves or {"outages", "maintenance"} & {*files} or told.get("checkpoint_cost")
     unread |= {*(() if saves else SAVES)}
     jobs = [{name: value for name, value in job.items() if name not in unread} for job in case.jobs]
     given = {**told, **files}

@@ -87,8 +87,8 @@ def _drop_jobs(case: Case, at: int, size: int) -> None:
 def _drop_server(case: Case) -> None:
     case.servers.pop()
     last = len(case.servers)
-    if "outages" in case.files:
-        case.files["outages"] = [row for row in case.files["outages"] if row["server"] < last]
+    for name in {"outages", "maintenance"} & {*case.files}:
+        case.files[name] = [row for row in case.files[name] if row["server"] < last]
 
 
 def _simpler(case: Case) -> Iterator[Case]:

@@ -15,6 +15,7 @@ from oracle_elastic import POLICIES as RESIZING
 from oracle_elastic import Elastic
 from oracle_elastic import simulate as simulate_elastic
 from oracle_energy import Sleep, sleeping_world
+from oracle_maintenance import Window, maintained_world
 from oracle_outages import Failures, Queue
 from oracle_preempt import INTERVALS, Preemption
 from oracle_preempt import World as PreemptWorld
@@ -28,6 +29,7 @@ from oracle_shares import Row as ShareRow
 from oracle_shares import preempt_world as share_world
 from oracle_tables import MeasuredJob, TableTypes, table_preempt_world
 from oracle_types import Choices, Types, preempt_world
+from ringbco import KeyPolicy
 from ringbco.trace.ties import key
 
 PRESETS = {
@@ -219,11 +221,14 @@ class Twin:
         kind = TableTypes if self.told["model"] == "table" else Types
         return kind(of, tuple(choices), price, self.told.get("type_order", "fastest"))
 
-    def _failures(self) -> Failures:
-        outages = tuple(
+    def _windows(self, name: str) -> tuple[Window, ...]:
+        return tuple(
             (row["server"], row["down_at"], math.inf if row["up_at"] is None else row["up_at"])
-            for row in self.case.files.get("outages", ())
+            for row in self.case.files.get(name, ())
         )
+
+    def _failures(self) -> Failures:
+        outages = (*self._windows("outages"), *self._windows("maintenance"))
         usual = self.told.get("checkpoint_interval", 1800.0)
         own = (job.get("checkpoint_interval") for job in self.case.jobs)
         intervals = tuple(usual if every is None else every for every in own)
@@ -309,6 +314,15 @@ class Twin:
             world = sleeping_world(sleep, world)
         log, climbs = Log([0] * len(self.jobs)), Climbs()
         world = priority_world(claims, log, facts, world, queue, self.types)
+        # Policies of one's own meet maintenance as an outage, but for those that are an order.
+        own = self.case.policy
+        keeps_clear = queue is not None or self.told["policy"] in ("srtf", "srsf")
+        keeps_clear &= isinstance(own, str) or issubclass(own, KeyPolicy)
+        if "maintenance" in self.case.files and keeps_clear:
+            estimate = "reckoned" if queue is not None else "remaining"
+            world = maintained_world(
+                self._windows("maintenance"), world, lambda own, row: float(getattr(own, estimate)(row))
+            )
         if "search" in self.told:
             world = searching_world(self._search(), climbs, world)
         if self.told["policy"] == "repack":

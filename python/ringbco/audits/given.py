@@ -57,6 +57,7 @@ def given_of(outcome: Outcome, table: JobTable) -> Given:
         resizes=resizes(options),
         decides=decides_itself(options),
         outages=_outages(outcome.outages),
+        knows_maintenance=outcome.maintenance is not None,
         services=None if outcome.services is None else [Load(*row) for row in outcome.services.iter_rows()],
         quotas=_quotas(outcome.quota),
         speeds=[] if outcome.speeds is None else _speeds(outcome.speeds, _names(table, cluster)),

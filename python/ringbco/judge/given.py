@@ -140,7 +140,8 @@ class Given:
     """A run before it starts.
 
     options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
-    log or in Python, so that nobody else knows whom it refuses. fields: of a policy in Python. outages,
+    log or in Python, so that nobody else knows whom it refuses. fields: of a policy in Python.
+    knows_maintenance: whether some outages are known ahead. outages,
     services, quotas: None for a run that knows none. quotas: GPUs and whether to borrow, by owner.
     """
 
@@ -151,6 +152,7 @@ class Given:
     resizes: bool = False
     decides: bool = False
     outages: Sequence[Outage] | None = None
+    knows_maintenance: bool = False
     services: Sequence[Load] | None = None
     quotas: Mapping[str, tuple[int, bool]] | None = None
     speeds: Sequence[Speed] = ()

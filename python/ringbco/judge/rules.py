@@ -33,8 +33,9 @@ def unknown(given: Given) -> dict[str, str]:
         return dict.fromkeys(RULES, "the placement is none that is known here")
     if policy in IN_PYTHON:
         return {"reservation": "the policy has no queue"}
-    if given.decides:
-        return dict.fromkeys(RULES, "a log, or a policy of one's own, decided")
+    if given.decides or _keeps_clear(given):
+        own = "a log, or a policy of one's own, decided"
+        return dict.fromkeys(RULES, own if given.decides else "jobs keep clear of servers, for maintenance")
     if given.preempts:
         found = {"reservation": "the policy has no queue"}
         if policy in RESIZING:
@@ -45,6 +46,12 @@ def unknown(given: Given) -> dict[str, str]:
             found |= dict.fromkeys(("order", "idle"), "the policy has no queue order")
         return found
     return _of_a_queue(given, queue)
+
+
+def _keeps_clear(given: Given) -> bool:
+    """Whether jobs go by when servers will be down."""
+    orders = not (given.preempts or given.decides)
+    return given.knows_maintenance and (orders or given.options["policy"] in ("srtf", "srsf"))
 
 
 def _of_a_queue(given: Given, queue: str) -> dict[str, str]:
@@ -66,6 +73,8 @@ def _in_order(given: Given) -> bool:
 
 def faults(given: Given, book: Book) -> Iterator[Fault]:
     """What the policy of a run would have decided otherwise. The book has been judged."""
+    if _keeps_clear(given):
+        return
     speeds = Speeds(given)
     room, worker = Room(given, speeds), Worker(given, speeds)
     down = clock.seen(given.outages or (), given.slot)

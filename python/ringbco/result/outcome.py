@@ -40,7 +40,7 @@ def _nothing() -> None:
 
 _TO_MAKE: Final = ("_later", "_figures", "_singly")
 # Tables that run.toml names where a result has them.
-_SAID: Final = ("decisions", "outages", "quota", "services")
+_SAID: Final = ("decisions", "outages", "maintenance", "quota", "services")
 
 
 @dataclass(eq=False)
@@ -69,6 +69,7 @@ class Outcome:
     decisions: pl.DataFrame | None = None
     speeds: pl.DataFrame | None = None
     outages: pl.DataFrame | None = None
+    maintenance: pl.DataFrame | None = None
     quota: pl.DataFrame | None = None
     services: pl.DataFrame | None = None
     replicas: pl.DataFrame | None = None
@@ -235,6 +236,7 @@ class Outcome:
             decisions=tables.get("decisions"),
             speeds=tables.get("speeds"),
             outages=tables.get("outages"),
+            maintenance=tables.get("maintenance"),
             quota=tables.get("quota"),
             services=tables.get("services"),
             replicas=tables.get("replicas"),

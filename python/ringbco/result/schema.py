@@ -174,6 +174,7 @@ SPEEDS: Final = "speeds.parquet"
 OUTAGES: Final = "outages.parquet"
 QUOTA: Final = "quota.parquet"
 SERVICES: Final = "services.parquet"
+MAINTENANCE: Final = "maintenance.parquet"
 TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
     "jobs": ("jobs.parquet", JOBS_SCHEMA),
     "allocations": ("allocations.parquet", ALLOCATIONS_SCHEMA),
@@ -181,6 +182,7 @@ TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
     "decisions": ("decisions.parquet", DECISIONS_SCHEMA),
     "speeds": (SPEEDS, SPEEDS_SCHEMA),
     "outages": (OUTAGES, OUTAGES_SCHEMA),
+    "maintenance": (MAINTENANCE, OUTAGES_SCHEMA),
     "quota": (QUOTA, QUOTA_SCHEMA),
     "services": (SERVICES, SERVICES_SCHEMA),
     "replicas": ("replicas.parquet", REPLICAS_SCHEMA),
@@ -191,9 +193,11 @@ TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
 }
 OPTIONAL: Final = {
     "allocations": True,
-    **dict.fromkeys(("decisions", "outages", "quota", "services"), False),
+    **dict.fromkeys(("decisions", "outages", "maintenance", "quota", "services"), False),
 }
 """Tables that a result may lack, and whether one has them that does not say it in [options] of run.toml."""
+GIVEN: Final = {"outages": OUTAGES, "maintenance": MAINTENANCE, "quota": QUOTA, "services": SERVICES}
+"""The copies of tables that a run was given, by their options. That of outages has the maintenance, too."""
 RECORDED: Final = {"stays_written": "stays", "servers": "servers"}
 """Tables of what happened that a run has of itself, and their keys of [record] in run.toml."""
 
@@ -206,6 +210,8 @@ def has_table(name: str, options: Mapping[str, object], record: Mapping[str, obj
         return options.get("model") == "table"
     if name in ("rungs", "searches"):
         return options.get("search") is not None
+    if name == "outages" and options.get("maintenance"):
+        return True  # it is among them
     name = "services" if name == "replicas" else name
     return bool(options.get(name, OPTIONAL.get(name, True)))
 

@@ -15,7 +15,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, one_line
 from ringbco.result.folder import cluster_of, read_run
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import OUTAGES, QUOTA, RESULT_FILES, SERVICES, SPEEDS, has_table
+from ringbco.result.schema import GIVEN, RESULT_FILES, SPEEDS
 from ringbco.run import own, own_file
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan import plan
@@ -100,8 +100,8 @@ def read_repeat(
         parameters = _as_mapping(_as_mapping(run.get("own_policy")).get("parameters"))
     if given.get("model") == "table":
         given["tables"] = path / SPEEDS  # the copy: the file itself may have changed
-    for name, file in (("outages", OUTAGES), ("quota", QUOTA), ("services", SERVICES)):
-        if has_table(name, _table(run, "options", record), {}):
+    for name, file in GIVEN.items():
+        if options.get(name):
             given[name] = path / file
     return Repeat(
         folder=path,

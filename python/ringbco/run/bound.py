@@ -23,7 +23,7 @@ from ringbco.run.outage_draws import is_draw
 from ringbco.trace import measured, profiles
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
 from ringbco.trace.noise import efficiency
-from ringbco.trace.outages import as_outages
+from ringbco.trace.outages import as_maintenance, as_outages
 from ringbco.trace.services import as_services
 from ringbco.trace.shares import asked_gpus
 from ringbco.trace.workload import Workload, resolve
@@ -95,6 +95,8 @@ def _check_files(options: Mapping[str, Any], cluster: Cluster) -> None:
     """Raises InputError for what `replay` would refuse in a file of which the bound reads nothing."""
     if options["outages"] is not None and not is_draw(options["outages"]):
         as_outages(options["outages"], cluster.num_servers)
+    if options["maintenance"] is not None:
+        as_maintenance(options["maintenance"], cluster.num_servers)
     if options["services"] is not None:
         as_services(options["services"], int(cluster.server_gpus.max()))
 

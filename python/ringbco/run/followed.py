@@ -16,21 +16,20 @@ from typing import Any, Final
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_path
 from ringbco.result.folder import read_run
-from ringbco.result.schema import OUTAGES, QUOTA, RUN, SERVICES, SPEEDS, TABLES, has_table
+from ringbco.result.schema import GIVEN, RUN, SPEEDS, TABLES, has_table
 from ringbco.run.log import Log, path_of
 from ringbco.run.options import resolve_policy
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.scheduling import uses
-from ringbco.trace.outages import as_outages
+from ringbco.trace.outages import as_maintenance, as_outages, united
 from ringbco.trace.services import as_services
 
 _DECIDED: Final = ("policy", "order", "queue")
 """What says who decides; a log decides itself."""
 _OF_THE_RUN: Final = ("placement", "evict", "quota")
 """Options of the run that a log already tells the effect of: given again, they change nothing."""
-_NOT_NONE: Final = ("outages", "quota", "services", "search")
+_NOT_NONE: Final = (*GIVEN, "search")
 """Options of which None says nothing."""
-_SIDE: Final = {"outages": OUTAGES, "quota": QUOTA, "services": SERVICES}
 
 
 @dataclass(frozen=True)
@@ -90,10 +89,10 @@ def follow(policy: str, given: Mapping[str, Any], cluster: Cluster) -> Followed:
             options[name] = value
     if options.get("model") == "table" and "tables" not in given:
         options["tables"] = folder / SPEEDS
-    for name, file in _SIDE.items():
-        copy = folder / file if has_table(name, told, {}) else None
+    copies = {name: folder / file if told.get(name) else None for name, file in GIVEN.items()}
+    for name, copy in copies.items():
         if name in given and name not in _OF_THE_RUN:
-            _compare(name, given[name], copy, cluster)
+            _compare(name, given[name], copies, cluster)
         options[name] = copy
     if "search" in given and given["search"] != told.get("search"):
         raise _other("search", given["search"], str(told.get("search", "none")))
@@ -113,12 +112,18 @@ def _from_rows(log: Log, given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _compare(name: str, given: object, copy: Path | None, cluster: Cluster) -> None:
+def _compare(name: str, given: object, copies: Mapping[str, Path | None], cluster: Cluster) -> None:
     """Raises UsageError unless what was given is what the log's run was given."""
+    copy, servers = copies[name], cluster.num_servers
     if copy is None:
         raise _other(name, given, "none")
     if name == "outages":
-        mine, theirs = (as_outages(table, cluster.num_servers).frame for table in (given, copy))
+        windows = None if copies["maintenance"] is None else as_maintenance(copies["maintenance"], servers)
+        both = united(as_outages(given, servers), windows)
+        assert both is not None
+        mine, theirs = both.frame, as_outages(copy, servers).frame
+    elif name == "maintenance":
+        mine, theirs = (as_maintenance(table, servers).frame for table in (given, copy))
     else:
         most = int(cluster.server_gpus.max())
         mine, theirs = (as_services(table, most).frame for table in (given, copy))

@@ -40,7 +40,13 @@ MOST_SEED: Final = 2**64 - 1
 MOST_THREADS: Final = 1024
 MOST_SAMPLES: Final = 10_000_000
 _LONGEST: Final = 60
-_FILES: Final = {"tables": is_rate_table, "outages": is_outages, "services": is_services, "quota": is_quotas}
+_FILES: Final = {
+    "tables": is_rate_table,
+    "outages": is_outages,
+    "maintenance": is_outages,
+    "services": is_services,
+    "quota": is_quotas,
+}
 _TEXTS: Final[dict[str, Callable[[str], object]]] = {"ties": ties_.check, "search": Search.parse}
 
 

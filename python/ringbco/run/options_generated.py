@@ -103,6 +103,11 @@ class Options(TypedDict, total=False):
     draw:mtbf=42d,mttr=2h[,seed=N|run], which lets servers fail at random until the last job is
     done, by default with the run's seed (docs/outages.md). Default: none.
     """
+    maintenance: object | None
+    """When servers will be down, as known ahead, with the columns server, down_at, up_at and cause: an
+    order, srtf and srsf start no job that by its estimate would still run then; all others meet
+    it as an outage (docs/operators.md#maintenance). Default: none.
+    """
     checkpoint_interval: float
     """Outages: seconds of progress between two checkpoints of a job without a checkpoint_interval of
     its own; 0: nothing is lost, inf: all that a stay did. Default: 1800.
@@ -560,6 +565,22 @@ REPLAY: Final[dict[str, Option]] = {
         absent="none",
         word="none",
         form="FILE|draw:...",
+    ),
+    "maintenance": Option(
+        name="maintenance",
+        kind="file",
+        default=None,
+        help=(
+            "When servers will be down, as known ahead, with the columns server, down_at, "
+            "up_at and cause: an order, srtf and srsf start no job that by its estimate would "
+            "still run then; all others meet it as an outage (docs/operators.md#maintenance)."
+        ),
+        panel="Outages (docs/outages.md)",
+        expected="a Parquet or CSV file, or a frame, of maintenance",
+        optional=True,
+        absent="none",
+        word="none",
+        form="FILE",
     ),
     "checkpoint_interval": Option(
         name="checkpoint_interval",

@@ -58,6 +58,7 @@ PLACEMENTS: Final = {
 
 _NONE: Final = {
     "outages": "a plan is made beforehand, and knows of no failure",
+    "maintenance": "a plan is made of servers that stay up",
     "evict": "a plan starts each job once, and stops nobody",
     "quota": "a plan gives GPUs to jobs, whoever they are of",
     "services": "a plan gives every GPU to jobs",

@@ -26,7 +26,7 @@ NOBODY: Final = 2**32 - 1
 MOST_PASSES: Final = 50_000_000
 """Decisions of one run, each of which may leave a stretch of every running job in memory."""
 # What ends stays under every policy.
-_ENDING: Final = ("outages", "services", "evict", "quota")
+_ENDING: Final = ("outages", "maintenance", "services", "evict", "quota")
 _INTERVAL: Final = 60.0
 """Seconds between a ranking's decisions, where `interval` does not say it (`Options::interval` in Rust)."""
 _RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for

@@ -58,7 +58,7 @@ from ringbco.run.steps import (
 )
 from ringbco.run.summary import Source
 from ringbco.trace.jobs import JobTable, TableLike, as_table
-from ringbco.trace.outages import Outages, as_outages
+from ringbco.trace.outages import Outages, as_maintenance, as_outages, united
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.services import Services, as_services
 from ringbco.trace.shares import WHOLE, asked_gpus
@@ -100,6 +100,8 @@ class Setup:
     options: dict[str, Any]
     followed: Followed | None = None
     drawn: Drawn | None = None
+    failures: Outages | None = None
+    maintenance: Outages | None = None
 
     @property
     def table(self) -> JobTable:
@@ -128,9 +130,10 @@ class Setup:
         if self.drawn is None:
             return self
         drawn = replace(self.drawn, length=2.0 * self.drawn.length)
-        outages = drawn.outages(self.cluster)
+        failures = drawn.outages(self.cluster)
+        outages = united(failures, self.maintenance) or failures
         servers: _core._Cluster = {**self.servers, "outages": outages.columns()}
-        return replace(self, outages=outages, servers=servers, drawn=drawn)
+        return replace(self, outages=outages, failures=failures, servers=servers, drawn=drawn)
 
     def described(self) -> dict[str, Any]:
         """The options as run.toml has them."""
@@ -150,7 +153,8 @@ class Setup:
             run["own_policy"] = {"name": self.chosen.name, **self.own.described}
         for name, beside in (
             ("tables", self.workload.rates),
-            ("outages", self.outages),
+            ("outages", self.failures),
+            ("maintenance", self.maintenance),
             ("quotas", self.workload.quotas),
             ("services", self.services),
         ):
@@ -224,9 +228,13 @@ def prepare(
     _check_sample(values["sample"], workload)
     check_passes(chosen, values, _work(workload))
     drawn = _drawn(values, workload) if is_draw(values["outages"]) else None
-    outages = None if drawn is None else drawn.outages(cluster)
+    failures = None if drawn is None else drawn.outages(cluster)
     if drawn is None and values["outages"] is not None:
-        outages = as_outages(values["outages"], cluster.num_servers)
+        failures = as_outages(values["outages"], cluster.num_servers)
+    maintenance = None
+    if values["maintenance"] is not None:
+        maintenance = as_maintenance(values["maintenance"], cluster.num_servers)
+    outages = united(failures, maintenance)
     services = None
     if values["services"] is not None:
         services = as_services(values["services"], int(cluster.server_gpus.max()))
@@ -248,6 +256,7 @@ def prepare(
         "server_types": None if columns["types"] is None else _server_types(cluster),
         "type_prices": _prices(cluster) if values["type_order"] == "cheapest" else None,
         "outages": None if outages is None else outages.columns(),
+        "maintenance": None if maintenance is None else maintenance.columns(),
         "services": None if services is None else services.columns(),
         "network": astuple(cluster.network),
     }
@@ -255,7 +264,13 @@ def prepare(
     for name in WINDOW:
         del told[name]
     beside = (outages, services, columns, servers, told)
-    setup = Setup(started, workload, chosen, values, mine, *beside, followed=followed, drawn=drawn)
+    setup = Setup(
+        *(started, workload, chosen, values, mine, *beside),
+        followed=followed,
+        drawn=drawn,
+        failures=failures,
+        maintenance=maintenance,
+    )
     _ = setup.window  # refused before the run, if at all
     return setup
 
@@ -335,6 +350,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         decisions=_decisions(setup, service_names, serving, result) if values["decisions"] else None,
         speeds=None if rates is None else rates.frame,
         outages=None if setup.outages is None else setup.outages.frame,
+        maintenance=None if setup.maintenance is None else setup.maintenance.frame,
         quota=None if quotas is None else quotas.frame,
         services=None if setup.services is None else setup.services.frame,
         replicas=None if serving is None else serving.frame(last),

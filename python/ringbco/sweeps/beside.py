@@ -1,4 +1,4 @@
-"""Tables that a run reads beside its job table: measured speeds, outages, quotas, services."""
+"""Tables that a run reads beside its job table: measured speeds, outages, maintenance, quotas, services."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.run.outage_draws import Draw, as_draw, is_draw
-from ringbco.trace.outages import Outages, as_outages
+from ringbco.trace.outages import Outages, as_maintenance, as_outages
 from ringbco.trace.quotas import Quotas, as_quotas
 from ringbco.trace.services import Services, as_services
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
     from ringbco.trace.rate_table import RateTable
 
-BESIDE: Final = ("outages", "quota", "services", "tables")
+BESIDE: Final = ("outages", "maintenance", "quota", "services", "tables")
 """The options that name them."""
 
 
@@ -27,6 +27,7 @@ class Beside:
 
     tables: RateTable | None = None
     outages: Outages | Draw | None = None
+    maintenance: Outages | None = None
     quota: Quotas | None = None
     services: Services | None = None
 
@@ -35,6 +36,7 @@ class Beside:
         """Those that there are, by their options."""
         found = {
             "outages": self.outages,
+            "maintenance": self.maintenance,
             "quota": self.quota,
             "services": self.services,
             "tables": self.tables,
@@ -61,7 +63,10 @@ def read_beside(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> B
         outages = replace(as_outages(folder / outages, cluster.num_servers), source=outages)
     if services is not None:
         services = replace(as_services(folder / services, int(cluster.server_gpus.max())), source=services)
+    maintenance = options.get("maintenance")
+    if maintenance is not None:
+        maintenance = replace(as_maintenance(folder / maintenance, cluster.num_servers), source=maintenance)
     quota = options.get("quota")
     if quota is not None:
         quota = replace(as_quotas(folder / quota, None), source=quota)
-    return Beside(options.get("tables"), outages, quota, services)
+    return Beside(options.get("tables"), outages, maintenance, quota, services)

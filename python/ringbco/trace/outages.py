@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
@@ -116,11 +116,30 @@ def as_outages(outages: object, num_servers: int, source: str | None = None) -> 
     InputError naming file, row, column, value and what was expected, for the lowest row at fault.
     """
     given = outages.frame if isinstance(outages, Outages) else outages
+    read = read_side_table(given, _form("outages", num_servers), source)
+    return outages if isinstance(outages, Outages) else Outages(*read)
+
+
+def _form(noun: str, num_servers: int) -> Form:
     last = num_servers - 1
     server = COLUMNS["server"]._replace(hint=f"the cluster's last server is {last}", high=last)
-    form = Form("outages", "outages", {**COLUMNS, "server": server}, _NEEDED, _up_too_early, True)
-    read = read_side_table(given, form, source)
-    return outages if isinstance(outages, Outages) else Outages(*read)
+    return Form(noun, noun, {**COLUMNS, "server": server}, _NEEDED, _up_too_early, True)
+
+
+def as_maintenance(windows: object, num_servers: int) -> Outages:
+    """The maintenance that `windows` stands for, as `as_outages`. A row without a cause has that as its."""
+    given = windows.frame if isinstance(windows, Outages) else windows
+    found = Outages(*read_side_table(given, _form("maintenance", num_servers), None))
+    kept = windows if isinstance(windows, Outages) else found
+    return replace(kept, frame=found.frame.with_columns(pl.col("cause").fill_null("maintenance")))
+
+
+def united(outages: Outages | None, maintenance: Outages | None) -> Outages | None:
+    """When servers are down: the outages, and then the maintenance that is not among them."""
+    if outages is None or maintenance is None:
+        return outages or maintenance
+    new = maintenance.frame.join(outages.frame, on=[*COLUMNS], how="anti", nulls_equal=True)
+    return replace(outages, frame=pl.concat([outages.frame, new]))
 
 
 def is_outages(value: object) -> bool:

@@ -150,7 +150,7 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
         let n = jobs.len();
         let strict = queue == Discipline::Strict && setting.quotas.is_none();
         let (count, class) = if strict { (1, vec![0; n]) } else { classes(setting) };
-        let easy = if queue == Discipline::Easy { n } else { 0 };
+        let read = if setting.reads_estimates() { n } else { 0 };
         Self {
             class,
             root: vec![Job::NONE; count],
@@ -160,8 +160,8 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
             tier: jobs.priority.map_or_else(Vec::new, |_| (0..n).map(|job| jobs.tier(job)).collect()),
             left: vec![Job::NONE; n],
             right: vec![Job::NONE; n],
-            estimate: vec![f64::INFINITY; easy],
-            least: vec![f64::INFINITY; easy],
+            estimate: vec![f64::INFINITY; read],
+            least: vec![f64::INFINITY; read],
         }
     }
 

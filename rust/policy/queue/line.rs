@@ -65,10 +65,10 @@ pub(crate) trait Line: Clone + Send {
     /// The first of a class that ranks behind a spot of any class.
     fn next_behind(&self, class: usize, spot: Self::Spot) -> Option<Self::Spot>;
 
-    /// The first of a class that ranks behind a spot of any class and whose estimate passes `short` (EASY only).
+    /// The first of a class that ranks behind a spot of any class and whose estimate passes `short` (where estimates are read).
     fn next_short(&self, class: usize, spot: Self::Spot, short: impl Fn(f64) -> bool) -> Option<Self::Spot>;
 
-    /// The first of some classes that has a job whose estimate passes `short` (EASY only).
+    /// The first of some classes that has a job whose estimate passes `short` (where estimates are read).
     fn short_class(&self, classes: Range<usize>, short: impl Fn(f64) -> bool) -> Option<usize>;
 
     /// The class of a job that has arrived.
@@ -95,7 +95,7 @@ pub(crate) struct FixedLine {
     first: Vec<u32>,
     occupied: OrderedBits,
     waiting: usize,
-    /// Estimates of the waiting jobs by place (EASY only).
+    /// Estimates of the waiting jobs by place (where estimates are read).
     short: Option<Minima>,
     promoted: Option<Promoted>,
 }
@@ -236,7 +236,7 @@ impl Line for FixedLine {
             first,
             occupied: OrderedBits::new(places),
             waiting: 0,
-            short: (options.queue == Discipline::Easy).then(|| Minima::new(places)),
+            short: setting.reads_estimates().then(|| Minima::new(places)),
             promoted,
         }
     }

@@ -11,7 +11,7 @@ mod qssf;
 mod tests;
 
 use crate::ids::{Job, Slot};
-use crate::machine::{Came, Floor, Left, Policy};
+use crate::machine::{Came, Floor, Left, Masked, Policy};
 use crate::options::{Discipline, Options, Order};
 use crate::placement::Probes;
 use crate::setting::Setting;
@@ -35,6 +35,8 @@ pub(crate) struct Queued<'a, L: Line> {
     changed: bool,
     again: bool,
     last_pass: f64,
+    /// By how much estimates are multiplied; `None` where nobody reads them.
+    factor: Option<f64>,
     easy: Option<Easy>,
     aging: Option<Aging>,
     qssf: Option<Qssf<'a>>,
@@ -50,13 +52,13 @@ pub(crate) struct Queued<'a, L: Line> {
 /// What EASY keeps: the estimated ends of the running jobs, and the claim of the blocked head while it stands.
 #[derive(Clone, Debug)]
 struct Easy {
-    /// By how much estimates are multiplied.
-    factor: f64,
     /// (estimated end's bits, job, slot), and the end at each slot, s.
     by_end: BTreeSet<(u64, Job, Slot)>,
     end: Vec<f64>,
     held: Option<Reservation>,
     probe: Probes,
+    /// Servers that the head cannot count on at its shadow time, for maintenance.
+    masked: Masked,
 }
 
 /// The claim of a blocked head on the future.
@@ -77,11 +79,11 @@ struct Aging {
     next: usize,
 }
 
-impl Easy {
-    /// What a job is reckoned to run, s: its whole run time, or what remains of it after an interruption.
-    fn reckoned<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        self.factor * if floor.was_interrupted(job) { floor.remaining(job) } else { floor.estimate(job) }
-    }
+/// What a job is reckoned to run, s: its whole run time, or what remains of it after an interruption. 0 where nobody reads it.
+fn reckoned<S: Speed>(factor: Option<f64>, floor: &Floor<'_, S>, job: Job) -> f64 {
+    factor.map_or(0.0, |factor| {
+        factor * if floor.was_interrupted(job) { floor.remaining(job) } else { floor.estimate(job) }
+    })
 }
 
 impl<'a, L: Line> Queued<'a, L> {
@@ -97,12 +99,13 @@ impl<'a, L: Line> Queued<'a, L> {
             changed: false,
             again: false,
             last_pass: f64::NEG_INFINITY,
+            factor: setting.reads_estimates().then_some(options.estimate_factor),
             easy: (options.queue == Discipline::Easy).then(|| Easy {
-                factor: options.estimate_factor,
                 by_end: BTreeSet::new(),
                 end: Vec::new(),
                 held: None,
                 probe: Probes::default(),
+                masked: Masked::default(),
             }),
             aging: options.aging.map(|after| Aging { after, next: 0 }),
             qssf: (options.order == Order::Qssf).then(|| Qssf::new(setting)),
@@ -124,7 +127,7 @@ impl<'a, L: Line> Queued<'a, L> {
     }
 
     fn push<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, key: f64) {
-        self.line.push(job, key, || self.easy.as_ref().map_or(0.0, |easy| easy.reckoned(floor, job)));
+        self.line.push(job, key, || reckoned(self.factor, floor, job));
         self.stir(job);
         self.changed = true;
     }
@@ -178,7 +181,7 @@ impl<'a, L: Line> Queued<'a, L> {
 
     /// Lets a job wait at its old place.
     fn wait_again<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.line.push_back(job, || self.easy.as_ref().map_or(0.0, |easy| easy.reckoned(floor, job)));
+        self.line.push_back(job, || reckoned(self.factor, floor, job));
         self.stir(job);
         if let Some(aging) = &mut self.aging {
             // It may have come of age while it ran, or may do so now.
@@ -194,7 +197,7 @@ impl<'a, L: Line> Queued<'a, L> {
         if let Some(easy) = &mut self.easy {
             // Whoever was evicted at this instant and gets its GPUs back has never left them.
             let began = floor.clock.seconds(floor.stays[slot.index()].start);
-            let end = began + easy.reckoned(floor, job);
+            let end = began + reckoned(self.factor, floor, job);
             easy.end.resize(floor.stays.len(), f64::NAN);
             easy.end[slot.index()] = end;
             easy.by_end.insert((end.to_bits(), job, slot));

@@ -6,7 +6,7 @@
 //!
 //! With quotas a class of this file is a group of `owners`.
 
-use super::{Line, Queued, Reservation};
+use super::{Line, Queued, Reservation, reckoned};
 use crate::ids::Job;
 use crate::machine::Floor;
 use crate::options::Discipline;
@@ -58,8 +58,11 @@ impl<L: Line> Queued<'_, L> {
         let mut next = self.line.first_of_all();
         while let Some(spot) = next {
             let job = self.line.job_at(spot);
+            self.keep_clear(floor, job);
             let placed = floor.place(job);
-            if !placed && !self.place_by_evicting(floor, job) {
+            let started = placed || self.place_by_evicting(floor, job);
+            floor.show();
+            if !started {
                 break;
             }
             evicts |= !placed;
@@ -99,10 +102,12 @@ impl<L: Line> Queued<'_, L> {
                 reservation = self.reserve(floor, blocked);
             }
             let short = |estimate: f64| reservation.is_none_or(|r| now + estimate <= r.shadow);
-            let in_time = self.easy.as_ref().is_none_or(|easy| short(easy.reckoned(floor, job)));
+            let in_time = self.easy.is_none() || short(reckoned(self.factor, floor, job));
             let rng = (!in_time).then(|| floor.placer.rng());
+            let below = self.keep_clear(floor, job);
             let placed = floor.place(job);
             let evicts = !placed && head.is_none() && self.place_by_evicting(floor, job);
+            floor.show();
             if !placed && !evicts {
                 if strict {
                     break;
@@ -114,15 +119,28 @@ impl<L: Line> Queued<'_, L> {
                     self.scratch.set_aside.push(class as u32);
                     passed_over = true;
                 }
-                if head.is_none() {
+                if below.is_some() && self.owners.is_some() {
+                    self.go_on_behind(floor, class, spot);
+                } else if let Some(below) = below {
+                    // Those that end before the next maintenance may find room where this one does not.
+                    let next = self.line.next_short(class, spot, |estimate| now + estimate <= below);
+                    self.scratch.add(class, next);
+                } else if head.is_none() {
                     self.go_on_within(floor, class, spot);
                 }
                 continue;
             }
             if let (Some(held), Some(rng), Some(easy)) = (reservation, rng, &mut self.easy) {
-                easy.probe.take(&floor.cluster, &floor.grant.parts);
-                if !floor.fits(&easy.probe, held.job) {
-                    easy.probe.give(&floor.cluster, &floor.grant.parts);
+                let granted = std::mem::take(&mut floor.grant.parts);
+                let parts = easy.masked.without(&granted);
+                easy.probe.take(&floor.cluster, &parts);
+                let harmless = floor.fits(&easy.probe, held.job);
+                if !harmless {
+                    easy.probe.give(&floor.cluster, &parts);
+                }
+                drop(parts);
+                floor.grant.parts = granted;
+                if !harmless {
                     floor.undo(job, rng);
                     passed_over = true;
                     if monotone {
@@ -157,6 +175,17 @@ impl<L: Line> Queued<'_, L> {
             owners.rest();
         }
         again
+    }
+
+    /// Hides the servers on which a job would run on into maintenance, until they are shown. Returns when the last of
+    /// them goes down, s.
+    #[inline]
+    fn keep_clear<S: Speed>(&self, floor: &mut Floor<'_, S>, job: Job) -> Option<f64> {
+        if !floor.knows_windows() {
+            return None;
+        }
+        let estimate = reckoned(self.factor, floor, job);
+        floor.hide(estimate)
     }
 
     /// Puts every class in the running with its first job.
@@ -251,7 +280,12 @@ impl<L: Line> Queued<'_, L> {
             return easy.held;
         }
         let ends = easy.by_end.iter().map(|&(end, _, slot)| (end, slot));
-        let shadow = floor.shadow_time(&mut easy.probe, ends, job);
+        let shadow = if floor.knows_windows() {
+            let estimate = reckoned(self.factor, floor, job);
+            floor.shadow_around(&mut easy.probe, &mut easy.masked, ends, job, estimate)
+        } else {
+            floor.shadow_time(&mut easy.probe, ends, job)
+        };
         easy.held = Some(Reservation { job, shadow });
         easy.held
     }

@@ -166,6 +166,11 @@ pub(super) trait Ranking: Clone + Send {
     /// A job that ran runs no longer, and no pass has stopped it.
     fn leaves<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) {}
 
+    /// How long a job is reckoned to run from now on, s, where the ranking reads it: then it keeps clear of maintenance.
+    fn estimate<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job) -> Option<f64> {
+        None
+    }
+
     /// A job is done.
     fn completed<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) {}
 }
@@ -375,8 +380,14 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         let mut turns = Turns::new(&selection.chosen);
         while let Some(job) = turns.next() {
             let now = floor.has_quotas().then(|| selection.turn_of(&mut self.ranking, floor, &self.waiting, job));
+            let estimate = if floor.knows_windows() { self.ranking.estimate(floor, job) } else { None };
+            if let Some(estimate) = estimate {
+                floor.hide(estimate);
+            }
             let placed = floor.place(job);
-            if placed || (floor.makes_room() && self.place_by_evicting(floor, job)) {
+            let evicts = !placed && floor.makes_room() && self.place_by_evicting(floor, job);
+            floor.show();
+            if placed || evicts {
                 if !placed {
                     self.again = true;
                     let Self { ranking, waiting, evicted, .. } = self;

@@ -51,6 +51,10 @@ impl<const BY_GPUS: bool> Ranking for Remaining<BY_GPUS> {
         Self::key(floor, job, floor.remaining(job))
     }
 
+    fn estimate<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> Option<f64> {
+        Some(floor.remaining(job))
+    }
+
     fn running_key<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
         Self::key(floor, stay.job, floor.remaining_of(stay))
     }

@@ -1,0 +1,179 @@
+//! Maintenance that is known ahead: servers that will be down, and jobs that would still run then (docs/operators.md).
+//!
+//! Invariant: between two calls of the policy nothing is hidden. A server is hidden while a job is placed that by its
+//! estimate would run on into one of its windows: for that job it is as a server that is down. For example, if a server
+//! goes down in 600 s, a job of 900 s does not see its idle GPUs, and one of 300 s does.
+//!
+//! A placement costs the servers whose next window begins before the job would end.
+
+use super::floor::Floor;
+use crate::ids::{Job, Server, Slot};
+use crate::placement::Probes;
+use crate::setting::Setting;
+use crate::speed::Speed;
+use crate::trace::merged;
+use std::borrow::Cow;
+
+/// When servers will be down.
+#[derive(Clone, Debug)]
+pub(crate) struct Windows {
+    /// (down, up, server), s, in order.
+    all: Vec<(f64, f64, Server)>,
+    /// Those before it have begun.
+    next: usize,
+    /// Servers that are hidden, and the idle GPUs that are taken for it.
+    hidden: Vec<(Server, u32)>,
+    is_hidden: Vec<bool>,
+}
+
+impl Windows {
+    /// Those of the setting, if it has any to speak of.
+    pub(super) fn new(setting: &Setting<'_>) -> Option<Box<Self>> {
+        let given = merged(setting.maintenance?.to_vec());
+        let mut all: Vec<_> = given.iter().map(|outage| (outage.down, outage.up, outage.server)).collect();
+        all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.2.cmp(&b.2)));
+        let is_hidden = vec![false; setting.server_gpus.len()];
+        Some(Box::new(Self { all, next: 0, hidden: Vec::new(), is_hidden }))
+    }
+
+    /// Whether it hides a server.
+    pub(super) fn hides(&self, server: Server) -> bool {
+        self.is_hidden[server.index()]
+    }
+}
+
+/// The servers on which a job cannot count that would begin at another time, and their idle GPUs then.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Masked(Vec<(Server, u32)>);
+
+impl Masked {
+    /// Those parts that are on other servers.
+    pub(crate) fn without<'p>(&self, parts: &'p [(Server, u32)]) -> Cow<'p, [(Server, u32)]> {
+        if self.0.is_empty() {
+            return Cow::Borrowed(parts);
+        }
+        parts.iter().filter(|part| !self.0.iter().any(|masked| masked.0 == part.0)).copied().collect()
+    }
+}
+
+impl<S: Speed> Floor<'_, S> {
+    /// Whether servers are known to go down.
+    #[inline]
+    pub(crate) fn knows_windows(&self) -> bool {
+        self.windows.is_some()
+    }
+
+    /// Hides the servers that go down within so many seconds, until `show`. Returns when the last of them does, s.
+    pub(crate) fn hide(&mut self, estimate: f64) -> Option<f64> {
+        let now = self.seconds();
+        let windows = self.windows.as_mut()?;
+        while windows.all.get(windows.next).is_some_and(|window| window.0 <= now) {
+            windows.next += 1;
+        }
+        let mut latest = None;
+        for &(down, _, server) in &windows.all[windows.next..] {
+            if now + estimate <= down {
+                break;
+            }
+            latest = Some(down);
+            if !std::mem::replace(&mut windows.is_hidden[server.index()], true) {
+                windows.hidden.push((server, self.cluster.hide(server)));
+            }
+        }
+        latest
+    }
+
+    /// Takes what was given back meanwhile on servers that are hidden.
+    pub(super) fn hide_again(&mut self) {
+        if let Some(windows) = &mut self.windows {
+            for (server, taken) in &mut windows.hidden {
+                *taken += self.cluster.hide(*server);
+            }
+        }
+    }
+
+    /// Shows them again.
+    pub(crate) fn show(&mut self) {
+        if let Some(windows) = &mut self.windows {
+            for (server, taken) in windows.hidden.drain(..) {
+                windows.is_hidden[server.index()] = false;
+                self.cluster.show(server, taken);
+            }
+        }
+    }
+
+    /// Whether any is.
+    #[inline]
+    pub(super) fn hides(&self) -> bool {
+        self.windows.as_ref().is_some_and(|windows| !windows.hidden.is_empty())
+    }
+
+    /// As [`Floor::shadow_time`], around the maintenance: a job that takes `estimate` seconds may also begin when servers
+    /// come back, and not on those that are down before it would end. `masked` then has these, of the shadow time.
+    pub(crate) fn shadow_around(
+        &mut self,
+        probes: &mut Probes,
+        masked: &mut Masked,
+        ends: impl Iterator<Item = (u64, Slot)>,
+        job: Job,
+        estimate: f64,
+    ) -> f64 {
+        probes.copy(&self.cluster);
+        masked.0.clear();
+        let now = self.seconds();
+        let mut events: Vec<(f64, Event)> = ends.map(|(end, slot)| (f64::from_bits(end), Event::End(slot))).collect();
+        let windows = self.windows.iter().flat_map(|windows| &windows.all);
+        for &(down, up, server) in windows.filter(|window| now < window.1 && window.1 < f64::INFINITY) {
+            if down > now {
+                events.push((up, Event::Later));
+            } else if self.is_down(server) {
+                events.push((up, Event::Back(server)));
+            }
+        }
+        events.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (at, &(time, event)) in events.iter().enumerate() {
+            match event {
+                Event::End(slot) => probes.give(&self.cluster, &self.stays[slot.index()].parts),
+                Event::Back(server) => probes.give(&self.cluster, &[(server, self.cluster.size(server))]),
+                Event::Later => {}
+            }
+            if events.get(at + 1).is_some_and(|next| next.0 == time) {
+                continue;
+            }
+            self.mask(probes, masked, f64::max(time, now), estimate);
+            if self.fits(probes, job) {
+                return time;
+            }
+            probes.give(&self.cluster, &masked.0);
+            masked.0.clear();
+        }
+        f64::INFINITY
+    }
+
+    /// Takes the servers out of the probes that go down before a job would end that begins at `time`.
+    fn mask(&self, probes: &mut Probes, masked: &mut Masked, time: f64, estimate: f64) {
+        let now = self.seconds();
+        let windows = self.windows.iter().flat_map(|windows| &windows.all);
+        let cuts = |window: &&(f64, f64, Server)| {
+            window.0 > now && window.1 > time && (window.0 < time + estimate || window.0 <= time)
+        };
+        for &(_, _, server) in windows.filter(cuts) {
+            if !masked.0.iter().any(|other| other.0 == server) {
+                let idle = probes.idle(&self.cluster, server);
+                probes.take(&self.cluster, &[(server, idle)]);
+                masked.0.push((server, idle));
+            }
+        }
+    }
+}
+
+/// What may let a blocked job begin.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// The estimated end of a stay.
+    End(Slot),
+    /// The end of the maintenance of a server that is down now.
+    Back(Server),
+    /// That of a server that will be down.
+    Later,
+}
