@@ -24,22 +24,22 @@ impl Cluster {
     }
 
     /// Takes what is idle of a server for nobody, for a while in which a job is placed. Returns the GPUs taken.
-    pub(crate) fn hide(&mut self, server: Server) -> u32 {
+    pub(crate) fn cover(&mut self, server: Server) -> u32 {
         let idle = self.idle[server.index()];
         if idle > 0 {
             let claim = Claim { job: nobody_on(server), num_gpus: idle, time: 0.0, share: 0 };
             self.take(server, idle, &claim, &mut Grant::default());
         }
         if let Some(shares) = &mut self.shares {
-            shares.hide(server);
+            shares.cover(server);
         }
         idle
     }
 
     /// Gives them back.
-    pub(crate) fn show(&mut self, server: Server, count: u32) {
+    pub(crate) fn uncover(&mut self, server: Server, count: u32) {
         if let Some(shares) = &mut self.shares {
-            shares.show(server);
+            shares.uncover(server);
         }
         if count > 0 {
             self.release(nobody_on(server), &[(server, count)]);

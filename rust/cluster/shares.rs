@@ -27,8 +27,8 @@ pub(crate) struct Shares {
     first_fit: Option<Minima>,
     /// The GPUs of each job, ascending, and the thousandths that it holds of each.
     held: BTreeMap<Job, (Vec<u32>, u32)>,
-    /// (GPU, room) of GPUs that are hidden although they are in part held.
-    hidden: Vec<(u32, u32)>,
+    /// (GPU, room) of GPUs that are covered although they are in part held.
+    covered: Vec<(u32, u32)>,
 }
 
 impl Shares {
@@ -49,7 +49,7 @@ impl Shares {
             by_room: OrderedBits::new(gpus * (WHOLE as usize + 1)),
             first_fit: first_fit.then(|| Minima::new(gpus)),
             held: BTreeMap::new(),
-            hidden: Vec::new(),
+            covered: Vec::new(),
         };
         for gpu in 0..gpus {
             shares.by_room.insert(WHOLE as usize * gpus + gpu);
@@ -198,24 +198,24 @@ impl Shares {
     }
 
     /// Hides what is left of a server's GPUs that are in part held.
-    pub(super) fn hide(&mut self, server: Server) {
+    pub(super) fn cover(&mut self, server: Server) {
         for gpu in self.first[server.index()]..self.first[server.index() + 1] {
             let room = u32::from(self.room[gpu as usize]);
             if room > 0 {
-                self.hidden.push((gpu, room));
+                self.covered.push((gpu, room));
                 self.set(gpu as usize, 0);
             }
         }
     }
 
     /// Shows it again.
-    pub(super) fn show(&mut self, server: Server) {
+    pub(super) fn uncover(&mut self, server: Server) {
         let gpus = self.first[server.index()]..self.first[server.index() + 1];
-        for (gpu, room) in std::mem::take(&mut self.hidden) {
+        for (gpu, room) in std::mem::take(&mut self.covered) {
             if gpus.contains(&gpu) {
                 self.set(gpu as usize, u32::from(self.room[gpu as usize]) + room);
             } else {
-                self.hidden.push((gpu, room));
+                self.covered.push((gpu, room));
             }
         }
     }

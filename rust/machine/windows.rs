@@ -77,7 +77,7 @@ impl<S: Speed> Floor<'_, S> {
             }
             latest = Some(down);
             if !std::mem::replace(&mut windows.is_hidden[server.index()], true) {
-                windows.hidden.push((server, self.cluster.hide(server)));
+                windows.hidden.push((server, self.cluster.cover(server)));
             }
         }
         latest
@@ -87,7 +87,7 @@ impl<S: Speed> Floor<'_, S> {
     pub(super) fn hide_again(&mut self) {
         if let Some(windows) = &mut self.windows {
             for (server, taken) in &mut windows.hidden {
-                *taken += self.cluster.hide(*server);
+                *taken += self.cluster.cover(*server);
             }
         }
     }
@@ -97,7 +97,7 @@ impl<S: Speed> Floor<'_, S> {
         if let Some(windows) = &mut self.windows {
             for (server, taken) in windows.hidden.drain(..) {
                 windows.is_hidden[server.index()] = false;
-                self.cluster.show(server, taken);
+                self.cluster.uncover(server, taken);
             }
         }
     }

@@ -284,15 +284,15 @@ impl Pools {
     }
 
     /// Takes what is idle of a server for nobody, for a while in which a job is placed. Returns the GPUs taken.
-    pub(crate) fn hide(&mut self, server: Server) -> u32 {
+    pub(crate) fn cover(&mut self, server: Server) -> u32 {
         let (pool, own) = self.place(server);
-        self.pools[pool].hide(own)
+        self.pools[pool].cover(own)
     }
 
     /// Gives them back.
-    pub(crate) fn show(&mut self, server: Server, count: u32) {
+    pub(crate) fn uncover(&mut self, server: Server, count: u32) {
         let (pool, own) = self.place(server);
-        self.pools[pool].show(own, count);
+        self.pools[pool].uncover(own, count);
     }
 
     /// The server with the fewest idle GPUs that still holds so many, the lowest on ties; where servers are kept by idle
