@@ -206,6 +206,16 @@ registry!(
     }
 );
 
+registry!(
+    /// What EASY's estimates rest on (docs/operators.md#time-limits).
+    Estimate, "estimate" {
+        /// The run time.
+        RunTime => "run-time",
+        /// The time limit, where a job has one.
+        Limit => "limit",
+    }
+);
+
 /// Who goes first among jobs of one submission time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {

@@ -200,6 +200,8 @@ pub struct Knows {
     pub room: bool,
     /// Jobs may hold other GPUs than they ask for.
     pub elastic: bool,
+    /// Jobs end at their time limits.
+    pub limits: bool,
 }
 
 /// Sample times: `count` even steps over [from, to], both ends included, or every `step` from `from`.

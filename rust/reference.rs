@@ -16,7 +16,7 @@ mod run;
 
 use crate::cluster::Network;
 use crate::error::{Error, Result};
-use crate::options::{ClockKind, Model, Options, Order, Oversize, Ties};
+use crate::options::{ClockKind, Estimate, Model, Options, Order, Oversize, Ties};
 use crate::replay::ClusterSpec;
 use crate::trace::Jobs;
 pub use mechanism::{Logged, replay_log};
@@ -227,6 +227,12 @@ fn refuse_unknown(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     }
     if options.estimate_factor != 1.0 {
         return unsupported("estimate-factor", &options.estimate_factor);
+    }
+    if options.estimate != Estimate::RunTime {
+        return unsupported("estimate", &options.estimate.name());
+    }
+    if options.enforce_limits {
+        return unsupported("enforce-limits", &options.enforce_limits);
     }
     if jobs.types.is_some() {
         return unsupported("gpu_type", &"GPUs that differ");

@@ -8,6 +8,7 @@ use super::clock::{Clock, Rest};
 use super::delays::Delays;
 use super::holdings::Holdings;
 use super::ledger::Ledger;
+use super::limits::Limits;
 use super::lodgers::Lodgers;
 use super::outages::Outages;
 use super::saves;
@@ -57,6 +58,8 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) outages: Option<Box<Outages>>,
     /// Maintenance that is known ahead.
     pub(super) windows: Option<Box<Windows>>,
+    /// For how long jobs may hold GPUs, where that is asked.
+    pub(super) limits: Option<Box<Limits>>,
     /// How far trials are, where their searches are judged.
     pub(super) searches: Option<Box<Searches>>,
     /// Which servers are idle, where they may sleep.
@@ -106,7 +109,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         let by_jobs = options.evict || setting.quotas.is_some();
         let makes_room = by_jobs || setting.services.is_some();
         let stays_end = setting.outages.is_some() || makes_room;
-        let stops = stops || options.pauses() || stays_end || options.search.is_some();
+        let stops = stops || options.pauses() || stays_end || options.search.is_some() || options.enforce_limits;
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let saving = saves::cost(options, clock, S::USES_REST_OF_SLOT);
         let saves = stays_end || saving.is_some();
@@ -139,6 +142,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
             outages: Outages::new(setting, clock),
             windows: Windows::new(setting),
+            limits: Limits::new(setting, clock),
             searches: Searches::new(setting, &speed, clock),
             sleep: Sleep::new(setting, clock, S::USES_REST_OF_SLOT),
             pauses: Pauses::new(options, clock, S::USES_REST_OF_SLOT, 0.0),
@@ -216,6 +220,9 @@ impl<'a, S: Speed> Floor<'a, S> {
                 self.progress = self.now;
             }
             ledger.served[j] += share * (self.now - stay.start);
+        }
+        if let Some(limits) = &mut self.limits {
+            limits.held[j] += self.now - stay.start;
         }
         if self.outside || self.ledger.is_some() {
             let num_gpus = stay.gpus();

@@ -1,6 +1,6 @@
 //! The machine: the only event loop.
 //!
-//! An instant has these steps (docs/model.md): completions, outages, loads of services, arrivals, replicas, one pass where the policy wants one, new paces of
+//! An instant has these steps (docs/model.md): completions and time limits, outages, loads of services, arrivals, replicas, one pass where the policy wants one, new paces of
 //! the stays whose crowd changed, and the books. Then the machine goes on to the next instant: the least of the next
 //! end, the next outage, the next load, the next arrival, the policy's next pass and its next wake. Nothing happens in between.
 //!
@@ -14,6 +14,7 @@ mod facts;
 mod floor;
 mod holdings;
 mod ledger;
+mod limits;
 mod lodgers;
 mod named;
 mod outages;
@@ -227,11 +228,17 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 && time <= now
             {
                 let slot = Slot::new(slot);
-                if self.floor.comes_to_save(slot) || self.comes_to_rung(slot) {
+                if self.floor.comes_to_save(slot) {
                     continue;
                 }
-                let job = self.floor.complete(slot);
-                self.policy.left(&self.floor, slot, job, Left::Done);
+                let (job, why) = if self.floor.comes_to_limit(slot) {
+                    (self.floor.cut(slot), Left::Limit)
+                } else if self.comes_to_rung(slot) {
+                    continue;
+                } else {
+                    (self.floor.complete(slot), Left::Done)
+                };
+                self.policy.left(&self.floor, slot, job, why);
                 if P::OUTSIDE {
                     self.asked_in_vain = 0;
                 }
@@ -350,7 +357,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         self.policy.waiting_jobs()
     }
 
-    /// Since the last decision from outside: jobs that arrived, that were done, and that lost their GPUs to an outage, a
+    /// Since the last decision from outside: jobs that arrived, that were done or reached their limits, and that lost their GPUs to an outage, a
     /// service or another job.
     pub(crate) fn news(&self) -> [Vec<Job>; 3] {
         let (arrived, past) = self.told;
@@ -358,7 +365,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         let ended = |is: fn(Why) -> bool| past.iter().filter(|past| is(past.why)).map(|past| past.job).collect();
         [
             (arrived..self.arrived).map(|after| self.floor.arrival(after)).collect(),
-            ended(|why| why == Why::Done),
+            ended(|why| matches!(why, Why::Done | Why::Limit)),
             ended(|why| matches!(why, Why::Failed(_) | Why::EvictedBy(_) | Why::EvictedFor(_))),
         ]
     }
@@ -368,7 +375,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         self.floor.out.serving = self.floor.serving();
         let Floor { mut out, jobs, few, speed, clock, gone, sleep, outages, searches, ledger, .. } = self.floor;
         let scale = Scale { jobs: &jobs, few, speed: &speed, slot: clock.slot };
-        out.books.fold(&scale, &out.start, &out.finish, ledger.is_some());
+        out.books.fold(&scale, &out.start, &out.finish, ledger.as_ref().map(|ledger| &ledger.left[..]));
         out.climbing.climbs = searches.map_or_else(Vec::new, |searches| searches.into_climbs());
         out.events = (self.arrived + gone) as u64;
         out.convert_times(|time| clock.seconds(time));

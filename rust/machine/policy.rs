@@ -21,6 +21,8 @@ pub(crate) enum Came {
 pub(crate) enum Left {
     /// Its job is done.
     Done,
+    /// It has held GPUs for as long as its limit lets it: it is over, and not done.
+    Limit,
     /// A server failed, or a service wants its GPUs. Its job waits from now on, at its old place.
     Lost,
     /// Its trial came to a rung: it neither waits nor runs from now on.

@@ -137,11 +137,18 @@ impl<P> Stay<P> {
 }
 
 impl<S: Speed> Floor<'_, S> {
-    /// Writes down when a stay comes to its next checkpoint, rung, or end.
+    /// When a stay comes to its rung, its limit or its end.
+    #[inline(always)]
+    fn goal(&self, stay: &Stay<S::Pace>) -> f64 {
+        let end = stay.end(self.clock, self.mark(stay.job));
+        self.limit_before(stay, end).unwrap_or(end)
+    }
+
+    /// Writes down when a stay comes to its next checkpoint, rung, limit, or end.
     #[inline(always)]
     pub(super) fn set_end(&mut self, slot: Slot) {
         let stay = &self.stays[slot.index()];
-        let mut next = stay.end(self.clock, self.mark(stay.job));
+        let mut next = self.goal(stay);
         if self.saving.is_some() && stay.saves_before(next) {
             next = stay.saves.due;
         }
@@ -157,7 +164,7 @@ impl<S: Speed> Floor<'_, S> {
     #[cold]
     fn saves(&mut self, slot: Slot, cost: Rest) -> bool {
         let stay = &self.stays[slot.index()];
-        let comes = stay.saves_before(stay.end(self.clock, self.mark(stay.job)));
+        let comes = stay.saves_before(self.goal(stay));
         if comes {
             self.save_now(slot, cost);
         }
@@ -179,7 +186,7 @@ impl<S: Speed> Floor<'_, S> {
         self.set_end(slot);
     }
 
-    /// When the next stay comes to its end or a rung, if not after `until`. Checkpoints before that begin: nobody decides at them.
+    /// When the next stay comes to its end, its limit or a rung, if not after `until`. Checkpoints before that begin: nobody decides at them.
     /// `None` after many of them, so that somebody may look at the watch.
     #[inline(always)]
     pub(super) fn next_end(&mut self, until: f64) -> Option<f64> {
@@ -212,7 +219,10 @@ impl<S: Speed> Floor<'_, S> {
             return self.ends.peek().is_none_or(|(time, _)| time == f64::INFINITY);
         }
         let mut live = self.stays.iter().filter(|stay| stay.is_live());
-        live.all(|stay| stay.end(self.clock, 0.0) == f64::INFINITY || self.only_saves(stay))
+        live.all(|stay| {
+            let end = stay.end(self.clock, 0.0);
+            self.limit_before(stay, end).is_none() && (end == f64::INFINITY || self.only_saves(stay))
+        })
     }
 
     /// Whether a stay saves in every slot from now on, and what is left of a slot yields nothing.

@@ -5,6 +5,7 @@
 //! job and starts each again on the same GPUs at the same instant has done nothing: no pause, no preemption.
 
 use super::ledger::Ledger;
+use super::limits::Limits;
 use super::stays::Stay;
 use crate::ids::Server;
 
@@ -18,21 +19,26 @@ pub(super) struct Undone<P> {
     pub(super) was_over: bool,
     left: f64,
     served: f64,
+    held: f64,
 }
 
 impl<P: Clone> Undone<P> {
     /// What the end of this stay will change.
-    pub(super) fn of(stay: &Stay<P>, ledger: Option<&Ledger>) -> Self {
+    pub(super) fn of(stay: &Stay<P>, ledger: Option<&Ledger>, limits: Option<&Limits>) -> Self {
         let j = stay.job.index();
         let (left, served) = ledger.map_or((0.0, 0.0), |ledger| (ledger.left[j], ledger.served[j]));
-        Self { stay: stay.clone(), gpus: Vec::new(), by_verb: false, was_over: false, left, served }
+        let held = limits.map_or(0.0, |limits| limits.held[j]);
+        Self { stay: stay.clone(), gpus: Vec::new(), by_verb: false, was_over: false, left, served, held }
     }
 
     /// Makes that undone in the ledger; the record, the GPUs and the stay itself are the floor's to take back.
-    pub(super) fn put_back(&self, ledger: Option<&mut Ledger>) {
+    pub(super) fn put_back(&self, ledger: Option<&mut Ledger>, limits: Option<&mut Limits>) {
+        let j = self.stay.job.index();
         if let Some(ledger) = ledger {
-            let j = self.stay.job.index();
             (ledger.left[j], ledger.served[j]) = (self.left, self.served);
+        }
+        if let Some(limits) = limits {
+            limits.held[j] = self.held;
         }
     }
 }

@@ -360,7 +360,7 @@ impl<S: Speed> Floor<'_, S> {
     pub(super) fn keep(&mut self, slot: Slot, by_verb: bool) {
         let was_over = self.is_over_quota(slot);
         let stay = &self.stays[slot.index()];
-        let mut undone = Undone::of(stay, self.ledger.as_ref());
+        let mut undone = Undone::of(stay, self.ledger.as_ref(), self.limits.as_deref());
         (undone.by_verb, undone.was_over) = (by_verb, was_over);
         if self.jobs.shares.is_some() {
             undone.gpus = self.cluster.held(stay.job, stay.gpu_type).0;
@@ -411,7 +411,7 @@ impl<S: Speed> Floor<'_, S> {
             let claim = Claim { job, num_gpus: undone.stay.gpus(), time: 0.0, share: 0 };
             self.cluster.take(&undone.stay.parts, &claim, &mut self.grant);
         }
-        undone.put_back(self.ledger.as_mut());
+        undone.put_back(self.ledger.as_mut(), self.limits.as_deref_mut());
         let rested = self.forget(job, if shares { gpus.len() } else { undone.stay.parts.len() });
         if let Some(sleep) = &mut self.sleep {
             sleep.take(&undone.stay.parts, Woken::ByJob(job), self.now, self.clock);

@@ -5,8 +5,8 @@
 
 use super::setting::options;
 use super::{
-    ClockKind, Discipline, Entry, Facts, Model, Order, Oversize, Placement, Predict, Search, Sharing, Table, Ties,
-    TypeOrder, Users, Value, Variant, Within,
+    ClockKind, Discipline, Entry, Estimate, Facts, Model, Order, Oversize, Placement, Predict, Search, Sharing, Table,
+    Ties, TypeOrder, Users, Value, Variant, Within,
 };
 use crate::planner::{Dispatch, Planner};
 
@@ -214,6 +214,11 @@ options! {
             .panel(EXECUTION)
             .help("Jobs of higher priority evict preemptible ones of lower priority where they find no GPUs \
                 (docs/priorities.md).");
+        /// Whether jobs end at their time limits.
+        enforce_limits: bool = false => Entry::flag("enforce-limits")
+            .panel(EXECUTION)
+            .help("A job that has held its GPUs for its time_limit, seconds over all its stays, ends there, done or not \
+                (docs/operators.md).");
         /// How the trials of a search are judged; `None`: every trial runs to its end.
         search: Option<Search> = None => Entry::search("search")
             .word("none")
@@ -281,6 +286,12 @@ options! {
             .of(Users::Queue(&[Discipline::Easy]))
             .panel(OTHERS)
             .help("Queue easy: estimates are run times multiplied by this, > 0.");
+        /// What EASY's estimates rest on.
+        estimate: Estimate = Estimate::RunTime => Entry::name("estimate", Estimate::NAMES)
+            .of(Users::Queue(&[Discipline::Easy]))
+            .panel(OTHERS)
+            .help("Queue easy: estimates are run-time, times --estimate-factor, or limit: what is left of the job's time_limit \
+                (docs/operators.md).");
     }
 }
 

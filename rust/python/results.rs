@@ -129,6 +129,11 @@ fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDi
     if outcome.knows.room {
         count("evictions", &["evicted"])?;
     }
+    if outcome.knows.limits {
+        let limit = Ends::of(&["limit"]);
+        table.of("reached_limit", &sums, move |own: &Sums| own.count(limit) > 0)?;
+        sum("cut", |own| own.cut)?;
+    }
     if outcome.knows.elastic {
         sum("longer", |own| own.resized)?;
         sum("held_gpus", |own| own.held_gpus)?;

@@ -28,6 +28,8 @@ pub struct Sums {
     pub resized: f64,
     /// What it took longer, s, on other types than it was recorded on; less than 0 on faster ones.
     pub on_types: f64,
+    /// What the work that its limit left undone would have taken, s, as if alone; 0 or less: it was not taken.
+    pub cut: f64,
     /// Time off its GPUs between submission and the last stay, s, without that at rungs.
     pub waiting: f64,
     /// Of that, though it could have been placed, s.
@@ -82,6 +84,12 @@ impl<S: Speed> Scale<'_, S> {
     /// What a unit of work is in seconds where it counts slots.
     fn seconds(&self) -> f64 {
         if S::COUNTS_ITERATIONS { 1.0 } else { self.slot.unwrap_or(1.0) }
+    }
+
+    /// What so much work of a job takes on the GPUs that it asks for, of the type on which it was recorded, s.
+    fn alone(&self, job: Job, work: f64) -> f64 {
+        let asks = self.jobs.num_gpus[job.index()];
+        work * self.unit(job, asks, GpuType::NONE, self.fewest(asks)) * self.seconds()
     }
 
     /// What so much work of a job took longer on a type than on the one that it was recorded on, s.
@@ -150,9 +158,9 @@ impl Books {
         ended_now.filter(|past| past.why == Why::EvictedBy(evictor)).for_each(|past| past.why = why);
     }
 
-    /// Adds up the stays of every job. `start`, `finish`: by job, of its one stay where `past` has none of it. `ends_early`:
-    /// whether stays are kept; else every job has one.
-    pub(crate) fn fold<S: Speed>(&mut self, scale: &Scale<'_, S>, start: &[f64], finish: &[f64], ends_early: bool) {
+    /// Adds up the stays of every job. `start`, `finish`: by job, of its one stay where `past` has none of it. `left`: the
+    /// work that each leaves undone, where stays are kept; else every job has one.
+    pub(crate) fn fold<S: Speed>(&mut self, scale: &Scale<'_, S>, start: &[f64], finish: &[f64], left: Option<&[f64]>) {
         let once = |job: usize| match self.types.get(job) {
             Some(&gpu_type) if gpu_type != GpuType::NONE => {
                 let job = Job::at(job);
@@ -160,14 +168,18 @@ impl Books {
             }
             _ => 0.0,
         };
-        if !ends_early {
+        let Some(left) = left else {
             self.on_types = (0..self.types.len()).map(once).collect();
             return;
-        }
+        };
         self.past.retain(Past::counts);
         let mut all = vec![Sums::default(); start.len()];
         for past in &self.past {
-            scale.add(&mut all[past.job.index()], past);
+            let sums = &mut all[past.job.index()];
+            scale.add(sums, past);
+            if past.why == Why::Limit {
+                sums.cut = -scale.alone(past.job, left[past.job.index()]);
+            }
         }
         for (j, sums) in all.iter_mut().enumerate() {
             if finish[j].is_nan() || sums.ended.iter().any(|&count| count > 0) {

@@ -34,6 +34,8 @@ pub(crate) enum Why {
     Failed(u32),
     /// Its trial waits at a rung, or ended there.
     Rung,
+    /// Its job's time limit was up.
+    Limit,
     /// Its job was ended while it ran.
     Dropped,
     /// A verb ended it and another one of the same instant took that back: it went on.
@@ -41,7 +43,7 @@ pub(crate) enum Why {
 }
 
 /// Names of the reasons, by `Why::code`.
-pub const ENDED: [&str; 8] = ["done", "preempted", "moved", "resized", "evicted", "failed", "rung", "dropped"];
+pub const ENDED: [&str; 9] = ["done", "preempted", "moved", "resized", "evicted", "failed", "rung", "limit", "dropped"];
 
 /// How a stay began, by `Why::next`.
 pub const BEGAN: [&str; 5] = ["first", "resumed", "restarted", "moved", "resized"];
@@ -57,7 +59,8 @@ impl Why {
             Self::EvictedBy(_) | Self::EvictedFor(_) => 4,
             Self::Failed(_) => 5,
             Self::Rung => 6,
-            Self::Dropped => 7,
+            Self::Limit => 7,
+            Self::Dropped => 8,
         }
     }
 
@@ -135,8 +138,8 @@ impl Past {
         self.why == Why::Done && !rests && self.num_gpus == num_gpus
     }
 
-    /// Whether it tells anything: it went on, or had no length and came neither to the end of its job nor to a rung.
+    /// Whether it tells anything: it had a length, or came to its job's end, to its limit or to a rung.
     pub(crate) fn counts(&self) -> bool {
-        self.why != Why::Void && (self.end > self.start || matches!(self.why, Why::Done | Why::Rung))
+        self.why != Why::Void && (self.end > self.start || matches!(self.why, Why::Done | Why::Limit | Why::Rung))
     }
 }

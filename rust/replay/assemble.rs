@@ -185,6 +185,7 @@ pub(crate) fn assemble(
             outages: extras.outages.is_some(),
             room: extras.make_room(options),
             elastic: jobs.range.is_some(),
+            limits: options.enforce_limits,
         },
         sums,
         stays: table,
@@ -307,6 +308,7 @@ impl Extras<'_> {
             || self.outages.is_some()
             || self.make_room(options)
             || options.search.is_some()
+            || options.enforce_limits
             || options.checkpoint_cost > 0.0
     }
 }

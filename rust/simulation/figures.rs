@@ -60,7 +60,7 @@ fn at_rest<S: Speed>(floor: &Floor<'_, S>, figure: Figure, job: Job) -> f64 {
         Figure::Held => 0.0,
         Figure::Rho => floor.estimate(job),
         Figure::Attained => floor.attained(job),
-        Figure::Left | Figure::Remaining if floor.is_done(job) => 0.0,
+        Figure::Left | Figure::Remaining if floor.is_done(job) && floor.left(job) == 0.0 => 0.0,
         Figure::Left => floor.left_at_rest(job),
         Figure::Remaining => floor.remaining(job),
     }

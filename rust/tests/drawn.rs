@@ -76,6 +76,7 @@ impl<'a> Drawn<'a> {
             shares: self.find("shares"),
             priority: self.find("priority"),
             preemptible: self.find("preemptible"),
+            time_limit: self.find("time_limit"),
             checkpoint_interval: self.find("checkpoint_interval"),
             trials: self.trials(),
             ..OwnedJobs::default()

@@ -163,6 +163,11 @@ pub const TABLE: &[Column] = &[
         .about(
             ">= 0 or inf: seconds of progress between [checkpoints](outages.md#what-an-outage-does); empty: that of \
              `--checkpoint-interval`"),
+    Column::number("time_limit", "a number of seconds > 0, or inf").above(0.0).or_infinity().or(f64::INFINITY).unit("s")
+        .mend("give the longest time that the job may hold its GPUs, or {empty} for none")
+        .about(
+            "> 0 or inf: the longest time that the job may hold GPUs, over all its stays; empty: none. Read by `--estimate limit` \
+             and `--enforce-limits` ([time limits](operators.md#time-limits))"),
     Column::new("priority", "i32", "an integer from -2147483648 to 2147483647").at_least(i32::MIN as f64).at_most(i32::MAX as u64)
         .or(0.0).mend("{empty} for priority 0").about("[priority](priorities.md), higher goes first; empty: 0"),
     Column::new("preemptible", "bool", "true or false").or(1.0).mend("{empty} for true")
@@ -208,6 +213,8 @@ macro_rules! job_columns {
             priority: maybe i32 = "priority";
             /// Whether jobs may be evicted; `None` where all may.
             preemptible: maybe bool = "preemptible";
+            /// Seconds for which jobs may hold GPUs, infinite where one has no limit; `None` where none has.
+            time_limit: maybe f64 = "time_limit";
             /// Seconds of progress between two checkpoints, NaN where the option says it; `None` where it says it for all.
             checkpoint_interval: maybe f64 = "checkpoint_interval";
             /// The searches that jobs are trials of; `None` for a run without searches.

@@ -64,10 +64,11 @@ def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
         yield "stays", f"of {found['job_id'].to_list()}; jobs.parquet has {jobs['job_id'].to_list()}"
         return
     for name in page["COLUMNS"].keys() & set(jobs.columns):
-        near = 1e-9 * found[name].abs() + coarse
+        right = found[name].cast(pl.Float64)
+        near = 1e-9 * right.abs() + coarse
         if jobs[name].dtype == pl.Float32 or name in ROUNDED:
             near = near + 4e-6 * jobs["jct"]
-        far = (jobs[name].cast(pl.Float64) - found[name]).abs() > near
+        far = (jobs[name].cast(pl.Float64) - right).abs() > near
         for row in far.arg_true()[:1]:
             yield name, f"{jobs['job_id'][row]}: {jobs[name][row]!r}; expected {found[name][row]!r}"
     submit = {job["job_id"]: job["submit_time"] for job in case.jobs}

@@ -25,6 +25,7 @@ TYPES = {
     "priority": pl.Int32,
     "preemptible": pl.Boolean,
     "checkpoint_interval": pl.Float64,
+    "time_limit": pl.Float64,
     "deadline": pl.Float64,
     "min_gpus": pl.UInt32,
     "max_gpus": pl.UInt32,

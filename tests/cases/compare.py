@@ -71,6 +71,7 @@ def _columns(truth: Truth) -> dict[str, list[Any]]:
         "failures": true.failures,
         "lost_work": true.lost_work,
         "held_time": true.held,
+        "reached_limit": [row in truth.reached for row in range(len(true.start))],
     }
     if truth.log is not None:
         wanted |= {"evictions": truth.log.evictions, "lost_time": true.lost}

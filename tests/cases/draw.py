@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 
 from cases import own
-from cases.case import Case, plain
+from cases.case import Case, Row, plain
 from strategies import PLACEMENTS
 
 Put = Callable[[Random, Case], None]
@@ -381,6 +381,24 @@ def searches(rng: Random, case: Case) -> None:
     )
 
 
+@feature(0.3)
+def time_limit(rng: Random, case: Case) -> None:
+    """Of some jobs: often just what they run, or less, or what their pauses leave them."""
+
+    def limit(job: Row) -> float | None:
+        near = case.span(rng, 1.0, 9.0)
+        return rng.choice((None, job["duration"], job["duration"] + near, near, job["duration"] * 0.5))
+
+    _column(case, "time_limit", [limit(job) for job in case.jobs])
+
+
+@feature(0.25)
+def enforce_limits(rng: Random, case: Case) -> None:
+    if "time_limit" not in case.jobs[0]:
+        time_limit(rng, case)
+    case.options["enforce_limits"] = True
+
+
 @feature(0.35)
 def placement(rng: Random, case: Case) -> None:
     case.options["placement"] = rng.choice((*PLACEMENTS, "best-fit", "worst-fit", "fgd"))
@@ -448,6 +466,13 @@ def predict(rng: Random, case: Case) -> None:
 @feature(0.5)
 def estimate_factor(rng: Random, case: Case) -> None:
     case.options["estimate_factor"] = rng.choice((0.5, 2.0))
+
+
+@feature(0.5)
+def estimate(rng: Random, case: Case) -> None:
+    if "time_limit" not in case.jobs[0]:
+        time_limit(rng, case)
+    case.options["estimate"] = "limit"
 
 
 @feature(0.5)

@@ -140,6 +140,10 @@ def _summary(case: Case, jobs: list[Row], stays: dict[str, list[Stay]], last: fl
     wanted["jobs_spread"] = sum(row["num_servers"] >= 2 for row in jobs)
     for name in ("evictions", "failures"):
         wanted[name] = sum(row.get(name, 0) for row in jobs)
+    if "reached_limit" in jobs[0]:
+        others = [row["jct"] for row in jobs if not row["reached_limit"]]
+        wanted["jobs_over_limit"] = len(jobs) - len(others)
+        wanted["mean_jct_completed"] = math.fsum(others) / len(others) if others else None
     if "held_time" in jobs[0]:
         wanted["preemptions"] = sum(row["preemptions"] for row in jobs)
         wanted["lost_gpu_seconds"] = math.fsum(

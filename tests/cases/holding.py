@@ -128,6 +128,7 @@ def _work(case: Case, outcome: ringbco.Outcome, stays: dict[str, list[Stay]]) ->
             yield "held", f"{row['job_id']} held GPUs for {held!r}; its stays are {spent!r}"
         started = case.options.get("start_cost", 0.0) if row.get("lost_time") is None else 0.0
         done = (spent - started - lost) * rates.pop()
+        done -= row.get("run_cut") or 0.0  # its limit left so much undone
         if abs(done - row_work(jobs[row["job_id"]])) > coarse * 8.0:
             yield "work", f"{row['job_id']} did {done!r} of {row_work(jobs[row['job_id']])!r}"
 

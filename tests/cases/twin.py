@@ -1,7 +1,7 @@
 """The slow twin of a case: the oracles of its features, one put upon another."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from oracle_elastic import POLICIES as RESIZING
 from oracle_elastic import Elastic
 from oracle_elastic import simulate as simulate_elastic
 from oracle_energy import Sleep, sleeping_world
+from oracle_limits import Limits, limited_world
 from oracle_maintenance import Window, maintained_world
 from oracle_outages import Failures, Queue
 from oracle_preempt import INTERVALS, Preemption
@@ -60,6 +61,8 @@ class Truth:
     sleep: Sleep | None = None
     shares: Sequence[ShareRow] = ()
     tells_waits: bool = True
+    reached: Collection[int] = ()
+    """The rows that reached their time limits."""
 
 
 def lacks(case: Case) -> str | None:
@@ -333,11 +336,22 @@ class Twin:
             world = repack_world(
                 claims, users, world, self.types, shared, exact=self.told.get("predict") == "exact"
             )
+        limits = self._limits()
+        world = limited_world(limits, world)
         found = simulate_preempt(
             self.jobs, due, self.servers, self.net, self.options, self._rules(), self.server_vc, world
         )
         _close(log, found)
-        return Truth(found, climbs if "search" in self.told else None, log, sleep, sharing.rows)
+        searched = climbs if "search" in self.told else None
+        return Truth(found, searched, log, sleep, sharing.rows, reached=limits.reached)
+
+    def _limits(self) -> Limits:
+        own = (job.get("time_limit") for job in self.case.jobs)
+        return Limits(
+            tuple(math.inf if limit is None else limit for limit in own),
+            self.told.get("estimate") == "limit",
+            self.told.get("enforce_limits", False),
+        )
 
     def _simulate_elastic(self, due: tuple[float, ...]) -> Truth:
         told, jobs = self.told, self.case.jobs
@@ -361,7 +375,7 @@ class Twin:
             told.get("resize_cost", pause),
             noise,
         )
-        log = Log([0] * len(jobs))
+        log, limits = Log([0] * len(jobs)), self._limits()
         sharing = Sharing(self.types, told.get("interference", 0.0), pairs=self._pairs())
         found = simulate_elastic(
             self.jobs,
@@ -375,9 +389,10 @@ class Twin:
             self._claims(),
             log,
             sharing if self._shared() else None,
+            limits,
         )
         _close(log, found)
-        return Truth(found, log=log, shares=sharing.rows, tells_waits=False)
+        return Truth(found, log=log, shares=sharing.rows, tells_waits=False, reached=limits.reached)
 
 
 def _close(log: Log, found: PreemptResult) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from oracle.model import GPU, Job, Net, Options, StuckError, fewest_servers, iteration_time, whole_slots, work
 from oracle.placement import place
+from oracle_limits import Limits, limited_world
 from oracle_outages import Failures
 from oracle_preempt import PATIENCE, Preemption, PreemptResult
 from oracle_preempt import World as PreemptWorld
@@ -461,6 +462,11 @@ def elastic_world(
             first = max(0, math.floor(time / rules.interval) - 1) if time >= 0 else 0
             return next(k * rules.interval for k in range(first, first + 4) if k * rules.interval > time)
 
+        def comes_to_end(self, run: Stretch) -> bool:
+            if self.fixed:
+                return bool(self.now >= run.begin and self.now - run.begin >= self.slots_needed(run))
+            return run.left <= 0
+
         def run_slots(self) -> None:
             n = idle = 0
             while self.future or self.present():
@@ -470,14 +476,8 @@ def elastic_world(
                     if n > run.begin:
                         progress |= run.phi > 0
                         run.left -= 0.0 if self.fixed else self.yielded(run)
-                    if self.fixed:
-                        done = n >= run.begin and n - run.begin >= self.slots_needed(run)
-                    else:
-                        done = run.left <= 0
-                    if done:
-                        run.left = 0.0
-                        self.complete(run)
-                        happened = True
+                    if self.comes_to_end(run):
+                        happened |= self.ends(run)
                 happened |= self.arrive()
                 if (happened or self.is_tick(self.seconds(n - 1))) and self.present():
                     self.one_pass()
@@ -487,12 +487,10 @@ def elastic_world(
                 n += 1
 
         def run_events(self) -> None:
-            def finish(run: Stretch) -> float:
-                return run.since + (run.left * run.tau if run.left else 0.0)
-
             idle, last = 0, -1.0
             while self.future or self.present():
-                instants = [finish(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
+                instants = [self.end_of(run) for run in self.running]
+                instants += [self.jobs[row].submit for row in self.future]
                 instants += self.other_instants()
                 idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
                 if rules.interval is not None and self.present():
@@ -502,9 +500,8 @@ def elastic_world(
                 self.now = min(instants)
                 happened = False
                 for run in sorted(self.running, key=lambda run: run.row):
-                    if finish(run) <= self.now:
-                        self.complete(run)
-                        happened = True
+                    if self.end_of(run) <= self.now:
+                        happened |= self.ends(run)
                 happened |= self.arrive()
                 if (happened or self.is_tick(last)) and self.present():
                     self.one_pass()
@@ -526,6 +523,7 @@ def simulate(
     claims: Claims | None = None,
     log: Log | None = None,
     sharing: Sharing | None = None,
+    limits: Limits | None = None,
 ) -> PreemptResult:
     """Replay `jobs` under a policy that resizes them. Raises OversizeError, RefusedError or StuckError.
 
@@ -539,6 +537,8 @@ def simulate(
         log or Log([0] * len(jobs)),
         sharing,
     )
+    if limits is not None:
+        world = limited_world(limits, world)
     return simulate_preempt(
         jobs, rules.deadlines, servers, net, options, Preemption(rules.policy), server_vc, world
     )

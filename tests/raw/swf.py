@@ -67,7 +67,7 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
                 "duration": float(run),
                 "user": "7",
                 "status": STATUS[status],
-                "requested_time": 3600.0,
+                "time_limit": 3600.0,
                 "queue": 2,
                 "partition": None,
             }

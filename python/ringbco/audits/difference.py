@@ -54,6 +54,8 @@ CODES: Final = {
     "jobs.max_contention": "contention",
     "jobs.moves": "stays",
     "jobs.resizes": "stays",
+    "jobs.reached_limit": "stays",
+    "jobs.run_cut": "causes",
     "jobs.evictions": "evictions",
     "jobs.gpu_share": "gangs",
     "stays.pause": "held",
@@ -75,7 +77,7 @@ OLDER: Final = (
 )
 """Columns of jobs.parquet and timeline.parquet without which a result can be read."""
 PLACED: Final = {
-    "jobs": ("num_servers", "max_contention", *WAITS, *RUNS),
+    "jobs": ("num_servers", "max_contention", *WAITS, *RUNS, "run_cut"),
     "stays": ("num_servers", "work", "lost", "gpu_type", *WAITS),
     "timeline": ("spanning_jobs", "mean_contention", "watts"),
 }
@@ -114,6 +116,11 @@ def _shown(value: Any) -> str:
     if value is None:
         return "none"
     return number(value) if isinstance(value, int | float) else show_value(value)
+
+
+def _plainly(value: Any) -> str:
+    """As polars writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def blame(check: Check, frame: pl.DataFrame, found: Difference) -> None:
@@ -231,7 +238,7 @@ class Differences:
         if not told.dtype.is_numeric() or any(isinstance(value, str) for value in expected[:1]):
             # Whatever kind of column it is: numbers told as words are no numbers.
             if not set(map(type, expected)) <= {str, type(None)}:
-                expected = [None if value is None else str(value) for value in expected]
+                expected = [None if value is None else _plainly(value) for value in expected]
             plain = pl.Series(column, expected, pl.String)
             bad = told.cast(pl.String, strict=False).ne_missing(plain).to_numpy()
         else:
@@ -283,7 +290,7 @@ class Differences:
         for name in ("preemptions", "evictions", "failures", "pauses"):
             stays += self._floats("jobs", name) if name in right else 0.0
         near: Floats = 8.0 * self.ulp * stays
-        if column in (*WAITS, *RUNS):
+        if column in (*WAITS, *RUNS, "run_cut"):
             near = SINGLE * np.abs(want) + 1e-6 * self._floats("jobs", "jct") + 8.0 * near
         elif column.endswith("gpu_time"):
             near = near * sum(self.given.cluster.gpus)

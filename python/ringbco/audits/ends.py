@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from math import fsum, ulp
 from typing import TYPE_CHECKING, Final
 
-from ringbco.audits.findings import Finding
+from ringbco.audits.findings import Finding, number
 from ringbco.audits.given import BY
 from ringbco.errors import show_value
 from ringbco.judge import clock
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 GOES_ON: Final = ("preempted", "moved", "resized", "evicted", "failed", "rung")
 """How a stay may end that is not its job's last."""
-LAST: Final = ("done", "dropped", "rung")
+LAST: Final = ("done", "dropped", "limit", "rung")
 """How a job's last stay may end."""
 SHIFTED: Final = ("moved", "resized")
 Owner = tuple[str, int]
@@ -88,6 +90,22 @@ class Ends:
             for told in self._one(stay, None if last else after):
                 yield stay, told
 
+    def beyond_limits(self) -> Iterator[tuple[Stay, Told]]:
+        """The last stays of jobs that held GPUs for longer than their limits, or reached them too early."""
+        limits, held, job = self.given.jobs.limit, [0.0], -1
+        if limits is None or not self.given.limited:
+            return
+        stays = self.book.stays
+        for stay, after in zip(stays, (*stays[1:], None), strict=True):
+            held = [*(held if stay.job == job else ()), stay.end - stay.start]
+            job = stay.job
+            if after is not None and after.job == job:
+                continue
+            limit, total = clock.boundary(limits[job], self.given.slot), fsum(held)
+            near = 1e-9 * total + 64.0 * len(held) * ulp(stay.end)
+            if total > limit + near or (stay.ended == "limit" and total < limit - near):
+                yield stay, ("stays", f"ends after {number(total)} s on GPUs; its limit is {number(limit)} s")
+
     def _one(self, stay: Stay, after: Stay | None) -> Iterator[Told]:
         word = stay.ended
         if word not in (LAST if after is None else GOES_ON):
@@ -113,9 +131,11 @@ class Ends:
             yield "stays", "is dropped; only a policy of one's own ends jobs"
         if word == "rung" and not (stay.marks and stay.marks[-1].time == stay.end):
             yield "searches", "ends at a rung; rungs.parquet has none at which it gives its GPUs back then"
+        if word == "limit" and not given.limited:
+            yield "stays", "reached a limit; nobody enforces limits in this run"
         if word == "evicted" and not given.makes_room:
             yield "evictions", "is evicted; nobody makes room in this run"
-        if word not in ("done", "rung", "failed") and stay.end > stay.start and self.recorded:
+        if word not in ("done", "limit", "rung", "failed") and stay.end > stay.start and self.recorded:
             lost = next(
                 (server for server in self._servers(stay) if (server, stay.end) in self.failing), None
             )
@@ -213,7 +233,7 @@ class Ends:
 def check_ends(checks: Mapping[str, Check], ends: Ends) -> None:
     """Counts a failure for each stay and each replica whose end cannot be."""
     given, book = ends.given, ends.book
-    for stay, (code, says) in ends.all():
+    for stay, (code, says) in chain(ends.all(), ends.beyond_limits()):
         check = checks[code]
         check.add(
             [Finding(check.code, f"stay {stay.number} {says}", given.jobs.id[stay.job], time=stay.end)], 1

@@ -94,6 +94,8 @@ def _jobs(
         priority=_plain(priorities(frame)),
         checkpoint=None if (own := _said(frame, "checkpoint_interval")) is None
         else [every if value is None else value for value in own],
+        limit=None if (own := _said(frame, "time_limit")) is None
+        else [math.inf if value is None else value for value in own],
         vc=_plain(vc),
         owner=_owners(outcome, frame),
         types=allowed,

@@ -13,6 +13,7 @@ from ringbco.audits.episodes import Episodes
 from ringbco.audits.facts import Facts, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
 from ringbco.audits.options import preempts
+from ringbco.result.metrics import column
 
 if TYPE_CHECKING:
     from ringbco.audits.served import Served
@@ -191,6 +192,9 @@ def _check_maintenance(check: Check, facts: Facts) -> None:
     factor = 1.0 if by_time else float(facts.options.get("estimate_factor", 1.0))
     job = facts.a_job
     length = facts.workload.estimate[facts.row[job]] * factor
+    if facts.options.get("estimate") == "limit" and not by_time:
+        limit = column(facts.table.frame, "time_limit")[facts.row[job]]
+        length = np.where(np.isnan(limit), length, limit)
     at = np.searchsorted(known.keys, facts.a_server + 1j * facts.a_start, side="right")
     ahead = np.minimum(at, known.server.size - 1)
     first = (facts.a_start == facts.start[job]) & (at < known.server.size)

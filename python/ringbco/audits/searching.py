@@ -17,7 +17,7 @@ from ringbco.audits.findings import Check, blame, number
 from ringbco.audits.rows import dropped, left_out, refusable
 
 if TYPE_CHECKING:
-    from ringbco.audits.facts import Facts, Ints
+    from ringbco.audits.facts import Bools, Facts, Ints
 
 
 def check_searches(check: Check, facts: Facts, eps: Episodes) -> None:
@@ -62,12 +62,16 @@ def _order_faults(check: Check, facts: Facts, climbs: rungs.Climbs) -> bool:
     )
     reached: Ints = np.bincount(climbs.job[~np.isnan(climbs.went_on)], minlength=facts.row.size)
     group = facts.table.frame["group"].is_not_null().to_numpy()[facts.row]
-    short = np.flatnonzero(facts.finished & group & (reached != climbs.search.rungs))
+    short = np.flatnonzero(facts.finished & group & ~_cut(facts) & (reached != climbs.search.rungs))
     most = climbs.search.rungs
     blame(check, facts, short, lambda j: f"is done, and went on from {reached[j]} rungs of {most}")
     stray = np.flatnonzero(~group & (np.bincount(climbs.job, minlength=facts.row.size) > 0))
     blame(check, facts, stray, "is at a rung, and no trial")
     return bool(bad.any() or short.size or stray.size)
+
+
+Gone = tuple[float, int, int]
+"""When a trial was refused (1) or reached its limit (0), and the first rung that it will never reach."""
 
 
 @dataclass
@@ -90,11 +94,16 @@ def _check_choices(check: Check, facts: Facts, climbs: rungs.Climbs) -> None:
     for at, name in enumerate(names.gather(facts.row[climbs.job]).to_list()):
         by_name.setdefault(name, []).append((float(climbs.time[at]), int(climbs.job[at]), at))
     sizes = Counter(name for row, name in enumerate(names.to_list()) if row not in away)
-    gone: dict[str, list[float]] = {}
+    gone: dict[str, list[Gone]] = {}
     seen = facts.first_instant(facts.table.frame["submit_time"].to_numpy())
     for row in refused:
         if names[row] is not None:
-            gone.setdefault(names[row], []).append(float(seen[row]))
+            gone.setdefault(names[row], []).append((float(seen[row]), 1, 0))
+    reached = np.bincount(climbs.job, minlength=facts.row.size)
+    for job in np.flatnonzero(_cut(facts)).tolist():
+        if names[int(facts.row[job])] is not None:
+            lost = float(facts.finish[job]), 0, int(reached[job])
+            gone.setdefault(names[int(facts.row[job])], []).append(lost)
     brief = facts.a_start == facts.a_end
     at_once = set(zip(facts.a_job[brief].tolist(), facts.a_end[brief].tolist(), strict=True))
     for name, events in by_name.items():
@@ -116,6 +125,15 @@ def _check_choices(check: Check, facts: Facts, climbs: rungs.Climbs) -> None:
         )
 
 
+def _cut(facts: Facts) -> Bools:
+    """Which jobs reached their time limits."""
+    told = facts.outcome.jobs.get_column("reached_limit", default=None)
+    found = np.zeros(facts.row.size, np.bool_)
+    if told is not None:
+        found[: told.len()] = told.to_numpy()
+    return found
+
+
 def _same(one: float, other: float) -> bool:
     return one == other or (math.isnan(one) and math.isnan(other))
 
@@ -124,12 +142,12 @@ def _followed(
     facts: Facts,
     climbs: rungs.Climbs,
     events: list[tuple[float, int, int]],
-    gone: list[float],
+    gone: list[Gone],
     size: int,
 ) -> dict[int, float]:
     """When each climb of a search should have gone on; NaN for never.
 
-    events: (when, job, climb). gone: when trials were refused.
+    events: (when, job, climb).
     """
     levels = [_Level() for _ in range(climbs.search.rungs)]
     ended: set[int] = set()
@@ -137,12 +155,12 @@ def _followed(
     frame = facts.table.frame
     level_of = frame["priority"].fill_null(0).to_numpy() if "priority" in frame.columns else None
     # Completions and rungs come before arrivals, and so before refusals: they are judged apart.
-    moments = sorted({(when, 0) for when, _, _ in events} | {(when, 1) for when in gone})
+    moments = sorted({(when, 0) for when, _, _ in events} | {(when, kind) for when, kind, _ in gone})
     waiting = deque(sorted(events))
     for when, kind in moments:
-        if kind == 1:
-            for level in levels:
-                level.lost += gone.count(when)
+        for _, _, rung in (each for each in gone if each[:2] == (when, kind)):
+            for level in levels[rung:]:
+                level.lost += 1
         while kind == 0 and waiting and waiting[0][0] == when:
             _, job, at = waiting.popleft()
             row = int(facts.row[job])

@@ -24,6 +24,7 @@ _MARKS: Final = {
     "failed": "f",
     "evicted": "e",
     "dropped": "x",
+    "limit": "l",
     "preempted": "p",
     "rung": "r",
     "resized": "z",

@@ -11,12 +11,14 @@ from ringbco.judge.given import WHOLE, Given, Stay
 from ringbco.judge.speed import Speeds
 
 Table = dict[str, list[Any]]
+OVER = ("done", "limit")
+"""How the last stay of a job of jobs.parquet ends."""
 BOUND = 10.0
 """Seconds for which a bounded slowdown takes shorter jobs."""
 
 
 class Record:
-    """A job that was done, and what its stays add up to.
+    """A job that was done, or reached its limit, and what its stays add up to.
 
     servers, most: the most servers at a time, and the largest p.
     bounded: the slowdown, of jobs that would take less than BOUND as if they took so much.
@@ -61,6 +63,11 @@ class Record:
         self.paused_gpu = fsum(stay.paused() * stay.gpus for stay in stays) * weight
         self.lost_gpu = fsum(stay.lost_time * stay.gpus for stay in stays) * weight
 
+    @property
+    def cut(self) -> bool:
+        """Whether it reached its limit before it was done."""
+        return self.stays[-1].ended == "limit"
+
     def ended(self, *words: str) -> int:
         """How many of its stays ended so, before the last."""
         if len(self.stays) == 1:
@@ -69,8 +76,8 @@ class Record:
 
 
 def records(given: Given, stays: Sequence[Stay]) -> list[Record]:
-    """Those of the jobs that were done, in the order of the job table."""
-    return [Record(given, own) for own in by_job(stays) if own[-1].ended == "done"]
+    """Those of the jobs that were done or reached their limits, in the order of the job table."""
+    return [Record(given, own) for own in by_job(stays) if own[-1].ended in OVER]
 
 
 def by_job(stays: Sequence[Stay]) -> Iterator[list[Stay]]:
@@ -114,6 +121,9 @@ def jobs_table(given: Given, speeds: Speeds, done: list[Record]) -> Table:
         table |= _elastic(given, done)
     if given.makes_room:
         table["evictions"] = [r.ended("evicted") for r in done]
+    if given.limited:
+        cut = Longer(given, speeds).cut
+        table |= {"reached_limit": [r.cut for r in done], "run_cut": [cut(r) for r in done]}
     if given.outages is not None:
         table |= {"failures": [r.ended("failed") for r in done], "lost_work": [r.lost for r in done]}
     if given.searched:
@@ -180,13 +190,25 @@ class Longer:
         job, speeds = record.job, self.speeds
         resized = fsum(map(self._resized, record.stays)) if self.elastic else 0.0
         on_type = fsum(map(self._on_type, record.stays)) if self.types else 0.0
-        longer = record.held - record.paused - record.lost - record.ideal - resized - on_type
+        longer = (
+            record.held - record.paused - record.lost - record.ideal - resized - on_type - self.cut(record)
+        )
         if self.meets and self.given.jobs.share is not None and self.given.jobs.share[job]:
             return 0.0, longer, resized, on_type
         if self.model != "rar" or not record.most or speeds.net.xi1 * record.most <= 1.0:
             return longer, 0.0, resized, on_type
         spread = fsum(map(self._spread, record.stays))
         return spread, longer - spread, resized, on_type
+
+    def cut(self, record: Record) -> float:
+        """Less than 0: what the work that the limit left undone would have taken at best."""
+        if not record.cut:
+            return 0.0
+        whole = (
+            self.given.jobs.duration[record.job] if self.model == "fixed" else self.speeds.work(record.job)
+        )
+        done = fsum(part for stay in record.stays for part in (stay.work, -stay.lost))
+        return -record.ideal * (1.0 - done / whole)
 
     def _spread(self, stay: Stay) -> float:
         job, servers, fewest = stay.job, len(stay.held), self.speeds.fewest(stay.job, stay.gpus)

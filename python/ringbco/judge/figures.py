@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ringbco.errors import InputError
 from ringbco.judge import services
-from ringbco.judge.columns import Record, Table, by_job
+from ringbco.judge.columns import OVER, Record, Table, by_job
 from ringbco.judge.contention import Spanning
 from ringbco.judge.given import Stay
 from ringbco.judge.searches import merged
@@ -57,7 +57,7 @@ class Summary:
         self.done = [record for record in done if counts(record.job)]
         if not self.done:
             raise InputError("a job that was done and submitted in the window", key="options.measure_from")
-        ended = [own for own in by_job(span.ran) if own[-1].ended != "done"]
+        ended = [own for own in by_job(span.ran) if own[-1].ended not in OVER]
         self.ended, self.ends = [own for own in ended if counts(own[0].job)], bool(ended)
         self.known = {stay.job for stay in span.ran}
         missing = [job for job in range(len(span.given.jobs.id)) if job not in self.known]
@@ -161,6 +161,10 @@ class Summary:
         came = [submit[stay.job] for stay in stays]
         first, last, closes = min(came), max([stay.end for stay in stays]), max(came)
         figures: Figures = {"makespan": last - first, "jobs_spread": sum(r.servers > 1 for r in done)}
+        if self.given.limited:
+            others = [r.jct for r in done if not r.cut]
+            figures["jobs_over_limit"] = len(done) - len(others)
+            figures["mean_jct_completed"] = mean(others) if others else None
         if self.given.window is not None:
             up = span.up(servers, span.first, span.last)
             used = span.held(ran, span.first, span.last) / up if up > 0 else 0.0
@@ -233,10 +237,11 @@ class Summary:
             return {}
         held = fsum(r.held_gpu for r in self.done)
         wasted = fsum(part for r in self.done for part in (r.paused_gpu, r.lost_gpu))
-        taken = [r.ideal / (r.finish - r.start) if r.finish > r.start else 1.0 for r in self.done]
+        done = [r for r in self.done if not r.cut]
+        taken = [r.ideal / (r.finish - r.start) if r.finish > r.start else 1.0 for r in done]
         return {
             "goodput": 1.0 - wasted / held if held > 0 else 1.0,
-            "effective_training_time_ratio": mean(taken),
+            "effective_training_time_ratio": mean(taken) if taken else None,
         }
 
     def _types(self) -> Figures:

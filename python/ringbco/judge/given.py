@@ -38,6 +38,7 @@ class Jobs:
     share: Sequence[int] | None = None
     priority: Sequence[int] | None = None
     checkpoint: Sequence[float] | None = None
+    limit: Sequence[float] | None = None
     vc: Sequence[int] | None = None
     owner: Sequence[str | None] | None = None
     types: Sequence[Sequence[int]] | None = None
@@ -190,10 +191,15 @@ class Given:
         return self.options.get("search") is not None
 
     @cached_property
+    def limited(self) -> bool:
+        """Whether jobs end at their time limits."""
+        return bool(self.options.get("enforce_limits"))
+
+    @cached_property
     def several(self) -> bool:
         """Whether stays are told: one may end before its job is done, or make checkpoints that take time."""
         early = self.preempts or self.outages is not None or self.makes_room or self.searched
-        return early or self.saves
+        return early or self.saves or self.limited
 
     @cached_property
     def pauses(self) -> bool:

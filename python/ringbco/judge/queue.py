@@ -46,6 +46,10 @@ class Queue(Deciding):
     def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
         super().__init__(given, floor, worker)
         self.factor = float(given.options.get("estimate_factor", 1.0))
+        self.limits = given.jobs.limit if given.options.get("estimate") == "limit" else None
+        self.past: dict[int, list[Stay]] = {}
+        for stay in stays if self.limits is not None else ():
+            self.past.setdefault(stay.job, []).append(stay)
         jobs = sorted({stay.job for stay in stays})
         order = fifo(given, jobs)
         self.aged = {job: place for place, job in enumerate(order)}
@@ -152,7 +156,7 @@ class Queue(Deciding):
             return Fault("placement", job, self.time, f"holds {where}, where the placement finds no room")
         name = self.jobs.id[head]
         if self.discipline == "easy" and not waiting:
-            end = f"{self.time + self.factor * self.reckoned(job, self.before(job)):.12g}"
+            end = f"{self._estimated_end(job, self.before(job), self.time):.12g}"
             said = (
                 f"overtakes job {name}, which could start at {self._shadow(head):.12g} s by the estimates;"
                 f" expected it to end by then or to leave room, not to last until {end} s"
@@ -243,7 +247,14 @@ class Queue(Deciding):
 
     def _end(self, job: int) -> float:
         standing = self.standing[job]
-        return standing.start + self.factor * self.reckoned(job, standing.before)
+        return self._estimated_end(job, standing.before, standing.start)
+
+    def _estimated_end(self, job: int, before: float, start: float) -> float:
+        """Of a stay that begins at `start`, before which so much was done; as a limit says it, if it does."""
+        if self.limits is not None and self.limits[job] < math.inf:
+            held = math.fsum(stay.end - stay.start for stay in self.past[job] if stay.end <= start)
+            return start + max(0.0, self.limits[job] - held)
+        return start + self.factor * self.reckoned(job, before)
 
     def _shadow(self, head: int) -> float:
         """When the head could be placed if nothing else started and no server changed."""
@@ -270,7 +281,7 @@ class Queue(Deciding):
         if self.shadow is None:
             self.shadow = self._shadow(head)
         shadow = self.shadow
-        end = self.time + self.factor * self.reckoned(job, self.before(job))
+        end = self._estimated_end(job, self.before(job), self.time)
         if end != shadow and self._same(end, shadow):
             raise UnclearError
         if end <= shadow:

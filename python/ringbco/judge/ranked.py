@@ -94,7 +94,7 @@ class Ranking(Deciding):
         self.pace.pop(stay.job, None)
         self.served[stay.job] = self.served.get(stay.job, 0.0) + self._units(stay.end - stay.start)
         self.running.pop(stay.job, None)
-        if stay.ended in ("done", "rung"):
+        if stay.ended in ("done", "limit", "rung"):
             self.line.pop(stay.job, None)
             self.listed.pop(stay.job, None)
         if stay.ended == "done":

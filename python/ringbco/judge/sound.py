@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ringbco.errors import InputError
+from ringbco.judge.columns import OVER
 from ringbco.judge.given import Book, Given, Stay
 
 
@@ -20,7 +21,7 @@ def check(given: Given, book: Book) -> None:
         held = stay.held
         if shared or len(held) != 1 or held[0][1] < 1 or not 0 <= held[0][0] < servers:
             _check_held(given, stay)
-        since, done = stay.end, done or stay.ended == "done"
+        since, done = stay.end, done or stay.ended in OVER
     if not done:
         raise InputError("a book of a run in which some job was done")
     services = {load.service for load in given.services or ()}

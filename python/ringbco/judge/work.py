@@ -20,14 +20,17 @@ class Worker:
     def integrate(self, stays: list[Stay]) -> dict[int, float]:
         """Writes work, lost, lost_time and off into the stays; how far off each job's work is at its end."""
         off: dict[int, float] = {}
-        job, done, short = -1, 0.0, 0.0
+        job, done, short, reached = -1, 0.0, 0.0, 0
         for stay in stays:
             if stay.job != job:
-                job, done, short = stay.job, 0.0, 0.0
+                job, done, short, reached = stay.job, 0.0, 0.0, 0
+            reached += len(stay.marks)
             done = self._one(stay, done)
+            if stay.ended == "limit":
+                self._cut(stay, done, reached)
             if stay.off:
                 short = max(short, stay.off, key=abs)
-            if stay.ended in ("done", "rung"):
+            if stay.ended in ("done", "limit", "rung"):
                 off[job] = short * self.unit
         return off
 
@@ -64,6 +67,23 @@ class Worker:
         if failed:
             stay.lost_time, stay.lost = since_then, (now - kept) * self.unit
         return kept if failed else now
+
+    def _cut(self, stay: Stay, done: float, reached: int) -> None:
+        """Of a stay that its limit ended after `done` work: whether its job would have been done.
+
+        reached: rungs that its trial has reached. What the last slot did beyond the next one is not done.
+        """
+        group, most = self.given.jobs.group, self.speeds.work(stay.job)
+        if (
+            self.given.searched
+            and group is not None
+            and group[stay.job] is not None
+            and reached < self._rungs
+        ):
+            most /= float(self._eta ** (self._rungs - reached))
+            stay.work -= max(0.0, done - most) * self.unit
+        else:
+            stay.off = max(0.0, done - most)
 
     def up_to(self, stay: Stay, done: float, time: float) -> float:
         """All the work that a job has done by an instant of a stay, before which it had done so much."""

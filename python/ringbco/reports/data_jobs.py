@@ -108,7 +108,7 @@ def time_columns(outcome: Outcome) -> dict[str, pl.Expr]:
         lost = (pl.col(name) for name in ("lost_time", "lost_work") if name in there)
         progress = pl.col("held_time") - pl.sum_horizontal(lost)
     parts["ideal_run_time"] = pl.col("ideal_run_time")
-    for name in ("run_resized", "run_on_type"):  # as if alone on the GPUs that it had
+    for name in ("run_resized", "run_on_type", "run_cut"):  # as if alone on its GPUs, as far as it came
         if name in there:
             parts["ideal_run_time"] += pl.col(name).cast(pl.Float64)
     if {"run_spread", "run_contention"} <= set(there):

@@ -27,7 +27,9 @@ _FLOOR: Final = 1.0  # s: below it a logarithmic axis shows nothing but rounding
 _MOST_USERS: Final = 50
 _CLASSES: Final = {name: COLOURS[number] for number, (name, _) in enumerate(SIZE_CLASSES)}
 _COLOURS: Final = {
-    name: {"run_resized": "#7A5FB0", "run_on_type": "#4E9A3C"}.get(name) or DRAWN[name][1] for name in PARTS
+    name: {"run_resized": "#7A5FB0", "run_on_type": "#4E9A3C", "run_cut": "#5B6470"}.get(name)
+    or DRAWN[name][1]
+    for name in PARTS
 }
 
 

@@ -56,7 +56,8 @@ def parts(
     clock's rounding counts as run_contention if k ever exceeded 1, else as run_spread. Where jobs are
     elastic a third part is run_resized: what the work took longer on another number of GPUs than the job
     asks for. Where GPUs differ another one is run_on_type: what it took longer on other types than it was
-    recorded on, less than 0 on faster ones. Ideal run time and these parts always add up to the time on
+    recorded on, less than 0 on faster ones. Where limits end jobs one is run_cut, 0 or less: what the work
+    left undone would have taken at best. Ideal run time and these parts always add up to the time on
     GPUs with progress that was kept. That is the run time or, where stays end early, held_time -
     lost_time - lost_work. What more servers cost a job of several stays is the sum over these.
     """
@@ -102,8 +103,8 @@ def _run(
     finish = jobs["finish"][rows]
     # Time on GPUs with progress; all of the run where no stay ends early.
     running = jobs["held"][rows] - jobs["lost"][rows] if "held" in jobs else finish - jobs["start"][rows]
-    # What was lost, and what other GPUs or types than those asked for and recorded on cost, is told apart.
-    for apart in ("lost_work", "longer", "on_types"):
+    # What was lost, what other GPUs and types than asked for and recorded on cost, and what was not done.
+    for apart in ("lost_work", "longer", "on_types", "cut"):
         if apart in jobs:
             running = running - jobs[apart][rows]
     longer = running - profiled.ideal_run_time[rows]
@@ -124,6 +125,8 @@ def _run(
         by_stays = jobs["stays"][rows] > 1
         if "longer" in jobs:
             by_stays |= jobs["longer"][rows] != 0
+        if "reached_limit" in jobs:
+            by_stays |= jobs["reached_limit"][rows]
         spread = np.where(by_stays, jobs["spread"][rows], spread)
     spread = np.where(contended, spread, longer)
     return _without(noise, spread), _without(noise, longer - spread)

@@ -33,13 +33,14 @@ PARTS: Final = {
     "run_contention": "contention",
     "run_resized": "resized",
     "run_on_type": "other GPU type",
+    "run_cut": "work cut by a limit",
     "lost_time": "pausing, saving",
     "lost_work": "lost work",
 }
 """Columns of jobs.parquet that add up to jct, and what people call them."""
 WHOLE: Final = "completion time"
 _WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")
-_RUNS: Final = ("run_spread", "run_contention", "run_resized", "run_on_type")
+_RUNS: Final = ("run_spread", "run_contention", "run_resized", "run_on_type", "run_cut")
 _NEEDED: Final = (*_WAITS, "run_spread", "run_contention")
 _CHANGES: Final = ("faster", "slower", "same")
 _ROUNDING: Final = 1e-9

@@ -35,8 +35,10 @@ _TYPE: Final[frozenset[Scope]] = frozenset({"type"})
 _SERVICE: Final[frozenset[Scope]] = frozenset({"service"})
 
 
-MAY_BE_NULL: Final = ("utilisation_to_last_submission", "mean_contention")
-"""Figures that a summary has as null: every server was down, or nobody recorded who spanned in a window."""
+_ALWAYS_TOLD: Final = ("utilisation_to_last_submission", "mean_contention")
+MAY_BE_NULL: Final = (*_ALWAYS_TOLD, "mean_jct_completed", "effective_training_time_ratio")
+"""Figures that a summary has as null: every server was down, nobody recorded who spanned in a window, or all
+jobs reached their limits."""
 LISTS: Final = frozenset({"size_classes", "lost_gpu_hours_by_cause", "gpu_types", "vcs"})
 """Figures that are no single values; that of services is split into some (`flat`)."""
 MEASURED_HERE: Final = ("engine_seconds",)
@@ -71,7 +73,7 @@ class Figure(NamedTuple):
     @property
     def sometimes(self) -> bool:
         """Whether it is of some kinds of runs only. That all jobs come at once is no kind."""
-        return self.when is not _always and self.key not in MAY_BE_NULL
+        return self.when is not _always and self.key not in _ALWAYS_TOLD
 
     def show(self, value: Any, *, whole: bool = False) -> str:
         """The value as people read it; "-" where there is none. whole: numbers without decimals."""
@@ -139,6 +141,11 @@ def _lost_work(rows: Rows) -> NDArray[np.float64]:
     return np.asarray(stays["gpus"] * stays["lost_time"])
 
 
+def _mean_completed(rows: Rows) -> float | None:
+    jct = _completed(rows, "jct")
+    return float(jct.mean()) if jct.size else None
+
+
 def _lost_hours(rows: Rows) -> dict[str, float]:
     hours: dict[str, float] = {}
     causes = (cause or UNKNOWN for cause in rows.run.causes)
@@ -152,10 +159,16 @@ def _goodput(rows: Rows) -> float:
     return 1.0 - lost / held if held > 0 else 1.0
 
 
-def _effective(rows: Rows) -> float:
-    ideal, taken = rows["ideal_run_time"], rows["run_time"]
+def _completed(rows: Rows, name: str) -> NDArray[np.float64]:
+    """A column of the jobs that did not reach their limits."""
+    return rows[name][~rows["reached_limit"]] if "reached_limit" in rows else rows[name]
+
+
+def _effective(rows: Rows) -> float | None:
+    ideal, taken = (_completed(rows, name) for name in ("ideal_run_time", "run_time"))
     # One that took no time was not held up.
-    return float(np.divide(ideal, taken, out=np.ones_like(taken), where=taken > 0).mean())
+    share = np.divide(ideal, taken, out=np.ones_like(taken), where=taken > 0)
+    return float(share.mean()) if share.size else None
 
 
 def _of_types(key: str, title: str) -> Figure:
@@ -217,6 +230,11 @@ FIGURES: Final = (
     *_of(_RUN,
         Figure("measure_to", "measured to", "time", lambda r: r.run.window.until, "neither"),
         when=lambda r: r.run.window is not None and r.run.window.until < math.inf),
+    *_of(_CLUSTER,
+        Figure("jobs_over_limit", "jobs that reached their time limits", "count",
+               lambda r: int(np.count_nonzero(r["reached_limit"])), "least", "headline"),
+        Figure("mean_jct_completed", "mean completion time of the others", "time", _mean_completed),
+        when=lambda r: "reached_limit" in r),
     *_of(_CLUSTER, Figure("makespan", "makespan", "time", lambda r: r.makespan, "least", "headline")),
     *_spreads(),
     # GPUs held: contention and resuming hold them longer, so more of it may be waste. After the last

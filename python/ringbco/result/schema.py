@@ -31,6 +31,10 @@ PREEMPTION_SCHEMA: Final = {  # runs in which a stay may end early, or begin wit
 }
 FAILURE_SCHEMA: Final = {"failures": pl.UInt32(), "lost_work": pl.Float64()}  # runs with outages
 EVICTION_SCHEMA: Final[dict[str, pl.DataType]] = {"evictions": pl.UInt32()}  # runs in which jobs make room
+LIMIT_SCHEMA: Final[dict[str, pl.DataType]] = {  # runs that enforce time limits
+    "reached_limit": pl.Boolean(),
+    "run_cut": pl.Float64(),
+}
 PAUSES_SCHEMA: Final[dict[str, pl.DataType]] = {  # runs with searches
     "pauses": pl.UInt32(),
     "paused_time": pl.Float64(),

@@ -43,8 +43,9 @@ def searches_frame(frame: pl.DataFrame, trials: Trials, result: _core.RunResult)
     """searches.parquet: one row a search, in the order of their first rows; those whose trials all were
     dropped are left out.
 
-    The loss of a trial is that at its end, or at the last rung that it reached. The best trial has the
-    least, ties to the upper row; the time to it runs from the first submission of the search.
+    The loss of a trial that was done is that at its end, of others that at the last rung that they reached.
+    The best trial has the least, ties to the upper row; the time to it runs from the first submission of the
+    search.
     """
     jobs, n = result.tables["jobs"], frame.height
     submit = column(frame, "submit_time")
@@ -52,7 +53,8 @@ def searches_frame(frame: pl.DataFrame, trials: Trials, result: _core.RunResult)
     job, rung, reached, at_rung, _ = result.tables["climbs"].values()
     order = np.lexsort((rung, job))  # the last rung of each trial is written last
     loss[job[order]], time[job[order]] = at_rung[order], reached[order]
-    done = jobs["kept"] & (trials.of != NO_SEARCH)
+    finished = jobs["kept"] & ~jobs.get("reached_limit", np.False_)
+    done = finished & (trials.of != NO_SEARCH)
     rows = np.flatnonzero(done)
     loss[rows], time[rows] = trials.loss(rows, 1.0), jobs["finish"][rows]
     there = (trials.of != NO_SEARCH) & (jobs["kept"] | jobs["ended"] | jobs["refused"])
@@ -68,7 +70,7 @@ def searches_frame(frame: pl.DataFrame, trials: Trials, result: _core.RunResult)
         told = {
             "group": trials.names[number],
             "trials": mine.size,
-            "finished": int(np.count_nonzero(jobs["kept"][mine])),
+            "finished": int(np.count_nonzero(finished[mine])),
             "submit_time": first,
             "finish_time": float(np.nanmax(jobs["finish"][mine], initial=-np.inf)),
             "gpu_hours": float(hours[mine].sum()),

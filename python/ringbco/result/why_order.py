@@ -227,20 +227,31 @@ class Order:
             time = after
         return sorted((Head(*each) for each in found.items()), key=lambda head: (-head.seconds, head.row))
 
+    def _reckoned(self) -> NDArray[np.float64]:
+        """EASY's estimate of each job before its first start, s; NaN where it is not known."""
+        found = float(self.options.get("estimate_factor", 1.0)) * self.record.estimates
+        if self.options.get("estimate") != "limit":
+            return found
+        names = range(self.record.asked.height)
+        limits = np.array([self.record.said("time_limit", row) or np.inf for row in names])
+        known = np.flatnonzero(limits < np.inf)
+        found[known] = limits[known]
+        return found if self.record.whole else np.full_like(found, np.nan)
+
     def shadow(self, moment: Moment, head: int, fits: Callable[[set[int]], bool]) -> Shadow | None:
         """The reservation of the queue's head at a moment, after its pass; None where it is not sure.
 
         fits: whether the head finds room once those of some jobs' numbers are gone.
         """
         record = self.record
-        factor = float(self.options.get("estimate_factor", 1.0))
         running = np.flatnonzero(moment.within(record.start, record.end))
         running = running[record.beside(self.row)[record.row[running]]]
         # A pass that starts jobs works it out in between; an interrupted job has less left to do.
         if (record.start[running] == moment.time).any() or record.number[running].any():
             return None
-        ends = record.start[running] + factor * record.estimates[record.row[running]]
-        own_end = moment.time + factor * float(record.estimates[self.row])
+        reckoned = self._reckoned()
+        ends = record.start[running] + reckoned[record.row[running]]
+        own_end = moment.time + float(reckoned[self.row])
         if np.isnan(ends).any() or np.isnan(own_end):
             return None
         gone: set[int] = set()

@@ -34,6 +34,7 @@ _OPTIONS: Final[Mapping[str, Callable[[Any], bool]]] = {
     ),
     "kappa": lambda value: isinstance(value, int | str),
     "seed": lambda value: isinstance(value, int) and value >= 0,
+    "estimate": lambda value: isinstance(value, str),
     "estimate_factor": lambda value: _is_number(value) and value > 0,
     "thresholds": lambda value: isinstance(value, list) and all(map(_is_number, value)),
 }

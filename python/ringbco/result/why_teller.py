@@ -161,7 +161,7 @@ class Teller(Waits):
         on_top = {name: seconds for name, seconds in on_top.items() if abs(seconds) > _LEAST * jct}
         slots = record.options.get("clock") == "slot"
         told = {"jct": jct, "alone": alone, "slowdown": float(done["slowdown"]), "on_top": on_top}
-        self.say("finished", finish, **told, slots=slots)
+        self.say("finished", finish, **told, slots=slots, cut=bool(done.get("reached_limit")))
         contention = on_top.get("run_contention", 0.0)
         runs = alone + sum(on_top.get(name, 0.0) for name in PARTS if name.startswith("run_"))
         if contention > 0 and runs > contention:

@@ -268,6 +268,7 @@ def _why_stopped(told: Told) -> str:
         "preempted": "Preempted",
         "evicted": f"Evicted to make room for {by}",
         "failed": f"Failed with server {told.get('by_server')}{cause}",
+        "limit": "Reached its time limit",
         "rung": f"Came to rung{loss}" if loss else "Came to a rung",
         "dropped": "Ended by the policy, before it was done,",
         "moved": "Stopped to go on at once on other GPUs",
@@ -300,7 +301,8 @@ def _skipped(told: Told, when: str, clock: Clock) -> str:
 
 
 def _finished(told: Told, when: str, clock: Clock) -> str:
-    said = f"Finished {when}. Alone on the fewest servers it would have taken {duration(told['alone'])}"
+    over = "That was its end, before it was done." if told["cut"] else f"Finished {when}."
+    said = f"{over} Alone on the fewest servers it would have taken {duration(told['alone'])}"
     words = _PARTS | ({"run_spread": "on more servers, or of rounding to slots"} if told["slots"] else {})
     more = [f"{duration(seconds)} {words[name]}" for name, seconds in told["on_top"].items() if seconds > 0]
     less = [f"{duration(-seconds)} {words[name]}" for name, seconds in told["on_top"].items() if seconds < 0]
@@ -316,6 +318,7 @@ _PARTS: Final = PARTS | {
     "run_contention": "of contention",
     "run_resized": "on another number of GPUs",
     "run_on_type": "on another GPU type",
+    "run_cut": "of work that it did not do",
     "lost_time": "pausing or saving",
     "lost_work": "of lost work",
 }

@@ -32,6 +32,7 @@ Floats = NDArray[np.float64]
 
 _ENDS: Final = {
     "search": "none: trials that a search ends have no row, and the bound is of jobs that are done",
+    "enforce_limits": "none: a job that its limit ends is not done, and the bound is of all work",
     "admission": "none: jobs that are refused have no row, and the bound is of jobs that are done",
 }
 

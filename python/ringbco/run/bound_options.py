@@ -6,7 +6,7 @@ from typing import Final
 
 from ringbco.run.options_generated import REPLAY
 
-_OTHERS: Final = ("policy", "sample", "allocations", "search")
+_OTHERS: Final = ("policy", "sample", "allocations", "search", "enforce_limits")
 OPTIONS: Final = {
     name: option
     for name, option in REPLAY.items()

@@ -63,6 +63,7 @@ _NONE: Final = {
     "quota": "a plan gives GPUs to jobs, whoever they are of",
     "services": "a plan gives every GPU to jobs",
     "search": "a plan knows no losses, by which trials end",
+    "enforce_limits": "a plan lets every job run to its end",
     "sleep_after": "a plan's servers are awake",
     "wake_time": "a plan's servers are awake",
     "placement": "a plan's policy places jobs itself",

@@ -27,6 +27,7 @@ MOST_PASSES: Final = 50_000_000
 """Decisions of one run, each of which may leave a stretch of every running job in memory."""
 # What ends stays under every policy.
 _ENDING: Final = ("outages", "maintenance", "services", "evict", "quota")
+_ESTIMATES: Final = ("estimate", "estimate_factor")
 _INTERVAL: Final = 60.0
 """Seconds between a ranking's decisions, where `interval` does not say it (`Options::interval` in Rust)."""
 _RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
@@ -102,6 +103,19 @@ def deadline(table: JobTable, policy: Policy) -> NDArray[np.float64] | None:
     return table.frame["deadline"].fill_null(math.nan).to_numpy()
 
 
+def check_limits(table: JobTable, policy: Policy, options: Mapping[str, Any]) -> None:
+    """Raises InputError where an option reads time limits and the table has no such column."""
+    estimates = options["estimate"] == "limit" and uses(policy, "estimate", options)
+    if (options["enforce_limits"] or estimates) and "time_limit" not in table.frame.columns:
+        option = "--enforce-limits" if options["enforce_limits"] else "--estimate limit"
+        raise InputError(
+            "a column with the longest times that jobs may hold GPUs, s; there is none",
+            file=table.source,
+            column="time_limit",
+            hint=f"add time limits to the job table, or leave {option} out",
+        )
+
+
 def user(table: JobTable, policy: Policy) -> NDArray[np.uint32] | None:
     """The jobs' users as numbers, if the policy reads them and the table has them."""
     if not uses(policy, "predict") or "user" not in table.frame.columns:
@@ -113,9 +127,12 @@ def user(table: JobTable, policy: Policy) -> NDArray[np.uint32] | None:
 def uses(policy: Policy, option: str, options: Mapping[str, Any] | None = None) -> bool:
     """Whether the option means anything under the policy. True of what no policy ignores, such as `seed`.
 
-    options: those beside it. Where stays end through no will of the policy, preempt_cost always counts.
+    options: those beside it. Where stays end through no will of the policy, preempt_cost always counts; where
+    maintenance is known ahead, every order reads estimates.
     """
     if option == "preempt_cost" and any(_given(options or {}, name) for name in _ENDING):
+        return True
+    if option in _ESTIMATES and _given(options or {}, "maintenance") and policy.preemption == "none":
         return True
     known = REPLAY.get(option)
     parts = [] if known is None or not known.exclusive else known.users

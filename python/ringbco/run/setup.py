@@ -45,7 +45,7 @@ from ringbco.run.options import (
     resolve_policy,
 )
 from ringbco.run.outage_draws import DAY, Draw, as_draw, is_draw
-from ringbco.run.scheduling import check_passes, check_policy, deadline, user
+from ringbco.run.scheduling import check_limits, check_passes, check_policy, deadline, user
 from ringbco.run.steps import (
     allocations_frame,
     describe_run,
@@ -226,6 +226,7 @@ def prepare(
         raise refusal("workload", "another", f"that of this cluster with these {', '.join(READS)}, or None")
     table, cluster = workload.table, workload.cluster
     _check_sample(values["sample"], workload)
+    check_limits(table, chosen, values)
     check_passes(chosen, values, _work(workload))
     drawn = _drawn(values, workload) if is_draw(values["outages"]) else None
     failures = None if drawn is None else drawn.outages(cluster)

@@ -28,6 +28,7 @@ from ringbco.result.schema import (
     FAILURE_SCHEMA,
     GPUS_SCHEMA,
     JOBS_SCHEMA,
+    LIMIT_SCHEMA,
     PAUSES_SCHEMA,
     POWER_SCHEMA,
     PREEMPTION_SCHEMA,
@@ -45,6 +46,7 @@ _ENGINE: Final = {
     "held_time": "held",
     "lost_time": "lost",
     "paused_time": "rested",
+    "run_cut": "cut",
     "run_resized": "longer",
     "held_gpu_time": "held_gpus",
     "lost_gpu_time": "lost_gpus",
@@ -124,6 +126,7 @@ def jobs_frame(
     columns |= _columns(PREEMPTION_SCHEMA, own)
     columns |= _columns(FAILURE_SCHEMA, own)
     columns |= _columns(EVICTION_SCHEMA, own)
+    columns |= _columns(LIMIT_SCHEMA, own)
     if "climbs" in result.tables:
         columns |= _columns(PAUSES_SCHEMA, own)
         columns["group"] = frame["group"]
@@ -157,7 +160,10 @@ def _columns(schema: Mapping[str, pl.DataType], own: Mapping[str, NDArray[Any]])
     for name, kind in schema.items():
         given = own.get(_ENGINE.get(name, name))
         if given is not None:
-            told[name] = _shared(given.astype(np.float32) if kind == pl.Float32 else given)
+            if kind == pl.Boolean:  # Arrow packs them
+                told[name] = pl.Series(given)
+            else:
+                told[name] = _shared(given.astype(np.float32) if kind == pl.Float32 else given)
     return told
 
 

@@ -70,6 +70,7 @@ impl Outside {
         match () {
             () if self.roster.is_waiting(job) => "it waits",
             () if self.roster.slot_of(job).is_some() => "it holds GPUs already",
+            () if floor.is_cut(job) => "it reached its time limit",
             () if floor.is_done(job) => "it is done",
             () if floor.is_ended(job) => "it was ended",
             () if floor.is_refused(job) => "it was refused",

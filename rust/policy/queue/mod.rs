@@ -2,6 +2,7 @@
 //!
 //! `line` and `keyed` hold the waiting jobs in order, `pass` is the one pass of all disciplines, `qssf` predicts.
 
+mod estimate;
 mod keyed;
 mod line;
 mod owners;
@@ -16,6 +17,7 @@ use crate::options::{Discipline, Options, Order};
 use crate::placement::Probes;
 use crate::setting::Setting;
 use crate::speed::Speed;
+use estimate::Estimates;
 pub(crate) use keyed::KeyedLine;
 pub(crate) use line::{FixedLine, Line};
 use owners::Owners;
@@ -35,8 +37,7 @@ pub(crate) struct Queued<'a, L: Line> {
     changed: bool,
     again: bool,
     last_pass: f64,
-    /// By how much estimates are multiplied; `None` where nobody reads them.
-    factor: Option<f64>,
+    estimates: Estimates,
     easy: Option<Easy>,
     aging: Option<Aging>,
     qssf: Option<Qssf<'a>>,
@@ -79,13 +80,6 @@ struct Aging {
     next: usize,
 }
 
-/// What a job is reckoned to run, s: its whole run time, or what remains of it after an interruption. 0 where nobody reads it.
-fn reckoned<S: Speed>(factor: Option<f64>, floor: &Floor<'_, S>, job: Job) -> f64 {
-    factor.map_or(0.0, |factor| {
-        factor * if floor.was_interrupted(job) { floor.remaining(job) } else { floor.estimate(job) }
-    })
-}
-
 impl<'a, L: Line> Queued<'a, L> {
     pub(crate) fn new<S: Speed>(setting: &Setting<'a>, speed: &S) -> Self {
         let options: &Options = setting.options;
@@ -99,7 +93,7 @@ impl<'a, L: Line> Queued<'a, L> {
             changed: false,
             again: false,
             last_pass: f64::NEG_INFINITY,
-            factor: setting.reads_estimates().then_some(options.estimate_factor),
+            estimates: Estimates::new(options),
             easy: (options.queue == Discipline::Easy).then(|| Easy {
                 by_end: BTreeSet::new(),
                 end: Vec::new(),
@@ -127,7 +121,7 @@ impl<'a, L: Line> Queued<'a, L> {
     }
 
     fn push<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, key: f64) {
-        self.line.push(job, key, || reckoned(self.factor, floor, job));
+        self.line.push(job, key, || self.estimates.reckoned(floor, job));
         self.stir(job);
         self.changed = true;
     }
@@ -181,7 +175,7 @@ impl<'a, L: Line> Queued<'a, L> {
 
     /// Lets a job wait at its old place.
     fn wait_again<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.line.push_back(job, || reckoned(self.factor, floor, job));
+        self.line.push_back(job, || self.estimates.reckoned(floor, job));
         self.stir(job);
         if let Some(aging) = &mut self.aging {
             // It may have come of age while it ran, or may do so now.
@@ -197,7 +191,7 @@ impl<'a, L: Line> Queued<'a, L> {
         if let Some(easy) = &mut self.easy {
             // Whoever was evicted at this instant and gets its GPUs back has never left them.
             let began = floor.clock.seconds(floor.stays[slot.index()].start);
-            let end = began + reckoned(self.factor, floor, job);
+            let end = began + self.estimates.reckoned(floor, job);
             easy.end.resize(floor.stays.len(), f64::NAN);
             easy.end[slot.index()] = end;
             easy.by_end.insert((end.to_bits(), job, slot));
@@ -230,13 +224,13 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         match why {
             Left::Lost => self.wait_again(floor, job),
             Left::Paused => Policy::<S>::capacity_changed(self),
-            Left::Done => {
+            Left::Done | Left::Limit => {
                 if let Some(easy) = &mut self.easy {
-                    // A completion before the shadow time was counted on.
+                    // An end before the shadow time was counted on.
                     let end = easy.end[slot.index()];
                     easy.held = easy.held.filter(|held| end < held.shadow);
                 }
-                if let Some(qssf) = &mut self.qssf {
+                if let Some(qssf) = self.qssf.as_mut().filter(|_| why == Left::Done) {
                     qssf.completed(&floor.jobs, job);
                 }
                 self.changed = true;

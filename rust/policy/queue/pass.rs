@@ -6,7 +6,7 @@
 //!
 //! With quotas a class of this file is a group of `owners`.
 
-use super::{Line, Queued, Reservation, reckoned};
+use super::{Line, Queued, Reservation};
 use crate::ids::Job;
 use crate::machine::Floor;
 use crate::options::Discipline;
@@ -102,7 +102,7 @@ impl<L: Line> Queued<'_, L> {
                 reservation = self.reserve(floor, blocked);
             }
             let short = |estimate: f64| reservation.is_none_or(|r| now + estimate <= r.shadow);
-            let in_time = self.easy.is_none() || short(reckoned(self.factor, floor, job));
+            let in_time = self.easy.is_none() || short(self.estimates.reckoned(floor, job));
             let rng = (!in_time).then(|| floor.placer.rng());
             let below = self.keep_clear(floor, job);
             let placed = floor.place(job);
@@ -184,7 +184,7 @@ impl<L: Line> Queued<'_, L> {
         if !floor.knows_windows() {
             return None;
         }
-        let estimate = reckoned(self.factor, floor, job);
+        let estimate = self.estimates.reckoned(floor, job);
         floor.hide(estimate)
     }
 
@@ -281,7 +281,7 @@ impl<L: Line> Queued<'_, L> {
         }
         let ends = easy.by_end.iter().map(|&(end, _, slot)| (end, slot));
         let shadow = if floor.knows_windows() {
-            let estimate = reckoned(self.factor, floor, job);
+            let estimate = self.estimates.reckoned(floor, job);
             floor.shadow_around(&mut easy.probe, &mut easy.masked, ends, job, estimate)
         } else {
             floor.shadow_time(&mut easy.probe, ends, job)

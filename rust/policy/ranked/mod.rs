@@ -288,7 +288,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.ranking.leaves(floor, job);
         match why {
             Left::Done => self.ranking.completed(floor, job),
-            Left::Paused => {}
+            Left::Limit | Left::Paused => {}
             Left::Lost => {
                 self.changed |= R::LISTS;
                 let key = self.ranking.failed_key(floor, job, &floor.stays[slot.index()]);

@@ -272,6 +272,7 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
                 self.residents.foresight.completed(job);
                 self.residents.strains.completed(floor.units(job));
             }
+            Left::Limit => self.residents.strains.completed(floor.units(job)),
             Left::Lost => self.join(floor, job),
             Left::Paused => self.residents.strains.pause(floor, job),
         }

@@ -1,0 +1,35 @@
+//! How long a job is reckoned to hold its GPUs: by EASY, and where maintenance is known ahead.
+//!
+//! Invariant: an estimate is never negative. For example, a job with a limit of 3,600 s that has held GPUs for 600 s is
+//! reckoned at 3,000 s under `--estimate limit`.
+
+use crate::ids::Job;
+use crate::machine::Floor;
+use crate::options::{Estimate, Options};
+use crate::speed::Speed;
+
+/// What estimates rest on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Estimates {
+    /// By how much run times are multiplied.
+    factor: f64,
+    /// Whether limits say it, where jobs have one.
+    by_limit: bool,
+}
+
+impl Estimates {
+    pub(super) fn new(options: &Options) -> Self {
+        Self { factor: options.estimate_factor, by_limit: options.estimate == Estimate::Limit }
+    }
+
+    /// What a job that does not run, or starts now, is reckoned to take, s: what its limit leaves it, or its run time, of
+    /// which after an interruption what remains.
+    pub(super) fn reckoned<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
+        if self.by_limit
+            && let Some(left) = floor.limit_left(job)
+        {
+            return left;
+        }
+        self.factor * if floor.was_interrupted(job) { floor.remaining(job) } else { floor.estimate(job) }
+    }
+}
