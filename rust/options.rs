@@ -91,6 +91,8 @@ registry!(
         Skip => "skip",
         /// EASY backfilling.
         Easy => "easy",
+        /// Conservative backfilling.
+        Conservative => "conservative",
     }
 );
 

@@ -152,6 +152,7 @@ class _JobColumns(TypedDict):
     shares: NotRequired[NDArray[np.uint32] | None]
     priority: NotRequired[NDArray[np.int32] | None]
     preemptible: NotRequired[NDArray[np.bool_] | None]
+    time_limit: NotRequired[NDArray[np.float64] | None]
     checkpoint_interval: NotRequired[NDArray[np.float64] | None]
     trials: NotRequired[tuple[NDArray[np.uint32], list[NDArray[np.float64]]] | None]
 

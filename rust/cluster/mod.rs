@@ -142,6 +142,8 @@ pub(crate) struct Needs {
     pub(crate) by_rank: bool,
     /// Accumulated time of every GPU.
     pub(crate) gpu_times: bool,
+    /// Who holds which GPU, where the placement does not go by accumulated times: the lowest of a server are taken.
+    pub(crate) lowest: bool,
     /// The idle GPU with least accumulated time.
     pub(crate) least_time: bool,
     /// Servers by mean accumulated time.
@@ -255,7 +257,7 @@ impl Cluster {
             unopened: index(needs.by_opened),
             with_idle: needs.with_idle.then(|| OrderedBits::new(servers)),
             by_rank: needs.by_rank.then(|| Fenwick::new(&sizes)),
-            gpu_times: needs.gpu_times.then(|| GpuTimes::new(&sizes, needs.least_time, needs.mean_time)),
+            gpu_times: needs.gpu_times.then(|| GpuTimes::new(&sizes, &needs)),
             shares: None,
             loss: None,
             sizes,

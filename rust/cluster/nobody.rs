@@ -1,4 +1,5 @@
-//! GPUs that no job holds and none can have: those of servers that are down, and those of services' replicas.
+//! GPUs that no job holds and none can have: those of servers that are down, those of services' replicas, and those that
+//! are hidden from a placement.
 //!
 //! Invariant: their U stays what it is. For example, a server that goes down with 8 idle GPUs of 5 s each comes back with 8
 //! of 5 s.
@@ -59,9 +60,44 @@ impl Cluster {
         self.release(holder, &[(server, count)]);
         self.up += u64::from(count);
     }
+
+    /// Hides an idle GPU, by its number among all. Returns whether it was idle. Nobody else looks meanwhile.
+    pub(crate) fn hide(&mut self, server: Server, gpu: usize) -> bool {
+        self.change_owner(server, gpu, Job::NONE, HIDDEN)
+    }
+
+    /// Shows it again.
+    pub(crate) fn show(&mut self, server: Server, gpu: usize) {
+        self.change_owner(server, gpu, HIDDEN, Job::NONE);
+    }
+
+    fn change_owner(&mut self, server: Server, gpu: usize, from: Job, to: Job) -> bool {
+        let Some(times) = self.gpu_times.as_mut().filter(|times| times.owners()[gpu] == from) else { return false };
+        times.set_owner(server, gpu, to);
+        let idle = self.idle[server.index()];
+        self.set_idle(server, if to == HIDDEN { idle - 1 } else { idle + 1 });
+        true
+    }
+
+    /// Makes those GPUs idle, and hides all others; U is that of another cluster, which this one is a copy of.
+    pub(crate) fn pose(&mut self, other: &Self, is_free: impl Fn(usize) -> bool) {
+        for server in (0..self.sizes.len()).map(Server::at) {
+            let Some(times) = &mut self.gpu_times else { return };
+            let idle = times.set_owners(server, |gpu| if is_free(gpu) { Job::NONE } else { HIDDEN });
+            if idle != self.idle[server.index()] {
+                self.set_idle(server, idle);
+            }
+        }
+        if let (Some(times), Some(others)) = (&mut self.gpu_times, &other.gpu_times) {
+            times.follow(others);
+        }
+    }
 }
+
+/// Who holds a hidden GPU.
+const HIDDEN: Job = Job::new(Job::NONE.number() - 1);
 
 /// Who holds the GPUs of a server that is down. Jobs are never so many.
 fn nobody_on(server: Server) -> Job {
-    Job::new(Job::NONE.number() - 1 - server.number())
+    Job::new(HIDDEN.number() - 1 - server.number())
 }

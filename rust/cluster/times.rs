@@ -6,7 +6,7 @@
 //! at. For example, a server whose GPUs have U of 0 s and 6 s has a mean of 3 s. A job of 4 s on the first makes the
 //! mean 5 s.
 
-use super::Claim;
+use super::{Claim, Needs};
 use crate::ds::Minima;
 use crate::ids::{Job, Server};
 use std::cmp::Reverse;
@@ -27,13 +27,15 @@ pub(crate) struct GpuTimes {
     owner: Vec<Job>,
     least: Option<Minima>,
     mean: Option<MeanOrder>,
+    /// Whether the lowest GPUs of a server are taken, not those with least U.
+    lowest: bool,
     /// (GPU, U before) for every GPU taken since the last mark.
     taken: Vec<(u32, f64)>,
     scratch: Vec<(f64, u32)>,
 }
 
 impl GpuTimes {
-    pub(crate) fn new(sizes: &[u32], least: bool, mean: bool) -> Self {
+    pub(crate) fn new(sizes: &[u32], needs: &Needs) -> Self {
         let mut first = Vec::with_capacity(sizes.len() + 1);
         let mut total = 0;
         first.push(0);
@@ -45,12 +47,13 @@ impl GpuTimes {
             first,
             time: vec![0.0; total as usize],
             owner: vec![Job::NONE; total as usize],
-            least: least.then(|| {
+            least: needs.least_time.then(|| {
                 let mut tree = Minima::new(sizes.len());
                 (0..sizes.len()).for_each(|server| tree.set(server, 0.0));
                 tree
             }),
-            mean: mean.then(|| MeanOrder::new(sizes.len())),
+            mean: needs.mean_time.then(|| MeanOrder::new(sizes.len())),
+            lowest: needs.lowest,
             taken: Vec::new(),
             scratch: Vec::new(),
         }
@@ -105,7 +108,9 @@ impl GpuTimes {
         idle.clear();
         idle.extend(self.gpus(server).filter(|&g| self.owner[g] == Job::NONE).map(|g| (self.time[g], g as u32)));
         if (count as usize) < idle.len() {
-            idle.sort_unstable_by(by_time);
+            if !self.lowest {
+                idle.sort_unstable_by(by_time);
+            }
             idle.truncate(count as usize);
         }
         for &(_, gpu) in &idle {
@@ -172,6 +177,46 @@ impl GpuTimes {
             }
         }
         self.update_least(server);
+    }
+
+    /// The job on each GPU, by (server, GPU).
+    pub(crate) fn owners(&self) -> &[Job] {
+        &self.owner
+    }
+
+    /// The GPUs of a server, as they are numbered here.
+    pub(crate) fn on(&self, server: Server) -> std::ops::Range<usize> {
+        self.gpus(server)
+    }
+
+    /// The GPUs that were taken since the last mark.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = usize> + '_ {
+        self.taken.iter().map(|&(gpu, _)| gpu as usize)
+    }
+
+    /// Gives a GPU another owner.
+    pub(super) fn set_owner(&mut self, server: Server, gpu: usize, owner: Job) {
+        self.owner[gpu] = owner;
+        self.update_least(server);
+    }
+
+    /// Gives the GPUs of a server other owners. Returns how many are idle then.
+    pub(super) fn set_owners(&mut self, server: Server, owner: impl Fn(usize) -> Job) -> u32 {
+        let mut idle = 0;
+        for gpu in self.gpus(server) {
+            self.owner[gpu] = owner(gpu);
+            idle += u32::from(self.owner[gpu] == Job::NONE);
+        }
+        idle
+    }
+
+    /// Takes over U of a run of which this is a copy: there it may have grown. All owners may be others.
+    pub(super) fn follow(&mut self, other: &Self) {
+        if self.lowest {
+            return;
+        }
+        self.time.clone_from(&other.time);
+        (0..self.first.len() - 1).map(Server::at).for_each(|server| self.touched(server));
     }
 
     #[inline]
@@ -331,7 +376,7 @@ fn mean(server: Server, first: &[u32], time: &[f64]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Claim, GpuTimes, Job, Server};
+    use super::{Claim, GpuTimes, Job, Needs, Server};
     use proptest::prelude::*;
 
     /// Servers by (mean U, index), the slow way.
@@ -358,7 +403,7 @@ mod tests {
             steps in prop::collection::vec((0u8..4, any::<prop::sample::Index>(), 1u8..50, lengths()), 1..400),
         ) {
             let servers = sizes.len();
-            let mut times = GpuTimes::new(&sizes, false, true);
+            let mut times = GpuTimes::new(&sizes, &Needs { mean_time: true, ..Needs::default() });
             let look = |times: &mut GpuTimes, length: usize| {
                 let expected = sorted(times, servers);
                 let mut seen = Vec::new();

@@ -5,9 +5,9 @@
 
 use super::floor::Floor;
 use super::stays::Stay;
-use crate::cluster::FewestServers;
+use crate::cluster::{FewestServers, Grant};
 use crate::ids::{GpuType, Job, Slot};
-use crate::placement::Probes;
+use crate::placement::{Pools, Probes};
 use crate::record::Past;
 use crate::speed::Speed;
 use crate::trace::Demand;
@@ -231,6 +231,16 @@ impl<S: Speed> Floor<'_, S> {
         let num_gpus = self.asks(job);
         let jobs = self.jobs;
         jobs.tried(job).iter().any(|&(gpu_type, _)| self.placer.fits(&mut self.cluster, probes, gpu_type, num_gpus))
+    }
+
+    /// Where a job would be placed on other idle GPUs, which then are taken, with U as it is there. Random numbers stay what they are.
+    pub(crate) fn place_in(&mut self, pools: &mut Pools, job: Job, grant: &mut Grant) -> bool {
+        let (jobs, rng) = (self.jobs, self.placer.rng());
+        let claim = self.claim(job, self.asks(job));
+        let placed =
+            jobs.tried(job).iter().any(|&(gpu_type, _)| pools.place_by(&mut self.placer, gpu_type, &claim, grant));
+        self.placer.set_rng(rng);
+        placed
     }
 
     /// Whether a job of a demand could be placed now. Jobs hold whole GPUs.

@@ -22,6 +22,7 @@ use crate::cluster::{FewestServers, Grant};
 use crate::decisions::Verb;
 use crate::ds::EventHeap;
 use crate::ids::{GpuType, Job, Slot, WHOLE};
+use crate::options::Discipline;
 use crate::outcome::{Climbing, ClusterOutcome};
 use crate::placement::{Placer, Pools};
 use crate::record::{Books, Past, Why};
@@ -117,6 +118,10 @@ impl<'a, S: Speed> Floor<'a, S> {
         let record = options.record_allocations;
         let mut needs = placer.needs();
         needs.gpu_times |= outside && jobs.shares.is_none();
+        if options.queue == Discipline::Conservative && options.preemption.is_none() {
+            // Reservations are of GPUs, not of numbers of them.
+            (needs.lowest, needs.gpu_times) = (!placer.needs().gpu_times, true);
+        }
         needs.by_idle |= setting.services.is_some();
         let mut cluster = Pools::new(setting.server_gpus, setting.server_types, needs);
         if jobs.shares.is_some() {

@@ -92,6 +92,12 @@ impl<S: Speed> Floor<'_, S> {
         }
     }
 
+    /// Those that are not over: (down, up, server), s.
+    pub(crate) fn windows(&self) -> impl Iterator<Item = (f64, f64, Server)> + '_ {
+        let now = self.seconds();
+        self.windows.iter().flat_map(|windows| &windows.all).filter(move |window| now < window.1).copied()
+    }
+
     /// Shows them again.
     pub(crate) fn show(&mut self) {
         if let Some(windows) = &mut self.windows {
@@ -122,8 +128,7 @@ impl<S: Speed> Floor<'_, S> {
         masked.0.clear();
         let now = self.seconds();
         let mut events: Vec<(f64, Event)> = ends.map(|(end, slot)| (f64::from_bits(end), Event::End(slot))).collect();
-        let windows = self.windows.iter().flat_map(|windows| &windows.all);
-        for &(down, up, server) in windows.filter(|window| now < window.1 && window.1 < f64::INFINITY) {
+        for (down, up, server) in self.windows().filter(|window| window.1 < f64::INFINITY) {
             if down > now {
                 events.push((up, Event::Later));
             } else if self.is_down(server) {
@@ -153,11 +158,10 @@ impl<S: Speed> Floor<'_, S> {
     /// Takes the servers out of the probes that go down before a job would end that begins at `time`.
     fn mask(&self, probes: &mut Probes, masked: &mut Masked, time: f64, estimate: f64) {
         let now = self.seconds();
-        let windows = self.windows.iter().flat_map(|windows| &windows.all);
-        let cuts = |window: &&(f64, f64, Server)| {
+        let cuts = |window: &(f64, f64, Server)| {
             window.0 > now && window.1 > time && (window.0 < time + estimate || window.0 <= time)
         };
-        for &(_, _, server) in windows.filter(cuts) {
+        for (_, _, server) in self.windows().filter(cuts) {
             if !masked.0.iter().any(|other| other.0 == server) {
                 let idle = probes.idle(&self.cluster, server);
                 probes.take(&self.cluster, &[(server, idle)]);

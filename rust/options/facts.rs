@@ -110,7 +110,7 @@ impl Placement {
 
 impl Discipline {
     /// Those that read how long a job will run.
-    pub const CLAIRVOYANT: &'static [Self] = &[Self::Easy];
+    pub const CLAIRVOYANT: &'static [Self] = &[Self::Easy, Self::Conservative];
 }
 
 impl Options {

@@ -283,15 +283,22 @@ options! {
                 others.");
         /// By how much EASY's estimates are multiplied.
         estimate_factor: f64 = 1.0 => Entry::positive("estimate-factor", f64::INFINITY, "a number > 0")
-            .of(Users::Queue(&[Discipline::Easy]))
+            .of(Users::Queue(Discipline::CLAIRVOYANT))
             .panel(OTHERS)
-            .help("Queue easy: estimates are run times multiplied by this, > 0.");
+            .help("Queues easy, conservative: estimates are run times multiplied by this, > 0.");
         /// What EASY's estimates rest on.
         estimate: Estimate = Estimate::RunTime => Entry::name("estimate", Estimate::NAMES)
-            .of(Users::Queue(&[Discipline::Easy]))
+            .of(Users::Queue(Discipline::CLAIRVOYANT))
             .panel(OTHERS)
-            .help("Queue easy: estimates are run-time, times --estimate-factor, or limit: what is left of the job's time_limit \
+            .help("Queues easy, conservative: estimates are run-time, times --estimate-factor, or limit: what is left of the job's time_limit \
                 (docs/operators.md).");
+        /// How many jobs conservative backfilling makes reservations for at a pass.
+        reservations: u32 = 100 => Entry::integer("reservations", 1, u32::MAX as u64)
+            .unit("jobs")
+            .of(Users::Queue(&[Discipline::Conservative]))
+            .panel(OTHERS)
+            .help("Queue conservative: the first so many waiting jobs get a reservation at each pass; the others do \
+                not start in it.");
     }
 }
 

@@ -67,6 +67,11 @@ impl Pools {
         &mut self.pools[pool]
     }
 
+    /// A pool by its place, to be changed.
+    pub(crate) fn pool_mut(&mut self, at: usize) -> &mut Cluster {
+        &mut self.pools[at]
+    }
+
     /// A pool by its place; the only one is at 0.
     #[inline]
     pub(crate) fn pool(&self, at: usize) -> &Cluster {
@@ -337,6 +342,28 @@ impl Probes {
     pub(crate) fn copy(&mut self, pools: &Pools) {
         self.0.resize_with(pools.len(), Probe::default);
         self.0.iter_mut().zip(&pools.pools).for_each(|(probe, pool)| probe.copy(pool));
+    }
+
+    /// As others are.
+    pub(crate) fn set_to(&mut self, others: &Self) {
+        self.0.resize_with(others.0.len(), Probe::default);
+        for (probe, other) in self.0.iter_mut().zip(&others.0) {
+            probe.idle.clone_from(&other.idle);
+            probe.with_idle.clone_from(&other.with_idle);
+            probe.total = other.total;
+        }
+    }
+
+    /// With one more idle GPU on a server of a pool.
+    #[inline]
+    pub(crate) fn give_one(&mut self, (pool, own): (usize, Server)) {
+        self.0[pool].give(own, 1);
+    }
+
+    /// With one less.
+    #[inline]
+    pub(crate) fn take_one(&mut self, (pool, own): (usize, Server)) {
+        self.0[pool].take(own, 1);
     }
 
     /// With these GPUs idle too.

@@ -40,12 +40,45 @@ impl Cluster {
     pub(super) fn place(&mut self, job: &Job, options: &Options) -> Option<Vec<Site>> {
         let mut sites = self.choose(job.num_gpus as usize, options)?;
         sites.sort_unstable();
-        for &(s, g) in &sites {
+        self.give(job, &sites);
+        Some(sites)
+    }
+
+    fn give(&mut self, job: &Job, sites: &[Site]) {
+        for &(s, g) in sites {
             let gpu = &mut self.servers[s][g];
             gpu.holder = Some(job.row);
             gpu.time += job.estimate;
         }
-        Some(sites)
+    }
+
+    /// As many GPUs of each server as these, which were taken just now: the lowest that were idle before.
+    pub(super) fn lowest(&self, sites: &[Site]) -> Vec<Site> {
+        let mut lowest = Vec::new();
+        for s in 0..self.servers.len() {
+            let taken: Vec<Site> = sites.iter().filter(|site| site.0 == s).copied().collect();
+            let mut were_idle = [taken.clone(), self.idle_on(s)].concat();
+            were_idle.sort_unstable();
+            lowest.extend_from_slice(&were_idle[..taken.len()]);
+        }
+        lowest
+    }
+
+    /// Puts the job on those GPUs, which were chosen on a cluster that is seen otherwise, with the numbers drawn there.
+    pub(super) fn take(&mut self, job: &Job, sites: &[Site], chosen_on: Self) {
+        self.give(job, sites);
+        self.draws = chosen_on.draws;
+    }
+
+    /// The same cluster where those GPUs are idle of which `is_idle` says so, given who holds them, and no others.
+    pub(super) fn seen(&self, is_idle: impl Fn(Site, Option<usize>) -> bool) -> Self {
+        let mut seen = self.clone();
+        for (s, gpus) in seen.servers.iter_mut().enumerate() {
+            for (g, gpu) in gpus.iter_mut().enumerate() {
+                gpu.holder = if is_idle((s, g), gpu.holder) { None } else { Some(usize::MAX) };
+            }
+        }
+        seen
     }
 
     /// Frees what the job holds.

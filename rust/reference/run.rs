@@ -8,7 +8,7 @@ use super::place::{Cluster, Site};
 use super::{Job, Replay, State, Stretch, model};
 use crate::cluster::Network;
 use crate::error::{Error, Result};
-use crate::options::{ClockKind, Discipline, Options, Order};
+use crate::options::{ClockKind, Discipline, Options, Order, Placement};
 
 /// Where a job is in its life.
 #[derive(Clone, Debug)]
@@ -175,7 +175,8 @@ impl<'a> Run<'a> {
                 changed = true;
             }
         }
-        let started = self.pass(now);
+        // Reservations hang on the instant, and are made where something happened.
+        let started = (changed || self.options.queue != Discipline::Conservative) && self.pass(now);
         if changed || started {
             self.changed = now;
         }
@@ -198,6 +199,9 @@ impl<'a> Run<'a> {
             let submits = (self.jobs[a].submit, self.jobs[b].submit);
             key(a).total_cmp(&key(b)).then(submits.0.total_cmp(&submits.1)).then(a.cmp(&b))
         });
+        if self.options.queue == Discipline::Conservative {
+            return self.reservations(&queue, now);
+        }
         let mut started = false;
         // EASY: the first job that could not be placed, and its shadow time.
         let mut blocked: Option<(usize, f64)> = None;
@@ -206,7 +210,7 @@ impl<'a> Run<'a> {
             let Some(sites) = with_it.place(&self.jobs[j], self.options) else {
                 match self.options.queue {
                     Discipline::Strict => break,
-                    Discipline::Skip => {}
+                    Discipline::Skip | Discipline::Conservative => {}
                     Discipline::Easy => blocked = blocked.or_else(|| Some((j, self.shadow(j)))),
                 }
                 continue;
@@ -220,6 +224,42 @@ impl<'a> Run<'a> {
             self.cluster = with_it;
             self.phases[j] = Phase::Running(self.stay(j, sites, now));
             started = true;
+        }
+        started
+    }
+
+    /// docs/operators.md#conservative-backfilling, GPU by GPU; whether a job started.
+    fn reservations(&mut self, queue: &[usize], now: f64) -> bool {
+        let mut started = false;
+        // Who has what from when to when; and what a running job holds is free from its estimated end on, but not yet.
+        let mut reserved: Vec<(f64, f64, Vec<Site>)> = Vec::new();
+        for &j in queue.iter().take(self.options.reservations as usize) {
+            let estimate = self.jobs[j].estimate;
+            let ends: Vec<(usize, f64)> =
+                self.estimated_ends().map(|(job, end)| (job.row, end.max(now.next_up()))).collect();
+            let mut instants = vec![now];
+            instants.extend(ends.iter().map(|end| end.1).chain(reserved.iter().map(|own| own.1)));
+            instants.sort_by(f64::total_cmp);
+            for instant in instants.into_iter().filter(|instant| *instant < f64::INFINITY) {
+                let mut then = self.cluster.seen(|site, holder| {
+                    let is_left = holder.is_none_or(|row| ends.iter().any(|end| end.0 == row && end.1 <= instant));
+                    let in_the_way =
+                        |own: &&(f64, f64, Vec<Site>)| own.0 < own.1.min(instant + estimate) && own.1 > instant;
+                    is_left && !reserved.iter().filter(in_the_way).any(|own| own.2.contains(&site))
+                });
+                let Some(mut sites) = then.place(&self.jobs[j], self.options) else { continue };
+                if self.options.placement == Placement::Random {
+                    sites = then.lowest(&sites);
+                }
+                if instant > now {
+                    reserved.push((instant, instant + estimate, sites));
+                } else {
+                    self.cluster.take(&self.jobs[j], &sites, then);
+                    self.phases[j] = Phase::Running(self.stay(j, sites, now));
+                    started = true;
+                }
+                break;
+            }
         }
         started
     }

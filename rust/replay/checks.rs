@@ -64,7 +64,7 @@ pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
         let names: Vec<_> = WITH_SHARES.iter().map(|placement| placement.name()).collect();
         return fail("placement", options.placement.name(), &format!("one of {}", names.join(", ")));
     }
-    if options.queue == Discipline::Easy && options.preemption.is_none() {
+    if Discipline::CLAIRVOYANT.contains(&options.queue) && options.preemption.is_none() {
         return fail("queue", options.queue.name(), "strict or skip");
     }
     Ok(())

@@ -452,6 +452,13 @@ def queue(rng: Random, case: Case) -> None:
     case.options["queue"] = rng.choice(("skip", "easy"))
 
 
+@feature(0.3)
+def conservative(rng: Random, case: Case) -> None:
+    """Reservations for all that wait, or for few of them."""
+    if case.policy in ("fifo", *QUEUES, own.Keyed) or rng.random() < 0.1:
+        case.options |= {"queue": "conservative", "reservations": rng.choice((1, 2, 3, 100))}
+
+
 @feature(0.5)
 def aging(rng: Random, case: Case) -> None:
     if "order" in case.options or case.policy in ("sjf", "smallest", "qssf") or rng.random() < 0.1:

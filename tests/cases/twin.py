@@ -261,6 +261,7 @@ class Twin:
             self.told.get("estimate_factor", 1.0),
             self.told.get("predict") == "exact",
             tuple(users.index(job["user"]) for job in self.case.jobs) if told else None,
+            self.told.get("reservations", 100),
         )
 
     def _rules(self) -> Preemption:

@@ -36,6 +36,7 @@ class Queue:
     factor: float = 1.0
     exact: bool = False
     users: tuple[int, ...] | None = None
+    reservations: int = 100
 
 
 def checkpoints(progress: float, every: float) -> float:
@@ -229,6 +230,10 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
 
         def arrive(self) -> bool:
             happened = super().arrive()
+            if self.options.queue == "conservative":
+                # Reservations hang on the instant: they are made only where something happened.
+                before = self.seconds(self.now - 1) if self.slotted else math.nextafter(self.now, -math.inf)
+                return happened or any(before < t <= self.seconds(self.now) for t in self.agings())
             # In every slot there is a pass: one may start what the last one passed over.
             return happened or self.slotted or self.seconds(self.now) in self.agings()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from oracle.model import GPU
 from oracle.placement import Floor, place
+from oracle_conservative import make_reservations
 from oracle_outages import Failures, Queue, checkpoints, failing_world, queue_world
 from oracle_preempt import PATIENCE
 from oracle_preempt import World as PreemptWorld
@@ -168,6 +169,9 @@ def priority_world(
             for row in self.waiting:
                 if row not in self.predictions:
                     self.predictions[row] = self.predict(row)
+            if self.options.queue == "conservative":
+                make_reservations(self, queue.reservations)
+                return
             head: int | None = None
             shadow = math.inf
             turn: tuple[float, ...] = (-1.0,)
@@ -283,6 +287,12 @@ def priority_world(
             """A job that was made room for starts there."""
             self.given = gpus, rng
             super().try_start(row)
+            self.given = None
+
+        def start_there(self, row: int, gpus: list[GPU], rng: int) -> None:
+            """A job whose reservation is now starts on its GPUs."""
+            self.given = gpus, rng
+            self.try_start(row)
             self.given = None
 
         def idle_on(self, server: int) -> list[GPU]:

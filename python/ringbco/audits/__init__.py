@@ -61,7 +61,7 @@ RULES: Final = {
     "causes": "each cause of a wait or a run is what happened",
     "order": "nobody has GPUs before whom the policy puts first",
     "idle": "nobody waits to whom the policy gives GPUs",
-    "reservation": "nobody overtakes to delay EASY's first",
+    "reservation": "nobody takes what is reserved",
     "summary": "summary.json follows from the jobs",
     "timeline": "timeline.parquet follows from the jobs",
 }

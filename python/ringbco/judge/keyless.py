@@ -15,11 +15,13 @@ class Keyless(Deciding):
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
         """Starts those that start, in an order in which they go where they are; then who waits in vain.
 
-        Under `strict` and `easy` the first of those that wait cannot be placed, whoever that is. Under `skip`
-        none can. Where one that starts may be evicted at once by another, that leaves no trace.
+        But for `skip` the first of those that wait cannot be placed, whoever that is; under `skip` none can.
+        Where one that starts may be evicted at once by another, that leaves no trace.
         """
         overtaken = self.evicts and self.given.options.get("aging") is not None
-        if out or overtaken or self.quotas or len(come) > SEVERAL:
+        # Others' reservations may have moved one that starts.
+        moved = self.discipline == "conservative" and bool(come)
+        if out or overtaken or moved or self.quotas or len(come) > SEVERAL:
             raise UnclearError
         orders = self._orders(come)
         order = orders[0] if orders else None

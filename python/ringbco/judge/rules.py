@@ -14,6 +14,7 @@ from ringbco.judge.keyless import Keyless
 from ringbco.judge.programs import Allox, Gavel, Sia
 from ringbco.judge.queue import Queue
 from ringbco.judge.ranked import RANKED, Ranking
+from ringbco.judge.reserving import Reserving
 from ringbco.judge.resizing import RESIZING, Resizing
 from ringbco.judge.speed import Speeds
 from ringbco.judge.turns import Turns
@@ -24,6 +25,8 @@ IN_PYTHON: Final[dict[str, type[Allox | Gavel | Sia]]] = {"allox": Allox, "gavel
 """Policies whose optimum need not be the only one: of these what holds of any."""
 RULES: Final = ("placement", "order", "idle", "reservation")
 """What is looked at of decisions."""
+RESERVES: Final = ("easy", "conservative")
+"""Queues that keep GPUs for jobs that wait."""
 
 
 def unknown(given: Given) -> dict[str, str]:
@@ -60,7 +63,7 @@ def _of_a_queue(given: Given, queue: str) -> dict[str, str]:
         return dict.fromkeys(
             ("order", "reservation"), "the result does not tell by which keys the queue goes"
         )
-    reasons = {} if queue == "easy" else {"reservation": f"queue {queue} reserves nothing"}
+    reasons = {} if queue in RESERVES else {"reservation": f"queue {queue} reserves nothing"}
     if queue != "strict":
         reasons["order"] = f"queue {queue} lets jobs overtake"
     return reasons
@@ -94,7 +97,10 @@ def faults(given: Given, book: Book) -> Iterator[Fault]:
 def policy_of(given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> Deciding:
     """Who decides."""
     if not (given.preempts or given.decides):
-        return Queue(given, floor, worker, stays) if _in_order(given) else Keyless(given, floor, worker)
+        if not _in_order(given):
+            return Keyless(given, floor, worker)
+        kind = Reserving if given.options["queue"] == "conservative" else Queue
+        return kind(given, floor, worker, stays)
     if given.options["policy"] in RANKED:
         return Ranking(given, floor, worker, stays)
     if given.options["policy"] in IN_PYTHON:

@@ -23,7 +23,9 @@ class Options(TypedDict, total=False):
     loaded, random, fa-ffp, lbsgf, sjf-bco. Default: the policy's.
     """
     queue: str | None
-    """What happens behind a job that cannot start: strict, skip, easy. Default: the policy's."""
+    """What happens behind a job that cannot start: strict, skip, easy, conservative. Default: the
+    policy's.
+    """
     model: str
     """rar: ring-all-reduce with contention; fixed: every job runs its recorded duration; table: speeds
     as measured (--tables). Default: rar.
@@ -134,6 +136,10 @@ class Options(TypedDict, total=False):
     """How many GPUs owners may hold, with the columns vc or user, gpus, borrow (docs/priorities.md).
     Default: none.
     """
+    enforce_limits: bool
+    """A job that has held its GPUs for its time_limit, seconds over all its stays, ends there, done or
+    not (docs/operators.md). Default: false.
+    """
     search: str | Literal["none"] | None
     """asha:eta=3,rungs=4: of the trials of a search (column group) that reach a rung, the best third
     goes on (docs/searches.md). Default: none.
@@ -169,7 +175,15 @@ class Options(TypedDict, total=False):
     others. Default: never.
     """
     estimate_factor: float
-    """Queue easy: estimates are run times multiplied by this, > 0. Default: 1."""
+    """Queues easy, conservative: estimates are run times multiplied by this, > 0. Default: 1."""
+    estimate: str
+    """Queues easy, conservative: estimates are run-time, times --estimate-factor, or limit: what is
+    left of the job's time_limit (docs/operators.md). Default: run-time.
+    """
+    reservations: int
+    """Queue conservative: the first so many waiting jobs get a reservation at each pass; the others do
+    not start in it. Default: 100.
+    """
 
 
 REPLAY: Final[dict[str, Option]] = {
@@ -256,9 +270,9 @@ REPLAY: Final[dict[str, Option]] = {
         name="queue",
         kind="name",
         default=None,
-        help="What happens behind a job that cannot start: strict, skip, easy.",
+        help="What happens behind a job that cannot start: strict, skip, easy, conservative.",
         panel="Policy",
-        names=("strict", "skip", "easy"),
+        names=("strict", "skip", "easy", "conservative"),
         optional=True,
         absent="the policy's",
     ),
@@ -671,6 +685,17 @@ REPLAY: Final[dict[str, Option]] = {
         word="none",
         form="FILE",
     ),
+    "enforce_limits": Option(
+        name="enforce_limits",
+        kind="flag",
+        default=False,
+        help=(
+            "A job that has held its GPUs for its time_limit, seconds over all its stays, "
+            "ends there, done or not (docs/operators.md)."
+        ),
+        panel="Execution",
+        expected="True or False",
+    ),
     "search": Option(
         name="search",
         kind="search",
@@ -827,10 +852,37 @@ REPLAY: Final[dict[str, Option]] = {
         name="estimate_factor",
         kind="number",
         default=1.0,
-        help="Queue easy: estimates are run times multiplied by this, > 0.",
+        help="Queues easy, conservative: estimates are run times multiplied by this, > 0.",
         panel="Other schedulers (docs/policies.md)",
         expected="a number > 0",
         above=True,
-        users=(("queue", ("easy",)),),
+        users=(("queue", ("easy", "conservative")),),
+    ),
+    "estimate": Option(
+        name="estimate",
+        kind="name",
+        default="run-time",
+        help=(
+            "Queues easy, conservative: estimates are run-time, times --estimate-factor, or "
+            "limit: what is left of the job's time_limit (docs/operators.md)."
+        ),
+        panel="Other schedulers (docs/policies.md)",
+        names=("run-time", "limit"),
+        users=(("queue", ("easy", "conservative")),),
+    ),
+    "reservations": Option(
+        name="reservations",
+        kind="integer",
+        default=100,
+        help=(
+            "Queue conservative: the first so many waiting jobs get a reservation at each "
+            "pass; the others do not start in it."
+        ),
+        panel="Other schedulers (docs/policies.md)",
+        expected="an integer from 1 to 4294967295",
+        least=1,
+        most=4294967295,
+        unit="jobs",
+        users=(("queue", ("conservative",)),),
     ),
 }

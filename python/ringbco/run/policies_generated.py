@@ -267,5 +267,5 @@ CLAIRVOYANT: Final[dict[str, tuple[str, ...]]] = {
     "policy": ("srtf", "srsf", "ftf", "afs", "optimus", "elastic-srtf", "elasticflow"),
     "order": ("sjf",),
     "placement": ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco"),
-    "queue": ("easy",),
+    "queue": ("easy", "conservative"),
 }

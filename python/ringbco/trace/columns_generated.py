@@ -129,6 +129,16 @@ COLUMNS: Final[dict[str, Column]] = {
         endless=True,
         absent=float("nan"),
     ),
+    "time_limit": Column(
+        pl.Float64,
+        False,
+        "a number of seconds > 0, or inf",
+        "give the longest time that the job may hold its GPUs, or {empty} for none",
+        low=0.0,
+        low_included=False,
+        endless=True,
+        absent=float("inf"),
+    ),
     "priority": Column(
         pl.Int32,
         False,
@@ -145,6 +155,7 @@ COLUMNS: Final[dict[str, Column]] = {
 PLAIN: Final[dict[str, str]] = {
     "priority": "priority",
     "preemptible": "preemptible",
+    "time_limit": "time_limit",
     "checkpoint_interval": "checkpoint_interval",
 }
 """Columns of which the engine reads `Column.absent` where the table says nothing, by its own names."""

@@ -1,7 +1,9 @@
 //! Policies that let a job run to its end: an order, and a discipline that says who may go before whom.
 //!
-//! `line` and `keyed` hold the waiting jobs in order, `pass` is the one pass of all disciplines, `qssf` predicts.
+//! `line` and `keyed` hold the waiting jobs in order, `pass` is the one pass of all disciplines but conservative backfilling,
+//! `conservative` that one, `qssf` predicts.
 
+mod conservative;
 mod estimate;
 mod keyed;
 mod line;
@@ -17,6 +19,7 @@ use crate::options::{Discipline, Options, Order};
 use crate::placement::Probes;
 use crate::setting::Setting;
 use crate::speed::Speed;
+use conservative::Plan;
 use estimate::Estimates;
 pub(crate) use keyed::KeyedLine;
 pub(crate) use line::{FixedLine, Line};
@@ -39,6 +42,7 @@ pub(crate) struct Queued<'a, L: Line> {
     last_pass: f64,
     estimates: Estimates,
     easy: Option<Easy>,
+    plan: Option<Box<Plan>>,
     aging: Option<Aging>,
     qssf: Option<Qssf<'a>>,
     /// Jobs that have arrived and whose key is not known yet, where keys come from outside.
@@ -50,7 +54,7 @@ pub(crate) struct Queued<'a, L: Line> {
     owners: Option<Box<Owners<L::Spot>>>,
 }
 
-/// What EASY keeps: the estimated ends of the running jobs, and the claim of the blocked head while it stands.
+/// What backfilling keeps: the estimated ends of the running jobs, and the claim of the blocked head while it stands.
 #[derive(Clone, Debug)]
 struct Easy {
     /// (estimated end's bits, job, slot), and the end at each slot, s.
@@ -94,13 +98,14 @@ impl<'a, L: Line> Queued<'a, L> {
             again: false,
             last_pass: f64::NEG_INFINITY,
             estimates: Estimates::new(options),
-            easy: (options.queue == Discipline::Easy).then(|| Easy {
+            easy: Discipline::CLAIRVOYANT.contains(&options.queue).then(|| Easy {
                 by_end: BTreeSet::new(),
                 end: Vec::new(),
                 held: None,
                 probe: Probes::default(),
                 masked: Masked::default(),
             }),
+            plan: (options.queue == Discipline::Conservative).then(|| Box::new(Plan::new(options.reservations))),
             aging: options.aging.map(|after| Aging { after, next: 0 }),
             qssf: (options.order == Order::Qssf).then(|| Qssf::new(setting)),
             unkeyed: L::ASKED.then(Vec::new),
@@ -183,8 +188,8 @@ impl<'a, L: Line> Queued<'a, L> {
         }
     }
 
-    /// Starts the job that was placed last.
-    fn start<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) {
+    /// Starts the job that was placed last. Returns the slot of its stay.
+    fn start<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> Slot {
         self.stir(job);
         self.line.remove(job);
         let slot = floor.start(job);
@@ -196,6 +201,7 @@ impl<'a, L: Line> Queued<'a, L> {
             easy.end[slot.index()] = end;
             easy.by_end.insert((end.to_bits(), job, slot));
         }
+        slot
     }
 }
 
@@ -284,6 +290,7 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         self.changed = false;
         self.again = match self.discipline {
             Discipline::Strict if !floor.has_quotas() => self.head_by_head(floor),
+            Discipline::Conservative => self.with_reservations(floor),
             _ => self.past_the_head(floor),
         };
     }

@@ -30,6 +30,11 @@ impl<T: Copy + Ord> Scratch<T> {
         Self { candidates: BinaryHeap::new(), version: vec![0; classes], set_aside: Vec::new() }
     }
 
+    /// Number of classes.
+    pub(super) fn classes(&self) -> usize {
+        self.version.len()
+    }
+
     #[inline(always)]
     fn add(&mut self, class: usize, spot: Option<T>) {
         if let Some(spot) = spot {
@@ -39,7 +44,7 @@ impl<T: Copy + Ord> Scratch<T> {
 
     /// The next candidate in queue order: (spot, class).
     #[inline(always)]
-    fn next(&mut self) -> Option<(T, usize)> {
+    pub(super) fn next(&mut self) -> Option<(T, usize)> {
         while let Some(Reverse((spot, class, version))) = self.candidates.pop() {
             if self.version[class as usize] == version {
                 return Some((spot, class as usize));
@@ -180,7 +185,7 @@ impl<L: Line> Queued<'_, L> {
     /// Hides the servers on which a job would run on into maintenance, until they are shown. Returns when the last of
     /// them goes down, s.
     #[inline]
-    fn keep_clear<S: Speed>(&self, floor: &mut Floor<'_, S>, job: Job) -> Option<f64> {
+    pub(super) fn keep_clear<S: Speed>(&self, floor: &mut Floor<'_, S>, job: Job) -> Option<f64> {
         if !floor.knows_windows() {
             return None;
         }
@@ -189,7 +194,7 @@ impl<L: Line> Queued<'_, L> {
     }
 
     /// Puts every class in the running with its first job.
-    fn begin<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
+    pub(super) fn begin<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
         self.scratch.candidates.clear();
         self.scratch.set_aside.clear();
         if let Some(owners) = &mut self.owners {
@@ -206,7 +211,7 @@ impl<L: Line> Queued<'_, L> {
 
     /// Goes on with the next job of a class.
     #[inline(always)]
-    fn go_on_behind<S: Speed>(&mut self, floor: &mut Floor<'_, S>, class: usize, spot: L::Spot) {
+    pub(super) fn go_on_behind<S: Speed>(&mut self, floor: &mut Floor<'_, S>, class: usize, spot: L::Spot) {
         let next = match &mut self.owners {
             None => self.line.next(class, spot),
             Some(owners) => {
@@ -228,7 +233,7 @@ impl<L: Line> Queued<'_, L> {
     }
 
     /// Goes on with whoever ranks after `spot` now, in every class.
-    fn begin_behind<S: Speed>(&mut self, floor: &mut Floor<'_, S>, spot: L::Spot) {
+    pub(super) fn begin_behind<S: Speed>(&mut self, floor: &mut Floor<'_, S>, spot: L::Spot) {
         self.scratch.candidates.clear();
         self.scratch.set_aside.clear();
         // Others care who was tried in vain: EASY makes that job the head, and a strict queue goes no further.

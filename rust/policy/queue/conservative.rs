@@ -1,0 +1,350 @@
+//! Conservative backfilling (docs/operators.md#conservative-backfilling): the first waiting jobs have reservations, made
+//! anew at each pass, and those whose reservation is now start.
+//!
+//! Invariant: whatever keeps GPUs from a job in a stretch of time is a [`Booking`], or a stay of a running job, which
+//! holds its GPUs from now to its estimated end; [`Plan::earliest`] alone says which GPUs are free for how long. For
+//! example, of 2 GPUs one is held until 10: a job of 2 GPUs is booked from 10 on, and a job of 1 GPU that is estimated
+//! to run 10 s starts now.
+//!
+//! A reservation that can change nothing is not made: jobs that cannot be placed on what is idle now are put off until
+//! somebody asks who might be in their way. A reservation costs the GPUs, the running jobs that end before it and the
+//! bookings before it; jobs that ask for the same and are not shorter are looked for from the earlier one's on.
+
+use super::{Line, Queued};
+use crate::cluster::Grant;
+use crate::ids::{Job, Server, Slot};
+use crate::machine::Floor;
+use crate::placement::{Pools, Probes};
+use crate::speed::Speed;
+
+/// What a pass knows of the time to come. GPUs are numbered by (pool, server, GPU).
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// How many jobs a pass looks at.
+    most: u32,
+    /// The pool and server of each GPU; the first GPU of each pool.
+    place: Vec<(usize, Server)>,
+    first: Vec<usize>,
+    /// Whether what follows is of this pass.
+    is_made: bool,
+    /// When each GPU is free of those who run: from ever, from an estimated end (s) on, or never.
+    free_from: Vec<f64>,
+    /// (estimated end, s, GPU) of all that are held by jobs, in order of ends.
+    leaving: Vec<(f64, u32)>,
+    idle: Probes,
+    bookings: Vec<Booking>,
+    /// The same in order of their begins, and of their ends.
+    by_from: Vec<u32>,
+    by_to: Vec<u32>,
+    /// The GPUs free for the time that was looked at last: how many, and by how many bookings each is kept.
+    probe: Probes,
+    kept: Vec<u16>,
+    /// Jobs whose reservations are put off: (job, class, estimate in s).
+    put_off: Vec<(Job, u32, f64)>,
+    /// Of each class, the reservations made, as (estimate, begin), s.
+    made: Vec<Vec<(f64, f64)>>,
+    /// Of each class, the shortest estimate, s, that could not start.
+    refused: Vec<f64>,
+    /// A copy of the cluster for placements in time to come.
+    posed: Option<Pools>,
+    grant: Grant,
+}
+
+/// GPUs that are somebody's from one instant to another, s.
+#[derive(Clone, Debug)]
+struct Booking {
+    from: f64,
+    to: f64,
+    gpus: Vec<u32>,
+}
+
+impl Plan {
+    pub(super) fn new(reservations: u32) -> Self {
+        Self {
+            most: reservations,
+            place: Vec::new(),
+            first: Vec::new(),
+            is_made: false,
+            free_from: Vec::new(),
+            leaving: Vec::new(),
+            idle: Probes::default(),
+            bookings: Vec::new(),
+            by_from: Vec::new(),
+            by_to: Vec::new(),
+            probe: Probes::default(),
+            kept: Vec::new(),
+            put_off: Vec::new(),
+            made: Vec::new(),
+            refused: Vec::new(),
+            posed: None,
+            grant: Grant::default(),
+        }
+    }
+
+    /// Forgets the pass before.
+    fn begin(&mut self, classes: usize) {
+        self.is_made = false;
+        self.bookings.clear();
+        self.by_from.clear();
+        self.by_to.clear();
+        self.put_off.clear();
+        self.made.iter_mut().for_each(Vec::clear);
+        self.made.resize_with(classes, Vec::new);
+        self.refused.clear();
+        self.refused.resize(classes, f64::INFINITY);
+    }
+
+    /// Notes who holds what now. `ends`: the estimated ends of the running jobs, in order, as (bits, job, slot).
+    fn make<'a, S: Speed>(&mut self, floor: &Floor<'_, S>, ends: impl Iterator<Item = &'a (u64, Job, Slot)>) {
+        self.is_made = true;
+        if self.place.is_empty() {
+            for pool in 0..floor.cluster.len() {
+                self.first.push(self.place.len());
+                for (server, &size) in floor.cluster.pool(pool).sizes.iter().enumerate() {
+                    self.place.extend((0..size).map(|_| (pool, Server::at(server))));
+                }
+            }
+            self.kept.resize(self.place.len(), 0);
+        }
+        self.free_from.clear();
+        for pool in 0..floor.cluster.len() {
+            let owners = floor.cluster.pool(pool).gpu_times.iter().flat_map(|times| times.owners());
+            self.free_from
+                .extend(owners.map(|&owner| if owner == Job::NONE { f64::NEG_INFINITY } else { f64::INFINITY }));
+        }
+        self.idle.copy(&floor.cluster);
+        self.leaving.clear();
+        for &(end, _, slot) in ends {
+            self.hold(floor, slot, f64::from_bits(end));
+        }
+        for (down, up, server) in floor.windows() {
+            let (pool, own) = floor.cluster.place(server);
+            let Some(times) = &floor.cluster.pool(pool).gpu_times else { continue };
+            let gpus = times.on(own).map(|gpu| self.first[pool] + gpu);
+            if down > floor.seconds() {
+                let gpus = gpus.map(|gpu| gpu as u32).collect();
+                self.book(down, up, gpus);
+            } else if floor.is_down(server) {
+                for gpu in gpus {
+                    self.free_from[gpu] = up;
+                    let at = self.leaving.partition_point(|other| other.0 <= up);
+                    self.leaving.insert(at, (up, gpu as u32));
+                }
+            }
+        }
+    }
+
+    /// Notes that a stay holds its GPUs to its estimated end, s. Behind all that are held as long.
+    fn hold<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot, end: f64) {
+        // Who runs although its end is past may end at any instant, but has not ended by now.
+        let end = end.max(floor.seconds().next_up());
+        let stay = &floor.stays[slot.index()];
+        let mut at = self.leaving.partition_point(|other| other.0 <= end);
+        for &(server, _) in &stay.parts {
+            let (pool, own) = floor.cluster.place(server);
+            let Some(times) = &floor.cluster.pool(pool).gpu_times else { continue };
+            for own in times.on(own).filter(|&gpu| times.owners()[gpu] == stay.job) {
+                let gpu = self.first[pool] + own;
+                self.free_from[gpu] = end;
+                self.leaving.insert(at, (end, gpu as u32));
+                at += 1;
+            }
+        }
+    }
+
+    /// Notes that a job started.
+    fn started<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot, end: f64) {
+        if self.is_made {
+            self.idle.take(&floor.cluster, &floor.stays[slot.index()].parts);
+            self.hold(floor, slot, end);
+        }
+    }
+
+    /// Keeps GPUs for somebody.
+    fn book(&mut self, from: f64, to: f64, gpus: Vec<u32>) {
+        if to <= from {
+            return; // no instant
+        }
+        let number = self.bookings.len() as u32;
+        let bookings = &self.bookings;
+        let at = self.by_from.partition_point(|&other| bookings[other as usize].from <= from);
+        self.by_from.insert(at, number);
+        let at = self.by_to.partition_point(|&other| bookings[other as usize].to <= to);
+        self.by_to.insert(at, number);
+        self.bookings.push(Booking { from, to, gpus });
+    }
+
+    /// The earliest instant, s, from `at_least` on at which a job can be placed on the GPUs that are free for its whole
+    /// estimate: now, or an instant at which GPUs come free. `probe`, `kept` and `free_from` then say which these are.
+    fn earliest<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, estimate: f64, at_least: f64) -> Option<f64> {
+        let Self { place, free_from, leaving, bookings, by_from, by_to, probe, kept, .. } = self;
+        probe.set_to(&self.idle);
+        kept.fill(0);
+        let (mut left, mut begun, mut over) = (0, 0, 0);
+        let mut instant = floor.seconds();
+        while instant < f64::INFINITY {
+            while let Some(&(_, gpu)) = leaving.get(left).filter(|other| other.0 <= instant) {
+                left += 1;
+                if kept[gpu as usize] == 0 {
+                    probe.give_one(place[gpu as usize]);
+                }
+            }
+            let of = |order: &[u32], at: usize| order.get(at).map(|&number| &bookings[number as usize]);
+            while let Some(booking) = of(by_from, begun).filter(|booking| booking.from < instant + estimate) {
+                begun += 1;
+                for &gpu in &booking.gpus {
+                    kept[gpu as usize] += 1;
+                    if kept[gpu as usize] == 1 && free_from[gpu as usize] <= instant {
+                        probe.take_one(place[gpu as usize]);
+                    }
+                }
+            }
+            while let Some(booking) = of(by_to, over).filter(|booking| booking.to <= instant) {
+                over += 1;
+                for &gpu in &booking.gpus {
+                    kept[gpu as usize] -= 1;
+                    if kept[gpu as usize] == 0 && free_from[gpu as usize] <= instant {
+                        probe.give_one(place[gpu as usize]);
+                    }
+                }
+            }
+            if instant >= at_least && floor.fits(probe, job) {
+                return Some(instant);
+            }
+            let next = leaving.get(left).map_or(f64::INFINITY, |other| other.0);
+            instant = next.min(of(by_to, over).map_or(f64::INFINITY, |booking| booking.to));
+        }
+        None
+    }
+
+    /// Makes a job's reservation.
+    fn reserve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, class: u32, estimate: f64) {
+        let shorter = self.made[class as usize].iter().filter(|other| other.0 <= estimate);
+        let at_least = if floor.placer.is_monotone() {
+            shorter.fold(f64::NEG_INFINITY, |most, other| most.max(other.1))
+        } else {
+            f64::NEG_INFINITY
+        };
+        let from = if at_least < f64::INFINITY { self.earliest(floor, job, estimate, at_least) } else { None };
+        self.made[class as usize].push((estimate, from.unwrap_or(f64::INFINITY)));
+        let Some(from) = from else { return };
+        let mut posed = self.posed.take().unwrap_or_else(|| floor.cluster.clone());
+        for pool in 0..posed.len() {
+            let first = self.first[pool];
+            let is_free = |gpu: usize| self.free_from[first + gpu] <= from && self.kept[first + gpu] == 0;
+            posed.pool_mut(pool).pose(floor.cluster.pool(pool), is_free);
+        }
+        if floor.place_in(&mut posed, job, &mut self.grant) {
+            let pool = posed.pool_of(self.grant.gpu_type);
+            let taken = posed.pool(pool).gpu_times.iter().flat_map(|times| times.taken());
+            let gpus = taken.map(|gpu| (self.first[pool] + gpu) as u32).collect();
+            self.book(from, from + estimate, gpus);
+            posed.undo(job, &self.grant.parts);
+        }
+        self.posed = Some(posed);
+    }
+
+    /// Takes GPUs for a job to start on now, of those that are free for its whole estimate. Returns whether it can.
+    fn place<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, estimate: f64) -> bool {
+        let until = floor.seconds() + estimate;
+        let mut hidden: Vec<u32> = Vec::new();
+        for booking in self.bookings.iter().filter(|booking| booking.from < until) {
+            for &gpu in &booking.gpus {
+                let ((pool, server), own) = (self.place[gpu as usize], gpu as usize);
+                if floor.cluster.pool_mut(pool).hide(server, own - self.first[pool]) {
+                    hidden.push(gpu);
+                }
+            }
+        }
+        let placed = floor.place(job);
+        for gpu in hidden {
+            let (pool, server) = self.place[gpu as usize];
+            floor.cluster.pool_mut(pool).show(server, gpu as usize - self.first[pool]);
+        }
+        placed
+    }
+}
+
+impl<L: Line> Queued<'_, L> {
+    /// `conservative`: looks at the first waiting jobs in queue order, once each.
+    ///
+    /// Returns false: only what happens makes another pass worth while.
+    pub(super) fn with_reservations<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> bool {
+        if let Some(mut plan) = self.plan.take() {
+            self.make_reservations(floor, &mut plan);
+            self.plan = Some(plan);
+        }
+        if let Some(owners) = &mut self.owners {
+            owners.rest();
+        }
+        false
+    }
+
+    fn make_reservations<S: Speed>(&mut self, floor: &mut Floor<'_, S>, plan: &mut Plan) {
+        let monotone = floor.placer.is_monotone();
+        // Whether a job could neither start nor make room for itself.
+        let mut blocked = false;
+        self.begin(floor);
+        plan.begin(self.scratch.classes());
+        let mut left = plan.most;
+        if floor.knows_windows()
+            && let Some(easy) = &self.easy
+        {
+            plan.make(floor, easy.by_end.iter());
+        }
+        while left > 0
+            && let Some((spot, class)) = self.scratch.next()
+        {
+            if floor.cluster.idle_units() == 0 && (blocked || !floor.makes_room()) {
+                break;
+            }
+            let job = self.line.job_at(spot);
+            if floor.is_held_back(job) {
+                self.go_on_behind(floor, class, spot);
+                continue;
+            }
+            left -= 1;
+            let Some(easy) = &self.easy else { break };
+            let estimate = self.estimates.reckoned(floor, job);
+            let is_known = monotone && estimate >= plan.refused[class];
+            let could = !is_known && floor.can_place(floor.jobs.demand(job));
+            if could && !plan.put_off.is_empty() {
+                if !plan.is_made {
+                    plan.make(floor, easy.by_end.iter());
+                }
+                for (other, class, estimate) in std::mem::take(&mut plan.put_off) {
+                    plan.reserve(floor, other, class, estimate);
+                }
+            }
+            let placed = could && plan.place(floor, job, estimate);
+            if !placed && !blocked {
+                self.keep_clear(floor, job);
+            }
+            let evicts = !placed && !blocked && self.place_by_evicting(floor, job);
+            floor.show();
+            if placed || evicts {
+                let slot = self.start(floor, job);
+                let Some(easy) = &self.easy else { break };
+                if evicts {
+                    if plan.is_made {
+                        // Nothing is reserved yet, since nobody was blocked: those who went have left GPUs.
+                        plan.begin(self.scratch.classes());
+                        plan.make(floor, easy.by_end.iter());
+                    }
+                    self.begin_behind(floor, spot);
+                } else {
+                    plan.started(floor, slot, easy.end[slot.index()]);
+                    self.go_on_behind(floor, class, spot);
+                }
+                continue;
+            }
+            blocked = true;
+            if !is_known {
+                // If what is idle is not enough, no estimate is short enough.
+                plan.refused[class] = if could { estimate } else { f64::NEG_INFINITY };
+            }
+            plan.put_off.push((job, class as u32, estimate));
+            self.go_on_behind(floor, class, spot);
+        }
+    }
+}
