@@ -31,7 +31,7 @@ pub(in crate::policy) struct History<'a> {
     units_a_gpu: f64,
     /// The class of a waiting job: its group, and the bin of its progress.
     class: Vec<Class>,
-    /// Running jobs by group, and groups whose user's latest jobs are others.
+    /// Where users are named: running jobs by group, and groups whose user's latest jobs are others.
     running: BTreeMap<u32, BTreeSet<Job>>,
     stale: Vec<u32>,
     /// (bits of a time, s, job, term): before that time the job's progress does not reach the next bin. Terms tell a job's
@@ -88,7 +88,9 @@ impl Foresight for History<'_> {
     }
 
     fn started<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) {
-        self.running.entry(self.group[stay.job.index()]).or_default().insert(stay.job);
+        if self.user.is_some() {
+            self.running.entry(self.group[stay.job.index()]).or_default().insert(stay.job);
+        }
         self.expect(floor, stay);
     }
 

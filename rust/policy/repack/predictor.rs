@@ -61,6 +61,12 @@ pub(super) struct Predictor {
     counted: usize,
     /// (size, bin) of completed jobs that predictions have not taken over.
     fresh: Vec<(usize, u32)>,
+    /// The first bin of a completed job, and the one after the last: others have no weight.
+    first: usize,
+    end: usize,
+    /// What a user's weights are worked out in: those of its own jobs, by bin, which are 0 in between, and all of them.
+    own: Vec<f64>,
+    mixed: Vec<f64>,
 }
 
 impl Predictor {
@@ -85,6 +91,10 @@ impl Predictor {
             all: vec![0; BINS],
             counted: 0,
             fresh: Vec::new(),
+            first: BINS,
+            end: 0,
+            own: vec![0.0; BINS],
+            mixed: Vec::new(),
         }
     }
 
@@ -112,6 +122,8 @@ impl Predictor {
         let bin = self.bin(seconds);
         let group = &mut self.groups[group as usize];
         self.fresh.push((group.size, bin));
+        self.first = self.first.min(bin as usize);
+        self.end = self.end.max(bin as usize + 1);
         if self.users {
             group.latest.push_front(bin);
             group.latest.truncate(USER_MEMORY);
@@ -141,7 +153,7 @@ impl Predictor {
 
     /// Run time left, s, of a group's job whose progress is in a bin.
     pub(super) fn left(&mut self, (group, bin): (u32, u32)) -> f64 {
-        let Self { sizes, groups, all, counted, .. } = self;
+        let Self { sizes, groups, all, counted, own, mixed, .. } = self;
         let group = &mut groups[group as usize];
         let place = match group.known.binary_search_by_key(&bin, |known| known.0) {
             Ok(place) => return group.known[place].1,
@@ -151,21 +163,23 @@ impl Predictor {
         if size.weights.is_empty() {
             size.weights = weights(&size.count, all, *counted);
         }
-        let mut weights = size.weights.clone();
+        let from = bin as usize;
+        let bins = from.max(self.first).min(self.end)..self.end;
+        let mut weights = &size.weights[bins.clone()];
         if !group.latest.is_empty() {
-            let mut own = vec![0.0; BINS];
             let (mut weight, mut sum) = (1.0, 0.0);
             for &bin in &group.latest {
                 own[bin as usize] += weight;
                 sum += weight;
                 weight *= USER_DECAY;
             }
-            for (weight, own) in weights.iter_mut().zip(own) {
-                *weight = (own + USER_WEIGHT * *weight) / (sum + USER_WEIGHT);
-            }
+            let mix = |(weight, own): (&f64, &f64)| (own + USER_WEIGHT * weight) / (sum + USER_WEIGHT);
+            mixed.clear();
+            mixed.extend(weights.iter().zip(&own[bins.clone()]).map(mix));
+            group.latest.iter().for_each(|&bin| own[bin as usize] = 0.0);
+            weights = mixed;
         }
-        let from = bin as usize;
-        let left = index(&weights[from..], &self.middles[from..], self.edges[from]);
+        let left = index(weights, &self.middles[bins], self.edges[from]);
         group.known.insert(place, (bin, left));
         left
     }
