@@ -50,12 +50,13 @@ pub(in crate::policy) struct Lines {
     /// By job; empty where there is one line.
     grade: Vec<u32>,
     lines: Vec<Line>,
+    len: usize,
 }
 
 impl Lines {
     /// grade: by job, less than `count`.
     pub(super) fn new(grade: Vec<u32>, count: usize) -> Self {
-        Self { grade, lines: vec![Line::default(); count] }
+        Self { grade, lines: vec![Line::default(); count], len: 0 }
     }
 
     /// The grade of a job: the least goes first.
@@ -70,7 +71,7 @@ impl Lines {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.lines.iter().map(Line::len).sum()
+        self.len
     }
 
     pub(super) fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
@@ -81,11 +82,12 @@ impl Lines {
     pub(super) fn insert(&mut self, class: Class, num_gpus: u32, key: u64, own: Rank) {
         let at = self.grade_of(own.1);
         self.lines[at as usize].insert(class, num_gpus, key, own);
+        self.len += 1;
     }
 
     pub(super) fn remove(&mut self, class: Class, own: Rank) {
         let at = self.grade_of(own.1);
-        self.lines[at as usize].remove(class, own);
+        self.len -= usize::from(self.lines[at as usize].remove(class, own));
     }
 
     /// Gives the classes of a range new keys. Not during a walk.
@@ -122,7 +124,6 @@ struct Line {
     classes: BTreeMap<Class, Members>,
     /// The first of each class.
     firsts: BTreeSet<(Rank, Class)>,
-    len: usize,
     /// The walk: the latest of `firsts` that it saw, jobs that come after one of their class, and the last that it gave.
     seen: Option<(Rank, Class)>,
     heads: BinaryHeap<Reverse<(Rank, Class)>>,
@@ -133,10 +134,6 @@ struct Line {
 }
 
 impl Line {
-    fn len(&self) -> usize {
-        self.len
-    }
-
     fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.classes.values().flat_map(|members| members.jobs.iter().map(|&(_, job)| job))
     }
@@ -160,19 +157,20 @@ impl Line {
         if self.given.is_none_or(|given| given < rank) {
             self.heads.push(Reverse((rank, class)));
         }
-        self.len += 1;
     }
 
-    fn remove(&mut self, class: Class, (own, job): Rank) {
-        let Some(members) = self.classes.get_mut(&class) else { return };
+    /// Returns whether the job was there.
+    fn remove(&mut self, class: Class, (own, job): Rank) -> bool {
+        let Some(members) = self.classes.get_mut(&class) else { return false };
         let rank = members.rank((own, job));
-        self.len -= usize::from(members.jobs.remove(&(own, job)));
+        let was = members.jobs.remove(&(own, job));
         if self.firsts.remove(&(rank, class)) {
             match members.first() {
                 Some(first) => _ = self.firsts.insert((first, class)),
                 None => _ = self.classes.remove(&class),
             }
         }
+        was
     }
 
     /// Gives the classes of a range new keys. Not during a walk.

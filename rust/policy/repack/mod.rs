@@ -65,6 +65,11 @@ pub(super) struct Repack<F> {
     is_thorough: bool,
     evicted: Vec<(Slot, Job)>,
     changed: bool,
+    /// The pass: who is urgent; sizes that no plan makes room for, and where; by pool, GPUs of jobs ahead in the ranking
+    /// that wait for some there.
+    urgent: Vec<Urgent>,
+    failed: Vec<(u32, usize)>,
+    ahead: Vec<u64>,
 }
 
 /// A waiting job that cannot be placed.
@@ -85,6 +90,12 @@ fn empty_gpu<S: Speed>(floor: &Floor<'_, S>, server: Server) -> Vec<(Server, u32
     gpus.find(|&(server, gpu)| floor.cluster.room(server, gpu) == WHOLE).into_iter().collect()
 }
 
+/// Whether no plan helps jobs of that size on any GPUs that one may have.
+fn has_failed<S: Speed>(floor: &Floor<'_, S>, job: Job, failed: &[(u32, usize)]) -> bool {
+    let size = floor.units(job);
+    floor.jobs.tried(job).iter().all(|&(of, _)| failed.contains(&(size, floor.cluster.pool_of(of))))
+}
+
 impl<F: Foresight> Repack<F> {
     pub(super) fn new(setting: &Setting<'_>, foresight: impl FnOnce(Lines) -> F) -> Self {
         let grades = Grades::new(setting);
@@ -96,6 +107,9 @@ impl<F: Foresight> Repack<F> {
             evicted: Vec::new(),
             grades,
             changed: false,
+            urgent: Vec::new(),
+            failed: Vec::new(),
+            ahead: vec![0; setting.num_pools()],
         }
     }
 
@@ -119,12 +133,6 @@ impl<F: Foresight> Repack<F> {
         self.residents.foresight.left_waiting(job) + pause
     }
 
-    /// Whether no plan helps jobs of that size on any GPUs that one may have.
-    fn has_failed<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, failed: &[(u32, usize)]) -> bool {
-        let size = floor.units(job);
-        floor.jobs.tried(job).iter().all(|&(of, _)| failed.contains(&(size, floor.cluster.pool_of(of))))
-    }
-
     /// Starts a waiting job, but no guest, where others are evicted for it by the machine's rule, if that can be done.
     fn start_by_evicting<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> bool {
         let grade = self.residents.foresight.lines().grade_of(job);
@@ -142,15 +150,14 @@ impl<F: Foresight> Repack<F> {
         placed
     }
 
-    /// Lets urgent jobs of a grade run, whatever it costs. They spare whoever has more than half of their strain.
-    fn relieve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, grade: u32, mut urgent: Urgent) {
+    /// Lets urgent jobs run, whatever it costs. They spare whoever has more than half of their strain.
+    fn relieve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, urgent: &[Urgent]) {
         let (mut failed, jobs): (Vec<(u32, usize)>, _) = (Vec::new(), floor.jobs);
         let (cost, graded) = (floor.pause_seconds(), self.grades.differ());
-        'urgent: while let Some((&units, own)) = urgent.iter_mut().max_by_key(|(_, jobs)| jobs.peek().copied())
-            && let Some((strain, Reverse(job))) = own.pop()
-        {
-            let (strain, work, num_gpus) = (f64::from_bits(strain) / 2.0, f64::NEG_INFINITY, floor.asks(job));
-            if self.has_failed(floor, job, &failed) {
+        'urgent: for &(grade, Reverse(strain), job) in urgent {
+            let (strain, work) = (f64::from_bits(strain) / 2.0, f64::NEG_INFINITY);
+            let (num_gpus, units) = (floor.asks(job), floor.units(job));
+            if has_failed(floor, job, &failed) {
                 self.start_by_evicting(floor, job);
                 continue;
             }
@@ -173,29 +180,24 @@ impl<F: Foresight> Repack<F> {
                     None => failed.push((units, pool)),
                 }
             }
-            if self.is_thorough {
-                self.start_by_evicting(floor, job);
-            } else {
-                urgent.remove(&units);
-            }
+            self.start_by_evicting(floor, job);
         }
     }
 
-    /// Whether a plan costs less than to wait for GPUs that come free by themselves. `ahead`: GPUs that jobs ahead in the
-    /// ranking still wait for.
-    fn pays<S: Speed>(&mut self, floor: &Floor<'_, S>, plan: &Plan, waits: Waits, ahead: &mut [u64]) -> bool {
+    /// Whether a plan costs less than to wait for GPUs that come free by themselves.
+    fn pays<S: Speed>(&mut self, floor: &Floor<'_, S>, plan: &Plan, waits: Waits) -> bool {
         let (evicted, moved) = (plan.evicted.len() as f64, plan.moved.len() as f64);
         let stops = floor.pause_seconds() * (evicted + moved);
         let others = self.residents.foresight.lines().len() > 1 && !variant::is("cost test also in a queue");
         let alone = if others || variant::is("no cost test") { 0.0 } else { stops + waits.run * evicted };
         let half = if variant::is("no half test") { 0.0 } else { 2.0 * stops };
-        self.waits_for(floor, waits, ahead, f64::max(half, alone))
+        self.waits_for(floor, waits, f64::max(half, alone))
     }
 
     /// Whether a job that waits for GPUs to come free by themselves waits at least so long: the longer of two times,
     /// of which neither needs to be worked out. `ahead` may lack jobs that the walk left aside.
-    fn waits_for<S: Speed>(&mut self, floor: &Floor<'_, S>, waits: Waits, ahead: &mut [u64], seconds: f64) -> bool {
-        let (pool, ahead) = (waits.pool, &mut ahead[waits.pool]);
+    fn waits_for<S: Speed>(&mut self, floor: &Floor<'_, S>, waits: Waits, seconds: f64) -> bool {
+        let (pool, ahead) = (waits.pool, &mut self.ahead[waits.pool]);
         if seconds <= 0.0 || self.residents.free_no_sooner(floor, pool, waits.num_gpus, seconds) {
             return true;
         }
@@ -218,23 +220,27 @@ impl<F: Foresight> Repack<F> {
             let slot = self.residents.unsettle(victim);
             floor.stop(slot);
         }
-        let homes = plan.moved.iter().map(|&(job, server)| (job, vec![(server, floor.asks(job))]));
-        let starts: Vec<(Job, Vec<(Server, u32)>)> = std::iter::once((job, plan.parts.clone())).chain(homes).collect();
         self.residents.foresight.leave(job);
         self.residents.strains.leave(floor, job);
-        for (job, parts) in starts {
-            let placed = if floor.jobs.share_of(job.index()) > 0 {
-                floor.place_on_gpus(job, &empty_gpu(floor, parts[0].0))
-            } else {
-                floor.place_at(job, &parts)
-            };
-            if placed.is_ok() {
-                let slot = floor.start(job);
-                self.residents.settle(floor, slot);
-            }
+        self.start_at(floor, job, &plan.parts);
+        for &(job, server) in &plan.moved {
+            self.start_at(floor, job, &[(server, floor.asks(job))]);
         }
         for &victim in &plan.evicted {
             self.join(floor, victim);
+        }
+    }
+
+    /// Starts a job that does not wait on idle GPUs of those servers.
+    fn start_at<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, parts: &[(Server, u32)]) {
+        let placed = if floor.jobs.share_of(job.index()) > 0 {
+            floor.place_on_gpus(job, &empty_gpu(floor, parts[0].0))
+        } else {
+            floor.place_at(job, parts)
+        };
+        if placed.is_ok() {
+            let slot = floor.start(job);
+            self.residents.settle(floor, slot);
         }
     }
 }
@@ -304,17 +310,22 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
         if floor.has_quotas() {
             self.grade_anew(floor);
         }
+        let mut urgent = std::mem::take(&mut self.urgent);
         let grade_of = |job: Job| self.residents.foresight.lines().grade_of(job);
-        let mut urgent = self.residents.strains.urgent(floor, limit, grade_of);
-        let (mut failed, mut ahead) = (Vec::new(), vec![0; floor.cluster.len()]);
-        for grade in 0..self.grades.walked() {
-            if let Some(urgent) = urgent.remove(&grade)
-                && !variant::is("no urgency")
-            {
-                self.relieve(floor, grade, urgent);
-            }
-            self.walk(floor, grade, limit, &mut failed, &mut ahead);
+        self.residents.strains.urgent(floor, limit, grade_of, &mut urgent);
+        if variant::is("no urgency") {
+            urgent.clear();
         }
+        self.failed.clear();
+        self.ahead.fill(0);
+        let mut later = &urgent[..];
+        for grade in 0..self.grades.walked() {
+            let (own, others) = later.split_at(later.partition_point(|urgent| urgent.0 == grade));
+            later = others;
+            self.relieve(floor, own);
+            self.walk(floor, grade, limit);
+        }
+        self.urgent = urgent;
     }
 
     fn is_waiting(&self) -> bool {
@@ -327,72 +338,57 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
 }
 
 impl<F: Foresight> Repack<F> {
-    /// Walks the waiting jobs of a grade. `failed`: sizes that no plan makes room for, and where; `ahead`: by pool, GPUs of
-    /// jobs passed over that may have some there.
-    fn walk<S: Speed>(
-        &mut self,
-        floor: &mut Floor<'_, S>,
-        grade: u32,
-        limit: f64,
-        failed: &mut Vec<(u32, usize)>,
-        ahead: &mut [u64],
-    ) {
+    /// Walks the waiting jobs of a grade.
+    fn walk<S: Speed>(&mut self, floor: &mut Floor<'_, S>, grade: u32, limit: f64) {
         let jobs = floor.jobs;
         self.residents.foresight.lines_mut().begin_walk(grade);
         while let Some(rank) = {
             // Whoever may evict, or may have GPUs of another type, has a turn.
-            let aside = |units| !self.is_thorough && failed.contains(&(units, 0));
+            let aside = |units| !self.is_thorough && self.failed.contains(&(units, 0));
             self.residents.foresight.lines_mut().next(grade, aside)
         } {
             let job = rank.1;
-            let is_lost = self.is_thorough && self.has_failed(floor, job, failed);
+            let is_lost = self.is_thorough && has_failed(floor, job, &self.failed);
             if !is_lost && floor.place(job) {
                 self.start(floor, job);
                 continue;
             }
-            if !is_lost && self.start_by_plan(floor, (grade, rank), limit, failed, ahead) {
+            if !is_lost && self.start_by_plan(floor, (grade, rank), limit) {
                 continue;
             }
             if !self.start_by_evicting(floor, job) {
                 for &(gpu_type, _) in jobs.tried(job) {
-                    ahead[floor.cluster.pool_of(gpu_type)] += u64::from(floor.units(job));
+                    self.ahead[floor.cluster.pool_of(gpu_type)] += u64::from(floor.units(job));
                 }
             }
         }
     }
 
     /// Starts a waiting job that cannot be placed by a plan that pays, if there is one.
-    fn start_by_plan<S: Speed>(
-        &mut self,
-        floor: &mut Floor<'_, S>,
-        (grade, rank): (u32, Rank),
-        limit: f64,
-        failed: &mut Vec<(u32, usize)>,
-        ahead: &mut [u64],
-    ) -> bool {
+    fn start_by_plan<S: Speed>(&mut self, floor: &mut Floor<'_, S>, (grade, rank): (u32, Rank), limit: f64) -> bool {
         let (job, jobs, cost, graded) = (rank.1, floor.jobs, floor.pause_seconds(), self.grades.differ());
         let (num_gpus, units) = (floor.asks(job), floor.units(job));
         for &(gpu_type, _) in jobs.tried(job) {
             let pool = floor.cluster.pool_of(gpu_type);
-            if self.is_thorough && failed.contains(&(units, pool)) {
+            if self.is_thorough && self.failed.contains(&(units, pool)) {
                 continue;
             }
             let run = self.run(floor, job);
             let waits = Waits { rank, num_gpus, units, pool, run };
             #[cfg(feature = "ablation")]
-            if variant::is("spreading by expected cost") && self.spread(floor, waits, ahead) {
+            if variant::is("spreading by expected cost") && self.spread(floor, waits) {
                 return true;
             }
             let least = if variant::is("no half test") { 0.0 } else { 2.0 * cost };
-            if !self.waits_for(floor, waits, ahead, least) {
+            if !self.waits_for(floor, waits, least) {
                 continue;
             }
             let work = self.residents.foresight.weight(units) * run;
             let strain = if variant::is("nobody spared") { f64::INFINITY } else { limit / 2.0 };
             let asker = Asker { num_gpus, units, pool, grade, graded, run, work, cost, strain };
             match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
-                None => failed.push((units, pool)),
-                Some(plan) if self.pays(floor, &plan, waits, ahead) => {
+                None => self.failed.push((units, pool)),
+                Some(plan) if self.pays(floor, &plan, waits) => {
                     self.carry_out(floor, job, &plan);
                     return true;
                 }

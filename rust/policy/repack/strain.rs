@@ -9,7 +9,7 @@ use crate::machine::{Clock, Floor};
 use crate::setting::Setting;
 use crate::speed::Speed;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::BTreeSet;
 
 /// Seconds that are added to the yardstick of every job.
 const GRACE: f64 = 5.0;
@@ -27,8 +27,8 @@ const SHARE: f64 = 1e-4;
 /// Times are rounded: two count as one that differ by at most this share.
 const ROUNDING: f64 = 1e-9;
 
-/// By the units that they ask for: (bits of a job's strain, the job).
-pub(super) type Urgent = BTreeMap<u32, BinaryHeap<(u64, Reverse<Job>)>>;
+/// A job's grade, the bits of its strain, and the job: in the order in which urgent jobs have a turn.
+pub(super) type Urgent = (u32, Reverse<u64>, Job);
 
 /// The time at a rung, s: when it began, where it goes on, and how long all of it was that is over.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,8 +54,9 @@ pub(super) struct Strains {
     yardstick: Vec<f64>,
     /// (bits of the time from which on it is to be looked at, s; job).
     dues: BTreeSet<(u64, Job)>,
-    /// By pool: units that the waiting jobs of each size ask for that may have some there.
-    waiting: Vec<BTreeMap<u32, u64>>,
+    /// Units that jobs ask for, ascending; by pool: those of the waiting jobs of each size that may have some there.
+    sizes: Vec<u32>,
+    waiting: Vec<Vec<u64>>,
     /// By job, where there are trials.
     at_rungs: Vec<AtRungs>,
     /// When the last pass was, machine time.
@@ -64,13 +65,17 @@ pub(super) struct Strains {
 
 impl Strains {
     pub(super) fn new(setting: &Setting<'_>) -> Self {
+        let mut sizes: Vec<u32> = (0..setting.jobs.len()).map(|job| setting.jobs.units(job)).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
         Self {
             gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum::<u64>() * setting.jobs.units_a_gpu(),
             asked: 0,
             units_a_gpu: setting.jobs.units_a_gpu(),
             yardstick: vec![0.0; setting.jobs.len()],
             dues: BTreeSet::new(),
-            waiting: vec![BTreeMap::new(); setting.num_pools()],
+            waiting: vec![vec![0; sizes.len()]; setting.num_pools()],
+            sizes,
             at_rungs: vec![AtRungs::default(); setting.options.search.map_or(0, |_| setting.jobs.len())],
             last: f64::NEG_INFINITY,
         }
@@ -125,9 +130,10 @@ impl Strains {
     }
 
     fn count<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, by: impl Fn(&mut u64, u64)) {
+        let units = floor.units(job);
+        let size = self.sizes.partition_point(|&size| size < units);
         for &(gpu_type, _) in floor.jobs.tried(job) {
-            let waiting = &mut self.waiting[floor.cluster.pool_of(gpu_type)];
-            by(waiting.entry(floor.units(job)).or_default(), u64::from(floor.units(job)));
+            by(&mut self.waiting[floor.cluster.pool_of(gpu_type)][size], u64::from(units));
         }
     }
 
@@ -135,7 +141,8 @@ impl Strains {
     /// Both are told in units.
     pub(super) fn wanted(&self, pool: usize, first: u32, place: u32) -> f64 {
         let beside = place.saturating_sub(first);
-        let others: u64 = self.waiting[pool].range(..=beside).map(|(_, gpus)| gpus).sum();
+        let fits = self.sizes.iter().zip(&self.waiting[pool]).take_while(|(size, _)| **size <= beside);
+        let others: u64 = fits.map(|(_, units)| units).sum();
         // The first waits, too, and may be among the others.
         let units = others + if first <= beside { 0 } else { u64::from(first) };
         units as f64 / self.units_a_gpu as f64
@@ -147,30 +154,25 @@ impl Strains {
         f64::max(LEAST, BY_DEMAND * self.asked as f64 / self.gpus as f64)
     }
 
-    /// The waiting jobs of at least that strain, by grade and the units that they ask for; the greatest strain first,
-    /// ties fifo.
+    /// The waiting jobs of at least that strain: by grade, the greatest strain first, ties fifo.
     pub(super) fn urgent<S: Speed>(
         &self,
         floor: &Floor<'_, S>,
         limit: f64,
         grade: impl Fn(Job) -> u32,
-    ) -> BTreeMap<u32, Urgent> {
+        urgent: &mut Vec<Urgent>,
+    ) {
         let now = floor.seconds();
-        let mut urgent: BTreeMap<u32, Urgent> = BTreeMap::new();
+        urgent.clear();
         // None is urgent before it is due, give or take rounding.
         let due = |due: u64| f64::from_bits(due) <= now + ROUNDING * f64::max(1.0, now);
         for &(_, job) in self.dues.iter().take_while(|entry| due(entry.0)) {
             let strain = strain(now - self.origin(floor, job), self.yardstick[job.index()]);
             if strain >= limit {
-                urgent
-                    .entry(grade(job))
-                    .or_default()
-                    .entry(floor.units(job))
-                    .or_default()
-                    .push((strain.to_bits(), Reverse(job)));
+                urgent.push((grade(job), Reverse(strain.to_bits()), job));
             }
         }
-        urgent
+        urgent.sort_unstable();
     }
 
     /// When the next pass is due if nothing happens, machine time.

@@ -24,7 +24,7 @@ pub(super) fn is(name: &str) -> bool {
 #[cfg(feature = "ablation")]
 impl<F: Foresight> Repack<F> {
     /// Starts a job on the servers with the most idle GPUs, if running there costs less than waiting.
-    pub(super) fn spread<S: Speed>(&mut self, floor: &mut Floor<'_, S>, waits: Waits, ahead: &mut [u64]) -> bool {
+    pub(super) fn spread<S: Speed>(&mut self, floor: &mut Floor<'_, S>, waits: Waits) -> bool {
         let mut servers: Vec<(u32, usize)> =
             (0..floor.cluster.pool(0).idle.len()).map(|s| (floor.cluster.pool(0).idle[s], s)).collect();
         servers.sort_by_key(|&(idle, server)| (std::cmp::Reverse(idle), server));
@@ -40,10 +40,7 @@ impl<F: Foresight> Repack<F> {
         let job = waits.rank.1;
         let slower = floor.unit_on(job, parts.len() as u32) / floor.unit_at_best(job) - 1.0;
         parts.sort_unstable();
-        if wanted > 0
-            || !self.waits_for(floor, waits, ahead, waits.run * slower)
-            || floor.place_at(job, &parts).is_err()
-        {
+        if wanted > 0 || !self.waits_for(floor, waits, waits.run * slower) || floor.place_at(job, &parts).is_err() {
             return false;
         }
         self.start(floor, job);
