@@ -3,7 +3,7 @@
 //! Invariant: of victims that free enough GPUs, `keep_cheapest` leaves those with the least bill. For example, of jobs of 4
 //! and 2 GPUs one that needs 3 takes the first alone.
 
-use super::plan::Asker;
+use super::plan::{Asker, Offer, Scratch, Sums};
 use crate::ids::Job;
 
 /// A job that may leave a server.
@@ -31,18 +31,18 @@ pub(super) struct Bill {
 }
 
 impl Bill {
-    pub(super) fn with(self, victim: &Victim) -> Self {
-        let Self { moved, evicted, gpus } = self.with_one(victim.num_gpus, victim.movable);
+    pub(super) fn of(victim: &Victim) -> Self {
+        let Self { moved, evicted, gpus } = Self::of_one(victim.num_gpus, victim.movable);
         let more = victim.jobs - 1; // of one GPU each
         Self { moved, evicted: evicted + more, gpus: gpus + more }
     }
 
-    pub(super) fn with_one(self, num_gpus: u32, moves: bool) -> Self {
-        if moves {
-            Self { moved: self.moved + 1, ..self }
-        } else {
-            Self { evicted: self.evicted + 1, gpus: self.gpus + num_gpus, ..self }
-        }
+    pub(super) fn of_one(num_gpus: u32, moves: bool) -> Self {
+        if moves { Self { moved: 1, evicted: 0, gpus: 0 } } else { Self { moved: 0, evicted: 1, gpus: num_gpus } }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { moved: self.moved + other.moved, evicted: self.evicted + other.evicted, gpus: self.gpus + other.gpus }
     }
 
     /// Thousandths: of all jobs, an evicted one counting 1 + its GPUs / 1,000; of the evicted ones alone.
@@ -71,8 +71,15 @@ pub(super) struct Bench {
     pub(super) victims: Vec<Victim>,
     /// Those that hold shares, one by one.
     pub(super) shares: Vec<Victim>,
-    pub(super) best: Vec<Option<Bill>>,
-    pub(super) takes: Vec<bool>,
+    best: Vec<Option<(Bill, f64)>>,
+    takes: Vec<bool>,
+    /// Servers to choose from, the cheapest first.
+    pub(super) offers: Vec<Offer>,
+    /// By GPUs given back: what it takes at least.
+    pub(super) sums: Vec<Sums>,
+    /// The servers as the plan leaves them, and as they were before its latest part.
+    pub(super) scratch: Scratch,
+    pub(super) before: Scratch,
 }
 
 impl Bench {
@@ -93,30 +100,35 @@ impl Bench {
     /// Keeps of the victims those with the least bill that free `need` GPUs: the fewest of several, then those with the
     /// greater keys.
     pub(super) fn keep_cheapest(&mut self, need: usize, asker: &Asker) -> Option<Bill> {
-        // best[d]: the least bill for d GPUs from the victims looked at, the last one first.
+        // best[d]: the least bill for d GPUs from the victims looked at, the last one first, and what it costs.
+        let size = need + 1;
         self.best.clear();
-        self.best.resize(need + 1, None);
-        self.best[0] = Some(Bill::default());
+        self.best.resize(size, None);
+        self.best[0] = Some((Bill::default(), 0.0));
         self.takes.clear();
-        self.takes.resize(self.victims.len() * (need + 1), false);
-        for (at, victim) in self.victims.iter().enumerate().rev() {
-            for free in (1..=need).rev() {
-                let rest = free.saturating_sub(victim.part as usize);
-                let Some(with) = self.best[rest].map(|bill| bill.with(victim)) else { continue };
-                let better = self.best[free].is_none_or(|without| {
-                    let order = with.cost(asker).total_cmp(&without.cost(asker));
-                    order.then(with.count().cmp(&without.count())).is_le()
+        self.takes.resize(self.victims.len() * size, false);
+        // What all other victims give back need not be had of those that are looked at.
+        let mut others: usize = self.victims.iter().map(|victim| victim.part as usize).sum();
+        for (victim, takes) in self.victims.iter().zip(self.takes.chunks_exact_mut(size)).rev() {
+            let (part, own) = (victim.part as usize, Bill::of(victim));
+            others -= part;
+            for free in (need.saturating_sub(others).max(1)..size).rev() {
+                let Some((rest, _)) = self.best[free.saturating_sub(part)] else { continue };
+                let with = rest.plus(own);
+                let cost = with.cost(asker);
+                let better = self.best[free].is_none_or(|(without, least)| {
+                    cost.total_cmp(&least).then(with.count().cmp(&without.count())).is_le()
                 });
                 if better {
-                    self.best[free] = Some(with);
-                    self.takes[at * (need + 1) + free] = true;
+                    self.best[free] = Some((with, cost));
+                    takes[free] = true;
                 }
             }
         }
-        let bill = self.best[need]?;
+        let (bill, _) = self.best[need]?;
         let (mut free, mut kept) = (need, 0);
         for at in 0..self.victims.len() {
-            if self.takes[at * (need + 1) + free] {
+            if self.takes[at * size + free] {
                 self.victims.swap(kept, at);
                 kept += 1;
                 free = free.saturating_sub(self.victims[kept - 1].part as usize);

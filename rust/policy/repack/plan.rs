@@ -60,8 +60,8 @@ pub(super) struct Plan {
 }
 
 /// A server, and what its victims cost.
-#[derive(Clone, Copy)]
-struct Offer {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
     server: Server,
     cost: f64,
     count: u32,
@@ -70,8 +70,8 @@ struct Offer {
 }
 
 /// The servers as a plan would leave them.
-#[derive(Clone)]
-struct Scratch {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scratch {
     idle: Vec<u32>,
     /// Servers by idle GPUs.
     with_idle: Vec<u32>,
@@ -81,6 +81,24 @@ struct Scratch {
 }
 
 impl Scratch {
+    /// The servers as they are.
+    fn begin(&mut self, idle: &[u32], largest: u32) {
+        self.copy(&Self::default());
+        self.idle.extend_from_slice(idle);
+        self.with_idle.resize(largest as usize + 1, 0);
+        idle.iter().for_each(|&idle| self.with_idle[idle as usize] += 1);
+    }
+
+    /// All that another has. It allocates nothing where there was room for it.
+    fn copy(&mut self, other: &Self) {
+        self.idle.clone_from(&other.idle);
+        self.with_idle.clone_from(&other.with_idle);
+        self.taken.clone_from(&other.taken);
+        self.plan.parts.clone_from(&other.plan.parts);
+        self.plan.evicted.clone_from(&other.plan.evicted);
+        self.plan.moved.clone_from(&other.plan.moved);
+    }
+
     fn set_idle(&mut self, server: Server, idle: u32) {
         let was = std::mem::replace(&mut self.idle[server.index()], idle);
         self.with_idle[was as usize] -= 1;
@@ -109,21 +127,19 @@ impl Plan {
     ) -> Option<Self> {
         residents.refresh(floor);
         let cluster = floor.cluster.pool(asker.pool);
-        let mut with_idle = vec![0; cluster.largest as usize + 1];
-        cluster.idle.iter().for_each(|&idle| with_idle[idle as usize] += 1);
-        let mut scratch = Scratch { idle: cluster.idle.clone(), with_idle, taken: Vec::new(), plan: Self::default() };
+        bench.scratch.begin(&cluster.idle, cluster.largest);
         let (whole, rest) = (asker.num_gpus / cluster.largest, asker.num_gpus % cluster.largest);
         if asker.num_gpus <= cluster.largest {
-            make_room(floor, residents, asker, &mut scratch, bench, asker.num_gpus)?;
+            make_room(floor, residents, asker, bench, asker.num_gpus)?;
         } else {
             for _ in 0..whole {
-                make_room(floor, residents, asker, &mut scratch, bench, cluster.largest)?;
+                make_room(floor, residents, asker, bench, cluster.largest)?;
             }
             if rest > 0 {
-                make_room(floor, residents, asker, &mut scratch, bench, rest)?;
+                make_room(floor, residents, asker, bench, rest)?;
             }
         }
-        let mut plan = scratch.plan;
+        let mut plan = std::mem::take(&mut bench.scratch.plan);
         let servers =
             plan.parts.iter_mut().map(|part| &mut part.0).chain(plan.moved.iter_mut().map(|moved| &mut moved.1));
         servers.for_each(|server| *server = floor.cluster.member(asker.pool, *server));
@@ -136,11 +152,10 @@ fn make_room<S: Speed, F: Foresight>(
     floor: &Floor<'_, S>,
     residents: &mut Residents<F>,
     asker: &Asker,
-    scratch: &mut Scratch,
     bench: &mut Bench,
     num_gpus: u32,
 ) -> Option<()> {
-    bench.with_at_least.clone_from(&scratch.with_idle);
+    bench.with_at_least.clone_from(&bench.scratch.with_idle);
     for idle in (0..bench.with_at_least.len() - 1).rev() {
         bench.with_at_least[idle] += bench.with_at_least[idle + 1];
     }
@@ -148,9 +163,9 @@ fn make_room<S: Speed, F: Foresight>(
     let (pool, cluster) = (asker.pool, floor.cluster.pool(asker.pool));
     let mut least = residents.take_least(pool, num_gpus, movable);
     let tried = if variant::is("one server tried") { 1 } else { SERVERS_TRIED };
-    let mut best: Vec<Offer> = Vec::new();
+    bench.offers.clear();
     for server in (0..cluster.sizes.len()).map(Server::at) {
-        let idle = scratch.idle[server.index()];
+        let idle = bench.scratch.idle[server.index()];
         if cluster.sizes[server.index()] < num_gpus {
             continue;
         }
@@ -158,35 +173,36 @@ fn make_room<S: Speed, F: Foresight>(
         if idle < num_gpus && idle == cluster.idle[server.index()] {
             let known = &mut least[server.index()];
             if known.version != residents.version(pool, server) {
-                *known = least_of(floor, residents, (pool, server), num_gpus - idle, movable);
+                *known = least_of(floor, residents, (pool, server), num_gpus - idle, movable, &mut bench.sums);
             }
-            let last = if best.len() == tried { best.last() } else { None };
+            let last = if bench.offers.len() == tried { bench.offers.last() } else { None };
             if !known.may_precede(last, *residents.key(pool, server), asker) {
                 continue;
             }
         }
-        if scratch.taken.contains(&server) {
+        if bench.scratch.taken.contains(&server) {
             continue;
         }
-        let Some(offer) = offer(floor, residents, asker, scratch, bench, server, num_gpus) else { continue };
+        let Some(offer) = offer(floor, residents, asker, bench, server, num_gpus) else { continue };
         let worse = |other: &Offer| {
             let order = offer.cost.total_cmp(&other.cost).then(offer.count.cmp(&other.count));
             order.then(other.key.total_cmp(&offer.key)).is_lt()
         };
-        let at = best.iter().position(worse).unwrap_or(best.len());
+        let at = bench.offers.iter().position(worse).unwrap_or(bench.offers.len());
         if at < tried {
-            best.insert(at, offer);
-            best.truncate(tried);
+            bench.offers.insert(at, offer);
+            bench.offers.truncate(tried);
         }
     }
     residents.give_least(pool, num_gpus, movable, least);
-    for chosen in best {
-        offer(floor, residents, asker, scratch, bench, chosen.server, num_gpus)?;
-        let mut tried = scratch.clone();
-        if send_away(floor, residents, &mut tried, &bench.victims, (pool, chosen.server), num_gpus) {
-            *scratch = tried;
+    for at in 0..bench.offers.len() {
+        let server = bench.offers[at].server;
+        offer(floor, residents, asker, bench, server, num_gpus)?;
+        bench.before.copy(&bench.scratch);
+        if send_away(floor, residents, bench, (pool, server), num_gpus) {
             return Some(());
         }
+        std::mem::swap(&mut bench.before, &mut bench.scratch);
     }
     None
 }
@@ -228,6 +244,32 @@ impl Least {
     }
 }
 
+/// What it takes at least to have some GPUs of the jobs looked at; the greatest numbers where they are not enough.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sums {
+    /// The least number that move.
+    moves: u32,
+    /// The least sums in thousandths, (of all, of the evicted ones): the first one first, and the second one first.
+    stops: (u64, u64),
+    evictions: (u64, u64),
+}
+
+impl Sums {
+    const NOTHING: Self = Self { moves: 0, stops: (0, 0), evictions: (0, 0) };
+    const NEVER: Self = Self { moves: u32::MAX, stops: (u64::MAX, u64::MAX), evictions: (u64::MAX, u64::MAX) };
+
+    /// With another job, of so many thousandths, if that is less.
+    fn lower(&mut self, rest: Self, moves_on: bool, (all, evicted): (u64, u64)) {
+        if moves_on {
+            self.moves = self.moves.min(rest.moves.saturating_add(1));
+        }
+        let plus =
+            |(all, evicted): (u64, u64), by: (u64, u64)| (all.saturating_add(by.0), evicted.saturating_add(by.1));
+        self.stops = self.stops.min(plus(rest.stops, (all, evicted)));
+        self.evictions = self.evictions.min(plus(rest.evictions, (evicted, all)));
+    }
+}
+
 /// movable: GPUs of the largest job for which there is room elsewhere.
 fn least_of<S: Speed, F: Foresight>(
     floor: &Floor<'_, S>,
@@ -235,41 +277,35 @@ fn least_of<S: Speed, F: Foresight>(
     (pool, server): (usize, Server),
     need: u32,
     movable: u32,
+    sums: &mut Vec<Sums>,
 ) -> Least {
-    // By GPUs given back: the least number that move, and the least sums of two kinds, the first one first.
-    let size = need as usize + 1;
-    let (mut moves, mut stops, mut evictions) = (vec![None; size], vec![None; size], vec![None; size]);
-    (moves[0], stops[0], evictions[0]) = (Some(0), Some((0, 0)), Some((0, 0)));
-    let mut gpus = 0;
-    for &job in residents.on(pool, server) {
-        let (asks, part) = (floor.asks(job), residents.part(floor, job, (pool, server)) as usize);
-        let moves_on = asks <= movable && residents.parts(floor, job).len() == 1 && residents.gpu_of(job).is_none();
-        let (all, evicted) = Bill::default().with_one(asks, moves_on).thousandths();
+    // By GPUs given back.
+    sums.clear();
+    sums.push(Sums::NOTHING);
+    sums.resize(need as usize + 1, Sums::NEVER);
+    let (mut gpus, mut others) = (0, residents.on(pool, server).iter().map(|on| on.1).sum::<u32>());
+    for &(job, part) in residents.on(pool, server) {
+        let asks = floor.asks(job);
+        let moves_on = asks <= movable && part == asks && residents.gpu_of(job).is_none();
+        let thousandths = Bill::of_one(asks, moves_on).thousandths();
         gpus += asks;
-        for free in (1..size).rev() {
-            let rest = free.saturating_sub(part);
-            if moves_on {
-                moves[free] = least(moves[free], moves[rest].map(|jobs: u32| jobs + 1));
-            }
-            stops[free] = least(stops[free], stops[rest].map(|(a, b): (u64, u64)| (a + all, b + evicted)));
-            evictions[free] = least(evictions[free], evictions[rest].map(|(a, b): (u64, u64)| (a + evicted, b + all)));
+        others -= part;
+        // What all jobs that are still to come give back need not be had of those that are looked at.
+        for free in (need.saturating_sub(others).max(1)..=need).rev() {
+            let rest = sums[free.saturating_sub(part) as usize];
+            sums[free as usize].lower(rest, moves_on, thousandths);
         }
     }
-    let number = |sum: u64| u32::try_from(sum).unwrap_or(u32::MAX - 1);
-    let (all, evicted) = (stops[need as usize], evictions[need as usize]);
+    let Sums { moves, stops, evictions } = sums[need as usize];
+    let number = |sum: u64| if sum == u64::MAX { u32::MAX } else { u32::try_from(sum).unwrap_or(u32::MAX - 1) };
     Least {
         version: residents.version(pool, server),
-        moves: moves[need as usize].unwrap_or(u32::MAX),
-        all: all.map_or(u32::MAX, |(all, _)| number(all)),
-        evicted: evicted.map_or(u32::MAX, |(evicted, _)| number(evicted)),
+        moves,
+        all: number(stops.0),
+        evicted: number(evictions.0),
         // With fewer GPUs in all, thousandths tell how many jobs there are, and of how many GPUs.
-        is_one: gpus < 1000 && all.is_some_and(|(all, few)| evicted == Some((few, all))),
+        is_one: gpus < 1000 && stops.0 < u64::MAX && evictions == (stops.1, stops.0),
     }
-}
-
-/// The lesser of two that there may be.
-fn least<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
-    a.into_iter().chain(b).min()
 }
 
 /// The cheapest jobs that a server must lose to have so many idle GPUs, left in `bench.victims`; none if they are not to
@@ -278,12 +314,11 @@ fn offer<S: Speed, F: Foresight>(
     floor: &Floor<'_, S>,
     residents: &mut Residents<F>,
     asker: &Asker,
-    scratch: &Scratch,
     bench: &mut Bench,
     server: Server,
     num_gpus: u32,
 ) -> Option<Offer> {
-    let idle = scratch.idle[server.index()];
+    let idle = bench.scratch.idle[server.index()];
     let need = num_gpus.saturating_sub(idle);
     bench.victims.clear();
     bench.shares.clear();
@@ -292,8 +327,8 @@ fn offer<S: Speed, F: Foresight>(
     }
     let (mut most, mut greatest) = (0, 0.0);
     for at in 0..residents.on(asker.pool, server).len() {
-        let job = residents.on(asker.pool, server)[at];
-        if scratch.leaves(job) {
+        let (job, part) = residents.on(asker.pool, server)[at];
+        if bench.scratch.leaves(job) {
             greatest = f64::INFINITY;
             continue;
         }
@@ -323,15 +358,15 @@ fn offer<S: Speed, F: Foresight>(
             bench.shares.push(Victim { job, jobs: 1, gpu, part: 1, num_gpus, key, movable: false, evictable });
             continue;
         }
-        let movable =
-            !variant::is("no moves") && left > asker.cost && elsewhere() && residents.parts(floor, job).len() == 1;
+        let movable = !variant::is("no moves") && left > asker.cost && part == num_gpus && elsewhere();
         if movable || evictable {
-            let part = residents.part(floor, job, (asker.pool, server));
             most += part;
             bench.victims.push(Victim { job, jobs: 1, gpu, part, num_gpus, key, movable, evictable });
         }
     }
-    most += bench.gather_shares();
+    if !bench.shares.is_empty() {
+        most += bench.gather_shares();
+    }
     let key = residents.key(asker.pool, server);
     *key = f64::min(*key, greatest);
     if most < need {
@@ -348,13 +383,12 @@ fn offer<S: Speed, F: Foresight>(
 /// if that is allowed; otherwise the server will not do.
 fn send_away<S: Speed, F: Foresight>(
     floor: &Floor<'_, S>,
-    residents: &mut Residents<F>,
-    scratch: &mut Scratch,
-    victims: &[Victim],
+    residents: &Residents<F>,
+    Bench { scratch, victims, .. }: &mut Bench,
     (pool, to): (usize, Server),
     num_gpus: u32,
 ) -> bool {
-    for victim in victims {
+    for victim in victims.iter() {
         for &(server, count) in residents.parts(floor, victim.job) {
             let (_, server) = floor.cluster.place(server);
             scratch.set_idle(server, scratch.idle[server.index()] + count);
@@ -363,7 +397,6 @@ fn send_away<S: Speed, F: Foresight>(
     scratch.set_idle(to, scratch.idle[to.index()] - num_gpus);
     scratch.taken.push(to);
     scratch.plan.parts.push((to, num_gpus));
-    let mut victims: Vec<&Victim> = victims.iter().collect();
     victims.sort_by_key(|victim| std::cmp::Reverse(victim.num_gpus));
     for victim in victims {
         let home = if victim.movable { scratch.best_fit(victim.num_gpus) } else { None };
@@ -374,8 +407,8 @@ fn send_away<S: Speed, F: Foresight>(
                 scratch.plan.moved.push((victim.job, server));
             }
             None if victim.gpu.is_some() => {
-                let own = residents.on(pool, to).iter().filter(|&&job| residents.gpu_of(job) == victim.gpu);
-                scratch.plan.evicted.extend(own);
+                let own = residents.on(pool, to).iter().filter(|on| residents.gpu_of(on.0) == victim.gpu);
+                scratch.plan.evicted.extend(own.map(|on| on.0));
             }
             None if victim.evictable => scratch.plan.evicted.push(victim.job),
             None => return false,

@@ -49,12 +49,15 @@ pub(super) struct Residents<F> {
     /// Running jobs whose bounds do not hold any more; it may be all.
     changed: Vec<Job>,
     all_changed: bool,
+    /// What bounds are worked out in: (earliest end, GPUs) of who is on a server. It is empty in between.
+    gone: Vec<(f64, u32)>,
 }
 
 /// Who is where of the servers of a GPU type, which are numbered as there.
 #[derive(Clone, Debug)]
 struct Pool {
-    on: Vec<Vec<Job>>,
+    /// By server: (job, GPUs that it holds there).
+    on: Vec<Vec<(Job, u32)>>,
     /// By server: at least the greatest GPUs that count x run time left of its jobs.
     key: Vec<f64>,
     /// By server: a number that is another one when its jobs are others; whether its bounds must be made anew.
@@ -104,6 +107,9 @@ impl Pool {
 
 /// What counts of the rest of a pause, s: that of a start, or of a server that wakes, may be longer than that of a move.
 fn rest<S: Speed>(floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+    if stay.from <= floor.now {
+        return 0.0;
+    }
     floor.pause_left_of(stay).min(floor.pause_seconds())
 }
 
@@ -136,6 +142,7 @@ impl<F: Foresight> Residents<F> {
             places: Vec::new(),
             changed: Vec::new(),
             all_changed: false,
+            gone: Vec::new(),
         }
     }
 
@@ -153,14 +160,16 @@ impl<F: Foresight> Residents<F> {
     pub(super) fn take_least(&mut self, pool: usize, num_gpus: u32, movable: u32) -> Vec<Least> {
         let pool = &mut self.pools[pool];
         let servers = pool.on.len();
-        pool.least.remove(&(num_gpus, movable)).unwrap_or_else(|| vec![Least::default(); servers])
+        let least = pool.least.entry((num_gpus, movable)).or_insert_with(|| vec![Least::default(); servers]);
+        std::mem::take(least)
     }
 
     pub(super) fn give_least(&mut self, pool: usize, num_gpus: u32, movable: u32, least: Vec<Least>) {
         self.pools[pool].least.insert((num_gpus, movable), least);
     }
 
-    pub(super) fn on(&self, pool: usize, server: Server) -> &[Job] {
+    /// (job, GPUs that it holds there) on a server. These are as many as it asks for if it is on no other server.
+    pub(super) fn on(&self, pool: usize, server: Server) -> &[(Job, u32)] {
         &self.pools[pool].on[server.index()]
     }
 
@@ -174,17 +183,6 @@ impl<F: Foresight> Residents<F> {
         self.gpu.get(job.index()).copied().flatten()
     }
 
-    /// GPUs of a running job on a server of its pool.
-    pub(super) fn part<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, (pool, server): (usize, Server)) -> u32 {
-        match self.parts(floor, job) {
-            [(_, gpus)] => *gpus,
-            parts => {
-                let server = floor.cluster.member(pool, server);
-                parts.iter().find(|part| part.0 == server).map_or(0, |part| part.1)
-            }
-        }
-    }
-
     /// A job holds GPUs now.
     pub(super) fn settle<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot) {
         let stay = &floor.stays[slot.index()];
@@ -195,9 +193,9 @@ impl<F: Foresight> Residents<F> {
         let at = floor.cluster.pool_of(stay.gpu_type);
         let (pool, place) = (&mut self.pools[at], &mut self.places[slot.index()]);
         place.0 = at;
-        for &(server, _) in &stay.parts {
+        for &(server, gpus) in &stay.parts {
             let (_, server) = floor.cluster.place(server);
-            pool.on[server.index()].push(stay.job);
+            pool.on[server.index()].push((stay.job, gpus));
             pool.version[server.index()] += 1;
             place.1.push(server);
         }
@@ -218,8 +216,8 @@ impl<F: Foresight> Residents<F> {
         let slot = std::mem::replace(&mut self.slot[job.index()], Slot::NONE);
         let place = &mut self.places[slot.index()];
         let pool = &mut self.pools[place.0];
-        for server in std::mem::take(&mut place.1) {
-            pool.on[server.index()].retain(|&other| other != job);
+        for server in place.1.drain(..) {
+            pool.on[server.index()].retain(|&(other, _)| other != job);
             pool.version[server.index()] += 1;
             pool.spoil(server);
         }
@@ -312,23 +310,22 @@ impl<F: Foresight> Residents<F> {
     /// Makes the bounds of a server anew.
     fn bound<S: Speed>(&mut self, floor: &Floor<'_, S>, at: usize, server: Server) {
         let (s, cluster) = (server.index(), floor.cluster.pool(at));
-        let end = |&job: &Job| (self.earliest[job.index()], self.part(floor, job, (at, server)));
-        let mut ends: Vec<(f64, u32)> =
-            self.pools[at].on[s].iter().filter(|&&job| self.gpu_of(job).is_none()).map(end).collect();
-        if !self.gpu.is_empty() {
-            // A GPU that shares hold is idle once the last of them is done.
-            let mut last: BTreeMap<u32, f64> = BTreeMap::new();
-            for &job in &self.pools[at].on[s] {
-                if let Some(gpu) = self.gpu_of(job) {
+        let mut ends = std::mem::take(&mut self.gone);
+        // A GPU that shares hold is idle once the last of them is done.
+        let (mut last, mut greatest) = (BTreeMap::new(), 0.0);
+        for &(job, gpus) in &self.pools[at].on[s] {
+            let own = self.earliest[job.index()];
+            greatest = f64::max(greatest, self.foresight.weight(floor.units(job)) * self.left[job.index()]);
+            match self.gpu_of(job) {
+                None => ends.push((own, gpus)),
+                Some(gpu) => {
                     let end = last.entry(gpu).or_insert(f64::NEG_INFINITY);
-                    *end = end.max(self.earliest[job.index()]);
+                    *end = f64::max(*end, own);
                 }
             }
-            ends.extend(last.into_values().map(|end| (end, 1)));
         }
+        ends.extend(last.into_values().map(|end| (end, 1)));
         ends.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        let key = |&job: &Job| self.foresight.weight(floor.units(job)) * self.left[job.index()];
-        let greatest = self.pools[at].on[s].iter().map(key).fold(0.0, f64::max);
         let pool = &mut self.pools[at];
         let (mut idle, mut gone) = (cluster.idle[s], 0);
         for (need, free) in pool.free.iter_mut().filter(|(need, _)| *need <= cluster.sizes[s]) {
@@ -341,6 +338,8 @@ impl<F: Foresight> Residents<F> {
         }
         pool.key[s] = greatest;
         pool.is_stale[s] = false;
+        ends.clear();
+        self.gone = ends;
     }
 
     /// Jobs and servers with an earlier time than this may be done within so many seconds; others are not.
@@ -390,12 +389,12 @@ impl<F: Foresight> Residents<F> {
             if idle >= need {
                 break;
             }
-            let job = self.on(pool, server)[at];
+            let (job, gpus) = self.on(pool, server)[at];
             let ends = self.stays(floor, job) < seconds;
             if let Some(gpu) = self.gpu_of(job) {
                 *opened.entry(gpu).or_insert(true) &= ends;
             } else if ends {
-                idle += self.part(floor, job, (pool, server));
+                idle += gpus;
             }
             if F::FALLS && !ends {
                 self.renew(floor, job);
