@@ -114,6 +114,7 @@ FEATURES: Final[Mapping[str, Feature]] = {
     "outages: a server every six weeks": Feature(_outages),
     "evict: three priorities": Feature(lambda _: {"evict": True}, _priorities),
     "quota: by user, with borrowing": Feature(_quota),
+    "fair share: of users": Feature(lambda _: {"order": "fairshare"}),
     "services: hourly, 40 to 160 GPUs": Feature(_services),
     "elastic: under fifo, on num_gpus": Feature(jobs=_elastic),
     AFS: Feature(lambda _: {"policy": "afs"}, _elastic),

@@ -77,6 +77,8 @@ registry!(
         Smallest => "smallest",
         /// By predicted GPU time, then fifo (QSSF, the Helios paper).
         Qssf => "qssf",
+        /// By what their owner has used of late, then fifo.
+        Fairshare => "fairshare",
         /// The least number of a column first.
         Column => "column",
     }

@@ -219,7 +219,7 @@ fn refuse_unknown(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     if let Some(policy) = options.preemption {
         return unsupported("policy", &policy.name);
     }
-    if matches!(options.order, Order::Qssf | Order::Column) {
+    if matches!(options.order, Order::Qssf | Order::Fairshare | Order::Column) {
         return unsupported("order", &options.order.name());
     }
     if let Some(aging) = options.aging {

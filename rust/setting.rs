@@ -7,7 +7,7 @@ use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
 use crate::ids::{GpuType, Job};
 use crate::options::{Discipline, Options, Sharing};
-use crate::trace::{Demand, Jobs, Outage, Quotas, RateTable, Services};
+use crate::trace::{Demand, FairShares, Jobs, Outage, Quotas, RateTable, Services};
 use std::sync::Arc;
 
 /// When decisions from outside are due.
@@ -33,6 +33,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) user: Option<&'a [u32]>,
     /// Keys, least first (`Order::Column`); `None` where they come from outside.
     pub(crate) key: Option<&'a [f64]>,
+    /// Whose jobs they are, and the owners' shares (`Order::Fairshare`).
+    pub(crate) fair: Option<FairShares<'a>>,
     pub(crate) server_gpus: &'a [u32],
     /// The GPU type of each server; `None` where all GPUs are alike to every job.
     pub(crate) server_types: Option<&'a [GpuType]>,
@@ -98,6 +100,7 @@ impl<'a> Setting<'a> {
             deadline: None,
             user: None,
             key: None,
+            fair: None,
             server_gpus,
             server_types: None,
             opens: jobs.submit.first().copied().unwrap_or(0.0),

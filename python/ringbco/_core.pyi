@@ -164,6 +164,7 @@ class _Jobs(_JobColumns):
     deadline: NotRequired[NDArray[np.float64] | None]
     user: NotRequired[NDArray[np.uint32] | None]
     key: NotRequired[NDArray[np.float64] | None]
+    fair: NotRequired[tuple[NDArray[np.uint32], NDArray[np.float64]] | None]
     log: NotRequired[_Log | None]
     quotas: NotRequired[tuple[NDArray[np.uint32], list[int], list[bool]] | None]
 

@@ -50,6 +50,12 @@ const REPLAY_SERVICES: Entry = Entry::file("services", "a Parquet or CSV file, o
     .form("FILE")
     .panel(SERVICES)
     .help("How many replicas services want, with the columns service, time, replicas, gpus_per_replica (docs/services.md).");
+const REPLAY_FAIR_SHARES: Entry = Entry::file("fair-shares", "a Parquet or CSV file, or a frame, of shares")
+    .form("FILE")
+    .of(Users::Order(&[Order::Fairshare]))
+    .demand()
+    .panel(OTHERS)
+    .help("Order fairshare: the share of each owner, with the columns vc or user, share (docs/operators.md#fair-share). Default: users, or else vcs, share alike.");
 const REPLAY_MEASURE_FROM: Entry = Entry::moment("measure-from")
     .or("the first submission")
     .unit("share or s")
@@ -276,11 +282,17 @@ options! {
         aging: Option<f64> = None => Entry::number("aging", 0.0, f64::INFINITY, "a finite time >= 0 s")
             .or("never")
             .unit("s")
-            .of(Users::Order(&[Order::Sjf, Order::Smallest, Order::Qssf, Order::Column]))
+            .of(Users::Order(&[Order::Sjf, Order::Smallest, Order::Qssf, Order::Fairshare, Order::Column]))
             .demand()
             .panel(OTHERS)
-            .help("Orders sjf, smallest, qssf: seconds of waiting after which a job goes by fifo ahead of the \
+            .help("Orders sjf, smallest, qssf, fairshare: seconds of waiting after which a job goes by fifo ahead of the \
                 others.");
+        /// Age, s, at which a GPU-second counts half in the usage of its owner.
+        half_life: f64 = 604_800.0 => Entry::positive("half-life", MOST_SECONDS, "a time > 0 and <= 1e+16 s")
+            .unit("s")
+            .of(Users::Order(&[Order::Fairshare]))
+            .panel(OTHERS)
+            .help("Order fairshare: seconds after which a GPU-second that an owner used counts half; such as 7d.");
         /// By how much EASY's estimates are multiplied.
         estimate_factor: f64 = 1.0 => Entry::positive("estimate-factor", f64::INFINITY, "a number > 0")
             .of(Users::Queue(Discipline::CLAIRVOYANT))
@@ -366,6 +378,8 @@ pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
     let after_evict = 1 + replay.iter().position(|(entry, _)| entry.name == "evict").unwrap_or_default();
     replay.insert(after_evict, (REPLAY_QUOTA, Value::Absent));
     replay.insert(before + 4, (REPLAY_SERVICES, Value::Absent));
+    let after_half_life = 1 + replay.iter().position(|(entry, _)| entry.name == "half-life").unwrap_or_default();
+    replay.insert(after_half_life, (REPLAY_FAIR_SHARES, Value::Absent));
     let after_sample = 1 + replay.iter().position(|(entry, _)| entry.name == "sample").unwrap_or_default();
     replay.insert(after_sample, (REPLAY_MEASURE_TO, Value::Absent));
     replay.insert(after_sample, (REPLAY_MEASURE_FROM, Value::Absent));

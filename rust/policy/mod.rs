@@ -41,7 +41,7 @@ use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed, TableSpeed};
 use log::Logged;
 pub(crate) use outside::Outside;
-pub(crate) use queue::{FixedLine, KeyedLine, Queued};
+pub(crate) use queue::{FairLine, FixedLine, KeyedLine, Queued};
 
 /// Does something with the policy of some options, whatever its type is.
 pub(crate) trait Visitor<'a, S: Speed> {
@@ -68,6 +68,10 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
         Ok(output) => output,
         Err(visitor) if setting.options.order == Order::Qssf => {
             let policy = Queued::<KeyedLine<false>>::new(setting, &speed);
+            visitor.visit(setting, speed, policy)
+        }
+        Err(visitor) if setting.options.order == Order::Fairshare => {
+            let policy = Queued::<FairLine>::new(setting, &speed);
             visitor.visit(setting, speed, policy)
         }
         Err(visitor) => {

@@ -5,7 +5,7 @@
 use super::rates::SpeedTable;
 use crate::decisions::{Cause, DecisionLog, Row, Verb};
 use crate::ids::GpuType;
-use crate::trace::{Jobs, Kind, Noise, Quota, Range, RateTable, Rates, Trials, Types, job_columns};
+use crate::trace::{FairShares, Jobs, Kind, Noise, Quota, Range, RateTable, Rates, Trials, Types, job_columns};
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
@@ -127,6 +127,9 @@ struct LogColumns<'py> {
 /// Quotas: the place of each job's owner among them, then GPUs and whether to borrow, an owner each.
 type QuotaColumns<'py> = (PyReadonlyArray1<'py, u32>, Vec<u64>, Vec<bool>);
 
+/// Fair shares: the place of each job's owner among them, then a share an owner.
+type FairColumns<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>);
+
 /// What Python gives for a column or a group, the type that the stub has for it, how it is found, and how it is read.
 macro_rules! given {
     (@held $py:lifetime all $kind:ty) => { PyReadonlyArray1<$py, $kind> };
@@ -160,6 +163,7 @@ macro_rules! from_python {
             pub(super) deadline: Option<PyReadonlyArray1<'py, f64>>,
             pub(super) user: Option<PyReadonlyArray1<'py, u32>>,
             pub(super) key: Option<PyReadonlyArray1<'py, f64>>,
+            fair: Option<FairColumns<'py>>,
             log: Option<LogColumns<'py>>,
             quotas: Option<QuotaColumns<'py>>,
         }
@@ -173,7 +177,7 @@ macro_rules! from_python {
         impl<'py> JobColumns<'py> {
             /// Those of a dictionary.
             pub(super) fn read(given: &Bound<'py, PyDict>) -> PyResult<Self> {
-                let known = [$(stringify!($field),)* "vc", "deadline", "user", "key", "log", "quotas"];
+                let known = [$(stringify!($field),)* "vc", "deadline", "user", "key", "fair", "log", "quotas"];
                 for name in given.keys() {
                     let name: String = name.extract()?;
                     if !known.contains(&name.as_str()) {
@@ -186,6 +190,7 @@ macro_rules! from_python {
                     deadline: given!(@find maybe given deadline),
                     user: given!(@find maybe given user),
                     key: given!(@find maybe given key),
+                    fair: given!(@find maybe given fair),
                     log: given!(@find maybe given log),
                     quotas: given!(@find maybe given quotas),
                 })
@@ -206,6 +211,12 @@ impl JobColumns<'_> {
         let Some((owner, gpus, borrow)) = &self.quotas else { return Ok(None) };
         let list = gpus.iter().zip(borrow).map(|(&gpus, &borrow)| Quota { gpus, borrow });
         Ok(Some((owner.as_slice()?, list.collect())))
+    }
+
+    /// The place of each job's owner, and a share an owner.
+    pub(super) fn fair(&self) -> PyResult<Option<FairShares<'_>>> {
+        let Some((owner, share)) = &self.fair else { return Ok(None) };
+        Ok(Some(FairShares { owner: owner.as_slice()?, share: share.as_slice()? }))
     }
 
     /// The decision log to follow.

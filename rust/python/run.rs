@@ -173,6 +173,7 @@ pub(super) fn replay(
         deadline: slice(&jobs.deadline)?,
         user: slice(&jobs.user)?,
         key: slice(&jobs.key)?,
+        fair: jobs.fair()?,
         log: log.as_ref(),
     };
     let server_types = cluster.server_types();

@@ -190,8 +190,8 @@ impl<'a> Run<'a> {
         let mut queue: Vec<usize> =
             (0..self.jobs.len()).filter(|&j| matches!(self.phases[j], Phase::Waiting)).collect();
         let key = |j: usize| match self.options.order {
-            // QSSF and columns are not this reference's.
-            Order::Fifo | Order::Qssf | Order::Column => 0.0,
+            // QSSF, fair shares and columns are not this reference's.
+            Order::Fifo | Order::Qssf | Order::Fairshare | Order::Column => 0.0,
             Order::Sjf => self.jobs[j].estimate,
             Order::Smallest => f64::from(self.jobs[j].num_gpus),
         };

@@ -11,7 +11,7 @@ use crate::cluster::Network;
 use crate::error::{Error, Result};
 use crate::ids::GpuType;
 use crate::machine::MOST_SLOTS;
-use crate::options::{ClockKind, Discipline, Feature, Is, Options, Oversize};
+use crate::options::{ClockKind, Discipline, Feature, Is, Options, Order, Oversize};
 use crate::placement::{Placer, WITH_SHARES};
 use crate::speed::Ring;
 use crate::trace::{self, Jobs, OwnedTypes};
@@ -143,6 +143,7 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
         ("deadline", extras.deadline.map(<[f64]>::len)),
         ("user", extras.user.map(<[u32]>::len)),
         ("order", extras.key.map(<[f64]>::len)),
+        ("fair-shares", extras.fair.map(|fair| fair.owner.len())),
     ];
     for (column, length) in lengths {
         if let Some(length) = length
@@ -156,6 +157,15 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
     {
         let (value, expected) = ("NaN".to_owned(), "a number: the least goes first");
         return Err(Error::Value { row, column: "order", value, expected });
+    }
+    if let Some(fair) = extras.fair
+        && let Some(row) = fair.owner.iter().position(|&owner| owner as usize >= fair.share.len())
+    {
+        let (value, expected) = (fair.owner[row].to_string(), "the number of an owner who has a share");
+        return Err(Error::Value { row, column: "fair-shares", value, expected });
+    }
+    if options.order == Order::Fairshare && options.preemption.is_none() && extras.fair.is_none() {
+        return Err(Error::ColumnLength { column: "fair-shares", length: 0, expected: jobs.len() });
     }
     if options.is(Is::ByDeadlines) && extras.deadline.is_none() {
         return Err(Error::ColumnLength { column: "deadline", length: 0, expected: jobs.len() });

@@ -20,7 +20,7 @@ use crate::ids::GpuType;
 use crate::machine::Watch;
 use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::trace::{Jobs, Outage, OwnedTypes, Quotas, Services};
+use crate::trace::{FairShares, Jobs, Outage, OwnedTypes, Quotas, Services};
 pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
 use checks::{
@@ -58,6 +58,8 @@ pub struct Extras<'a> {
     pub user: Option<&'a [u32]>,
     /// A number a job, the least first (`Order::Column`).
     pub key: Option<&'a [f64]>,
+    /// Whose jobs they are, and the owners' shares (`Order::Fairshare`).
+    pub fair: Option<FairShares<'a>>,
     /// Decisions to carry out (policy `log`).
     pub log: Option<&'a DecisionLog>,
     /// When servers are down; `None` for a run that knows no outages.

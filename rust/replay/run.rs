@@ -14,7 +14,7 @@ use crate::outcome::ClusterOutcome;
 use crate::policy;
 use crate::rng::GOLDEN;
 use crate::setting::Setting;
-use crate::trace::{Jobs, Quotas};
+use crate::trace::{FairShares, Jobs, Quotas};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -63,6 +63,7 @@ pub(super) fn run_parts(
         let outages = extras.outages.map(|outages| part.outages(outages));
         let maintenance = extras.maintenance.map(|outages| part.outages(outages));
         let owner = extras.quotas.map(|quotas| pick(quotas.owner, &part.rows, gather));
+        let fair = extras.fair.map(|fair| pick(fair.owner, &part.rows, gather));
         let dealt = logs.map(|logs| &logs[index]);
         let setting = Setting {
             arrivals: part.arrivals.as_deref(),
@@ -74,6 +75,7 @@ pub(super) fn run_parts(
             outages: outages.as_deref(),
             maintenance: maintenance.as_deref(),
             quotas: extras.quotas.zip(owner.as_deref()).map(|(quotas, owner)| Quotas { owner, ..quotas }),
+            fair: extras.fair.zip(fair.as_deref()).map(|(fair, owner)| FairShares { owner, ..fair }),
             services: extras.services,
             server_types: part.server_types.as_deref().filter(|_| jobs.types.is_some()),
             ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)

@@ -8,7 +8,7 @@ use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, P
 use ringbco::planner::{Dispatch, PlanOptions, Planner, plan};
 use ringbco::policies::{PRESETS, named};
 use ringbco::replay::{ClusterSpec, Extras, replay_with};
-use ringbco::trace::{OwnedNoise, OwnedRange};
+use ringbco::trace::{FairShares, OwnedNoise, OwnedRange};
 use ringbco::{Network, Watch};
 
 /// Replays, and plans, of each test; `RINGBCO_CASES` sets another number.
@@ -234,8 +234,13 @@ proptest! {
 
     #[test]
     fn replays(any in anything()) {
-        let extras =
-            Extras { deadline: any.deadline.as_deref(), user: any.user.as_deref(), ..Extras::default() };
+        let owner: Option<Vec<u32>> = any.user.as_ref().map(|users| users.iter().map(|user| user % 3).collect());
+        let extras = Extras {
+            deadline: any.deadline.as_deref(),
+            user: any.user.as_deref(),
+            fair: owner.as_deref().map(|owner| FairShares { owner, share: &[1.0, 0.0, 2.5] }),
+            ..Extras::default()
+        };
         let Any { case, .. } = &any;
         let (table, vc) = (case.table(), case.vc.as_deref());
         match replay_with(&table, &extras, vc, &case.spec(), &case.options, &mut Patience(2_000)) {

@@ -288,6 +288,7 @@ fn the_reference_refuses_what_it_does_not_know() {
     for (options, said) in [
         (Options { aging: Some(0.0), ..plain.clone() }, "option aging: 0.0"),
         (Options { order: Order::Qssf, ..plain.clone() }, "option order: \"qssf\""),
+        (Options { order: Order::Fairshare, ..plain.clone() }, "option order: \"fairshare\""),
         (Options { preemption: named("srtf"), ..plain.clone() }, "option policy: \"srtf\""),
         (Options { estimate_factor: 2.0, ..plain.clone() }, "option estimate-factor: 2.0"),
         (Options { ties: Ties::Reverse, ..plain.clone() }, "option ties: Reverse"),

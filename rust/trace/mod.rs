@@ -1,6 +1,7 @@
 //! What is replayed: the job table as columns. They are borrowed from the caller, and nobody changes them.
 
 mod columns;
+mod fair;
 mod jobs;
 mod outages;
 mod quotas;
@@ -12,6 +13,7 @@ mod types;
 #[cfg(feature = "python")]
 pub(crate) use columns::job_columns;
 pub use columns::{Column, Columns, MAX_ITERATIONS, TABLE, Value, Values};
+pub use fair::FairShares;
 pub use jobs::{Demand, Jobs, Noise, OwnedJobs, OwnedNoise, OwnedRange, Range};
 pub use outages::Outage;
 pub(crate) use outages::{check_outages, merged};

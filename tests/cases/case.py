@@ -42,6 +42,7 @@ FILES = {
         "replicas": pl.UInt32,
         "gpus_per_replica": pl.UInt32,
     },
+    "fair_shares": {"user": pl.String, "vc": pl.String, "share": pl.Float64},
     "quota": {"user": pl.String, "vc": pl.String, "gpus": pl.UInt32, "borrow": pl.Boolean},
     "tables": {
         "model": pl.String,

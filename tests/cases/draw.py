@@ -445,6 +445,25 @@ def order(rng: Random, case: Case) -> None:
     case.options["order"] = keys if name == "array" else name
 
 
+@feature(0.4)
+def fairshare(rng: Random, case: Case) -> None:
+    """What owners used of late counts: users, or vcs that need not be clusters."""
+    if case.policy not in ("fifo", *QUEUES) and rng.random() < 0.95:
+        return
+    case.options["order"] = "fairshare"
+    case.options["half_life"] = rng.choice((case.unit / 8.0, case.span(rng, 1.0, 6.0), 30.0 * case.unit, 1e9))
+    kinds = [kind for kind in ("user", "vc") if kind in case.jobs[0]]
+    if not kinds:
+        kinds = [rng.choice(("user", "vc"))]
+        _column(case, kinds[0], [rng.choice(("u0", "u1", "u2", None)) for _ in case.jobs])
+    kind = rng.choice(kinds)
+    owners = sorted({job[kind] for job in case.jobs if job[kind] is not None})
+    if owners and rng.random() < 0.6:
+        given = rng.sample(owners, rng.randint(1, len(owners)))
+        shares = (0.0, 0.5, 1.0, 1.0, 2.0, 3.7, None)
+        case.files["fair_shares"] = [{kind: owner, "share": rng.choice(shares)} for owner in given]
+
+
 @feature(0.35)
 def queue(rng: Random, case: Case) -> None:
     if case.policy not in ("fifo", *QUEUES, own.Keyed) and rng.random() < 0.9:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,7 @@ import polars as pl
 import pytest
 
 import ringbco
+from oracle_fair import Fair
 from ringbco.audits.given import book_of, given_of
 from ringbco.judge import clock, stays
 from ringbco.judge.deciding import Standing
@@ -225,8 +227,8 @@ class Truth:
                 queue.standing[stay.job] = Standing(stay.start, stay.start)
         return queue._shadow(self.row[fact.told["head"]])
 
-    def order(self) -> dict[str, int]:
-        """The place of each job in a queue whose order is static."""
+    def order(self, time: float = math.nan, job: str = "") -> dict[str, int]:
+        """The place of each job in a queue: at an instant, in a job's cluster, where it hangs on these."""
         given, name = self.given, str(self.given.options["order"])
         rows = fifo(given, range(len(given.jobs.id)))
         if name == "sjf":
@@ -235,6 +237,8 @@ class Truth:
             keys = [float(given.jobs.gpus[row]) for row in rows]
         elif name == "qssf":
             keys = [given.jobs.duration[r] * given.jobs.gpus[r] * given.jobs.weight(r) for r in rows]
+        elif name == "fairshare":
+            keys = [self._used(row, time, job) for row in rows]
         elif given.jobs.column is not None:
             keys = [given.jobs.column[row] for row in rows]
         else:
@@ -242,6 +246,20 @@ class Truth:
         priority = given.jobs.priority or [0] * len(rows)
         ranked = sorted(zip(rows, keys, strict=True), key=lambda each: (-priority[each[0]], each[1]))
         return {given.jobs.id[row]: place for place, (row, _) in enumerate(ranked)}
+
+    def _used(self, row: int, time: float, job: str) -> float:
+        """What the owner of a row has used by an instant, in the cluster of a job."""
+        given, jobs = self.given, self.given.jobs
+        assert jobs.fair is not None
+        fair = Fair(tuple(jobs.fair), tuple(given.shares.items()), given.options["half_life"])
+        stays = [
+            (stay.gpus * jobs.weight(stay.job), stay.start, min(stay.end, time))
+            for stay in self.book.stays
+            if stay.start < time
+            and jobs.fair[stay.job] == jobs.fair[row]
+            and jobs.id[stay.job] in self.vc_of(job)
+        ]
+        return fair.ratio(jobs.fair[row], stays, time)
 
     def ranking(self, time: float) -> dict[str, tuple[Any, ...]]:
         """What srtf, srsf, edf and tiresias go by at an instant, of jobs that wait: least first."""
@@ -294,7 +312,9 @@ def check_against_the_judge(truth: Truth, story: Story, seen: Counter[str]) -> N
             if "place" in fact.told:
                 ranked = given.options["policy"] in ("srtf", "srsf", "edf", "tiresias")
                 seen["ranking" if ranked else "place"] += 1
-                places: Mapping[str, Any] = truth.ranking(fact.time) if ranked else truth.order()
+                places: Mapping[str, Any] = (
+                    truth.ranking(fact.time) if ranked else truth.order(fact.time, story.job)
+                )
                 ahead = sorted((n for n in waiting if places[n] < places[story.job]), key=places.__getitem__)
                 assert fact.told["place"] == 1 + len(ahead), (story.job, fact)
                 assert fact.told["ahead"] == ahead[:3]
@@ -339,7 +359,7 @@ def _check_reason(truth: Truth, story: Story, fact: Fact) -> None:
     if "head" in fact.told:
         waiting = truth.waiting(time, before=fact.told["when"] == "just before", job=story.job)
         ranked = fact.kind == "ranked behind"
-        places: Mapping[str, Any] = truth.ranking(time) if ranked else truth.order()
+        places: Mapping[str, Any] = truth.ranking(time) if ranked else truth.order(time, story.job)
         ahead = sorted((n for n in waiting if places[n] < places[story.job]), key=places.__getitem__)
         assert fact.told["head"] == ahead[0]
         assert fact.told["head_gpus"] == given.jobs.gpus[truth.row[ahead[0]]]

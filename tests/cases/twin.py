@@ -15,6 +15,7 @@ from oracle_elastic import POLICIES as RESIZING
 from oracle_elastic import Elastic
 from oracle_elastic import simulate as simulate_elastic
 from oracle_energy import Sleep, sleeping_world
+from oracle_fair import Fair
 from oracle_limits import Limits, limited_world
 from oracle_maintenance import Window, maintained_world
 from oracle_outages import Failures, Queue
@@ -262,7 +263,14 @@ class Twin:
             self.told.get("predict") == "exact",
             tuple(users.index(job["user"]) for job in self.case.jobs) if told else None,
             self.told.get("reservations", 100),
+            self._fair() if self.options.order == "fairshare" else None,
         )
+
+    def _fair(self) -> Fair:
+        jobs, given = self.case.jobs, self.case.files.get("fair_shares", ())
+        kind = next(iter(given[0])) if given else "user" if "user" in jobs[0] else "vc"
+        shares = tuple((row[kind], 1.0 if row["share"] is None else row["share"]) for row in given)
+        return Fair(tuple(job[kind] for job in jobs), shares, self.told["half_life"])
 
     def _rules(self) -> Preemption:
         name = self.told["policy"] if self.told["policy"] in (*RANKINGS, "repack") else "srtf"

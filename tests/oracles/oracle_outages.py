@@ -11,6 +11,7 @@ from typing import Any
 
 from oracle.model import GPU, work
 from oracle.placement import Floor
+from oracle_fair import Fair, Stay
 from oracle_preempt import World as PreemptWorld
 from oracle_shares import weight
 from oracle_stretch import Stretch
@@ -37,6 +38,7 @@ class Queue:
     exact: bool = False
     users: tuple[int, ...] | None = None
     reservations: int = 100
+    fair: Fair | None = None
 
 
 def checkpoints(progress: float, every: float) -> float:
@@ -230,8 +232,8 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
 
         def arrive(self) -> bool:
             happened = super().arrive()
-            if self.options.queue == "conservative":
-                # Reservations hang on the instant: they are made only where something happened.
+            if self.options.queue == "conservative" or queue.fair is not None:
+                # Reservations and usages hang on the instant: a pass is only where something happened.
                 before = self.seconds(self.now - 1) if self.slotted else math.nextafter(self.now, -math.inf)
                 return happened or any(before < t <= self.seconds(self.now) for t in self.agings())
             # In every slot there is a pass: one may start what the last one passed over.
@@ -268,8 +270,23 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
                 "smallest": float(job.num_gpus),
                 "sjf": work(job, self.options, self.net),
                 "qssf": self.predictions[row],
+                "fairshare": self.ratio(row, queue.fair) if queue.fair is not None else 0.0,
             }
             return keys[order], job.submit, row
+
+        def ratio(self, row: int, fair: Fair) -> float:
+            """`fairshare`: what its owner's jobs of this cluster used by now, for its share."""
+            own = [other for other in self.jobs if fair.owners[other] == fair.owners[row]]
+            now, stays = self.seconds(self.now), list[Stay]()
+            for other in own:
+                each = weight(self.jobs[other]) / self.jobs[other].num_gpus
+                stays += [(gpus * each, start, end) for _, gpus, start, end in self.result.allocations[other]]
+            stays += [
+                (weight(self.jobs[run.row]), self.seconds(run.start), now)
+                for run in self.running
+                if run.row in own
+            ]
+            return fair.ratio(fair.owners[row], stays, now)
 
         def predict(self, row: int) -> float:
             """`qssf`: run time of jobs like it that are done by its submission, times its GPUs."""

@@ -28,6 +28,7 @@ from ringbco.judge.given import (
 )
 from ringbco.result.folder import cluster_of
 from ringbco.trace import profiles, ties
+from ringbco.trace.fair_shares import FairShares, as_fair_shares, owners
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise
 from ringbco.trace.quotas import as_quotas
@@ -60,6 +61,7 @@ def given_of(outcome: Outcome, table: JobTable) -> Given:
         knows_maintenance=outcome.maintenance is not None,
         services=None if outcome.services is None else [Load(*row) for row in outcome.services.iter_rows()],
         quotas=_quotas(outcome.quota),
+        shares={} if (fair := _fair(outcome)) is None else fair.shares(),
         speeds=[] if outcome.speeds is None else _speeds(outcome.speeds, _names(table, cluster)),
         fields=outcome.run.get("own_policy", {}).get("parameters", {}),
     )
@@ -109,6 +111,7 @@ def _jobs(
         preemptible=_plain(preemptible(frame)),
         tied=_tied(frame.height, str(options.get("ties", "rows"))),
         column=_column(frame, str(options["order"])),
+        fair=owners(frame, _fair(outcome)) if options["order"] == "fairshare" else None,
     )  # fmt: skip
 
 
@@ -118,6 +121,14 @@ def _owners(outcome: Outcome, frame: pl.DataFrame) -> list[str | None] | None:
         return None if outcome.quota is None else _said(frame, as_quotas(outcome.quota, None).column)
     except InputError as error:
         raise InputError(f"quota.parquet: {error}") from None
+
+
+def _fair(outcome: Outcome) -> FairShares | None:
+    """The shares that were given. Raises InputError where fair_shares.parquet has none."""
+    try:
+        return None if outcome.fair_shares is None else as_fair_shares(outcome.fair_shares, None)
+    except InputError as error:
+        raise InputError(f"fair_shares.parquet: {error}") from None
 
 
 def _plain(values: NDArray[Any] | None) -> list[Any] | None:

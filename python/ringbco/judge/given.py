@@ -17,7 +17,8 @@ class Jobs:
     """The job table, a value a row. A column is None where it is the usual one for all jobs.
 
     compute: seconds of an iteration on each GPU. least, most: GPUs of an elastic job. noise: in samples.
-    share: thousandths, 0 for whole GPUs. vc: number of the virtual cluster. owner: whose quota counts.
+    share: thousandths, 0 for whole GPUs. vc: number of the virtual cluster. owner: whose quota counts. fair:
+    whose use of GPUs counts.
 
     types: the numbers of the GPU types that the job may use, in the order in which it lists them. speedup: of
     each type of the cluster beside that recorded on. recorded: its number, under model `table`.
@@ -52,6 +53,7 @@ class Jobs:
     preemptible: Sequence[bool] | None = None
     tied: Sequence[int] | None = None
     column: Sequence[float] | None = None
+    fair: Sequence[str | None] | None = None
 
     def units(self, job: int) -> int:
         """Thousandths of a GPU that one of the job's GPUs counts for."""
@@ -143,7 +145,8 @@ class Given:
     options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
     log or in Python, so that nobody else knows whom it refuses. fields: of a policy in Python.
     knows_maintenance: whether some outages are known ahead. outages,
-    services, quotas: None for a run that knows none. quotas: GPUs and whether to borrow, by owner.
+    services, quotas: None for a run that knows none. quotas: GPUs and whether to borrow, by owner. shares: of
+    owners, where they are not 1.
     """
 
     jobs: Jobs
@@ -156,6 +159,7 @@ class Given:
     knows_maintenance: bool = False
     services: Sequence[Load] | None = None
     quotas: Mapping[str, tuple[int, bool]] | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
     speeds: Sequence[Speed] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)
 

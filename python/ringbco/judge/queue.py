@@ -149,9 +149,8 @@ class Queue(Deciding):
 
     def early(self, job: int, where: str, waiting: list[int]) -> Fault:
         """It has overtaken somebody, or is where its placement finds no room."""
-        ahead = sorted({*self.places, *map(self.place_of, waiting)})
-        who = {place: job for own in (self.aged, self.young) for job, place in own.items()}
-        head = who[ahead[0]] if ahead and ahead[0] < self.place_of(job) else None
+        first = min((*self.place, *waiting), key=self.place_of, default=job)
+        head = first if self.place_of(first) < self.place_of(job) else None
         if head is None or (self.discipline == "skip" and not waiting):
             return Fault("placement", job, self.time, f"holds {where}, where the placement finds no room")
         name = self.jobs.id[head]

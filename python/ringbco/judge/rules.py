@@ -7,6 +7,7 @@ from typing import Final
 
 from ringbco.judge import clock
 from ringbco.judge.deciding import Deciding, Fault
+from ringbco.judge.fair import Fair
 from ringbco.judge.floor import PLACEMENTS, Floor
 from ringbco.judge.given import Book, Given, Stay
 from ringbco.judge.idle import Room
@@ -20,9 +21,22 @@ from ringbco.judge.speed import Speeds
 from ringbco.judge.turns import Turns
 from ringbco.judge.work import Worker
 
-ORDERS: Final = ("fifo", "sjf", "smallest", "qssf")
+ORDERS: Final = ("fifo", "sjf", "smallest", "qssf", "fairshare")
 IN_PYTHON: Final[dict[str, type[Allox | Gavel | Sia]]] = {"allox": Allox, "gavel": Gavel, "sia": Sia}
 """Policies whose optimum need not be the only one: of these what holds of any."""
+
+
+class FairReserving(Fair, Reserving):
+    """A queue whose places hang on the time, and whose first jobs have reservations."""
+
+
+QUEUES: Final[dict[tuple[bool, bool], type[Queue]]] = {
+    (False, False): Queue,
+    (False, True): Reserving,
+    (True, False): Fair,
+    (True, True): FairReserving,
+}
+"""By whether the order is fair share, and the discipline conservative."""
 RULES: Final = ("placement", "order", "idle", "reservation")
 """What is looked at of decisions."""
 RESERVES: Final = ("easy", "conservative")
@@ -99,8 +113,9 @@ def policy_of(given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> 
     if not (given.preempts or given.decides):
         if not _in_order(given):
             return Keyless(given, floor, worker)
-        kind = Reserving if given.options["queue"] == "conservative" else Queue
-        return kind(given, floor, worker, stays)
+        return QUEUES[given.options["order"] == "fairshare", given.options["queue"] == "conservative"](
+            given, floor, worker, stays
+        )
     if given.options["policy"] in RANKED:
         return Ranking(given, floor, worker, stays)
     if given.options["policy"] in IN_PYTHON:

@@ -27,7 +27,7 @@ def ranks(outcome: Outcome, stays: pl.DataFrame) -> tuple[NDArray[np.uint32], st
     if own.any():
         record = Record(outcome, job_table(outcome, None))
         order = Order(record, 0)
-        if order.why_not is None:
+        if order.why_not is None and not order.moves:
             place, told = np.zeros(since.size), f"in {order.told}"
             place[own] = order.of_waits()[stays["of"].drop_nulls().to_numpy()]
     rank = np.empty(since.size, np.uint32)

@@ -40,7 +40,7 @@ def _nothing() -> None:
 
 _TO_MAKE: Final = ("_later", "_figures", "_singly")
 # Tables that run.toml names where a result has them.
-_SAID: Final = ("decisions", "outages", "maintenance", "quota", "services")
+_SAID: Final = ("decisions", "outages", "maintenance", "quota", "services", "fair_shares")
 
 
 @dataclass(eq=False)
@@ -51,8 +51,9 @@ class Outcome:
     allocations: one row a stretch on a server; None when they were not recorded.
     timeline: the cluster's state at sampled instants.
     decisions: one row a decision, or a server of a start; None unless they were asked for.
-    speeds: the measured speeds of model `table`; None under another one. outages, quota, services: those of
-    the run, if it was given any. replicas: one row a replica of a service; None for a run without services.
+    speeds: the measured speeds of model `table`; None under another one. outages, quota, services,
+    fair_shares: those of the run, if it was given any.
+    replicas: one row a replica of a service; None for a run without services.
     servers: one row a change of a server; None where none may go down or sleep.
     stays_written: one row a stay; None where no stay may end before its job is done, `stays` has it always.
     work: what each job of `jobs` did, in its units; None where that is not known.
@@ -72,6 +73,7 @@ class Outcome:
     maintenance: pl.DataFrame | None = None
     quota: pl.DataFrame | None = None
     services: pl.DataFrame | None = None
+    fair_shares: pl.DataFrame | None = None
     replicas: pl.DataFrame | None = None
     rungs: pl.DataFrame | None = None
     searches: pl.DataFrame | None = None
@@ -239,6 +241,7 @@ class Outcome:
             maintenance=tables.get("maintenance"),
             quota=tables.get("quota"),
             services=tables.get("services"),
+            fair_shares=tables.get("fair_shares"),
             replicas=tables.get("replicas"),
             rungs=tables.get("rungs"),
             searches=tables.get("searches"),

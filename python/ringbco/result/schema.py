@@ -174,11 +174,13 @@ QUOTA_SCHEMA: Final = {
     "gpus": pl.UInt64(),
     "borrow": pl.Boolean(),
 }
+FAIR_SHARES_SCHEMA: Final = {"vc": pl.String(), "user": pl.String(), "share": pl.Float64()}
 SPEEDS: Final = "speeds.parquet"
 OUTAGES: Final = "outages.parquet"
 QUOTA: Final = "quota.parquet"
 SERVICES: Final = "services.parquet"
 MAINTENANCE: Final = "maintenance.parquet"
+FAIR_SHARES: Final = "fair_shares.parquet"
 TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
     "jobs": ("jobs.parquet", JOBS_SCHEMA),
     "allocations": ("allocations.parquet", ALLOCATIONS_SCHEMA),
@@ -189,6 +191,7 @@ TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
     "maintenance": (MAINTENANCE, OUTAGES_SCHEMA),
     "quota": (QUOTA, QUOTA_SCHEMA),
     "services": (SERVICES, SERVICES_SCHEMA),
+    "fair_shares": (FAIR_SHARES, FAIR_SHARES_SCHEMA),
     "replicas": ("replicas.parquet", REPLICAS_SCHEMA),
     "rungs": ("rungs.parquet", RUNGS_SCHEMA),
     "searches": ("searches.parquet", SEARCHES_SCHEMA),
@@ -197,10 +200,16 @@ TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
 }
 OPTIONAL: Final = {
     "allocations": True,
-    **dict.fromkeys(("decisions", "outages", "maintenance", "quota", "services"), False),
+    **dict.fromkeys(("decisions", "outages", "maintenance", "quota", "services", "fair_shares"), False),
 }
 """Tables that a result may lack, and whether one has them that does not say it in [options] of run.toml."""
-GIVEN: Final = {"outages": OUTAGES, "maintenance": MAINTENANCE, "quota": QUOTA, "services": SERVICES}
+GIVEN: Final = {
+    "outages": OUTAGES,
+    "maintenance": MAINTENANCE,
+    "quota": QUOTA,
+    "services": SERVICES,
+    "fair_shares": FAIR_SHARES,
+}
 """The copies of tables that a run was given, by their options. That of outages has the maintenance, too."""
 RECORDED: Final = {"stays_written": "stays", "servers": "servers"}
 """Tables of what happened that a run has of itself, and their keys of [record] in run.toml."""

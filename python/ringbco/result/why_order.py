@@ -1,4 +1,4 @@
-"""The order of a queue, worked out again where it is static: who was ahead, at the head, and until when."""
+"""The order of a queue, worked out again: who was ahead and, where it is static, at the head until when."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ringbco.result.why_record import QUEUES, Moment, Record
 from ringbco.trace import ties
+from ringbco.trace.fair_shares import USUAL, FairShares, owners
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,6 +77,11 @@ class Order:
         policy, order, record = self.record.policy, self.order, self.record
         if policy in ("tiresias", "srsf") and record.shared:
             return f"the result does not keep how {policy} ranks shares of a GPU"
+        if self.moves:
+            known = owners(record.asked, self._shares) is not None
+            return (
+                None if known else f"whose jobs they are hangs on the job table, and {record.found.why_not}"
+            )
         by_rest = policy in ("srtf", "srsf")
         if policy in ("edf", "tiresias") or (not by_rest and order in ("fifo", "smallest")):
             return None
@@ -94,6 +100,17 @@ class Order:
         return self.record.policy in RANKED
 
     @property
+    def moves(self) -> bool:
+        """Whether the order of a queue hangs on the time."""
+        return self.order == "fairshare" and not self.ranks
+
+    @cached_property
+    def _shares(self) -> FairShares | None:
+        """The fair shares that were given."""
+        frame = self.record.outcome.fair_shares
+        return None if frame is None else FairShares(frame, "fair_shares.parquet")
+
+    @property
     def told(self) -> str:
         """By what jobs are ranked, as a sentence tells it."""
         return RANKED.get(self.record.policy, f"the order of {self.order}")
@@ -108,17 +125,39 @@ class Order:
         return found[: int(np.flatnonzero(found == self.row)[0])]
 
     def _level(self, rows: Rows) -> Rows:
-        """Of rankings, in which a key stands between priority and fifo: the priority, higher first."""
+        """Where a key stands between priority and fifo: the priority, higher first."""
         asked = self.record.asked
-        if self.record.policy not in RANKED or "priority" not in asked.columns:
+        if not (self.ranks or self.moves) or "priority" not in asked.columns:
             return np.zeros(rows.size, np.int64)
         return -asked["priority"].fill_null(0).cast(int).to_numpy()[rows]
 
     def _keys(self, rows: Rows, moment: Moment) -> Floats:
-        """What a ranking goes by among jobs that wait; a queue's order has it in `place`."""
+        """What a ranking goes by among jobs that wait; a queue's static order has it in `place`."""
+        if self.moves:
+            return self._used(moment.time)[rows]
         early = np.flatnonzero(self.record.end <= moment.time)
         spent = np.bincount(self.record.row[early], self._spent[early], len(self.record.names))
         return self._key(rows, spent[rows].astype(np.float64))
+
+    def _used(self, time: float) -> Floats:
+        """By job, what its owner has used for its share, to 31 binary digits (docs/operators.md)."""
+        record, asked, half_life = self.record, self.record.asked, float(self.options["half_life"])
+        names = owners(asked, self._shares) or []
+        numbers = {owner: number for number, owner in enumerate(dict.fromkeys(names))}
+        owner = np.array([numbers[name] for name in names])
+        said = {} if self._shares is None else self._shares.shares()
+        share = np.array([USUAL if name is None else said.get(name, USUAL) for name in numbers])
+        those = record.beside(self.row)[record.row] & (record.start < time)
+        rows, end = record.row[those], np.minimum(record.end[those], time)
+        held = record.held[those].astype(np.float64)
+        if "gpu_share" in asked.columns:
+            held *= asked["gpu_share"].fill_null(1.0).to_numpy()[rows]
+        lengths, ages = (end - record.start[those]) / half_life, (time - end) / half_life
+        seconds = half_life / np.log(2.0) * -np.expm1(-lengths * np.log(2.0)) * np.exp2(-ages)
+        used = np.bincount(owner[rows], held * seconds, share.size)
+        part, exponent = np.frexp(used / np.where(share > 0, share, 1.0))
+        ratio = np.ldexp(np.round(np.ldexp(part, 31)), exponent - 31)
+        return np.asarray(np.where(share > 0, ratio, np.inf)[owner])
 
     @cached_property
     def _spent(self) -> Floats:
@@ -172,7 +211,7 @@ class Order:
         elif self.order == "qssf":
             shares = asked["gpu_share"].fill_null(1.0).to_numpy() if "gpu_share" in asked.columns else 1.0
             keys = asked["duration"].to_numpy() * asked["num_gpus"].to_numpy() * shares
-        elif self.order != "fifo":
+        elif self.order not in ("fifo", "fairshare"):
             keys = asked[self.order.removeprefix("column:")].cast(float).to_numpy()
         found = np.empty(len(record.names), np.int64)
         found[jobs:] = np.arange(jobs, found.size)
@@ -187,7 +226,7 @@ class Order:
 
     def doubtful(self, rows: Rows, moment: Moment) -> bool:
         """Whether rounding may decide who of some jobs goes before this one."""
-        if self.record.policy in RANKED:
+        if self.ranks or self.moves:
             keys = self._keys(np.append(rows, self.row), moment)
             own, others = keys[-1], keys[:-1]
         elif self.order == "sjf" and self.options.get("model") != "fixed":

@@ -25,6 +25,7 @@ _NULLS: Final = {
     "replicas": ("serves_from", "drains_from"),
     "outages": ("up_at", "cause"),
     "quota": ("vc", "user"),
+    "fair_shares": ("vc", "user", "share"),
     "rungs": ("went_on",),
 }
 """Of each table that a story reads, the columns in which there may be nothing."""
@@ -35,7 +36,7 @@ _OPTIONS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "kappa": lambda value: isinstance(value, int | str),
     "seed": lambda value: isinstance(value, int) and value >= 0,
     "estimate": lambda value: isinstance(value, str),
-    "estimate_factor": lambda value: _is_number(value) and value > 0,
+    **dict.fromkeys(("estimate_factor", "half_life"), lambda value: _is_number(value) and value > 0),
     "thresholds": lambda value: isinstance(value, list) and all(map(_is_number, value)),
 }
 """What a story reads of a run's options, and what each must be where it is there."""

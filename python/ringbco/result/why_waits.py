@@ -135,6 +135,8 @@ class Waits(Stays):
         order = self.order
         rows = order.waiting(moment)
         known = order.why_not is None and not self._passes_over() and not order.doubtful(rows, moment)
+        # The last pass before went by what had been used by then.
+        known &= not (order.moves and moment.before)
         ahead = order.ahead(rows, moment) if known else rows[:0]
         if not ahead.size or order.discipline == "skip":
             self.say("turn", moment.time, **asks, policy=self.record.policy)
@@ -210,7 +212,8 @@ class Waits(Stays):
     def _heads(self, since: float, until: float) -> None:
         """Who was at the head of the queue meanwhile."""
         order = self.order
-        if order.why_not is not None or order.ranks or order.discipline == "skip" or self._passes_over():
+        known = order.why_not is None and not (order.ranks or order.moves)
+        if not known or order.discipline == "skip" or self._passes_over():
             return
         heads = order.heads(since, until)
         if not heads or order.doubtful(np.array([head.row for head in heads]), Moment(since)):

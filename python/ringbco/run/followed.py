@@ -26,7 +26,7 @@ from ringbco.trace.services import as_services
 
 _DECIDED: Final = ("policy", "order", "queue")
 """What says who decides; a log decides itself."""
-_OF_THE_RUN: Final = ("placement", "evict", "quota")
+_OF_THE_RUN: Final = ("placement", "evict", "quota", "fair_shares")
 """Options of the run that a log already tells the effect of: given again, they change nothing."""
 _NOT_NONE: Final = (*GIVEN, "search")
 """Options of which None says nothing."""

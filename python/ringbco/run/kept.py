@@ -191,7 +191,7 @@ def key_of(setup: Setup) -> str | None:
     """
     record = setup.record
     own = record.get("own_policy")
-    beside = ("tables", "outages", "quotas", "services")
+    beside = ("tables", "outages", "quotas", "services", "fair_shares")
     told = [record["trace"], *(record[name] for name in beside if name in record)]
     if own is not None and own["name"] not in BUILT_IN:
         told.append(own)

@@ -20,6 +20,7 @@ from ringbco.run.option import Option
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.policies_generated import DECIDERS, PRESETS
 from ringbco.trace import ties as ties_
+from ringbco.trace.fair_shares import is_fair_shares
 from ringbco.trace.other_names import nearest
 from ringbco.trace.outages import is_outages
 from ringbco.trace.quotas import is_quotas
@@ -46,6 +47,7 @@ _FILES: Final = {
     "maintenance": is_outages,
     "services": is_services,
     "quota": is_quotas,
+    "fair_shares": is_fair_shares,
 }
 _TEXTS: Final[dict[str, Callable[[str], object]]] = {"ties": ties_.check, "search": Search.parse}
 

@@ -15,8 +15,8 @@ class Options(TypedDict, total=False):
     """The options of `ringbco.replay`."""
 
     order: str | None
-    """Which queued job comes first: fifo, sjf, smallest, qssf, column:NAME. A column is one of the job
-    table; the least comes first. Default: the policy's.
+    """Which queued job comes first: fifo, sjf, smallest, qssf, fairshare, column:NAME. A column is one
+    of the job table; the least comes first. Default: the policy's.
     """
     placement: str | None
     """Which idle GPUs a job gets: first-fit, consolidate, best-fit, worst-fit, emptiest, fgd, least-
@@ -171,8 +171,16 @@ class Options(TypedDict, total=False):
     admission: bool
     """edf: refuse a job that on arrival would miss its deadline even alone. Default: take all."""
     aging: float | None
-    """Orders sjf, smallest, qssf: seconds of waiting after which a job goes by fifo ahead of the
-    others. Default: never.
+    """Orders sjf, smallest, qssf, fairshare: seconds of waiting after which a job goes by fifo ahead
+    of the others. Default: never.
+    """
+    half_life: float
+    """Order fairshare: seconds after which a GPU-second that an owner used counts half; such as 7d.
+    Default: 604800.
+    """
+    fair_shares: object | None
+    """Order fairshare: the share of each owner, with the columns vc or user, share
+    (docs/operators.md#fair-share). Default: users, or else vcs, share alike.
     """
     estimate_factor: float
     """Queues easy, conservative: estimates are run times multiplied by this, > 0. Default: 1."""
@@ -233,11 +241,11 @@ REPLAY: Final[dict[str, Option]] = {
         kind="name",
         default=None,
         help=(
-            "Which queued job comes first: fifo, sjf, smallest, qssf, column:NAME. A column "
-            "is one of the job table; the least comes first."
+            "Which queued job comes first: fifo, sjf, smallest, qssf, fairshare, column:NAME. "
+            "A column is one of the job table; the least comes first."
         ),
         panel="Policy",
-        names=("fifo", "sjf", "smallest", "qssf", "column"),
+        names=("fifo", "sjf", "smallest", "qssf", "fairshare", "column"),
         optional=True,
         absent="the policy's",
     ),
@@ -836,17 +844,48 @@ REPLAY: Final[dict[str, Option]] = {
         kind="number",
         default=None,
         help=(
-            "Orders sjf, smallest, qssf: seconds of waiting after which a job goes by fifo "
-            "ahead of the others."
+            "Orders sjf, smallest, qssf, fairshare: seconds of waiting after which a job goes "
+            "by fifo ahead of the others."
         ),
         panel="Other schedulers (docs/policies.md)",
         expected="a finite time >= 0 s",
         optional=True,
         absent="never",
         unit="s",
-        users=(("order", ("sjf", "smallest", "qssf", "column")),),
+        users=(("order", ("sjf", "smallest", "qssf", "fairshare", "column")),),
         policies=("sjf", "smallest", "sjf-bco", "qssf"),
         demand=True,
+    ),
+    "half_life": Option(
+        name="half_life",
+        kind="number",
+        default=604800.0,
+        help=(
+            "Order fairshare: seconds after which a GPU-second that an owner used counts half; such as 7d."
+        ),
+        panel="Other schedulers (docs/policies.md)",
+        expected="a time > 0 and <= 1e+16 s",
+        above=True,
+        most=1e16,
+        unit="s",
+        users=(("order", ("fairshare",)),),
+    ),
+    "fair_shares": Option(
+        name="fair_shares",
+        kind="file",
+        default=None,
+        help=(
+            "Order fairshare: the share of each owner, with the columns vc or user, share "
+            "(docs/operators.md#fair-share). Default: users, or else vcs, share alike."
+        ),
+        panel="Other schedulers (docs/policies.md)",
+        expected="a Parquet or CSV file, or a frame, of shares",
+        optional=True,
+        absent="none",
+        word="none",
+        users=(("order", ("fairshare",)),),
+        demand=True,
+        form="FILE",
     ),
     "estimate_factor": Option(
         name="estimate_factor",

@@ -53,7 +53,8 @@ def _resizes(name: str, policy: str | Carried) -> bool:
 def check_policy(policy: Policy, options: Mapping[str, Any]) -> None:
     """Raises UsageError where the options demand something that the policy cannot do."""
     for name in _ignored(policy, options):
-        if REPLAY[name].demand:
+        # A log keeps the tables of its run.
+        if REPLAY[name].demand and not (is_log(policy.name) and REPLAY[name].kind == "file"):
             raise _unused(policy, name, options[name])
 
 
@@ -227,6 +228,8 @@ def _is_default(name: str, value: object) -> bool:
     option = REPLAY[name]
     if option.kind == "numbers":
         value = check(option, value)
+    if option.default is None:  # a frame is like nothing else
+        return value is None
     try:
         return bool(value == option.default)
     except ValueError:  # an array, which is nobody's default

@@ -57,6 +57,8 @@ from ringbco.run.steps import (
     with_causes,
 )
 from ringbco.run.summary import Source
+from ringbco.trace import fair_shares
+from ringbco.trace.fair_shares import FairShares, as_fair_shares
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Outages, as_maintenance, as_outages, united
 from ringbco.trace.rate_table import RateTable
@@ -85,7 +87,7 @@ class Setup:
 
     workload: the jobs, shared with other runs. own: the policy of one's own, if it is one. outages, services:
     None for a run that knows none. jobs, servers, options: what the engine is given. followed: the log that
-    the run follows, if it does. drawn: how outages are drawn, where they are.
+    the run follows, if it does. drawn: how outages are drawn, where they are. fair: the shares given.
     """
 
     started: float
@@ -102,6 +104,7 @@ class Setup:
     drawn: Drawn | None = None
     failures: Outages | None = None
     maintenance: Outages | None = None
+    fair: FairShares | None = None
 
     @property
     def table(self) -> JobTable:
@@ -157,6 +160,7 @@ class Setup:
             ("maintenance", self.maintenance),
             ("quotas", self.workload.quotas),
             ("services", self.services),
+            ("fair_shares", self.fair),
         ):
             if beside is not None:
                 run[name] = beside.told()
@@ -239,11 +243,15 @@ def prepare(
     services = None
     if values["services"] is not None:
         services = as_services(values["services"], int(cluster.server_gpus.max()))
+    fair = None
+    if values["fair_shares"] is not None:
+        fair = as_fair_shares(values["fair_shares"], table.frame)
     columns: _core._Jobs = {
         **workload.columns,
         "deadline": deadline(table, chosen),
         "user": user(table, chosen),
         "key": order_column(values["order"], table) if mine is None else None,
+        "fair": fair_shares.columns(table, fair) if chosen.order == "fairshare" else None,
         "log": None,
     }
     if followed is not None:
@@ -271,6 +279,7 @@ def prepare(
         drawn=drawn,
         failures=failures,
         maintenance=maintenance,
+        fair=fair,
     )
     _ = setup.window  # refused before the run, if at all
     return setup
@@ -354,6 +363,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         maintenance=None if setup.maintenance is None else setup.maintenance.frame,
         quota=None if quotas is None else quotas.frame,
         services=None if setup.services is None else setup.services.frame,
+        fair_shares=None if setup.fair is None else setup.fair.frame,
         replicas=None if serving is None else serving.frame(last),
         servers=servers_frame(job_id, service_names, down, result.tables.get("asleep"), last),
         work=_done(setup, own["kept"]),

@@ -1,4 +1,4 @@
-"""Tables that a run reads beside its job table: measured speeds, outages, maintenance, quotas, services."""
+"""Tables that a run reads beside its job table: speeds, outages, maintenance, quotas, services, shares."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.run.outage_draws import Draw, as_draw, is_draw
+from ringbco.trace.fair_shares import FairShares, as_fair_shares
 from ringbco.trace.outages import Outages, as_maintenance, as_outages
 from ringbco.trace.quotas import Quotas, as_quotas
 from ringbco.trace.services import Services, as_services
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
     from ringbco.trace.rate_table import RateTable
 
-BESIDE: Final = ("outages", "maintenance", "quota", "services", "tables")
+BESIDE: Final = ("fair_shares", "outages", "maintenance", "quota", "services", "tables")
 """The options that name them."""
 
 
@@ -30,11 +31,13 @@ class Beside:
     maintenance: Outages | None = None
     quota: Quotas | None = None
     services: Services | None = None
+    fair_shares: FairShares | None = None
 
     @property
-    def given(self) -> dict[str, RateTable | Outages | Draw | Quotas | Services]:
+    def given(self) -> dict[str, RateTable | Outages | Draw | Quotas | Services | FairShares]:
         """Those that there are, by their options."""
         found = {
+            "fair_shares": self.fair_shares,
             "outages": self.outages,
             "maintenance": self.maintenance,
             "quota": self.quota,
@@ -69,4 +72,7 @@ def read_beside(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> B
     quota = options.get("quota")
     if quota is not None:
         quota = replace(as_quotas(folder / quota, None), source=quota)
-    return Beside(options.get("tables"), outages, maintenance, quota, services)
+    fair = options.get("fair_shares")
+    if fair is not None:
+        fair = replace(as_fair_shares(folder / fair, None), source=fair)
+    return Beside(options.get("tables"), outages, maintenance, quota, services, fair)

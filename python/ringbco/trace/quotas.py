@@ -71,7 +71,9 @@ def as_quotas(quotas: object, jobs: pl.DataFrame | None) -> Quotas:
     file, row, column, value and what was expected, for the lowest row at fault.
     """
     given = quotas.frame if isinstance(quotas, Quotas) else quotas
-    form = Form("quotas", "quota", COLUMNS, ("gpus", "borrow"), partial(_faults, jobs=jobs))
+    form = Form(
+        "quotas", "quota", COLUMNS, ("gpus", "borrow"), partial(owner_faults, noun="quotas", jobs=jobs)
+    )
     read = read_side_table(given, form)
     return quotas if isinstance(quotas, Quotas) else Quotas(*read)
 
@@ -81,8 +83,8 @@ def is_quotas(value: object) -> bool:
     return isinstance(value, Quotas) or is_table(value)
 
 
-def _faults(frame: pl.DataFrame, jobs: pl.DataFrame | None) -> Iterator[Fault]:
-    """Owners that are missing, of both columns, named twice, or of no job."""
+def owner_faults(frame: pl.DataFrame, noun: str, jobs: pl.DataFrame | None) -> Iterator[Fault]:
+    """Owners that are missing, of both columns, named twice, or of no job. noun: what the rows are."""
     first, second = (frame[name] for name in OWNERS)
     column = OWNERS[0] if first.is_not_null().any() else OWNERS[1]
     if column == OWNERS[0] and second.is_not_null().any():
@@ -103,7 +105,7 @@ def _faults(frame: pl.DataFrame, jobs: pl.DataFrame | None) -> Iterator[Fault]:
         return
     if column not in jobs.columns:
         rule = f"an owner of jobs: the job table has no column {column}"
-        hint = f"add it to the job table, or give quotas by {'user' if column == 'vc' else 'vc'}"
+        hint = f"add it to the job table, or give {noun} by {'user' if column == 'vc' else 'vc'}"
         yield Fault(column, owner.is_not_null(), owner, rule, rule, hint)
         return
     nobody = owner.is_not_null() & ~owner.is_in(jobs[column].unique().to_list())

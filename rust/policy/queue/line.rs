@@ -23,6 +23,10 @@ pub(crate) trait Line: Clone + Send {
     /// Whether the keys of jobs that arrive come from outside.
     const ASKED: bool = false;
 
+    /// Whether the order is another at each pass: then spots are of one pass, and classes are several under a strict
+    /// queue too.
+    const RENEWS: bool = false;
+
     /// An empty line. `estimate`: rho_j of a job, s.
     fn new(setting: &Setting<'_>, estimate: impl Fn(Job) -> f64) -> Self;
 
@@ -38,6 +42,12 @@ pub(crate) trait Line: Clone + Send {
     /// Puts a waiting job ahead of all that are not promoted; those that are go by fifo.
     fn promote(&mut self, job: Job);
 
+    /// A pass begins, at so many seconds (`RENEWS` only).
+    fn renew(&mut self, _now: f64) {}
+
+    /// A stay of a job of so many units begins, or ends, at so many seconds (`RENEWS` only).
+    fn hold(&mut self, _job: Job, _units: u32, _begins: bool, _now: f64) {}
+
     /// Whether a waiting job is promoted.
     fn is_promoted(&self, job: Job) -> bool;
 
@@ -51,13 +61,18 @@ pub(crate) trait Line: Clone + Send {
 
     fn is_empty(&self) -> bool;
 
-    /// Number of classes; one under a strict queue.
+    /// Number of classes; one under a strict queue, unless the line `RENEWS`.
     fn classes(&self) -> usize;
 
     fn job_at(&self, spot: Self::Spot) -> Job;
 
     /// The first of a class.
     fn first(&self, class: usize) -> Option<Self::Spot>;
+
+    /// Tells of every class its first, if it has one; classes that have none may be left out.
+    fn firsts(&self, mut tell: impl FnMut(usize, Option<Self::Spot>)) {
+        (0..self.classes()).for_each(|class| tell(class, self.first(class)));
+    }
 
     /// The next of a class behind a spot of that class.
     fn next(&self, class: usize, spot: Self::Spot) -> Option<Self::Spot>;
@@ -92,11 +107,11 @@ pub(crate) struct FixedLine {
     /// The class of each job among those of jobs that are not promoted; empty when there is one.
     class: Vec<u32>,
     /// First place of each class, and the end. Classes of promoted jobs come first.
-    first: Vec<u32>,
-    occupied: OrderedBits,
+    pub(super) first: Vec<u32>,
+    pub(super) occupied: OrderedBits,
     waiting: usize,
     /// Estimates of the waiting jobs by place (where estimates are read).
-    short: Option<Minima>,
+    pub(super) short: Option<Minima>,
     promoted: Option<Promoted>,
 }
 
@@ -113,7 +128,7 @@ struct Promoted {
 impl FixedLine {
     /// Places before those of the jobs that are not promoted.
     #[inline]
-    fn base(&self) -> usize {
+    pub(super) fn base(&self) -> usize {
         self.first[self.first.len() - 1] as usize - self.jobs_in_all()
     }
 
@@ -124,7 +139,7 @@ impl FixedLine {
     }
 
     #[inline(always)]
-    fn place_of(&self, job: Job) -> usize {
+    pub(super) fn place_of(&self, job: Job) -> usize {
         if let Some(promoted) = &self.promoted {
             if promoted.members.contains(job.index()) {
                 return promoted.place.get(job.index()).map_or(job.index(), |&place| place as usize);
@@ -135,7 +150,7 @@ impl FixedLine {
     }
 
     #[inline(always)]
-    fn job_of(&self, place: usize) -> Job {
+    pub(super) fn job_of(&self, place: usize) -> Job {
         let mut place = place;
         if let Some(promoted) = &self.promoted {
             let base = self.base();
@@ -161,7 +176,7 @@ impl FixedLine {
         base as u32 + rank.unwrap_or_else(|| self.job_of(place).number())
     }
 
-    fn places_of(&self, class: usize) -> Range<usize> {
+    pub(super) fn places_of(&self, class: usize) -> Range<usize> {
         self.first[class] as usize..self.first[class + 1] as usize
     }
 
@@ -189,11 +204,11 @@ impl Line for FixedLine {
     fn new(setting: &Setting<'_>, estimate: impl Fn(Job) -> f64) -> Self {
         let (jobs, options) = (&setting.jobs, setting.options);
         let n = jobs.len();
-        let strict = options.queue == Discipline::Strict && setting.quotas.is_none();
+        let strict = options.queue == Discipline::Strict && setting.quotas.is_none() && setting.fair.is_none();
         // Jobs are numbered in order of (priority down, submit_time, row), which is fifo.
         let ordered: Option<Vec<Job>> = match options.order {
-            // QSSF's order is not known from the start: its line is another.
-            Order::Fifo | Order::Qssf => None,
+            // QSSF's order and that of fair shares are not known from the start: their lines are others.
+            Order::Fifo | Order::Qssf | Order::Fairshare => None,
             Order::Column => {
                 let key = |j: Job| ordered(setting.key.map_or(0.0, |key| key[j.index()]));
                 let mut keyed: Vec<(u64, Job)> = (0..n).map(Job::at).map(|j| (key(j), j)).collect();
@@ -363,7 +378,16 @@ impl Line for FixedLine {
 /// Jobs grouped by what says which of them stand or fall together.
 fn classes(setting: &Setting<'_>, ordered: Option<&[Job]>) -> Grouped {
     let n = setting.jobs.len();
-    if setting.has_standing() {
+    if let Some(fair) = setting.fair {
+        let owner = |job: Job| fair.owner[job.index()];
+        if setting.has_standing() {
+            Grouped::new(n, |job| (setting.class_of(job), owner(job)), ordered)
+        } else if setting.options.queue == Discipline::Strict {
+            Grouped::new(n, owner, ordered)
+        } else {
+            Grouped::new(n, |job| (setting.jobs.demand(job), owner(job)), ordered)
+        }
+    } else if setting.has_standing() {
         Grouped::new(n, |job| setting.class_of(job), ordered)
     } else {
         Grouped::new(n, |job| setting.jobs.demand(job), ordered)

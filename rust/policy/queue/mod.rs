@@ -1,10 +1,11 @@
 //! Policies that let a job run to its end: an order, and a discipline that says who may go before whom.
 //!
-//! `line` and `keyed` hold the waiting jobs in order, `pass` is the one pass of all disciplines but conservative backfilling,
-//! `conservative` that one, `qssf` predicts.
+//! `line`, `keyed` and `fair` hold the waiting jobs in order, `pass` is the one pass of all disciplines but conservative
+//! backfilling, `conservative` that one, `qssf` predicts.
 
 mod conservative;
 mod estimate;
+mod fair;
 mod keyed;
 mod line;
 mod owners;
@@ -21,6 +22,7 @@ use crate::setting::Setting;
 use crate::speed::Speed;
 use conservative::Plan;
 use estimate::Estimates;
+pub(crate) use fair::FairLine;
 pub(crate) use keyed::KeyedLine;
 pub(crate) use line::{FixedLine, Line};
 use owners::Owners;
@@ -154,7 +156,7 @@ impl<'a, L: Line> Queued<'a, L> {
         let mut evicted = std::mem::take(&mut self.evicted);
         let placed = floor.place_by_evicting(job, &mut evicted);
         for &(slot, job) in &evicted {
-            self.forget(slot, job);
+            self.forget(floor, slot, job);
             self.wait_again(floor, job);
             if let Some(aging) = &self.aging
                 && floor.clock.arrival(floor.jobs.submit[job.index()] + aging.after) <= floor.now
@@ -172,7 +174,10 @@ impl<'a, L: Line> Queued<'a, L> {
     }
 
     /// Forgets the stay of a job at a slot.
-    fn forget(&mut self, slot: Slot, job: Job) {
+    fn forget<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
+        if L::RENEWS {
+            self.line.hold(job, floor.units(job), false, floor.seconds());
+        }
         if let Some(easy) = &mut self.easy {
             easy.by_end.remove(&(easy.end[slot.index()].to_bits(), job, slot));
         }
@@ -193,6 +198,9 @@ impl<'a, L: Line> Queued<'a, L> {
         self.stir(job);
         self.line.remove(job);
         let slot = floor.start(job);
+        if L::RENEWS {
+            self.line.hold(job, floor.units(job), true, floor.seconds());
+        }
         if let Some(easy) = &mut self.easy {
             // Whoever was evicted at this instant and gets its GPUs back has never left them.
             let began = floor.clock.seconds(floor.stays[slot.index()].start);
@@ -226,7 +234,7 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
     }
 
     fn left(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job, why: Left) {
-        self.forget(slot, job);
+        self.forget(floor, slot, job);
         match why {
             Left::Lost => self.wait_again(floor, job),
             Left::Paused => Policy::<S>::capacity_changed(self),
@@ -288,11 +296,16 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
     fn pass(&mut self, floor: &mut Floor<'_, S>) {
         self.last_pass = floor.now;
         self.changed = false;
-        self.again = match self.discipline {
-            Discipline::Strict if !floor.has_quotas() => self.head_by_head(floor),
+        if L::RENEWS {
+            self.line.renew(floor.seconds());
+        }
+        let again = match self.discipline {
+            Discipline::Strict if !L::RENEWS && !floor.has_quotas() => self.head_by_head(floor),
             Discipline::Conservative => self.with_reservations(floor),
             _ => self.past_the_head(floor),
         };
+        // Where the order hangs on the time, only what happens makes a pass.
+        self.again = again && !L::RENEWS;
     }
 
     #[inline]

@@ -108,6 +108,15 @@ impl<T: Copy + Ord> Owners<T> {
         }
     }
 
+    /// Every spot of the line may be another than it was.
+    pub(super) fn renew(&mut self) {
+        let mut at = 0;
+        while let Some(class) = self.open.next(at) {
+            self.stir(class);
+            at = class + 1;
+        }
+    }
+
     /// Looks again at what changed.
     pub(super) fn refresh<S: Speed>(&mut self, floor: &mut Floor<'_, S>, line: &impl Line<Spot = T>) {
         while let Some(owner) = floor.next_stirred() {

@@ -198,15 +198,16 @@ impl<L: Line> Queued<'_, L> {
         self.scratch.candidates.clear();
         self.scratch.set_aside.clear();
         if let Some(owners) = &mut self.owners {
+            if L::RENEWS {
+                owners.renew();
+            }
             owners.refresh(floor, &self.line);
             for group in 0..owners.groups() {
                 self.scratch.add(group, owners.first(group));
             }
             return;
         }
-        for class in 0..self.line.classes() {
-            self.scratch.add(class, self.line.first(class));
-        }
+        self.line.firsts(|class, spot| self.scratch.add(class, spot));
     }
 
     /// Goes on with the next job of a class.

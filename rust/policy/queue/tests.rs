@@ -1,11 +1,11 @@
-//! Both lines against a sorted list.
+//! The lines against a sorted list.
 
-use super::{FixedLine, KeyedLine, Line};
+use super::{FairLine, FixedLine, KeyedLine, Line};
 use crate::cluster::{FewestServers, Network};
 use crate::ids::Job;
 use crate::options::{Discipline, Options, Order};
 use crate::setting::Setting;
-use crate::trace::Jobs;
+use crate::trace::{FairShares, Jobs};
 use proptest::prelude::*;
 
 /// What a line should hold: (promoted or not, key, job), sorted.
@@ -18,13 +18,22 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
     let duration: Vec<f64> = keys.iter().map(|&key| f64::from(key)).collect();
     let jobs = Jobs { submit: &zeros, num_gpus: sizes, duration: &duration, ..Jobs::default() };
     let (rows, few): (Vec<u32>, _) = ((0..n as u32).collect(), FewestServers::new(&[8]));
-    let setting = Setting::new(jobs, &rows, &[8], &few, Network::default(), options);
+    let owner: Vec<u32> = keys.iter().map(|&key| u32::from(key)).collect();
+    let setting = Setting {
+        fair: (options.order == Order::Fairshare).then_some(FairShares { owner: &owner, share: &[1.0; 6] }),
+        ..Setting::new(jobs, &rows, &[8], &few, Network::default(), options)
+    };
     let mut line = L::new(&setting, |job| duration[job.index()]);
+    for (at, &used) in owner.iter().enumerate().filter(|&(at, used)| !owner[..at].contains(used)) {
+        line.hold(Job::at(at), used, true, 0.0);
+        line.hold(Job::at(at), used, false, 1.0);
+    }
+    line.renew(2.0);
     let mut model = Model::new();
     let key = |job: Job| match options.order {
         Order::Fifo | Order::Column => 0,
         Order::Smallest => u64::from(sizes[job.index()]),
-        Order::Sjf | Order::Qssf => u64::from(keys[job.index()]),
+        Order::Sjf | Order::Qssf | Order::Fairshare => u64::from(keys[job.index()]),
     };
     for (kind, index, bound) in steps {
         let job = Job::at(index.index(n));
@@ -101,5 +110,7 @@ proptest! {
         check::<FixedLine>(&options, &sizes, &keys, &steps);
         let options = Options { order: Order::Qssf, ..options };
         check::<KeyedLine<false>>(&options, &sizes, &keys, &steps);
+        let options = Options { order: Order::Fairshare, ..options };
+        check::<FairLine>(&options, &sizes, &keys, &steps);
     }
 }

@@ -1,0 +1,94 @@
+"""Fair shares: how much each owner is meant to get of the cluster (docs/operators.md#fair-share)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from ringbco.errors import InputError
+from ringbco.io import marks
+from ringbco.trace.column import Column
+from ringbco.trace.jobs import JobTable
+from ringbco.trace.quotas import COLUMNS as QUOTAS
+from ringbco.trace.quotas import OWNERS, owner_faults
+from ringbco.trace.side_tables import Beside, Form, is_table, read_side_table
+
+USUAL: Final = 1.0
+"""The share of an owner of whom nothing else is said."""
+COLUMNS: Final[dict[str, Column]] = {
+    **{name: QUOTAS[name] for name in OWNERS},
+    "share": Column(
+        pl.Float64, False, "a finite number >= 0", "give 0 to who comes last, or {empty} for 1", 0.0
+    ),
+}
+"""The schema. A file has one of the two columns of owners."""
+
+MARK: Final = marks.table("table of fair shares", ("share",), COLUMNS)
+
+
+@dataclass(frozen=True, eq=False)
+class FairShares(Beside):
+    """Checked shares of the owners of a job table.
+
+    frame: as given, with the columns of `COLUMNS`; one of the two owners is null throughout.
+    source: where they come from. sha256: of the file's bytes; None for a frame.
+    """
+
+    mark: ClassVar[marks.Mark] = MARK
+
+    @property
+    def column(self) -> str:
+        """The column of the job table that names the owners."""
+        return OWNERS[0] if self.frame[OWNERS[0]].is_not_null().any() else OWNERS[1]
+
+    def shares(self) -> dict[str, float]:
+        """The share of each owner that has a row."""
+        return dict(zip(self.frame[self.column], self.frame["share"].fill_null(USUAL), strict=True))
+
+
+def as_fair_shares(shares: object, jobs: pl.DataFrame | None) -> FairShares:
+    """The shares that `shares` stands for: themselves, a frame, or the Parquet or CSV file of that name.
+
+    jobs: the job table whose owners they are of; None where it is not known yet. Raises InputError naming
+    file, row, column, value and what was expected, for the lowest row at fault.
+    """
+    given = shares.frame if isinstance(shares, FairShares) else shares
+    form = Form("shares", "fair_shares", COLUMNS, (), partial(owner_faults, noun="shares", jobs=jobs))
+    read = read_side_table(given, form)
+    return shares if isinstance(shares, FairShares) else FairShares(*read)
+
+
+def is_fair_shares(value: object) -> bool:
+    """Whether `as_fair_shares` takes it."""
+    return isinstance(value, FairShares) or is_table(value)
+
+
+def owners(jobs: pl.DataFrame, shares: FairShares | None) -> list[str | None] | None:
+    """Whose job each row is: by the column of the shares, else by user, else by vc; None if there is none."""
+    named = (
+        [shares.column] if shares is not None else [name for name in ("user", "vc") if name in jobs.columns]
+    )
+    return jobs[named[0]].to_list() if named else None
+
+
+def columns(table: JobTable, shares: FairShares | None) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
+    """The number of each job's owner, and a share an owner. Jobs that name nobody are one owner's.
+
+    Raises InputError where the job table names no owners.
+    """
+    found = owners(table.frame, shares)
+    if found is None:
+        raise InputError(
+            "a column user or vc, whose jobs share the cluster; there is neither",
+            file=table.source,
+            hint="add one to the job table, or use another --order than fairshare",
+        )
+    numbers = {owner: number for number, owner in enumerate(dict.fromkeys(found))}
+    said = {} if shares is None else shares.shares()
+    share = [USUAL if owner is None else said.get(owner, USUAL) for owner in numbers]
+    return np.array([numbers[owner] for owner in found], np.uint32), np.array(share, np.float64)
