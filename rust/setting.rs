@@ -17,6 +17,8 @@ pub struct When {
     pub interval: Option<f64>,
     /// Whether only while somebody waits.
     pub waiting_only: bool,
+    /// Whether jobs may be stopped: then the end of a protection is due, too, while somebody waits.
+    pub stops: bool,
 }
 
 /// The servers, and their jobs in order of (priority down, submit_time, row).

@@ -238,7 +238,7 @@ class Prepared:
     @property
     def parts(self) -> int:
         """Number of virtual clusters; 1 for a cluster without."""
-    def course(self, part: int, interval: float | None, waiting_only: bool) -> Course:
+    def course(self, part: int, interval: float | None, waiting_only: bool, stops: bool) -> Course:
         """The run of a virtual cluster, before its first event."""
     def outcome(self, courses: list[Course]) -> RunResult:
         """What became of every job. Every course must be over."""
@@ -271,6 +271,7 @@ class Course:
     def room(self) -> list[list[int]]: ...
     def quota(self, row: int) -> tuple[int, int, bool] | None: ...
     def guests(self) -> NDArray[np.uint32]: ...
+    def protected(self) -> NDArray[np.uint32]: ...
     def rate(
         self, rows: NDArray[np.uint32], gpus: NDArray[np.uint32], gpu_type: int | None, servers: int
     ) -> NDArray[np.float64]: ...

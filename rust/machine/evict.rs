@@ -86,8 +86,11 @@ impl<S: Speed> Floor<'_, S> {
             if on.is_some_and(|on| on != gpu_type) || !self.has_room(gpu_type, num_gpus) {
                 continue;
             }
-            let (evicts, tier) = (self.evicts, jobs.tier(job.index()));
-            let yields = |other: &Lodger| other.is_over_quota || evicts && other.tier > tier && other.is_preemptible;
+            let (evicts, tier, now) = (self.evicts, jobs.tier(job.index()), self.now);
+            let yields = |other: &Lodger| {
+                let may_go = other.is_preemptible && other.protected_until <= now;
+                other.is_over_quota || evicts && other.tier > tier && may_go
+            };
             if num_gpus <= self.cluster.of_mut(gpu_type).largest {
                 let after = evicts.then_some(tier);
                 let attempt = (gpu_type, num_gpus, after);

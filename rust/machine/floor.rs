@@ -11,6 +11,7 @@ use super::ledger::Ledger;
 use super::limits::Limits;
 use super::lodgers::Lodgers;
 use super::outages::Outages;
+use super::protect::Protection;
 use super::saves;
 use super::searches::Searches;
 use super::services::Services;
@@ -78,6 +79,8 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) evicts: bool,
     /// Whom others may evict, where anybody may.
     pub(super) lodgers: Option<Box<Lodgers>>,
+    /// Who is protected from that and from a policy's stop, where anybody is.
+    pub(super) protection: Option<Box<Protection>>,
     pub(super) services: Option<Box<Services>>,
     pub(super) record: bool,
     pub(super) delays: Delays,
@@ -110,6 +113,7 @@ impl<'a, S: Speed> Floor<'a, S> {
         let by_jobs = options.evict || setting.quotas.is_some();
         let makes_room = by_jobs || setting.services.is_some();
         let stays_end = setting.outages.is_some() || makes_room;
+        let protection = Protection::new(setting, stops);
         let stops = stops || options.pauses() || stays_end || options.search.is_some() || options.enforce_limits;
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let saving = saves::cost(options, clock, S::USES_REST_OF_SLOT);
@@ -155,6 +159,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             saving,
             evicts: options.evict,
             lodgers,
+            protection,
             holdings: Holdings::new(setting),
             rows: setting.rows,
             services: Services::new(setting, clock),
@@ -216,6 +221,9 @@ impl<'a, S: Speed> Floor<'a, S> {
         let stay = &mut self.stays[slot.index()];
         let (job, j) = (stay.job, stay.job.index());
         let num_servers = stay.parts.len() as u32;
+        if let Some(protection) = &mut self.protection {
+            protection.count(job, None, why);
+        }
         let mut kept = f64::NAN;
         let saving = self.saving.map_or(0.0, |cost| stay.saves.taken(self.now, cost));
         if let Some(ledger) = &mut self.ledger {
@@ -293,6 +301,9 @@ impl<'a, S: Speed> Floor<'a, S> {
             let num_gpus = stay.gpus();
             self.send_off(slot);
             self.let_go(job, num_gpus);
+        }
+        if let Some(protection) = &mut self.protection {
+            protection.forget(slot);
         }
         let stay = &self.stays[slot.index()];
         if stay.parts.len() > 1 {

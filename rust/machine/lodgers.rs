@@ -32,6 +32,8 @@ pub(super) struct Lodger {
     saves: Option<Saves>,
     pub(super) is_over_quota: bool,
     pub(super) is_preemptible: bool,
+    /// Until when no job of higher priority may evict it (machine time).
+    pub(super) protected_until: f64,
 }
 
 impl Lodger {
@@ -221,6 +223,7 @@ impl<S: Speed> Floor<'_, S> {
             saves: self.saving.map(|_| stay.saves),
             is_over_quota: self.is_over_quota(slot),
             is_preemptible: self.jobs.may_be_evicted(job),
+            protected_until: self.protected_until(slot),
         }
     }
 
@@ -239,6 +242,13 @@ impl<S: Speed> Floor<'_, S> {
     pub(crate) fn makes_room(&self) -> bool {
         let room = self.lodgers.as_ref().and_then(|lodgers| lodgers.room.as_ref());
         room.is_some_and(|room| room.total() > self.cluster.idle_units())
+    }
+
+    /// Attempts may find more than they did: somebody is protected no longer.
+    pub(super) fn find_more(&mut self) {
+        if let Some(lodgers) = &mut self.lodgers {
+            lodgers.futile.clear();
+        }
     }
 
     /// Idle GPUs of a server go to somebody who is no job, or to nobody.

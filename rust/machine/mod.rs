@@ -19,6 +19,7 @@ mod lodgers;
 mod named;
 mod outages;
 mod policy;
+mod protect;
 mod saves;
 mod searches;
 mod services;
@@ -218,6 +219,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if serves {
             self.floor.lend(now);
         }
+        let is_new = now > self.floor.now;
         self.floor.now = now;
         self.floor.delays.pass_time(self.floor.clock.seconds(now));
         let before = (self.floor.gone, self.arrived);
@@ -271,6 +273,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         // A pass alone is nothing that a replica tries again for: which passes change nothing is the policy's affair.
         if serves && (changes || judged || before != (self.floor.gone, self.arrived)) {
             self.place_replicas();
+        }
+        if self.floor.protects() {
+            self.floor.end_protections(is_new);
         }
     }
 

@@ -17,6 +17,8 @@ pub(super) struct Undone<P> {
     /// Whether a verb ended it, and whether it was over quota.
     pub(super) by_verb: bool,
     pub(super) was_over: bool,
+    /// Whether it was protected, and not to be stopped.
+    pub(super) was_protected: bool,
     left: f64,
     served: f64,
     held: f64,
@@ -28,7 +30,16 @@ impl<P: Clone> Undone<P> {
         let j = stay.job.index();
         let (left, served) = ledger.map_or((0.0, 0.0), |ledger| (ledger.left[j], ledger.served[j]));
         let held = limits.map_or(0.0, |limits| limits.held[j]);
-        Self { stay: stay.clone(), gpus: Vec::new(), by_verb: false, was_over: false, left, served, held }
+        Self {
+            stay: stay.clone(),
+            gpus: Vec::new(),
+            by_verb: false,
+            was_over: false,
+            was_protected: false,
+            left,
+            served,
+            held,
+        }
     }
 
     /// Makes that undone in the ledger; the record, the GPUs and the stay itself are the floor's to take back.

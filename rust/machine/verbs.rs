@@ -180,6 +180,9 @@ impl<S: Speed> Floor<'_, S> {
         if let Some(why) = why {
             self.tell(job, why);
         }
+        if self.protection.is_some() {
+            self.protect(slot);
+        }
         if self.lodgers.is_some() {
             self.hold(slot, job, num_gpus);
             self.take_in(slot);
@@ -352,16 +355,20 @@ impl<S: Speed> Floor<'_, S> {
     /// Why the latest stay of a job ended, as what came after it at the same instant shows.
     pub(super) fn tell(&mut self, job: Job, why: Why) {
         if let Some(past) = self.out.books.latest(job) {
-            past.why = why;
+            let before = std::mem::replace(&mut past.why, why);
+            if let Some(protection) = self.protection.as_mut().filter(|_| past.end > past.start) {
+                protection.count(job, Some(before), why);
+            }
         }
     }
 
     /// Keeps what a stay is that ends now before its work does: by a verb, for another job, or at a rung.
     pub(super) fn keep(&mut self, slot: Slot, by_verb: bool) {
         let was_over = self.is_over_quota(slot);
+        let was_protected = self.protects() && self.may_not_stop(slot).is_some();
         let stay = &self.stays[slot.index()];
         let mut undone = Undone::of(stay, self.ledger.as_ref(), self.limits.as_deref());
-        (undone.by_verb, undone.was_over) = (by_verb, was_over);
+        (undone.by_verb, undone.was_over, undone.was_protected) = (by_verb, was_over, was_protected);
         if self.jobs.shares.is_some() {
             undone.gpus = self.cluster.held(stay.job, stay.gpu_type).0;
         }
@@ -377,6 +384,11 @@ impl<S: Speed> Floor<'_, S> {
         !self.undone.is_empty() && self.ledger.as_ref().is_some_and(|ledger| ledger.ended[job.index()] == self.now)
     }
 
+    /// Whether a stay of a job ended at this instant that was not to be stopped.
+    pub(super) fn has_undone_protected(&self, job: Job) -> bool {
+        self.undone.iter().any(|undone| undone.stay.job == job && undone.was_protected)
+    }
+
     /// Whether a verb ended a stay of a job at this instant.
     pub(super) fn was_stopped(&self, job: Job) -> bool {
         self.undone.iter().any(|undone| undone.stay.job == job && undone.by_verb)
@@ -389,8 +401,11 @@ impl<S: Speed> Floor<'_, S> {
             self.out.allocations.forget(job, rows);
         }
         let Some(past) = self.out.books.latest(job) else { return false };
-        let rested = past.why == Why::Rung;
-        past.why = Why::Void;
+        let before = std::mem::replace(&mut past.why, Why::Void);
+        let rested = before == Why::Rung;
+        if let Some(protection) = self.protection.as_mut().filter(|_| past.end > past.start) {
+            protection.count(job, Some(before), Why::Void);
+        }
         self.out.obstacles[job.index()] = past.waited;
         self.out.climbing.set_woke(job, past.woke);
         rested
@@ -435,6 +450,9 @@ impl<S: Speed> Floor<'_, S> {
             undone.gpus.iter().for_each(|&(server, gpu)| beside.join(slot, server, gpu));
         }
         self.hold_again(slot, job, num_gpus, undone.was_over);
+        if self.protection.is_some() {
+            self.protect(slot);
+        }
         self.take_in(slot);
         if rested {
             self.go_on(slot);

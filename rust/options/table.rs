@@ -225,6 +225,20 @@ options! {
             .panel(EXECUTION)
             .help("A job that has held its GPUs for its time_limit, seconds over all its stays, ends there, done or not \
                 (docs/operators.md).");
+        /// Age of a stay, s, from which on its job may be stopped for others; 0: at once.
+        preempt_after: f64 = 0.0 => Entry::number("preempt-after", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
+            .unit("s")
+            .of(Users::Policies)
+            .panel(EXECUTION)
+            .help("Policies that stop jobs, and --evict: seconds from the start of a stay, its pause included, for which a job is \
+                not stopped for others (docs/operators.md); 0: not at all.");
+        /// After so many stays that were ended for others a job is stopped no more; `None`: it always may be.
+        max_preemptions: Option<u32> = None => Entry::integer("max-preemptions", 0, u32::MAX as u64)
+            .or("no limit")
+            .of(Users::Policies)
+            .panel(EXECUTION)
+            .help("Policies that stop jobs, and --evict: so many stays of a job are ended for others at most \
+                (docs/operators.md).");
         /// How the trials of a search are judged; `None`: every trial runs to its end.
         search: Option<Search> = None => Entry::search("search")
             .word("none")

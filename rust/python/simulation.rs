@@ -67,12 +67,13 @@ impl Prepared {
     }
 
     /// The run of a virtual cluster, before its first event. `interval`: seconds between decisions, None for one at
-    /// every change; `waiting_only`: whether only while somebody waits.
-    fn course(&self, part: usize, interval: Option<f64>, waiting_only: bool) -> PyResult<Course> {
+    /// every change; `waiting_only`: whether only while somebody waits; `stops`: whether jobs may be
+    /// stopped, so that one is due where a protection ends.
+    fn course(&self, part: usize, interval: Option<f64>, waiting_only: bool, stops: bool) -> PyResult<Course> {
         if part >= self.0.parts() {
             return Err(PyValueError::new_err("no such virtual cluster"));
         }
-        Ok(Course(self.0.course(part, When { interval, waiting_only })))
+        Ok(Course(self.0.course(part, When { interval, waiting_only, stops })))
     }
 
     /// What became of every job. Every course must be over.
@@ -185,6 +186,11 @@ impl Course {
     /// Rows of the running jobs whose stays are over quota.
     fn guests<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
         rows(py, self.0.guests())
+    }
+
+    /// Rows of the running jobs that are protected from preemption.
+    fn protected<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        rows(py, self.0.protected())
     }
 
     /// Iterations (recorded seconds under `fixed`) a second of each row on `gpus` GPUs of a type, of `servers` servers,

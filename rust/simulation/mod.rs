@@ -405,14 +405,22 @@ impl Course {
     /// Rows of the running jobs whose stays are over quota, fifo.
     #[must_use]
     pub fn guests(&self) -> Vec<u32> {
-        each!(self.machine.get(), machine => {
-            let floor = &machine.floor;
-            let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
-            let guests = live.filter(|&(slot, _)| floor.is_over_quota(Slot::at(slot)));
-            let mut jobs: Vec<Job> = guests.map(|(_, stay)| stay.job).collect();
-            jobs.sort_unstable();
-            self.rows(jobs.into_iter())
-        })
+        each!(self.machine.get(), machine => self.running_that(machine, |slot| machine.floor.is_over_quota(slot)))
+    }
+
+    /// Rows of the running jobs that are protected, and so not to be stopped, fifo.
+    #[must_use]
+    pub fn protected(&self) -> Vec<u32> {
+        each!(self.machine.get(), machine => self.running_that(machine, |slot| machine.floor.may_not_stop(slot).is_some()))
+    }
+
+    /// Rows of the running jobs at slots of which something is true, fifo.
+    fn running_that<P, S: Speed>(&self, machine: &Machine<'_, P, S>, is: impl Fn(Slot) -> bool) -> Vec<u32> {
+        let live = machine.floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
+        let those = live.filter(|&(slot, _)| is(Slot::at(slot)));
+        let mut jobs: Vec<Job> = those.map(|(_, stay)| stay.job).collect();
+        jobs.sort_unstable();
+        self.rows(jobs.into_iter())
     }
 
     /// U of every GPU of this cluster, s, server by server.

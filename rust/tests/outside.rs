@@ -207,7 +207,7 @@ fn an_outside_policy_may_wait_longer_than_a_ranking() {
     let case = Case { server_gpus: vec![1], ..Case::default() }.job(0.0, 1, 10.0);
     let options = Options { preemption: named("outside"), model: Model::Fixed, ..Options::default() };
     let prepared = Prepared::new(case.jobs.clone(), Beside::default(), None, &case.spec(), options).unwrap();
-    let mut course = prepared.course(0, When { interval: Some(1.0), waiting_only: false });
+    let mut course = prepared.course(0, When { interval: Some(1.0), ..When::default() });
     while course.run(f64::INFINITY, Unwatched).0.unwrap() == Reached::Decision {
         if course.now() == 5000.0 {
             course.start(&course.waiting(), None, None, None, true).unwrap();

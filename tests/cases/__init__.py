@@ -6,4 +6,4 @@ until it runs (`run`). What then must hold is in `twin`, `figures`, `holding` an
 `balance`. `shrink` makes a failure small, and `files` writes cases for tests in Rust.
 """
 
-from cases import window  # noqa: F401 - a feature too
+from cases import protection, window  # noqa: F401 - features too

@@ -283,7 +283,14 @@ class Twin:
             self.told.get("start_cost", 0.0),
             self.told.get("move_cost"),
             self.told.get("within", "fifo"),
+            *self._protection(),
         )
+
+    def _protection(self) -> tuple[float, float]:
+        """Where jobs are stopped for others."""
+        stops = self.told["policy"] not in PRESETS or self.told.get("evict")
+        most = self.told.get("max_preemptions") if stops else None
+        return self.told.get("preempt_after", 0.0) if stops else 0.0, math.inf if most is None else most
 
     def _interval(self, name: str) -> float | None:
         if name == "time-slice":
@@ -383,6 +390,7 @@ class Twin:
             told.get("move_cost", pause),
             told.get("resize_cost", pause),
             noise,
+            *self._protection(),
         )
         log, limits = Log([0] * len(jobs)), self._limits()
         sharing = Sharing(self.types, told.get("interference", 0.0), pairs=self._pairs())

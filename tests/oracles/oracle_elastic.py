@@ -6,6 +6,7 @@ at each instant. Nothing here imports ringbco.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -44,6 +45,9 @@ class Elastic:
     resize: float = 30.0
     noise: tuple[tuple[float, int], ...] = ()
     """phi and M of each job; phi may be infinite, as it is for all where nothing is given."""
+    after: float = 0.0
+    protected_most: float = math.inf
+    """As `Preemption.after` and `Preemption.most`."""
 
 
 @dataclass(frozen=True)
@@ -157,12 +161,14 @@ def elastic_world(
             """A job that waits has these GPUs from now on."""
             self.rng = rng
             if self.goes_on(row, gpus):
+                self.lifted.pop(row, None)
                 return
             first = math.isnan(self.result.start[row])
             cost = rules.start if first else rules.preempt
             if row in self.lifted:
                 cost = rules.move if self.lifted[row] == len(gpus) else rules.resize
             self.over[row] = self.over_quota(row, len(gpus))
+            self.tell(row, "preempted", "moved")
             self.waiting.remove(row)
             begin = self.now + self.pause(cost)
             run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
@@ -218,8 +224,9 @@ def elastic_world(
         def is_young(self, run: Stretch) -> bool:
             return self.seconds(self.now) - self.seconds(run.start) < rules.resize_every
 
-        def numbers(self, order: list[int]) -> tuple[dict[int, int], dict[int, int]]:
-            """By row of those that take part: how many GPUs, and of which type. order: that of the base."""
+        def numbers(self, within: list[int], guests: list[int]) -> tuple[dict[int, int], dict[int, int]]:
+            """By row of those that take part: how many GPUs, and of which type. In order of the base."""
+            order = within + guests
             young = [run for run in self.running if self.is_young(run)]
             old = {run.row: self.type_of(run) for run in self.running if not self.is_young(run)}
             free = {t: WHOLE * sum(types.sizes(t, self.up()).values()) for t in sorted(set(types.of))}
@@ -228,9 +235,20 @@ def elastic_world(
             number = dict.fromkeys([*old, *self.waiting], 0)
             draws = dict(old)
             order = [row for row in order if row in number]
+            within, guests = (
+                [row for row in within if row in number],
+                [row for row in guests if row in number],
+            )
             if rules.policy == "elasticflow":
-                self.reserve(order, young, number, draws, free)
-            for row in order:
+                firm = [row for row in within if self.is_protected(row)]
+                for row in firm:
+                    number[row] = rules.least[row]
+                    free[draws[row]] -= self.units(row, number[row])
+                taken = self.taken_by(young)
+                for rows in (within, guests):
+                    self.reserve(rows, taken, number, draws, free)
+            firmly = [sorted(rows, key=lambda row: not self.is_protected(row)) for rows in (within, guests)]
+            for row in firmly[0] + firmly[1]:
                 if number[row] or self.room(row, number) < rules.least[row]:
                     continue
                 types_tried = [draws[row]] if row in draws else self.tried(row)
@@ -324,18 +342,25 @@ def elastic_world(
                 left = max(0.0, left - (b - a) * speed) if speed > 0 else left
             return None
 
-        def fill(self, rows: Sequence[int], taken: Sequence[Taken]) -> dict[int, list[Taken] | None]:
-            """What each of `rows` takes, one after another; None for those that are late."""
+        def fill(
+            self, rows: Sequence[int], taken: list[Taken], kept: dict[int, Taken]
+        ) -> dict[int, list[Taken] | None]:
+            """What each of `rows` takes, one after another; None for those that are late.
+
+            kept: of `taken`, what is for those that are protected.
+            """
             filled: dict[int, list[Taken] | None] = {}
-            taken = list(taken)
             held = {run.row: self.type_of(run) for run in self.running}
             for row in rows:
                 filled[row] = None
+                if row in kept:
+                    taken.remove(kept[row])
                 for gpu_type in [held[row]] if row in held else self.tried(row):
                     for share in range(rules.least[row], rules.most[row] + 1):
                         if filled[row] is None:
                             filled[row] = self.run_with(row, share, gpu_type, taken)
-                taken += filled[row] or []
+                own = [kept[row]] if row in kept else []
+                taken += own if filled[row] is None else filled[row]
             return filled
 
         def admits(self, row: int) -> bool:
@@ -343,8 +368,8 @@ def elastic_world(
                 return True
             present = [*self.waiting, *(run.row for run in self.running)]
             others = [other for other in present if not math.isnan(rules.deadlines[other])]
-            without = self.fill(sorted(others, key=self.base_key), [])
-            with_it = self.fill(sorted([*others, row], key=self.base_key), [])
+            without = self.fill(sorted(others, key=self.base_key), [], {})
+            with_it = self.fill(sorted([*others, row], key=self.base_key), [], {})
             return with_it[row] is not None and not any(
                 with_it[other] is None and without[other] is not None for other in others
             )
@@ -352,32 +377,37 @@ def elastic_world(
         def reserve(
             self,
             order: list[int],
-            young: list[Stretch],
+            taken: list[Taken],
             number: dict[int, int],
             draws: dict[int, int],
             free: dict[int, int],
         ) -> None:
             """Numbers of this instant by filling, as far as owners may have so many."""
             now = self.seconds(self.now)
-            soon = math.nextafter(now, math.inf)
-            taken = [
-                Taken(
-                    t,
-                    self.units(run.row, len(run.gpus)),
-                    now,
-                    max(now + self.time(run.row, len(run.gpus), t), soon),
-                )
-                for run in young
-                for t in [self.type_of(run)]
-            ]
+            kept = {
+                row: self.until_done(row, rules.least[row], draws[row])
+                for row in order
+                if self.is_protected(row)
+            }
+            taken += kept.values()
             due = [row for row in order if not math.isnan(rules.deadlines[row])]
-            for row, takes in self.fill(due, taken).items():
+            for row, takes in self.fill(due, taken, kept).items():
                 if takes is not None:
                     draws[row] = takes[0].gpu_type
                     taken_now = sum(t.units for t in takes if t.start == now) // self.units(row, 1)
-                    asked = min(taken_now, self.room(row, number))
-                    number[row] = int(asked) if asked >= rules.least[row] else 0
-                    free[draws[row]] -= self.units(row, number[row])
+                    more = int(min(max(0, taken_now - number[row]), self.room(row, number)))
+                    more = more if number[row] + more >= rules.least[row] else 0
+                    number[row] += more
+                    free[draws[row]] -= self.units(row, more)
+
+        def until_done(self, row: int, gpus: int, gpu_type: int) -> Taken:
+            """What a job takes that keeps so many GPUs until it is done."""
+            now = self.seconds(self.now)
+            end = max(now + self.time(row, gpus, gpu_type), math.nextafter(now, math.inf))
+            return Taken(gpu_type, self.units(row, gpus), now, end)
+
+        def taken_by(self, young: list[Stretch]) -> list[Taken]:
+            return [self.until_done(run.row, len(run.gpus), self.type_of(run)) for run in young]
 
         # Places.
 
@@ -386,15 +416,23 @@ def elastic_world(
                 self.lifted, self.lifted_at = {}, self.now
             self.admit()
             ranked = sorted([*(run.row for run in self.running), *self.waiting], key=self.base_key)
-            within, guests = self.by_owner(ranked)
-            number, draws = self.numbers(within + guests)
+            firmly = sorted(ranked, key=lambda row: not self.is_protected(row))
+            within, guests = (sorted(rows, key=ranked.index) for rows in self.by_owner(firmly))
+            number, draws = self.numbers(within, guests)
             held = {run.row: run for run in self.running if run.row in number}
             changed = [row for row in number if number[row] != (len(held[row].gpus) if row in held else 0)]
+            firm = [row for row in changed if number[row] > 0 and self.is_protected(row)]
+            changed = [row for row in changed if row not in firm]
             for row in sorted(changed, key=self.fifo):
                 if row in held:
                     self.lifted[row] = len(held[row].gpus)
                     self.result.preemptions[row] += self.interrupt(held[row])
                     self.waiting.append(row)
+            by_change = sorted(
+                firm, key=lambda row: (number[row] > len(held[row].gpus), -number[row], *self.fifo(row))
+            )
+            for row in by_change:
+                self.resize_in_place(held[row], number[row], draws[row])
             to_place = sorted(
                 (row for row in changed if number[row] > 0), key=lambda row: (-number[row], *self.fifo(row))
             )
@@ -402,6 +440,19 @@ def elastic_world(
                 self.place_down(row, number[row], [draws[row]])
             if claims.evict or claims.quotas:
                 self.let_in(within, guests)
+
+        def resize_in_place(self, run: Stretch, number: int, gpu_type: int) -> None:
+            """Another number of GPUs for a job that is protected; its own, if there is no room for it."""
+            row, parts = run.row, Counter(server for server, _ in run.gpus)
+            self.lifted[row] = len(run.gpus)
+            self.result.preemptions[row] += self.interrupt(run)
+            self.waiting.append(row)
+            self.place_down(row, number, [gpu_type])
+            if row in self.waiting:
+                own = [
+                    gpu for server in sorted(parts) for gpu in self.least(self.idle_on(server), parts[server])
+                ]
+                self.start_on(row, own, self.rng)
 
         def let_in(self, within: list[int], guests: list[int]) -> None:
             """Those that wait still have a turn each."""
@@ -479,7 +530,7 @@ def elastic_world(
                     if self.comes_to_end(run):
                         happened |= self.ends(run)
                 happened |= self.arrive()
-                if (happened or self.is_tick(self.seconds(n - 1))) and self.present():
+                if (happened or self.opens() or self.is_tick(self.seconds(n - 1))) and self.present():
                     self.one_pass()
                 self.new_rates()
                 idle = 0 if progress or self.future or self.other_instants() else idle + 1
@@ -491,7 +542,7 @@ def elastic_world(
             while self.future or self.present():
                 instants = [self.end_of(run) for run in self.running]
                 instants += [self.jobs[row].submit for row in self.future]
-                instants += self.other_instants()
+                instants += self.other_instants() + self.openings()
                 idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
                 if rules.interval is not None and self.present():
                     instants.append(self.tick_after(last))
@@ -503,7 +554,8 @@ def elastic_world(
                     if self.end_of(run) <= self.now:
                         happened |= self.ends(run)
                 happened |= self.arrive()
-                if (happened or self.is_tick(last)) and self.present():
+                if (happened or self.opens() or self.is_tick(last)) and self.present():
+                    self.passed = self.now
                     self.one_pass()
                 self.new_rates()
                 last = self.now
@@ -540,5 +592,12 @@ def simulate(
     if limits is not None:
         world = limited_world(limits, world)
     return simulate_preempt(
-        jobs, rules.deadlines, servers, net, options, Preemption(rules.policy), server_vc, world
+        jobs,
+        rules.deadlines,
+        servers,
+        net,
+        options,
+        Preemption(rules.policy, after=rules.after, most=rules.protected_most),
+        server_vc,
+        world,
     )

@@ -5,7 +5,7 @@ A part of every oracle that preempts. Nothing here imports ringbco.
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,12 +20,14 @@ class Netting:
     kept: dict[int, tuple[Any, list[tuple[Any, Any]]]] = field(default_factory=dict)
     """Stretches that ended at `kept_at` before their jobs were done, and the books of those as they were."""
     kept_at: float = -math.inf
+    stops: dict[int, tuple[tuple[float, str], ...]] = field(default_factory=lambda: defaultdict(tuple))
+    """When stays of each row were ended for others, and how: preempted, evicted; or moved."""
 
     def books(self, row: int) -> list[tuple[Any, Any]]:
         """What is written of a job, and where."""
         result = self.result
         columns = (self.left, self.served, result.held, result.lost, result.allocations)
-        columns += (result.preemptions, result.max_contention)
+        columns += (result.preemptions, result.max_contention, self.stops)
         return [(column, copy(column[row])) for column in columns]  # type: ignore[index]
 
     def interrupt(self, run: Any) -> bool:
@@ -34,11 +36,18 @@ class Netting:
         if run.start < self.now:
             self.keep(run)
             self.stop(run)
+            self.stops[row] += ((self.now, "preempted"),)
             return True
         self.running.remove(run)
+        self.tell(row, "moved", "preempted")
         if not self.result.allocations[row]:
             self.result.start[row] = math.nan
         return False
+
+    def tell(self, row: int, before: str, after: str) -> None:
+        """How its stay ended at this instant, if it was told that it ended as `before`."""
+        if self.stops[row][-1:] == ((self.now, before),):
+            self.stops[row] = (*self.stops[row][:-1], (self.now, after))
 
     def keep(self, run: Any) -> None:
         if self.kept_at < self.now:

@@ -26,6 +26,7 @@ from oracle.model import (
 )
 from oracle.placement import Floor, clusters, place
 from oracle_netting import Netting
+from oracle_protection import Protecting
 from oracle_result import PreemptResult
 from oracle_stretch import Stretch
 
@@ -46,6 +47,10 @@ class Preemption:
     move_cost: float | None = None
     """Of who is preempted and placed elsewhere at one instant; as `cost` if it is None."""
     within: str = "fifo"
+    after: float = 0.0
+    """Seconds of a stay for which its job is protected (docs/operators.md)."""
+    most: float = math.inf
+    """Stays ended for others after which a job is protected."""
 
     @property
     def ticks(self) -> bool:
@@ -54,7 +59,7 @@ class Preemption:
 
 
 @dataclass
-class World(Netting):
+class World(Protecting, Netting):
     """One cluster, or one virtual cluster."""
 
     sizes: dict[int, int]
@@ -244,6 +249,7 @@ class World(Netting):
         if self.shifted.get(row) == self.now and self.rules.move_cost is not None:
             # A second pass at the instant at which it was preempted: it has moved.
             cost = self.rules.move_cost
+        self.tell(row, "preempted", "moved")
         begin = self.now + self.pause(cost)
         run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
         self.waiting.remove(row)
@@ -409,6 +415,7 @@ class World(Netting):
                 due = tick * self.rules.interval <= self.seconds(n)
                 while tick * self.rules.interval <= self.seconds(n):
                     tick += 1
+            due |= self.opens()
             if due:
                 self.one_pass()
             self.new_rates()
@@ -422,7 +429,7 @@ class World(Netting):
         tick = idle = 0
         while self.future or self.waiting or self.running:
             instants = [self.end_of(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
-            instants += self.other_instants()
+            instants += self.other_instants() + self.openings()
             idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
             if ticks:
                 instants.append(tick * interval)
@@ -441,6 +448,7 @@ class World(Netting):
                 tick += due
                 # Whom the pass of this tick started may be done at it.
                 due |= happened and self.passed == self.now and self.rules.policy != "time-slice"
+            due |= self.opens()
             if due:
                 self.passed = self.now
                 self.one_pass()

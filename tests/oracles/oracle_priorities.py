@@ -135,6 +135,7 @@ def priority_world(
         def ranking(self) -> list[int]:
             # Those below are in order of (own key, submit_time, row).
             ranked = sorted(super().ranking(), key=lambda row: -claims.priority[row])
+            ranked.sort(key=lambda row: not self.is_protected(row))
             within, guests = self.by_owner(ranked)
             return within + guests
 
@@ -232,7 +233,8 @@ def priority_world(
             if claims.quotas and self.over[run.row]:
                 return True
             lower = claims.priority[run.row] < claims.priority[row]
-            return claims.evict and lower and claims.preemptible[run.row]
+            may_go = claims.preemptible[run.row] and not self.is_protected(run.row)
+            return claims.evict and lower and may_go
 
         def books(self, row: int) -> list[tuple[Any, Any]]:
             own = [(log.evictions, log.evictions[row]), (self.over, self.over[row])]
@@ -361,7 +363,10 @@ def priority_world(
 
         def evict(self, leaving: Sequence[Stretch]) -> None:
             for run in leaving:
-                log.evictions[run.row] += self.interrupt(run)
+                ended = self.interrupt(run)
+                log.evictions[run.row] += ended
+                if ended:
+                    self.tell(run.row, "preempted", "evicted")
                 self.waiting.append(run.row)
 
         # Services.

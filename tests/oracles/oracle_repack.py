@@ -139,6 +139,9 @@ class View(Protocol):
         """What is left of the pause of a running job."""
 
     def has_run(self, row: int) -> bool: ...
+    def is_protected(self, row: int) -> bool:
+        """Whether a running job is protected (docs/operators.md)."""
+
     def place(self, row: int) -> bool:
         """Starts a job where the run's placement puts it, if it can."""
 
@@ -261,7 +264,9 @@ class Rule:
         """Who goes before whom; whoever may not run is left out."""
         grades: dict[int, Grade] = {}
         within: Counter[str] = Counter()
-        for row in sorted(rows, key=lambda row: (self.view.tier(row), self.order(row))):
+        for row in sorted(
+            rows, key=lambda row: (not self.view.is_protected(row), self.view.tier(row), self.order(row))
+        ):
             owner, most, borrows = self.view.quota(row) or ("", math.inf, True)
             if within[owner] + self.gpus(row) <= most:
                 within[owner] += self.gpus(row)
@@ -272,6 +277,8 @@ class Rule:
 
     def may_evict(self, row: int, winner: int) -> bool:
         """Whether `row` is evictable."""
+        if self.stays_put(row, winner):
+            return False
         if self.grade[row] != self.grade[winner]:
             return self.grade[row] > self.grade[winner]
         if self.urgent:
@@ -279,6 +286,11 @@ class Rule:
         counted = min(self.weight(row), self.wanted(row, winner))
         work = counted * max(0.0, self.rem(row) - self.view.cost)
         return 2 * self.strain(row) <= self.limit and work > self.weight(winner) * self.takes(winner)
+
+    def stays_put(self, row: int, winner: int) -> bool:
+        """Whether `row` is protected, and no guest in the way of one within its quota."""
+        gives_way = self.grade[row][0] > self.grade[winner][0]
+        return self.view.is_protected(row) and not gives_way
 
     def walk(self, grade: Grade) -> None:
         """The waiting jobs of a grade by key. Who waits again too late for its turn has none."""
@@ -464,7 +476,8 @@ class Rule:
 
     def movable(self, floor: Floor, server: int, row: int) -> bool:
         return (
-            len(floor.parts[row]) == 1
+            not self.stays_put(row, floor.row)
+            and len(floor.parts[row]) == 1
             and self.rem(row) > self.view.cost
             and any(idle >= self.view.gpus(row) for s, idle in floor.idle.items() if s != server)
         )

@@ -121,6 +121,9 @@ class Repack(ringbco.Policy):
     def has_run(self, row: int) -> bool:
         return row in self.ran
 
+    def is_protected(self, row: int) -> bool:
+        return bool((self.state.protected == row).any())
+
     def place(self, row: int) -> bool:
         return bool(self.state.start([row]))
 

@@ -204,6 +204,9 @@ def repack_world(
         def has_run(self, row: int) -> bool:
             return not math.isnan(self.world.result.start[row])
 
+        def is_protected(self, row: int) -> bool:
+            return self.world.is_protected(row)  # type: ignore[no-any-return]
+
         def place(self, row: int) -> bool:
             self.world.patient = True
             self.world.try_start(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -12,6 +13,7 @@ from ringbco.audits.findings import Finding, number
 from ringbco.audits.given import BY
 from ringbco.errors import show_value
 from ringbco.judge import clock
+from ringbco.judge.protection import ENDED, Protection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +54,7 @@ class Ends:
         self.of: dict[int, list[Stay]] = {}
         for stay in book.stays if given.makes_room else ():
             self.of.setdefault(stay.job, []).append(stay)
+        self.protection = Protection(given)
         self.over: dict[Owner, list[float]] = {}
         self.owned: dict[Owner, tuple[list[float], list[float]]] = {}
         for stay in book.stays if given.quotas is not None else ():
@@ -118,6 +121,8 @@ class Ends:
             if not moved or same:
                 yield "stays", "is said to be moved or resized, and is not"
         yield from self._allowed(stay)
+        if self.protection.is_on and word in ENDED:
+            yield from self._protected(stay)
         yield from self._by(stay)
 
     def _allowed(self, stay: Stay) -> Iterator[Told]:
@@ -141,6 +146,19 @@ class Ends:
             )
             if lost is not None:
                 yield "outages", f"is {word} as server {lost} goes down; expected failed"
+
+    def _protected(self, stay: Stay) -> Iterator[Told]:
+        """Whether it was protected from that: but not from services, nor a guest from those within quotas."""
+        protection = self.protection
+        until, stopped = protection.until(stay.job, stay.start), protection.stopped[stay.job]
+        protection.ended(stay)
+        if stay.end >= until or stay.by_service is not None or self._over_quota(stay):
+            return
+        code = "evictions" if stay.ended == "evicted" else "stays"
+        if until == math.inf:
+            yield code, f"is {stay.ended}; max_preemptions is {protection.most}, and {stopped} before it were"
+        else:
+            yield code, f"is {stay.ended} though it is protected until {until:.12g} s (preempt_after)"
 
     def _servers(self, stay: Stay) -> Sequence[int]:
         """Those that a stay held, in order; all of them where nobody recorded it."""

@@ -62,12 +62,14 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
         services = served.read(facts)
         if services is not None:
             lost &= ~np.isin(eps.end, services.start)  # a replica may evict at any instant
+        early &= ~_at_openings(facts, eps, eps.start)
+        lost &= ~_at_openings(facts, eps, eps.end)
     else:
         said = "though nobody arrives or completes then"
         early, lost = np.zeros((2, first.size), dtype=bool)
         for vc in np.unique(facts.vc).tolist():
             mine = facts.vc[eps.job] == vc
-            decided = _events(facts, vc)
+            decided = np.concatenate([_events(facts, vc), _openings(facts, eps, mine)])
             early |= mine & ~_among(facts, eps.start, decided)
             looks = policy == "repack"
             if looks:
@@ -86,6 +88,21 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
     given = "is given GPUs" if facts.preemptive else "starts"
     for bad, times, what in ((early, eps.start, given), (lost, eps.end, "is preempted")):
         blame(check, facts, np.flatnonzero(bad), f"{what}, {said}", job=eps.job, time=times)
+
+
+def _openings(facts: Facts, eps: Episodes, mine: Bools) -> Floats:
+    """When jobs cease to be protected from preemption: then there is a decision where somebody waits."""
+    after = float(facts.options.get("preempt_after") or 0.0)
+    return np.asarray(facts.first_instant(eps.start[mine] + after) if after > 0 else np.zeros(0))
+
+
+def _at_openings(facts: Facts, eps: Episodes, times: Floats) -> Bools:
+    """Whether some job of the same (virtual) cluster ceases to be protected at each episode's time."""
+    found = np.zeros(times.size, dtype=bool)
+    for vc in np.unique(facts.vc).tolist():
+        mine = facts.vc[eps.job] == vc
+        found[mine] = np.isin(times[mine], _openings(facts, eps, mine))
+    return found
 
 
 def _check_ages(check: Check, facts: Facts, eps: Episodes, lost: Bools) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -9,6 +10,7 @@ from typing import Final, NamedTuple
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import Given, Stay
 from ringbco.judge.placing import Parts
+from ringbco.judge.protection import Protection
 from ringbco.judge.work import Worker
 
 
@@ -114,6 +116,9 @@ class Deciding:
         self.lost |= not floor.known
         self.follows = bool(floor.load) or floor.name == "random"
         self.evicts, self.quotas = bool(given.options.get("evict")), given.quotas or {}
+        self.protection = Protection(given)
+        self.opened = -math.inf
+        """The latest instant at which a protection ended and somebody waited."""
 
     # Who waits.
 
@@ -140,6 +145,26 @@ class Deciding:
     def due(self, job: int) -> bool:
         """A moment has come; whether that is a reason to decide."""
         return True
+
+    # Who is protected.
+
+    def is_protected(self, job: int) -> bool:
+        """Whether a job that runs is not stopped for others."""
+        standing = self.standing.get(job)
+        return standing is not None and self.protection.until(job, standing.start) > self.time
+
+    def firm(self, jobs: Sequence[int]) -> list[int]:
+        """Those that are protected go first."""
+        if not self.protection.is_on:
+            return list(jobs)
+        return sorted(jobs, key=lambda job: not self.is_protected(job))
+
+    def opens(self) -> bool:
+        """Whether a protection ends now, and somebody waits."""
+        ends = any(self.protection.until(job, own.start) == self.time for job, own in self.standing.items())
+        if ends and self.places:
+            self.opened = self.time
+        return self.opened == self.time
 
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
         """Carries out what the policy decides now; beside it what the book says.
@@ -207,11 +232,13 @@ class Deciding:
         """A stay is over before the pass."""
         self._give(stay.job)
         self.standing.pop(stay.job, None)
+        self.protection.ended(stay)
         if stay.ended != "done":
             self.done[stay.job] = self.done.get(stay.job, 0.0) + stay.work - stay.lost
 
     def off(self, stay: Stay) -> None:
         """A stay is over, and its job waits: the policy said so."""
+        self.protection.ended(stay)
         self.done[stay.job] = self.before(stay.job)
         self.parting.pop(stay.job, None)
         if stay.job not in self.touched or self.touched[stay.job].standing is not None:
@@ -375,7 +402,7 @@ class Deciding:
             return True
         priority, may = self.jobs.priority, self.jobs.preemptible
         lower = priority is not None and priority[other] < priority[job]
-        found = self.evicts and lower and (may is None or may[other])
+        found = self.evicts and lower and (may is None or may[other]) and not self.is_protected(other)
         if over is None and not found:
             raise UnclearError
         return found

@@ -54,7 +54,7 @@ class Profile:
         steps = self.steps[piece.own]
         first, last = self._cut(piece.own, piece.start), self._cut(piece.own, end)
         for at in range(first, last):
-            steps[at] = steps[at][0], max(0, steps[at][1] - piece.units)
+            steps[at] = steps[at][0], steps[at][1] - piece.units
 
     def _cut(self, own: int, time: float) -> int:
         """Where the step begins that begins at a time; makes one there."""
@@ -64,12 +64,21 @@ class Profile:
             steps.insert(at, (time, steps[at - 1][1]))
         return at
 
-    def fill(self, lines: Iterable[Line]) -> dict[int, list[Piece] | None]:
-        """What each job takes, one after the other; None of those that are late."""
+    def fill(
+        self, lines: Iterable[Line], kept: Mapping[int, Piece] | None = None
+    ) -> dict[int, list[Piece] | None]:
+        """What each job takes, one after the other; None of those that are late.
+
+        kept: what has been taken for those that are protected, who may take that and more.
+        """
+        kept = kept or {}
         found: dict[int, list[Piece] | None] = {}
         for line in lines:
+            own = kept.get(line.job)
+            if own is not None:
+                self.take(own._replace(units=-own.units))
             found[line.job] = pieces = self._share(line)
-            for piece in pieces or ():
+            for piece in pieces or ((own,) if own is not None and pieces is None else ()):
                 self.take(piece)
         return found
 

@@ -149,6 +149,7 @@ class Rounds(Solving):
         self.length = float(given.fields.get("round", self.usual))
         self.ends = self.left_at = -math.inf
         self.begins = False
+        self.muddled = self.protection.is_on  # who keeps its GPUs in a round is not worked out here
 
     def ended(self, stay: Stay) -> None:
         """A stay is over before the pass."""

@@ -48,6 +48,7 @@ class Ranking(Deciding):
             self.period = 60.0 if period is None else period
         self.ticks = self._ticks(stays)
         self.turns = set(self.ticks)
+        self.openings = self.protection.ends(stays)
         self.lists = self.name in LISTING and given.options.get("within") == "list"
         self.listed: dict[int, int] = {}
         self.listed_at = -math.inf
@@ -104,7 +105,8 @@ class Ranking(Deciding):
         """A stay is over before the pass."""
         super().ended(stay)
         self._over(stay)
-        if stay.ended == "preempted" and self.name == "time-slice" and self.time in self.turns:
+        ticks = self.time in self.turns or self.time in self.openings
+        if stay.ended == "preempted" and self.name == "time-slice" and ticks:
             # A replica has its GPUs, but it was the pass that stopped it: it ran at this tick.
             self.line[stay.job] = (self.time, 1, self.fifo[stay.job])
 
@@ -185,8 +187,9 @@ class Ranking(Deciding):
 
     def unseen(self) -> None:
         """Whoever runs at a tick of time-slice goes to the end of the line. Lists are not known any more."""
-        self.unlisted |= self.lists and self.time in self.turns
-        if self.name == "time-slice" and self.time in self.turns:
+        ticks = self.time in self.turns or self.time == self.opened
+        self.unlisted |= self.lists and ticks
+        if self.name == "time-slice" and ticks:
             for job in self.running:
                 self.line[job] = (self.time, 1, self.fifo[job])
 
@@ -213,7 +216,7 @@ class Ranking(Deciding):
         return self._in_order(ranked)
 
     def _in_order(self, ranked: list[int]) -> list[int]:
-        within, guests = self.by_owner(ranked)
+        within, guests = self.by_owner(self.firm(ranked))
         return within + guests
 
     def by_owner(self, ranked: list[int]) -> tuple[list[int], list[int]]:
@@ -263,7 +266,7 @@ class Ranking(Deciding):
 
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
         """One pass, if it decides now."""
-        if self.period is not None and self.time not in self.turns:
+        if self.period is not None and self.time not in self.turns and self.time != self.opened:
             return
         selected = self._selected()
         for job in sorted(self.running.keys() - set(selected)):

@@ -205,9 +205,13 @@ class Resizing(Trying):
         order, guests, left = self.base(part, doubts), list[int](), dict[str, int]()
         everybody, within = order, set[int]()
         if self.evicts or self.quotas:
-            everybody, guests = self.by_owner(self.base([*part, *kept], doubts))
+            ranked = self.base([*part, *kept], doubts)
+            place = {job: at for at, job in enumerate(ranked)}
+            everybody, guests = (
+                sorted(jobs, key=place.__getitem__) for jobs in self.by_owner(self.firm(ranked))
+            )
             within = set(everybody)
-            everybody += guests
+            everybody = everybody + guests
             there = set(part)
             order = [job for job in everybody if job in there]
             left = {owner: most for owner, (most, borrows) in self.quotas.items() if not borrows}
@@ -217,9 +221,13 @@ class Resizing(Trying):
         for job in kept:
             self._spend(plan, job, self.running[job].gpus)
         tried: dict[int, Sequence[int]] = {}
+        groups = [
+            [job for job in order if job not in set(guests)],
+            [job for job in order if job in set(guests)],
+        ]
         if self.flow:
-            tried = self._reserve(order, kept, plan, free, doubts)
-        for job in order:
+            tried = self._reserve(groups, kept, plan, free, doubts)
+        for job in [*self.firm(groups[0]), *self.firm(groups[1])]:
             least = self.least(job)
             if plan.number[job] or self._room(plan, job) < least:
                 continue
@@ -312,27 +320,45 @@ class Resizing(Trying):
         return Profile(self.time, self._capacity(), self.rates.of, doubts)
 
     def _reserve(
-        self, order: list[int], kept: list[int], plan: Plan, free: dict[int, int], doubts: Doubts
+        self, groups: list[list[int]], kept: list[int], plan: Plan, free: dict[int, int], doubts: Doubts
     ) -> dict[int, Sequence[int]]:
-        """Numbers of those that need GPUs now for their deadline. Returns who draws on which type alone."""
+        """Numbers of those that need GPUs now for their deadline. Returns who draws on which type alone.
+
+        groups: those within their quotas, and guests. Of the former the protected have min_gpus before all.
+        """
         profile = self._profile(doubts)
         for job in kept:
-            own, gpus = self.drawn(job)[0], self.running[job].gpus
-            rate = self.rates.of(job, own, gpus)
-            end = self.time + self.left(job)[0] / rate if rate > 0.0 else math.inf
-            profile.take(Piece(own, self.time, end, gpus * self.unit(job)))
+            profile.take(self._until_done(job, self.running[job].gpus))
         tried: dict[int, Sequence[int]] = {}
-        for job, pieces in profile.fill(self._lines(order)).items():
-            if pieces:
-                own = plan.draws[job] = pieces[0].own
-                tried[job] = (own,)
-                asked = sum(piece.units for piece in pieces if piece.start == self.time) // self.unit(job)
-                asked = int(min(asked, self._room(plan, job)))
-                plan.number[job] = asked if asked >= self.least(job) else 0
-                free[own] -= plan.number[job] * self.unit(job)
-                self._spend(plan, job, plan.number[job])
+        for job in groups[0]:
+            if self.is_protected(job):
+                self._grant(plan, job, self.least(job), free)
+        for group in groups:
+            firm = {job: self._until_done(job, self.least(job)) for job in group if self.is_protected(job)}
+            for piece in firm.values():
+                profile.take(piece)
+            for job, pieces in profile.fill(self._lines(group), firm).items():
+                if pieces:
+                    plan.draws[job] = pieces[0].own
+                    tried[job] = (pieces[0].own,)
+                    asked = sum(piece.units for piece in pieces if piece.start == self.time) // self.unit(job)
+                    more = int(min(max(0, asked - plan.number[job]), self._room(plan, job)))
+                    if plan.number[job] + more >= self.least(job):
+                        self._grant(plan, job, more, free)
         self.floor.looks += profile.looks
         return tried
+
+    def _until_done(self, job: int, gpus: int) -> Piece:
+        """What a job takes that keeps so many GPUs until it is done."""
+        own = self.drawn(job)[0]
+        rate = self.rates.of(job, own, gpus)
+        end = self.time + self.left(job)[0] / rate if rate > 0.0 else math.inf
+        return Piece(own, self.time, end, gpus * self.unit(job))
+
+    def _grant(self, plan: Plan, job: int, gpus: int, free: dict[int, int]) -> None:
+        plan.number[job] += gpus
+        free[plan.draws[job]] -= gpus * self.unit(job)
+        self._spend(plan, job, gpus)
 
     def admits(self, job: int, others: Sequence[int], doubts: Doubts) -> bool:
         """Whether a job that comes now is in time, and nobody is late because of it."""
@@ -383,11 +409,18 @@ class Resizing(Trying):
             (job for job, number in plan.number.items() if number != held.get(job, 0)),
             key=lambda job: (-plan.number[job], self.fifo[job]),
         )
+        firm = [job for job in changed if plan.number[job] and self.is_protected(job)]
         for job in changed:
-            if job in held:
+            if job in held and job not in firm:
                 self.stop(job)
+        for job in sorted(firm, key=lambda job: plan.number[job] > held[job]):
+            parts = self.floor.held[job]
+            self.stop(job)
+            self._start_down(job, plan.number[job], plan.draws[job])
+            if job in self.place:  # no room for that: it keeps its own
+                self.start(job, parts)
         for job in changed:
-            if plan.number[job]:
+            if plan.number[job] and job not in firm:
                 self._start_down(job, plan.number[job], plan.draws[job])
         if (self.evicts or self.quotas) and self.place:
             self._make_way(plan)

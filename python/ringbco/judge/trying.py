@@ -53,7 +53,7 @@ class Trying(Ranking):
 
     def happened(self) -> bool:
         """Whether it must decide now. It may also have to after what the book does not tell."""
-        sure = self.stirred == self.time or self.capacity != self.floor.capacity
+        sure = self.time in (self.stirred, self.opened) or self.capacity != self.floor.capacity
         self.capacity = dict(self.floor.capacity)
         return sure
 

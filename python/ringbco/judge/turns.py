@@ -15,6 +15,8 @@ from ringbco.judge.deciding import Deciding, Fault, UnclearError
 from ringbco.judge.given import Book, Outage, Stay
 from ringbco.judge.placing import Parts
 
+OPENING = -2
+"""Stands for no job: a protection may end."""
 MOST = 2_000_000
 """Jobs and GPUs looked at in a cluster, the earliest: where jobs overtake there may be many times more."""
 
@@ -54,7 +56,8 @@ class Turns:
         self.replicas_at = Counter(replica.start for replica in book.replicas)
         self.late: set[int] = set()
         """Who is known to have waited in vain."""
-        self.moments = sorted(policy.moments())
+        openings = [(time, OPENING) for time in policy.protection.ends(own)]
+        self.moments = sorted([*policy.moments(), *openings])
 
     def faults(self) -> Iterator[Fault]:
         """Every decision of the book that is none of the policy's, and those that it lacks."""
@@ -94,7 +97,8 @@ class Turns:
                 continue
             self._enter(arrived, out)
             while moments[d] == time:
-                due |= policy.due(self.moments[d][1])
+                who = self.moments[d][1]
+                due |= policy.opens() if who == OPENING else policy.due(who)
                 d += 1
             rests = not (come or out or early or time in brief) and policy.rests()
             if not rests and (due or i + j + k + c != before):

@@ -153,7 +153,9 @@ class Gavel(Policy):
         anew = False
         while True:
             self._share_out(state, rows, wanted, rates, types.gpus, anew=anew)
-            chosen = self._chosen(rows.tolist(), units, rates, types.gpus * types.whole, level)
+            kept = [(row, types.at(row)) for row in state.protected.tolist()]
+            units_there = types.gpus * types.whole
+            chosen = self._chosen(rows.tolist(), units, rates, units_there, level=level, kept=kept)
             self._place(state, chosen, types, dict(zip(rows.tolist(), level.tolist(), strict=True)))
             if state.running.size:
                 return
@@ -173,12 +175,15 @@ class Gavel(Policy):
         }
         largest = sorted(chosen, key=lambda one: (level[one[0]], -int(size[one[0]]), one[0] not in old))
         chosen = sorted(chosen, key=lambda one: level[one[0]])
+        protected = state.protected  # who runs on, and was chosen before all others
+        kept = set(protected.tolist())
         for order in (largest, chosen):
-            state.stop(state.running)
+            state.stop(state.running[~np.isin(state.running, protected)])
             self._at = {
                 row: kind
                 for row, kind in order
-                if types.start_again(state, row, old.get(row, []))
+                if row in kept
+                or types.start_again(state, row, old.get(row, []))
                 or state.start(row, type=types.names[kind]) == 1
             }
             # One may have made room for another.
@@ -227,12 +232,19 @@ class Gavel(Policy):
         self._had, self._deficit = had, deficit
 
     def _chosen(
-        self, rows: list[int], wanted: Counts, rates: Numbers, gpus: Counts, level: Counts
+        self,
+        rows: list[int],
+        wanted: Counts,
+        rates: Numbers,
+        gpus: Counts,
+        *,
+        level: Counts,
+        kept: list[tuple[int, int]],
     ) -> list[tuple[int, int]]:
         """(row, type) of the jobs that run in this round, on each type those of the first level, and of them
         those with the highest priority, first.
 
-        wanted, gpus: in units of the types.
+        wanted, gpus: in units of the types. kept: those who run on whatever else is chosen.
         """
         nothing = np.zeros(len(gpus))
         share = np.array([self._shares.get(row, nothing) for row in rows])
@@ -250,9 +262,13 @@ class Gavel(Policy):
         # The types on which the jobs run fastest give out their GPUs first.
         fastest = rates.max(axis=1, keepdims=True)
         speed = (rates / np.where(fastest > 0, fastest, 1.0)).sum(axis=0)
-        chosen = []
+        chosen, least = list(kept), gpus.copy()
+        for row, kind in kept:
+            index = rows.index(row)
+            free[index] = False
+            least[kind] -= wanted[index]
         for kind in np.argsort(-speed, kind="stable").tolist():
-            left = int(gpus[kind])
+            left = int(least[kind])
             for index in np.lexsort((-share[:, kind], -deficit[:, kind], -priority[:, kind], level)):
                 if not left:
                     break

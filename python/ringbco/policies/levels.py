@@ -29,9 +29,9 @@ def fifo(state: State, rows: NDArray[np.uint32]) -> Counts:
 def levels(state: State, rows: NDArray[np.uint32], wanted: Counts, *, keeps: bool) -> Counts:
     """The level of each row, from 0; `OUT` for none.
 
-    wanted: GPUs that each must have. Along fifo's order a job is within its owner's quota if its GPUs fit
-    beside those of the owner's jobs that were within so far. keeps: whether running jobs keep their GPUs, and
-    so come before all of `rows`, which wait; else `rows` has them too.
+    wanted: GPUs that each must have. Along fifo's order, the protected first, a job is within its owner's
+    quota if its GPUs fit beside those of the owner's jobs that were within so far. keeps: whether running
+    jobs keep their GPUs, and so come before all of `rows`, which wait; else `rows` has them too.
     """
     guest, out = np.zeros(rows.size, bool), np.zeros(rows.size, bool)
     held: dict[str, int] = {}
@@ -67,7 +67,12 @@ def caps(state: State, rows: NDArray[np.uint32], least: Counts, most: Counts) ->
 
 def _owned(state: State, rows: NDArray[np.uint32]) -> Iterator[tuple[int, Quota]]:
     """The places of the rows whose owners have quotas, in fifo's order."""
-    for at in fifo(state, rows).tolist() if state.has_quotas else ():
+    if not state.has_quotas:
+        return
+    order = fifo(state, rows)
+    if state.protected.size:  # those who keep their GPUs anyhow go first
+        order = order[np.argsort(~np.isin(rows[order], state.protected), kind="stable")]
+    for at in order.tolist():
         quota = state.quota(rows[at])
         if quota is not None:
             yield at, quota

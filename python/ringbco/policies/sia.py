@@ -198,8 +198,9 @@ class Sia(Policy):
         rates = offer.rates * offer.open_to
         gains = worth(rates, least, offer.now, factors, power=self.power, incentive=self.incentive)
         while True:
-            found = _by_level(gains, offer, types.gpus * types.whole)
-            if (found == offer.now).all() and offer.settled():
+            kept = np.isin(rows, state.protected) & (offer.now >= 0)
+            found = _by_level(gains, offer, types.gpus * types.whole, kept)
+            if (found == offer.now).all() and not kept.any() and offer.settled():
                 return True
             _carry_out(state, rows, found, offer, types)
             tried = np.flatnonzero(found >= 0)
@@ -265,11 +266,15 @@ class Sia(Policy):
         )
 
 
-def _by_level(gains: Numbers, offer: Offer, gpus: Counts) -> Counts:
-    """The configuration of each job, -1 for none: of what one level leaves the next gets its best."""
-    found, left = np.full(len(gains), -1), gpus.copy()
+def _by_level(gains: Numbers, offer: Offer, gpus: Counts, kept: NDArray[np.bool_]) -> Counts:
+    """The configuration of each job, -1 for none: of what one level leaves the next gets its best.
+
+    kept: who keeps what it has, before all others.
+    """
+    found, left = np.where(kept, offer.now, -1), gpus.copy()
+    np.subtract.at(left, offer.menu.kinds[offer.now[kept]], offer.menu.sizes[offer.now[kept]])
     for level in range(int(offer.level.max()) + 1):
-        own = np.flatnonzero(offer.level == level)
+        own = np.flatnonzero((offer.level == level) & ~kept)
         if not own.size:
             continue  # none of it may have GPUs
         found[own] = assignment(gains[own], offer.now[own], offer.menu, left)
@@ -298,7 +303,9 @@ def _carry_out(state: State, rows: NDArray[np.uint32], found: Counts, offer: Off
     if all(start(index, found[index]) for index in largest if not kept[index]):
         return
     # There are enough GPUs, but they lie apart: all are placed anew, and whoever finds no room takes fewer.
-    state.stop(state.running)
+    state.stop(state.running[~np.isin(state.running, state.protected)])
+    held = state.held
+    largest = [index for index in largest if not held[rows[index]]]
     largest.sort(key=lambda index: (offer.level[index], -sizes[found[index]], not kept[index]))
     for index in [index for index in largest if not start(index, found[index])]:
         here = (kinds == kinds[found[index]]) & (sizes < sizes[found[index]]) & (offer.rates[index] > 0)

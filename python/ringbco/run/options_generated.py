@@ -140,6 +140,14 @@ class Options(TypedDict, total=False):
     """A job that has held its GPUs for its time_limit, seconds over all its stays, ends there, done or
     not (docs/operators.md). Default: false.
     """
+    preempt_after: float
+    """Policies that stop jobs, and --evict: seconds from the start of a stay, its pause included, for
+    which a job is not stopped for others (docs/operators.md); 0: not at all. Default: 0.
+    """
+    max_preemptions: int | None
+    """Policies that stop jobs, and --evict: so many stays of a job are ended for others at most
+    (docs/operators.md). Default: no limit.
+    """
     search: str | Literal["none"] | None
     """asha:eta=3,rungs=4: of the trials of a search (column group) that reach a rung, the best third
     goes on (docs/searches.md). Default: none.
@@ -703,6 +711,102 @@ REPLAY: Final[dict[str, Option]] = {
         ),
         panel="Execution",
         expected="True or False",
+    ),
+    "preempt_after": Option(
+        name="preempt_after",
+        kind="number",
+        default=0.0,
+        help=(
+            "Policies that stop jobs, and --evict: seconds from the start of a stay, its "
+            "pause included, for which a job is not stopped for others (docs/operators.md); "
+            "0: not at all."
+        ),
+        panel="Execution",
+        expected="a time >= 0 and <= 1e+09 s",
+        most=1000000000.0,
+        unit="s",
+        users=(
+            (
+                "preemption",
+                (
+                    "srtf",
+                    "srsf",
+                    "tiresias",
+                    "gittins",
+                    "ftf",
+                    "edf",
+                    "time-slice",
+                    "repack",
+                    "afs",
+                    "optimus",
+                    "elastic-srtf",
+                    "elasticflow",
+                    "outside",
+                ),
+            ),
+        ),
+        policies=(
+            "srtf",
+            "srsf",
+            "tiresias",
+            "gittins",
+            "ftf",
+            "edf",
+            "time-slice",
+            "repack",
+            "afs",
+            "optimus",
+            "elastic-srtf",
+            "elasticflow",
+        ),
+    ),
+    "max_preemptions": Option(
+        name="max_preemptions",
+        kind="integer",
+        default=None,
+        help=(
+            "Policies that stop jobs, and --evict: so many stays of a job are ended for "
+            "others at most (docs/operators.md)."
+        ),
+        panel="Execution",
+        expected="an integer from 0 to 4294967295",
+        most=4294967295,
+        optional=True,
+        absent="no limit",
+        users=(
+            (
+                "preemption",
+                (
+                    "srtf",
+                    "srsf",
+                    "tiresias",
+                    "gittins",
+                    "ftf",
+                    "edf",
+                    "time-slice",
+                    "repack",
+                    "afs",
+                    "optimus",
+                    "elastic-srtf",
+                    "elasticflow",
+                    "outside",
+                ),
+            ),
+        ),
+        policies=(
+            "srtf",
+            "srsf",
+            "tiresias",
+            "gittins",
+            "ftf",
+            "edf",
+            "time-slice",
+            "repack",
+            "afs",
+            "optimus",
+            "elastic-srtf",
+            "elasticflow",
+        ),
     ),
     "search": Option(
         name="search",

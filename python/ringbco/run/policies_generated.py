@@ -99,7 +99,7 @@ PRESETS: Final[dict[str, Preset]] = {
         about="least remaining run time",
         paper="Schrage, Operations Research 1968",
         is_=("ranks", "clairvoyant"),
-        options=("interval", "preempt-cost"),
+        options=("interval", "preempt-cost", "preempt-after", "max-preemptions"),
     ),
     "srsf": Preset(
         name="srsf",
@@ -110,7 +110,7 @@ PRESETS: Final[dict[str, Preset]] = {
         about="least remaining run time x num_gpus",
         paper="Gu et al., NSDI 2019",
         is_=("ranks", "clairvoyant"),
-        options=("interval", "preempt-cost"),
+        options=("interval", "preempt-cost", "preempt-after", "max-preemptions"),
     ),
     "tiresias": Preset(
         name="tiresias",
@@ -121,7 +121,7 @@ PRESETS: Final[dict[str, Preset]] = {
         about="queue by attained service, then fifo",
         paper="Gu et al., NSDI 2019",
         is_=("ranks", "at intervals"),
-        options=("thresholds", "within", "interval", "preempt-cost"),
+        options=("thresholds", "within", "interval", "preempt-cost", "preempt-after", "max-preemptions"),
     ),
     "gittins": Preset(
         name="gittins",
@@ -132,7 +132,7 @@ PRESETS: Final[dict[str, Preset]] = {
         about="queue, then largest Gittins index",
         paper="Gu et al., NSDI 2019; Gittins 1979",
         is_=("ranks", "at intervals"),
-        options=("thresholds", "within", "interval", "preempt-cost"),
+        options=("thresholds", "within", "interval", "preempt-cost", "preempt-after", "max-preemptions"),
     ),
     "ftf": Preset(
         name="ftf",
@@ -143,7 +143,7 @@ PRESETS: Final[dict[str, Preset]] = {
         about="largest finish-time fairness",
         paper="Mahajan et al., NSDI 2020 (Themis)",
         is_=("ranks", "clairvoyant", "at intervals"),
-        options=("interval", "preempt-cost"),
+        options=("interval", "preempt-cost", "preempt-after", "max-preemptions"),
     ),
     "edf": Preset(
         name="edf",
@@ -154,7 +154,7 @@ PRESETS: Final[dict[str, Preset]] = {
         about="earliest deadline",
         paper="Liu and Layland, JACM 1973",
         is_=("ranks", "by deadlines"),
-        options=("admission", "preempt-cost"),
+        options=("admission", "preempt-cost", "preempt-after", "max-preemptions"),
     ),
     "time-slice": Preset(
         name="time-slice",
@@ -165,7 +165,7 @@ PRESETS: Final[dict[str, Preset]] = {
         about="round robin",
         paper="Xiao et al., OSDI 2018 (Gandiva)",
         is_=("ranks", "at intervals"),
-        options=("quantum", "preempt-cost"),
+        options=("quantum", "preempt-cost", "preempt-after", "max-preemptions"),
     ),
     "repack": Preset(
         name="repack",
@@ -176,7 +176,7 @@ PRESETS: Final[dict[str, Preset]] = {
         about="least num_gpus x remaining run time; moves and evicts to make room",
         paper="ringbco",
         is_=("moves",),
-        options=("predict", "preempt-cost"),
+        options=("predict", "preempt-cost", "preempt-after", "max-preemptions"),
     ),
     "afs": Preset(
         name="afs",
@@ -187,7 +187,15 @@ PRESETS: Final[dict[str, Preset]] = {
         about="least remaining run time at min_gpus; resizes jobs by a rule for pairs",
         paper="Hwang et al., NSDI 2021",
         is_=("resizes", "clairvoyant"),
-        options=("move-cost", "resize-cost", "resize-every", "interval", "preempt-cost"),
+        options=(
+            "move-cost",
+            "resize-cost",
+            "resize-every",
+            "interval",
+            "preempt-cost",
+            "preempt-after",
+            "max-preemptions",
+        ),
     ),
     "optimus": Preset(
         name="optimus",
@@ -198,7 +206,15 @@ PRESETS: Final[dict[str, Preset]] = {
         about="fifo at min_gpus; resizes jobs by marginal gain",
         paper="Peng et al., EuroSys 2018",
         is_=("resizes", "clairvoyant"),
-        options=("move-cost", "resize-cost", "resize-every", "interval", "preempt-cost"),
+        options=(
+            "move-cost",
+            "resize-cost",
+            "resize-every",
+            "interval",
+            "preempt-cost",
+            "preempt-after",
+            "max-preemptions",
+        ),
     ),
     "elastic-srtf": Preset(
         name="elastic-srtf",
@@ -209,7 +225,15 @@ PRESETS: Final[dict[str, Preset]] = {
         about="as afs at min_gpus; resizes jobs by marginal gain",
         paper="ringbco",
         is_=("resizes", "clairvoyant"),
-        options=("move-cost", "resize-cost", "resize-every", "interval", "preempt-cost"),
+        options=(
+            "move-cost",
+            "resize-cost",
+            "resize-every",
+            "interval",
+            "preempt-cost",
+            "preempt-after",
+            "max-preemptions",
+        ),
     ),
     "elasticflow": Preset(
         name="elasticflow",
@@ -223,7 +247,15 @@ PRESETS: Final[dict[str, Preset]] = {
         ),
         paper="Gu et al., ASPLOS 2023",
         is_=("resizes", "clairvoyant", "refuses", "by deadlines"),
-        options=("move-cost", "resize-cost", "resize-every", "interval", "preempt-cost"),
+        options=(
+            "move-cost",
+            "resize-cost",
+            "resize-every",
+            "interval",
+            "preempt-cost",
+            "preempt-after",
+            "max-preemptions",
+        ),
     ),
 }
 
@@ -248,7 +280,7 @@ DECIDERS: Final[dict[str, Preset]] = {
         about="decisions come from outside",
         paper="",
         is_=("resizes",),
-        options=("move-cost", "resize-cost", "preempt-cost"),
+        options=("move-cost", "resize-cost", "preempt-cost", "preempt-after", "max-preemptions"),
     ),
 }
 

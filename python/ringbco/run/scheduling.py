@@ -28,6 +28,7 @@ MOST_PASSES: Final = 50_000_000
 # What ends stays under every policy.
 _ENDING: Final = ("outages", "maintenance", "services", "evict", "quota")
 _ESTIMATES: Final = ("estimate", "estimate_factor")
+_PROTECTING: Final = ("preempt_after", "max_preemptions")
 _INTERVAL: Final = 60.0
 """Seconds between a ranking's decisions, where `interval` does not say it (`Options::interval` in Rust)."""
 _RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
@@ -128,12 +129,16 @@ def user(table: JobTable, policy: Policy) -> NDArray[np.uint32] | None:
 def uses(policy: Policy, option: str, options: Mapping[str, Any] | None = None) -> bool:
     """Whether the option means anything under the policy. True of what no policy ignores, such as `seed`.
 
-    options: those beside it. Where stays end through no will of the policy, preempt_cost always counts; where
-    maintenance is known ahead, every order reads estimates.
+    options: those beside it. Where stays end through no will of the policy, preempt_cost always counts, and
+    what protects from eviction where somebody may be evicted; where maintenance is known ahead, every order
+    reads estimates.
     """
-    if option == "preempt_cost" and any(_given(options or {}, name) for name in _ENDING):
+    given = options or {}
+    if option == "preempt_cost" and any(_given(given, name) for name in _ENDING):
         return True
-    if option in _ESTIMATES and _given(options or {}, "maintenance") and policy.preemption == "none":
+    if option in _ESTIMATES and _given(given, "maintenance") and policy.preemption == "none":
+        return True
+    if option in _PROTECTING and _given(given, "evict"):
         return True
     known = REPLAY.get(option)
     parts = [] if known is None or not known.exclusive else known.users

@@ -85,7 +85,9 @@ class Simulation:
         self._policy = policy
         self._progress = progress
         self._reached = _TIME
-        self._course = prepared.course(part, _interval(policy), isinstance(policy, RankPolicy))
+        ranks = isinstance(policy, RankPolicy)
+        stops = not isinstance(policy, RankPolicy) or policy.preemptive or bool(setup.values["evict"])
+        self._course = prepared.course(part, _interval(policy), ranks, stops)
         self.state = self._seen()
         """The cluster and its jobs now."""
 

@@ -49,7 +49,8 @@ class State:
     """The cluster and its jobs at one instant. Rows and servers count from 0, in the table and the cluster.
 
     now: the time, s. jobs: columns of the job table.
-    waiting, running: rows, fifo. arrived, completed, evicted: rows, since the last decision. guest: rows.
+    waiting, running: rows, fifo. arrived, completed, evicted: rows, since the last decision. guest,
+    protected: rows.
     idle, gpus: GPUs by server. up: whether each server is up. vc: its virtual cluster. type: its GPU type.
     held: GPUs by row. attained: GPU-seconds held so far by row. U: accumulated time by GPU, s.
     Clairvoyant classes also read duration, iterations, left, remaining and rho by row.
@@ -139,6 +140,11 @@ class State:
     def guest(self) -> NDArray[np.uint32]:
         """Rows of the jobs on borrowed GPUs, in the order of fifo: their stays are over quota."""
         return self._once("guest", self._course.guests)
+
+    @property
+    def protected(self) -> NDArray[np.uint32]:
+        """Rows of the running jobs that nobody stops for others, in the order of fifo (docs/operators.md)."""
+        return self._once("protected", self._course.protected)
 
     def quota(self, row: int) -> Quota | None:
         """The quota of the row's owner, and what the owner's jobs hold; None where it has none."""

@@ -28,23 +28,30 @@ impl<'a> ElasticFlow<'a> {
 
 /// The GPUs of a pool, in units, that nobody has reserved, as a function of time: (from when, s; how many), the last for ever.
 #[derive(Clone, Debug)]
-struct Profile(Vec<(f64, u64)>);
+struct Profile(Vec<(f64, i64)>);
 
 /// What a job takes: from when, until when, s; GPUs in units.
 type Piece = (f64, f64, u64);
 
 impl Profile {
     fn new(now: f64, gpus: u64) -> Self {
-        Self(vec![(now, gpus)])
+        Self(vec![(now, gpus.cast_signed())])
     }
 
     /// Reserves GPUs. What is done as soon as it begins takes them for a moment.
     fn take(&mut self, (from, to, gpus): Piece) {
+        self.change((from, to), -gpus.cast_signed());
+    }
+
+    /// Gives reserved GPUs back.
+    fn give_back(&mut self, (from, to, gpus): Piece) {
+        self.change((from, to), gpus.cast_signed());
+    }
+
+    fn change(&mut self, (from, to): (f64, f64), gpus: i64) {
         let to = f64::max(to, from.next_up());
         let (first, end) = (self.cut(from), self.cut(to));
-        for (_, free) in &mut self.0[first..end] {
-            *free = free.saturating_sub(gpus);
-        }
+        self.0[first..end].iter_mut().for_each(|(_, free)| *free += gpus);
     }
 
     /// Where the piece begins that begins at a time, not before the first one does; makes one there.
@@ -60,7 +67,7 @@ impl Profile {
     /// The pieces that a job takes with the least share that is done by its deadline; `None` where none is.
     fn fill<S: Speed>(&self, line: &Line, pool: usize, rates: &Rates<'_, '_, S>) -> Option<Vec<Piece>> {
         let most = self.0.iter().map(|piece| piece.1).max().unwrap_or(0);
-        let most = u32::try_from(most / line.unit).unwrap_or(u32::MAX).min(line.max);
+        let most = line.gpus_of(most).min(line.max);
         (line.min..=most).find_map(|share| self.pieces(line, share, |gpus| rates.of(line.job, pool, gpus)))
     }
 
@@ -72,7 +79,7 @@ impl Profile {
             if from > line.key {
                 return None;
             }
-            let gpus = u32::try_from(free / line.unit).unwrap_or(u32::MAX).min(share);
+            let gpus = line.gpus_of(free).min(share);
             if gpus < line.min {
                 continue;
             }
@@ -90,13 +97,17 @@ impl Profile {
     }
 }
 
-/// Fills the jobs with a deadline, which stand in order. Says of each, and with its pieces, on which pool it is in time.
+/// Fills the jobs with a deadline, which stand in order. `kept`: what is reserved for jobs that are protected, each of which may
+/// take that and more. Says of each, and with its pieces, on which pool it is in time.
 fn fill_all<S: Speed>(
     profiles: &mut [Profile],
     lines: &[Line],
+    kept: &[(Job, Piece)],
     rates: &Rates<'_, '_, S>,
 ) -> Vec<Option<(usize, Vec<Piece>)>> {
     let fill = |line: &Line| {
+        let kept = kept.iter().find(|kept| kept.0 == line.job).map(|kept| kept.1);
+        kept.into_iter().for_each(|piece| profiles[line.pool].give_back(piece));
         let on =
             |profiles: &[Profile], pool: usize| profiles[pool].fill(line, pool, rates).map(|pieces| (pool, pieces));
         let found = if line.held > 0 {
@@ -104,18 +115,53 @@ fn fill_all<S: Speed>(
         } else {
             rates.tried(line.job).find_map(|pool| on(profiles, pool))
         };
-        if let Some((pool, pieces)) = &found {
-            pieces.iter().for_each(|&piece| profiles[*pool].take(piece));
+        match &found {
+            Some((pool, pieces)) => pieces.iter().for_each(|&piece| profiles[*pool].take(piece)),
+            None => kept.into_iter().for_each(|piece| profiles[line.pool].take(piece)),
         }
         found
     };
     lines.iter().map(fill).collect()
 }
 
+/// Fills the jobs with a deadline of a standing, and gives them what they take now.
+fn fill_sheet<S: Speed>(sheet: &mut Sheet, profiles: &mut [Profile], standing: Claimant, rates: &Rates<'_, '_, S>) {
+    let now = rates.floor.seconds();
+    let of_it: Vec<usize> = (0..sheet.lines.len()).filter(|&at| sheet.lines[at].standing == standing).collect();
+    let mut kept: Vec<(Job, Piece)> = Vec::new();
+    for line in of_it.iter().map(|&at| &sheet.lines[at]).filter(|line| line.is_protected) {
+        let until = now + line.left / rates.of(line.job, line.pool, line.min);
+        let piece = (now, until, u64::from(line.min) * line.unit);
+        profiles[line.pool].take(piece);
+        kept.push((line.job, piece));
+    }
+    let due: Vec<usize> = of_it.into_iter().filter(|&at| sheet.lines[at].key < f64::INFINITY).collect();
+    let lines: Vec<Line> = due.iter().map(|&at| sheet.lines[at]).collect();
+    for (at, found) in due.into_iter().zip(fill_all(profiles, &lines, &kept, rates)) {
+        let Some((pool, pieces)) = found else { continue };
+        let line = &sheet.lines[at];
+        let asked = pieces.first().filter(|piece| piece.0 == now).map_or(0, |piece| piece.2 / line.unit);
+        // Who is protected has min_gpus already.
+        let more = asked.saturating_sub(u64::from(line.number)).min(sheet.left_of(line.owner)) as u32;
+        let more = if line.number + more >= line.min { more } else { 0 };
+        sheet.free[pool] -= u64::from(more) * line.unit;
+        sheet.spend(line.owner, more);
+        let line = &mut sheet.lines[at];
+        (line.pool, line.tied, line.number) = (pool, true, line.number + more);
+    }
+}
+
 /// All GPUs that are up, as a profile by pool.
 fn all_free<S: Speed>(rates: &Rates<'_, '_, S>) -> Vec<Profile> {
     let now = rates.floor.seconds();
     rates.floor.cluster.units().into_iter().map(|gpus| Profile::new(now, gpus)).collect()
+}
+
+impl Line {
+    /// GPUs of so many units, of which there may be fewer than none.
+    fn gpus_of(&self, units: i64) -> u32 {
+        u32::try_from(units.max(0).cast_unsigned() / self.unit).unwrap_or(u32::MAX)
+    }
 }
 
 impl Named for ElasticFlow<'_> {
@@ -141,10 +187,10 @@ impl Rule for ElasticFlow<'_> {
         }
         let mut lines: Vec<Line> = others.filter(|line| line.key < f64::INFINITY).collect();
         lines.sort_unstable_by_key(Line::place);
-        let before = fill_all(&mut all_free(rates), &lines, rates);
+        let before = fill_all(&mut all_free(rates), &lines, &[], rates);
         let at = lines.partition_point(|line| line.place() < job.place());
         lines.insert(at, *job);
-        let mut with = fill_all(&mut all_free(rates), &lines, rates);
+        let mut with = fill_all(&mut all_free(rates), &lines, &[], rates);
         with.remove(at).is_some() && before.iter().zip(&with).all(|(before, with)| before.is_none() || with.is_some())
     }
 
@@ -163,19 +209,11 @@ impl Rule for ElasticFlow<'_> {
             profiles[line.pool].take((now, until, u64::from(line.held) * line.unit));
         }
         sheet.sort();
-        let is_due = |line: &Line| line.key < f64::INFINITY && line.standing != Claimant::HeldBack;
-        let due: Vec<usize> = (0..sheet.lines.len()).filter(|&at| is_due(&sheet.lines[at])).collect();
-        let lines: Vec<Line> = due.iter().map(|&at| sheet.lines[at]).collect();
-        for (at, found) in due.into_iter().zip(fill_all(&mut profiles, &lines, rates)) {
-            let Some((pool, pieces)) = found else { continue };
-            let line = &sheet.lines[at];
-            let asked = pieces.first().filter(|piece| piece.0 == now).map_or(0, |piece| piece.2 / line.unit);
-            let number = Some(asked.min(sheet.left_of(line.owner))).filter(|&number| number >= u64::from(line.min));
-            let number = number.unwrap_or(0) as u32;
-            sheet.free[pool] -= u64::from(number) * line.unit;
-            sheet.spend(line.owner, number);
-            let line = &mut sheet.lines[at];
-            (line.pool, line.tied, line.number) = (pool, true, number);
+        if rates.floor.protects() {
+            sheet.give_least_to_protected(rates);
+        }
+        for standing in [Claimant::Within, Claimant::Over] {
+            fill_sheet(sheet, &mut profiles, standing, rates);
         }
         sheet.give_least(rates);
     }

@@ -47,7 +47,8 @@ policies! { |setting, speed|
 const KNOWS: &[Feature] = Feature::ALL;
 
 /// The options that those read that resize jobs.
-const OPTIONS: &[&str] = &["preempt-cost", "move-cost", "resize-cost", "interval", "resize-every"];
+const OPTIONS: &[&str] =
+    &["preempt-cost", "move-cost", "resize-cost", "interval", "resize-every", "preempt-after", "max-preemptions"];
 
 /// How many GPUs each job gets.
 pub(super) trait Rule: Clone + Send {
@@ -123,6 +124,19 @@ fn is_young<S: Speed>(floor: &Floor<'_, S>, start: f64, resize_every: f64) -> bo
     floor.seconds() - floor.clock.seconds(start) < resize_every
 }
 
+/// Gives a job that is protected the GPUs that it is to have, or as many fewer as it takes, where the placement puts them; else it
+/// keeps its own. Returns the slot of its stay.
+fn resize_in_place<S: Speed>(floor: &mut Floor<'_, S>, slot: Slot, line: &Line) -> Slot {
+    let (job, parts) = (line.job, floor.stays[slot.index()].parts.clone());
+    let gpu_type = type_of(floor, line.pool);
+    floor.stop(slot);
+    if !(line.min..=line.number).rev().any(|gpus| floor.place_on_type(job, gpus, gpu_type)) {
+        // Nobody has taken them since.
+        _ = floor.place_at(job, &parts);
+    }
+    floor.start(job)
+}
+
 /// The policy of a rule.
 #[derive(Clone, Debug)]
 pub(super) struct Resizing<R: Rule> {
@@ -159,6 +173,7 @@ impl<R: Rule> Resizing<R> {
                 })
                 .collect(),
         };
+        let protects = options.preempt_after > 0.0 || options.max_preemptions.is_some();
         let is_plain = setting.server_types.is_none() && setting.quotas.is_none() && setting.jobs.shares.is_none();
         Self {
             rule,
@@ -167,7 +182,7 @@ impl<R: Rule> Resizing<R> {
             resize_every: options.resize_every,
             interval: options.interval,
             curves: Curves::new(setting.jobs.len(), few.len()),
-            base: (R::Rest::KEEPS && is_plain).then(|| Box::new(Base::new(setting.jobs.len()))),
+            base: (R::Rest::KEEPS && is_plain && !protects).then(|| Box::new(Base::new(setting.jobs.len()))),
             few,
             sheet: Sheet::default(),
             makes_room: options.evict || setting.quotas.is_some(),
@@ -231,8 +246,8 @@ impl<R: Rule> Resizing<R> {
     fn count<S: Speed>(&mut self, floor: &Floor<'_, S>) {
         let mut sheet = std::mem::take(&mut self.sheet);
         sheet.clear(floor.cluster.units(), floor.most_by_owner());
-        for stay in floor.stays.iter().filter(|stay| stay.is_live()) {
-            let line = self.line_of(floor, stay);
+        for (slot, stay) in floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live()) {
+            let line = Line { is_protected: floor.is_protected(Slot::at(slot)), ..self.line_of(floor, stay) };
             if is_young(floor, stay.start, self.resize_every) { sheet.keep(line) } else { sheet.lines.push(line) }
         }
         let rates = Rates { floor, few: &self.few };
@@ -255,15 +270,25 @@ impl<R: Rule> Resizing<R> {
     /// Gives every job whose number changed its GPUs.
     fn place<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
         let changed = self.sheet.changed();
-        for line in changed.iter().filter(|line| line.held > 0) {
+        for line in changed.iter().filter(|line| line.held > 0 && !line.stays()) {
             if let Some(slot) = self.roster.slot_of(line.job) {
                 floor.stop(slot);
                 self.roster.set_waiting(line.job);
                 self.queue.insert(&floor.jobs, line.job, self.rule.key(floor, line.job, None));
             }
         }
-        changed.sort_by_key(|line| std::cmp::Reverse(line.number));
-        for line in changed.iter().take_while(|line| line.number > 0) {
+        if floor.protects() {
+            // Those who give GPUs up first, then the largest.
+            changed.sort_by_key(|line| (line.number > line.held, std::cmp::Reverse(line.number)));
+            for line in changed.iter().filter(|line| line.stays()) {
+                let Some(slot) = self.roster.slot_of(line.job) else { continue };
+                let slot = resize_in_place(floor, slot, line);
+                self.held[line.job.index()] = floor.stays[slot.index()].gpus();
+                self.roster.set_running(line.job, slot);
+            }
+        }
+        changed.sort_by_key(|line| (std::cmp::Reverse(line.number), line.job));
+        for line in changed.iter().take_while(|line| line.number > 0).filter(|line| !line.stays()) {
             let gpu_type = type_of(floor, line.pool);
             if (line.min..=line.number).rev().any(|gpus| floor.place_on_type(line.job, gpus, gpu_type)) {
                 let slot = floor.start(line.job);
@@ -314,17 +339,19 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
         if self.changed {
             return floor.now;
         }
-        match self.interval {
+        let tick = match self.interval {
             Some(interval) if self.roster.has_waiting() || floor.is_busy() => {
                 floor.clock.tick(interval, floor.now, self.last_pass)
             }
             _ => f64::INFINITY,
-        }
+        };
+        if self.roster.has_waiting() { tick.min(floor.protection_ends()) } else { tick }
     }
 
     fn pass(&mut self, floor: &mut Floor<'_, S>) {
         self.last_pass = floor.now;
         self.changed = false;
+        floor.see_protections();
         if R::REFUSES {
             self.admit(floor);
         }

@@ -22,7 +22,7 @@ impl Sheet {
         let floor = rates.floor;
         self.lines.extend(queue.all().map(|(job, key)| rates.waiting(job, key)));
         let mut all: Vec<&mut Line> = self.lines.iter_mut().chain(&mut self.young).collect();
-        all.sort_unstable_by_key(|line| line.place());
+        all.sort_unstable_by_key(|line| (!line.is_protected, line.place()));
         let mut tally = floor.tally();
         for line in all {
             line.standing = floor.count_on(&mut tally, line.job, line.min);

@@ -33,6 +33,8 @@ pub(in crate::policy) struct Line {
     /// Its owner, and how it stands to the quota of that.
     pub(super) owner: usize,
     pub(super) standing: Claimant,
+    /// Whether it runs and is protected: then it has min_gpus before all others.
+    pub(super) is_protected: bool,
 }
 
 /// A place in the order of a decision: guests behind all others.
@@ -52,12 +54,18 @@ impl Line {
         let (tier, owner) = (floor.jobs.tier(job.index()), floor.owner_of(job));
         let unit = u64::from(floor.units(job) / floor.asks(job));
         let (tied, standing) = (held > 0, Claimant::Within);
-        Self { job, tier, key, left, min, max, unit, held, number: 0, pool, tied, owner, standing }
+        let is_protected = false;
+        Self { job, tier, key, left, min, max, unit, held, number: 0, pool, tied, owner, standing, is_protected }
     }
 
     /// Where it stands in the order of the base.
     pub(super) fn place(&self) -> Place {
         (self.tier, ordered(self.key), self.job)
+    }
+
+    /// Whether it keeps at least min_gpus, wherever the others go.
+    pub(super) fn stays(&self) -> bool {
+        self.is_protected && self.number > 0
     }
 
     pub(super) fn rank(&self) -> Rank {
@@ -138,12 +146,17 @@ impl Sheet {
             self.give_least(rates);
             return self.lines.retain(|line| line.number > 0 || line.held > 0);
         }
+        if rates.floor.protects() {
+            self.give_least_to_protected(rates);
+        }
         let mut running = std::mem::take(&mut self.lines).into_iter().peekable();
         let mut waiting = queue.walk();
         loop {
             let next = waiting.place();
             if let Some(mut line) = running.next_if(|line| next.is_none_or(|next| line.place() < next)) {
-                self.give_least_to(&mut line, rates);
+                if line.number == 0 {
+                    self.give_least_to(&mut line, rates);
+                }
                 self.lines.push(line);
             } else if let Some((_, key, job)) = next {
                 let mut line = rates.waiting(job, unordered(key));
@@ -161,10 +174,25 @@ impl Sheet {
         }
     }
 
-    /// Gives each job of number 0 min_gpus where so many are free, line by line.
+    /// Gives each job of number 0 min_gpus where so many are free, line by line: guests last, the protected first.
     pub(super) fn give_least<S: Speed>(&mut self, rates: &Rates<'_, '_, S>) {
+        let protects = rates.floor.protects();
+        if protects {
+            self.lines.sort_by_key(|line| (line.standing, !line.is_protected));
+        }
         let mut lines = std::mem::take(&mut self.lines);
         lines.iter_mut().filter(|line| line.number == 0).for_each(|line| self.give_least_to(line, rates));
+        self.lines = lines;
+        if protects {
+            self.sort();
+        }
+    }
+
+    /// Gives those who are protected, guests aside, min_gpus.
+    pub(super) fn give_least_to_protected<S: Speed>(&mut self, rates: &Rates<'_, '_, S>) {
+        let mut lines = std::mem::take(&mut self.lines);
+        let first = |line: &&mut Line| line.is_protected && line.standing == Claimant::Within;
+        lines.iter_mut().filter(first).for_each(|line| self.give_least_to(line, rates));
         self.lines = lines;
     }
 

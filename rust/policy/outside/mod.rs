@@ -37,6 +37,8 @@ pub(crate) struct Outside {
     options: Options,
     /// Stays that the latest job placed by eviction ended.
     evicted: Vec<(Slot, Job)>,
+    /// The latest instant at which a protection ended that a decision was asked for.
+    unprotected_at: f64,
 }
 
 /// Jobs that fare alike in one state: (GPUs, thousandths of a share, kind, and that on which it hangs whom they evict).
@@ -62,6 +64,7 @@ impl Outside {
             placers: BTreeMap::new(),
             options: setting.options.clone(),
             evicted: Vec::new(),
+            unprotected_at: f64::NEG_INFINITY,
         }
     }
 
@@ -264,7 +267,10 @@ impl Outside {
 
     /// Stops running jobs. They wait again and keep their progress.
     pub(crate) fn stop<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job]) -> Result<(), Refusal> {
-        for (&job, slot) in jobs.iter().zip(self.slots_of(floor, jobs, Verb::Stop)?) {
+        let slots = self.slots_of(floor, jobs, Verb::Stop)?;
+        let refusal = |(&job, &slot): (&Job, &Slot)| Some((job, Verb::Stop, floor.may_not_stop(slot)?));
+        jobs.iter().zip(&slots).find_map(refusal).map_or(Ok(()), Err)?;
+        for (&job, slot) in jobs.iter().zip(slots) {
             floor.stop(slot);
             self.roster.set_waiting(job);
         }
@@ -406,7 +412,7 @@ impl Named for Outside {
         paper: "",
         knows: Feature::ALL,
         is: &[Is::Resizes],
-        options: &["preempt-cost", "move-cost", "resize-cost"],
+        options: &["preempt-cost", "move-cost", "resize-cost", "preempt-after", "max-preemptions"],
     };
 }
 
@@ -447,19 +453,28 @@ impl<S: Speed> Policy<S> for Outside {
             None => self.changed && wanted,
             Some(interval) => wanted && floor.clock.tick(interval, floor.now, self.last_tick) == floor.now,
         };
-        if due || woken {
+        let is_open = self.when.stops
+            && self.roster.has_waiting()
+            && self.unprotected_at < floor.now
+            && floor.protection_ends() == floor.now;
+        if is_open {
+            self.unprotected_at = floor.now;
+        }
+        if due || woken || is_open {
             self.changed = false;
         }
         if due {
             self.last_tick = floor.now;
         }
-        due || woken
+        due || woken || is_open
     }
 
     fn wake(&mut self, floor: &Floor<'_, S>, arrived: usize) -> f64 {
         let wake = self.wakes.first().map_or(f64::INFINITY, |&bits| f64::from_bits(bits));
         let wanted = if self.when.waiting_only { self.roster.has_waiting() } else { self.present > 0 };
         let nothing_left = self.present == 0 && arrived == self.jobs;
+        let opens = self.when.stops && self.roster.has_waiting();
+        let wake = if opens { wake.min(floor.next_protection_ends()) } else { wake };
         match self.when.interval {
             _ if nothing_left => f64::INFINITY,
             Some(interval) if wanted => wake.min(floor.clock.tick(interval, floor.now, self.last_tick)),

@@ -23,6 +23,10 @@ impl Outside {
         let mut ranked: Vec<Job> = order.into_iter().map(|(_, job)| job).collect();
         let mut chosen: Vec<usize> = Vec::with_capacity(ranked.len());
         if preemptive {
+            if floor.protects() {
+                let is_protected = |job: &Job| self.roster.slot_of(*job).is_some_and(|slot| floor.is_protected(slot));
+                ranked.sort_by_key(|job| !is_protected(job));
+            }
             let mut stopped = self.by_owner(floor, &mut ranked);
             let mut quotas = Quotas::new(floor);
             for (place, &job) in ranked.iter().enumerate() {

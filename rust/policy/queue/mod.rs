@@ -287,15 +287,16 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         } else if self.changed {
             floor.now
         } else if self.again {
-            floor.clock.next_boundary(self.last_pass)
+            floor.clock.next_boundary(self.last_pass).min(floor.protection_ends())
         } else {
-            f64::INFINITY
+            floor.protection_ends()
         }
     }
 
     fn pass(&mut self, floor: &mut Floor<'_, S>) {
         self.last_pass = floor.now;
         self.changed = false;
+        floor.see_protections();
         if L::RENEWS {
             self.line.renew(floor.seconds());
         }

@@ -196,6 +196,9 @@ pub(super) struct Ranked<R> {
     changed: bool,
     again: bool,
     last_pass: f64,
+    /// Whether there is a pass where a protection ends: whoever takes turns has a quantum, at which those that end no later are
+    /// over.
+    looks: bool,
 }
 
 impl<R: Ranking> Ranked<R> {
@@ -209,6 +212,7 @@ impl<R: Ranking> Ranked<R> {
             changed: false,
             again: false,
             last_pass: f64::NEG_INFINITY,
+            looks: !R::TAKES_TURNS || setting.options.preempt_after > setting.options.quantum,
         }
     }
 }
@@ -266,6 +270,36 @@ impl<R: Ranking> Ranked<R> {
         self.evicted = evicted;
         placed
     }
+
+    /// When the next pass is due by the ranking itself.
+    fn own_due<S: Speed>(&mut self, floor: &Floor<'_, S>) -> f64 {
+        let now = floor.now;
+        let falls_at = self.ranking.falls_at(floor);
+        if self.waiting.is_empty() && !R::LISTS {
+            return f64::INFINITY;
+        }
+        let Some(interval) = self.ranking.interval() else {
+            return if self.changed { now } else { f64::INFINITY };
+        };
+        let units = floor.cluster.up_units();
+        let busy = units - floor.cluster.idle_units();
+        // With several GPU types a job may wait though there are GPUs for all.
+        let crowded = self.waiting.units() + busy > units || floor.cluster.is_parted();
+        let waits = !self.waiting.is_empty();
+        // Who is within a quota may change as jobs make progress.
+        let restless = floor.has_quotas() || (crowded && self.ranking.is_restless());
+        let wanted = if waits && (self.changed || self.again || restless) {
+            now
+        } else if R::KEYS == Keys::Stand {
+            f64::max(self.from_the_end.expiry(), now)
+        } else {
+            f64::max(falls_at, now)
+        };
+        // If somebody whom the pass of this tick started is gone at it, the steps of the instant run once more.
+        let once_more = !R::TAKES_TURNS && self.changed && self.last_pass == now;
+        let last = if once_more { f64::NEG_INFINITY } else { self.last_pass };
+        if wanted == f64::INFINITY { wanted } else { floor.clock.tick(interval, wanted, last) }
+    }
 }
 
 impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
@@ -311,32 +345,13 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
     }
 
     fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
-        let now = floor.now;
-        let falls_at = self.ranking.falls_at(floor);
-        if self.waiting.is_empty() && !R::LISTS {
-            return f64::INFINITY;
+        let due = self.own_due(floor);
+        if !floor.protects() || !self.looks || self.waiting.is_empty() {
+            return due;
         }
-        let Some(interval) = self.ranking.interval() else {
-            return if self.changed { now } else { f64::INFINITY };
-        };
-        let units = floor.cluster.up_units();
-        let busy = units - floor.cluster.idle_units();
-        // With several GPU types a job may wait though there are GPUs for all.
-        let crowded = self.waiting.units() + busy > units || floor.cluster.is_parted();
-        let waits = !self.waiting.is_empty();
-        // Who is within a quota may change as jobs make progress.
-        let restless = floor.has_quotas() || (crowded && self.ranking.is_restless());
-        let wanted = if waits && (self.changed || self.again || restless) {
-            now
-        } else if R::KEYS == Keys::Stand {
-            f64::max(self.from_the_end.expiry(), now)
-        } else {
-            f64::max(falls_at, now)
-        };
-        // If somebody whom the pass of this tick started is gone at it, the steps of the instant run once more.
-        let once_more = !R::TAKES_TURNS && self.changed && self.last_pass == now;
-        let last = if once_more { f64::NEG_INFINITY } else { self.last_pass };
-        if wanted == f64::INFINITY { wanted } else { floor.clock.tick(interval, wanted, last) }
+        // If somebody whom the pass of this instant started is gone at it, there is another one: at a tick, too.
+        let once_more = !R::TAKES_TURNS && self.changed && self.last_pass == floor.now;
+        if once_more { floor.now } else { due.min(floor.protection_ends()) }
     }
 
     /// Ranks, stops, places.
@@ -344,12 +359,19 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.last_pass = floor.now;
         self.changed = false;
         self.again = false;
+        floor.see_protections();
         if self.ranking.before_pass(floor) {
             self.from_the_end.void();
         }
         let mut selection = std::mem::take(&mut self.selection);
         let Self { ranking, waiting, from_the_end, .. } = self;
         match R::KEYS {
+            _ if floor.protects() => {
+                if R::KEYS == Keys::Stand {
+                    from_the_end.renew(ranking, floor);
+                }
+                selection.walk_protected(ranking, floor, waiting);
+            }
             _ if floor.has_quotas() => selection.walk_owners(ranking, floor, waiting),
             Keys::Stand => {
                 from_the_end.renew(ranking, floor);

@@ -140,7 +140,26 @@ impl Selection {
         floor: &Floor<'_, S>,
         waiting: &Waiting,
     ) {
+        let all = self.rank_all(ranking, floor, waiting);
+        let all = self.by_owner(floor, all);
+        self.draw(floor, all);
+    }
+
+    /// The same where jobs are protected: these go before all others, but guests behind those within their quotas.
+    pub(super) fn walk_protected<R: Ranking, S: Speed>(
+        &mut self,
+        ranking: &mut R,
+        floor: &Floor<'_, S>,
+        waiting: &Waiting,
+    ) {
         let mut all = self.rank_all(ranking, floor, waiting);
+        all.sort_by_key(|&(.., slot)| !slot.is_some_and(|slot| floor.is_protected(slot)));
+        let all = if floor.has_quotas() { self.by_owner(floor, all) } else { all };
+        self.draw(floor, all);
+    }
+
+    /// Those within their owners' quotas, then guests. Who may not borrow is left out.
+    fn by_owner<S: Speed>(&mut self, floor: &Floor<'_, S>, mut all: Vec<Entry>) -> Vec<Entry> {
         let (mut tally, mut guests) = (floor.tally(), Vec::new());
         all.retain(|&entry| match (floor.count(&mut tally, entry.1), entry.2) {
             (Claimant::Within, _) => true,
@@ -154,7 +173,7 @@ impl Selection {
             }
         });
         all.append(&mut guests);
-        self.draw(floor, all);
+        all
     }
 
     /// All jobs that run or wait, as they rank now.

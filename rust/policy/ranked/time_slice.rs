@@ -20,13 +20,15 @@ pub(in crate::policy) struct TimeSlice {
     quantum: f64,
     /// The key with which each job last waited, where a stay may fail or make room for a replica.
     key: Vec<f64>,
+    /// When the latest pass was, which need not be at a quantum (machine time).
+    passed: f64,
 }
 
 impl TimeSlice {
     pub(in crate::policy) fn new(setting: &Setting<'_>) -> Self {
         let fails = setting.outages.is_some() || setting.services.is_some();
         let jobs = if fails { setting.jobs.len() } else { 0 };
-        Self { quantum: setting.options.quantum, key: vec![f64::NAN; jobs] }
+        Self { quantum: setting.options.quantum, key: vec![f64::NAN; jobs], passed: f64::NEG_INFINITY }
     }
 
     fn wait_with<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, since: f64) -> f64 {
@@ -51,7 +53,7 @@ impl Named for TimeSlice {
         paper: "Xiao et al., OSDI 2018 (Gandiva)",
         knows: KNOWS,
         is: &[Is::Ranks, Is::AtIntervals],
-        options: &["preempt-cost", "quantum"],
+        options: &["preempt-cost", "quantum", "preempt-after", "max-preemptions"],
     };
 }
 
@@ -66,15 +68,23 @@ impl Ranking for TimeSlice {
         true
     }
 
+    fn before_pass<S: Speed>(&mut self, floor: &Floor<'_, S>) -> bool {
+        self.passed = floor.now;
+        false
+    }
+
     fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
         self.wait_with(floor, job, floor.now)
     }
 
-    /// It has gone to the end at the last quantum at which it ran, if there was one.
+    /// It has gone to the end at the last quantum, or other pass, at which it ran, if there was one.
     fn failed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, stay: &Stay<S::Pace>) -> f64 {
-        match floor.clock.tick_before(self.quantum, floor.now) {
-            Some(tick) if tick > stay.start => self.wait_with(floor, job, tick),
-            _ => self.key.get(job.index()).copied().unwrap_or_default(),
+        let tick = floor.clock.tick_before(self.quantum, floor.now).unwrap_or(f64::NEG_INFINITY);
+        let last = if self.passed < floor.now { tick.max(self.passed) } else { tick };
+        if last > stay.start {
+            self.wait_with(floor, job, last)
+        } else {
+            self.key.get(job.index()).copied().unwrap_or_default()
         }
     }
 

@@ -53,6 +53,11 @@ impl Grades {
         self.quotas && grade >= self.priorities
     }
 
+    /// The first grade of guests who give way to jobs of a grade though they are protected; the greatest number where none does.
+    pub(super) fn guests_before(&self, grade: u32) -> u32 {
+        if self.quotas && !self.is_of_guests(grade) { self.priorities } else { u32::MAX }
+    }
+
     fn of(&self, job: Job, claimant: Claimant) -> u32 {
         let above = self.above[job.index()];
         match claimant {
@@ -64,21 +69,22 @@ impl Grades {
 }
 
 impl<F: Foresight> Repack<F> {
-    /// Counts who is within a quota, along (priority, key), and stops whoever may not run.
+    /// Counts who is within a quota, the protected first, then along (priority, key), and stops whoever may not run.
     pub(super) fn grade_anew<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
         let Self { residents, grades, .. } = self;
         let waiting: Vec<Job> = residents.foresight.lines().jobs().collect();
-        let mut all: Vec<(u32, u64, Job, Option<Slot>)> = Vec::new();
+        let mut all: Vec<(bool, u32, u64, Job, Option<Slot>)> = Vec::new();
         for job in waiting {
             let left = residents.foresight.left_waiting(job);
-            all.push((grades.above[job.index()], residents.foresight.key(floor.units(job), left), job, None));
+            all.push((true, grades.above[job.index()], residents.foresight.key(floor.units(job), left), job, None));
         }
         for (slot, stay) in floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live()) {
             let left = residents.left(floor, stay.job);
             let key = residents.foresight.key(floor.units(stay.job), left);
-            all.push((grades.above[stay.job.index()], key, stay.job, Some(Slot::at(slot))));
+            let slot = Slot::at(slot);
+            all.push((!floor.is_protected(slot), grades.above[stay.job.index()], key, stay.job, Some(slot)));
         }
-        all.sort_unstable_by_key(|&(above, key, job, _)| (above, key, job));
+        all.sort_unstable_by_key(|&(is_open, above, key, job, _)| (is_open, above, key, job));
         let (mut tally, mut stopped) = (floor.tally(), Vec::new());
         for (.., job, slot) in all {
             let claimant = floor.count(&mut tally, job);

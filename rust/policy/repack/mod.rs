@@ -171,7 +171,8 @@ impl<F: Foresight> Repack<F> {
                     continue;
                 }
                 let run = self.run(floor, job);
-                let asker = Asker { num_gpus, units, pool, grade, graded, run, work, cost, strain };
+                let guests_from = self.grades.guests_before(grade);
+                let asker = Asker { num_gpus, units, pool, grade, graded, guests_from, run, work, cost, strain };
                 match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
                     Some(plan) => {
                         self.carry_out(floor, job, &plan);
@@ -252,7 +253,7 @@ impl<F> Named for Repack<F> {
         paper: "ringbco",
         knows: Feature::ALL,
         is: &[Is::Moves],
-        options: &["preempt-cost", "predict"],
+        options: &["preempt-cost", "predict", "preempt-after", "max-preemptions"],
     };
 }
 
@@ -299,12 +300,13 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
             0 => f64::INFINITY,
             _ if self.changed => floor.now,
             _ if variant::is("no looks") => f64::INFINITY,
-            _ => self.residents.strains.next_pass(floor.clock),
+            _ => self.residents.strains.next_pass(floor.clock).min(floor.protection_ends()),
         }
     }
 
     fn pass(&mut self, floor: &mut Floor<'_, S>) {
         self.changed = false;
+        floor.see_protections();
         self.residents.begin(floor);
         let limit = self.residents.strains.begin(floor.now);
         if floor.has_quotas() {
@@ -385,7 +387,8 @@ impl<F: Foresight> Repack<F> {
             }
             let work = self.residents.foresight.weight(units) * run;
             let strain = if variant::is("nobody spared") { f64::INFINITY } else { limit / 2.0 };
-            let asker = Asker { num_gpus, units, pool, grade, graded, run, work, cost, strain };
+            let guests_from = self.grades.guests_before(grade);
+            let asker = Asker { num_gpus, units, pool, grade, graded, guests_from, run, work, cost, strain };
             match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
                 None => self.failed.push((units, pool)),
                 Some(plan) if self.pays(floor, &plan, waits) => {

@@ -31,6 +31,8 @@ pub(super) struct Asker {
     pub(super) grade: u32,
     /// Whether jobs differ in grade.
     pub(super) graded: bool,
+    /// From which grade on the protected give way to it all the same.
+    pub(super) guests_from: u32,
     /// Run time left, s, with the pause of a job that runs again.
     pub(super) run: f64,
     /// GPUs that count x that time. Whoever is evicted has more left, without a pause; whoever is urgent does not ask.
@@ -337,6 +339,7 @@ fn offer<S: Speed, F: Foresight>(
         let weight = residents.foresight.weight(units);
         let key = weight * left;
         greatest = f64::max(greatest, key);
+        let stays = residents.is_protected(floor, job) && residents.foresight.lines().grade_of(job) < asker.guests_from;
         let run = f64::max(0.0, left - asker.cost);
         let wanted = |residents: &Residents<F>| residents.strains.wanted(asker.pool, asker.units, units);
         let behind = |residents: &Residents<F>| {
@@ -345,7 +348,7 @@ fn offer<S: Speed, F: Foresight>(
                 && (variant::is("all GPUs of a victim count") || f64::min(weight, wanted(residents)) * run > asker.work)
         };
         let evictable = match asker.against(residents.foresight.lines(), job) {
-            _ if variant::is("no evictions") => false,
+            _ if stays || variant::is("no evictions") => false,
             Ordering::Less => false,
             Ordering::Equal => behind(residents),
             Ordering::Greater => true,
@@ -358,7 +361,7 @@ fn offer<S: Speed, F: Foresight>(
             bench.shares.push(Victim { job, jobs: 1, gpu, part: 1, num_gpus, key, movable: false, evictable });
             continue;
         }
-        let movable = !variant::is("no moves") && left > asker.cost && part == num_gpus && elsewhere();
+        let movable = !stays && !variant::is("no moves") && left > asker.cost && part == num_gpus && elsewhere();
         if movable || evictable {
             most += part;
             bench.victims.push(Victim { job, jobs: 1, gpu, part, num_gpus, key, movable, evictable });
@@ -430,6 +433,7 @@ mod tests {
             pool: 0,
             grade: 0,
             graded: false,
+            guests_from: u32::MAX,
             run: 100.0,
             work: 5.0,
             cost,

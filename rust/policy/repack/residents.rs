@@ -178,6 +178,11 @@ impl<F: Foresight> Residents<F> {
         &floor.stays[self.slot[job.index()].index()].parts
     }
 
+    /// Whether a running job is protected from being stopped or moved for others.
+    pub(super) fn is_protected<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> bool {
+        floor.protects() && floor.is_protected(self.slot[job.index()])
+    }
+
     /// The GPU of its server of which a running job holds a share.
     pub(super) fn gpu_of(&self, job: Job) -> Option<u32> {
         self.gpu.get(job.index()).copied().flatten()

@@ -1,0 +1,40 @@
+"""The slow truth of protection from preemption, straight from docs/operators.md.
+
+A part of every oracle that preempts. Nothing here imports ringbco.
+"""
+
+import math
+from typing import Any
+
+
+class Protecting:
+    """Of a world with `now`, `slotted`, `running`, `waiting`, `rules`, `stops` and `passed`."""
+
+    def open_at(self, run: Any) -> float:
+        """When the protection of a stay ends, s."""
+        stopped = sum(how != "moved" for _, how in self.stops[run.row])
+        if stopped >= self.rules.most:
+            return math.inf
+        return self.seconds(run.start) + self.rules.after if self.rules.after > 0 else -math.inf
+
+    def is_protected(self, row: int) -> bool:
+        return any(run.row == row and self.seconds(self.now) < self.open_at(run) for run in self.running)
+
+    @property
+    def looks(self) -> bool:
+        """Whether there is a pass then; a turn of time-slice is a quantum at least."""
+        quantum = self.rules.interval if self.rules.policy == "time-slice" else None
+        return quantum is None or self.rules.after > quantum
+
+    def openings(self) -> list[float]:
+        """Instants to come at which a protection ends, s."""
+        if not self.looks:
+            return []
+        times = [self.open_at(run) for run in self.running]
+        return [time for time in times if self.seconds(self.now) < time < math.inf]
+
+    def opens(self) -> bool:
+        """Whether a protection has ended since the latest instant, and somebody waits."""
+        before = self.seconds(self.now - 1) if self.slotted else math.nextafter(self.now, -math.inf)
+        ends = any(before < self.open_at(run) <= self.seconds(self.now) for run in self.running)
+        return bool(self.waiting) and ends and self.looks and self.passed != self.now
