@@ -3,7 +3,7 @@
 use super::cases::Case;
 use ringbco::Network;
 use ringbco::error::Error;
-use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Ties, Variant};
+use ringbco::options::{ClockKind, Discipline, Estimate, Model, Options, Order, Oversize, Placement, Ties, Variant};
 use ringbco::policies::{PRESETS, named};
 use ringbco::trace::{OwnedNoise, OwnedRange};
 
@@ -291,6 +291,8 @@ fn the_reference_refuses_what_it_does_not_know() {
         (Options { order: Order::Fairshare, ..plain.clone() }, "option order: \"fairshare\""),
         (Options { preemption: named("srtf"), ..plain.clone() }, "option policy: \"srtf\""),
         (Options { estimate_factor: 2.0, ..plain.clone() }, "option estimate-factor: 2.0"),
+        (Options { estimate: Estimate::Limit, ..plain.clone() }, "option estimate: \"limit\""),
+        (Options { enforce_limits: true, ..plain.clone() }, "option enforce-limits: true"),
         (Options { ties: Ties::Reverse, ..plain.clone() }, "option ties: Reverse"),
     ] {
         let case = Case { options, ..case.clone() };

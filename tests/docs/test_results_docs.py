@@ -86,7 +86,14 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         "all": replay(due, split, policy="edf", admission=True, sample=60.0),
         "outages": replay(jobs, "4x4", policy="fifo", outages=OUTAGES),
         "services": replay(jobs, "4x4", policy="fifo", services=SERVICES),
-        "evicting": replay(ranked, split, policy="fifo", evict=True, quota=QUOTAS),
+        "evicting": replay(
+            ranked.with_columns(time_limit=900.0),
+            split,
+            policy="fifo",
+            evict=True,
+            quota=QUOTAS,
+            enforce_limits=True,
+        ),
         "aging": replay(jobs, "4x4", policy="sjf", aging=600.0),
         "window": replay(jobs, "4x4", policy="fifo", measure_from=0.1, measure_to=0.9),
         "elastic": replay(

@@ -36,6 +36,7 @@ from ringbco.result.schema import (
     FAILURE_SCHEMA,
     GPUS_SCHEMA,
     JOBS_SCHEMA,
+    LIMIT_SCHEMA,
     PAUSES_SCHEMA,
     POWER_SCHEMA,
     PREEMPTION_SCHEMA,
@@ -382,6 +383,7 @@ def test_every_file_and_column_is_documented() -> None:
             | PREEMPTION_SCHEMA
             | EVICTION_SCHEMA
             | PRIORITY_SCHEMA
+            | LIMIT_SCHEMA
             | PAUSES_SCHEMA
             | FAILURE_SCHEMA
             | ELASTIC_SCHEMA
