@@ -1,4 +1,4 @@
-"""The examples of docs/priorities.md, services.md, outages.md and energy.md: their tables and figures.
+"""The examples of priorities.md, services.md, outages.md, energy.md and operators.md in docs/: their figures.
 
     python benches/example_tables.py [TRACES] [PAGE...]
 
@@ -190,7 +190,30 @@ def energy(traces: Path) -> Iterator[str]:
         yield f"Venus sleeps after {after}: {kwh} kWh, mean JCT {duration(told['mean_jct'])}, {busy} busy"
 
 
-PAGES: Final = {page.__name__: page for page in (priorities, services, outages, energy)}
+def operators(_: Path) -> Iterator[str]:
+    jobs = ringbco.generate("philly", 5_000, 1, gpus=256, load=0.9).frame
+    work = (pl.col("num_gpus") * pl.col("duration")).sum().alias("work")
+    users = jobs.group_by("user").agg(work).sort("work", descending=True)
+    most = users.head(4)
+    yield f"{users.height} users, the four with most work: {', '.join(most['user'])},"
+    yield f"{most['work'].sum() / users['work'].sum():.0%} of all GPU time"
+    yield head("order", *(f"mean wait, {user}" for user in most["user"]), "mean wait, others")
+    more = pl.DataFrame({"user": ["u023"], "share": [4.0]})
+    day: dict[str, Any] = {"order": "fairshare", "half_life": "1d"}
+    for name, options in (
+        ("`fifo`", {}),
+        ("`fairshare`", {"order": "fairshare"}),
+        ("`fairshare --half-life 1d`", day),
+        ("the same, share 4 for u023", {**day, "fair_shares": more}),
+    ):
+        result = ringbco.replay(jobs, "28x8", policy="fifo", model="fixed", **options)
+        owner = jobs["user"]
+        means = [mean_wait(result, (owner == user).to_list()) for user in most["user"]]
+        means.append(mean_wait(result, (~owner.is_in(most["user"].to_list())).to_list()))
+        yield row(name, *map(hours, means))
+
+
+PAGES: Final = {page.__name__: page for page in (priorities, services, outages, energy, operators)}
 
 
 def main(arguments: Sequence[str]) -> None:

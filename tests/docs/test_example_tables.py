@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("page", ["priorities", "services", "outages", "energy"])
+@pytest.mark.parametrize("page", ["priorities", "services", "outages", "energy", "operators"])
 def test_the_rows_are_those_of_the_page(page: str) -> None:
     traces = SHARED / "traces"
     for trace in (bench.LARGEST, bench.SMALL, bench.HELIOS):

@@ -220,7 +220,7 @@ impl Line for FairLine {
     }
 
     fn next(&self, class: usize, spot: Spot) -> Option<Spot> {
-        self.next_behind(class, spot)
+        self.spot(class, self.line.occupied.next(self.line.place_of(self.job_at(spot)) + 1))
     }
 
     fn next_behind(&self, class: usize, spot: Spot) -> Option<Spot> {
