@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
 
+import polars as pl
 import pytest
 
 import ringbco
@@ -37,6 +39,8 @@ def two(policy: str, **options: Any) -> Case:
     )
 
 
+ROOT = Path(__file__).parents[2]
+PAGE, SAMPLE = ROOT / "docs" / "operators.md", ROOT / "python" / "ringbco" / "data" / "philly-5000.parquet"
 BESIDE = ("evict", "priorities", "quotas", "interval", "costs", "of_clusters", "slot", "elastic", "predict")
 """Features that are drawn beside it."""
 RANKINGS = ("srtf", "srsf", "ftf")
@@ -189,3 +193,21 @@ def test_small_cases_are_as_the_oracles_say() -> None:
         assert isinstance(truth, twin.Truth)
         assert list(compare.differences(case, outcome, truth)) == [], seed
     assert met > len(_drawn()) // 2
+
+
+@pytest.mark.parametrize(
+    ("typed", "options"),
+    [
+        ("none", {}),
+        ("`--preempt-after 10min`", {"preempt_after": 600.0}),
+        ("`--preempt-after 1h`", {"preempt_after": 3600.0}),
+        ("`--preempt-after 10min --max-preemptions 3`", {"preempt_after": 600.0, "max_preemptions": 3}),
+    ],
+)
+def test_the_page_says_what_it_does(typed: str, options: dict[str, Any]) -> None:
+    outcome = ringbco.replay(SAMPLE, "28x8", policy="srtf", **options)
+    own, told = outcome.stays.filter(pl.col("ended") == "preempted"), outcome.summary
+    most = own.group_by("job_id").len()["len"].max()
+    hours = told["mean_jct"] / 3600.0, told["lost_gpu_seconds"] / 3600.0
+    row = f"| {typed} | {hours[0]:.2f} h | {told['preemptions']:,} | {most} | {hours[1]:.1f} |"
+    assert row in PAGE.read_text(encoding="utf-8")
