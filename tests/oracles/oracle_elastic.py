@@ -425,9 +425,7 @@ def elastic_world(
             changed = [row for row in changed if row not in firm]
             for row in sorted(changed, key=self.fifo):
                 if row in held:
-                    self.lifted[row] = len(held[row].gpus)
-                    self.result.preemptions[row] += self.interrupt(held[row])
-                    self.waiting.append(row)
+                    self.lift(held[row])
             by_change = sorted(
                 firm, key=lambda row: (number[row] > len(held[row].gpus), -number[row], *self.fifo(row))
             )
@@ -441,12 +439,17 @@ def elastic_world(
             if claims.evict or claims.quotas:
                 self.let_in(within, guests)
 
+        def lift(self, run: Stretch) -> None:
+            """Off its GPUs. One that began at this instant has held none."""
+            if self.interrupt(run):
+                self.lifted[run.row] = len(run.gpus)
+                self.result.preemptions[run.row] += 1
+            self.waiting.append(run.row)
+
         def resize_in_place(self, run: Stretch, number: int, gpu_type: int) -> None:
             """Another number of GPUs for a job that is protected; its own, if there is no room for it."""
             row, parts = run.row, Counter(server for server, _ in run.gpus)
-            self.lifted[row] = len(run.gpus)
-            self.result.preemptions[row] += self.interrupt(run)
-            self.waiting.append(row)
+            self.lift(run)
             self.place_down(row, number, [gpu_type])
             if row in self.waiting:
                 own = [
