@@ -350,6 +350,10 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "predict": "exact",
         "aging": 50.0,
         "estimate_factor": 1.5,
+        "estimate": "run-time",
+        "reservations": 7,
+        "half_life": 3600.0,
+        "preempt_after": 60.0,
     }
     network = {
         "intra_bandwidth": 1e11,
@@ -375,6 +379,7 @@ def test_every_option_reaches_the_run(invoke: Invoke, tmp_path: Path) -> None:
         "sleep_after": math.inf,
         "wake_time": 0.0,
         "evict": False,
+        "enforce_limits": False,
         "interference": 0.0,
         "type_order": "fastest",
         "allocations": False,

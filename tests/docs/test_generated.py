@@ -170,6 +170,7 @@ def test_run_toml_holds_every_option_in_order(tmp_path: Path, small_jobs: Path) 
     assert set(planned) == {"command", *(option.name for option in PLAN.values())} | set(names) - {
         "aging",
         "interval",
+        "max_preemptions",
         "move_cost",
         "resize_cost",
         "measure_from",

@@ -87,6 +87,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         "preemptive": replay(jobs, "4x4", policy="srtf"),
         "all": replay(due, split, policy="edf", admission=True, sample=60.0),
         "outages": replay(jobs, "4x4", policy="fifo", outages=OUTAGES),
+        "maintenance": replay(jobs, "4x4", policy="fifo", maintenance=OUTAGES),
         "services": replay(jobs, "4x4", policy="fifo", services=SERVICES),
         "evicting": replay(
             ranked.with_columns(time_limit=900.0),
