@@ -120,6 +120,8 @@ def _changed(frame: pl.DataFrame, column: str) -> pl.DataFrame | None:
         return None
     if dtype == pl.String:
         values[0] += "?"
+    elif dtype == pl.Boolean:
+        values[0] = not values[0]
     else:
         values[0] = values[0] + 1 if dtype.is_integer() else values[0] * 1.001 + 0.1
         if dtype == pl.Float32 or column.startswith("wait"):
