@@ -6,6 +6,8 @@ import polars as pl
 import pytest
 
 import ringbco
+from cases.case import by_hand
+from cases.compare import agreed
 from cases.draw import FEATURES, build, toss
 from cases.run import look
 from conftest import Invoke
@@ -32,6 +34,18 @@ def test_who_ends_as_a_server_goes_down_may_start_and_nobody_longer() -> None:
     for queue in ("strict", "skip", "easy"):
         assert starts(jobs(60, 120, 40), queue=queue) == [0, 0, 60]
         assert starts(jobs(60, 120, 41), queue=queue) == [0, 0, 120]
+
+
+def test_easy_claims_anew_when_a_job_ends_before_its_estimate() -> None:
+    # Up to 9 s the head (the third) must wait for the server to come back. Then 17 s will do, and the
+    # last would be in its way.
+    rows = [(0.0, 1, 9.0), (6.0, 1, 4.0), (7.0, 5, 0.25), (8.0, 1, 4.5), (8.5, 3, 4.25)]
+    case = by_hand(
+        (5,), "submit_time num_gpus duration", rows, policy="fifo", queue="easy", estimate_factor=2.0,
+        maintenance=[{"server": 0, "down_at": 18.0, "up_at": 23.0, "cause": None}],
+    )  # fmt: skip
+    agreed(case)
+    assert case.replay().jobs["start_time"].to_list() == [0.0, 6.0, 12.5, 8.0, 23.0]
 
 
 def test_the_estimate_is_multiplied_and_others_meet_an_outage() -> None:

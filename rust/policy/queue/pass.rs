@@ -278,11 +278,12 @@ impl<L: Line> Queued<'_, L> {
     /// The claim of a blocked head (EASY only); the probe then holds the idle GPUs of its shadow time.
     ///
     /// The claim of the pass before stands if the head is the same and nothing happened since but completions it
-    /// counted on and starts it allowed: neither moves the shadow time. Where feasibility hangs on U it is always made
-    /// anew.
+    /// counted on and starts it allowed: neither moves the shadow time. Where feasibility hangs on U, or on when servers will
+    /// be down, it is always made anew.
     fn reserve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> Option<Reservation> {
         let easy = self.easy.as_mut()?;
-        if easy.held.is_some_and(|held| held.job == job) && floor.placer.is_monotone() {
+        let stands = floor.placer.is_monotone() && !floor.knows_windows();
+        if stands && easy.held.is_some_and(|held| held.job == job) {
             return easy.held;
         }
         let ends = easy.by_end.iter().map(|&(end, _, slot)| (end, slot));
