@@ -9,6 +9,7 @@ import ringbco
 from cases.case import Case, by_hand, outage_rows
 from cases.compare import agreed
 from ringbco.errors import InputError, RingbcoError, UsageError
+from ringbco.run.soundness import check_tables
 
 COLUMNS = "submit_time num_gpus duration time_limit"
 
@@ -125,3 +126,12 @@ def test_the_audit_knows_limits() -> None:
     case = by_hand((1,), COLUMNS, [(0.0, 1, 9.0, 4.0)], policy="fifo", enforce_limits=True)
     outcome, longer = case.replay(), case.frame().with_columns(time_limit=5.0)
     assert "its limit is 5" in str(next(iter(ringbco.audit(outcome, longer))))
+
+
+def test_a_damaged_column_is_told(tmp_path: Path) -> None:
+    case = by_hand((1,), COLUMNS, [(0.0, 1, 9.0, 4.0)], policy="fifo", enforce_limits=True)
+    case.replay().write(tmp_path / "r")
+    path = tmp_path / "r" / "jobs.parquet"
+    pl.read_parquet(path).with_columns(reached_limit=pl.lit("yes")).write_parquet(path)
+    with pytest.raises(InputError, match=r"reached_limit.*expected true or false"):
+        check_tables(ringbco.Outcome.read(tmp_path / "r"))

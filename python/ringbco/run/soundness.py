@@ -84,6 +84,7 @@ class _Result:
                 *ELASTIC_SCHEMA,
                 *TYPES_SCHEMA,
                 "paused_time",
+                "run_cut",
             )
             if name in jobs.columns
         }
@@ -92,6 +93,10 @@ class _Result:
             self._check_type(_JOBS, jobs, name, "numbers", fits=dtype.is_float() or dtype.is_integer())
         for name in (name for name in _NAMES if name in jobs.columns):
             self._check_type(_JOBS, jobs, name, "texts", fits=jobs.schema[name] == pl.String)
+        if "reached_limit" in jobs.columns:
+            fits = jobs.schema["reached_limit"] == pl.Boolean
+            self._check_type(_JOBS, jobs, "reached_limit", "true or false", fits=fits)
+            optional["reached_limit"] = None
         self._check_values(_JOBS, jobs, [*JOBS_SCHEMA, *optional])
         self._check_rows(_JOBS, jobs, "num_gpus", jobs["num_gpus"] < 1, "1 GPU or more")
         if "gpu_share" in jobs.columns:
