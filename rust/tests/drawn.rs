@@ -203,7 +203,8 @@ fn compare_times(drawn: &Drawn<'_>, case: &Case, outcome: &Outcome) -> std::resu
 
 /// The reference's answers; whether there were any.
 fn compare_references(drawn: &Drawn<'_>, case: &Case) -> std::result::Result<bool, TestCaseError> {
-    if drawn.goes_by_more() || case.options.evict || case.options.search.is_some() {
+    let options = &case.options;
+    if drawn.goes_by_more() || options.evict || options.search.is_some() || options.enforce_limits {
         return Ok(false);
     }
     match case.reference() {
