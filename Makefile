@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine player-frames play-picture gallery policy-table real-clusters combinations repack-table elastic-table feature-speed generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine player-frames play-picture gallery policy-table real-clusters combinations repack-table elastic-table operators-table feature-speed generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -131,6 +131,9 @@ gallery: build ## the pictures of docs/gallery.md, by the commands below them; n
 
 combinations: build ## the table of docs/combinations.md: every policy with every feature
 	$(BIN)/python -W ignore benches/combinations.py docs/combinations.md
+
+operators-table: build ## the table of docs/operators.md, from the trace VENUS (default ../shared/traces/helios/venus_2vc_2020-09.csv)
+	$(BIN)/python -W ignore benches/operators.py $(or $(VENUS),../shared/traces/helios/venus_2vc_2020-09.csv) docs/operators.md
 
 real-clusters: build ## the tables of docs/real-clusters.md, from the published logs in PHYSICAL (default ../shared/peers/physical)
 	$(BIN)/python benches/real_clusters.py $(or $(PHYSICAL),../shared/peers/physical) docs/real-clusters.md
