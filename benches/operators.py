@@ -1,7 +1,8 @@
-"""A Slurm-like configuration on a real trace beside fifo and repack: a table of docs/operators.md, `make operators-table`.
+"""A Slurm-like configuration on a real trace beside fifo and repack, `make operators-table`.
 
-The trace is a virtual cluster of Helios (Venus, September 2020), which names its users. It has no time limits, no
-priorities and no maintenance: these are made up by the rules of `prepared` and `windows`.
+It is a table of docs/operators.md. The trace is a virtual cluster of Helios (Venus, September 2020), which
+names its users. It has no time limits, no priorities and no maintenance: these are made up by the rules of
+`prepared` and `windows`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ RUNS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def prepared(trace: Path) -> pl.DataFrame:
-    """The virtual cluster's jobs; each with the least of the usual limits that is enough, short ones first."""
+    """The virtual cluster's jobs, each with the least of the limits that is enough; short ones go first."""
     jobs = read_jobs(trace).frame.filter(vc=VC).drop("vc")
     enough = pl.min_horizontal(pl.when(pl.col("duration") <= limit).then(pl.lit(limit)) for limit in LIMITS)
     return jobs.with_columns(time_limit=enough).with_columns(
