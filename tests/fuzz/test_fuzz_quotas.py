@@ -1,4 +1,4 @@
-"""Files of quotas of any kind, and the columns of priorities: read and replayed, or refused in one line."""
+"""Files of quotas and fair shares, and columns of priorities: read and replayed, or refused in one line."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import given
 from fuzz import explained, fuzzed
 from fuzz.damage import damaged_bytes, damaged_table, damaged_text, written, written_parquet
 from ringbco import replay
+from ringbco.trace.fair_shares import as_fair_shares
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs
 from ringbco.trace.quotas import as_quotas
 from ringbco.trace.standing import preemptible, priorities
@@ -36,6 +37,7 @@ QUOTAS: Final = pl.DataFrame(
         "borrow": [True, False, False],
     }
 )
+SHARES: Final = pl.DataFrame({"user": ["ann", "bob", "a, b"], "share": [1.0, 0.0, 2.5]})
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +86,16 @@ def use(path: Path) -> None:
     runs(from_frame(JOBS), path)
 
 
+def share(path: Path) -> None:
+    """Shares that are read divide what owners have used, and a run by them ends."""
+    found = explained(lambda: as_fair_shares(path, JOBS))
+    if found is None:
+        return
+    assert all(0.0 <= each < float("inf") for each in found.shares().values())
+    outcome = replay(JOBS, "2x4", policy="fifo", order="fairshare", fair_shares=path, model="fixed")
+    assert np.isfinite(outcome.jobs["finish_time"].to_numpy()).all()
+
+
 def stand(path: Path) -> None:
     """What is read of the two columns is of the engine's types, and nothing else is lost over it."""
     table = explained(lambda: read_jobs(path))
@@ -111,6 +123,18 @@ def test_bytes(folder: Path, data: bytes) -> None:
 @given(table=damaged_table(QUOTAS.to_arrow()))
 def test_columns_of_parquet(folder: Path, table: pa.Table) -> None:
     use(written_parquet(folder / "quotas.parquet", table))
+
+
+@fuzzed
+@given(data=damaged_text(SHARES.write_csv()))
+def test_shares_of_csv(folder: Path, data: bytes) -> None:
+    share(written(folder / "shares.csv", data))
+
+
+@fuzzed
+@given(table=damaged_table(SHARES.to_arrow()))
+def test_shares_of_parquet(folder: Path, table: pa.Table) -> None:
+    share(written_parquet(folder / "shares.parquet", table))
 
 
 @fuzzed
