@@ -4,6 +4,7 @@
 //! Invariant: their U stays what it is. For example, a server that goes down with 8 idle GPUs of 5 s each comes back with 8
 //! of 5 s.
 
+use super::times::GpuTimes;
 use super::{Claim, Cluster, Grant};
 use crate::ids::{Job, Server};
 
@@ -79,17 +80,23 @@ impl Cluster {
         true
     }
 
-    /// Makes those GPUs idle, and hides all others; U is that of another cluster, which this one is a copy of.
-    pub(crate) fn pose(&mut self, other: &Self, is_free: impl Fn(usize) -> bool) {
-        for server in (0..self.sizes.len()).map(Server::at) {
-            let Some(times) = &mut self.gpu_times else { return };
-            let idle = times.set_owners(server, |gpu| if is_free(gpu) { Job::NONE } else { HIDDEN });
-            if idle != self.idle[server.index()] {
-                self.set_idle(server, idle);
+    /// A copy for [`Cluster::pose`]. Where U does not count, numbers of GPUs are enough for a placement.
+    pub(crate) fn to_pose(&self) -> Self {
+        let mut posed = self.clone();
+        posed.gpu_times = posed.gpu_times.filter(GpuTimes::counts);
+        posed
+    }
+
+    /// Makes so many GPUs of each server idle, those that are free, and hides all others; U is that of another cluster,
+    /// which this one is a copy of.
+    pub(crate) fn pose(&mut self, other: &Self, idle: &[u32], is_free: impl Fn(usize) -> bool) {
+        for (server, &idle) in idle.iter().enumerate() {
+            if idle != self.idle[server] {
+                self.set_idle(Server::at(server), idle);
             }
         }
         if let (Some(times), Some(others)) = (&mut self.gpu_times, &other.gpu_times) {
-            times.follow(others);
+            times.follow(others, |gpu| if is_free(gpu) { Job::NONE } else { HIDDEN });
         }
     }
 }

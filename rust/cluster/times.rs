@@ -200,22 +200,15 @@ impl GpuTimes {
         self.update_least(server);
     }
 
-    /// Gives the GPUs of a server other owners. Returns how many are idle then.
-    pub(super) fn set_owners(&mut self, server: Server, owner: impl Fn(usize) -> Job) -> u32 {
-        let mut idle = 0;
-        for gpu in self.gpus(server) {
-            self.owner[gpu] = owner(gpu);
-            idle += u32::from(self.owner[gpu] == Job::NONE);
-        }
-        idle
+    /// Whether U counts where GPUs are taken.
+    pub(super) fn counts(&self) -> bool {
+        !self.lowest
     }
 
-    /// Takes over U of a run of which this is a copy: there it may have grown. All owners may be others.
-    pub(super) fn follow(&mut self, other: &Self) {
-        if self.lowest {
-            return;
-        }
+    /// Takes over U of a run of which this is a copy, where it may have grown, with other owners.
+    pub(super) fn follow(&mut self, other: &Self, owner: impl Fn(usize) -> Job) {
         self.time.clone_from(&other.time);
+        self.owner.iter_mut().enumerate().for_each(|(gpu, own)| *own = owner(gpu));
         (0..self.first.len() - 1).map(Server::at).for_each(|server| self.touched(server));
     }
 

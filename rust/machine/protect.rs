@@ -142,6 +142,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// A pass sees who is protected now.
+    #[inline]
     pub(crate) fn see_protections(&mut self) {
         if let Some(protection) = &mut self.protection {
             protection.has_ended = false;

@@ -99,7 +99,15 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// Shows them again.
+    #[inline]
     pub(crate) fn show(&mut self) {
+        if self.windows.is_some() {
+            self.show_all();
+        }
+    }
+
+    #[cold]
+    fn show_all(&mut self) {
         if let Some(windows) = &mut self.windows {
             for (server, taken) in windows.hidden.drain(..) {
                 windows.is_hidden[server.index()] = false;

@@ -312,12 +312,12 @@ options! {
             .of(Users::Queue(Discipline::CLAIRVOYANT))
             .panel(OTHERS)
             .help("Queues easy, conservative: estimates are run times multiplied by this, > 0.");
-        /// What EASY's estimates rest on.
+        /// What the estimates of backfilling rest on.
         estimate: Estimate = Estimate::RunTime => Entry::name("estimate", Estimate::NAMES)
             .of(Users::Queue(Discipline::CLAIRVOYANT))
             .panel(OTHERS)
-            .help("Queues easy, conservative: estimates are run-time, times --estimate-factor, or limit: what is left of the job's time_limit \
-                (docs/operators.md).");
+            .help("Queues easy, conservative: estimates are run-time, times --estimate-factor, or limit: what is left of the \
+                job's time_limit (docs/operators.md).");
         /// How many jobs conservative backfilling makes reservations for at a pass.
         reservations: u32 = 100 => Entry::integer("reservations", 1, u32::MAX as u64)
             .unit("jobs")

@@ -67,6 +67,11 @@ impl Pools {
         &mut self.pools[pool]
     }
 
+    /// A copy in which other GPUs may be idle: [`Cluster::pose`].
+    pub(crate) fn to_pose(&self) -> Self {
+        Self { pools: self.pools.iter().map(Cluster::to_pose).collect(), parted: self.parted.clone() }
+    }
+
     /// A pool by its place, to be changed.
     pub(crate) fn pool_mut(&mut self, at: usize) -> &mut Cluster {
         &mut self.pools[at]
@@ -352,6 +357,11 @@ impl Probes {
             probe.with_idle.clone_from(&other.with_idle);
             probe.total = other.total;
         }
+    }
+
+    /// Those of each server of a pool.
+    pub(crate) fn idle_in(&self, pool: usize) -> &[u32] {
+        &self.0[pool].idle
     }
 
     /// With one more idle GPU on a server of a pool.

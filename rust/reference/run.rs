@@ -243,8 +243,9 @@ impl<'a> Run<'a> {
             for instant in instants.into_iter().filter(|instant| *instant < f64::INFINITY) {
                 let mut then = self.cluster.seen(|site, holder| {
                     let is_left = holder.is_none_or(|row| ends.iter().any(|end| end.0 == row && end.1 <= instant));
-                    let in_the_way =
-                        |own: &&(f64, f64, Vec<Site>)| own.0 < own.1.min(instant + estimate) && own.1 > instant;
+                    let in_the_way = |own: &&(f64, f64, Vec<Site>)| {
+                        own.1 > own.0.max(instant) && (own.0 < instant + estimate || own.0 <= instant)
+                    };
                     is_left && !reserved.iter().filter(in_the_way).any(|own| own.2.contains(&site))
                 });
                 let Some(mut sites) = then.place(&self.jobs[j], self.options) else { continue };

@@ -295,7 +295,7 @@ class Truth:
 
 
 CAUSES = {"too few": "few", "apart": "apart", "turn": "fits", "behind": "fits", "reserved": "fits",
-          "over quota": "fits", "ranked behind": "fits"}  # fmt: skip
+          "kept": "fits", "over quota": "fits", "ranked behind": "fits"}  # fmt: skip
 
 
 def check_against_the_judge(truth: Truth, story: Story, seen: Counter[str]) -> None:

@@ -21,7 +21,7 @@ class Reservation(NamedTuple):
 
     def meets(self, begin: float, end: float) -> bool:
         """Whether it holds its GPUs at any instant from `begin` until before `end`."""
-        return self.begin < min(end, self.end) and self.end > begin
+        return self.end > max(self.begin, begin) and (self.begin < end or self.begin <= begin)
 
 
 def make_reservations(world: Any, most: int) -> None:
@@ -60,9 +60,10 @@ def leaves(world: Any, run: Stretch) -> float:
 
 def instants(world: Any, reserved: list[Reservation]) -> list[float]:
     """When a reservation may begin."""
+    now = world.seconds(world.now)
     ends = {leaves(world, run) for run in world.running} | {own.end for own in reserved}
-    ends |= set(getattr(world, "comebacks", list)())
-    return [world.seconds(world.now), *sorted(end for end in ends if end < math.inf)]
+    ends |= {up for _, _, up in getattr(world, "windows", ())}
+    return [now, *sorted(end for end in ends if now < end < math.inf)]
 
 
 def found(
@@ -82,8 +83,8 @@ def found(
         return gpus, rng
 
     running, world.running = world.running, holders
-    answer: tuple[list[GPU] | None, int] = (
-        world.between(begin, end, ask) if hasattr(world, "between") else ask()
-    )
+    # Maintenance that is known ahead: servers come back, and others are left alone.
+    later = begin > world.seconds(world.now) and hasattr(world, "windows")
+    answer: tuple[list[GPU] | None, int] = world.at(begin, row, ask) if later else ask()
     world.running = running
     return answer

@@ -71,26 +71,10 @@ def maintained_world(
             self.passing, self.down = True, still
             return answer
 
-        # Conservative backfilling.
-
-        def comebacks(self) -> list[float]:
-            """When servers come back."""
-            return [up for _, _, up in self.windows if self.seconds(self.now) < up < math.inf]
-
-        def between(self, begin: float, end: float, ask: Callable[[], Any]) -> Any:
-            """What is so on servers that are up from then until then."""
-            now = self.seconds(self.now)
-            closed = {server for server, down, up in self.windows if now < down < end and up > begin}
-            still, self.down, self.passing = self.down, self.down - self.returned(begin), False
-            answer = self.without(closed, ask)
-            self.down, self.passing = still, True
-            return answer
-
-        # EASY.
-
         def shadow(self, head: int) -> float:
+            now = self.seconds(self.now)
             times = {self.end(run) for run in self.running}
-            times |= set(self.comebacks())
+            times |= {up for _, _, up in self.windows if now < up < math.inf}
             for time in sorted(times):
                 there = [run for run in self.running if self.end(run) > time]
                 if self.at(time, head, lambda there=there: self.would_fit(head, there, self.load)):

@@ -266,8 +266,8 @@ class Order:
             time = after
         return sorted((Head(*each) for each in found.items()), key=lambda head: (-head.seconds, head.row))
 
-    def _reckoned(self) -> NDArray[np.float64]:
-        """EASY's estimate of each job before its first start, s; NaN where it is not known."""
+    def reckoned(self) -> NDArray[np.float64]:
+        """Backfilling's estimate of each job before its first start, s; NaN where it is not known."""
         found = float(self.options.get("estimate_factor", 1.0)) * self.record.estimates
         if self.options.get("estimate") != "limit":
             return found
@@ -288,7 +288,7 @@ class Order:
         # A pass that starts jobs works it out in between; an interrupted job has less left to do.
         if (record.start[running] == moment.time).any() or record.number[running].any():
             return None
-        reckoned = self._reckoned()
+        reckoned = self.reckoned()
         ends = record.start[running] + reckoned[record.row[running]]
         own_end = moment.time + float(reckoned[self.row])
         if np.isnan(ends).any() or np.isnan(own_end):

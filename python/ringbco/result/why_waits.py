@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from ringbco.result.why_order import Order, named
-from ringbco.result.why_record import RIGID, WAITS, WHOLE, Moment, Record
+from ringbco.result.why_record import QUEUES, RIGID, WAITS, WHOLE, Moment, Record
+from ringbco.result.why_reserved import reservation
 from ringbco.result.why_room import MOST, Room, gpus, wants
 from ringbco.result.why_stays import Stays
 
@@ -43,6 +44,8 @@ class Waits(Stays):
         first = since if np.isnan(first) else first
         self._queue(Moment(since))
         self._state(Moment(since), causes if known else None)
+        if self.order.discipline == "conservative" and self.record.policy in QUEUES:
+            self._reservation(Moment(since))
         if number == 0:
             self._holders(since, start)
             self._overtaken(since, start)
@@ -64,6 +67,20 @@ class Waits(Stays):
             told |= {"order": self.order.told, "place": int(ahead.size) + 1}
             told["ahead"] = named(self.record, ahead, _AHEAD)
         self.say("queue", moment.time, **told)
+
+    def _reservation(self, moment: Moment) -> None:
+        """When the job could start by the estimates, as the pass of a moment reserved it."""
+        order, rows = self.order, self.order.waiting(moment)
+        if order.why_not is not None or self._passes_over() or order.doubtful(rows, moment):
+            return
+        most = int(self.record.options["reservations"])
+        if order.ahead(rows, moment).size >= most:
+            self.say("beyond", moment.time, most=most)
+            return
+        place = reservation(self.record, order, moment, self.row)
+        if place is not None:
+            on = [{"server": server, "gpus": gpus} for server, gpus in place.on]
+            self.say("reservation", moment.time, begins=place.begin, on=on)
 
     def _state(self, moment: Moment, causes: Mapping[str, float] | None) -> None:
         """Who held the GPUs, what was idle, and why it was not enough."""
@@ -153,6 +170,8 @@ class Waits(Stays):
             if shadow is not None and want.sure:
                 told |= {"shadow": shadow.time, "own_end": shadow.own_end}
             self.say("reserved", moment.time, **asks, **told)
+        elif order.discipline == "conservative":
+            self.say("kept", moment.time, **asks)
         else:
             self.say("behind", moment.time, **asks, **told)
 

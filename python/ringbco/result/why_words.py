@@ -173,6 +173,22 @@ def _reserved(told: Told, when: str, clock: Clock) -> str:
     )
 
 
+def _kept(told: Told, when: str, clock: Clock) -> str:
+    return (
+        f"{_room(told)}, but a pass starts only those that have reservations and can begin at once,"
+        " and GPUs are kept for jobs ahead of it."
+    )
+
+
+def _reservation(told: Told, when: str, clock: Clock) -> str:
+    on = _servers([each["server"] for each in told["on"]])
+    return f"By the estimates of then its reservation began {clock(told['begins'])}, on {on}."
+
+
+def _beyond(told: Told, when: str, clock: Clock) -> str:
+    return f"It was not among the first {told['most']:,} of the queue, which alone get reservations."
+
+
 def _most_held(told: Told, when: str, clock: Clock) -> str:
     shares = [f"{each['job']} ({each['gpu_seconds'] / told['of']:.1%})" for each in told["holders"]]
     others = told["jobs"] - len(shares)
@@ -379,6 +395,9 @@ SENTENCES: Final[Mapping[str, Callable[[Told, str, Clock], str]]] = {
     "behind": _behind,
     "ranked behind": _ranked_behind,
     "reserved": _reserved,
+    "kept": _kept,
+    "reservation": _reservation,
+    "beyond": _beyond,
     "most held": _most_held,
     "overtaken": _overtaken,
     "heads": _heads,

@@ -55,6 +55,7 @@ _OF_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "queue": {
         **dict.fromkeys(("backfill", "backfilling", "easy-backfill", "easy-backfilling"), "easy"),
+        **dict.fromkeys(("conservative-backfill", "conservative-backfilling", "slurm"), "conservative"),
         **dict.fromkeys(("fifo", "fcfs", "block", "blocking", "none"), "strict"),
         **dict.fromkeys(("greedy", "pass-over"), "skip"),
     },

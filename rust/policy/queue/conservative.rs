@@ -16,6 +16,7 @@ use crate::ids::{Job, Server, Slot};
 use crate::machine::Floor;
 use crate::placement::{Pools, Probes};
 use crate::speed::Speed;
+use std::ops::Range;
 
 /// What a pass knows of the time to come. GPUs are numbered by (pool, server, GPU).
 #[derive(Clone, Debug)]
@@ -31,7 +32,8 @@ pub(super) struct Plan {
     free_from: Vec<f64>,
     /// (estimated end, s, GPU) of all that are held by jobs, in order of ends.
     leaving: Vec<(f64, u32)>,
-    idle: Probes,
+    /// The idle GPUs now, and after each [`STEP`] GPUs that leave.
+    bases: Vec<Probes>,
     bookings: Vec<Booking>,
     /// The same in order of their begins, and of their ends.
     by_from: Vec<u32>,
@@ -50,12 +52,22 @@ pub(super) struct Plan {
     grant: Grant,
 }
 
+/// So many GPUs that leave lie between two of the counts that are kept.
+const STEP: usize = 64;
+
 /// GPUs that are somebody's from one instant to another, s.
 #[derive(Clone, Debug)]
 struct Booking {
     from: f64,
     to: f64,
     gpus: Vec<u32>,
+}
+
+impl Booking {
+    /// Whether it is in the way of who begins at an instant for so long, s, if it is not over then.
+    fn begins(&self, instant: f64, estimate: f64) -> bool {
+        self.from < instant + estimate || self.from <= instant
+    }
 }
 
 impl Plan {
@@ -67,7 +79,7 @@ impl Plan {
             is_made: false,
             free_from: Vec::new(),
             leaving: Vec::new(),
-            idle: Probes::default(),
+            bases: Vec::new(),
             bookings: Vec::new(),
             by_from: Vec::new(),
             by_to: Vec::new(),
@@ -112,38 +124,49 @@ impl Plan {
             self.free_from
                 .extend(owners.map(|&owner| if owner == Job::NONE { f64::NEG_INFINITY } else { f64::INFINITY }));
         }
-        self.idle.copy(&floor.cluster);
+        self.bases.resize_with(1, Probes::default);
+        self.bases[0].copy(&floor.cluster);
         self.leaving.clear();
         for &(end, _, slot) in ends {
-            self.hold(floor, slot, f64::from_bits(end));
+            let stay = &floor.stays[slot.index()];
+            self.hold(floor, &stay.parts, stay.job, f64::from_bits(end));
         }
+        // Maintenance is known ahead. What else keeps GPUs from all jobs in a stretch of time is to be booked here.
         for (down, up, server) in floor.windows() {
-            let (pool, own) = floor.cluster.place(server);
-            let Some(times) = &floor.cluster.pool(pool).gpu_times else { continue };
-            let gpus = times.on(own).map(|gpu| self.first[pool] + gpu);
             if down > floor.seconds() {
-                let gpus = gpus.map(|gpu| gpu as u32).collect();
+                let gpus = self.gpus_of(floor, server).map(|gpu| gpu as u32).collect();
                 self.book(down, up, gpus);
             } else if floor.is_down(server) {
-                for gpu in gpus {
-                    self.free_from[gpu] = up;
-                    let at = self.leaving.partition_point(|other| other.0 <= up);
-                    self.leaving.insert(at, (up, gpu as u32));
-                }
+                self.come_back(floor, server, up);
             }
         }
     }
 
-    /// Notes that a stay holds its GPUs to its estimated end, s. Behind all that are held as long.
-    fn hold<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot, end: f64) {
+    /// The GPUs of a server.
+    fn gpus_of<S: Speed>(&self, floor: &Floor<'_, S>, server: Server) -> Range<usize> {
+        let (pool, own) = floor.cluster.place(server);
+        let own = floor.cluster.pool(pool).gpu_times.as_ref().map_or(0..0, |times| times.on(own));
+        self.first[pool] + own.start..self.first[pool] + own.end
+    }
+
+    /// A server that is down comes back at `up`, s.
+    fn come_back<S: Speed>(&mut self, floor: &Floor<'_, S>, server: Server, up: f64) {
+        let at = self.leaving.partition_point(|other| other.0 <= up);
+        let gpus = self.gpus_of(floor, server);
+        self.free_from[gpus.clone()].fill(up);
+        self.leaving.splice(at..at, gpus.map(|gpu| (up, gpu as u32)));
+    }
+
+    /// Notes that a job holds its GPUs to its estimated end, s. Behind all that are held as long.
+    fn hold<S: Speed>(&mut self, floor: &Floor<'_, S>, parts: &[(Server, u32)], job: Job, end: f64) {
         // Who runs although its end is past may end at any instant, but has not ended by now.
         let end = end.max(floor.seconds().next_up());
-        let stay = &floor.stays[slot.index()];
-        let mut at = self.leaving.partition_point(|other| other.0 <= end);
-        for &(server, _) in &stay.parts {
+        let is_last = self.leaving.last().is_none_or(|last| last.0 <= end);
+        let mut at = if is_last { self.leaving.len() } else { self.leaving.partition_point(|other| other.0 <= end) };
+        for &(server, _) in parts {
             let (pool, own) = floor.cluster.place(server);
             let Some(times) = &floor.cluster.pool(pool).gpu_times else { continue };
-            for own in times.on(own).filter(|&gpu| times.owners()[gpu] == stay.job) {
+            for own in times.on(own).filter(|&gpu| times.owners()[gpu] == job) {
                 let gpu = self.first[pool] + own;
                 self.free_from[gpu] = end;
                 self.leaving.insert(at, (end, gpu as u32));
@@ -155,8 +178,10 @@ impl Plan {
     /// Notes that a job started.
     fn started<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot, end: f64) {
         if self.is_made {
-            self.idle.take(&floor.cluster, &floor.stays[slot.index()].parts);
-            self.hold(floor, slot, end);
+            let stay = &floor.stays[slot.index()];
+            self.bases.truncate(1);
+            self.bases[0].take(&floor.cluster, &stay.parts);
+            self.hold(floor, &stay.parts, stay.job, end);
         }
     }
 
@@ -174,23 +199,54 @@ impl Plan {
         self.bookings.push(Booking { from, to, gpus });
     }
 
+    /// Makes `probe` and `kept` tell of the GPUs that are free for so long from an instant on, s. Returns how many of
+    /// `leaving`, `by_from` and `by_to` that takes account of.
+    fn look_at(&mut self, instant: f64, estimate: f64) -> (usize, usize, usize) {
+        let Self { place, free_from, leaving, bases, bookings, by_from, by_to, probe, kept, .. } = self;
+        let left = leaving.partition_point(|other| other.0 <= instant);
+        while bases.len() <= left / STEP {
+            let mut next = Probes::default();
+            next.set_to(&bases[bases.len() - 1]);
+            let from = (bases.len() - 1) * STEP;
+            leaving[from..from + STEP].iter().for_each(|&(_, gpu)| next.give_one(place[gpu as usize]));
+            bases.push(next);
+        }
+        probe.set_to(&bases[left / STEP]);
+        leaving[left / STEP * STEP..left].iter().for_each(|&(_, gpu)| probe.give_one(place[gpu as usize]));
+        kept.fill(0);
+        let begun = by_from.partition_point(|&number| bookings[number as usize].begins(instant, estimate));
+        let over = by_to.partition_point(|&number| bookings[number as usize].to <= instant);
+        for booking in by_from[..begun].iter().map(|&number| &bookings[number as usize]) {
+            for &gpu in booking.gpus.iter().filter(|_| booking.to > instant) {
+                kept[gpu as usize] += 1;
+                if kept[gpu as usize] == 1 && free_from[gpu as usize] <= instant {
+                    probe.take_one(place[gpu as usize]);
+                }
+            }
+        }
+        (left, begun, over)
+    }
+
     /// The earliest instant, s, from `at_least` on at which a job can be placed on the GPUs that are free for its whole
     /// estimate: now, or an instant at which GPUs come free. `probe`, `kept` and `free_from` then say which these are.
     fn earliest<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, estimate: f64, at_least: f64) -> Option<f64> {
+        let mut instant = at_least.max(floor.seconds());
+        let (mut left, mut begun, mut over) = self.look_at(instant, estimate);
         let Self { place, free_from, leaving, bookings, by_from, by_to, probe, kept, .. } = self;
-        probe.set_to(&self.idle);
-        kept.fill(0);
-        let (mut left, mut begun, mut over) = (0, 0, 0);
-        let mut instant = floor.seconds();
-        while instant < f64::INFINITY {
+        let of = |order: &[u32], at: usize| order.get(at).map(|&number| &bookings[number as usize]);
+        while !floor.fits(probe, job) {
+            let next = leaving.get(left).map_or(f64::INFINITY, |other| other.0);
+            instant = next.min(of(by_to, over).map_or(f64::INFINITY, |booking| booking.to));
+            if instant == f64::INFINITY {
+                return None;
+            }
             while let Some(&(_, gpu)) = leaving.get(left).filter(|other| other.0 <= instant) {
                 left += 1;
                 if kept[gpu as usize] == 0 {
                     probe.give_one(place[gpu as usize]);
                 }
             }
-            let of = |order: &[u32], at: usize| order.get(at).map(|&number| &bookings[number as usize]);
-            while let Some(booking) = of(by_from, begun).filter(|booking| booking.from < instant + estimate) {
+            while let Some(booking) = of(by_from, begun).filter(|booking| booking.begins(instant, estimate)) {
                 begun += 1;
                 for &gpu in &booking.gpus {
                     kept[gpu as usize] += 1;
@@ -208,17 +264,12 @@ impl Plan {
                     }
                 }
             }
-            if instant >= at_least && floor.fits(probe, job) {
-                return Some(instant);
-            }
-            let next = leaving.get(left).map_or(f64::INFINITY, |other| other.0);
-            instant = next.min(of(by_to, over).map_or(f64::INFINITY, |booking| booking.to));
         }
-        None
+        Some(instant)
     }
 
-    /// Makes a job's reservation.
-    fn reserve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, class: u32, estimate: f64) {
+    /// Makes a job's reservation. Returns whether it keeps GPUs that are idle now.
+    fn reserve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, class: u32, estimate: f64) -> bool {
         let shorter = self.made[class as usize].iter().filter(|other| other.0 <= estimate);
         let at_least = if floor.placer.is_monotone() {
             shorter.fold(f64::NEG_INFINITY, |most, other| most.max(other.1))
@@ -227,28 +278,45 @@ impl Plan {
         };
         let from = if at_least < f64::INFINITY { self.earliest(floor, job, estimate, at_least) } else { None };
         self.made[class as usize].push((estimate, from.unwrap_or(f64::INFINITY)));
-        let Some(from) = from else { return };
-        let mut posed = self.posed.take().unwrap_or_else(|| floor.cluster.clone());
+        let Some(from) = from else { return false };
+        let mut posed = self.posed.take().unwrap_or_else(|| floor.cluster.to_pose());
+        let mut gpus = Vec::new();
         for pool in 0..posed.len() {
             let first = self.first[pool];
             let is_free = |gpu: usize| self.free_from[first + gpu] <= from && self.kept[first + gpu] == 0;
-            posed.pool_mut(pool).pose(floor.cluster.pool(pool), is_free);
+            posed.pool_mut(pool).pose(floor.cluster.pool(pool), self.probe.idle_in(pool), is_free);
         }
         if floor.place_in(&mut posed, job, &mut self.grant) {
             let pool = posed.pool_of(self.grant.gpu_type);
-            let taken = posed.pool(pool).gpu_times.iter().flat_map(|times| times.taken());
-            let gpus = taken.map(|gpu| (self.first[pool] + gpu) as u32).collect();
-            self.book(from, from + estimate, gpus);
+            let first = self.first[pool];
+            if let Some(times) = &posed.pool(pool).gpu_times {
+                gpus.extend(times.taken().map(|gpu| (first + gpu) as u32));
+            } else {
+                for &(server, count) in &self.grant.parts {
+                    let free =
+                        self.gpus_of(floor, server).filter(|&gpu| self.free_from[gpu] <= from && self.kept[gpu] == 0);
+                    gpus.extend(free.take(count as usize).map(|gpu| gpu as u32));
+                }
+            }
             posed.undo(job, &self.grant.parts);
         }
         self.posed = Some(posed);
+        let keeps_idle = gpus.iter().any(|&gpu| self.free_from[gpu as usize] == f64::NEG_INFINITY);
+        self.book(from, from + estimate, gpus);
+        keeps_idle
+    }
+
+    /// Whether a job can be placed now on the GPUs that are free for its whole estimate, as far as it is known.
+    fn has_room<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, estimate: f64) -> bool {
+        self.look_at(floor.seconds(), estimate);
+        floor.fits(&self.probe, job)
     }
 
     /// Takes GPUs for a job to start on now, of those that are free for its whole estimate. Returns whether it can.
     fn place<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, estimate: f64) -> bool {
-        let until = floor.seconds() + estimate;
+        let now = floor.seconds();
         let mut hidden: Vec<u32> = Vec::new();
-        for booking in self.bookings.iter().filter(|booking| booking.from < until) {
+        for booking in self.bookings.iter().filter(|booking| booking.begins(now, estimate)) {
             for &gpu in &booking.gpus {
                 let ((pool, server), own) = (self.place[gpu as usize], gpu as usize);
                 if floor.cluster.pool_mut(pool).hide(server, own - self.first[pool]) {
@@ -262,6 +330,24 @@ impl Plan {
             floor.cluster.pool_mut(pool).show(server, gpu as usize - self.first[pool]);
         }
         placed
+    }
+
+    /// Whether nobody is in the way of a job that could be placed now, once the reservations before it are made, as many
+    /// as it takes to know.
+    fn lets<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, estimate: f64) -> bool {
+        let mut put_off = std::mem::take(&mut self.put_off).into_iter();
+        let mut asks = floor.placer.is_monotone() && !self.bookings.is_empty();
+        let lets = loop {
+            // What is reserved later takes room away, and gives none.
+            if asks && !self.has_room(floor, job, estimate) {
+                break false;
+            }
+            let Some((other, class, length)) = put_off.next() else { break true };
+            let keeps_idle = self.reserve(floor, other, class, length);
+            asks = floor.placer.is_monotone() && keeps_idle;
+        };
+        self.put_off.extend(put_off);
+        lets
     }
 }
 
@@ -280,18 +366,24 @@ impl<L: Line> Queued<'_, L> {
         false
     }
 
+    /// Whether any job in the running could be placed now.
+    fn any_fits<S: Speed>(&self, floor: &mut Floor<'_, S>) -> bool {
+        self.scratch.spots().any(|spot| floor.can_place(floor.jobs.demand(self.line.job_at(spot))))
+    }
+
     fn make_reservations<S: Speed>(&mut self, floor: &mut Floor<'_, S>, plan: &mut Plan) {
+        if floor.cluster.idle_units() == 0 && !floor.makes_room() {
+            return;
+        }
+        self.begin(floor);
+        if !floor.makes_room() && !self.any_fits(floor) {
+            return;
+        }
         let monotone = floor.placer.is_monotone();
         // Whether a job could neither start nor make room for itself.
         let mut blocked = false;
-        self.begin(floor);
         plan.begin(self.scratch.classes());
         let mut left = plan.most;
-        if floor.knows_windows()
-            && let Some(easy) = &self.easy
-        {
-            plan.make(floor, easy.by_end.iter());
-        }
         while left > 0
             && let Some((spot, class)) = self.scratch.next()
         {
@@ -304,36 +396,23 @@ impl<L: Line> Queued<'_, L> {
                 continue;
             }
             left -= 1;
-            let Some(easy) = &self.easy else { break };
             let estimate = self.estimates.reckoned(floor, job);
             let is_known = monotone && estimate >= plan.refused[class];
             let could = !is_known && floor.can_place(floor.jobs.demand(job));
-            if could && !plan.put_off.is_empty() {
-                if !plan.is_made {
-                    plan.make(floor, easy.by_end.iter());
-                }
-                for (other, class, estimate) in std::mem::take(&mut plan.put_off) {
-                    plan.reserve(floor, other, class, estimate);
-                }
+            if could && blocked && !plan.is_made {
+                plan.make(floor, self.easy.iter().flat_map(|easy| &easy.by_end));
             }
-            let placed = could && plan.place(floor, job, estimate);
-            if !placed && !blocked {
-                self.keep_clear(floor, job);
-            }
+            let lets = could && (!blocked || plan.lets(floor, job, estimate));
+            self.keep_clear(floor, job);
+            let placed = lets && plan.place(floor, job, estimate);
             let evicts = !placed && !blocked && self.place_by_evicting(floor, job);
             floor.show();
             if placed || evicts {
                 let slot = self.start(floor, job);
-                let Some(easy) = &self.easy else { break };
+                plan.started(floor, slot, self.easy.as_ref().map_or(f64::NAN, |easy| easy.end[slot.index()]));
                 if evicts {
-                    if plan.is_made {
-                        // Nothing is reserved yet, since nobody was blocked: those who went have left GPUs.
-                        plan.begin(self.scratch.classes());
-                        plan.make(floor, easy.by_end.iter());
-                    }
                     self.begin_behind(floor, spot);
                 } else {
-                    plan.started(floor, slot, easy.end[slot.index()]);
                     self.go_on_behind(floor, class, spot);
                 }
                 continue;

@@ -35,6 +35,11 @@ impl<T: Copy + Ord> Scratch<T> {
         self.version.len()
     }
 
+    /// The spots of the candidates, in any order.
+    pub(super) fn spots(&self) -> impl Iterator<Item = T> + '_ {
+        self.candidates.iter().map(|Reverse((spot, ..))| *spot)
+    }
+
     #[inline(always)]
     fn add(&mut self, class: usize, spot: Option<T>) {
         if let Some(spot) = spot {
