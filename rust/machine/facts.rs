@@ -5,7 +5,7 @@
 
 use super::floor::Floor;
 use super::stays::Stay;
-use crate::cluster::{FewestServers, Grant};
+use crate::cluster::FewestServers;
 use crate::ids::{GpuType, Job, Slot};
 use crate::placement::{Pools, Probes};
 use crate::record::Past;
@@ -233,12 +233,12 @@ impl<S: Speed> Floor<'_, S> {
         jobs.tried(job).iter().any(|&(gpu_type, _)| self.placer.fits(&mut self.cluster, probes, gpu_type, num_gpus))
     }
 
-    /// Where a job would be placed on other idle GPUs, which then are taken, with U as it is there. Random numbers stay what they are.
-    pub(crate) fn place_in(&mut self, pools: &mut Pools, job: Job, grant: &mut Grant) -> bool {
+    /// Places a job on other idle GPUs, with U as it is there; the grant then holds them. Random numbers stay what they are.
+    pub(crate) fn place_in(&mut self, pools: &mut Pools, job: Job) -> bool {
         let (jobs, rng) = (self.jobs, self.placer.rng());
         let claim = self.claim(job, self.asks(job));
-        let placed =
-            jobs.tried(job).iter().any(|&(gpu_type, _)| pools.place_by(&mut self.placer, gpu_type, &claim, grant));
+        let Self { placer, grant, .. } = self;
+        let placed = jobs.tried(job).iter().any(|&(gpu_type, _)| pools.place_by(placer, gpu_type, &claim, grant));
         self.placer.set_rng(rng);
         placed
     }

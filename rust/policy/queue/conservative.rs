@@ -11,7 +11,6 @@
 //! bookings before it; jobs that ask for the same and are not shorter are looked for from the earlier one's on.
 
 use super::{Line, Queued};
-use crate::cluster::Grant;
 use crate::ids::{Job, Server, Slot};
 use crate::machine::Floor;
 use crate::placement::{Pools, Probes};
@@ -49,7 +48,6 @@ pub(super) struct Plan {
     refused: Vec<f64>,
     /// A copy of the cluster for placements in time to come.
     posed: Option<Pools>,
-    grant: Grant,
 }
 
 /// So many GPUs that leave lie between two of the counts that are kept.
@@ -89,7 +87,6 @@ impl Plan {
             made: Vec::new(),
             refused: Vec::new(),
             posed: None,
-            grant: Grant::default(),
         }
     }
 
@@ -286,19 +283,19 @@ impl Plan {
             let is_free = |gpu: usize| self.free_from[first + gpu] <= from && self.kept[first + gpu] == 0;
             posed.pool_mut(pool).pose(floor.cluster.pool(pool), self.probe.idle_in(pool), is_free);
         }
-        if floor.place_in(&mut posed, job, &mut self.grant) {
-            let pool = posed.pool_of(self.grant.gpu_type);
+        if floor.place_in(&mut posed, job) {
+            let pool = posed.pool_of(floor.grant.gpu_type);
             let first = self.first[pool];
             if let Some(times) = &posed.pool(pool).gpu_times {
                 gpus.extend(times.taken().map(|gpu| (first + gpu) as u32));
             } else {
-                for &(server, count) in &self.grant.parts {
+                for &(server, count) in &floor.grant.parts {
                     let free =
                         self.gpus_of(floor, server).filter(|&gpu| self.free_from[gpu] <= from && self.kept[gpu] == 0);
                     gpus.extend(free.take(count as usize).map(|gpu| gpu as u32));
                 }
             }
-            posed.undo(job, &self.grant.parts);
+            posed.undo(job, &floor.grant.parts);
         }
         self.posed = Some(posed);
         let keeps_idle = gpus.iter().any(|&gpu| self.free_from[gpu as usize] == f64::NEG_INFINITY);
