@@ -5,10 +5,14 @@ Nothing here imports ringbco.
 """
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from oracle.model import GPU
 from oracle_stretch import Stretch
+
+BY_TIME = ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco")
+"""Placements that go by U."""
 
 
 class Reservation(NamedTuple):
@@ -48,9 +52,21 @@ def make_reservations(world: Any, most: int) -> None:
             continue
         if not blocked:
             world.try_start(row)  # nothing idle is enough, but others may make room
+            for run in world.running:
+                if run.row == row:
+                    run.gpus = lowest(world, run.gpus, [*world.floor().idle, *run.gpus])
         if row in world.waiting:
             blocked = True
             reserved.append(Reservation(row, begin, begin + estimate, gpus))
+
+
+def lowest(world: Any, gpus: list[GPU], idle: Iterable[GPU]) -> list[GPU]:
+    """As many of each server: where U does not count the lowest. `random` draws how many of which."""
+    if world.options.placement in BY_TIME:
+        return gpus
+    drawn = [s for s, _ in gpus]
+    there = {s: sorted(gpu for gpu in idle if gpu[0] == s) for s in sorted({*drawn})}
+    return [gpu for s, own in there.items() for gpu in own[: drawn.count(s)]]
 
 
 def leaves(world: Any, run: Stretch) -> float:
@@ -75,12 +91,7 @@ def found(
 
     def ask() -> tuple[list[GPU] | None, int]:
         gpus, rng = world.find(row)
-        if gpus is not None and world.options.placement == "random":
-            # What is drawn says how many of which servers; of each the lowest.
-            drawn = [s for s, _ in gpus]
-            idle = {s: sorted(gpu for gpu in world.floor().idle if gpu[0] == s) for s in drawn}
-            gpus = [gpu for s in sorted(idle) for gpu in idle[s][: drawn.count(s)]]
-        return gpus, rng
+        return None if gpus is None else lowest(world, gpus, world.floor().idle), rng
 
     running, world.running = world.running, holders
     # Maintenance that is known ahead: servers come back, and others are left alone.

@@ -15,6 +15,18 @@ Window = tuple[int, float, float]
 """(server, down at, up at); infinite where it never comes back."""
 
 
+def together(windows: list[Window]) -> list[Window]:
+    """Windows of one server that overlap, or touch, are one."""
+    found: list[Window] = []
+    for window in sorted(windows):
+        if found and found[-1][0] == window[0] and window[1] <= found[-1][2]:
+            server, down, up = found.pop()
+            found.append((server, down, max(up, window[2])))
+        else:
+            found.append(window)
+    return found
+
+
 def maintained_world(
     windows: tuple[Window, ...], base: type[PreemptWorld], estimate: Callable[[Any, int], float]
 ) -> type[PreemptWorld]:
@@ -23,7 +35,7 @@ def maintained_world(
     class Maintained(base):  # type: ignore[misc, valid-type]
         def __init__(self, *parts: object) -> None:
             super().__init__(*parts)
-            self.windows = [window for window in windows if window[0] in self.sizes]
+            self.windows = together([window for window in windows if window[0] in self.sizes])
             self.passing = False
 
         def one_pass(self) -> None:

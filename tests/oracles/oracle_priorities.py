@@ -11,7 +11,7 @@ from typing import Any
 
 from oracle.model import GPU
 from oracle.placement import Floor, place
-from oracle_conservative import make_reservations
+from oracle_conservative import BY_TIME, make_reservations
 from oracle_outages import Failures, Queue, checkpoints, failing_world, queue_world
 from oracle_preempt import PATIENCE
 from oracle_preempt import World as PreemptWorld
@@ -301,7 +301,9 @@ def priority_world(
             return [gpu for gpu in self.floor().idle if gpu[0] == server]
 
         def least(self, gpus: Sequence[GPU], count: int) -> list[GPU]:
-            return sorted(gpus, key=lambda gpu: (self.load.get(gpu, 0.0), gpu))[:count]
+            # Else U does not count, which only reservations see.
+            by_time = self.options.placement in BY_TIME
+            return sorted(gpus, key=lambda gpu: (by_time and self.load.get(gpu, 0.0), gpu))[:count]
 
         def on_a_server(
             self, need: int, own: dict[int, int], victims: Sequence[Stretch]
