@@ -88,8 +88,8 @@ impl<S: Speed> Floor<'_, S> {
             }
             let (evicts, tier, now) = (self.evicts, jobs.tier(job.index()), self.now);
             let yields = |other: &Lodger| {
-                let may_go = other.is_preemptible && other.protected_until <= now;
-                other.is_over_quota || evicts && other.tier > tier && may_go
+                let may_go = other.protected.1 <= now || other.protected.0 == now;
+                other.is_over_quota || evicts && other.tier > tier && other.is_preemptible && may_go
             };
             if num_gpus <= self.cluster.of_mut(gpu_type).largest {
                 let after = evicts.then_some(tier);

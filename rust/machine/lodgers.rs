@@ -32,8 +32,8 @@ pub(super) struct Lodger {
     saves: Option<Saves>,
     pub(super) is_over_quota: bool,
     pub(super) is_preemptible: bool,
-    /// Until when no job of higher priority may evict it (machine time).
-    pub(super) protected_until: f64,
+    /// After when, and until when, no job of higher priority may evict it (machine time).
+    pub(super) protected: (f64, f64),
 }
 
 impl Lodger {
@@ -223,7 +223,7 @@ impl<S: Speed> Floor<'_, S> {
             saves: self.saving.map(|_| stay.saves),
             is_over_quota: self.is_over_quota(slot),
             is_preemptible: self.jobs.may_be_evicted(job),
-            protected_until: self.protected_until(slot),
+            protected: self.protected(slot),
         }
     }
 

@@ -67,7 +67,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// Until when the stay at a slot is protected (machine time).
-    pub(super) fn protected_until(&self, slot: Slot) -> f64 {
+    fn protected_until(&self, slot: Slot) -> f64 {
         let Some(protection) = &self.protection else { return f64::NEG_INFINITY };
         let stay = &self.stays[slot.index()];
         if protection.stopped[stay.job.index()] >= protection.most {
@@ -81,18 +81,28 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Whether the job at a slot is protected now.
     pub(crate) fn is_protected(&self, slot: Slot) -> bool {
-        self.protected_until(slot) > self.now
+        self.protected_until(slot) > self.now && !self.is_new(slot)
     }
 
-    /// Why a verb may not stop the job at a slot: nobody knows for whom it does, so that guests are not protected from it. What
-    /// began at this instant may be taken back, unless it is where a protected job went.
+    /// After when, and until when, the stay at a slot is protected (machine time).
+    pub(super) fn protected(&self, slot: Slot) -> (f64, f64) {
+        if self.protection.is_none() {
+            return (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        }
+        let after = if self.is_new(slot) { self.now } else { f64::NEG_INFINITY };
+        (after, self.protected_until(slot))
+    }
+
+    /// Whether the job at a slot began at this instant, and not because a protected one was put there: it has no stay to protect.
+    fn is_new(&self, slot: Slot) -> bool {
+        let stay = &self.stays[slot.index()];
+        stay.start == self.now && !self.has_undone_protected(stay.job)
+    }
+
+    /// Why a verb may not stop the job at a slot: nobody knows for whom it does, so that guests are not protected from it.
     pub(crate) fn may_not_stop(&self, slot: Slot) -> Option<String> {
         let protection = self.protection.as_ref().filter(|_| self.is_protected(slot) && !self.is_over_quota(slot))?;
-        let stay = &self.stays[slot.index()];
-        if stay.start == self.now && !self.has_undone_protected(stay.job) {
-            return None;
-        }
-        let stopped = protection.stopped[stay.job.index()];
+        let stopped = protection.stopped[self.stays[slot.index()].job.index()];
         Some(if stopped >= protection.most {
             let most = protection.most;
             format!("it is protected: {stopped} of its stays were ended for others, and max-preemptions is {most}")
@@ -118,11 +128,14 @@ impl<S: Speed> Floor<'_, S> {
         let now = self.now;
         let Some(protection) = &mut self.protection else { return };
         protection.has_ended &= !is_new;
-        while let Some((_, slot)) = protection.ends.peek().filter(|&(time, _)| time <= now) {
+        let mut ends = false;
+        while let Some((time, slot)) = protection.ends.peek().filter(|&(time, _)| time <= now) {
             protection.ends.remove(slot);
-            protection.has_ended = true;
+            // Those that ended while nobody waited are no matter.
+            protection.has_ended |= time == now;
+            ends = true;
         }
-        if protection.has_ended {
+        if ends {
             self.find_more();
         }
     }

@@ -17,7 +17,7 @@ pub(super) struct Undone<P> {
     /// Whether a verb ended it, and whether it was over quota.
     pub(super) by_verb: bool,
     pub(super) was_over: bool,
-    /// Whether it was protected, and not to be stopped.
+    /// Whether it was protected.
     pub(super) was_protected: bool,
     left: f64,
     served: f64,

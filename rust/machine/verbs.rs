@@ -365,7 +365,7 @@ impl<S: Speed> Floor<'_, S> {
     /// Keeps what a stay is that ends now before its work does: by a verb, for another job, or at a rung.
     pub(super) fn keep(&mut self, slot: Slot, by_verb: bool) {
         let was_over = self.is_over_quota(slot);
-        let was_protected = self.protects() && self.may_not_stop(slot).is_some();
+        let was_protected = self.protects() && self.is_protected(slot);
         let stay = &self.stays[slot.index()];
         let mut undone = Undone::of(stay, self.ledger.as_ref(), self.limits.as_deref());
         (undone.by_verb, undone.was_over, undone.was_protected) = (by_verb, was_over, was_protected);
@@ -384,7 +384,7 @@ impl<S: Speed> Floor<'_, S> {
         !self.undone.is_empty() && self.ledger.as_ref().is_some_and(|ledger| ledger.ended[job.index()] == self.now)
     }
 
-    /// Whether a stay of a job ended at this instant that was not to be stopped.
+    /// Whether a stay of a job ended at this instant that was protected.
     pub(super) fn has_undone_protected(&self, job: Job) -> bool {
         self.undone.iter().any(|undone| undone.stay.job == job && undone.was_protected)
     }

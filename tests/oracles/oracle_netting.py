@@ -20,6 +20,8 @@ class Netting:
     kept: dict[int, tuple[Any, list[tuple[Any, Any]]]] = field(default_factory=dict)
     """Stretches that ended at `kept_at` before their jobs were done, and the books of those as they were."""
     kept_at: float = -math.inf
+    firm: set[int] = field(default_factory=set)
+    """Those of them that were protected."""
     stops: dict[int, tuple[tuple[float, str], ...]] = field(default_factory=lambda: defaultdict(tuple))
     """When stays of each row were ended for others, and how: preempted, evicted; or moved."""
 
@@ -51,7 +53,9 @@ class Netting:
 
     def keep(self, run: Any) -> None:
         if self.kept_at < self.now:
-            self.kept, self.kept_at = {}, self.now
+            self.kept, self.kept_at, self.firm = {}, self.now, set()
+        if self.is_protected(run.row):
+            self.firm.add(run.row)
         self.kept.setdefault(run.row, (run, self.books(run.row)))
 
     def are_same(self, gpus: list[GPU], others: list[GPU]) -> bool:

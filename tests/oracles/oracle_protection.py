@@ -18,7 +18,13 @@ class Protecting:
         return self.seconds(run.start) + self.rules.after if self.rules.after > 0 else -math.inf
 
     def is_protected(self, row: int) -> bool:
-        return any(run.row == row and self.seconds(self.now) < self.open_at(run) for run in self.running)
+        own = [run for run in self.running if run.row == row and not self.is_new(run)]
+        return any(self.seconds(self.now) < self.open_at(run) for run in own)
+
+    def is_new(self, run: Any) -> bool:
+        """Whether it began at this instant, and not because a protected one was put there."""
+        moved = self.kept_at == self.now and run.row in self.firm
+        return bool(run.start == self.now) and not moved
 
     @property
     def looks(self) -> bool:

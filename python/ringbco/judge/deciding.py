@@ -151,6 +151,8 @@ class Deciding:
     def is_protected(self, job: int) -> bool:
         """Whether a job that runs is not stopped for others."""
         standing = self.standing.get(job)
+        if standing is not None and standing.start == self.time:  # unless it stands for a protected one
+            standing = self.touched.get(job, WAITED).standing
         return standing is not None and self.protection.until(job, standing.start) > self.time
 
     def firm(self, jobs: Sequence[int]) -> list[int]:

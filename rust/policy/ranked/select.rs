@@ -152,9 +152,11 @@ impl Selection {
         floor: &Floor<'_, S>,
         waiting: &Waiting,
     ) {
-        let mut all = self.rank_all(ranking, floor, waiting);
-        all.sort_by_key(|&(.., slot)| !slot.is_some_and(|slot| floor.is_protected(slot)));
-        let all = if floor.has_quotas() { self.by_owner(floor, all) } else { all };
+        let all = self.rank_all(ranking, floor, waiting);
+        let firm = |&(.., slot): &Entry| slot.is_some_and(|slot| floor.is_protected(slot));
+        let (mut first, mut others): (Vec<_>, Vec<_>) = all.into_iter().partition(firm);
+        first.append(&mut others);
+        let all = if floor.has_quotas() { self.by_owner(floor, first) } else { first };
         self.draw(floor, all);
     }
 
