@@ -35,6 +35,8 @@ speed = 9.5
 SELDOM = (
     "decisions",
     "outages",
+    "maintenance",
+    "fair_shares",
     "quota",
     "replicas",
     "rungs",
