@@ -124,6 +124,10 @@ impl FewestServers {
     /// The least number of servers that hold `num_gpus`, or `None` where the cluster cannot.
     #[must_use]
     pub fn of(&self, num_gpus: u32) -> Option<u32> {
+        // Most jobs fit on the largest server.
+        if self.cumulative.first().is_some_and(|&largest| u64::from(num_gpus) <= largest) {
+            return Some(1);
+        }
         let k = self.cumulative.partition_point(|&sum| sum < u64::from(num_gpus));
         (k < self.cumulative.len()).then_some(k as u32 + 1)
     }

@@ -60,8 +60,13 @@ impl<S: Speed> Floor<'_, S> {
     /// Whether a stay that has come to the end of its time in `ends` is at its job's limit.
     #[inline]
     pub(super) fn comes_to_limit(&self, slot: Slot) -> bool {
+        self.limits.is_some() && self.is_at_limit(slot)
+    }
+
+    #[cold]
+    fn is_at_limit(&self, slot: Slot) -> bool {
         let stay = &self.stays[slot.index()];
-        self.limits.is_some() && self.limit_before(stay, stay.end(self.clock, self.mark(stay.job))).is_some()
+        self.limit_before(stay, stay.end(self.clock, self.mark(stay.job))).is_some()
     }
 
     /// Ends the stay of a job that is at its limit. Returns the job, which is over.

@@ -47,6 +47,7 @@ impl Protection {
     }
 
     /// A stay of a job ended, or it is told otherwise how one did.
+    #[cold]
     pub(super) fn count(&mut self, job: Job, before: Option<Why>, after: Why) {
         let stopped = &mut self.stopped[job.index()];
         *stopped += u32::from(counts(after));
@@ -54,6 +55,7 @@ impl Protection {
     }
 
     /// The stay at a slot is over.
+    #[cold]
     pub(super) fn forget(&mut self, slot: Slot) {
         self.ends.remove(slot.number());
     }
@@ -113,6 +115,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// A stay begins, or goes on.
+    #[cold]
     pub(super) fn protect(&mut self, slot: Slot) {
         let (until, now, job) = (self.protected_until(slot), self.now, self.stays[slot.index()].job);
         if let Some(protection) = &mut self.protection
@@ -124,6 +127,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// All that happens at this instant has happened: protections end. `is_new`: whether it is the first time here.
+    #[cold]
     pub(super) fn end_protections(&mut self, is_new: bool) {
         let now = self.now;
         let Some(protection) = &mut self.protection else { return };
@@ -141,14 +145,17 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// The next instant at which a protection ends: this one, as long as no pass has seen it.
+    #[inline]
     pub(crate) fn protection_ends(&self) -> f64 {
         match &self.protection {
+            None => f64::INFINITY,
             Some(protection) if protection.has_ended => self.now,
-            _ => self.next_protection_ends(),
+            Some(_) => self.next_protection_ends(),
         }
     }
 
     /// The next one after this instant.
+    #[cold]
     pub(crate) fn next_protection_ends(&self) -> f64 {
         let end = self.protection.as_ref().and_then(|protection| protection.ends.peek());
         end.map_or(f64::INFINITY, |(time, _)| time)

@@ -194,6 +194,11 @@ impl<L: Line> Queued<'_, L> {
         if !floor.knows_windows() {
             return None;
         }
+        self.keep_away(floor, job)
+    }
+
+    #[cold]
+    fn keep_away<S: Speed>(&self, floor: &mut Floor<'_, S>, job: Job) -> Option<f64> {
         let estimate = self.estimates.reckoned(floor, job);
         floor.hide(estimate)
     }
