@@ -15,8 +15,8 @@ from ringbco.io import marks
 from ringbco.trace.column import Column
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.quotas import COLUMNS as QUOTAS
-from ringbco.trace.quotas import OWNERS, owner_faults
-from ringbco.trace.side_tables import Beside, Form, is_table, read_side_table
+from ringbco.trace.quotas import OWNERS, OfOwners, owner_faults
+from ringbco.trace.side_tables import Form, is_table, read_side_table
 
 USUAL: Final = 1.0
 """The share of an owner of whom nothing else is said."""
@@ -32,7 +32,7 @@ MARK: Final = marks.table("table of fair shares", ("share",), COLUMNS)
 
 
 @dataclass(frozen=True, eq=False)
-class FairShares(Beside):
+class FairShares(OfOwners):
     """Checked shares of the owners of a job table.
 
     frame: as given, with the columns of `COLUMNS`; one of the two owners is null throughout.
@@ -40,11 +40,6 @@ class FairShares(Beside):
     """
 
     mark: ClassVar[marks.Mark] = MARK
-
-    @property
-    def column(self) -> str:
-        """The column of the job table that names the owners."""
-        return OWNERS[0] if self.frame[OWNERS[0]].is_not_null().any() else OWNERS[1]
 
     def shares(self) -> dict[str, float]:
         """The share of each owner that has a row."""

@@ -39,8 +39,17 @@ COLUMNS: Final[dict[str, Column]] = {
 MARK: Final = marks.table("table of quotas", ("gpus", "borrow"), COLUMNS)
 
 
+class OfOwners(Beside):
+    """A table of the owners of a job table; one of the columns vc and user is null throughout."""
+
+    @property
+    def column(self) -> str:
+        """The column of the job table that names the owners."""
+        return OWNERS[0] if self.frame[OWNERS[0]].is_not_null().any() else OWNERS[1]
+
+
 @dataclass(frozen=True, eq=False)
-class Quotas(Beside):
+class Quotas(OfOwners):
     """Checked quotas of the owners of a job table.
 
     frame: as given, with the columns of `COLUMNS`; one of the two owners is null throughout.
@@ -48,11 +57,6 @@ class Quotas(Beside):
     """
 
     mark: ClassVar[marks.Mark] = MARK
-
-    @property
-    def column(self) -> str:
-        """The column of the job table that names the owners."""
-        return OWNERS[0] if self.frame[OWNERS[0]].is_not_null().any() else OWNERS[1]
 
     def columns(self, jobs: pl.DataFrame) -> tuple[NDArray[np.uint32], list[int], list[bool]]:
         """The place of each job's owner, 2^32 - 1 for a job without a quota; GPUs; whether to borrow."""
