@@ -5,7 +5,7 @@
 //! of 3 GPUs evicts b and c: c is taken first, then b, and neither is enough alone.
 //!
 //! An attempt that finds room costs the servers, and the running jobs of those on which enough may go; for a gang larger
-//! than a server all that may go, sorted. There is one attempt for each demand that a pass cannot place.
+//! than a server all that may go. There is one attempt for each demand that a pass cannot place.
 
 use super::clock::Clock;
 use super::floor::Floor;
@@ -18,7 +18,8 @@ use crate::placement::Probes;
 use crate::record::Why;
 use crate::speed::Speed;
 use std::borrow::Cow;
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 
 /// A running job that may be evicted.
 #[derive(Clone, Copy, Debug)]
@@ -33,17 +34,37 @@ pub(crate) struct Victim {
 
 impl Victim {
     #[inline]
-    fn new(lodger: &mut Lodger, now: f64, clock: Clock) -> Self {
+    fn new(lodger: &Lodger, now: f64, clock: Clock) -> Self {
         let key = f64::from(lodger.gpus) * lodger.unsaved(now, clock);
         Self { slot: lodger.slot, key, tier: lodger.tier, start: lodger.start, row: lodger.row }
     }
 
-    /// Where it stands in the order in which they go.
+    /// Where it stands in the order in which they go: the least first.
     fn turn(&self) -> (Reverse<u32>, u64, Reverse<u64>, u32) {
         // No number is NaN or less than 0, so bits sort as they do.
         (Reverse(self.tier), self.key.to_bits(), Reverse(self.start.to_bits()), self.row)
     }
 }
+
+impl Ord for Victim {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.turn().cmp(&self.turn())
+    }
+}
+
+impl PartialOrd for Victim {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Victim {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Victim {}
 
 impl<S: Speed> Floor<'_, S> {
     /// Whether owners have quotas.
@@ -91,8 +112,8 @@ impl<S: Speed> Floor<'_, S> {
                 let may_go = other.protected.1 <= now || other.protected.0 == now;
                 other.is_over_quota || evicts && other.tier > tier && other.is_preemptible && may_go
             };
+            let after = evicts.then_some(tier);
             if num_gpus <= self.cluster.of_mut(gpu_type).largest {
-                let after = evicts.then_some(tier);
                 let attempt = (gpu_type, num_gpus, after);
                 if self.lodgers.as_ref().is_none_or(|lodgers| lodgers.is_futile(&attempt)) {
                     continue;
@@ -111,8 +132,8 @@ impl<S: Speed> Floor<'_, S> {
                 }
                 continue;
             }
-            let victims = self.victims(gpu_type, yields);
-            if let Some(chosen) = self.fewest_of_all(&victims, gpu_type, num_gpus) {
+            let victims = self.victims(gpu_type, after, yields);
+            if let Some(chosen) = self.fewest_of_all(victims, gpu_type, num_gpus) {
                 self.evict_all(&chosen, Why::EvictedBy(job), evicted);
                 self.hide_again();
                 return self.place_on_type(job, num_gpus, gpu_type);
@@ -121,21 +142,19 @@ impl<S: Speed> Floor<'_, S> {
         false
     }
 
-    /// The stays of a GPU type that `may` go, in the order in which they do.
-    fn victims(&mut self, gpu_type: GpuType, may: impl Fn(&Lodger) -> bool) -> Vec<Victim> {
-        let (now, clock, stays) = (self.now, self.clock, &self.stays);
-        let Some(lodgers) = &mut self.lodgers else { return Vec::new() };
+    /// The stays of a GPU type that `may` go, all of them `after` a tier or over quota; who goes first is the greatest.
+    fn victims(&mut self, gpu_type: GpuType, after: Option<u32>, may: impl Fn(&Lodger) -> bool) -> BinaryHeap<Victim> {
+        let (now, clock, cluster) = (self.now, self.clock, &self.cluster);
+        let Some(lodgers) = &mut self.lodgers else { return BinaryHeap::new() };
         let mut victims = Vec::new();
-        for server in (0..self.cluster.num_servers()).map(Server::at) {
-            let first_here = |lodger: &Lodger| {
-                let stay = &stays[lodger.slot.index()];
-                stay.gpu_type == gpu_type && stay.parts.first().is_some_and(|part| part.0 == server)
-            };
-            let going = lodgers.on(server).iter_mut().filter(|(lodger, _)| may(lodger) && first_here(lodger));
-            victims.extend(going.map(|(lodger, _)| Victim::new(lodger, now, clock)));
+        for server in (0..cluster.num_servers()).map(Server::at) {
+            if cluster.type_of(server) == gpu_type && lodgers.gpus_for(server, after) > 0 {
+                let here = lodgers.look_at(server, now, clock).iter();
+                let going = here.filter(|(lodger, _)| lodger.home == server && may(lodger));
+                victims.extend(going.map(|(lodger, _)| Victim::new(lodger, now, clock)));
+            }
         }
-        victims.sort_unstable_by_key(Victim::turn);
-        victims
+        victims.into()
     }
 
     /// The server, of a GPU type or of all, on which a gang costs the least sum of keys, and who must go there: of the
@@ -163,20 +182,24 @@ impl<S: Speed> Floor<'_, S> {
             if idle >= num_gpus || idle + gpus < num_gpus {
                 continue;
             }
+            // Whoever must go, they hold what the gang lacks. The factor is for the sum's roundings.
+            let lacks = f64::from(num_gpus - idle) * (1.0 - 1e-9);
+            let costs = |at_least: f64| least.is_some_and(|least| at_least >= least.0);
+            if costs(lacks * lodgers.least_unsaved(server, now, clock)) {
+                continue;
+            }
             let (mut going, mut cheapest, mut latest) = (0, f64::INFINITY, f64::INFINITY);
-            for (lodger, count) in lodgers.on(server).iter_mut().filter(|(lodger, _)| may(lodger)) {
+            for (lodger, count) in lodgers.look_at(server, now, clock).iter().filter(|(lodger, _)| may(lodger)) {
                 let unsaved = lodger.unsaved(now, clock);
                 going += *count;
                 cheapest = f64::min(cheapest, f64::from(lodger.gpus) * unsaved);
                 latest = f64::min(latest, unsaved);
             }
-            // Whoever must go, they hold what the gang lacks. The factor is for the sum's roundings.
-            let at_least = f64::max(cheapest, f64::from(num_gpus - idle) * latest * (1.0 - 1e-9));
-            if idle + going < num_gpus || least.is_some_and(|least| at_least >= least.0) {
+            if idle + going < num_gpus || costs(f64::max(cheapest, lacks * latest)) {
                 continue;
             }
             here.clear();
-            let going = lodgers.on(server).iter_mut().filter(|(lodger, _)| may(lodger));
+            let going = lodgers.on(server).iter().filter(|(lodger, _)| may(lodger));
             here.extend(going.map(|(lodger, count)| (Victim::new(lodger, now, clock), *count)));
             here.sort_unstable_by_key(|(victim, _)| victim.turn());
             let enough = here.iter().position(|&(_, count)| {
@@ -201,19 +224,24 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// Who must go, of a whole pool, so that the run's placement finds GPUs for a gang larger than a server.
-    fn fewest_of_all(&mut self, victims: &[Victim], gpu_type: GpuType, num_gpus: u32) -> Option<Vec<Victim>> {
+    fn fewest_of_all(
+        &mut self,
+        mut victims: BinaryHeap<Victim>,
+        gpu_type: GpuType,
+        num_gpus: u32,
+    ) -> Option<Vec<Victim>> {
         let mut probes = Probes::default();
         probes.copy(&self.cluster);
-        let mut last = None;
-        for (at, victim) in victims.iter().enumerate() {
+        let mut chosen = Vec::new();
+        loop {
+            let victim = victims.pop()?;
             let parts = seen(&self.stays[victim.slot.index()].parts, self.windows.as_deref());
             probes.give(&self.cluster, &parts);
+            chosen.push(victim);
             if self.placer.fits(&mut self.cluster, &probes, gpu_type, num_gpus) {
-                last = Some(at);
                 break;
             }
         }
-        let mut chosen = victims[..=last?].to_vec();
         for at in (0..chosen.len()).rev() {
             let parts = seen(&self.stays[chosen[at].slot.index()].parts, self.windows.as_deref());
             probes.take(&self.cluster, &parts);

@@ -20,6 +20,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lodger {
     pub(super) slot: Slot,
+    /// Its first server.
+    pub(super) home: Server,
     /// Its GPUs, on all servers.
     pub(super) gpus: u32,
     pub(super) tier: u32,
@@ -37,17 +39,13 @@ pub(super) struct Lodger {
 }
 
 impl Lodger {
-    /// Seconds of progress since the latest checkpoint.
+    /// Seconds of progress since the latest checkpoint, of those [`Lodgers::look_at`].
     #[inline]
-    pub(super) fn unsaved(&mut self, now: f64, clock: Clock) -> f64 {
-        if let Some(saves) = self.saves {
-            return clock.seconds(saves.unsaved(now));
+    pub(super) fn unsaved(&self, now: f64, clock: Clock) -> f64 {
+        match self.saves {
+            Some(saves) => clock.seconds(saves.unsaved(now)),
+            None => clock.seconds(f64::max(0.0, now - self.saved.0)),
         }
-        let is_known = now < self.saved.1;
-        if !is_known {
-            self.saved = self.checkpoints.before_and_until(now, clock);
-        }
-        clock.seconds(f64::max(0.0, now - self.saved.0))
     }
 }
 
@@ -89,11 +87,16 @@ impl Held {
     }
 }
 
+/// Nobody has looked.
+const UNKNOWN: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
+
 /// Who may go, and from where.
 #[derive(Clone, Debug)]
 pub(super) struct Lodgers {
     here: Vec<Vec<(Lodger, u32)>>,
     held: Vec<Held>,
+    /// On each server the latest checkpoint of any, and until when there is no other: not known before it is looked at.
+    newest: Vec<(f64, f64)>,
     /// GPUs that they hold by tier.
     by_tier: BTreeMap<u32, u64>,
     /// Where jobs may evict.
@@ -117,6 +120,7 @@ impl Lodgers {
         Self {
             here: vec![Vec::new(); servers],
             held: vec![Held::default(); servers],
+            newest: vec![UNKNOWN; servers],
             by_tier: BTreeMap::new(),
             room,
             futile: Vec::new(),
@@ -124,8 +128,33 @@ impl Lodgers {
     }
 
     /// Stays on a server, with the GPUs that each holds there.
-    pub(super) fn on(&mut self, server: Server) -> &mut [(Lodger, u32)] {
-        &mut self.here[server.index()]
+    pub(super) fn on(&self, server: Server) -> &[(Lodger, u32)] {
+        &self.here[server.index()]
+    }
+
+    /// The same, with their checkpoints up to now.
+    pub(super) fn look_at(&mut self, server: Server, now: f64, clock: Clock) -> &[(Lodger, u32)] {
+        let here = &mut self.here[server.index()];
+        let newest = &mut self.newest[server.index()];
+        let is_known = now < newest.1;
+        if !is_known {
+            *newest = (f64::NEG_INFINITY, f64::INFINITY);
+            for (lodger, _) in here.iter_mut() {
+                let is_known = lodger.saves.is_some() || now < lodger.saved.1;
+                if !is_known {
+                    lodger.saved = lodger.checkpoints.before_and_until(now, clock);
+                }
+                *newest = (f64::max(newest.0, lodger.saved.0), f64::min(newest.1, lodger.saved.1));
+            }
+        }
+        here
+    }
+
+    /// Each stay on a server has made at least so many seconds of progress since its latest checkpoint.
+    #[inline]
+    pub(super) fn least_unsaved(&self, server: Server, now: f64, clock: Clock) -> f64 {
+        let (newest, until) = self.newest[server.index()];
+        if now < until { clock.seconds(f64::max(0.0, now - newest)) } else { 0.0 }
     }
 
     /// GPUs that they hold there.
@@ -160,6 +189,7 @@ impl Lodgers {
         for &(server, count) in parts {
             self.here[server.index()].push((lodger, count));
             self.held[server.index()].add(&lodger, count);
+            self.newest[server.index()] = UNKNOWN;
             *self.by_tier.entry(lodger.tier).or_default() += u64::from(count);
         }
     }
@@ -214,6 +244,7 @@ impl<S: Speed> Floor<'_, S> {
         let job = stay.job.index();
         Lodger {
             slot,
+            home: stay.parts.first().map_or(Server::at(0), |part| part.0),
             gpus: stay.gpus(),
             tier: self.jobs.tier(job),
             row: self.rows[job],

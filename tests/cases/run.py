@@ -51,12 +51,12 @@ class Met:
     refusals: list[str]
 
 
-def meet(seed: object, *, check: bool = True) -> Met:
+def meet(seed: object, *, check: bool = True, features: tuple[str, ...] | None = None) -> Met:
     """The case of a seed: while it is refused, it loses one, which the refusal names if it can.
 
-    check: whether it is not only run.
+    check: whether it is not only run. features: those to begin with, if not by their coins.
     """
-    features, refusals = toss(seed), list[str]()
+    features, refusals = toss(seed) if features is None else features, list[str]()
     rng = random.Random(f"{seed} drops")
     while True:
         seen = (look if check else replayed)(build(seed, features))

@@ -23,8 +23,10 @@ use std::ops::Range;
 pub(super) struct Owners<T> {
     groups: Vec<Group<T>>,
     classes: Vec<Class>,
-    /// The classes of each owner who has a quota.
+    /// The classes of each owner who has a quota, by the GPUs of a job.
     of_owner: Vec<Vec<usize>>,
+    /// How many of these were within the quota when it was looked at last: the first ones.
+    within: Vec<usize>,
     /// Classes whose jobs may start.
     open: OrderedBits,
     /// Classes whose first job, or standing, may be another than `groups` has it.
@@ -68,6 +70,7 @@ impl<T: Copy + Ord> Owners<T> {
             groups: Vec::new(),
             classes: Vec::new(),
             of_owner: vec![Vec::new(); quotas.list.len()],
+            within: vec![0; quotas.list.len()],
             open: OrderedBits::new(line.classes()),
             stale: Vec::new(),
             moved: Vec::new(),
@@ -89,6 +92,9 @@ impl<T: Copy + Ord> Owners<T> {
             if let Some(own) = owners.of_owner.get_mut(owner as usize) {
                 own.push(number);
             }
+        }
+        for own in &mut owners.of_owner {
+            own.sort_by_key(|&class| owners.classes[class].num_gpus);
         }
         for group in &mut owners.groups {
             group.within = Tournament::new(group.classes.len());
@@ -120,12 +126,15 @@ impl<T: Copy + Ord> Owners<T> {
     /// Looks again at what changed.
     pub(super) fn refresh<S: Speed>(&mut self, floor: &mut Floor<'_, S>, line: &impl Line<Spot = T>) {
         while let Some(owner) = floor.next_stirred() {
-            for at in 0..self.of_owner[owner as usize].len() {
-                let class = self.of_owner[owner as usize][at];
-                if floor.standing(owner, self.classes[class].num_gpus) != self.classes[class].standing {
-                    self.stir(class);
-                }
-            }
+            // Where a job is beyond the quota, a larger one is, too: only those between then and now stand otherwise.
+            let own = std::mem::take(&mut self.of_owner[owner as usize]);
+            let then = self.within[owner as usize];
+            let is_within = |&class: &usize| floor.standing(owner, self.classes[class].num_gpus) == Claimant::Within;
+            let fewer = own[..then].iter().rev().take_while(|class| !is_within(class)).count();
+            let more = if fewer > 0 { 0 } else { own[then..].iter().take_while(|class| is_within(class)).count() };
+            own[then - fewer..then + more].iter().for_each(|&class| self.stir(class));
+            self.within[owner as usize] = then - fewer + more;
+            self.of_owner[owner as usize] = own;
         }
         while let Some(number) = self.stale.pop() {
             let class = &mut self.classes[number];

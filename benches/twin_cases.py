@@ -1,0 +1,94 @@
+"""How many random cases the engine and its slow twins agree on: `make twin-cases N=10000 SEED=1`.
+
+Draws N cases of the tests, every feature by its own coin, and holds each result against all that must be:
+the twin, where the case has one, the audit, the log, the balance of GPU-time, the bound. Prints each
+difference as it is found, and in the end how many cases each feature had an effect in, and in how many of
+them a twin was met.
+
+With RULES="fairshare protection" each case has one of these features, in turn, whatever its coin says; a
+rule of queues goes without another policy then. Without make, tests, tests/shared and tests/oracles must be
+in PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from cases.draw import FEATURES, toss
+from cases.met import met
+from cases.run import POLICIES, meet
+
+OF_QUEUES: Final = frozenset({"order", "fairshare", "queue", "conservative", "aging", "estimate"})
+
+
+@dataclass(frozen=True)
+class Told:
+    """What became of a case. effective: the features that it ran with and could not be left out."""
+
+    seed: str
+    effective: tuple[str, ...]
+    has_twin: bool
+    faults: tuple[str, ...]
+
+
+def looked_at(number: int, seed: int, rules: Sequence[str]) -> Told:
+    """The case of that number."""
+    name = f"{seed}.{number}"
+    features = set(toss(name))
+    if rules:
+        rule = rules[number % len(rules)]
+        features |= {rule}
+        features -= {*POLICIES} if rule in OF_QUEUES else set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        drawn = meet(name, features=tuple(each for each in FEATURES if each in features))
+        if drawn.seen.refusal is not None:
+            return Told(name, (), False, ())
+        faults = tuple(f"{fault.kind}: {fault.text[:300]}" for fault in drawn.seen.faults)
+        return Told(name, met(name, drawn.features), drawn.seen.lacks is None, faults)
+
+
+def lines(told: Sequence[Told], names: Sequence[str]) -> list[str]:
+    """The table of the end."""
+    ran, twins = Counter[str](), Counter[str]()
+    for each in told:
+        ran.update(each.effective)
+        twins.update(each.effective if each.has_twin else ())
+    rows = [(name, ran[name], twins[name]) for name in names if ran[name]]
+    rows.append(("all", len(told), sum(each.has_twin for each in told)))
+    faulty = sum(bool(each.faults) for each in told)
+    head = [f"{faulty} of {len(told)} cases differ", "", "| feature | cases | with a twin |", "| --- | ---: | ---: |"]
+    return [*head, *(f"| {name} | {count:,} | {met_too:,} |" for name, count, met_too in rows)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("number", type=int, help="cases")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--rules", nargs="*", default=[], choices=[*FEATURES], metavar="FEATURE")
+    given = parser.parse_args(arguments)
+    told = []
+    look = partial(looked_at, seed=given.seed, rules=given.rules)
+    with ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for each in pool.map(look, range(given.number), chunksize=4):
+            told.append(each)
+            for fault in each.faults:
+                print(f"{each.seed}  {fault}", flush=True)
+            if len(told) % 500 == 0:
+                print(f"{len(told)} cases", file=sys.stderr, flush=True)
+    print("\n".join(lines(told, [*FEATURES])))
+    return int(any(each.faults for each in told))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
