@@ -106,40 +106,74 @@ fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDi
     let Some(sums) = outcome.sums.take() else { return Ok(table.0) };
     table.column("refused", std::mem::take(&mut outcome.refused))?;
     table.column("ended", std::mem::take(&mut outcome.ended))?;
-    let count = |name: &str, of: &[&str]| {
-        let ends = Ends::of(of);
-        table.of(name, &sums, move |own: &Sums| own.count(ends))
-    };
-    let sum = |name: &str, of: fn(&Sums) -> f64| table.of(name, &sums, of);
-    count("stays", &ENDED)?;
-    count("preemptions", &["preempted", "moved", "resized"])?;
-    count("moves", &["moved"])?;
-    count("resizes", &["resized"])?;
-    count("pauses", &["rung"])?;
-    sum("held", |own| own.held)?;
-    sum("lost", |own| own.paused)?;
-    sum("spread", |own| own.spread)?;
-    sum("wait_behind", |own| own.behind)?;
-    sum("waited", |own| own.waiting)?;
-    sum("rested", |own| own.rested)?;
+    let n = sums.len();
+    let count = |name, of: &[&str]| OfSums { name, values: Values::Counts(Ends::of(of), Vec::with_capacity(n)) };
+    let sum = |name, of| OfSums { name, values: Values::Sums(of, Vec::with_capacity(n)) };
+    let mut columns = vec![
+        count("stays", &ENDED),
+        count("preemptions", &["preempted", "moved", "resized"]),
+        count("moves", &["moved"]),
+        count("resizes", &["resized"]),
+        count("pauses", &["rung"]),
+        sum("held", |own| own.held),
+        sum("lost", |own| own.paused),
+        sum("spread", |own| own.spread),
+        sum("wait_behind", |own| own.behind),
+        sum("waited", |own| own.waiting),
+        sum("rested", |own| own.rested),
+    ];
     if outcome.knows.outages {
-        count("failures", &["failed"])?;
-        sum("lost_work", |own| own.lost_time)?;
+        columns.push(count("failures", &["failed"]));
+        columns.push(sum("lost_work", |own| own.lost_time));
     }
     if outcome.knows.room {
-        count("evictions", &["evicted"])?;
+        columns.push(count("evictions", &["evicted"]));
     }
     if outcome.knows.limits {
         let limit = Ends::of(&["limit"]);
         table.of("reached_limit", &sums, move |own: &Sums| own.count(limit) > 0)?;
-        sum("cut", |own| own.cut)?;
+        columns.push(sum("cut", |own| own.cut));
     }
     if outcome.knows.elastic {
-        sum("longer", |own| own.resized)?;
-        sum("held_gpus", |own| own.held_gpus)?;
-        sum("lost_gpus", |own| own.paused_gpus)?;
+        columns.push(sum("longer", |own| own.resized));
+        columns.push(sum("held_gpus", |own| own.held_gpus));
+        columns.push(sum("lost_gpus", |own| own.paused_gpus));
+    }
+    for block in sums.chunks(BLOCK) {
+        columns.iter_mut().for_each(|column| column.add(block));
+    }
+    for column in columns {
+        match column.values {
+            Values::Counts(_, values) => table.column(column.name, values)?,
+            Values::Sums(_, values) => table.column(column.name, values)?,
+        }
     }
     Ok(table.0)
+}
+
+/// Rows that are read for one column after the other: few enough for the cache.
+const BLOCK: usize = 256;
+
+/// A column of jobs in the making.
+struct OfSums {
+    name: &'static str,
+    values: Values,
+}
+
+/// What it says of each job.
+enum Values {
+    /// How many of its stays ended so.
+    Counts(Ends, Vec<u32>),
+    Sums(fn(&Sums) -> f64, Vec<f64>),
+}
+
+impl OfSums {
+    fn add(&mut self, rows: &[Sums]) {
+        match &mut self.values {
+            Values::Counts(ends, values) => values.extend(rows.iter().map(|own| own.count(*ends))),
+            Values::Sums(of, values) => values.extend(rows.iter().map(of)),
+        }
+    }
 }
 
 fn stays(py: Python<'_>, stays: Stays) -> PyResult<Bound<'_, PyDict>> {

@@ -204,6 +204,17 @@ pub(crate) fn assemble(
     })
 }
 
+/// Puts values at places, all of which there are, where they are: they take much room.
+fn put<T>(values: &mut [T], mut places: Vec<u32>) {
+    for at in 0..values.len() {
+        while places[at] as usize != at {
+            let place = places[at] as usize;
+            values.swap(at, place);
+            places.swap(at, place);
+        }
+    }
+}
+
 /// Stays by row, those of a row in the order in which they come.
 fn by_row(past: &[Past], rows: usize) -> Vec<Past> {
     let mut next = vec![0; rows + 1];
@@ -253,11 +264,13 @@ impl Stayed {
         };
         let own = |past: &Past| Past { job: Job::new(row(past.job)), why: by(past.why), ..*past };
         self.past.extend(outcome.books.past.iter().map(own));
-        if part.whole && outcome.books.sums.len() == kept.len() {
-            self.sums = std::mem::take(&mut outcome.books.sums);
+        let sums = std::mem::take(&mut outcome.books.sums);
+        if sums.len() == kept.len() {
+            self.sums = sums;
+            put(&mut self.sums, part.rows.clone());
         } else {
             self.sums.resize(kept.len(), Sums { held: f64::NAN, ..Sums::default() });
-            for (&row, &sums) in part.rows.iter().zip(&outcome.books.sums) {
+            for (&row, sums) in part.rows.iter().zip(sums) {
                 self.sums[row as usize] = sums;
             }
         }
