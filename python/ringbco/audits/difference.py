@@ -310,9 +310,9 @@ class Differences:
             if np.isin(met, start[start == end]).any():
                 return np.ones(frame.height, dtype=bool)
         if table == "servers" and column == "by" and self.outcome.allocations is not None:
-            # Of several jobs that wake a server at one instant, the book does not say who was first.
-            held = self.outcome.allocations.filter(pl.col("start_time") < pl.col("end_time"))
-            counts = held.group_by(server="server", time="start_time").len()
+            # Of several jobs that come to a server at one instant, one too short for float64 among them, the
+            # book does not say who was first and woke it.
+            counts = self.outcome.allocations.group_by(server="server", time="start_time").len()
             several = frame.join(counts, on=["server", "time"], how="left", maintain_order="left")
             return ((several["what"] == "woke") & (several["len"].fill_null(0) > 1)).to_numpy()
         return None
