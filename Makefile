@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine player-frames play-picture gallery policy-table real-clusters combinations repack-table elastic-table operators-table feature-speed generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery policy-table real-clusters combinations repack-table elastic-table operators-table feature-speed generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -119,6 +119,10 @@ audit-catalogue: build ## what share of corruptions the audit catches, of N rand
 audit-genuine: build ## how many of N random results (default 1000) by SEED (default 1) the audit finds fault with: none should be
 	PYTHONPATH=tests:tests/shared:tests/oracles POLARS_MAX_THREADS=1 $(BIN)/python benches/audit_catalogue.py $(or $(N),1000) --seed $(or $(SEED),1) \
 		--jobs $(or $(JOBS),1) --genuine
+
+twin-cases: build ## on how many of N random cases (default 1000) by SEED (default 1) engine and twins agree, by feature; RULES="fairshare protection" forces these in turn
+	PYTHONPATH=tests:tests/shared:tests/oracles POLARS_MAX_THREADS=1 $(BIN)/python benches/twin_cases.py $(or $(N),1000) --seed $(or $(SEED),1) \
+		--jobs $(or $(JOBS),1) $(if $(RULES),--rules $(RULES))
 
 player-frames: build ## how large the page of `ringbco play` is, and how smoothly it scrubs in Chromium
 	PYTHONPATH=tests/shared $(BIN)/python benches/player_frames.py

@@ -14,7 +14,7 @@ import polars as pl
 import ringbco
 import wrong_policies
 from cases.case import Case
-from cases.draw import IN_PYTHON, QUEUES, RANKINGS, RESIZING
+from cases.of_policies import IN_PYTHON, QUEUES, RANKINGS, RESIZING
 from corrupt import Corrupt, unlike
 from ringbco.errors import RingbcoError
 from ringbco.result.schema import TABLES, has_table

@@ -187,9 +187,7 @@ def table(few: Mapping[str, float], many: Mapping[str, float], lower: Mapping[st
     return "\n".join(_lines(few, many, lower))
 
 
-def _lines(
-    few: Mapping[str, float], many: Mapping[str, float], lower: Mapping[str, float]
-) -> Iterator[str]:
+def _lines(few: Mapping[str, float], many: Mapping[str, float], lower: Mapping[str, float]) -> Iterator[str]:
     yield f"| feature | ns a job | x fifo | asked | growth | at load {LOWER:g} | asked |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
     for name, cost in few.items():

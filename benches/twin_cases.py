@@ -66,12 +66,19 @@ def lines(told: Sequence[Told], names: Sequence[str]) -> list[str]:
     rows = [(name, ran[name], twins[name]) for name in names if ran[name]]
     rows.append(("all", len(told), sum(each.has_twin for each in told)))
     faulty = sum(bool(each.faults) for each in told)
-    head = [f"{faulty} of {len(told)} cases differ", "", "| feature | cases | with a twin |", "| --- | ---: | ---: |"]
+    head = [
+        f"{faulty} of {len(told)} cases differ",
+        "",
+        "| feature | cases | with a twin |",
+        "| --- | ---: | ---: |",
+    ]
     return [*head, *(f"| {name} | {count:,} | {met_too:,} |" for name, count, met_too in rows)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("number", type=int, help="cases")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="processes")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cases.draw import IN_PYTHON
+from cases.of_policies import IN_PYTHON
 from cases.run import meet
 from ringbco.audits.given import book_of, given_of
 from ringbco.judge import judge

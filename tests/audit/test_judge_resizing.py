@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import ringbco
-from cases.draw import RESIZING
+from cases.of_policies import RESIZING
 from ringbco.audits.given import book_of, given_of
 from ringbco.judge import judge
 from ringbco.judge.deciding import Fault
