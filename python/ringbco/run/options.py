@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final
@@ -107,8 +108,18 @@ def described(policy: Policy, values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@cache
+def _standard(option: Option) -> Any:
+    """The default as a plain Python value: what runs are asked for most."""
+    return _plain(option, option.default)
+
+
 def check(option: Option, value: Any) -> Any:
     """The value as a plain Python value; UsageError unless the option may have it."""
+    return _standard(option) if value is option.default else _plain(option, value)
+
+
+def _plain(option: Option, value: Any) -> Any:
     name = option.typed
     if option.optional and (
         value is None or (option.word and isinstance(value, str) and value == option.word)

@@ -225,7 +225,7 @@ def _ignored(policy: Policy, values: Mapping[str, Any]) -> list[str]:
     return [
         name
         for name, value in values.items()
-        if not uses(policy, name, values) and not _is_default(name, value)
+        if not _is_default(name, value) and not uses(policy, name, values)
     ]
 
 
