@@ -149,7 +149,7 @@ class _Near:
 
     def __init__(self, case: Case, outcome: ringbco.Outcome) -> None:
         first, last = min(job["submit_time"] for job in case.jobs), float(outcome.jobs["finish_time"].max())
-        self.length, self.ulps = last - first, 64.0 * math.ulp(last)
+        self.length, self.ulps = last - first, 256.0 * math.ulp(last)
         self.most = 0.0 if case.options.get("clock") == "slot" else self.within(1e-9)
 
     def within(self, part: float) -> float:
