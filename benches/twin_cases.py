@@ -87,12 +87,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told = []
     look = partial(looked_at, seed=given.seed, rules=given.rules)
     with ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for each in pool.map(look, range(given.number), chunksize=4):
-            told.append(each)
-            for fault in each.faults:
-                print(f"{each.seed}  {fault}", flush=True)
-            if len(told) % 500 == 0:
-                print(f"{len(told)} cases", file=sys.stderr, flush=True)
+        try:
+            for each in pool.map(look, range(given.number), chunksize=4):
+                told.append(each)
+                for fault in each.faults:
+                    print(f"{each.seed}  {fault}", flush=True)
+                if len(told) % 500 == 0:
+                    print(f"{len(told)} cases", file=sys.stderr, flush=True)
+        except KeyboardInterrupt:  # what there is so far is told
+            pool.shutdown(cancel_futures=True)
     print("\n".join(lines(told, [*FEATURES])))
     return int(any(each.faults for each in told))
 
