@@ -295,6 +295,16 @@ def test_a_job_over_quota_is_passed_over() -> None:
     assert log.evictions == [0, 0, 0]
 
 
+def test_a_job_that_waited_within_the_quota_may_come_to_be_over_it() -> None:
+    # All come at once. a's first job starts on borrowed GPUs. Then its second, within the quota before, would be
+    # over it and evicts nobody. Those of b, which has no quota, evict a's first.
+    jobs = [(10, 2, 80, 0), (10, 1, 10, 0), (10, 1, 10, 0), (10, 2, 30, 0)]
+    case = problem(jobs, [2], SKIP, owners=["a", "a", "b", "b"], quotas=(("a", 1, True),))
+    truth, log = run(case)
+    assert truth.start == [50, 130, 10, 20]
+    assert log.evictions == [0, 0, 0, 0]
+
+
 def test_who_borrows_gives_back() -> None:
     # a holds 2 GPUs beyond its quota, not preemptible and of the highest priority. b is within its own.
     jobs = [(0, 2, 100, 9), (1, 2, 100, 9), (10, 2, 5, 0)]

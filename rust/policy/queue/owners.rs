@@ -25,7 +25,7 @@ pub(super) struct Owners<T> {
     classes: Vec<Class>,
     /// The classes of each owner who has a quota, by the GPUs of a job.
     of_owner: Vec<Vec<usize>>,
-    /// How many of these were within the quota when it was looked at last: the first ones.
+    /// How many of these were within the quota when it was looked at last: the first ones. At first nobody holds GPUs.
     within: Vec<usize>,
     /// Classes whose jobs may start.
     open: OrderedBits,
@@ -93,8 +93,10 @@ impl<T: Copy + Ord> Owners<T> {
                 own.push(number);
             }
         }
-        for own in &mut owners.of_owner {
-            own.sort_by_key(|&class| owners.classes[class].num_gpus);
+        let num_gpus = |&class: &usize| owners.classes[class].num_gpus;
+        for ((own, within), quota) in owners.of_owner.iter_mut().zip(&mut owners.within).zip(quotas.list) {
+            own.sort_by_key(num_gpus);
+            *within = own.partition_point(|class| u64::from(num_gpus(class)) <= quota.gpus);
         }
         for group in &mut owners.groups {
             group.within = Tournament::new(group.classes.len());
