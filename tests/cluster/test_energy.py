@@ -114,6 +114,18 @@ def test_what_is_drawn(cluster: Cluster) -> None:
     assert faults(result, jobs) == []
 
 
+def test_a_replica_that_begins_after_the_last_job_draws_nothing(cluster: Cluster) -> None:
+    # The second job, which cannot be done in time, is refused at 50 s: the engine goes on until then.
+    jobs = table(
+        submit_time=[0.0, 50.0], num_gpus=[1, 1], duration=[10.0, 10.0], deadline=[None, 51.0],
+        gpu_type=["small", "small"],
+    )  # fmt: skip
+    want = services(("chat", 20.0, 1, 4))
+    result = replay(jobs, cluster, policy="edf", admission=True, services=want, sample=10.0)
+    assert result.timeline.select("time", "watts").rows()[-1] == (10.0, 8 * 50 + 2 * 10)
+    assert faults(result, jobs) == []
+
+
 def test_the_samples_add_up_to_the_energy(cluster: Cluster) -> None:
     jobs = table(submit_time=[0.0, 30.0, 700.0], num_gpus=[4, 2, 8], gpu_type=["big", "small", "big"])
     down = outages((1, 20.0, 90.0), (0, 200.0, 300.0))

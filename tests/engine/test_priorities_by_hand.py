@@ -296,8 +296,8 @@ def test_a_job_over_quota_is_passed_over() -> None:
 
 
 def test_a_job_that_waited_within_the_quota_may_come_to_be_over_it() -> None:
-    # All come at once. a's first job starts on borrowed GPUs. Then its second, within the quota before, would be
-    # over it and evicts nobody. Those of b, which has no quota, evict a's first.
+    # All come at once. a's first job starts on borrowed GPUs. Then its second, within the quota before, would
+    # be over it and evicts nobody. Those of b, which has no quota, evict a's first.
     jobs = [(10, 2, 80, 0), (10, 1, 10, 0), (10, 1, 10, 0), (10, 2, 30, 0)]
     case = problem(jobs, [2], SKIP, owners=["a", "a", "b", "b"], quotas=(("a", 1, True),))
     truth, log = run(case)

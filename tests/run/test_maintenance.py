@@ -53,6 +53,11 @@ def test_the_estimate_is_multiplied_and_others_meet_an_outage() -> None:
     assert starts(jobs(60, 120, 41), policy="tiresias", preempt_cost=0.0) == [0, 0, 60]
 
 
+def test_an_endless_limit_is_none() -> None:
+    table = jobs(60, 120, 40).with_columns(time_limit=pl.lit(float("inf")))
+    assert starts(table, queue="easy", estimate="limit") == [0, 0, 60]
+
+
 def test_a_shorter_job_of_the_same_size_finds_room() -> None:
     assert starts(jobs(60, 400, 300, 30), queue="skip") == [0, 0, 150, 60]
     assert starts(jobs(60, 400, 300, 30), queue="strict") == [0, 0, 150, 400]

@@ -124,8 +124,10 @@ class Serving:
         return joined.with_columns(replica="known").drop("known")
 
     def held(self, last: float) -> Held:
-        """The GPUs of every replica; none outlasts `last`, s."""
-        return Held(self.server, self.gpus[self.service], self.start, np.minimum(self.end, last))
+        """The GPUs of every replica that begins before `last`, s; none outlasts it."""
+        kept = self.start < last
+        gpus = self.gpus[self.service[kept]]
+        return Held(self.server[kept], gpus, self.start[kept], np.minimum(self.end[kept], last))
 
     def services(self, first: float, last: float) -> list[OfService]:
         """What each service got from `first` to `last`, s."""

@@ -234,7 +234,8 @@ class Order:
         else:
             return False
         with np.errstate(invalid="ignore"):
-            near: NDArray[np.bool_] = (others != own) & (np.abs(others - own) <= CLOSE * abs(own))
+            apart = np.abs(others - own)
+            near: NDArray[np.bool_] = (apart > 0) & (apart <= CLOSE * abs(own)) & np.isfinite(apart)
         return bool(near.any())
 
     def heads(self, since: float, until: float) -> list[Head]:

@@ -61,7 +61,7 @@ class Waits(Stays):
         if rows.size and self.order.why_not is not None:
             told["why_not"] = self.order.why_not
         elif rows.size and self.order.doubtful(rows, moment):
-            told["why_not"] = "estimates are too close for rounding to tell them apart"
+            told["why_not"] = "what decides it is too close for rounding to tell them apart"
         elif rows.size:
             ahead = self.order.ahead(rows, moment)
             told |= {"order": self.order.told, "place": int(ahead.size) + 1}

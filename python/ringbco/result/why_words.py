@@ -293,7 +293,8 @@ def _why_stopped(told: Told) -> str:
 
 
 def _stopped(told: Told, when: str, clock: Clock) -> str:
-    said = f"{_why_stopped(told)} {when}, after {duration(told['ran'])} on its GPUs."
+    stay = " in this stay" if told["ended"] == "limit" else ""
+    said = f"{_why_stopped(told)} {when}, after {duration(told['ran'])} on its GPUs{stay}."
     if told.get("came"):
         said += f" At that instant {_holding(told['came'], more=told['others'])} started on its servers."
     if "back" in told:

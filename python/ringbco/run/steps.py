@@ -87,6 +87,8 @@ def explain(error: _core.CoreError, table: JobTable, command: str = "replay") ->
     wish, hint = _WISHES.get(error.kind, ("a job that can be replayed", None))
     if command == "plan":
         hint = _HINTS_OF_PLAN.get(error.kind, hint)
+    if error.message.startswith("still waits"):
+        hint = "let the servers that it needs come back, or the policy start it"
     job = table.frame.row(error.row, named=True)
     if error.kind == "oversize" and job.get("gpu_type"):
         hint = f"it may run on {job['gpu_type']} only; {hint}"
