@@ -311,7 +311,9 @@ def test_options_that_make_a_schedule_worse_change_nothing(small_jobs: Path) -> 
     services = pl.DataFrame({"service": ["s"], "time": [0.0], "replicas": [1], "gpus_per_replica": [2]})
     more: dict[str, Any] = {"quota": quota, "evict": True, "outages": outages, "services": services}
     more |= {"clock": "slot", "slot": 60.0, "sleep_after": 5.0, "wake_time": 9.0, "start_cost": 7.0}
-    more |= {"placement": "first-fit", "queue": "easy", "decisions": True}
+    more |= {"placement": "first-fit", "queue": "conservative", "decisions": True, "reservations": 3}
+    more |= {"order": "fairshare", "half_life": 9.0, "aging": 5.0, "preempt_cost": 3.0, "preempt_after": 2.0}
+    more |= {"fair_shares": pl.DataFrame({"user": ["u"], "share": [0.5]}), "estimate_factor": 0.5}
     assert ringbco.bound(jobs, "2x8", **more) == ringbco.bound(jobs, "2x8")
     with pytest.raises(InputError, match="server"):
         ringbco.bound(jobs, "2x8", outages=outages.with_columns(server=9))

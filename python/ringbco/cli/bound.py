@@ -44,10 +44,12 @@ def bound(
     Example: ringbco bound jobs.parquet --cluster 32x8
     """
     from ringbco.run.bound import bound as run
+    from ringbco.run.options import read_numbers
     from ringbco.units import check_units, duration, shown_in
 
     check_units(units)
     machine = inputs.parse_cluster(cluster, inputs.network_of(options), vc, recorded_cluster)
+    options["thresholds"] = read_numbers(OPTIONS["thresholds"], options["thresholds"])
     found = run(inputs.read_table(jobs, quiet=True), machine, **options)
     if as_json:
         say_json(found.to_dict())

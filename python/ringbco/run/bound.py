@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, Unpack
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.cluster.spec import Cluster
@@ -21,6 +22,7 @@ from ringbco.run.options import as_cluster, checked
 from ringbco.run.options_generated import Options
 from ringbco.run.outage_draws import is_draw
 from ringbco.trace import measured, profiles
+from ringbco.trace.fair_shares import as_fair_shares
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
 from ringbco.trace.noise import efficiency
 from ringbco.trace.outages import as_maintenance, as_outages
@@ -60,7 +62,7 @@ def bound(
     cluster = as_cluster(cluster, recorded_cluster)
     table = as_table(jobs)
     workload = resolve(table, cluster, values)
-    _check_files(values, workload.cluster)
+    _check_files(values, workload.cluster, table.frame)
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")
     window = Window.of(values, submit)
     least, most = gpus_of(table.frame, "min_gpus"), gpus_of(table.frame, "max_gpus")
@@ -92,7 +94,7 @@ def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
     return checked(kept, OPTIONS, command="bound")
 
 
-def _check_files(options: Mapping[str, Any], cluster: Cluster) -> None:
+def _check_files(options: Mapping[str, Any], cluster: Cluster, frame: pl.DataFrame) -> None:
     """Raises InputError for what `replay` would refuse in a file of which the bound reads nothing."""
     if options["outages"] is not None and not is_draw(options["outages"]):
         as_outages(options["outages"], cluster.num_servers)
@@ -100,6 +102,8 @@ def _check_files(options: Mapping[str, Any], cluster: Cluster) -> None:
         as_maintenance(options["maintenance"], cluster.num_servers)
     if options["services"] is not None:
         as_services(options["services"], int(cluster.server_gpus.max()))
+    if options["fair_shares"] is not None:
+        as_fair_shares(options["fair_shares"], frame)
 
 
 def _limits(workload: Workload, model: str) -> Callable[[int], tuple[Floats, Floats]]:

@@ -1,4 +1,4 @@
-"""The options of `bound`: those of `replay` that not one policy alone has."""
+"""The options of `bound`: those of `replay` but for the policy, and for what is written down of a run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ from typing import Final
 
 from ringbco.run.options_generated import REPLAY
 
-_OTHERS: Final = ("policy", "sample", "allocations", "search", "enforce_limits")
-OPTIONS: Final = {
-    name: option
-    for name, option in REPLAY.items()
-    if name not in _OTHERS and not option.panel.startswith("Other schedulers")
-}
-"""Most of them can only make a schedule worse, and change nothing."""
+_OTHERS: Final = ("policy", "sample", "allocations")
+OPTIONS: Final = {name: option for name, option in REPLAY.items() if name not in _OTHERS}
+"""Most of them can only make a schedule worse, and change nothing; some are refused with the reason."""
