@@ -11,7 +11,7 @@ mod serving;
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
-use crate::record::{Books, Ends, Stays, Sums};
+use crate::record::{Books, Ends, Stays, SumsByJob};
 pub use allocations::Allocations;
 pub use searches::Climb;
 pub(crate) use searches::Climbing;
@@ -136,7 +136,7 @@ pub struct Outcome {
     /// What the run knew beyond its jobs' own stays.
     pub knows: Knows,
     /// What the stays of each job add up to; `None` where every job has one, without a pause.
-    pub sums: Option<Vec<Sums>>,
+    pub sums: Option<SumsByJob>,
     /// Every stay; `None` where no stay may end before its job is done.
     pub stays: Option<Stays>,
     /// Whether admission or a verb refused it; then `kept` is `false` too. Empty where that cannot be.
@@ -177,8 +177,8 @@ impl Outcome {
     #[must_use]
     pub fn preemptions(&self) -> Vec<u32> {
         let ends = Ends::of(&["preempted", "moved", "resized"]);
-        let count = |sums: &Sums| sums.count(ends);
-        self.sums.as_ref().map_or_else(|| vec![0; self.start.len()], |sums| sums.iter().map(count).collect())
+        let count = |sums: &SumsByJob| sums.iter().map(|own| own.count(ends)).collect();
+        self.sums.as_ref().map_or_else(|| vec![0; self.start.len()], count)
     }
 }
 

@@ -78,6 +78,17 @@ impl EventHeap {
         }
     }
 
+    /// Takes a slot out that is in, and adds another one.
+    pub(crate) fn replace(&mut self, slot: u32, other: u32, time: f64, row: u32) {
+        let at = self.position[slot as usize];
+        self.position[slot as usize] = ABSENT;
+        if self.position.len() <= other as usize {
+            self.position.resize(other as usize + 1, ABSENT);
+        }
+        self.position[other as usize] = at;
+        self.set(other, time, row);
+    }
+
     #[inline]
     fn put(&mut self, at: usize, entry: Entry) {
         self.entries[at] = entry;

@@ -5,6 +5,7 @@
 mod bits;
 mod fenwick;
 mod heap;
+mod lane;
 mod minima;
 mod order;
 mod tournament;
@@ -12,6 +13,7 @@ mod tournament;
 pub(crate) use bits::OrderedBits;
 pub(crate) use fenwick::Fenwick;
 pub(crate) use heap::EventHeap;
+pub(crate) use lane::Lane;
 pub(crate) use minima::Minima;
 pub(crate) use order::sort_again;
 pub(crate) use tournament::Tournament;

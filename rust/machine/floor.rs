@@ -21,7 +21,7 @@ use super::undone::Undone;
 use super::windows::Windows;
 use crate::cluster::{FewestServers, Grant};
 use crate::decisions::Verb;
-use crate::ds::EventHeap;
+use crate::ds::{EventHeap, Lane};
 use crate::ids::{GpuType, Job, Slot, WHOLE};
 use crate::options::Discipline;
 use crate::outcome::{Climbing, ClusterOutcome};
@@ -71,6 +71,8 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) checkpoint_interval: f64,
     /// How long a checkpoint takes; `None` where it takes no time.
     pub(super) saving: Option<Rest>,
+    /// Stays by when they save, where that takes time: those of `ends` that come to a checkpoint first, but their first one.
+    pub(super) savers: Lane,
     /// What owners hold, where there are quotas.
     pub(super) holdings: Option<Box<Holdings>>,
     /// Each job's row in the caller's table.
@@ -157,6 +159,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             pauses: Pauses::new(options, clock, S::USES_REST_OF_SLOT, 0.0),
             checkpoint_interval: if saves { options.checkpoint_interval } else { f64::NAN },
             saving,
+            savers: Lane::default(),
             evicts: options.evict,
             lodgers,
             protection,
@@ -290,7 +293,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// Gives a stay's GPUs back.
     #[inline(always)]
     pub(super) fn leave(&mut self, slot: Slot) {
-        self.ends.remove(slot.number());
+        self.forget_end(slot);
         let stay = &self.stays[slot.index()];
         let (job, crowd) = (stay.job, stay.crowd);
         self.cluster.release(job, &stay.parts);

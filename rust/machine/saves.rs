@@ -148,11 +148,34 @@ impl<S: Speed> Floor<'_, S> {
     #[inline(always)]
     pub(super) fn set_end(&mut self, slot: Slot) {
         let stay = &self.stays[slot.index()];
-        let mut next = self.goal(stay);
-        if self.saving.is_some() && stay.saves_before(next) {
-            next = stay.saves.due;
+        let next = self.goal(stay);
+        if self.saving.is_some() {
+            return self.set_end_of_saver(slot, next);
         }
         self.ends.set(slot.number(), next, stay.job.number());
+    }
+
+    #[cold]
+    fn set_end_of_saver(&mut self, slot: Slot, next: f64) {
+        let stay = &self.stays[slot.index()];
+        let (number, row) = (slot.number(), stay.job.number());
+        if !stay.saves_before(next) {
+            self.savers.set_alone(&mut self.ends, number, next, row);
+        } else if stay.saves.count == 0 {
+            // The others wait for the cost of a checkpoint longer.
+            self.savers.set_alone(&mut self.ends, number, stay.saves.due, row);
+        } else {
+            self.savers.set(&mut self.ends, number, stay.saves.due, row);
+        }
+    }
+
+    /// Takes a stay out of those that come to an end.
+    #[inline(always)]
+    pub(super) fn forget_end(&mut self, slot: Slot) {
+        if self.saving.is_some() {
+            self.savers.forget(&mut self.ends, slot.number());
+        }
+        self.ends.remove(slot.number());
     }
 
     /// Lets the stay begin a checkpoint that comes to one. Returns whether it does.

@@ -248,7 +248,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         let is_at_rung = searches.has_rung_ahead(job);
         if is_at_rung {
             searches.arrived.push((job, slot));
-            self.floor.ends.remove(slot.number());
+            self.floor.forget_end(slot);
         }
         is_at_rung
     }

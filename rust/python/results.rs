@@ -131,7 +131,7 @@ fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDi
     }
     if outcome.knows.limits {
         let limit = Ends::of(&["limit"]);
-        table.of("reached_limit", &sums, move |own: &Sums| own.count(limit) > 0)?;
+        table.column("reached_limit", sums.iter().map(|own| own.count(limit) > 0).collect())?;
         columns.push(sum("cut", |own| own.cut));
     }
     if outcome.knows.elastic {
@@ -139,8 +139,11 @@ fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDi
         columns.push(sum("held_gpus", |own| own.held_gpus));
         columns.push(sum("lost_gpus", |own| own.paused_gpus));
     }
-    for block in sums.chunks(BLOCK) {
-        columns.iter_mut().for_each(|column| column.add(block));
+    let mut block = Vec::with_capacity(BLOCK);
+    for from in (0..n).step_by(BLOCK) {
+        block.clear();
+        block.extend((from..n.min(from + BLOCK)).map(|row| sums.of(row)));
+        columns.iter_mut().for_each(|column| column.add(&block));
     }
     for column in columns {
         match column.values {

@@ -3,7 +3,7 @@
 //! Invariant: the sums run over a job's stays in order of time, in machine time. Times are converted afterwards. For
 //! example, a job with stays of 50 and 60 s, the second with a pause of 30 s, held GPUs for 110 s, 30 of them paused.
 
-use super::{Past, Why};
+use super::{Past, SumsByJob, Why};
 use crate::cluster::FewestServers;
 use crate::ids::{GpuType, Job};
 use crate::speed::Speed;
@@ -135,7 +135,7 @@ pub(crate) struct Books {
     /// By job, the type of its only stay; empty where GPUs do not differ. Read of jobs without a row in `past`.
     pub(crate) types: Vec<GpuType>,
     /// By job: what its stays add up to. Empty before `fold`, and where stays are not kept.
-    pub(crate) sums: Vec<Sums>,
+    pub(crate) sums: SumsByJob,
     /// When a job last took the GPUs of another (machine time).
     pub(crate) evicted_at: f64,
     /// By job: what its work took longer on other types than it was recorded on, s. Empty before `fold`, and where GPUs
@@ -173,25 +173,23 @@ impl Books {
             return;
         };
         self.past.retain(Past::counts);
-        let mut all = vec![Sums::default(); start.len()];
+        let mut all = SumsByJob::without_stays(start.len(), Sums::default());
         for past in &self.past {
-            let sums = &mut all[past.job.index()];
+            let sums = all.add_to(past.job.index());
             scale.add(sums, past);
             if past.why == Why::Limit {
                 sums.cut = -scale.alone(past.job, left[past.job.index()]);
             }
         }
-        for (j, sums) in all.iter_mut().enumerate() {
-            if finish[j].is_nan() || sums.ended.iter().any(|&count| count > 0) {
-                continue;
+        self.on_types = vec![0.0; self.types.len()];
+        for j in 0..start.len() {
+            let through = !all.has_run(j) && !finish[j].is_nan();
+            if let Some(on_types) = self.on_types.get_mut(j) {
+                *on_types = if through { once(j) } else { all.of(j).on_types };
             }
-            sums.held = finish[j] - start[j];
-            sums.held_gpus = scale.jobs.gpus(j) * sums.held;
-            sums.ended[Why::Done.code() as usize] = 1;
-            sums.on_types = once(j);
-        }
-        if !self.types.is_empty() {
-            self.on_types = all.iter().map(|sums| sums.on_types).collect();
+            if through {
+                all.run_through(j, finish[j] - start[j], scale.jobs.gpus(j));
+            }
         }
         self.sums = all;
     }
@@ -203,10 +201,6 @@ impl Books {
                 *time = seconds(*time);
             }
         }
-        for sums in &mut self.sums {
-            for time in [&mut sums.held, &mut sums.paused, &mut sums.held_gpus, &mut sums.paused_gpus] {
-                *time = seconds(*time);
-            }
-        }
+        self.sums.convert_times(seconds);
     }
 }

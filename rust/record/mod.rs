@@ -4,12 +4,14 @@
 //! for, has no row: its one stay is its row of the job columns. Invariant: the rows of a job are in order of time. For
 //! example, a job that was preempted at 50 s and ran on from 80 s to its end at 130 s has two rows, `Preempted` and `Done`.
 //!
-//! `fold` adds the rows of each job up. `table` makes columns of them, with the jobs that ran through once.
+//! `fold` adds the rows of each job up, `by_job` keeps what that gives. `table` makes columns of them, with the jobs that ran through once.
 
+mod by_job;
 mod fold;
 mod table;
 
 use crate::ids::{GpuType, Job};
+pub use by_job::SumsByJob;
 pub(crate) use fold::{Books, Scale};
 pub use fold::{Ends, Sums};
 pub use table::{BY, Stays};

@@ -3,7 +3,7 @@
 //! Invariant: every stay has a row, also that of a job that ran through once. For example, a job that was preempted once
 //! has rows with `stay` 0 and 1, the first `preempted`, the second `resumed` and `done`.
 
-use super::{Past, Sums, Why};
+use super::{Past, Why};
 use crate::ids::{GpuType, Job};
 
 /// Stays as columns. Times in seconds.
@@ -67,6 +67,16 @@ pub(crate) struct Once {
     pub(crate) waited: (f64, f64),
 }
 
+/// The wait before a stay, s.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    pub(super) waiting: f64,
+    /// Of that, though it could have been placed.
+    pub(super) behind: f64,
+    /// The rest at a rung before it.
+    pub(super) rested: f64,
+}
+
 /// A stay, and what its row says beside it.
 #[derive(Clone, Copy, Debug)]
 struct Row {
@@ -91,7 +101,7 @@ pub(crate) struct Tabled {
 }
 
 /// A part of a wait that rounding alone left is none.
-fn behind(wait: f64, others: (f64, f64)) -> f64 {
+pub(super) fn behind(wait: f64, others: (f64, f64)) -> f64 {
     let rest = wait - others.0 - others.1;
     if rest.abs() <= 1e-6 * wait { 0.0 } else { rest }
 }
@@ -150,23 +160,19 @@ impl Tabled {
         Self { columns: Stays::with_capacity(rows), rows: Vec::with_capacity(BLOCK), last: None }
     }
 
-    /// Adds the stay of a job that ran through once, and its wait to the sums. `submit`: when it was submitted, s.
-    pub(crate) fn push_once(&mut self, once: &Once, submit: f64, sums: &mut Sums) {
-        sums.waited = once.waited;
-        self.push(&once.as_past(), submit, 1.0, sums);
+    /// Adds the stay of a job that ran through once. `submit`: when it was submitted, s. Returns the wait before it.
+    pub(crate) fn push_once(&mut self, once: &Once, submit: f64) -> Wait {
+        self.push(&once.as_past(), submit, 1.0)
     }
 
-    /// Adds a stay, and the wait before it to the sums. The stays of a job come one after the other, in order of time.
-    /// `unit`: a unit of work in those of the table.
-    pub(crate) fn push(&mut self, past: &Past, submit: f64, unit: f64, sums: &mut Sums) {
+    /// Adds a stay. The stays of a job come one after the other, in order of time. `unit`: a unit of work in those of the
+    /// table. Returns the wait before it.
+    pub(crate) fn push(&mut self, past: &Past, submit: f64, unit: f64) -> Wait {
         let before = self.last.filter(|(before, _)| before.job == past.job);
         let left = before.map_or(submit, |(before, _)| before.end);
         let since = if past.woke.is_nan() { left } else { past.woke };
         let (waiting, rested) = (past.start - since, since - left);
         let behind = behind(waiting, past.waited);
-        sums.waiting += waiting;
-        sums.behind += behind;
-        sums.rested += rested;
         let number = before.map_or(0, |(_, number)| number + 1);
         let began = before.map_or(0, |(before, _)| before.why.next());
         self.last = Some((*past, number));
@@ -174,6 +180,7 @@ impl Tabled {
         if self.rows.len() == BLOCK {
             self.settle();
         }
+        Wait { waiting, behind, rested }
     }
 
     /// Makes columns of the rows.

@@ -12,7 +12,7 @@ use crate::ids::{GpuType, Job, Server};
 use crate::machine::Clock;
 use crate::options::{Model, Options};
 use crate::outcome::{Allocations, Asleep, Climb, ClusterOutcome, Knows, Outcome, Span, Woken, course};
-use crate::record::{Once, Past, Sums, Tabled, Why};
+use crate::record::{Once, Past, Sums, SumsByJob, Tabled, Why};
 use crate::trace::Jobs;
 use std::borrow::Cow;
 
@@ -127,8 +127,9 @@ pub(crate) fn assemble(
             waited: (0.0, 0.0),
         };
         table = Some(stayed.tabled(jobs.submit, unit, once)).filter(|_| tells);
-        for (row, sums) in stayed.sums.iter().enumerate() {
-            (wait_gpus[row], wait_fragmented[row]) = (sums.waited.0 as f32, sums.waited.1 as f32);
+        for row in 0..n {
+            let (too_few, fragmented) = stayed.sums.waited(row);
+            (wait_gpus[row], wait_fragmented[row]) = (too_few as f32, fragmented as f32);
         }
         (past, refused, ended, sums) = (stayed.past, stayed.refused, stayed.ended, Some(stayed.sums));
     }
@@ -204,17 +205,6 @@ pub(crate) fn assemble(
     })
 }
 
-/// Puts values at places, all of which there are, where they are: they take much room.
-fn put<T>(values: &mut [T], mut places: Vec<u32>) {
-    for at in 0..values.len() {
-        while places[at] as usize != at {
-            let place = places[at] as usize;
-            values.swap(at, place);
-            places.swap(at, place);
-        }
-    }
-}
-
 /// Stays by row, those of a row in the order in which they come.
 fn by_row(past: &[Past], rows: usize) -> Vec<Past> {
     let mut next = vec![0; rows + 1];
@@ -235,11 +225,10 @@ fn by_row(past: &[Past], rows: usize) -> Vec<Past> {
 struct Stayed {
     /// By row, then in order of time.
     past: Vec<Past>,
-    sums: Vec<Sums>,
+    sums: SumsByJob,
     refused: Vec<bool>,
     ended: Vec<bool>,
-    /// By row, what held up the one stay of a job that ran through, s, and its type.
-    waited: Vec<(f64, f64)>,
+    /// By row, the type of the one stay of a job that ran through.
     types: Vec<GpuType>,
 }
 
@@ -247,10 +236,10 @@ impl Stayed {
     fn new(n: usize, jobs: &Jobs<'_>) -> Self {
         Self {
             past: Vec::new(),
-            sums: Vec::new(),
+            // Of rows that are in no part nobody knows anything.
+            sums: SumsByJob::without_stays(n, Sums { held: f64::NAN, ..Sums::default() }),
             refused: vec![false; n],
             ended: vec![false; n],
-            waited: vec![(0.0, 0.0); n],
             types: vec![GpuType::NONE; jobs.types.map_or(0, |_| n)],
         }
     }
@@ -264,22 +253,12 @@ impl Stayed {
         };
         let own = |past: &Past| Past { job: Job::new(row(past.job)), why: by(past.why), ..*past };
         self.past.extend(outcome.books.past.iter().map(own));
-        let sums = std::mem::take(&mut outcome.books.sums);
-        if sums.len() == kept.len() {
-            self.sums = sums;
-            put(&mut self.sums, part.rows.clone());
-        } else {
-            self.sums.resize(kept.len(), Sums { held: f64::NAN, ..Sums::default() });
-            for (&row, sums) in part.rows.iter().zip(sums) {
-                self.sums[row as usize] = sums;
-            }
-        }
+        self.sums.take(std::mem::take(&mut outcome.books.sums), &part.rows, &outcome.obstacles);
         for (j, &row) in part.rows.iter().enumerate() {
             let row = row as usize;
             if let Some(&gpu_type) = outcome.books.types.get(j) {
                 self.types[row] = gpu_type;
             }
-            self.waited[row] = outcome.obstacles[j];
             (self.refused[row], self.ended[row]) = (outcome.refused[j], outcome.ended[j]);
             kept[row] = !(outcome.refused[j] || outcome.ended[j]);
         }
@@ -290,7 +269,7 @@ impl Stayed {
     fn tabled(&mut self, submit: &[f64], unit: f64, once: impl Fn(usize) -> Once) -> crate::record::Stays {
         let mut table = Tabled::for_stays(self.past.len() + self.sums.len());
         let mut at = 0;
-        for (row, sums) in self.sums.iter_mut().enumerate() {
+        for row in 0..self.sums.len() {
             let count = self.past[at..].iter().take_while(|past| past.job.index() == row).count();
             let own = &self.past[at..at + count];
             at += count;
@@ -299,14 +278,17 @@ impl Stayed {
                 [] if once.finish.is_nan() => {}
                 [] => {
                     let gpu_type = self.types.get(row).copied().unwrap_or(GpuType::NONE);
-                    table.push_once(&Once { gpu_type, waited: self.waited[row], ..once }, submit[row], sums);
+                    let once = Once { gpu_type, waited: self.sums.waited(row), ..once };
+                    self.sums.add_wait(row, table.push_once(&once, submit[row]));
                 }
                 // Where decisions come from outside every stay is in the record, also of a job that ran through once.
                 [past] if past.is_all_of_its_job(once.num_gpus) => {
                     let Past { gpu_type, waited, .. } = *past;
-                    table.push_once(&Once { gpu_type, waited, ..once }, submit[row], sums);
+                    self.sums.add_wait(row, table.push_once(&Once { gpu_type, waited, ..once }, submit[row]));
                 }
-                several => several.iter().for_each(|past| table.push(past, submit[row], unit, sums)),
+                several => {
+                    several.iter().for_each(|past| self.sums.add_wait(row, table.push(past, submit[row], unit)));
+                }
             }
         }
         table.done()

@@ -1,0 +1,172 @@
+//! Events of which most come in the order in which they were set: a line beside an [`EventHeap`].
+//!
+//! Invariant: `line` is in order of (time, row), and of those who stand in it the heap has the first and no other. So the
+//! heap alone says what comes next, and whoever goes to the end of the line moves nobody else. For example, jobs that
+//! save for ten seconds every half hour stand in the line in the order in which they last saved.
+
+use super::EventHeap;
+use std::collections::VecDeque;
+
+/// A place in the line.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    time: f64,
+    row: u32,
+    slot: u32,
+    /// How many places were given before.
+    number: u64,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+/// So many more places that nobody stands at are kept than those that count.
+const KEPT: usize = 64;
+
+/// The line. A slot stands in it, or in the heap alone, or in neither.
+#[derive(Clone, Debug)]
+pub(crate) struct Lane {
+    /// Behind the first; also places that their slots have left.
+    line: VecDeque<Place>,
+    /// Whose place is the first, which the heap has, too.
+    first: u32,
+    /// Of each slot the time and the number of its place; NaN where it has none.
+    places: Vec<(f64, u64)>,
+    given: u64,
+    /// How many in `line` nobody stands at.
+    left: usize,
+    /// The last place given.
+    last: (f64, u32),
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        let (line, places) = (VecDeque::new(), Vec::new());
+        Self { line, first: NOBODY, places, given: 0, left: 0, last: (f64::NEG_INFINITY, 0) }
+    }
+}
+
+impl Lane {
+    /// Sets a slot's event, of which the next one will most likely be behind all others: in the line, if it is.
+    pub(crate) fn set(&mut self, heap: &mut EventHeap, slot: u32, time: f64, row: u32) {
+        if self.places.len() <= slot as usize {
+            self.places.resize(slot as usize + 1, (f64::NAN, 0));
+        }
+        if self.places[slot as usize].0 == time {
+            return;
+        }
+        if self.first != NOBODY && (time < self.last.0 || (time == self.last.0 && row <= self.last.1)) {
+            return self.set_alone(heap, slot, time, row);
+        }
+        let number = self.given;
+        self.given += 1;
+        self.last = (time, row);
+        if self.first == NOBODY {
+            self.first = slot;
+            self.places[slot as usize] = (time, number);
+            return heap.set(slot, time, row);
+        }
+        let was = std::mem::replace(&mut self.places[slot as usize], (time, number));
+        self.line.push_back(Place { time, row, slot, number });
+        if self.first == slot {
+            match self.take_first() {
+                Some(next) if next.slot != slot => heap.replace(slot, next.slot, next.time, next.row),
+                _ => heap.set(slot, time, row),
+            }
+        } else if was.0.is_nan() {
+            heap.remove(slot);
+        } else {
+            self.leave();
+        }
+    }
+
+    /// Sets a slot's event in the heap alone.
+    pub(crate) fn set_alone(&mut self, heap: &mut EventHeap, slot: u32, time: f64, row: u32) {
+        self.forget(heap, slot);
+        heap.set(slot, time, row);
+    }
+
+    /// Takes a slot out of the line; if it is the first, the next one goes into the heap, and it stays there itself.
+    pub(crate) fn forget(&mut self, heap: &mut EventHeap, slot: u32) {
+        let Some(place) = self.places.get_mut(slot as usize).filter(|place| !place.0.is_nan()) else { return };
+        place.0 = f64::NAN;
+        if self.first != slot {
+            return self.leave();
+        }
+        if let Some(next) = self.take_first() {
+            heap.set(next.slot, next.time, next.row);
+        }
+    }
+
+    /// Makes the next one in the line the first, and takes it out.
+    fn take_first(&mut self) -> Option<Place> {
+        while let Some(place) = self.line.pop_front() {
+            if self.counts(&place) {
+                self.first = place.slot;
+                return Some(place);
+            }
+            self.left -= 1;
+        }
+        self.first = NOBODY;
+        None
+    }
+
+    fn counts(&self, place: &Place) -> bool {
+        let (time, number) = self.places[place.slot as usize];
+        number == place.number && !time.is_nan()
+    }
+
+    /// One more place in the line is left.
+    fn leave(&mut self) {
+        self.left += 1;
+        if self.left > self.line.len() / 2 + KEPT {
+            let mut line = std::mem::take(&mut self.line);
+            line.retain(|place| self.counts(place));
+            (self.line, self.left) = (line, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EventHeap, Lane};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn the_heap_yields_the_least_of_all(
+            steps in prop::collection::vec((0u8..8, 0u32..20, 0u32..30, 1u32..60), 1..600),
+        ) {
+            let (mut heap, mut lane) = (EventHeap::default(), Lane::default());
+            let mut model: BTreeMap<u32, u32> = BTreeMap::new();
+            for (kind, slot, time, on) in steps {
+                let mut time = time;
+                match kind {
+                    0 => {
+                        lane.forget(&mut heap, slot);
+                        heap.remove(slot);
+                        model.remove(&slot);
+                    }
+                    1 => {
+                        lane.set_alone(&mut heap, slot, f64::from(time), 100 - slot);
+                        model.insert(slot, time);
+                    }
+                    // As a stay does that saves: whoever comes first goes behind all the others, or nearly.
+                    2..6 if !model.is_empty() => {
+                        let (now, first) = heap.peek().unwrap();
+                        time = now as u32 + on;
+                        lane.set(&mut heap, first, f64::from(time), 100 - first);
+                        model.insert(first, time);
+                    }
+                    _ => {
+                        lane.set(&mut heap, slot, f64::from(time), 100 - slot);
+                        model.insert(slot, time);
+                    }
+                }
+                let least = model.iter().map(|(&slot, &time)| (time, 100 - slot, slot)).min();
+                prop_assert_eq!(heap.peek(), least.map(|(time, _, slot)| (f64::from(time), slot)));
+                prop_assert!(lane.line.len() <= 2 * model.len() + 2 * super::KEPT);
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The sums of all jobs. One that ran through once has few: no room is kept for the others.
+//!
+//! Invariant: `own` has the sums of a job, or it ran through once, and what `once` does not have of it is zero. For example,
+//! of three jobs the second of which was preempted `own` has those of the second, behind those of no stay.
+
+use super::Why;
+use super::fold::Sums;
+use super::table::{Wait, behind};
+
+/// What the stays of each job add up to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SumsByJob {
+    /// Of each job its place in `own`.
+    places: Vec<u32>,
+    own: Vec<Sums>,
+    /// Of those that ran through once.
+    once: Vec<Once>,
+}
+
+/// Of a job that ran through once.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Once {
+    held: f64,
+    held_gpus: f64,
+    waiting: f64,
+    waited: (f64, f64),
+}
+
+/// The place of a job that ran through once.
+const THROUGH: u32 = u32::MAX;
+
+impl SumsByJob {
+    /// Of so many jobs without a stay: all at place 0, where the sums are these.
+    pub(crate) fn without_stays(jobs: usize, sums: Sums) -> Self {
+        Self { places: vec![0; jobs], own: vec![sums], once: vec![Once::default(); jobs] }
+    }
+
+    /// To add a stay to.
+    pub(crate) fn add_to(&mut self, job: usize) -> &mut Sums {
+        if self.places[job] == 0 {
+            self.places[job] = self.own.len() as u32;
+            self.own.push(Sums::default());
+        }
+        &mut self.own[self.places[job] as usize]
+    }
+
+    /// Whether a stay was added, or the job ran through.
+    pub(crate) fn has_run(&self, job: usize) -> bool {
+        self.places[job] != 0
+    }
+
+    /// It ran through once, and held GPUs so long; machine time.
+    pub(crate) fn run_through(&mut self, job: usize, held: f64, gpus: f64) {
+        self.places[job] = THROUGH;
+        self.once[job] = Once { held, held_gpus: gpus * held, ..Once::default() };
+    }
+
+    /// Turns clock time into seconds.
+    pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
+        for sums in &mut self.own {
+            for time in [&mut sums.held, &mut sums.paused, &mut sums.held_gpus, &mut sums.paused_gpus] {
+                *time = seconds(*time);
+            }
+        }
+        for once in &mut self.once {
+            (once.held, once.held_gpus) = (seconds(once.held), seconds(once.held_gpus));
+        }
+    }
+
+    /// Takes those of a part, whose jobs are these rows. `waited`: what held up the one stay of a job that ran through, s.
+    pub(crate) fn take(&mut self, part: Self, rows: &[u32], waited: &[(f64, f64)]) {
+        let before = self.own.len() as u32;
+        self.own.extend(part.own);
+        for (j, &row) in rows.iter().enumerate() {
+            let place = part.places[j];
+            self.places[row as usize] = if place == THROUGH { THROUGH } else { before + place };
+            self.once[row as usize] = Once { waited: waited[j], ..part.once[j] };
+        }
+    }
+
+    /// Adds a wait before a stay.
+    pub(crate) fn add_wait(&mut self, job: usize, wait: Wait) {
+        if self.places[job] == THROUGH {
+            self.once[job].waiting = wait.waiting;
+            return;
+        }
+        let sums = self.add_to(job);
+        sums.waiting += wait.waiting;
+        sums.behind += wait.behind;
+        sums.rested += wait.rested;
+    }
+
+    /// What held up a job, s: too few idle GPUs, and enough that could not be used.
+    pub(crate) fn waited(&self, job: usize) -> (f64, f64) {
+        let place = self.places[job];
+        if place == THROUGH { self.once[job].waited } else { self.own[place as usize].waited }
+    }
+
+    /// How many jobs there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Those of a job.
+    #[must_use]
+    pub fn of(&self, job: usize) -> Sums {
+        let place = self.places[job];
+        if place != THROUGH {
+            return self.own[place as usize];
+        }
+        let Once { held, held_gpus, waiting, waited } = self.once[job];
+        let mut sums = Sums {
+            held,
+            held_gpus,
+            waiting,
+            behind: behind(waiting, waited),
+            waited,
+            ..Sums::default()
+        };
+        sums.ended[Why::Done.code() as usize] = 1;
+        sums
+    }
+
+    /// Those of all jobs.
+    pub fn iter(&self) -> impl Iterator<Item = Sums> + '_ {
+        (0..self.len()).map(|job| self.of(job))
+    }
+}
