@@ -168,8 +168,8 @@ impl<S: Speed> Floor<'_, S> {
     ) -> Option<(Server, Vec<Victim>)> {
         let (now, clock, cluster, windows) = (self.now, self.clock, &self.cluster, &self.windows);
         let lodgers = self.lodgers.as_mut()?;
-        let mut least: Option<(f64, Server)> = None;
-        let (mut here, mut chosen): (Vec<(Victim, u32)>, Vec<Victim>) = (Vec::new(), Vec::new());
+        let mut servers = std::mem::take(&mut lodgers.looked_through);
+        servers.clear();
         for server in (0..cluster.num_servers()).map(Server::at) {
             let gpus = there(lodgers, server);
             if gpus == 0
@@ -178,16 +178,23 @@ impl<S: Speed> Floor<'_, S> {
             {
                 continue;
             }
+            let idle = cluster.idle(server);
+            if idle < num_gpus && idle + gpus >= num_gpus {
+                servers.push((lacks(num_gpus, idle) * lodgers.least_unsaved(server, now, clock), server));
+            }
+        }
+        // The one that may cost the least first: then most of the others need not be looked at.
+        let first = (0..servers.len()).reduce(|a, b| if servers[b].0 < servers[a].0 { b } else { a });
+        let mut least: Option<(f64, Server)> = None;
+        let (mut here, mut chosen): (Vec<(Victim, u32)>, Vec<Victim>) = (Vec::new(), Vec::new());
+        for at in first.into_iter().chain((0..servers.len()).filter(|&at| Some(at) != first)) {
+            let (at_least, server) = servers[at];
+            // Of equals the lowest server.
+            let is_cheaper = |cost: f64| least.is_none_or(|least| cost < least.0 || cost == least.0 && server < least.1);
+            if !is_cheaper(at_least) {
+                continue;
+            }
             let mut idle = cluster.idle(server);
-            if idle >= num_gpus || idle + gpus < num_gpus {
-                continue;
-            }
-            // Whoever must go, they hold what the gang lacks. The factor is for the sum's roundings.
-            let lacks = f64::from(num_gpus - idle) * (1.0 - 1e-9);
-            let costs = |at_least: f64| least.is_some_and(|least| at_least >= least.0);
-            if costs(lacks * lodgers.least_unsaved(server, now, clock)) {
-                continue;
-            }
             let (mut going, mut cheapest, mut latest) = (0, f64::INFINITY, f64::INFINITY);
             for (lodger, count) in lodgers.look_at(server, now, clock).iter().filter(|(lodger, _)| may(lodger)) {
                 let unsaved = lodger.unsaved(now, clock);
@@ -195,7 +202,7 @@ impl<S: Speed> Floor<'_, S> {
                 cheapest = f64::min(cheapest, f64::from(lodger.gpus) * unsaved);
                 latest = f64::min(latest, unsaved);
             }
-            if idle + going < num_gpus || costs(f64::max(cheapest, lacks * latest)) {
+            if idle + going < num_gpus || !is_cheaper(f64::max(cheapest, lacks(num_gpus, idle) * latest)) {
                 continue;
             }
             here.clear();
@@ -214,12 +221,13 @@ impl<S: Speed> Floor<'_, S> {
                 }
             }
             let sum: f64 = here.iter().map(|(victim, _)| victim.key).sum();
-            if least.is_none_or(|least| sum < least.0) {
+            if is_cheaper(sum) {
                 least = Some((sum, server));
                 chosen.clear();
                 chosen.extend(here.iter().map(|&(victim, _)| victim));
             }
         }
+        lodgers.looked_through = servers;
         least.map(|(_, server)| (server, chosen))
     }
 
@@ -285,6 +293,11 @@ impl<S: Speed> Floor<'_, S> {
         self.turn_wait(job);
         job
     }
+}
+
+/// GPUs that a gang lacks: whoever must go, they hold as many. The factor is for the roundings of a sum.
+fn lacks(num_gpus: u32, idle: u32) -> f64 {
+    f64::from(num_gpus - idle) * (1.0 - 1e-9)
 }
 
 /// What a victim holds of servers that are not hidden.

@@ -14,7 +14,6 @@ use crate::ids::{GpuType, Server, Slot};
 use crate::placement::{Pools, Probes};
 use crate::speed::Speed;
 use crate::trace::Demand;
-use std::collections::BTreeMap;
 
 /// A stay that may be evicted, and all that says whether and in which turn.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +27,7 @@ pub(super) struct Lodger {
     pub(super) row: u32,
     pub(super) start: f64,
     checkpoints: Checkpoints,
-    /// When the latest checkpoint was, and until when there is no other.
+    /// When a checkpoint was, and until when it is the latest.
     saved: (f64, f64),
     /// Those that take time.
     saves: Option<Saves>,
@@ -87,22 +86,22 @@ impl Held {
     }
 }
 
-/// Nobody has looked.
-const UNKNOWN: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
-
 /// Who may go, and from where.
 #[derive(Clone, Debug)]
 pub(super) struct Lodgers {
     here: Vec<Vec<(Lodger, u32)>>,
     held: Vec<Held>,
-    /// On each server the latest checkpoint of any, and until when there is no other: not known before it is looked at.
+    /// On each server the latest checkpoint of any, or a later time, and until when there is no other: from then on it is
+    /// not known before somebody looks.
     newest: Vec<(f64, f64)>,
-    /// GPUs that they hold by tier.
-    by_tier: BTreeMap<u32, u64>,
+    /// GPUs that they hold by tier, of tiers that hold some: the first tier first.
+    by_tier: Vec<(u32, u64)>,
     /// Where jobs may evict.
     room: Option<Probes>,
     /// Attempts for which no server had enough, and nothing has changed hands since.
     futile: Vec<Attempt>,
+    /// Room for servers at which an attempt looks, with what it costs there at least.
+    pub(super) looked_through: Vec<(f64, Server)>,
 }
 
 /// Of which type, how many GPUs, and the tier as in [`Lodgers::gpus_for`].
@@ -120,10 +119,11 @@ impl Lodgers {
         Self {
             here: vec![Vec::new(); servers],
             held: vec![Held::default(); servers],
-            newest: vec![UNKNOWN; servers],
-            by_tier: BTreeMap::new(),
+            newest: vec![(f64::NEG_INFINITY, f64::INFINITY); servers],
+            by_tier: Vec::new(),
             room,
             futile: Vec::new(),
+            looked_through: Vec::new(),
         }
     }
 
@@ -173,7 +173,7 @@ impl Lodgers {
 
     /// GPUs that those of later tiers hold, over quota or not.
     pub(super) fn gpus_after(&self, tier: u32) -> u64 {
-        self.by_tier.range(tier.saturating_add(1)..).map(|(_, gpus)| gpus).sum()
+        self.by_tier.iter().rev().take_while(|(of, _)| *of > tier).map(|(_, gpus)| gpus).sum()
     }
 
     /// Whether an attempt would find no more than it did before.
@@ -189,8 +189,12 @@ impl Lodgers {
         for &(server, count) in parts {
             self.here[server.index()].push((lodger, count));
             self.held[server.index()].add(&lodger, count);
-            self.newest[server.index()] = UNKNOWN;
-            *self.by_tier.entry(lodger.tier).or_default() += u64::from(count);
+            let newest = &mut self.newest[server.index()];
+            *newest = (f64::max(newest.0, lodger.saved.0), f64::min(newest.1, lodger.saved.1));
+            match self.by_tier.binary_search_by_key(&lodger.tier, |(tier, _)| *tier) {
+                Ok(at) => self.by_tier[at].1 += u64::from(count),
+                Err(at) => self.by_tier.insert(at, (lodger.tier, u64::from(count))),
+            }
         }
     }
 
@@ -200,8 +204,11 @@ impl Lodgers {
             let Some(at) = here.iter().position(|(lodger, _)| lodger.slot == slot) else { continue };
             let (lodger, count) = here.swap_remove(at);
             self.held[server.index()].remove(&lodger, count);
-            if let Some(gpus) = self.by_tier.get_mut(&tier) {
-                *gpus -= u64::from(count);
+            if let Ok(at) = self.by_tier.binary_search_by_key(&tier, |(tier, _)| *tier) {
+                self.by_tier[at].1 -= u64::from(count);
+                if self.by_tier[at].1 == 0 {
+                    self.by_tier.remove(at);
+                }
             }
         }
     }
@@ -242,6 +249,7 @@ impl<S: Speed> Floor<'_, S> {
     pub(super) fn lodger(&self, slot: Slot) -> Lodger {
         let stay = &self.stays[slot.index()];
         let job = stay.job.index();
+        let (checkpoints, saves) = (stay.checkpoints(), self.saving.map(|_| stay.saves));
         Lodger {
             slot,
             home: stay.parts.first().map_or(Server::at(0), |part| part.0),
@@ -249,9 +257,9 @@ impl<S: Speed> Floor<'_, S> {
             tier: self.jobs.tier(job),
             row: self.rows[job],
             start: stay.start,
-            checkpoints: stay.checkpoints(),
-            saved: (stay.start, f64::NEG_INFINITY),
-            saves: self.saving.map(|_| stay.saves),
+            checkpoints,
+            saved: if saves.is_some() { (stay.start, f64::NEG_INFINITY) } else { checkpoints.first_and_until(self.clock) },
+            saves,
             is_over_quota: self.is_over_quota(slot),
             is_preemptible: self.jobs.may_be_evicted(job),
             protected: self.protected(slot),

@@ -190,10 +190,19 @@ impl Checkpoints {
         if last >= now {
             return (last, now);
         }
+        (last, self.next_after(last, clock))
+    }
+
+    /// When progress starts, where one is, and until when there is no other: at least until then.
+    pub(super) fn first_and_until(self, clock: Clock) -> (f64, f64) {
+        (self.from, self.next_after(self.from, clock))
+    }
+
+    /// A time before the one that comes after another.
+    fn next_after(self, last: f64, clock: Clock) -> f64 {
         // Under the slot clock `last` is rounded up. Other roundings are far smaller than what is left out here.
         let early = if clock.slot.is_some() { 1.0 } else { 0.0 };
-        let next = last - early + self.every / clock.slot.unwrap_or(1.0);
-        (last, next * (1.0 - 1e-11))
+        (last - early + self.every / clock.slot.unwrap_or(1.0)) * (1.0 - 1e-11)
     }
 
     /// Whether all that was done up to now is saved.
