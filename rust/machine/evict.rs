@@ -171,20 +171,19 @@ impl<S: Speed> Floor<'_, S> {
         let mut servers = std::mem::take(&mut lodgers.looked_through);
         servers.clear();
         for server in (0..cluster.num_servers()).map(Server::at) {
-            let gpus = there(lodgers, server);
-            if gpus == 0
+            let idle = cluster.idle(server);
+            if idle >= num_gpus
+                || idle + there(lodgers, server) < num_gpus
                 || gpu_type.is_some_and(|of| cluster.type_of(server) != of)
                 || windows.as_ref().is_some_and(|windows| windows.hides(server))
             {
                 continue;
             }
-            let idle = cluster.idle(server);
-            if idle < num_gpus && idle + gpus >= num_gpus {
-                servers.push((lacks(num_gpus, idle) * lodgers.least_unsaved(server, now, clock), server));
-            }
+            servers.push((lacks(num_gpus, idle) * lodgers.least_unsaved(server, now, clock), server));
         }
-        // The one that may cost the least first: then most of the others need not be looked at.
-        let first = (0..servers.len()).reduce(|a, b| if servers[b].0 < servers[a].0 { b } else { a });
+        // First one that will cost little, of those of which that is known: then most others need not be looked at.
+        let known = (0..servers.len()).filter(|&at| servers[at].0 > 0.0);
+        let first = known.reduce(|a, b| if servers[b].0 < servers[a].0 { b } else { a });
         let mut least: Option<(f64, Server)> = None;
         let (mut here, mut chosen): (Vec<(Victim, u32)>, Vec<Victim>) = (Vec::new(), Vec::new());
         for at in first.into_iter().chain((0..servers.len()).filter(|&at| Some(at) != first)) {

@@ -9,7 +9,7 @@
 use super::clock::Clock;
 use super::floor::Floor;
 use super::outages::Checkpoints;
-use super::saves::Saves;
+use super::saves::Progress;
 use crate::ids::{GpuType, Server, Slot};
 use crate::placement::{Pools, Probes};
 use crate::speed::Speed;
@@ -26,24 +26,38 @@ pub(super) struct Lodger {
     pub(super) tier: u32,
     pub(super) row: u32,
     pub(super) start: f64,
-    checkpoints: Checkpoints,
-    /// When a checkpoint was, and until when it is the latest.
-    saved: (f64, f64),
-    /// Those that take time.
-    saves: Option<Saves>,
+    work: Work,
     pub(super) is_over_quota: bool,
     pub(super) is_preemptible: bool,
     /// After when, and until when, no job of higher priority may evict it (machine time).
     pub(super) protected: (f64, f64),
 }
 
+/// What says how much of it is saved.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// When a checkpoint was, and until when it is the latest.
+    Saved(Checkpoints, (f64, f64)),
+    /// Checkpoints take time.
+    Saving(Progress),
+}
+
 impl Lodger {
     /// Seconds of progress since the latest checkpoint, of those [`Lodgers::look_at`].
     #[inline]
     pub(super) fn unsaved(&self, now: f64, clock: Clock) -> f64 {
-        match self.saves {
-            Some(saves) => clock.seconds(saves.unsaved(now)),
-            None => clock.seconds(f64::max(0.0, now - self.saved.0)),
+        match self.work {
+            Work::Saved(_, (last, _)) => clock.seconds(f64::max(0.0, now - last)),
+            Work::Saving(progress) => clock.seconds(progress.unsaved(now)),
+        }
+    }
+
+    /// A checkpoint, and until when it is the latest.
+    #[inline]
+    fn saved(&self) -> (f64, f64) {
+        match self.work {
+            Work::Saved(_, saved) => saved,
+            Work::Saving(_) => (f64::NEG_INFINITY, f64::NEG_INFINITY), // told by nobody
         }
     }
 }
@@ -53,10 +67,22 @@ impl Lodger {
 struct Held {
     all: u32,
     over_quota: u32,
-    /// A tier after which no other has GPUs there.
-    last: u32,
-    /// Of the others, by tier: as many as there are tiers on the server.
-    by_tier: Vec<(u32, u32)>,
+    /// Of the others, by tier. Most servers have few tiers: those are added up without a branch, 0 GPUs of nobody, too.
+    few: [OfTier; 4],
+    more: Vec<OfTier>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct OfTier {
+    tier: u32,
+    gpus: u32,
+}
+
+impl OfTier {
+    #[inline]
+    fn after(self, tier: u32) -> u32 {
+        if self.tier > tier { self.gpus } else { 0 }
+    }
 }
 
 impl Held {
@@ -64,11 +90,14 @@ impl Held {
         self.all += count;
         if lodger.is_over_quota {
             self.over_quota += count;
-        } else if let Some((_, gpus)) = self.by_tier.iter_mut().find(|(tier, _)| *tier == lodger.tier) {
+        } else if let Some(gpus) = self.gpus_of(lodger.tier) {
             *gpus += count;
         } else {
-            self.by_tier.push((lodger.tier, count));
-            self.last = u32::max(self.last, lodger.tier);
+            let new = OfTier { tier: lodger.tier, gpus: count };
+            match self.few.iter_mut().find(|of| of.gpus == 0) {
+                Some(free) => *free = new,
+                None => self.more.push(new),
+            }
         }
     }
 
@@ -76,13 +105,21 @@ impl Held {
         self.all -= count;
         if lodger.is_over_quota {
             self.over_quota -= count;
-        } else if let Some(at) = self.by_tier.iter().position(|(tier, _)| *tier == lodger.tier) {
-            self.by_tier[at].1 -= count;
-            if self.by_tier[at].1 == 0 {
-                self.by_tier.swap_remove(at);
-                self.last = self.by_tier.iter().map(|(tier, _)| *tier).max().unwrap_or(0);
-            }
+        } else if let Some(gpus) = self.gpus_of(lodger.tier) {
+            *gpus -= count;
+            self.more.retain(|of| of.gpus > 0);
         }
+    }
+
+    fn gpus_of(&mut self, tier: u32) -> Option<&mut u32> {
+        let mut all = self.few.iter_mut().chain(&mut self.more);
+        all.find(|of| of.tier == tier && of.gpus > 0).map(|of| &mut of.gpus)
+    }
+
+    #[inline]
+    fn after(&self, tier: u32) -> u32 {
+        let few: u32 = self.few.iter().map(|of| of.after(tier)).sum();
+        if self.more.is_empty() { few } else { few + self.more.iter().map(|of| of.after(tier)).sum::<u32>() }
     }
 }
 
@@ -140,11 +177,13 @@ impl Lodgers {
         if !is_known {
             *newest = (f64::NEG_INFINITY, f64::INFINITY);
             for (lodger, _) in here.iter_mut() {
-                let is_known = lodger.saves.is_some() || now < lodger.saved.1;
-                if !is_known {
-                    lodger.saved = lodger.checkpoints.before_and_until(now, clock);
+                if let Work::Saved(checkpoints, saved) = &mut lodger.work
+                    && now >= saved.1
+                {
+                    *saved = checkpoints.before_and_until(now, clock);
                 }
-                *newest = (f64::max(newest.0, lodger.saved.0), f64::min(newest.1, lodger.saved.1));
+                let saved = lodger.saved();
+                *newest = (f64::max(newest.0, saved.0), f64::min(newest.1, saved.1));
             }
         }
         here
@@ -167,8 +206,7 @@ impl Lodgers {
     #[inline]
     pub(super) fn gpus_for(&self, server: Server, tier: Option<u32>) -> u32 {
         let held = &self.held[server.index()];
-        let after = |tier| held.by_tier.iter().filter(|(of, _)| *of > tier).map(|(_, gpus)| gpus).sum::<u32>();
-        held.over_quota + tier.filter(|&tier| held.last > tier).map_or(0, after)
+        held.over_quota + tier.map_or(0, |tier| held.after(tier))
     }
 
     /// GPUs that those of later tiers hold, over quota or not.
@@ -190,7 +228,8 @@ impl Lodgers {
             self.here[server.index()].push((lodger, count));
             self.held[server.index()].add(&lodger, count);
             let newest = &mut self.newest[server.index()];
-            *newest = (f64::max(newest.0, lodger.saved.0), f64::min(newest.1, lodger.saved.1));
+            let saved = lodger.saved();
+            *newest = (f64::max(newest.0, saved.0), f64::min(newest.1, saved.1));
             match self.by_tier.binary_search_by_key(&lodger.tier, |(tier, _)| *tier) {
                 Ok(at) => self.by_tier[at].1 += u64::from(count),
                 Err(at) => self.by_tier.insert(at, (lodger.tier, u64::from(count))),
@@ -249,7 +288,11 @@ impl<S: Speed> Floor<'_, S> {
     pub(super) fn lodger(&self, slot: Slot) -> Lodger {
         let stay = &self.stays[slot.index()];
         let job = stay.job.index();
-        let (checkpoints, saves) = (stay.checkpoints(), self.saving.map(|_| stay.saves));
+        let checkpoints = stay.checkpoints();
+        let work = match self.saving {
+            None => Work::Saved(checkpoints, checkpoints.first_and_until(self.clock)),
+            Some(_) => Work::Saving(stay.saves.progress()),
+        };
         Lodger {
             slot,
             home: stay.parts.first().map_or(Server::at(0), |part| part.0),
@@ -257,9 +300,7 @@ impl<S: Speed> Floor<'_, S> {
             tier: self.jobs.tier(job),
             row: self.rows[job],
             start: stay.start,
-            checkpoints,
-            saved: if saves.is_some() { (stay.start, f64::NEG_INFINITY) } else { checkpoints.first_and_until(self.clock) },
-            saves,
+            work,
             is_over_quota: self.is_over_quota(slot),
             is_preemptible: self.jobs.may_be_evicted(job),
             protected: self.protected(slot),

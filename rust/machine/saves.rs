@@ -107,8 +107,30 @@ impl Saves {
     }
 
     /// Time of progress since the latest one that counts.
+    fn unsaved(&self, now: f64) -> f64 {
+        self.progress().unsaved(now)
+    }
+
+    /// What says that as long as no other checkpoint begins.
+    pub(super) fn progress(&self) -> Progress {
+        let Self { begun, until, before, .. } = *self;
+        Progress { over: until - self.rounding(until), until, before: begun - before }
+    }
+}
+
+/// Of a stay that makes checkpoints, when the latest one counts and is over, and its progress up to then. Machine times.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    over: f64,
+    until: f64,
+    before: f64,
+}
+
+impl Progress {
+    /// Time of progress since the latest one that counts.
+    #[inline]
     pub(super) fn unsaved(&self, now: f64) -> f64 {
-        f64::max(0.0, if self.is_over(now) { now - self.until } else { self.begun - self.before })
+        f64::max(0.0, if now >= self.over { now - self.until } else { self.before })
     }
 }
 
