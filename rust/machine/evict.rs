@@ -189,7 +189,8 @@ impl<S: Speed> Floor<'_, S> {
         for at in first.into_iter().chain((0..servers.len()).filter(|&at| Some(at) != first)) {
             let (at_least, server) = servers[at];
             // Of equals the lowest server.
-            let is_cheaper = |cost: f64| least.is_none_or(|least| cost < least.0 || cost == least.0 && server < least.1);
+            let is_cheaper =
+                |cost: f64| least.is_none_or(|least| cost < least.0 || cost == least.0 && server < least.1);
             if !is_cheaper(at_least) {
                 continue;
             }

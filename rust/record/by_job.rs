@@ -116,14 +116,7 @@ impl SumsByJob {
             return self.own[place as usize];
         }
         let Once { held, held_gpus, waiting, waited } = self.once[job];
-        let mut sums = Sums {
-            held,
-            held_gpus,
-            waiting,
-            behind: behind(waiting, waited),
-            waited,
-            ..Sums::default()
-        };
+        let mut sums = Sums { held, held_gpus, waiting, behind: behind(waiting, waited), waited, ..Sums::default() };
         sums.ended[Why::Done.code() as usize] = 1;
         sums
     }

@@ -269,7 +269,7 @@ impl Stayed {
     fn tabled(&mut self, submit: &[f64], unit: f64, once: impl Fn(usize) -> Once) -> crate::record::Stays {
         let mut table = Tabled::for_stays(self.past.len() + self.sums.len());
         let mut at = 0;
-        for row in 0..self.sums.len() {
+        for (row, &submit) in submit.iter().enumerate() {
             let count = self.past[at..].iter().take_while(|past| past.job.index() == row).count();
             let own = &self.past[at..at + count];
             at += count;
@@ -279,15 +279,15 @@ impl Stayed {
                 [] => {
                     let gpu_type = self.types.get(row).copied().unwrap_or(GpuType::NONE);
                     let once = Once { gpu_type, waited: self.sums.waited(row), ..once };
-                    self.sums.add_wait(row, table.push_once(&once, submit[row]));
+                    self.sums.add_wait(row, table.push_once(&once, submit));
                 }
                 // Where decisions come from outside every stay is in the record, also of a job that ran through once.
                 [past] if past.is_all_of_its_job(once.num_gpus) => {
                     let Past { gpu_type, waited, .. } = *past;
-                    self.sums.add_wait(row, table.push_once(&Once { gpu_type, waited, ..once }, submit[row]));
+                    self.sums.add_wait(row, table.push_once(&Once { gpu_type, waited, ..once }, submit));
                 }
                 several => {
-                    several.iter().for_each(|past| self.sums.add_wait(row, table.push(past, submit[row], unit)));
+                    several.iter().for_each(|past| self.sums.add_wait(row, table.push(past, submit, unit)));
                 }
             }
         }
