@@ -1,7 +1,8 @@
 """What each feature costs the engine beside plain fifo: a table of docs/performance.md, `make feature-speed`.
 
-CPU time of the engine's call alone, the least of some rounds in which all features take turns. Growth is told
-at two loads: at the greater one the queue itself grows with the number of jobs where work is lost.
+CPU time of the engine's call alone, the least of some rounds in which all features take turns, few jobs and
+many. Growth is told at two loads: at the greater one the queue itself grows with the number of jobs where
+work is lost.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import page_tables
 import ringbco
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
+from ringbco.shell import prepare
 
 MARK: Final = "feature speed"
 PLAIN: Final = "fifo"
@@ -135,23 +137,27 @@ FEATURES: Final[Mapping[str, Feature]] = {
 }
 
 
-def measured(number: int, load: float, rounds: int, names: list[str]) -> dict[str, float]:
-    """Of each feature the engine's CPU time a job, s: the least of the rounds."""
+def measured(numbers: tuple[int, ...], load: float, rounds: int, names: list[str]) -> list[dict[str, float]]:
+    """For each number of jobs the engine's CPU time a job by feature, s: the least of the rounds."""
+    runs = [(number, *prepared) for number in numbers for prepared in _prepared(number, load, names)]
+    # In each round all numbers, one after the other for each feature: a machine is not always as fast.
+    runs.sort(key=lambda run: names.index(run[1]))
+    least: dict[int, dict[str, float]] = {number: {} for number in numbers}
+    for _ in range(rounds):
+        for number, name, (jobs, cluster, options) in runs:
+            spent = _engine(jobs, cluster, options) / number
+            least[number][name] = min(least[number].get(name, spent), spent)
+    return list(least.values())
+
+
+def _prepared(number: int, load: float, names: list[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
     made = ringbco.generate("philly", number, 1, gpus=8 * SERVERS, load=load).frame
     made = made.drop("vc")
-    runs = {}
     for name in names:
         feature = FEATURES[name]
-        cluster = Cluster.parse(f"{SERVERS}x8")
-        if feature.servers:
-            cluster = _written(feature.servers)
+        cluster = _written(feature.servers) if feature.servers else Cluster.parse(f"{SERVERS}x8")
         jobs = ringbco.trace.jobs.from_frame(feature.jobs(made))
-        runs[name] = (jobs, cluster, {"policy": "fifo", **feature.options(made)})
-    least = dict.fromkeys(names, float("inf"))
-    for _ in range(rounds):
-        for name, (jobs, cluster, options) in runs.items():
-            least[name] = min(least[name], _engine(jobs, cluster, options) / number)
-    return least
+        yield name, (jobs, cluster, {"policy": "fifo", **feature.options(made)})
 
 
 def _written(text: str) -> Cluster:
@@ -212,8 +218,11 @@ def main() -> None:
     given = parser.parse_args()
     names = [PLAIN, *given.only] if given.only else list(FEATURES)
     numbers = (given.few, given.many)
-    few, many = (measured(number, LOAD, given.rounds, names) for number in numbers)
-    calm, busy = (measured(number, LOWER, given.rounds, names) for number in numbers)
+    # As `ringbco replay` does: else memory is given back after each run, and that of many jobs alone is
+    # cleared in every round.
+    prepare()
+    few, many = measured(numbers, LOAD, given.rounds, names)
+    calm, busy = measured(numbers, LOWER, given.rounds, names)
     told = table(few, many, {name: busy[name] / calm[name] for name in names})
     print(told)
     if given.page:

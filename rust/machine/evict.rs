@@ -168,35 +168,45 @@ impl<S: Speed> Floor<'_, S> {
     ) -> Option<(Server, Vec<Victim>)> {
         let (now, clock, cluster, windows) = (self.now, self.clock, &self.cluster, &self.windows);
         let lodgers = self.lodgers.as_mut()?;
-        let mut servers = std::mem::take(&mut lodgers.looked_through);
-        servers.clear();
-        for server in (0..cluster.num_servers()).map(Server::at) {
-            let idle = cluster.idle(server);
-            if idle >= num_gpus
-                || idle + there(lodgers, server) < num_gpus
-                || gpu_type.is_some_and(|of| cluster.type_of(server) != of)
-                || windows.as_ref().is_some_and(|windows| windows.hides(server))
-            {
-                continue;
-            }
-            servers.push((lacks(num_gpus, idle) * lodgers.least_unsaved(server, now, clock), server));
-        }
+        let has_room = |lodgers: &Lodgers, server: Server, idle: u32| {
+            idle + there(lodgers, server) >= num_gpus
+                && gpu_type.is_none_or(|of| cluster.type_of(server) == of)
+                && windows.as_ref().is_none_or(|windows| !windows.hides(server))
+        };
         // First one that will cost little, of those of which that is known: then most others need not be looked at.
-        let known = (0..servers.len()).filter(|&at| servers[at].0 > 0.0);
-        let first = known.reduce(|a, b| if servers[b].0 < servers[a].0 { b } else { a });
+        let mut first: Option<(f64, Server)> = None;
+        let mut bounds = std::mem::take(&mut lodgers.bounds);
+        bounds.clear();
+        bounds.extend((0..cluster.num_servers()).map(Server::at).map(|server| {
+            let idle = cluster.idle(server);
+            if idle >= num_gpus {
+                return f64::INFINITY;
+            }
+            let at_least = lacks(num_gpus, idle) * lodgers.least_unsaved(server, now, clock);
+            if at_least > 0.0 && first.is_none_or(|first| at_least < first.0) && has_room(lodgers, server, idle) {
+                first = Some((at_least, server));
+            }
+            at_least
+        }));
         let mut least: Option<(f64, Server)> = None;
         let (mut here, mut chosen): (Vec<(Victim, u32)>, Vec<Victim>) = (Vec::new(), Vec::new());
-        for at in first.into_iter().chain((0..servers.len()).filter(|&at| Some(at) != first)) {
-            let (at_least, server) = servers[at];
+        let first = first.map(|(_, server)| server);
+        let others = (0..bounds.len()).map(Server::at).filter(|&server| Some(server) != first);
+        for server in first.into_iter().chain(others) {
+            let at_least = bounds[server.index()];
             // Of equals the lowest server.
             let is_cheaper =
                 |cost: f64| least.is_none_or(|least| cost < least.0 || cost == least.0 && server < least.1);
-            if !is_cheaper(at_least) {
+            if at_least == f64::INFINITY || !is_cheaper(at_least) || !has_room(lodgers, server, cluster.idle(server)) {
                 continue;
             }
+            lodgers.look_at(server, now, clock);
             let mut idle = cluster.idle(server);
+            if !is_cheaper(lacks(num_gpus, idle) * lodgers.least_unsaved(server, now, clock)) {
+                continue;
+            }
             let (mut going, mut cheapest, mut latest) = (0, f64::INFINITY, f64::INFINITY);
-            for (lodger, count) in lodgers.look_at(server, now, clock).iter().filter(|(lodger, _)| may(lodger)) {
+            for (lodger, count) in lodgers.on(server).iter().filter(|(lodger, _)| may(lodger)) {
                 let unsaved = lodger.unsaved(now, clock);
                 going += *count;
                 cheapest = f64::min(cheapest, f64::from(lodger.gpus) * unsaved);
@@ -227,7 +237,7 @@ impl<S: Speed> Floor<'_, S> {
                 chosen.extend(here.iter().map(|&(victim, _)| victim));
             }
         }
-        lodgers.looked_through = servers;
+        lodgers.bounds = bounds;
         least.map(|(_, server)| (server, chosen))
     }
 

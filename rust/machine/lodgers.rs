@@ -137,8 +137,8 @@ pub(super) struct Lodgers {
     room: Option<Probes>,
     /// Attempts for which no server had enough, and nothing has changed hands since.
     futile: Vec<Attempt>,
-    /// Room for servers at which an attempt looks, with what it costs there at least.
-    pub(super) looked_through: Vec<(f64, Server)>,
+    /// Room for what an attempt costs at least on each server.
+    pub(super) bounds: Vec<f64>,
 }
 
 /// Of which type, how many GPUs, and the tier as in [`Lodgers::gpus_for`].
@@ -160,7 +160,7 @@ impl Lodgers {
             by_tier: Vec::new(),
             room,
             futile: Vec::new(),
-            looked_through: Vec::new(),
+            bounds: Vec::new(),
         }
     }
 
