@@ -1,6 +1,6 @@
 //! The sums of all jobs. One that ran through once has few: no room is kept for the others.
 //!
-//! Invariant: `own` has the sums of a job, or it ran through once, and what `once` does not have of it is zero. For example,
+//! Invariant: `own` has the sums of a job, or it ran through once, and what `held` and `waits` do not have of it is zero. For example,
 //! of three jobs the second of which was preempted `own` has those of the second, behind those of no stay.
 
 use super::Why;
@@ -13,15 +13,15 @@ pub struct SumsByJob {
     /// Of each job its place in `own`.
     places: Vec<u32>,
     own: Vec<Sums>,
-    /// Of those that ran through once.
-    once: Vec<Once>,
+    /// Of those that ran through once, the time on GPUs, and the same times GPUs.
+    held: Vec<(f64, f64)>,
+    /// Their waits, once those are known.
+    waits: Vec<Once>,
 }
 
-/// Of a job that ran through once.
+/// The wait of a job that ran through once, and what held it up, s.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Once {
-    held: f64,
-    held_gpus: f64,
     waiting: f64,
     waited: (f64, f64),
 }
@@ -32,7 +32,7 @@ const THROUGH: u32 = u32::MAX;
 impl SumsByJob {
     /// Of so many jobs without a stay: all at place 0, where the sums are these.
     pub(crate) fn without_stays(jobs: usize, sums: Sums) -> Self {
-        Self { places: vec![0; jobs], own: vec![sums], once: vec![Once::default(); jobs] }
+        Self { places: vec![0; jobs], own: vec![sums], held: vec![(0.0, 0.0); jobs], waits: Vec::new() }
     }
 
     /// To add a stay to.
@@ -52,7 +52,7 @@ impl SumsByJob {
     /// It ran through once, and held GPUs so long; machine time.
     pub(crate) fn run_through(&mut self, job: usize, held: f64, gpus: f64) {
         self.places[job] = THROUGH;
-        self.once[job] = Once { held, held_gpus: gpus * held, ..Once::default() };
+        self.held[job] = (held, gpus * held);
     }
 
     /// Turns clock time into seconds.
@@ -62,8 +62,8 @@ impl SumsByJob {
                 *time = seconds(*time);
             }
         }
-        for once in &mut self.once {
-            (once.held, once.held_gpus) = (seconds(once.held), seconds(once.held_gpus));
+        for (held, held_gpus) in &mut self.held {
+            (*held, *held_gpus) = (seconds(*held), seconds(*held_gpus));
         }
     }
 
@@ -71,17 +71,19 @@ impl SumsByJob {
     pub(crate) fn take(&mut self, part: Self, rows: &[u32], waited: &[(f64, f64)]) {
         let before = self.own.len() as u32;
         self.own.extend(part.own);
+        self.waits.resize(self.len(), Once::default());
         for (j, &row) in rows.iter().enumerate() {
             let place = part.places[j];
             self.places[row as usize] = if place == THROUGH { THROUGH } else { before + place };
-            self.once[row as usize] = Once { waited: waited[j], ..part.once[j] };
+            self.held[row as usize] = part.held[j];
+            self.waits[row as usize].waited = waited[j];
         }
     }
 
     /// Adds a wait before a stay.
     pub(crate) fn add_wait(&mut self, job: usize, wait: Wait) {
         if self.places[job] == THROUGH {
-            self.once[job].waiting = wait.waiting;
+            self.waits[job].waiting = wait.waiting;
             return;
         }
         let sums = self.add_to(job);
@@ -93,7 +95,7 @@ impl SumsByJob {
     /// What held up a job, s: too few idle GPUs, and enough that could not be used.
     pub(crate) fn waited(&self, job: usize) -> (f64, f64) {
         let place = self.places[job];
-        if place == THROUGH { self.once[job].waited } else { self.own[place as usize].waited }
+        if place == THROUGH { self.waits[job].waited } else { self.own[place as usize].waited }
     }
 
     /// How many jobs there are.
@@ -115,7 +117,8 @@ impl SumsByJob {
         if place != THROUGH {
             return self.own[place as usize];
         }
-        let Once { held, held_gpus, waiting, waited } = self.once[job];
+        let (held, held_gpus) = self.held[job];
+        let Once { waiting, waited } = self.waits.get(job).copied().unwrap_or_default();
         let mut sums = Sums { held, held_gpus, waiting, behind: behind(waiting, waited), waited, ..Sums::default() };
         sums.ended[Why::Done.code() as usize] = 1;
         sums
