@@ -72,8 +72,8 @@ impl SumsByJob {
         let before = self.own.len() as u32;
         self.own.extend(part.own);
         self.waits.resize(self.len(), Once::default());
-        for (j, &row) in rows.iter().enumerate() {
-            let place = part.places[j];
+        // A part that did not run has none.
+        for (j, (&row, &place)) in rows.iter().zip(&part.places).enumerate() {
             self.places[row as usize] = if place == THROUGH { THROUGH } else { before + place };
             self.held[row as usize] = part.held[j];
             self.waits[row as usize].waited = waited[j];

@@ -21,7 +21,7 @@ def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
     found = ringbco.bound(jobs, cluster, **given)
     if found.jobs != done.height:
         some = jobs.filter(pl.col("job_id").is_in(done["job_id"].to_list()))
-        for name in (*WINDOW, "quota"):  # of which nobody may be left
+        for name in (*WINDOW, "quota", "fair_shares"):  # of which nobody may be left
             given.pop(name, None)
         found = ringbco.bound(some, cluster, **given)
     coarse = 64.0 * 2.0**-52 * float(outcome.jobs["finish_time"].abs().max())  # type: ignore[arg-type]
