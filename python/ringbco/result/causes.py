@@ -10,7 +10,7 @@ import polars as pl
 from ringbco.trace import profiles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -24,7 +24,7 @@ CAUSES_SCHEMA: Final[dict[str, pl.DataType]] = {
     "run_spread": pl.Float32(),
     "run_contention": pl.Float32(),
 }
-# Rows worked out at once: temporaries for all of them would be the peak of a large run.
+# Rows worked out at once, in the cache: temporaries for all of them would be the peak of a large run.
 _BLOCK: Final = 1 << 16
 
 
@@ -66,13 +66,14 @@ def parts(
         wait_behind = jobs["wait_behind"].astype(np.float32)
         wait_behind[~jobs["kept"]] = np.nan
     else:
-        wait = jobs["start"] - submit
-        # These are sums of many stretches. If they explain a whole wait, what is left of it is rounding.
-        wait_behind = _rounded(wait - wait_gpus - wait_fragmented, wait)
+        wait_behind = np.empty(submit.size, np.float32)
+        for rows in _blocks(submit.size):
+            wait = jobs["start"][rows] - submit[rows]
+            # These are sums of many stretches. If they explain a whole wait, what is left of it is rounding.
+            wait_behind[rows] = _rounded(wait - wait_gpus[rows] - wait_fragmented[rows], wait)
     columns = {"wait_behind": wait_behind, "wait_gpus": wait_gpus, "wait_fragmented": wait_fragmented}
     spread, contention = np.full((2, submit.size), np.nan, np.float32)
-    for first in range(0, submit.size, _BLOCK):
-        rows = slice(first, first + _BLOCK)
+    for rows in _blocks(submit.size):
         with np.errstate(over="ignore", invalid="ignore"):  # constants beyond all measure
             spread[rows], contention[rows] = _run(
                 num_gpus, profiled, network, jobs, rows, fixed=model != "rar", shared=sharing == "count"
@@ -84,6 +85,10 @@ def parts(
                 spread[rows] = np.where(own, 0.0, spread[rows])
     spread[~jobs["kept"]] = contention[~jobs["kept"]] = np.nan
     return columns | {"run_spread": spread, "run_contention": contention}
+
+
+def _blocks(size: int) -> Iterator[slice]:
+    return (slice(first, first + _BLOCK) for first in range(0, size, _BLOCK))
 
 
 def _run(

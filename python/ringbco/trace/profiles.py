@@ -182,7 +182,14 @@ def fewest_servers(num_gpus: NDArray[np.uint32], server_gpus: NDArray[np.uint32]
 
     A job larger than all servers together is counted as if there were more servers of the largest size.
     """
-    wanted = num_gpus.astype(np.int64)
+    most = int(num_gpus.max(initial=0))
+    if most < num_gpus.size:  # worked out once for each number of GPUs
+        by_size: NDArray[np.uint32] = _fewest_of(np.arange(most + 1), server_gpus)[num_gpus]
+        return by_size
+    return _fewest_of(num_gpus.astype(np.int64), server_gpus)
+
+
+def _fewest_of(wanted: NDArray[np.int64], server_gpus: NDArray[np.uint32]) -> NDArray[np.uint32]:
     capacity = np.cumsum(np.sort(server_gpus)[::-1], dtype=np.int64)
     needed = np.searchsorted(capacity, wanted, side="left") + 1
     largest = int(server_gpus.max())

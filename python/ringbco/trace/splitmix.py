@@ -21,11 +21,13 @@ GOLDEN: Final = 0x9E3779B97F4A7C15
 
 def mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The output of each state, uniform over 64 bits, written over it."""
-    state ^= state >> np.uint64(30)
-    state *= np.uint64(0xBF58476D1CE4E5B9)
-    state ^= state >> np.uint64(27)
-    state *= np.uint64(0x94D049BB133111EB)
-    state ^= state >> np.uint64(31)
+    for first in range(0, state.size, _BLOCK):  # a block fits in the cache
+        part = state[first : first + _BLOCK]
+        part ^= part >> np.uint64(30)
+        part *= np.uint64(0xBF58476D1CE4E5B9)
+        part ^= part >> np.uint64(27)
+        part *= np.uint64(0x94D049BB133111EB)
+        part ^= part >> np.uint64(31)
     return state
 
 
