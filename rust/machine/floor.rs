@@ -71,7 +71,7 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) checkpoint_interval: f64,
     /// How long a checkpoint takes; `None` where it takes no time.
     pub(super) saving: Option<Rest>,
-    /// Stays by when they save, where that takes time: those of `ends` that come to a checkpoint first, but their first one.
+    /// Stays by when they save again, where that takes time: those that come to a checkpoint before their ends.
     pub(super) savers: Lane,
     /// What owners hold, where there are quotas.
     pub(super) holdings: Option<Box<Holdings>>,

@@ -184,7 +184,7 @@ impl<S: Speed> Floor<'_, S> {
         if !stay.saves_before(next) {
             self.savers.set_alone(&mut self.ends, number, next, row);
         } else if stay.saves.count == 0 {
-            // The others wait for the cost of a checkpoint longer.
+            // It comes before the last of the line, which is later by the cost of a checkpoint.
             self.savers.set_alone(&mut self.ends, number, stay.saves.due, row);
         } else {
             self.savers.set(&mut self.ends, number, stay.saves.due, row);

@@ -1,7 +1,7 @@
 //! The sums of all jobs. One that ran through once has few: no room is kept for the others.
 //!
-//! Invariant: `own` has the sums of a job, or it ran through once, and what `held` and `waits` do not have of it is zero. For example,
-//! of three jobs the second of which was preempted `own` has those of the second, behind those of no stay.
+//! Invariant: `own` has the sums of a job, or it ran through once, and what `held` and `waits` do not have of it is zero.
+//! For example, of three jobs the second of which was preempted `own` has those of the second, behind those of no stay.
 
 use super::Why;
 use super::fold::Sums;
