@@ -67,7 +67,7 @@ DRAWN := cases equality preempt_equality types_own planner audit audit_genuine a
 
 test-long: build ## tests that take long; all golden runs; Rust's random ones with many more cases; lints without Python
 	cargo clippy --locked --profile develop --all-targets --no-default-features -- -D warnings
-	RINGBCO_CASES=50 cargo test --locked --no-default-features -- equality logs outside slow_twin
+	RINGBCO_CASES=30 cargo test --locked --no-default-features -- equality logs outside slow_twin
 	RINGBCO_CASES=600 $(PYTEST) $(SEEDED) -m "not long" tests/engine/test_golden.py
 	RINGBCO_CASES=300 $(PYTEST) $(SEEDED) -n 3 -m "long and not pages" # they wait for other processes
 

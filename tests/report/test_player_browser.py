@@ -156,6 +156,7 @@ def test_a_job_that_is_not_there_is_said(tab: Tab) -> None:
     tab.evaluate(
         f"{AT.format('find')}.value = 'nobody'; {AT.format('find')}.dispatchEvent(new Event('change'))"
     )
+    settle(tab)
     assert "no job nobody is shown" in text(tab, "said")
 
 

@@ -21,6 +21,14 @@ _FLAGS: Final = (
     "--disable-gpu",
     "--disable-dev-shm-usage",
 )
+# The players of a page have drawn what they show at first, and what was asked for is drawn.
+_DRAWN: Final = """new Promise(done => {
+    const drawn = () => requestAnimationFrame(() => requestAnimationFrame(done));
+    const look = () => {
+        const player = document.getElementById("player");
+        player && player.dataset.ready === undefined ? setTimeout(look, 10) : drawn();
+    };
+    look(); })"""
 _WIDER: Final = "document.documentElement.scrollWidth > innerWidth"
 # What makes it so: the elements that end beyond the screen's right edge, but not inside a box that scrolls.
 _BEYOND: Final = """[...document.body.querySelectorAll("*")].filter(one =>
@@ -147,6 +155,7 @@ class Tab:
 
     def faults(self) -> list[str]:
         """All that is wrong: complaints, requests, what reaches beyond the screen, what axe finds."""
+        self.evaluate(_DRAWN)
         own = self._file.resolve().as_uri()
         beyond = self.evaluate(_BEYOND) if self.evaluate(_WIDER) else []
         return [
