@@ -12,6 +12,13 @@ _THREADS: Final = 2
 """As many as the parts of a replay keep busy; more would hold more columns in memory at once."""
 
 
+def begin(task: Callable[[], object]) -> None:
+    """Runs the task beside what comes next; who needs what it makes asks for that again, or waits."""
+    pool = ThreadPoolExecutor(1)
+    pool.submit(task)
+    pool.shutdown(wait=False)
+
+
 def at_once(tasks: Iterable[Callable[[], T]]) -> list[T]:
     """What the tasks return, in their order; two of them run at a time.
 

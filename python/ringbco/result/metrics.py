@@ -88,16 +88,3 @@ def cumulative_distribution(
     ordered = np.sort(values)
     ranks = np.unique(np.linspace(0, ordered.size - 1, min(points, ordered.size)).round().astype(np.int64))
     return ordered[ranks], (ranks + 1) / ordered.size
-
-
-def numbers(names: pl.Series, block: int = 1 << 17) -> NDArray[np.int32]:
-    """Each name's rank among the distinct ones, -1 for null; a block of rows at a time to save memory."""
-    found = np.full(names.len(), -1, np.int32)
-    parts = [names.slice(first, block).drop_nulls().unique() for first in range(0, names.len(), block)]
-    distinct = pl.concat(parts).unique().sort() if parts else names
-    # A cast costs the distinct names, too.
-    block = max(block, distinct.len())
-    for first in range(0, names.len() if distinct.len() else 0, block):
-        ranks = names.slice(first, block).cast(pl.Enum(distinct)).to_physical().cast(pl.Int32)
-        found[first : first + block] = ranks.fill_null(-1).to_numpy()
-    return found

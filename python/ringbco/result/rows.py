@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from ringbco.result.metrics import column, numbers, statistics
+from ringbco.result.metrics import column, statistics
+from ringbco.trace.users import ranks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,10 +26,13 @@ _BOUND: Final = 10.0  # s
 
 
 class Table:
-    """jobs.parquet as numpy columns, and those that follow from it; each is made once."""
+    """jobs.parquet as numpy columns, and those that follow from it; each is made once.
 
-    def __init__(self, jobs: pl.DataFrame) -> None:
-        self.frame = jobs
+    users: gives each job's user by number, -1 without one, where that is known already.
+    """
+
+    def __init__(self, jobs: pl.DataFrame, users: Callable[[], NDArray[np.int32]] | None = None) -> None:
+        self.frame, self._users = jobs, users
         self._names = frozenset(jobs.columns)
         self._made: dict[str, NDArray[Any]] = {}
 
@@ -39,6 +43,10 @@ class Table:
         if name not in self._made:
             self._made[name] = _MADE[name](self) if name in _MADE else column(self.frame, name)
         return self._made[name]
+
+    def users(self) -> NDArray[np.int32]:
+        """Each job's user by number, -1 without one."""
+        return ranks(self.frame["user"]) if self._users is None else self._users()
 
 
 def gpus_of(jobs: pl.DataFrame) -> NDArray[Any]:
@@ -80,8 +88,8 @@ _MADE: Final[Mapping[str, Callable[[Table], NDArray[Any]]]] = {
     # NaN of a job without a deadline.
     "late": lambda table: table["finish_time"] - table.frame["deadline"].fill_null(float("nan")).to_numpy(),
     # Each name's number, -1 without one.
-    "user": lambda table: numbers(table.frame["user"]),
-    "group": lambda table: numbers(table.frame["group"]),
+    "user": Table.users,
+    "group": lambda table: ranks(table.frame["group"]),
 }
 
 
@@ -178,10 +186,10 @@ class Rows:
     @cached_property
     def _classes(self) -> NDArray[np.intp]:
         """The place in `SIZE_CLASSES` of each job."""
-        gpus, number = self["num_gpus"], np.zeros(self.count, np.intp)
-        for _, end in SIZE_CLASSES[:-1]:
-            number += gpus > end
-        return number
+        most = SIZE_CLASSES[-2][1] + 1  # that many, and all beyond
+        place = np.searchsorted([end for _, end in SIZE_CLASSES], np.arange(most + 1))
+        classes: NDArray[np.intp] = place[np.minimum(self["num_gpus"], most)]
+        return classes
 
     @cached_property
     def _sums(self) -> dict[str, NDArray[np.float64]]:

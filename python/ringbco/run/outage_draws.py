@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -36,7 +36,8 @@ _FORM: Final = "draw:mtbf=TIME,mttr=TIME[,seed=N|run][,repair=exponential|lognor
 _WITH_THE_RUN: Final = "run"
 
 Floats = NDArray[np.float64]
-_Draw = Callable[[np.random.Generator, int], Floats]
+if TYPE_CHECKING:  # numpy.random is a fiftieth of a start, and few runs draw
+    _Draw = Callable[[np.random.Generator, int], Floats]
 
 
 def outages(

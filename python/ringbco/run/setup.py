@@ -334,6 +334,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         *(name, asked, finished, setup.cluster, result, workload.vc, setup.outages, down, serving, searched),
         may_resize=setup.chosen.is_("resizes") and "stays" in result.tables,
         window=window,
+        users=workload.users,
     )
     last = source.last
     makers: dict[str, Callable[[], Any]] = {

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ringbco.result.serving import OfService, Serving
     from ringbco.result.window import Window
     from ringbco.trace.outages import Outages
+    from ringbco.trace.users import Users
 
 _HOUR: Final = 3600.0
 
@@ -38,6 +39,7 @@ class Source:
     `profiles.vc_index` gives it. outages: where the run was given any, and as the clock saw them; serving:
     what became of its services, likewise. searches: searches.parquet, where there is one. may_resize: whether
     the policy may resize jobs. window: of what the figures are; None for the whole run.
+    users: those of the job table, where it names any.
     """
 
     policy: str
@@ -52,6 +54,7 @@ class Source:
     searches: pl.DataFrame | None = None
     may_resize: bool = False
     window: Window | None = None
+    users: Users | None = None
 
     @cached_property
     def whole(self) -> Rows:
@@ -66,7 +69,13 @@ class Source:
     def _rows(self, among: NDArray[np.intp] | None) -> Rows:
         everywhere, everybody = np.arange(self.cluster.num_servers), np.ones_like(self._kept)
         place = self._place(everywhere, everybody, self.result.held_while_submitting)
-        return Rows("run", Table(self.finished), among, place=place, run=self)
+        table = Table(self.finished, None if self.users is None else self._users)
+        return Rows("run", table, among, place=place, run=self)
+
+    def _users(self) -> NDArray[np.int32]:
+        assert self.users is not None, "a table with users"
+        numbers = self.users.numbers
+        return numbers if self._kept.all() else numbers[self._kept]
 
     @cached_property
     def last(self) -> float:

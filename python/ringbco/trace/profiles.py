@@ -265,27 +265,54 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
         return Profiled(zeros.astype(np.uint64), zeros, zeros, zeros, duration, duration)
     if model != "rar":
         raise UsageError(f"model {model!r}: expected rar or fixed")
-    num_gpus = frame["num_gpus"].to_numpy()
-    gradient_bytes, compute_time = _gradient_and_compute(frame, seed)
-    network = cluster.network
-    tau0 = iteration_time(
-        num_gpus, gradient_bytes, compute_time, _fewest(num_gpus, vc_index(table, cluster), cluster), network
+    num_gpus, count = frame["num_gpus"].to_numpy(), table.num_jobs
+    few = _fewest(num_gpus, vc_index(table, cluster), cluster)
+    few_recorded = fewest_recorded(table, cluster.recorded_on)
+    given = floats(frame, "iterations") if "iterations" in frame.columns else None
+    found = Profiled(
+        np.empty(count, np.uint64),
+        *_gradient_and_compute(frame, seed),
+        *(np.empty(count) for _ in range(3)),
     )
-    alone = iteration_time(num_gpus, gradient_bytes, compute_time, np.ones_like(num_gpus), network)
-    shorter, longer = np.minimum(tau0, alone), np.maximum(tau0, alone)
-    _require_time(table, shorter > 0, "an iteration that takes some time, this one takes none")
-    _require_time(table, np.isfinite(longer), "an iteration that ends, this one takes infinitely long")
-    recorded = recorded_time(table, cluster.recorded_on, gradient_bytes, compute_time)
-    iterations = _iterations(table, duration, recorded)
-    _require_time(table, longer <= MOST_SECONDS / iterations, f"a run of at most {MOST_SECONDS:.0e} s alone")
-    return Profiled(
-        iterations,
-        gradient_bytes,
-        compute_time,
-        tau0,
-        ideal_run_time=iterations * tau0,
-        estimate=iterations * alone,
-    )
+    takes, ends, started, counted, short = np.empty((5, count), bool)
+    for first in range(0, count, _BLOCK):  # what is between fits in the cache
+        rows = slice(first, first + _BLOCK)
+        ring = num_gpus[rows], found.gradient_bytes[rows], found.compute_time[rows]
+        tau0 = iteration_time(*ring, few[rows], cluster.network)
+        alone = iteration_time(*ring, np.ones_like(ring[0]), cluster.network)
+        recorded = iteration_time(*ring, few_recorded[rows], cluster.recorded_on.network)
+        with np.errstate(all="ignore"):  # what is beyond all measure is refused below
+            iterations = np.maximum(1.0, np.rint(duration[rows] / recorded))
+            if given is not None:
+                iterations = np.where(np.isnan(given[rows]), iterations, given[rows])
+            counted[rows] = iterations <= MAX_COUNT
+            found.iterations[rows] = iterations
+        longer = np.maximum(tau0, alone)
+        takes[rows], ends[rows] = np.minimum(tau0, alone) > 0, np.isfinite(longer)
+        started[rows] = (recorded > 0) & np.isfinite(recorded)
+        with np.errstate(all="ignore"):
+            short[rows] = longer <= MOST_SECONDS / found.iterations[rows]
+            found.tau0[rows] = tau0
+            np.multiply(found.iterations[rows], tau0, out=found.ideal_run_time[rows])
+            np.multiply(found.iterations[rows], alone, out=found.estimate[rows])
+    _require_time(table, takes, "an iteration that takes some time, this one takes none")
+    _require_time(table, ends, "an iteration that ends, this one takes infinitely long")
+    _require_time(table, started, "a recorded iteration of some and of finite time")
+    row = _first(~counted)
+    if row is not None:
+        one = slice(row, row + 1)
+        ring = num_gpus[one], found.gradient_bytes[one], found.compute_time[one]
+        each = iteration_time(*ring, few_recorded[one], cluster.recorded_on.network)[0]
+        raise InputError(
+            f"a duration of at most {MAX_COUNT} iterations (of {each:.3g} s each)",
+            file=table.source,
+            row=row + 1,
+            column="duration",
+            value=float(duration[row]),
+            hint="durations are in seconds",
+        )
+    _require_time(table, short, f"a run of at most {MOST_SECONDS:.0e} s alone")
+    return found
 
 
 def least_work(table: JobTable, cluster: Cluster, profiled: Profiled, *, model: str) -> Floats:
@@ -314,18 +341,6 @@ def fewest(table: JobTable, cluster: Cluster) -> NDArray[np.uint32]:
 def fewest_recorded(table: JobTable, recorded: Cluster) -> NDArray[np.uint32]:
     """The same of the cluster that recorded the trace; a job of none of its virtual clusters counts all."""
     return _fewest(table.frame["num_gpus"].to_numpy(), _known_vc(table, recorded), recorded)
-
-
-def recorded_time(table: JobTable, recorded: Cluster, gradient_bytes: Floats, compute_time: Floats) -> Floats:
-    """Seconds per uncontended iteration on the fewest servers of the cluster that recorded the trace.
-
-    Where that cluster has virtual clusters, a job counts the servers of its own; one that names none of them
-    counts all servers. Raises InputError for an iteration of no or no finite time.
-    """
-    num_gpus, fewest = table.frame["num_gpus"].to_numpy(), fewest_recorded(table, recorded)
-    tau = iteration_time(num_gpus, gradient_bytes, compute_time, fewest, recorded.network)
-    _require_time(table, (tau > 0) & np.isfinite(tau), "a recorded iteration of some and of finite time")
-    return tau
 
 
 def vc_index(table: JobTable, cluster: Cluster) -> NDArray[np.uint32] | None:
@@ -361,18 +376,22 @@ def vc_index(table: JobTable, cluster: Cluster) -> NDArray[np.uint32] | None:
     return index.to_numpy()
 
 
-def choose(job_ids: pl.Series, seed: int) -> NDArray[np.intp]:
+def choose(job_ids: pl.Series, seed: int) -> NDArray[np.int64]:
     """The catalogue index of each job: a function of (seed, job_id) alone, uniform over the catalogue.
 
     The id's 64-bit FNV-1a hash starts a SplitMix64 generator; output number seed + 1, modulo the catalogue's
     length, is the index.
     """
-    return (drawn(job_ids, seed) % np.uint64(len(CATALOGUE))).astype(np.intp)
+    found = drawn(job_ids, seed)
+    found %= np.uint64(len(CATALOGUE))
+    return found.view(np.int64)
 
 
 def drawn(job_ids: pl.Series, number: int) -> NDArray[np.uint64]:
     """Output `number` + 1 of each job's generator, as `choose` describes it: uniform over 64 bits."""
-    return mix(fnv1a(job_ids) + np.uint64((number + 1) * GOLDEN % 2**64))
+    state = fnv1a(job_ids)
+    state += np.uint64((number + 1) * GOLDEN % 2**64)
+    return mix(state)
 
 
 def _gradient_and_compute(frame: pl.DataFrame, seed: int) -> tuple[Floats, Floats]:
@@ -404,24 +423,6 @@ def entries(frame: pl.DataFrame, seed: int) -> NDArray[np.intp]:
     named = frame["model"].str.to_lowercase()
     index = named.replace_strict(names, list(range(len(names))), default=None, return_dtype=pl.Int64)
     return np.where(index.is_not_null().to_numpy(), index.fill_null(0).to_numpy(), chosen)
-
-
-def _iterations(table: JobTable, duration: Floats, tau0: Floats) -> NDArray[np.uint64]:
-    with np.errstate(over="ignore"):
-        derived = np.maximum(1.0, np.rint(duration / tau0))
-    given = floats(table.frame, "iterations")
-    iterations = np.where(np.isnan(given), derived, given)
-    row = _first(iterations > MAX_COUNT)
-    if row is not None:
-        raise InputError(
-            f"a duration of at most {MAX_COUNT} iterations (of {tau0[row]:.3g} s each)",
-            file=table.source,
-            row=row + 1,
-            column="duration",
-            value=float(duration[row]),
-            hint="durations are in seconds",
-        )
-    return iterations.astype(np.uint64)
 
 
 def _known_vc(table: JobTable, cluster: Cluster) -> NDArray[np.int64] | None:

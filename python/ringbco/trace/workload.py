@@ -29,6 +29,7 @@ from ringbco.trace.schema import said
 from ringbco.trace.searches import Trials, trials
 from ringbco.trace.shares import thousandths
 from ringbco.trace.standing import priorities
+from ringbco.trace.users import Users
 
 READS: Final = ("model", "seed", "tables", "quota", "search")
 """The options of a run that a workload hangs on."""
@@ -59,6 +60,12 @@ class Workload:
     def doubts(self) -> list[str]:
         """What is allowed and yet unlike any public trace or network."""
         return doubts(self.table, self.cluster)
+
+    @cached_property
+    def users(self) -> Users | None:
+        """Who submitted the jobs; None where the table does not say."""
+        frame = self.table.frame
+        return Users(frame["user"]) if "user" in frame.columns else None
 
 
 def key_of(cluster: Cluster, options: Mapping[str, Any]) -> tuple[Hashable, ...]:
