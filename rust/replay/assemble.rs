@@ -16,9 +16,6 @@ use crate::record::{Once, Past, Sums, SumsByJob, Tabled, Why};
 use crate::trace::Jobs;
 use std::borrow::Cow;
 
-/// Jobs whose results are worth a second thread.
-const MANY: usize = 1 << 16;
-
 pub(crate) fn assemble(
     jobs: &Jobs<'_>,
     mut kept: Vec<bool>,
@@ -173,14 +170,11 @@ pub(crate) fn assemble(
         let rows = if jobs.shares.is_none() { past.num_servers } else { past.num_gpus };
         (past.job, rows as usize)
     };
-    let ordered = || allocations.by_job(n, past.iter().map(rows));
-    let told = || course(spans, parts.len(), jobs.units_a_gpu() as f64, &contention, options.sample);
-    let (allocations, course) = if n < MANY { (ordered(), told()) } else { rayon::join(ordered, told) };
-    let course = course?;
+    let course = course(spans, parts.len(), jobs.units_a_gpu() as f64, &contention, options.sample)?;
     Ok(Outcome {
         held_while_submitting: course.held_while_submitting,
         timeline: course.timeline,
-        allocations,
+        allocations: allocations.by_job(n, past.iter().map(rows)),
         kept,
         start,
         finish,

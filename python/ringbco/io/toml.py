@@ -32,6 +32,13 @@ def toml_text(document: Mapping[str, Any]) -> str:
     return tomli_w.dumps(_plain(document))
 
 
+def copied(document: Any) -> Any:
+    """The document with dicts and lists of its own; faster than `copy.deepcopy`, which takes anything."""
+    if isinstance(document, dict):
+        return {key: copied(entry) for key, entry in document.items()}
+    return [copied(entry) for entry in document] if isinstance(document, list) else document
+
+
 def _plain(value: Any) -> Any:
     """The value without what TOML has no spelling for: None, and the undecodable bytes of a path."""
     if isinstance(value, Mapping):

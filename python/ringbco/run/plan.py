@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import astuple
 from typing import Any, Final, Unpack
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
+from ringbco.io.toml import copied
 from ringbco.result import causes, metrics
 from ringbco.result.figures import evaluate
 from ringbco.result.outcome import Outcome, with_seconds
@@ -153,7 +153,7 @@ def plan(
     shared = {name: value for name, value in values.items() if name in REPLAY}
     in_effect = {name: option.default for name, option in REPLAY.items()} | shared | {"clock": "slot"}
     chosen = Policy(policy, values["order"], PLACEMENTS[policy], "strict")
-    run = deepcopy(describe_run(table, cluster, policy, described(chosen, in_effect), found))
+    run = copied(describe_run(table, cluster, policy, described(chosen, in_effect), found))
     own = {option.name: values[name] for name, option in PLAN.items() if name not in REPLAY or option.word}
     words = {option.name: option.word for option in PLAN.values() if option.word}
     run["options"] |= {"command": "plan"} | {

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -21,6 +20,7 @@ from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.io.forks import use_polars
+from ringbco.io.toml import copied
 from ringbco.result import causes, metrics
 from ringbco.result.figures import LISTS, evaluate
 from ringbco.result.outcome import Outcome, made_later, summarised_later, with_seconds
@@ -371,7 +371,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         rungs=None if trials is None else rungs_frame(frame, result),
         searches=searches,
     )
-    outcome.run = deepcopy(setup.record)
+    outcome.run = copied(setup.record)
     recorded = {key: True for table, key in RECORDED.items() if outcome.has(table)}
     if recorded:
         outcome.run["record"] = recorded
