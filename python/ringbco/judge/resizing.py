@@ -53,6 +53,7 @@ class Resizing(Trying):
         self.known_until = math.inf if given.services is None else max(stay.end for stay in stays)
         self.kinds: dict[int, tuple[object, ...]] = {}
         self.fresh: list[tuple[float, int]] = []
+        self.woken: list[tuple[float, int]] = []
         self.here: set[int] = set()
         missing = self._missing(stays) if self.flow else []
         self.fifo = {job: at for at, job in enumerate(fifo(given, [*self.fifo, *missing]))}
@@ -102,6 +103,8 @@ class Resizing(Trying):
         if job not in self.here:
             self.here.add(job)
             self.fresh.append((self.time, job))
+        elif self.given.searched:
+            self.woken.append((self.time, job))
 
     def stop(self, job: int, by: int | None = None) -> None:
         """It gives its GPUs back, and waits."""
@@ -375,18 +378,22 @@ class Resizing(Trying):
         fresh = sorted((job for time, job in self.fresh if time == self.time), key=self.fifo.__getitem__)
         self.fresh.clear()
         others = [*self.running, *(job for job in self.place if job not in fresh)]
+        # A trial may go on because of who is refused now, and so have rested until then.
+        woken = {job for time, job in self.woken if time == self.time}
+        self.woken.clear()
+        known_to_wait = [others] + ([[job for job in others if job not in woken]] if woken else [])
         for job in fresh:
             let = job in self.place
             known = self.time < self.known_until
             if (
                 known
                 and self.deadline(job) < math.inf
-                and not self.possible(partial(self._lets, job, others, let=let))
+                and not any(self.possible(partial(self._lets, job, own, let=let)) for own in known_to_wait)
             ):
                 said = "waits, though the policy refuses it" if let else "is refused, though it could wait"
                 self.refusals.append(Fault("order", job, self.time, said))
-            if let:
-                others.append(job)
+            for own in known_to_wait if let else ():
+                own.append(job)
 
     def _lets(self, job: int, others: list[int], doubts: Doubts, *, let: bool) -> bool:
         return self.admits(job, others, doubts) == let
