@@ -120,6 +120,26 @@ def test_who_is_late_is_refused() -> None:
         assert says == ([] if waits else ["waits, though the policy refuses it"])
 
 
+def test_a_trial_may_go_on_because_another_is_refused() -> None:
+    """j0 rests at its rung until j6 is refused, and so counts for nothing as j6 is tested."""
+    table = pl.DataFrame(
+        {
+            "job_id": ["j0", "j3", "j5", "j6"],
+            "submit_time": [5.0, 47.0, 62.0, 68.0],
+            "num_gpus": [2, 4, 3, 3],
+            "duration": [16.0, 80.0, 18.0, 85.0],
+            "deadline": [243.0, 138.7, 202.0, 257.0],
+            "priority": [2, 1, 2, 2],
+            "group": ["s0", "s1", None, "s0"],
+        }
+    )
+    outcome = ringbco.replay(table, "1x8", policy="elasticflow", model="fixed", search="asha:eta=2,rungs=2")
+    assert outcome.jobs["job_id"].to_list() == ["j0", "j3", "j5"]
+    rested = outcome.stays.filter(pl.col("paused_at_rung") > 0).select("job_id", "paused_at_rung").rows()
+    assert rested == [("j0", 59.0)]
+    assert ringbco.audit(outcome, table) == []
+
+
 def test_doubtful_comparisons_go_every_way() -> None:
     doubts, seen = Doubts(), []
     assert (doubts.up_to(1.0, 2.0, 0.1), doubts.met) == (True, False)
