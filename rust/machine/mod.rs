@@ -105,6 +105,8 @@ pub(crate) struct Machine<'a, P, S: Speed> {
     idle_passes: u64,
     /// Whether a decision is due at this instant.
     asked: bool,
+    /// Whether a trial paused, ended or woke at this instant.
+    stirred: bool,
     /// Decisions since the last event from outside, and when that was.
     asked_in_vain: u64,
     quiet_since: f64,
@@ -128,6 +130,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             instants: 0,
             idle_passes: 0,
             asked: false,
+            stirred: false,
             asked_in_vain: 0,
             quiet_since: 0.0,
             told: (0, 0),
@@ -224,7 +227,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         self.floor.delays.pass_time(self.floor.clock.seconds(now));
         let before = (self.floor.gone, self.arrived);
         let changes = self.next_change <= now;
-        let mut judged = false;
+        self.stirred = false;
         loop {
             while let Some((time, slot)) = self.floor.ends.peek()
                 && time <= now
@@ -245,11 +248,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                     self.asked_in_vain = 0;
                 }
             }
+            // Whoever goes on from a rung may come to the next one, or to its end, at once.
             if !self.judge_trials() {
                 break;
             }
-            // Whoever goes on from a rung may come to the next one, or to its end, at once.
-            judged = true;
         }
         if changes && self.floor.gone < self.floor.jobs.len() {
             self.change_servers();
@@ -269,9 +271,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.next_arrival = self.arrival_of(self.arrived);
         }
         // Whoever was refused is waited for no longer.
-        judged |= self.judge_trials();
+        self.judge_trials();
         // A pass alone is nothing that a replica tries again for: which passes change nothing is the policy's affair.
-        if serves && (changes || judged || before != (self.floor.gone, self.arrived)) {
+        if serves && (changes || self.stirred || before != (self.floor.gone, self.arrived)) {
             self.place_replicas();
         }
         if self.floor.protects() {

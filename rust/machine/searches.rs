@@ -263,6 +263,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         is_due
     }
 
+    /// Judges them; `stirred` then says whether that is an event: one that goes on at once is none.
     #[cold]
     fn judge(&mut self) {
         let Some(searches) = &mut self.floor.searches else { return };
@@ -271,6 +272,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         let fates = searches.judge(now, loss);
         for fate in fates {
             self.floor.note(fate.row(now));
+            self.stirred |= !matches!(fate, Fate::GoesOn(_, Some(_)));
             match fate {
                 Fate::GoesOn(_, Some(slot)) => {
                     self.floor.go_on(slot);

@@ -312,3 +312,38 @@ def test_a_run_that_services_never_let_go_on_ends_with_an_error() -> None:
         ("a", 0.0, 1, 1), ("a", 1e6, 0, 1),
     )  # fmt: skip
     assert stays(later)[-1] == ("j1", 0, 8, 1e6, 1e6 + 5)
+
+
+def test_a_trial_that_goes_on_at_once_lets_no_replica_be_tried_again() -> None:
+    """At 12.02 s j11 goes on from its rung, which is no event: the second replica waits until it is done."""
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["j6", "j7", "j8", "j11"],
+            "submit_time": [4.0, 5.0, 6.0, 9.0],
+            "num_gpus": [1, 2, 4, 1],
+            "duration": [3.0, 6.0, 2.0, 2.04],
+            "preemptible": [True, False, True, True],
+            "vc": ["u0", "u2", "u1", "u2"],
+            "group": ["s0"] * 4,
+        }
+    )
+    loads = pl.DataFrame(
+        {"service": ["code"] * 2, "time": [10.0, 22.0], "replicas": [3, 0], "gpus_per_replica": [2, 2]}
+    )
+    quota = pl.DataFrame({"vc": ["u1"], "gpus": [1], "borrow": [True]})
+    saved = {"checkpoint_interval": 1.0, "checkpoint_cost": 2.0, "preempt_cost": 0.0}
+    outcome = ringbco.replay(
+        *(jobs, "1x4"),
+        policy="repack",
+        model="fixed",
+        search="asha:eta=2,rungs=1",
+        services=loads,
+        quota=quota,
+        **saved,
+    )
+    assert outcome.rungs is not None
+    assert outcome.replicas is not None
+    rung = outcome.rungs.filter(pl.col("job_id") == "j11").select("time", "went_on").row(0)
+    assert rung == pytest.approx((12.02, 12.02))
+    assert outcome.replicas["start_time"].to_list() == pytest.approx([10.0, 15.04])
+    assert ringbco.audit(outcome, jobs) == []
