@@ -327,23 +327,12 @@ def test_a_trial_that_goes_on_at_once_lets_no_replica_be_tried_again() -> None:
             "group": ["s0"] * 4,
         }
     )
-    loads = pl.DataFrame(
-        {"service": ["code"] * 2, "time": [10.0, 22.0], "replicas": [3, 0], "gpus_per_replica": [2, 2]}
-    )
     quota = pl.DataFrame({"vc": ["u1"], "gpus": [1], "borrow": [True]})
-    saved = {"checkpoint_interval": 1.0, "checkpoint_cost": 2.0, "preempt_cost": 0.0}
-    outcome = ringbco.replay(
-        *(jobs, "1x4"),
-        policy="repack",
-        model="fixed",
-        search="asha:eta=2,rungs=1",
-        services=loads,
-        quota=quota,
-        **saved,
-    )
+    saved = {"checkpoint_interval": 1.0, "checkpoint_cost": 2.0}
+    searched = {"policy": "repack", "search": "asha:eta=2,rungs=1", "quota": quota}
+    outcome = replay(jobs, "1x4", ("code", 10.0, 3, 2), ("code", 22.0, 0, 2), **searched, **saved)
     assert outcome.rungs is not None
     assert outcome.replicas is not None
     rung = outcome.rungs.filter(pl.col("job_id") == "j11").select("time", "went_on").row(0)
     assert rung == pytest.approx((12.02, 12.02))
     assert outcome.replicas["start_time"].to_list() == pytest.approx([10.0, 15.04])
-    assert ringbco.audit(outcome, jobs) == []

@@ -12,8 +12,6 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ringbco.errors import InputError, RingbcoError
 from ringbco.trace.jobs import COLUMNS, from_frame, near_name, provenance, read_jobs, write_jobs
@@ -368,17 +366,6 @@ def test_a_repeated_job_id_names_both_rows(tmp_path: Path) -> None:
     error = refusal(write(tmp_path, f"{HEADER}\na,0,1,5\nb,0,1,5\nb,0,1,5\na,0,1,5\n"))
     assert (error.row, error.value) == (3, "b")
     assert "row 2 has it too" in str(error)
-
-
-@given(st.lists(st.sampled_from(["a", "b", "aa", "ab", "é", "zz", "9", "10", "11"]), min_size=1, max_size=7))
-def test_a_job_id_is_repeated_where_it_comes_twice(ids: list[str]) -> None:
-    frame = pl.DataFrame({"job_id": ids}).with_columns(submit_time=0.0, num_gpus=1, duration=1.0)
-    if len(set(ids)) == len(ids):
-        assert from_frame(frame).num_jobs == len(ids)
-        return
-    row = next(row for row, name in enumerate(ids) if name in ids[:row])
-    with pytest.raises(InputError, match=f"row {row + 1}, .*row {ids.index(ids[row]) + 1} has it too"):
-        from_frame(frame)
 
 
 def test_an_empty_job_id(tmp_path: Path) -> None:

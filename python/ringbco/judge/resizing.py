@@ -103,7 +103,7 @@ class Resizing(Trying):
         if job not in self.here:
             self.here.add(job)
             self.fresh.append((self.time, job))
-        elif self.given.searched:
+        elif self.flow and self.given.searched:
             self.woken.append((self.time, job))
 
     def stop(self, job: int, by: int | None = None) -> None:

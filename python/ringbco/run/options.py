@@ -80,8 +80,7 @@ def checked(
     for name in given:
         if name not in table:
             raise TypeError(f"{command}() got an unexpected keyword argument {name!r}")
-    values = _standards() if table is REPLAY else {name: _standard(option) for name, option in table.items()}
-    values = values | {name: check(option, given[name]) for name, option in table.items() if name in given}
+    values = {name: check(option, given.get(name, option.default)) for name, option in table.items()}
     # A plan has the slot clock only.
     if values.get("clock") == "continuous" and values["slot"] != table["slot"].default:
         expected = "it together with clock slot; the continuous clock has no slots"
@@ -107,12 +106,6 @@ def described(policy: Policy, values: Mapping[str, Any]) -> dict[str, Any]:
         **{part: getattr(policy, part) for part in PARTS},
         "thresholds": list(values["thresholds"]),
     }
-
-
-@cache
-def _standards() -> dict[str, Any]:
-    """The defaults of a replay: runs ask for most of them."""
-    return {name: _standard(option) for name, option in REPLAY.items()}
 
 
 @cache
