@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ringbco.result import metrics
 from ringbco.result.figures import evaluate, of_jobs, rows_of
@@ -195,6 +197,32 @@ def test_percentiles_have_the_bits_of_numpys(size: int) -> None:
         assert [found[name] for name in ("median", "p90", "p99")] == np.percentile(
             values, (50, 90, 99)
         ).tolist()
+
+
+@settings(max_examples=300)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    size=st.integers(1, 20_000),
+    kinds=st.integers(1, 5_000),
+    order=st.sampled_from(["drawn", "up", "down", "saw"]),
+    ends=st.booleans(),
+)
+def test_percentiles_have_the_bits_of_numpys_whatever_a_sample_shows(
+    seed: int, size: int, kinds: int, order: str, *, ends: bool
+) -> None:
+    """Ties, values in order, a period that a sample of every n-th value does not see, infinite values."""
+    rng = np.random.default_rng(seed)
+    values = np.exp(3 * rng.normal(size=kinds))[rng.integers(0, kinds, size)]
+    if order in ("up", "down"):
+        values = np.sort(values)[:: 1 if order == "up" else -1].copy()
+    if order == "saw":
+        values[:: max(1, size // 512)] *= 1e6
+    if ends:
+        values[rng.integers(0, size, 3)] = math.inf
+    found = metrics.statistics(values)
+    with np.errstate(invalid="ignore"):
+        right = np.percentile(values, (50, 90, 99))
+    np.testing.assert_array_equal([found[name] for name in ("median", "p90", "p99")], right)
 
 
 def test_percentiles_among_nans_are_nan() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,14 +11,18 @@ import polars as pl
 from ringbco.io import bridge  # noqa: F401 - opens the way
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from ringbco.result.columns import Columns
+
 STATISTICS: Final = ("mean", "median", "p90", "p99")
+_SAMPLE: Final = 512
+"""Values that are put in order first, at least."""
 
 
-def column(frame: pl.DataFrame, name: str) -> NDArray[Any]:
+def column(frame: pl.DataFrame | Columns, name: str) -> NDArray[Any]:
     """A column without nulls as a numpy array, shared where polars allows it."""
     return frame.get_column(name).to_numpy()
 
@@ -32,19 +37,49 @@ def _percentiles(values: NDArray[np.float64], percents: Sequence[int]) -> list[f
 
     NaN where one of the values is.
     """
-    last = values.size - 1
+    if np.isnan(values).any():
+        return [float("nan")] * len(percents)
+    last, found = values.size - 1, []
     ranks = [last * (percent / 100) for percent in percents]
-    below = [int(rank) for rank in ranks]
-    above = [min(rank + 1, last) for rank in below]
-    ordered = np.partition(values, sorted({*below, *above, last}))
-    if np.isnan(ordered[last]):
-        return [float("nan")] * len(ranks)
-    found = []
-    for rank, low, high in zip(ranks, below, above, strict=True):
-        least, step, share = ordered[low], ordered[high] - ordered[low], rank - low
+    for rank, (least, most) in zip(ranks, _neighbours(values, [int(rank) for rank in ranks]), strict=True):
+        step, share = most - least, rank - int(rank)
         # From the nearer end, as numpy does, so that the last bit is its own.
-        found.append(float(least + step * share if share < 0.5 else ordered[high] - step * (1 - share)))
+        found.append(float(least + step * share if share < 0.5 else most - step * (1 - share)))
     return found
+
+
+def _neighbours(values: NDArray[np.float64], places: Sequence[int]) -> Iterator[tuple[float, float]]:
+    """Of each place what stands there and next to it, were the values in order; at the last place it twice.
+
+    A sample tells between which values they lie, and only what lies there is put in order: a quarter of the
+    work of `np.partition`. After Floyd and Rivest, "Expected time bounds for selection", 1975. Where the
+    sample misleads, all values are.
+    """
+    sample = np.sort(values[:: max(1, values.size // max(_SAMPLE, values.size // 128))])
+    for place in places:
+        at, spread = _bracket(place / max(values.size - 1, 1), sample.size - 1)
+        low = float(sample[at - spread]) if at >= spread else -math.inf
+        high = float(sample[at + spread]) if at + spread < sample.size else math.inf
+        skipped = int(np.count_nonzero(values <= low))
+        if place >= skipped:
+            inside = (values > low) & (values <= high)
+        else:
+            upto, skipped = skipped, int(np.count_nonzero(values < low))
+            if skipped <= place and place + 1 < upto:  # many are equal
+                yield low, low
+                continue
+            inside = (values >= low) & (values <= high)
+        between, own = values[np.flatnonzero(inside)], place - skipped
+        if not 0 <= own < between.size - 1:
+            between, own = values, place
+        after = min(own + 1, between.size - 1)
+        ordered = np.partition(between, [own, after])
+        yield float(ordered[own]), float(ordered[after])
+
+
+def _bracket(share: float, last: int) -> tuple[int, int]:
+    """Where in a sample a share of the values lies, and how far from there it may be: 2.5 deviations."""
+    return round(last * share), math.ceil(2.5 * math.sqrt(last * share * (1.0 - share))) + 2
 
 
 def jain_index(values: NDArray[np.float64]) -> float:

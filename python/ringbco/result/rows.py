@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ringbco.cluster.gpu_types import GpuType
+    from ringbco.result.columns import Columns
     from ringbco.result.reliability import DownTime
 
 Scope = Literal["run", "vc", "empty vc", "class", "jobs", "type", "service"]
@@ -31,7 +32,9 @@ class Table:
     users: gives each job's user by number, -1 without one, where that is known already.
     """
 
-    def __init__(self, jobs: pl.DataFrame, users: Callable[[], NDArray[np.int32]] | None = None) -> None:
+    def __init__(
+        self, jobs: pl.DataFrame | Columns, users: Callable[[], NDArray[np.int32]] | None = None
+    ) -> None:
         self.frame, self._users = jobs, users
         self._names = frozenset(jobs.columns)
         self._made: dict[str, NDArray[Any]] = {}
@@ -41,15 +44,19 @@ class Table:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._made:
-            self._made[name] = _MADE[name](self) if name in _MADE else column(self.frame, name)
+            self._made[name] = _MADE[name](self) if name in _MADE else self._column(name)
         return self._made[name]
+
+    def _column(self, name: str) -> NDArray[Any]:
+        jobs = self.frame
+        return column(jobs, name) if isinstance(jobs, pl.DataFrame) else jobs.array(name)
 
     def users(self) -> NDArray[np.int32]:
         """Each job's user by number, -1 without one."""
         return ranks(self.frame["user"]) if self._users is None else self._users()
 
 
-def gpus_of(jobs: pl.DataFrame) -> NDArray[Any]:
+def gpus_of(jobs: pl.DataFrame | Columns) -> NDArray[Any]:
     """GPUs that each job asks for; less than 1 for a share of one."""
     gpus = column(jobs, "num_gpus")
     return gpus * jobs["gpu_share"].fill_null(1.0).to_numpy() if "gpu_share" in jobs.columns else gpus
@@ -176,12 +183,18 @@ class Rows:
         if self.part is not None:  # of which only the mean is told, added up one by one
             whole, place = self.part
             return float(whole._class_sums(name)[place]) / self.count
+        name = self._same(name)
         if name not in self._spreads:
-            # Where nobody waits after the first start both waits are the same.
-            waits = name == "wait_time" and np.array_equal(self[name], self["waited"])
-            known = self._spreads.get("waited") if waits else None
-            self._spreads[name] = known or statistics(self[name])
+            self._spreads[name] = statistics(self[name])
         return self._spreads[name][statistic]
+
+    def _same(self, name: str) -> str:
+        """A column that is equal to this one: where nobody waits after the first start both waits are."""
+        return "waited" if name == "wait_time" and self._waits_once else name
+
+    @cached_property
+    def _waits_once(self) -> bool:
+        return np.array_equal(self["wait_time"], self["waited"])
 
     @cached_property
     def _classes(self) -> NDArray[np.intp]:
@@ -197,6 +210,7 @@ class Rows:
 
     def _class_sums(self, name: str) -> NDArray[np.float64]:
         """The sum of a column over each class, row after row."""
+        name = self._same(name)
         if name not in self._sums:
             sums = np.bincount(self._classes, weights=self[name], minlength=len(SIZE_CLASSES))
             self._sums[name] = sums.astype(np.float64, copy=False)

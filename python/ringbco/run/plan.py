@@ -37,7 +37,7 @@ from ringbco.run.steps import (
     allocations_frame,
     describe_run,
     explain,
-    jobs_frame,
+    jobs_columns,
     timeline_frame,
     with_causes,
 )
@@ -140,8 +140,9 @@ def plan(
         jobs_told,
         model=values["model"],
     )
-    finished = with_causes(jobs_frame(frame, profiled.ideal_run_time, result), why, jobs_told["kept"])
-    summary = evaluate(Source(policy, frame, finished, cluster, result, vc=workload.vc).rows)
+    done = jobs_columns(frame, profiled.ideal_run_time, result)
+    finished = with_causes(done.frame, why, jobs_told["kept"])
+    summary = evaluate(Source(policy, frame, done, cluster, result, vc=workload.vc).rows)
     if workload.vc is None:
         summary |= _figures(planned.found[0], finished, profiled.estimate[jobs_told["kept"]])
     else:

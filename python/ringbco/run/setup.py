@@ -51,7 +51,7 @@ from ringbco.run.steps import (
     describe_run,
     ended,
     explain,
-    jobs_frame,
+    jobs_columns,
     refused,
     timeline_frame,
     with_causes,
@@ -317,7 +317,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         sharing=values["sharing"],
         shares=shares if values["interference"] > 0 or _pairs(rates) else None,
     )
-    finished, job_id = jobs_frame(frame, profiled.ideal_run_time, result), frame["job_id"]
+    finished, job_id = jobs_columns(frame, profiled.ideal_run_time, result), frame["job_id"]
     name = setup.chosen.name
     down = None if setup.outages is None else setup.outages.on_clock(values)
     serving, service_names = None, () if setup.services is None else setup.services.names
@@ -329,7 +329,9 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     searched = searches
     if window is not None and searches is not None:
         searched = searches.filter(pl.Series(window.holds(searches["submit_time"].to_numpy())))
-    asked = frame[["submit_time", "num_gpus", *({"gpu_share"} & set(frame.columns))]]
+    # To a list of names polars comes by a long way.
+    read = ("submit_time", "num_gpus", *({"gpu_share"} & set(frame.columns)))
+    asked = pl.DataFrame([frame[name] for name in read])
     source = Source(
         *(name, asked, finished, setup.cluster, result, workload.vc, setup.outages, down, serving, searched),
         may_resize=setup.chosen.is_("resizes") and "stays" in result.tables,
@@ -338,7 +340,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     )
     last = source.last
     makers: dict[str, Callable[[], Any]] = {
-        "jobs": lambda: with_causes(finished, why(), own["kept"]),
+        "jobs": lambda: with_causes(finished.frame, why(), own["kept"]),
         "timeline": lambda: timeline_frame(
             result,
             cluster,
@@ -452,9 +454,11 @@ def _work(workload: Workload) -> Iterator[tuple[float, float]]:
 
 def _check_sample(sample: float | None, workload: Workload) -> None:
     """Refuses a timeline that no memory would hold: a run lasts at least as long as if nobody ever queued."""
+    if sample is None:
+        return
     submit = workload.columns["submit"]
     least = float((submit + workload.profiled.ideal_run_time).max() - submit.min())
-    if sample is not None and least / sample > MOST_SAMPLES:
+    if least / sample > MOST_SAMPLES:
         raise UsageError(
             f"option sample: {sample}: expected a step that gives at most {MOST_SAMPLES:,} points;"
             f" the run lasts {least:,.0f} s or longer"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -16,8 +15,8 @@ import ringbco
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_path
-from ringbco.io.manifest import digest
 from ringbco.result import metrics
+from ringbco.result.columns import Column, Columns
 from ringbco.result.energy import Held, Sleep, has_watts, watts
 from ringbco.result.reliability import DownTime
 from ringbco.result.schema import (
@@ -103,27 +102,27 @@ def explain(error: _core.CoreError, table: JobTable, command: str = "replay") ->
     )
 
 
-def jobs_frame(
+def jobs_columns(
     frame: pl.DataFrame, ideal_run_time: NDArray[np.float64], result: _core.RunResult
-) -> pl.DataFrame:
+) -> Columns:
     """jobs.parquet without `causes.CAUSES_SCHEMA`: one row a job that ran."""
     own, submit = result.tables["jobs"], metrics.column(frame, "submit_time")
     jct, wait = own["finish"] - submit, own["start"] - submit
-    columns: dict[str, Any] = {
+    columns: dict[str, Column] = {
         "job_id": frame["job_id"],
         "submit_time": frame["submit_time"],
-        "start_time": _shared(own["start"]),
-        "finish_time": _shared(own["finish"]),
-        "wait_time": _shared(wait),
-        "run_time": _shared(own["finish"] - own["start"]),
-        "jct": _shared(jct),
-        "waited": _shared(own.get("waited", wait)),
-        "slowdown": _shared(jct / ideal_run_time),
-        "ideal_run_time": _shared(ideal_run_time),
+        "start_time": own["start"],
+        "finish_time": own["finish"],
+        "wait_time": wait,
+        "run_time": own["finish"] - own["start"],
+        "jct": jct,
+        "waited": own.get("waited", wait),
+        "slowdown": jct / ideal_run_time,
+        "ideal_run_time": ideal_run_time,
         "num_gpus": frame["num_gpus"],
-        "num_servers": _shared(own["num_servers"]),
-        "max_contention": _shared(own["max_contention"]),
-        "preemptions": _shared(own.get("preemptions", np.zeros(frame.height, np.uint32))),
+        "num_servers": own["num_servers"],
+        "max_contention": own["max_contention"],
+        "preemptions": own.get("preemptions", np.zeros(frame.height, np.uint32)),
     }
     columns |= _columns(PREEMPTION_SCHEMA, own)
     columns |= _columns(FAILURE_SCHEMA, own)
@@ -134,38 +133,41 @@ def jobs_frame(
         columns["group"] = frame["group"]
     levels = priorities(frame)
     if levels is not None:
-        columns |= dict(zip(PRIORITY_SCHEMA, [_shared(levels)], strict=True))
+        columns |= dict(zip(PRIORITY_SCHEMA, [levels], strict=True))
     elastic = _columns(ELASTIC_SCHEMA, own)
     if elastic:
-        columns |= elastic | {name: _shared(gpus_of(frame, name)) for name in ("min_gpus", "max_gpus")}
+        columns |= elastic | {name: gpus_of(frame, name) for name in ("min_gpus", "max_gpus")}
     columns |= _columns(TYPES_SCHEMA, own)
     shares = thousandths(frame)
     if shares is not None:
         columns |= dict(zip(SHARES_SCHEMA, [_share(shares)], strict=True))
     columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
-    jobs = _frame(columns, JOBS_SCHEMA | ELASTIC_SCHEMA | TYPES_SCHEMA)
-    return jobs if own["kept"].all() else jobs.filter(pl.Series(own["kept"]))
+    return Columns(columns, own["kept"], _jobs_frame)
+
+
+def _jobs_frame(columns: Mapping[str, Column]) -> pl.DataFrame:
+    told = {
+        name: values if isinstance(values, pl.Series) else _shared(values) for name, values in columns.items()
+    }
+    return _frame(told, JOBS_SCHEMA | ELASTIC_SCHEMA | TYPES_SCHEMA)
 
 
 def with_causes(
     jobs: pl.DataFrame, why: Mapping[str, NDArray[np.float32]], kept: NDArray[np.bool_]
 ) -> pl.DataFrame:
-    """jobs.parquet. jobs: of `jobs_frame`. why: the columns of `causes.parts`. kept: the jobs that ran."""
+    """jobs.parquet. jobs: of `jobs_columns`. why: the columns of `causes.parts`. kept: the jobs that ran."""
     columns, there, everybody = jobs.get_columns(), len(JOBS_SCHEMA), bool(kept.all())
     told = [_shared(values if everybody else values[kept]).alias(name) for name, values in why.items()]
     return pl.DataFrame([*columns[:there], *told, *columns[there:]])
 
 
-def _columns(schema: Mapping[str, pl.DataType], own: Mapping[str, NDArray[Any]]) -> dict[str, pl.Series]:
+def _columns(schema: Mapping[str, pl.DataType], own: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """The engine's columns of a schema, those that there are."""
     told = {}
     for name, kind in schema.items():
         given = own.get(_ENGINE.get(name, name))
         if given is not None:
-            if kind == pl.Boolean:  # Arrow packs them
-                told[name] = pl.Series(given)
-            else:
-                told[name] = _shared(given.astype(np.float32) if kind == pl.Float32 else given)
+            told[name] = given.astype(np.float32) if kind == pl.Float32 else given
     return told
 
 
@@ -230,8 +232,8 @@ class _Borrowed:
 
 
 def _shared(values: NDArray[Any]) -> pl.Series:
-    """The array as a series that shares its memory."""
-    return pl.Series(_Borrowed(values))
+    """The array as a series that shares its memory; truth values do not, since Arrow packs them."""
+    return pl.Series(values if values.dtype == np.bool_ else _Borrowed(values))
 
 
 def _frame(columns: Mapping[str, pl.Series], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
@@ -300,10 +302,8 @@ def describe_run(
 ) -> dict[str, Any]:
     """Everything needed to repeat the run, as run.toml holds it; `options` are those of `options.described`.
 
-    found: what the run warns of. What it says of the cluster is the cluster's own, not to be changed.
+    found: what the run warns of. What it says of the table and the cluster is theirs, not to be changed.
     """
-    path = Path(table.source)
-    sha256 = digest(path) if path.is_file() else None
     described = dict(cluster.told)
     return {
         **({"warnings": list(found)} if found else {}),
@@ -314,7 +314,7 @@ def describe_run(
             "polars": pl.__version__,
             "pyarrow": pa.__version__,
         },
-        "trace": {"path": show_path(table.source), "sha256": sha256, "rows": table.num_jobs},
+        "trace": table.told,
         # The recorded cluster is always told: the jobs' work hangs on it.
         "cluster": {
             "name": show_path(cluster.name),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from ringbco import _core
     from ringbco.cluster.spec import Cluster
+    from ringbco.result.columns import Columns
     from ringbco.result.serving import OfService, Serving
     from ringbco.result.window import Window
     from ringbco.trace.outages import Outages
@@ -44,7 +45,7 @@ class Source:
 
     policy: str
     frame: pl.DataFrame
-    finished: pl.DataFrame
+    finished: Columns
     cluster: Cluster
     result: _core.RunResult
     vc: NDArray[np.uint32] | None = None

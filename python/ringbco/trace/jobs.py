@@ -8,17 +8,17 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 import ringbco
-from ringbco.errors import InputError, UsageError
+from ringbco.errors import InputError, UsageError, show_path
 from ringbco.io import bridge  # noqa: F401 - opens the way
 from ringbco.io.ahead import PARQUET_MAGIC, column_of
 from ringbco.io.atomic import cannot_write, check_output, replacing
@@ -26,6 +26,7 @@ from ringbco.io.csvtext import read_bytes, read_text_table, refuse_doubled, refu
 from ringbco.io.forks import use_polars
 from ringbco.io.frames import ArrowColumn, ArrowTable, arrow_source, as_polars, refuse_unheld
 from ringbco.io.json_text import json_text
+from ringbco.io.manifest import digest
 from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
 from ringbco.io.threads import at_once
@@ -84,6 +85,13 @@ class JobTable:
     def is_sorted(self) -> bool:
         """Whether submit_time never decreases from one row to the next."""
         return bool(self.frame["submit_time"].is_sorted())
+
+    @cached_property
+    def told(self) -> dict[str, Any]:
+        """The table as run.toml has it, with the digest of its file; not to be changed."""
+        path = Path(self.source)
+        sha256 = digest(path) if path.is_file() else None
+        return {"path": show_path(self.source), "sha256": sha256, "rows": self.num_jobs}
 
 
 TableLike = JobTable | ArrowTable | pl.LazyFrame | str | os.PathLike[str]
