@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,9 +14,8 @@ from hypothesis import strategies as st
 import ringbco
 from ringbco.result.figures import of_jobs
 from ringbco.run.options import checked
-from ringbco.trace import users
-from ringbco.trace.jobs import from_frame
-from ringbco.trace.users import Users, ranks
+from ringbco.trace.jobs import from_frame, read_jobs, write_jobs
+from ringbco.trace.users import ranks
 from ringbco.trace.workload import resolve
 
 NAMES = st.lists(st.one_of(st.none(), st.sampled_from(["ann", "Ann", "bob", "", "zoë", "bo"])), max_size=12)
@@ -27,11 +28,19 @@ def test_a_number_is_the_rank_among_the_names(names: list[str | None], block: in
     assert ranks(pl.Series(names, dtype=pl.String), block).tolist() == expected
 
 
-def test_they_may_be_worked_out_beside_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(users, "_MANY", 2)
-    found = Users(pl.Series(["b", None, "a", "b"]))
-    found.begin()
-    assert found.numbers.tolist() == [1, -1, 0, 1]
+@pytest.mark.parametrize("most", [2, 1000])
+def test_they_and_the_digest_may_be_worked_out_beside_the_engine(
+    most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("ringbco.trace.workload._MANY", most)
+    path = tmp_path / "jobs.parquet"
+    write_jobs(ringbco.generate("philly", 40, 3, gpus=32, load=0.9), path)
+    table = read_jobs(path)
+    workload = resolve(table, ringbco.Cluster.parse("4x8"), checked({}))
+    workload.begin()
+    assert workload.users is not None
+    assert workload.users.numbers.tolist() == ranks(table.frame["user"]).tolist()
+    assert table.told["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("oversize", [0, 40])

@@ -197,11 +197,11 @@ class Rows:
         return np.array_equal(self["wait_time"], self["waited"])
 
     @cached_property
-    def _classes(self) -> NDArray[np.intp]:
+    def _classes(self) -> NDArray[np.uint8]:
         """The place in `SIZE_CLASSES` of each job."""
         most = SIZE_CLASSES[-2][1] + 1  # that many, and all beyond
-        place = np.searchsorted([end for _, end in SIZE_CLASSES], np.arange(most + 1))
-        classes: NDArray[np.intp] = place[np.minimum(self["num_gpus"], most)]
+        place = np.searchsorted([end for _, end in SIZE_CLASSES], np.arange(most + 1)).astype(np.uint8)
+        classes: NDArray[np.uint8] = place[np.minimum(self["num_gpus"], most)]
         return classes
 
     @cached_property

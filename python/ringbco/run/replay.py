@@ -69,8 +69,7 @@ def replay(
 
 def carry_out(setup: Setup, progress: Callable[[int, int], None] | None) -> Outcome:
     """What happens in a run that is prepared. Raises as `replay` does."""
-    if setup.workload.users is not None:
-        setup.workload.users.begin()  # for the figures; the engine keeps one core busy
+    setup.workload.begin()
     try:
         if setup.own is None:
             result = _core.replay(setup.jobs, setup.servers, setup.options, progress)

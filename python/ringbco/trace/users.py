@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from ringbco.io.forks import use_polars
-from ringbco.io.threads import begin
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MANY: Final = 1 << 17
-"""Jobs whose users are worth a thread of their own."""
+_BLOCK: Final = 1 << 17
+"""Rows at a time."""
 
 
 class Users:
@@ -29,14 +26,8 @@ class Users:
         """Each job's user: the rank of the name among the distinct ones, -1 without a name."""
         return ranks(self._names)
 
-    def begin(self) -> None:
-        """Works them out beside what comes next, which may last as long where there are many jobs."""
-        if self._names.len() >= _MANY:
-            use_polars()
-            begin(lambda: self.numbers)
 
-
-def ranks(names: pl.Series, block: int = _MANY) -> NDArray[np.int32]:
+def ranks(names: pl.Series, block: int = _BLOCK) -> NDArray[np.int32]:
     """Each name's rank among the distinct ones, -1 for null; a block of rows at a time to save memory."""
     found = np.full(names.len(), -1, np.int32)
     parts = [names.slice(first, block).drop_nulls().unique() for first in range(0, names.len(), block)]

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
+from ringbco.io.forks import use_polars
+from ringbco.io.threads import begin
 from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.columns_generated import PLAIN
 from ringbco.trace.jobs import JobTable, gpu_range
@@ -33,6 +35,8 @@ from ringbco.trace.users import Users
 
 READS: Final = ("model", "seed", "tables", "quota", "search")
 """The options of a run that a workload hangs on."""
+_MANY: Final = 1 << 17
+"""Jobs for whom a thread of its own is worth while."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +70,20 @@ class Workload:
         """Who submitted the jobs; None where the table does not say."""
         frame = self.table.frame
         return Users(frame["user"]) if "user" in frame.columns else None
+
+    def begin(self) -> None:
+        """Works out, beside the engine, what a run asks of its table in the end: users, the file's digest.
+
+        The engine keeps one core busy. Of a small table it takes no time.
+        """
+        if self.table.num_jobs >= _MANY:
+            use_polars()
+            begin(self._ask)
+
+    def _ask(self) -> None:
+        _ = self.table.told
+        if self.users is not None:
+            _ = self.users.numbers
 
 
 def key_of(cluster: Cluster, options: Mapping[str, Any]) -> tuple[Hashable, ...]:
