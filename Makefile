@@ -151,7 +151,9 @@ repack-table: build ## the table of docs/repack.md, from the public traces in TR
 elastic-table: build ## tables and picture of docs/elastic.md, from the public traces in TRACES
 	$(BIN)/python benches/elastic_table.py $(or $(TRACES),../shared/traces) docs/elastic.md
 
-feature-speed: build ## what each feature costs the engine beside plain fifo: a table of docs/performance.md
+feature-speed: $(VENV)/.tools ## what each feature costs the engine beside plain fifo: a table of docs/performance.md
+	$(BIN)/maturin develop --release --extras test
+	touch $(VENV)/.built
 	RAYON_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -W ignore benches/feature_speed.py docs/performance.md
 
 generate: build ## what is made of the tables of options and policies: Python code, docs/cli/, tables in the docs

@@ -20,7 +20,9 @@ import page_tables
 import ringbco
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
+from ringbco.run.options import checked
 from ringbco.shell import prepare
+from ringbco.trace.workload import Workload, resolve
 
 MARK: Final = "feature speed"
 PLAIN: Final = "fifo"
@@ -144,8 +146,8 @@ def measured(numbers: tuple[int, ...], load: float, rounds: int, names: list[str
     runs.sort(key=lambda run: names.index(run[1]))
     least: dict[int, dict[str, float]] = {number: {} for number in numbers}
     for _ in range(rounds):
-        for number, name, (jobs, cluster, options) in runs:
-            spent = _engine(jobs, cluster, options) / number
+        for number, name, (workload, cluster, options) in runs:
+            spent = _engine(workload, cluster, options) / number
             least[number][name] = min(least[number].get(name, spent), spent)
     return list(least.values())
 
@@ -157,7 +159,11 @@ def _prepared(number: int, load: float, names: list[str]) -> Iterator[tuple[str,
         feature = FEATURES[name]
         cluster = _written(feature.servers) if feature.servers else Cluster.parse(f"{SERVERS}x8")
         jobs = ringbco.trace.jobs.from_frame(feature.jobs(made))
-        yield name, (jobs, cluster, {"policy": "fifo", **feature.options(made)})
+        options = {"policy": "fifo", **feature.options(made)}
+        workload = resolve(jobs, cluster, checked(options))
+        if workload.users is not None:
+            _ = workload.users.numbers  # else they are worked out while the engine runs
+        yield name, (workload, cluster, options)
 
 
 def _written(text: str) -> Cluster:
@@ -169,8 +175,8 @@ def _written(text: str) -> Cluster:
         return Cluster.parse(str(path))
 
 
-def _engine(jobs: Any, cluster: Cluster, options: Mapping[str, Any]) -> float:
-    """CPU time of the engine's call."""
+def _engine(workload: Workload, cluster: Cluster, options: Mapping[str, Any]) -> float:
+    """CPU time of the engine's call: virtual clusters have a thread each."""
     replay, spent = _core.replay, 0.0
 
     def timed(*given: Any, **named: Any) -> Any:
@@ -182,7 +188,7 @@ def _engine(jobs: Any, cluster: Cluster, options: Mapping[str, Any]) -> float:
 
     _core.replay = timed
     try:
-        ringbco.replay(jobs, cluster, allocations=False, **options)
+        ringbco.replay(workload.table, cluster, workload=workload, allocations=False, **options)
     finally:
         _core.replay = replay
     return spent
