@@ -9,8 +9,6 @@ from typing import Any
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.result.metrics import column
-
 Column = NDArray[Any] | pl.Series
 
 
@@ -39,7 +37,7 @@ class Columns:
         """A column without nulls."""
         values = self._columns[name]
         if isinstance(values, pl.Series):
-            return column(self, name)
+            return self.get_column(name).to_numpy()
         return values if self._kept is None else values[self._kept]
 
     def get_column(self, name: str) -> pl.Series:
