@@ -58,7 +58,7 @@ def given_of(outcome: Outcome, table: JobTable) -> Given:
         resizes=resizes(options),
         decides=decides_itself(options),
         outages=_outages(outcome.outages),
-        knows_maintenance=outcome.maintenance is not None,
+        windows=_outages(outcome.maintenance),
         services=None if outcome.services is None else [Load(*row) for row in outcome.services.iter_rows()],
         quotas=_quotas(outcome.quota),
         shares={} if (fair := _fair(outcome)) is None else fair.shares(),

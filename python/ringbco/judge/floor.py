@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from ringbco.judge.given import WHOLE, Given
 from ringbco.judge.idle import Room
@@ -75,6 +76,18 @@ class Floor:
             found = self.tried[key] = self.room.in_order(job)
         return found
 
+    @contextmanager
+    def without(self, servers: Iterable[int]) -> Iterator[None]:
+        """Where some servers are meanwhile as those that are down."""
+        hidden = [server for server in servers if self.up(server)]
+        for server in hidden:
+            self._show(server, up=False)
+        try:
+            yield
+        finally:
+            for server in hidden:
+                self._show(server, up=True)
+
     def find(self, job: int) -> Parts | None:
         """Where the placement would put a job now."""
         for own in self.tries(job):
@@ -116,8 +129,12 @@ class Floor:
         own = self.of[server]
         self.changes += 1
         self.capacity[own] += self.sizes[own][server] * (1 if up else -1)
+        self._show(server, up=up)
+
+    def _show(self, server: int, *, up: bool) -> None:
+        """Lets the placement see a server, or not."""
         for pools in (self.pools, self.rooms):
-            if own in pools:
+            if (own := self.of[server]) in pools:
                 pools[own].turn(server, up=up)
 
     def lodge(self, replica: int, server: int, gpus: int, *, comes: bool) -> None:
@@ -198,7 +215,7 @@ class Floor:
 
     def up(self, server: int) -> bool:
         """Whether a server is up."""
-        return server not in self.pools[self.of[server]].hidden
+        return server not in (self.rooms if self.shared else self.pools)[self.of[server]].hidden
 
     def take(self, job: int, parts: Parts, *, again: bool = False) -> None:
         """A job gets GPUs. again: it had them just before, so that U does not grow."""

@@ -144,7 +144,7 @@ class Given:
 
     options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
     log or in Python, so that nobody else knows whom it refuses. fields: of a policy in Python.
-    knows_maintenance: whether some outages are known ahead. outages,
+    windows: of maintenance, as they were given, which are among the outages. outages, windows,
     services, quotas: None for a run that knows none. quotas: GPUs and whether to borrow, by owner. shares: of
     owners, where they are not 1.
     """
@@ -156,7 +156,7 @@ class Given:
     resizes: bool = False
     decides: bool = False
     outages: Sequence[Outage] | None = None
-    knows_maintenance: bool = False
+    windows: Sequence[Outage] | None = None
     services: Sequence[Load] | None = None
     quotas: Mapping[str, tuple[int, bool]] | None = None
     shares: Mapping[str, float] = field(default_factory=dict)

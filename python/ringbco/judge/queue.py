@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -50,6 +51,13 @@ class Queue(Deciding):
         self.past: dict[int, list[Stay]] = {}
         for stay in stays if self.limits is not None else ():
             self.past.setdefault(stay.job, []).append(stay)
+        self.windows: dict[int, list[float]] = {}
+        """When each server goes down for maintenance."""
+        for window in sorted(given.windows or ()):
+            if window.server in floor.of:
+                self.windows.setdefault(window.server, []).append(window.down)
+        # How many numbers are drawn hangs on what is kept clear.
+        self.lost |= bool(self.windows) and floor.name == "random"
         jobs = sorted({stay.job for stay in stays})
         order = fifo(given, jobs)
         self.aged = {job: place for place, job in enumerate(order)}
@@ -176,7 +184,7 @@ class Queue(Deciding):
     def lets(self, stay: Stay) -> bool:
         """Where nobody waits and no quota counts, as is so of most."""
         job = stay.job
-        if self.places or self.quotas or self.lost:
+        if self.places or self.quotas or self.lost or self.windows:
             return False
         parts = self.floor.find(job)
         if parts is None or parts != self.parts(stay):
@@ -193,7 +201,7 @@ class Queue(Deciding):
         floor = self.floor
         turn, places = -1, self.places
         # Where U counts, one that starts may make room for what found none before.
-        overtakes = self.discipline != "strict" and not floor.load
+        overtakes = self.discipline != "strict" and not floor.load and not self.windows
         failed: set[object] = set()
         self.shadow: float | None = None
         while (turn := places.after(turn)) >= 0:
@@ -205,7 +213,7 @@ class Queue(Deciding):
                 raise UnclearError
             # The same as one for which there was no room: as most are where many wait and jobs overtake.
             asks = (self.jobs.gpus[job], floor.share(job), floor.tries(job)) if overtakes else None
-            parts = None if asks in failed else floor.find(job)
+            parts = None if asks in failed else self._found(job, floor.find)
             if parts is not None:
                 if head is None or self._harmless(job, parts, head):
                     self._begin(job, parts)
@@ -222,11 +230,25 @@ class Queue(Deciding):
                 elif self.discipline == "easy":
                     head = job
 
+    def _found(self, job: int, find: Callable[[int], Parts | None]) -> Parts | None:
+        """What is found for a job, which does not see servers that go down before it ends by its estimate."""
+        if not self.windows:
+            return find(job)
+        end, shut = self._estimated_end(job, self.before(job), self.time), list[int]()
+        for server, downs in self.windows.items():
+            at = bisect_right(downs, self.time)
+            if at < len(downs) and downs[at] != end and self._same(end, downs[at]):
+                raise UnclearError
+            if at < len(downs) and downs[at] < end:
+                shut.append(server)
+        with self.floor.without(shut):
+            return find(job)
+
     def _evicts(self, job: int) -> bool:
         """Whether a job that cannot be placed gets room from others."""
         if self.over_quota(job):
             return False
-        parts = self.make_room(job)
+        parts = self._found(job, self.make_room)
         if parts is not None:
             self.start(job, parts)
         return parts is not None
@@ -277,6 +299,8 @@ class Queue(Deciding):
 
     def _harmless(self, job: int, parts: Parts, head: int) -> bool:
         """Over before the head's shadow time, or not in its way then."""
+        if self.windows:
+            raise UnclearError  # the shadow time goes around them
         if self.shadow is None:
             self.shadow = self._shadow(head)
         shadow = self.shadow

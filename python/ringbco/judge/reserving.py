@@ -31,7 +31,7 @@ class Reserving(Queue):
             stay = begun.pop(job, None)
             if blocked and stay is None:
                 continue
-            parts = floor.find(job)
+            parts = self._found(job, floor.find)
             if parts is None:
                 blocked = True
                 if stay is not None:

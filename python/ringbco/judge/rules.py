@@ -52,7 +52,7 @@ def unknown(given: Given) -> dict[str, str]:
         return {"reservation": "the policy has no queue"}
     if given.decides or _keeps_clear(given):
         own = "a log, or a policy of one's own, decided"
-        return dict.fromkeys(RULES, own if given.decides else "jobs keep clear of servers, for maintenance")
+        return dict.fromkeys(RULES, own if given.decides else "servers are kept clear for maintenance")
     if given.preempts:
         found = {"reservation": "the policy has no queue"}
         if policy in RESIZING:
@@ -66,9 +66,12 @@ def unknown(given: Given) -> dict[str, str]:
 
 
 def _keeps_clear(given: Given) -> bool:
-    """Whether jobs go by when servers will be down."""
-    orders = not (given.preempts or given.decides)
-    return given.knows_maintenance and (orders or given.options["policy"] in ("srtf", "srsf"))
+    """Whether jobs go by when servers will be down, in a way that is not followed here."""
+    if given.windows is None:
+        return False
+    if given.preempts or given.decides:
+        return given.options["policy"] in ("srtf", "srsf")
+    return not _in_order(given)
 
 
 def _of_a_queue(given: Given, queue: str) -> dict[str, str]:
