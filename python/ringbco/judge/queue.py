@@ -53,7 +53,7 @@ class Queue(Deciding):
             self.past.setdefault(stay.job, []).append(stay)
         self.windows: dict[int, list[float]] = {}
         """When each server goes down for maintenance."""
-        for window in sorted(given.windows or ()):
+        for window in sorted(given.windows or (), key=lambda window: window.down):
             if window.server in floor.of:
                 self.windows.setdefault(window.server, []).append(window.down)
         # How many numbers are drawn hangs on what is kept clear.
