@@ -114,7 +114,7 @@ class Deciding:
         # Where jobs share GPUs nobody knows which a replica holds.
         self.lost = floor.shared and given.services is not None
         self.lost |= not floor.known
-        self.follows = bool(floor.load) or floor.name == "random"
+        self.follows = floor.by_use or floor.name == "random"
         self.evicts, self.quotas = bool(given.options.get("evict")), given.quotas or {}
         self.protection = Protection(given)
         self.opened = -math.inf
@@ -174,9 +174,7 @@ class Deciding:
         Where nobody knows the policy, what is left is where a job goes that is alone in starting.
         Raises UnclearError where the book does not tell what is decided.
         """
-        # What repack starts and stops at one instant, to make room, leaves no trace.
-        traceless = self.given.options["policy"] == "repack" and self.given.pauses
-        if out or len(come) > 1 or self.given.resizes or self.given.decides or traceless:
+        if out or len(come) > 1 or self.given.resizes or self.given.decides:
             raise UnclearError
         for stay in come:
             parts = self.placed(stay.job)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ringbco.judge.given import WHOLE, Given
@@ -19,14 +19,17 @@ COUNTED = ("least-loaded", "lbsgf", "sjf-bco")
 """Placements that go by the accumulated time U of GPUs; fa-ffp does so where it is read literally."""
 PLACEMENTS = (*KNOWN, *COUNTED, "random", "fgd")
 """All of which it is told here where they put a job."""
+MOST = 2_000_000
+"""Jobs and GPUs looked at in a cluster, the earliest: where jobs overtake there may be many times more."""
 
 
 class Floor:
     """A cluster, some of whose GPUs jobs hold.
 
     sizes: GPUs of the servers of each type. capacity: those of a type that are up and that no replica holds.
-    held: what each job holds. on: the same GPU by GPU, where U counts. load: U of each GPU, s; empty where it
-    does not count. rng: the state of the random numbers. looks: at jobs and GPUs, so far.
+    held: what each job holds. by_use: whether servers are chosen by U. on: what each holds GPU by GPU, where
+    U counts or reservations are of GPUs. load: U of each GPU, s; empty where all are alike. idle: GPUs by
+    server, where load is not empty. rng: the state of the random numbers. looks: at jobs and GPUs, so far.
     changes: how often anything of it was taken or given back.
     """
 
@@ -51,11 +54,15 @@ class Floor:
         self.on: dict[int, list[Gpu]] = {}
         self.load: dict[Gpu, float] = {}
         self.idle: dict[int, list[int]] = {}
-        if self.name in COUNTED or (self.name in KNOWN and not self.plain):
+        self.by_use = self.name in COUNTED or (self.name in KNOWN and not self.plain)
+        self.adds = self.by_use or self.name == "fa-ffp"
+        """Whether GPUs have U."""
+        if self.by_use or (options["queue"] == "conservative" and not self.shared):
             for sizes in self.sizes.values():
                 self.idle |= {server: list(range(gpus)) for server, gpus in sizes.items()}
             self.load = {(server, gpu): 0.0 for server, gpus in self.idle.items() for gpu in gpus}
         self.lodgers: dict[int, list[Gpu]] = {}
+        self.lodged: dict[int, Parts] = {}
         self.room, self.tried = room, dict[int, tuple[int, ...]]()
         self.empty: dict[int, Parts] = {}
         """By job: its GPUs one by one, where fgd counts them though no job has a share."""
@@ -87,6 +94,40 @@ class Floor:
         finally:
             for server in hidden:
                 self._show(server, up=True)
+
+    @contextmanager
+    def only(self, free: dict[int, list[int]]) -> Iterator[None]:
+        """Where just those GPUs are idle meanwhile, by server."""
+        idle, shown, posed = self.idle, list[int](), list[tuple[int, int, Parts]]()
+        self.looks += len(self.of)
+        for server, own in self.of.items():
+            more = len(free.get(server, ()))
+            if not self.up(server):
+                if not more:
+                    continue
+                shown.append(server)
+                self._show(server, up=True)
+            more -= len(idle[server])
+            if more:
+                sites = self.rooms[own].sites(server, abs(more), taken=more > 0) if self.rooms else []
+                posed.append((server, more, sites))
+                self._pose(server, more, sites)
+        self.idle = free
+        try:
+            yield
+        finally:
+            self.idle = idle
+            for server, more, sites in posed:
+                self._pose(server, -more, sites)
+            for server in shown:
+                self._show(server, up=False)
+
+    def _pose(self, server: int, more: int, sites: Parts) -> None:
+        """So many more GPUs of a server are as if idle, of which the placement sees these."""
+        own = self.of[server]
+        self.pools[own].change([(server, more)], 1)
+        if self.rooms:
+            self.rooms[own].change(sites, WHOLE if more > 0 else -WHOLE)
 
     def find(self, job: int) -> Parts | None:
         """Where the placement would put a job now."""
@@ -151,8 +192,8 @@ class Floor:
             self.idle[server] += [gpu for _, gpu in self.lodgers.pop(replica)]
         if self.rooms:
             if comes:
-                self.lodgers[replica] = self.rooms[own].empty(server, gpus)
-            self.rooms[own].change(self.lodgers[replica], sign * WHOLE)
+                self.lodged[replica] = self.rooms[own].empty(server, gpus)
+            self.rooms[own].change(self.lodged[replica], sign * WHOLE)
 
     @property
     def known(self) -> bool:
@@ -209,7 +250,7 @@ class Floor:
 
     def least(self, servers: Iterable[int], wanted: int) -> list[Gpu]:
         """The idle GPUs with the least U of some servers; where U does not count, so many of them."""
-        idle = [(server, gpu) for server in servers if self.up(server) for gpu in self.idle[server]]
+        idle = [(server, gpu) for server in servers if self.up(server) for gpu in self.idle.get(server, ())]
         self.looks += len(idle)
         return sorted(idle, key=lambda gpu: (self.load[gpu], gpu))[:wanted]
 
@@ -217,20 +258,26 @@ class Floor:
         """Whether a server is up."""
         return server not in (self.rooms if self.shared else self.pools)[self.of[server]].hidden
 
-    def take(self, job: int, parts: Parts, *, again: bool = False) -> None:
-        """A job gets GPUs. again: it had them just before, so that U does not grow."""
+    def take(self, job: int, parts: Parts, *, again: bool = False, gpus: Sequence[Gpu] | None = None) -> None:
+        """A job gets GPUs, `gpus` if it is said which.
+
+        again: it had them just before, so that U does not grow.
+        """
         self.held[job] = parts
         self._change(job, parts, -1)
         if self.load:
-            gpus = self._gpus(parts)
-            self.on[job] = gpus
-            seconds = 0.0 if again else self.speeds.estimate(job)
-            for gpu in gpus:
+            self.on[job] = taken = self._gpus(parts, gpus)
+            seconds = self.speeds.estimate(job) if self.adds and not again else 0.0
+            for gpu in taken:
                 self.load[gpu] += seconds
 
-    def _gpus(self, parts: Parts) -> list[Gpu]:
-        """Takes GPUs of servers, those with the least U first."""
-        gpus = [gpu for server, count in parts for gpu in self.least([server], count)]
+    def least_of(self, parts: Parts) -> list[Gpu]:
+        """The idle GPUs of each server with the least U."""
+        return [gpu for server, count in parts for gpu in self.least([server], count)]
+
+    def _gpus(self, parts: Parts, said: Sequence[Gpu] | None = None) -> list[Gpu]:
+        """Takes GPUs of servers, those with the least U first, or those that are said."""
+        gpus = self.least_of(parts) if said is None else list(said)
         for server, gpu in gpus:
             self.idle[server].remove(gpu)
         return gpus

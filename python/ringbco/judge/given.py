@@ -276,11 +276,11 @@ class Stay:
     shares are used), ended, and by: the row of a job, the name of a service, or a server.
 
     The judge adds: number, among the job's; began; since, from when on the job waited for it; rest, seconds
-    at a rung before it; woke; pause; parts: (from, to, p, the other jobs on its GPU), None where nobody is in
-    its way; most, the largest p; marks, the rungs reached in it; saves,
-    from and to of its checkpoints that took time, and saving, their seconds; work, lost and lost_time; off,
-    by how much what was done at a rung or at the end is not what had to be; few and apart, seconds of
-    waiting.
+    at a rung before it; woke; pause; begin, when the pause would be over, however short the stay; parts:
+    (from, to, p, the other jobs on its GPU), None where nobody is in its way; most, the largest p; marks, the
+    rungs reached in it; saves, from and to of its checkpoints that took time, and saving, their seconds;
+    work, lost and lost_time; off, by how much what was done at a rung or at the end is not what had to be;
+    few and apart, seconds of waiting.
     """
 
     job: int
@@ -299,6 +299,7 @@ class Stay:
     rest: float = 0.0
     woke: bool = False
     pause: float = 0.0
+    begin: float = -math.inf
     most: int = 0
     parts: list[tuple[float, float, int, Any]] | None = None
     marks: Sequence[Rung] = ()

@@ -188,6 +188,13 @@ class Room:
             return self.speeds.measured(job, own, gpus, servers)
         return 1.0 / self.speeds.tau(job, gpus, servers, 0, speedup)
 
+    def slower(self, job: int, own: int) -> float:
+        """How many times as long a job takes on a type as where it was recorded, on the fewest servers."""
+        if self.jobs.types is None:
+            return 1.0
+        fixed = self.given.model == "fixed"
+        return (1.0 if fixed else self.jobs.iterations[job] / self.jobs.ideal[job]) / self._alone(job, own)
+
     def _fewest(self, vc: int, own: int, gpus: int) -> int:
         """The fewest servers of a type that hold so many GPUs; 0 where the placement never finds them."""
         if (vc, own) not in self.pools:

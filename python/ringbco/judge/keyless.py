@@ -31,7 +31,7 @@ class Keyless(Deciding):
                 raise UnclearError
             self.start(stay.job, parts)
         # Other orders led there, too, with other GPUs of a server for each.
-        self.lost |= bool(self.floor.load) and len(orders) > 1
+        self.lost |= self.floor.by_use and len(orders) > 1
         if order is None:
             return
         waiting = [self.job_at[place] for place in self.places]

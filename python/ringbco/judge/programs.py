@@ -384,7 +384,7 @@ class Gavel(Rounds):
 
         self.attempt(decide, out, come)
         # Of those that got what they had, too, nobody knows who has which GPU of a server.
-        self.blurred |= bool(self.floor.load) and any(len(group) > 1 for group in groups)
+        self.blurred |= self.floor.by_use and any(len(group) > 1 for group in groups)
 
     def _free(self, jobs: Sequence[int], old: dict[int, Parts]) -> bool:
         """Whether jobs can all have what they had."""

@@ -201,7 +201,7 @@ class Queue(Deciding):
         floor = self.floor
         turn, places = -1, self.places
         # Where U counts, one that starts may make room for what found none before.
-        overtakes = self.discipline != "strict" and not floor.load and not self.windows
+        overtakes = self.discipline != "strict" and not floor.by_use and not self.windows
         failed: set[object] = set()
         self.shadow: float | None = None
         while (turn := places.after(turn)) >= 0:
@@ -237,7 +237,7 @@ class Queue(Deciding):
         end, shut = self._estimated_end(job, self.before(job), self.time), list[int]()
         for server, downs in self.windows.items():
             at = bisect_right(downs, self.time)
-            if at < len(downs) and downs[at] != end and self._same(end, downs[at]):
+            if at < len(downs) and self.near(end, downs[at]):
                 raise UnclearError
             if at < len(downs) and downs[at] < end:
                 shut.append(server)
@@ -259,9 +259,9 @@ class Queue(Deciding):
 
     # Backfilling.
 
-    def _same(self, one: float, other: float) -> bool:
+    def near(self, one: float, other: float) -> bool:
         """Whether rounding may have made two estimated ends of one."""
-        if math.inf in (one, other):
+        if one == other or math.inf in (one, other):
             return False
         slack = CLOSE * max(abs(one - self.time), abs(other - self.time)) + 16.0 * math.ulp(self.time)
         return abs(one - other) <= slack
@@ -271,11 +271,18 @@ class Queue(Deciding):
         return self._estimated_end(job, standing.before, standing.start)
 
     def _estimated_end(self, job: int, before: float, start: float) -> float:
-        """Of a stay that begins at `start`, before which so much was done; as a limit says it, if it does."""
+        """Of a stay that begins at `start`, before which so much was done."""
+        return start + self.estimate(job, before, start)
+
+    def estimate(self, job: int, before: float, time: float) -> float:
+        """Seconds that a job takes from an instant on, before which so much was done.
+
+        As a limit says it, if it does.
+        """
         if self.limits is not None and self.limits[job] < math.inf:
-            held = math.fsum(stay.end - stay.start for stay in self.past[job] if stay.end <= start)
-            return start + max(0.0, self.limits[job] - held)
-        return start + self.factor * self.reckoned(job, before)
+            held = math.fsum(stay.end - stay.start for stay in self.past[job] if stay.end <= time)
+            return max(0.0, self.limits[job] - held)
+        return self.factor * self.reckoned(job, before)
 
     def _shadow(self, head: int) -> float:
         """When the head could be placed if nothing else started and no server changed."""
@@ -287,7 +294,7 @@ class Queue(Deciding):
                 gone.append((job, floor.held[job], floor.on.get(job)))
                 floor.give(job)
                 after = ends[at + 1][0] if at + 1 < len(ends) else math.inf
-                if end < after < math.inf and self._same(end, after):
+                if self.near(end, after):
                     raise UnclearError
                 if after != end and floor.find(head) is not None:
                     found = end
@@ -305,7 +312,7 @@ class Queue(Deciding):
             self.shadow = self._shadow(head)
         shadow = self.shadow
         end = self._estimated_end(job, self.before(job), self.time)
-        if end != shadow and self._same(end, shadow):
+        if self.near(end, shadow):
             raise UnclearError
         if end <= shadow:
             return True

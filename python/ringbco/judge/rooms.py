@@ -72,6 +72,15 @@ class Rooms:
             self.rooms[server][gpu] += units
             self._enter(server)
 
+    def left(self) -> int:
+        """Thousandths that are left of all GPUs, but of servers that are down."""
+        return sum(sum(rooms) for server, rooms in self.rooms.items() if server not in self.hidden)
+
+    def sites(self, server: int, count: int, *, taken: bool) -> Parts:
+        """GPUs of a server that are taken, or empty."""
+        there = [gpu for gpu, room in enumerate(self.rooms[server]) if room == (0 if taken else WHOLE)]
+        return [(server, gpu) for gpu in there[:count]]
+
     def turn(self, server: int, *, up: bool) -> None:
         """A server goes down, or is up again."""
         if up:

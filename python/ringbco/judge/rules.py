@@ -15,6 +15,7 @@ from ringbco.judge.keyless import Keyless
 from ringbco.judge.programs import Allox, Gavel, Sia
 from ringbco.judge.queue import Queue
 from ringbco.judge.ranked import RANKED, Ranking
+from ringbco.judge.repacking import Repacking
 from ringbco.judge.reserving import Reserving
 from ringbco.judge.resizing import RESIZING, Resizing
 from ringbco.judge.speed import Speeds
@@ -59,7 +60,7 @@ def unknown(given: Given) -> dict[str, str]:
             return found
         if given.resizes:
             found["placement"] = "who gave GPUs back and got the same again leaves no trace"
-        if policy not in RANKED:
+        if policy not in (*RANKED, "repack"):
             found |= dict.fromkeys(("order", "idle"), "the policy has no queue order")
         return found
     return _of_a_queue(given, queue)
@@ -119,10 +120,9 @@ def policy_of(given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> 
         return QUEUES[given.options["order"] == "fairshare", given.options["queue"] == "conservative"](
             given, floor, worker, stays
         )
-    if given.options["policy"] in RANKED:
-        return Ranking(given, floor, worker, stays)
-    if given.options["policy"] in IN_PYTHON:
-        return IN_PYTHON[str(given.options["policy"])](given, floor, worker, stays)
-    if given.options["policy"] in RESIZING:
-        return Resizing(given, floor, worker, stays)
-    return Deciding(given, floor, worker)
+    policy = str(given.options["policy"])
+    if policy in RANKED or policy == "repack":
+        return (Repacking if policy == "repack" else Ranking)(given, floor, worker, stays)
+    if policy in IN_PYTHON:
+        return IN_PYTHON[policy](given, floor, worker, stays)
+    return Resizing(given, floor, worker, stays) if policy in RESIZING else Deciding(given, floor, worker)

@@ -109,4 +109,5 @@ def pause(given: Given, stays: list[Stay], slept: list[Spell]) -> None:
     for stay in stays:
         began = stay.began if stay.began in cost else "resumed"
         seconds = whole_slots(cost[began] + wake, slot) if stay.woke else longer[began]
+        stay.begin = stay.start + seconds
         stay.pause = min(seconds, stay.end - stay.start)

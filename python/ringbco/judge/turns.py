@@ -12,13 +12,12 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from ringbco.judge.deciding import Deciding, Fault, UnclearError
+from ringbco.judge.floor import MOST
 from ringbco.judge.given import Book, Outage, Stay
 from ringbco.judge.placing import Parts
 
 OPENING = -2
 """Stands for no job: a protection may end."""
-MOST = 2_000_000
-"""Jobs and GPUs looked at in a cluster, the earliest: where jobs overtake there may be many times more."""
 
 
 def in_pass(stay: Stay) -> bool:

@@ -1,0 +1,323 @@
+"""What repack decides: whose turn it is, and whether waiting costs more than a plan (docs/repack.md)."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from ringbco.judge.clock import whole_slots
+from ringbco.judge.deciding import WAITED, UnclearError
+from ringbco.judge.floor import Floor
+from ringbco.judge.given import WHOLE, Given, Stay
+from ringbco.judge.placing import Parts
+from ringbco.judge.plans import Order, Plan, Planner, freed, in_order, reaches
+from ringbco.judge.predicting import Predictor
+from ringbco.judge.ranked import COST, Ranking
+from ringbco.judge.work import Worker
+
+GRACE: Final = 5.0
+"""Seconds that are added to what a wait is held against."""
+Grade = tuple[int, int]
+"""(0 within its quota or 1 as a guest, the less the higher its priority)."""
+Size = tuple[int, int]
+"""Thousandths that a job asks for, and the type where it asks for them."""
+
+
+class Repacking(Ranking):
+    """repack. ran: who has run before. aside: seconds that a trial was at rungs; since: from when on it is.
+
+    Of one pass, left: run time left by job where it was recorded, without pauses; grade: who goes before
+    whom; urgent: whether urgent jobs have their turns; failed: sizes; passed: D of the page, by type.
+    """
+
+    def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
+        super().__init__(given, floor, worker, stays)
+        self.slot = None if given.model == "table" else given.slot
+        self.cost = whole_slots(given.cost("preempt_cost"), self.slot)
+        self.all = sum(sum(sizes.values()) for sizes in floor.sizes.values())
+        self.largest = max(max(sizes.values()) for sizes in floor.sizes.values())
+        exact = given.options.get("predict") == "exact"
+        self.predictor = None if exact else Predictor(given.jobs.submit, given.jobs.user)
+        self.ran: set[int] = set()
+        self.aside: dict[int, float] = {}
+        self.since: dict[int, float] = {}
+        self.left: dict[int, float] = {}
+        self.grade: dict[int, Grade] = {}
+        self.failed: set[Size] = set()
+        self.passed: dict[int, int] = {}
+        self.limit, self.urgent = 0.0, False
+
+    # What the book says.
+
+    def enter(self, job: int) -> None:
+        """A job waits from now on."""
+        super().enter(job)
+        if job in self.since:
+            self.aside[job] = self.aside.get(job, 0.0) + self.time - self.since.pop(job)
+
+    def began(self, stay: Stay) -> None:
+        """A stay has begun."""
+        super().began(stay)
+        self.ran.add(stay.job)
+
+    def _over(self, stay: Stay) -> None:
+        super()._over(stay)
+        self._ends(stay)
+
+    def passed_by(self, stay: Stay) -> None:
+        """One that took no time came and went."""
+        super().passed_by(stay)
+        self._ends(stay)
+
+    def _ends(self, stay: Stay) -> None:
+        self.ran.add(stay.job)
+        if stay.ended == "rung":
+            self.since[stay.job] = stay.end
+        if stay.ended == "done" and self.predictor is not None:
+            self.predictor.completed(stay.end, stay.job, self.size(stay.job), self.jobs.ideal[stay.job])
+
+    def unseen(self) -> None:
+        """It has decided, and nobody looked."""
+        super().unseen()
+        if self.predictor is not None:
+            self.predictor.passed()
+
+    def rests(self) -> bool:
+        """Where nobody waits."""
+        return not self.places
+
+    # A job's figures, now.
+
+    def size(self, job: int) -> int:
+        """Thousandths of a GPU that a job asks for."""
+        return self.jobs.gpus[job] * self.jobs.units(job)
+
+    def counted(self, job: int) -> float:
+        """w of the page."""
+        gpus = self.size(job) / WHOLE
+        return min(gpus, self.largest) if self.predictor is None and 2.0 * gpus > self.all else gpus
+
+    def _left(self, job: int) -> float:
+        whole, done = self.jobs.ideal[job], self.worked(job)
+        if self.given.model == "fixed":
+            return max(0.0, whole - done)
+        return max(0.0, whole * (1.0 - done / self.worker.speeds.work(job))) if done else whole
+
+    def known(self, job: int) -> float:
+        """Run time left where it was recorded, without pauses, known or predicted."""
+        left = self.left[job]
+        if self.predictor is None:
+            return left
+        return self.predictor.left(job, self.size(job), self.jobs.ideal[job] - left)
+
+    def rest(self, job: int) -> float:
+        """What counts of the pause of a job that holds GPUs."""
+        standing = self.standing.get(job)
+        if standing is None:
+            return 0.0
+        if standing.start < self.time:
+            return min(self.cost, max(0.0, self.running[job].begin - self.time))
+        stopped = self.touched.get(job, WAITED).standing is not None
+        name = "move_cost" if stopped else "preempt_cost" if job in self.ran else "start_cost"
+        rest = whole_slots(self.given.cost(name) if name != "start_cost" else self._start_cost, self.slot)
+        if rest < self.cost and self.given.sleep_after < math.inf:
+            raise UnclearError  # its servers may have to wake
+        return min(self.cost, rest)
+
+    @property
+    def _start_cost(self) -> float:
+        return float(self.given.options.get("start_cost") or 0.0)
+
+    def rem(self, job: int) -> float:
+        """rem of the page."""
+        return self.known(job) + self.rest(job)
+
+    def takes(self, job: int) -> float:
+        """r of the page."""
+        return self.rem(job) + (self.cost if job in self.ran else 0.0)
+
+    def order(self, job: int) -> Order:
+        """By key, ties fifo."""
+        return self.counted(job) * self.rem(job), self._tier(job), self.fifo[job]
+
+    def _tier(self, job: int) -> int:
+        return -self.jobs.priority[job] if self.jobs.priority is not None else 0
+
+    def strain(self, job: int) -> float:
+        """strain of the page."""
+        whole = self.jobs.ideal[job]
+        span = whole if self.predictor is None else max(0.0, whole - self.left[job])
+        return (self.time - self.jobs.submit[job] - self.aside.get(job, 0.0)) / (span + GRACE)
+
+    def stays(self, job: int) -> float:
+        """How long a job that holds GPUs stays there."""
+        own = self.floor.of[self.floor.held[job][0][0]]
+        return self.known(job) * self.floor.room.slower(job, own) + self.rest(job)
+
+    def may_evict(self, job: int, winner: int) -> bool:
+        """Whether a job is evictable for another."""
+        if self.stays_put(job, winner):
+            return False
+        if self.grade[job] != self.grade[winner]:
+            return self.grade[job] > self.grade[winner]
+        if self.urgent:
+            return reaches(self.strain(winner), 2.0 * self.strain(job))
+        if not reaches(self.limit, 2.0 * self.strain(job)):
+            return False
+        own = self.floor.of[self.floor.held[job][0][0]]
+        beside = self.size(job) - self.size(winner)
+        others = [self.size(one) for one in self.place if one != winner and own in self.floor.tries(one)]
+        wanted = self.size(winner) + sum(size for size in others if size <= beside)
+        work = min(self.counted(job), wanted / WHOLE) * max(0.0, self.rem(job) - self.cost)
+        return not reaches(self.counted(winner) * self.takes(winner), work)
+
+    def stays_put(self, job: int, winner: int) -> bool:
+        """Whether a job is protected, and no guest in the way of one within its quota."""
+        return self.is_protected(job) and not self.grade[job][0] > self.grade[winner][0]
+
+    # A pass.
+
+    def decide(self, out: list[Stay], come: list[Stay]) -> None:
+        """One pass, if somebody waits."""
+        if not self.places:
+            return
+        jobs = [*self.standing, *self.place]
+        self.floor.looks += len(jobs)
+        self.left = {job: self._left(job) for job in jobs}
+        if self.predictor is not None:
+            self.predictor.begin()
+        self.limit = max(16.0, 4.0 * sum(map(self.size, jobs)) / WHOLE / self.all)
+        self.grade = self._grades(jobs)
+        for job in sorted(self.standing.keys() - self.grade.keys(), key=self.fifo.__getitem__):
+            self.stop(job)
+        urgent = {job for job in self.place if reaches(self.strain(job), self.limit)}
+        self.failed.clear()
+        self.passed.clear()
+        for grade in sorted(set(self.grade.values())):
+            self._relieve([job for job in urgent if self.grade.get(job) == grade])
+            self._walk(grade)
+
+    def _grades(self, jobs: list[int]) -> dict[int, Grade]:
+        """Who goes before whom; whoever may not run is left out."""
+        if not self.quotas:
+            return {job: (0, self._tier(job)) for job in jobs}
+        ranked = sorted(in_order(jobs, self.order), key=self._tier)
+        within, guests = self.by_owner(self.firm(ranked))
+        return {job: (0, self._tier(job)) for job in within} | {job: (1, self._tier(job)) for job in guests}
+
+    def _relieve(self, urgent: list[int]) -> None:
+        """Lets the urgent jobs of a grade run."""
+        self.urgent = True
+        failed: set[Size] = set()
+        for job in in_order(urgent, lambda job: (-self.strain(job), self.fifo[job])):
+            if job in self.place and not self._helped(job, failed):
+                self._make_way(job)
+
+    def _helped(self, job: int, failed: set[Size]) -> bool:
+        """Whether an urgent job runs, at its place or by a plan."""
+        sizes = [(self.size(job), own) for own in self.floor.tries(job)]
+        if failed.issuperset(sizes):
+            return False
+        if self._placed(job):
+            return True
+        for size in sizes:
+            if size not in failed:
+                plan = Planner(self, job, size[1]).plan()
+                if plan is not None:
+                    self._carry_out(plan)
+                    return True
+                failed.add(size)
+        return False
+
+    def _walk(self, grade: Grade) -> None:
+        """The waiting jobs of a grade by key. Who waits again too late for its turn has none."""
+        self.urgent = False
+        walk = in_order((job for job in self.place if self.grade.get(job) == grade), self.order)
+        self.floor.looks += COST * len(walk)
+        at = 0
+        while at < len(walk):
+            job, waited = walk[at], set(self.place)
+            at += 1
+            own = self.order(job)
+            if not self._turn(job):
+                for kind in self.floor.tries(job):
+                    self.passed[kind] = self.passed.get(kind, 0) + self.size(job)
+            for other in self.place.keys() - waited:
+                if (
+                    self.grade[other] == grade
+                    and reaches(self.order(other)[0], own[0])
+                    and self.order(other) > own
+                ):
+                    walk[at:] = in_order((*walk[at:], other), self.order)
+
+    def _turn(self, job: int) -> bool:
+        """Lets a job run, if that may be. False where it is passed over."""
+        size = self.size(job)
+        types = [own for own in self.floor.tries(job) if (size, own) not in self.failed]
+        if types and self._placed(job):
+            return True
+        for own in types:
+            planner = Planner(self, job, own)
+            wait = max(self._own_place(planner), self._all_gpus(planner))
+            if reaches(wait, 2.0 * self.cost):
+                plan = planner.plan()
+                if plan is None:
+                    self.failed.add((size, own))
+                elif self._pays(plan, wait):
+                    self._carry_out(plan)
+                    return True
+        return self._make_way(job)
+
+    def _placed(self, job: int) -> bool:
+        """Starts a job where its placement puts it; whether it can."""
+        parts = self.placed(job)
+        if parts is not None:
+            self.start(job, parts, over=bool(self.quotas) and self.over_quota(job))
+        return parts is not None
+
+    def _make_way(self, job: int) -> bool:
+        """Starts a job, but no guest, by eviction as priorities and quotas have it."""
+        if not (self.evicts or self.quotas) or self.grade[job][0] > 0 or self.over_quota(job):
+            return False
+        parts = self.make_room(job)
+        if parts is not None:
+            self.start(job, parts)
+        return parts is not None
+
+    def _carry_out(self, plan: Plan) -> None:
+        for job in (*plan.evicted, *plan.moved):
+            self.stop(job)
+        for job, parts in ((plan.job, sorted(plan.mine)), *plan.moved.items()):
+            self.start(job, self._sites(parts), over=bool(self.quotas) and self.over_quota(job))
+
+    def _sites(self, parts: Parts) -> Parts:
+        """The lowest empty GPUs of servers, where jobs may share one."""
+        if not self.floor.shared:
+            return parts
+        rooms = self.floor.rooms[self.floor.of[parts[0][0]]]
+        return [site for server, gpus in parts for site in rooms.empty(server, gpus)]
+
+    def _pays(self, plan: Plan, wait: float) -> bool:
+        evictions = len(plan.evicted)
+        pauses = self.cost * (evictions + len(plan.moved))
+        if len(self.place) == 1 and not reaches(wait, pauses + self.takes(plan.job) * evictions):
+            return False
+        return reaches(wait / 2.0, pauses)
+
+    # How long waiting takes.
+
+    def _own_place(self, planner: Planner) -> float:
+        """T_own of the page."""
+        gpus, sizes, largest = self.jobs.gpus[planner.job], planner.sizes, planner.largest
+        if gpus <= largest:
+            return min(planner.reaches(server, gpus) for server, size in sizes.items() if size >= gpus)
+        times = sorted(planner.reaches(server, size) for server, size in sizes.items() if size == largest)
+        needed = math.ceil(gpus / largest)
+        return times[needed - 1] if needed <= len(times) else math.inf
+
+    def _all_gpus(self, planner: Planner) -> float:
+        """T_all of the page."""
+        own, floor = planner.own, self.floor
+        idle = floor.rooms[own].left() if floor.shared else WHOLE * floor.pools[own].total
+        wanted = self.passed.get(own, 0) + self.size(planner.job) - idle
+        return freed(((self.stays(other), self.size(other)) for other in planner.parts), wanted)
