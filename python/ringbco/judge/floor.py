@@ -84,16 +84,18 @@ class Floor:
         return found
 
     @contextmanager
-    def without(self, servers: Iterable[int]) -> Iterator[None]:
-        """Where some servers are meanwhile as those that are down."""
-        hidden = [server for server in servers if self.up(server)]
-        for server in hidden:
-            self._show(server, up=False)
+    def without(self, servers: Iterable[int], back: Iterable[int] = ()) -> Iterator[None]:
+        """Where some servers are meanwhile as those that are down, and of those that are down some are up."""
+        shut = set(servers)
+        changed = [(server, False) for server in shut if self.up(server)]
+        changed += [(server, True) for server in back if not self.up(server) and server not in shut]
+        for server, up in changed:
+            self._show(server, up=up)
         try:
             yield
         finally:
-            for server in hidden:
-                self._show(server, up=True)
+            for server, up in changed:
+                self._show(server, up=not up)
 
     @contextmanager
     def only(self, free: dict[int, list[int]]) -> Iterator[None]:
@@ -302,10 +304,13 @@ class Floor:
 
     def redraw(self, job: int, parts: Parts) -> None:
         """A job starts at random: the random numbers go on. Called before it takes its GPUs."""
+        self.rng = self.redrawn(job, parts)
+
+    def redrawn(self, job: int, parts: Parts) -> int:
+        """The random numbers once a job starts there."""
         if self.name != "random":
-            return
+            return self.rng
         own, gpus = self.of[parts[0][0]], self.count(parts)
         if self.shared:
-            self.rng = self.rooms[own].random(gpus, self.share(job), self.rng)[1]
-        else:
-            self.rng = drawn(gpus, self.pools[own].total, self.rng)[1]
+            return self.rooms[own].random(gpus, self.share(job), self.rng)[1]
+        return drawn(gpus, self.pools[own].total, self.rng)[1]

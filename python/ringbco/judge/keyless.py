@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from ringbco.judge.deciding import Deciding, UnclearError
+from ringbco.judge.deciding import Deciding, Fault, UnclearError
 from ringbco.judge.given import Stay
+from ringbco.judge.queue import Queue
 
 SEVERAL = 6
 """Jobs that start at one instant up to which every order is tried."""
 
 
-class Keyless(Deciding):
+class Keyless(Queue):
     """A queue of a `KeyPolicy`, or of an array of keys: any order may be the right one."""
 
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
@@ -36,11 +37,15 @@ class Keyless(Deciding):
             return
         waiting = [self.job_at[place] for place in self.places]
         self.floor.looks += len(waiting)
-        fit = [job for job in waiting if self.floor.find(job) is not None]
+        fit = [job for job in waiting if self._found(job, self.floor.find) is not None]
         if fit and (self.discipline == "skip" or len(fit) == len(waiting)):
-            parts = self.floor.find(fit[0])
+            parts = self._found(fit[0], self.floor.find)
             if parts is not None:
                 self.start(fit[0], parts)
+
+    def early(self, job: int, where: str, waiting: list[int]) -> Fault:
+        """What is wrong with a job that has GPUs, and would have none: no order counts."""
+        return Deciding.early(self, job, where, waiting)
 
     def rests(self) -> bool:
         """Where nobody waits."""
@@ -54,10 +59,10 @@ class Keyless(Deciding):
         for stay in come:
             floor.looks += 1
             parts = self.parts(stay)
-            if len(found) > 1 or floor.find(stay.job) != parts:
+            if len(found) > 1 or self._found(stay.job, floor.find) != parts:
                 continue
             kept = floor.rng, dict(floor.load)
-            floor.redraw(stay.job, parts)
+            self._redraw(stay.job, parts)
             floor.take(stay.job, parts)
             rest = self._orders([other for other in come if other is not stay])
             floor.give(stay.job)

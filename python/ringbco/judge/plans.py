@@ -12,7 +12,7 @@ from ringbco.judge.deciding import UnclearError
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import Jobs
 from ringbco.judge.placing import Parts
-from ringbco.judge.queue import CLOSE
+from ringbco.judge.windows import CLOSE
 
 Order = tuple[float, int, int]
 """(key, the less the higher its priority, place by submission)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
@@ -13,12 +12,13 @@ from ringbco.judge.deciding import Deciding, Fault, Standing, UnclearError
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import Given, Stay
 from ringbco.judge.placing import Parts
+from ringbco.judge.windows import Windows, near
 from ringbco.judge.work import Worker
 
 ROUNDING: Final = 1e-13
 """By so much, relative, two ways of working a key out may differ."""
-CLOSE: Final = 1e-9
-"""Times by estimates that differ by less than this, relative, may be in either order."""
+NOBODY: Final = -1
+"""Stands for no job: a server comes back."""
 
 
 def fifo(given: Given, jobs: Sequence[int]) -> list[int]:
@@ -51,13 +51,9 @@ class Queue(Deciding):
         self.past: dict[int, list[Stay]] = {}
         for stay in stays if self.limits is not None else ():
             self.past.setdefault(stay.job, []).append(stay)
-        self.windows: dict[int, list[float]] = {}
-        """When each server goes down for maintenance."""
-        for window in sorted(given.windows or (), key=lambda window: window.down):
-            if window.server in floor.of:
-                self.windows.setdefault(window.server, []).append(window.down)
-        # How many numbers are drawn hangs on what is kept clear.
-        self.lost |= bool(self.windows) and floor.name == "random"
+        self.windows = Windows(given, floor)
+        self.drawn = floor.rng
+        """The random numbers once a job starts that has just been placed."""
         jobs = sorted({stay.job for stay in stays})
         order = fifo(given, jobs)
         self.aged = {job: place for place, job in enumerate(order)}
@@ -184,7 +180,7 @@ class Queue(Deciding):
     def lets(self, stay: Stay) -> bool:
         """Where nobody waits and no quota counts, as is so of most."""
         job = stay.job
-        if self.places or self.quotas or self.lost or self.windows:
+        if self.places or self.quotas or self.lost or self.windows.all:
             return False
         parts = self.floor.find(job)
         if parts is None or parts != self.parts(stay):
@@ -201,7 +197,7 @@ class Queue(Deciding):
         floor = self.floor
         turn, places = -1, self.places
         # Where U counts, one that starts may make room for what found none before.
-        overtakes = self.discipline != "strict" and not floor.by_use and not self.windows
+        overtakes = self.discipline != "strict" and not floor.by_use and not self.windows.all
         failed: set[object] = set()
         self.shadow: float | None = None
         while (turn := places.after(turn)) >= 0:
@@ -232,17 +228,14 @@ class Queue(Deciding):
 
     def _found(self, job: int, find: Callable[[int], Parts | None]) -> Parts | None:
         """What is found for a job, which does not see servers that go down before it ends by its estimate."""
-        if not self.windows:
+        if not self.windows.all:
             return find(job)
-        end, shut = self._estimated_end(job, self.before(job), self.time), list[int]()
-        for server, downs in self.windows.items():
-            at = bisect_right(downs, self.time)
-            if at < len(downs) and self.near(end, downs[at]):
-                raise UnclearError
-            if at < len(downs) and downs[at] < end:
-                shut.append(server)
-        with self.floor.without(shut):
-            return find(job)
+        end = self._estimated_end(job, self.before(job), self.time)
+        with self.floor.without(self.windows.met(self.time, self.time, end)):
+            parts = find(job)
+            if parts is not None:
+                self.drawn = self.floor.redrawn(job, parts)
+        return parts
 
     def _evicts(self, job: int) -> bool:
         """Whether a job that cannot be placed gets room from others."""
@@ -253,18 +246,28 @@ class Queue(Deciding):
             self.start(job, parts)
         return parts is not None
 
+    def placed(self, job: int) -> Parts | None:
+        """Where the placement puts a job; the random numbers go on if it finds a place."""
+        parts = self._found(job, self.floor.find)
+        if parts is not None:
+            self._redraw(job, parts)
+        return parts
+
+    def _redraw(self, job: int, parts: Parts) -> None:
+        if self.windows.all:
+            self.floor.rng = self.drawn  # they were drawn where those are hidden that it does not see
+        else:
+            self.floor.redraw(job, parts)
+
     def _begin(self, job: int, parts: Parts) -> None:
-        self.floor.redraw(job, parts)
+        self._redraw(job, parts)
         self.start(job, parts, over=bool(self.quotas) and self.over_quota(job))
 
     # Backfilling.
 
     def near(self, one: float, other: float) -> bool:
         """Whether rounding may have made two estimated ends of one."""
-        if one == other or math.inf in (one, other):
-            return False
-        slack = CLOSE * max(abs(one - self.time), abs(other - self.time)) + 16.0 * math.ulp(self.time)
-        return abs(one - other) <= slack
+        return near(self.time, one, other)
 
     def _end(self, job: int) -> float:
         standing = self.standing[job]
@@ -286,17 +289,20 @@ class Queue(Deciding):
 
     def _shadow(self, head: int) -> float:
         """When the head could be placed if nothing else started and no server changed."""
-        ends = sorted((self._end(job), job) for job in self.standing)
+        ends: list[tuple[float, int]] = [(self._end(job), job) for job in self.standing]
+        ends += [(up, NOBODY) for up in self.windows.ends(self.time)]
+        ends.sort()
         found, gone, floor = math.inf, [], self.floor
         floor.looks += len(ends)
         try:
             for at, (end, job) in enumerate(ends):
-                gone.append((job, floor.held[job], floor.on.get(job)))
-                floor.give(job)
+                if job != NOBODY:
+                    gone.append((job, floor.held[job], floor.on.get(job)))
+                    floor.give(job)
                 after = ends[at + 1][0] if at + 1 < len(ends) else math.inf
                 if self.near(end, after):
                     raise UnclearError
-                if after != end and floor.find(head) is not None:
+                if after != end and self._then(end, head):
                     found = end
                     break
         finally:
@@ -306,8 +312,6 @@ class Queue(Deciding):
 
     def _harmless(self, job: int, parts: Parts, head: int) -> bool:
         """Over before the head's shadow time, or not in its way then."""
-        if self.windows:
-            raise UnclearError  # the shadow time goes around them
         if self.shadow is None:
             self.shadow = self._shadow(head)
         shadow = self.shadow
@@ -320,7 +324,17 @@ class Queue(Deciding):
         self.floor.looks += len(self.standing)
         load = dict(self.floor.load)
         self.floor.take(job, parts)
-        fits = self._without(gone, lambda: self.floor.find(head))
+        fits = self._without(gone, lambda: self._then(shadow, head) or None)
         self.floor.give(job)
         self.floor.load = load
         return fits
+
+    def _then(self, time: float, head: int) -> bool:
+        """Whether there is room for the head at an instant to come, on servers up for its whole estimate."""
+        if not self.windows.all:
+            return self.floor.find(head) is not None
+        then = max(time, self.time)
+        end = then + self.estimate(head, self.before(head), self.time)
+        shut, back = self.windows.met(self.time, then, end), self.windows.over(self.time, time)
+        with self.floor.without(shut, back):
+            return self.floor.find(head) is not None

@@ -13,7 +13,8 @@ from ringbco.judge.clock import boundary
 from ringbco.judge.deciding import Deciding, UnclearError
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import WHOLE, Given, Stay
-from ringbco.judge.queue import CLOSE, fifo
+from ringbco.judge.queue import fifo
+from ringbco.judge.windows import CLOSE, Windows
 from ringbco.judge.work import Worker
 
 TICKS: Final = {"tiresias": "interval", "gittins": "interval", "ftf": "interval", "time-slice": "quantum"}
@@ -49,6 +50,7 @@ class Ranking(Deciding):
         self.ticks = self._ticks(stays)
         self.turns = set(self.ticks)
         self.openings = self.protection.ends(stays)
+        self.windows = Windows(given, floor)
         self.lists = self.name in LISTING and given.options.get("within") == "list"
         self.listed: dict[int, int] = {}
         self.listed_at = -math.inf
@@ -292,8 +294,13 @@ class Ranking(Deciding):
 
     def _try(self, job: int) -> None:
         over = bool(self.quotas) and self.over_quota(job)
-        parts = self.placed(job)
-        if parts is None and (self.evicts or self.quotas) and not over:
-            parts = self.make_room(job)
+        shut = set[int]()
+        if self.name in SPACED and self.windows.all:
+            left = self.reckoned(job, self.worked(job))
+            shut = self.windows.met(self.time, self.time, self.time + left)
+        with self.floor.without(shut):
+            parts = self.placed(job)
+            if parts is None and (self.evicts or self.quotas) and not over:
+                parts = self.make_room(job)
         if parts is not None:
             self.start(job, parts, over=over)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from ringbco.judge.clock import whole_slots
-from ringbco.judge.deciding import WAITED, UnclearError
+from ringbco.judge.deciding import WAITED
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import WHOLE, Given, Stay
 from ringbco.judge.placing import Parts
 from ringbco.judge.plans import Order, Plan, Planner, freed, in_order, reaches
 from ringbco.judge.predicting import Predictor
 from ringbco.judge.ranked import COST, Ranking
+from ringbco.judge.stays import Spell
 from ringbco.judge.work import Worker
 
 GRACE: Final = 5.0
@@ -46,6 +48,8 @@ class Repacking(Ranking):
         self.failed: set[Size] = set()
         self.passed: dict[int, int] = {}
         self.limit, self.urgent = 0.0, False
+        self.slept: Sequence[Spell] = ()
+        """When servers slept."""
 
     # What the book says.
 
@@ -119,14 +123,13 @@ class Repacking(Ranking):
             return min(self.cost, max(0.0, self.running[job].begin - self.time))
         stopped = self.touched.get(job, WAITED).standing is not None
         name = "move_cost" if stopped else "preempt_cost" if job in self.ran else "start_cost"
-        rest = whole_slots(self.given.cost(name) if name != "start_cost" else self._start_cost, self.slot)
-        if rest < self.cost and self.given.sleep_after < math.inf:
-            raise UnclearError  # its servers may have to wake
-        return min(self.cost, rest)
-
-    @property
-    def _start_cost(self) -> float:
-        return float(self.given.options.get("start_cost") or 0.0)
+        seconds = (
+            float(self.given.options.get(name) or 0.0) if name == "start_cost" else self.given.cost(name)
+        )
+        servers = {server for server, _ in self.floor.held[job]}
+        if any(spell.server in servers and spell.since < self.time <= spell.until for spell in self.slept):
+            seconds += float(self.given.options.get("wake_time", 0.0))
+        return min(self.cost, whole_slots(seconds, self.slot))
 
     def rem(self, job: int) -> float:
         """rem of the page."""

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from ringbco.judge import clock
 from ringbco.judge.deciding import Fault, UnclearError
 from ringbco.judge.floor import MOST, Floor, Gpu
-from ringbco.judge.given import Given, Outage, Stay
+from ringbco.judge.given import Given, Stay
 from ringbco.judge.placing import Parts
 from ringbco.judge.queue import Queue
 from ringbco.judge.work import Worker
@@ -43,11 +42,6 @@ class Reserving(Queue):
         self.dim: set[int] = set()
         self.unsure = -math.inf
         self.gpus: dict[int, list[Gpu]] = {}
-        self.closed: list[Outage] = []
-        """Windows of maintenance; those of a server that overlap or touch are one."""
-        for window in clock.seen(given.windows or (), None):
-            if window.server in floor.of:
-                self.closed.append(window)
 
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
         """Starts those whose reservation is now."""
@@ -194,7 +188,7 @@ class Plan:
         for job, gpus in floor.on.items():
             self.hold(gpus, queue.leaves(job))
         floor.looks += len(floor.of) + len(self.since)
-        for window in queue.closed:
+        for window in queue.windows.all:
             if window.up <= queue.time:
                 continue
             gpus = [

@@ -19,6 +19,7 @@ from ringbco.judge.repacking import Repacking
 from ringbco.judge.reserving import Reserving
 from ringbco.judge.resizing import RESIZING, Resizing
 from ringbco.judge.speed import Speeds
+from ringbco.judge.stays import spells
 from ringbco.judge.turns import Turns
 from ringbco.judge.work import Worker
 
@@ -51,9 +52,8 @@ def unknown(given: Given) -> dict[str, str]:
         return dict.fromkeys(RULES, "the placement is none that is known here")
     if policy in IN_PYTHON:
         return {"reservation": "the policy has no queue"}
-    if given.decides or _keeps_clear(given):
-        own = "a log, or a policy of one's own, decided"
-        return dict.fromkeys(RULES, own if given.decides else "servers are kept clear for maintenance")
+    if given.decides:
+        return dict.fromkeys(RULES, "a log, or a policy of one's own, decided")
     if given.preempts:
         found = {"reservation": "the policy has no queue"}
         if policy in RESIZING:
@@ -64,15 +64,6 @@ def unknown(given: Given) -> dict[str, str]:
             found |= dict.fromkeys(("order", "idle"), "the policy has no queue order")
         return found
     return _of_a_queue(given, queue)
-
-
-def _keeps_clear(given: Given) -> bool:
-    """Whether jobs go by when servers will be down, in a way that is not followed here."""
-    if given.windows is None:
-        return False
-    if given.preempts or given.decides:
-        return given.options["policy"] in ("srtf", "srsf")
-    return not _in_order(given)
 
 
 def _of_a_queue(given: Given, queue: str) -> dict[str, str]:
@@ -94,8 +85,6 @@ def _in_order(given: Given) -> bool:
 
 def faults(given: Given, book: Book) -> Iterator[Fault]:
     """What the policy of a run would have decided otherwise. The book has been judged."""
-    if _keeps_clear(given):
-        return
     speeds = Speeds(given)
     room, worker = Room(given, speeds), Worker(given, speeds)
     down = clock.seen(given.outages or (), given.slot)
@@ -107,16 +96,20 @@ def faults(given: Given, book: Book) -> Iterator[Fault]:
     for job in range(len(given.jobs.gpus)) if given.options["placement"] == "fgd" else ():
         if room.placeable(job):
             jobs.setdefault(given.jobs.in_vc(job), []).append(job)
+    slept = spells(given, book, list(down)) if given.options["policy"] == "repack" else []
     for vc, stays in sorted(own.items()):
         floor = Floor(given, speeds, room, vc, jobs.get(vc, []))
-        yield from Turns(book, down, policy_of(given, floor, worker, stays), stays).faults()
+        policy = policy_of(given, floor, worker, stays)
+        if isinstance(policy, Repacking):
+            policy.slept = slept
+        yield from Turns(book, down, policy, stays).faults()
 
 
 def policy_of(given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> Deciding:
     """Who decides."""
     if not (given.preempts or given.decides):
         if not _in_order(given):
-            return Keyless(given, floor, worker)
+            return Keyless(given, floor, worker, stays)
         return QUEUES[given.options["order"] == "fairshare", given.options["queue"] == "conservative"](
             given, floor, worker, stays
         )
