@@ -61,7 +61,10 @@ class Judged:
 
 @dataclass(frozen=True)
 class Report:
-    """One case. findings: of its genuine result, which should have none. columns: all, and all figures."""
+    """One case. findings: of its genuine result, which should have none. columns: all, and all figures.
+
+    refusal: why nothing of it can be run, whatever it is without.
+    """
 
     seed: str
     features: tuple[str, ...]
@@ -69,6 +72,7 @@ class Report:
     findings: tuple[str, ...]
     columns: tuple[str, ...] = ()
     judged: list[Judged] = field(default_factory=list)
+    refusal: str | None = None
 
 
 def judge(case: Case, kind: str, corrupt: Corrupt) -> Judged:
@@ -100,7 +104,8 @@ def report(seed: str, kinds: Sequence[str] = tuple(COUNTS)) -> Report:
     warnings.simplefilter("ignore")
     drawn = meet(seed, check=False)
     case, outcome = drawn.seen.case, drawn.seen.outcome
-    assert outcome is not None, drawn.seen.faults
+    if outcome is None:
+        return Report(seed, drawn.features, family(case.policy), (), refusal=str(drawn.seen.refusal))
     _, findings, crash = audited(case, outcome)
     findings = (*findings, *([crash] if crash else []))
     if not kinds:
@@ -133,9 +138,12 @@ def table(title: str, rows: dict[str, list[Judged]]) -> list[str]:
 
 def lines(reports: Sequence[Report]) -> Iterator[str]:
     """The whole report."""
-    clean = [each for each in reports if not each.findings]
-    yield f"genuine: {len(clean)} of {len(reports)} without finding"
+    ran = [each for each in reports if each.refusal is None]
+    clean = [each for each in ran if not each.findings]
+    yield f"genuine: {len(clean)} of {len(ran)} without finding"
     for each in reports:
+        if each.refusal is not None:
+            yield f"    {each.seed}: refused: {each.refusal}"
         if each.findings:
             yield f"    {each.seed}: {each.findings[0]}"
     judged = [each for case in clean for each in case.judged]

@@ -416,6 +416,8 @@ class Allox(Solving):
     def decide(self, out: list[Stay], come: list[Stay]) -> None:
         """One matching."""
         told_all = self.given.outages is None and self.given.services is None and not self.given.searched
+        # With slots the next boundary after somebody was evicted is one of those at which it decides.
+        told_all &= self.given.slot is None or not (self.evicts or self.quotas)
         if not self.happened() and told_all:
             return  # nobody decides
         if self.floor.shared or (out and (self.evicts or self.quotas)):
