@@ -17,8 +17,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
 NET = Network(150e9, 12.5e9, 500e9, 0.5, 0.0, 0.3)
 ONCE = (8705, 55767, 56808, 108750, "96.435")
-"""Cases of which it once said otherwise: equal gangs in another order, shares worked out anew at once, a boundary
-after an eviction."""
+"""Cases of which it once said otherwise: equal gangs in another order, shares worked out anew at once, the
+boundary after an eviction."""
 
 
 def given(policy: str, gpus: int, rows: list[tuple[float, int, float]], **more: Any) -> Given:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from ringbco.judge.deciding import Deciding, Fault, UnclearError
 from ringbco.judge.given import Stay
+from ringbco.judge.orders import orders
 from ringbco.judge.queue import Queue
-
-SEVERAL = 6
-"""Jobs that start at one instant up to which every order is tried."""
 
 
 class Keyless(Queue):
@@ -22,18 +20,18 @@ class Keyless(Queue):
         overtaken = self.evicts and self.given.options.get("aging") is not None
         # Others' reservations may have moved one that starts.
         moved = self.discipline == "conservative" and bool(come)
-        if out or overtaken or moved or self.quotas or len(come) > SEVERAL:
+        if out or overtaken or moved or self.quotas:
             raise UnclearError
-        orders = self._orders(come)
-        order = orders[0] if orders else None
-        for stay in come[:1] if order is None else order:
+        found = orders(
+            self.floor, come, self.parts, lambda stay: self._found(stay.job, self.floor.find), self._redraw
+        )
+        for stay in found[0] if found else come[:1]:
             parts = self.placed(stay.job)
-            if parts is None:
-                raise UnclearError
-            self.start(stay.job, parts)
+            if parts is not None:
+                self.start(stay.job, parts)
         # Other orders led there, too, with other GPUs of a server for each.
-        self.lost |= self.floor.by_use and len(orders) > 1
-        if order is None:
+        self.lost |= self.floor.by_use and len(found) > 1
+        if not found:
             return
         waiting = [self.job_at[place] for place in self.places]
         self.floor.looks += len(waiting)
@@ -50,22 +48,3 @@ class Keyless(Queue):
     def rests(self) -> bool:
         """Where nobody waits."""
         return not self.places
-
-    def _orders(self, come: list[Stay]) -> list[list[Stay]]:
-        """Orders of starts in which the placement puts each where the book has it; no more than two."""
-        if not come:
-            return [[]]
-        floor, found = self.floor, list[list[Stay]]()
-        for stay in come:
-            floor.looks += 1
-            parts = self.parts(stay)
-            if len(found) > 1 or self._found(stay.job, floor.find) != parts:
-                continue
-            kept = floor.rng, dict(floor.load)
-            self._redraw(stay.job, parts)
-            floor.take(stay.job, parts)
-            rest = self._orders([other for other in come if other is not stay])
-            floor.give(stay.job)
-            floor.rng, floor.load = kept
-            found += [[stay, *each] for each in rest]
-        return found[:2]

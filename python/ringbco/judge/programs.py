@@ -7,21 +7,18 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate, groupby
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ringbco.judge.clock import boundary
 from ringbco.judge.deciding import Fault, UnclearError
 from ringbco.judge.doubts import Doubts
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import Given, Stay
+from ringbco.judge.orders import orders
 from ringbco.judge.placing import Parts
+from ringbco.judge.queue import fifo
 from ringbco.judge.trying import Trying
 from ringbco.judge.work import Worker
-
-SURE: Final = 1e-3
-"""Seconds below which a solver may take a gain for none."""
-APART: Final = 1e6
-"""Figures further apart than that may be told apart by no solver."""
 
 
 class Wish(NamedTuple):
@@ -35,6 +32,12 @@ class Solving(Trying):
     """GPUs are those of now: of servers that are up, without those that replicas hold."""
 
     orders = True
+
+    def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
+        super().__init__(given, floor, worker, stays)
+        # Of jobs of one submission time these know the rows alone.
+        rows = fifo(given, sorted({stay.job for stay in stays}), ties=False)
+        self.fifo = {job: at for at, job in enumerate(rows)}
 
     def order(self, jobs: Sequence[int]) -> list[int]:
         """Jobs in fifo's order."""
@@ -124,6 +127,24 @@ class Solving(Trying):
             Fault("idle", job, self.time, "goes on waiting, though there is room for it") for job in vain[:1]
         ]
 
+    def in_some_order(self, come: list[Stay]) -> None:
+        """Starts those that start, in an order in which they go where they are: which one is not known.
+
+        Raises UnclearError where they are many.
+        """
+
+        def find(stay: Stay) -> Parts | None:
+            return self.floor.choose(self.floor.of[stay.held[0][0]], stay.job, stay.gpus)
+
+        found = orders(self.floor, come, self.parts, find, self.floor.redraw)
+        for stay in found[0] if found else come[:1]:
+            parts = find(stay)
+            if parts is not None:
+                self.floor.redraw(stay.job, parts)
+                self.start(stay.job, parts)
+        # Other orders led there, too, with other GPUs of a server for each.
+        self.lost |= self.floor.by_use and len(found) > 1
+
     def place_all(self, jobs: Sequence[int], told: dict[int, Wish]) -> None:
         """Places jobs in turn. Raises UnclearError where one finds no room: nobody knows what comes then."""
         for job in jobs:
@@ -149,7 +170,9 @@ class Rounds(Solving):
         self.length = float(given.fields.get("round", self.usual))
         self.ends = self.left_at = -math.inf
         self.begins = False
-        self.muddled = self.protection.is_on  # who keeps its GPUs in a round is not worked out here
+        self.muddled = self.protection.is_on and bool(
+            self.quotas
+        )  # whom quotas count first is not known then
 
     def ended(self, stay: Stay) -> None:
         """A stay is over before the pass."""
@@ -181,7 +204,9 @@ class Rounds(Solving):
         if self.muddled:
             raise UnclearError
         if self.begins and (self.running or self.place):
-            if self.floor.shared:
+            # Whoever is placed and taken back, since another then finds no room, leaves U behind and no trace.
+            self.lost |= self.floor.by_use and self.fails() and bool(self.place)
+            if self.floor.shared or self.blind() or any(self.is_protected(stay.job) for stay in out):
                 raise UnclearError
             self.round(out, come)
 
@@ -363,8 +388,10 @@ class Gavel(Rounds):
         if not right.keys() <= level.keys():
             raise UnclearError
 
-        def turn(job: int) -> tuple[tuple[bool, int], int, bool]:
-            return level[job], -right[job].gpus, job not in old
+        firm = {job for job in old if self.is_protected(job)}
+
+        def turn(job: int) -> tuple[bool, tuple[bool, int], int, bool]:
+            return job not in firm, level[job], -right[job].gpus, job not in old
 
         order = sorted(self.order(list(right)), key=turn)
         groups = [list(own) for _, own in groupby(order, turn)]
@@ -408,83 +435,3 @@ class Gavel(Rounds):
         may = self.levels().keys() & self.known
         waits = {job: self.asked(job) for job in self.order(list(self.place)) if job in may}
         return self.idle(waits, sized=True)
-
-
-class Allox(Solving):
-    """Who runs goes on to the end. Only where an optimum is plain is it known who starts."""
-
-    def decide(self, out: list[Stay], come: list[Stay]) -> None:
-        """One matching."""
-        told_all = self.given.outages is None and self.given.services is None and not self.given.searched
-        # With slots the next boundary after somebody was evicted is one of those at which it decides.
-        told_all &= self.given.slot is None or not (self.evicts or self.quotas)
-        if not self.happened() and told_all:
-            return  # nobody decides
-        if self.floor.shared or (out and (self.evicts or self.quotas)):
-            raise UnclearError
-        level = self.levels(keeps=True)
-        waits = {job: self.asked(job) for job in self.order(list(self.place)) if job in level}
-        waits = {job: wishes for job, wishes in waits.items() if wishes}
-        kinds = {wish.own for wishes in waits.values() for wish in wishes}
-        if out or not waits:
-            return
-        if len(kinds) > 1 or not self._plain(waits, next(iter(kinds))):
-            raise UnclearError
-        own = next(iter(kinds))
-        together = self.together(own)
-        work = {}
-        for job, wishes in waits.items():
-            left, slack = self.left(job)
-            rate = self.rate(job, own, wishes[0].gpus, together)
-            work[job] = left / rate * wishes[0].gpus, slack / rate * wishes[0].gpus
-
-        def decide(doubts: Doubts) -> None:
-            for number in sorted(set(level.values())):
-                those = [job for job in work if level[job] == number]
-                if len(those) > self.floor.pools[own].total:
-                    raise UnclearError
-                decide_level(those, doubts)
-                if (self.evicts or self.quotas) and any(job in self.place for job in those):
-                    raise UnclearError
-
-        def decide_level(those: Sequence[int], doubts: Doubts) -> None:
-            left = sorted(those, key=lambda job: (work[job][0], self.fifo[job]))
-            while left:
-                first = work[left[0]]
-                near = [job for job in left if _near(work[job], first)]
-                job = near[doubts.choose(len(near))]
-                left.remove(job)
-                parts = self.floor.choose(own, job)
-                if parts is not None:
-                    self.floor.redraw(job, parts)
-                    self.start(job, parts)
-
-        self.attempt(decide, out, come)
-
-    def _plain(self, waits: dict[int, list[Wish]], own: int) -> bool:
-        """Whether all that wait come first on idle GPUs of the one type, and no solver could miss that."""
-        if len(waits) > self.floor.pools[own].total:
-            return False
-        together = self.together(own)
-        times = []
-        for job in (*waits, *self.running):
-            gpus = self.jobs.gpus[job]
-            rate = self.rate(job, own, gpus, together)
-            if job in self.running and self.drawn(job)[0] != own:
-                continue
-            times.append(self.left(job)[0] / rate * gpus if rate > 0.0 else 0.0)
-        return min(times) > SURE and max(times) < APART * min(times)
-
-    def looked(self) -> Sequence[Fault]:
-        """Where nobody runs, nobody waits for whom there is room."""
-        if self.running or not self.place or self.stirred != self.time or self.floor.shared:
-            return ()
-        may = self.levels(keeps=True)
-        return self.idle(
-            {job: self.asked(job) for job in self.order(list(self.place)) if job in may}, sized=False
-        )
-
-
-def _near(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Whether two figures, each with how far it may be off, may be in either order."""
-    return abs(one[0] - other[0]) <= one[1] + other[1] + 1e-12 * max(one[0], other[0])

@@ -21,10 +21,10 @@ NOBODY: Final = -1
 """Stands for no job: a server comes back."""
 
 
-def fifo(given: Given, jobs: Sequence[int]) -> list[int]:
-    """Jobs by priority, submission and ties."""
+def fifo(given: Given, jobs: Sequence[int], *, ties: bool = True) -> list[int]:
+    """Jobs by priority, submission and ties; without ties by priority, submission and row."""
     own = given.jobs
-    priority, tied = own.priority, own.tied
+    priority, tied = own.priority, own.tied if ties else None
     if priority is None and tied is None:
         return sorted(jobs, key=lambda job: (own.submit[job], job))
     return sorted(

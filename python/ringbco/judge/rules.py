@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from ringbco.judge import clock
+from ringbco.judge.allox import Allox
 from ringbco.judge.deciding import Deciding, Fault
 from ringbco.judge.fair import Fair
 from ringbco.judge.floor import PLACEMENTS, Floor
 from ringbco.judge.given import Book, Given, Stay
 from ringbco.judge.idle import Room
 from ringbco.judge.keyless import Keyless
-from ringbco.judge.programs import Allox, Gavel, Sia
+from ringbco.judge.programs import Gavel, Sia
 from ringbco.judge.queue import Queue
 from ringbco.judge.ranked import RANKED, Ranking
 from ringbco.judge.repacking import Repacking
