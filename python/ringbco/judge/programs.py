@@ -204,7 +204,7 @@ class Rounds(Solving):
         if self.muddled:
             raise UnclearError
         if self.begins and (self.running or self.place):
-            # Whoever is placed and taken back, since another then finds no room, leaves U behind and no trace.
+            # Whoever is placed and taken back, as another finds no room then, leaves U behind and no trace.
             self.lost |= self.floor.by_use and self.fails() and bool(self.place)
             if self.floor.shared or self.blind() or any(self.is_protected(stay.job) for stay in out):
                 raise UnclearError

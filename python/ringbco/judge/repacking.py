@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -28,8 +29,9 @@ Size = tuple[int, int]
 class Repacking(Ranking):
     """repack. ran: who has run before. aside: seconds that a trial was at rungs; since: from when on it is.
 
-    Of one pass, left: run time left by job where it was recorded, without pauses; grade: who goes before
-    whom; urgent: whether urgent jobs have their turns; failed: sizes; passed: D of the page, by type.
+    Of one pass, left: run time left by job where it was recorded, without pauses; told: the same, known or
+    predicted; grade: who goes before whom; urgent: whether urgent jobs have their turns; failed: sizes;
+    passed: D of the page, by type.
     """
 
     def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
@@ -43,7 +45,10 @@ class Repacking(Ranking):
         self.ran: set[int] = set()
         self.aside: dict[int, float] = {}
         self.since: dict[int, float] = {}
+        self.sizes: dict[int, int] = {}
         self.left: dict[int, float] = {}
+        self.told: dict[int, float] = {}
+        self.asked: tuple[object, Counter[int]] = None, Counter()
         self.grade: dict[int, Grade] = {}
         self.failed: set[Size] = set()
         self.passed: dict[int, int] = {}
@@ -94,25 +99,37 @@ class Repacking(Ranking):
 
     def size(self, job: int) -> int:
         """Thousandths of a GPU that a job asks for."""
-        return self.jobs.gpus[job] * self.jobs.units(job)
+        found = self.sizes.get(job)
+        if found is None:
+            found = self.sizes[job] = self.jobs.gpus[job] * self.jobs.units(job)
+        return found
 
     def counted(self, job: int) -> float:
         """w of the page."""
         gpus = self.size(job) / WHOLE
         return min(gpus, self.largest) if self.predictor is None and 2.0 * gpus > self.all else gpus
 
-    def _left(self, job: int) -> float:
-        whole, done = self.jobs.ideal[job], self.worked(job)
-        if self.given.model == "fixed":
-            return max(0.0, whole - done)
-        return max(0.0, whole * (1.0 - done / self.worker.speeds.work(job))) if done else whole
+    def left_of(self, job: int) -> float:
+        """Run time left where it was recorded, without pauses."""
+        left = self.left.get(job)
+        if left is None:
+            left, done = self.jobs.ideal[job], self.worked(job)
+            if done:
+                fixed = self.given.model == "fixed"
+                part = left - done if fixed else left * (1.0 - done / self.worker.speeds.work(job))
+                left = max(0.0, part)
+            self.left[job] = left
+        return left
 
     def known(self, job: int) -> float:
-        """Run time left where it was recorded, without pauses, known or predicted."""
-        left = self.left[job]
-        if self.predictor is None:
-            return left
-        return self.predictor.left(job, self.size(job), self.jobs.ideal[job] - left)
+        """The same, known or predicted."""
+        found = self.told.get(job)
+        if found is None:
+            found = self.left_of(job)
+            if self.predictor is not None:
+                found = self.predictor.left(job, self.size(job), self.jobs.ideal[job] - found)
+            self.told[job] = found
+        return found
 
     def rest(self, job: int) -> float:
         """What counts of the pause of a job that holds GPUs."""
@@ -149,7 +166,7 @@ class Repacking(Ranking):
     def strain(self, job: int) -> float:
         """strain of the page."""
         whole = self.jobs.ideal[job]
-        span = whole if self.predictor is None else max(0.0, whole - self.left[job])
+        span = whole if self.predictor is None else max(0.0, whole - self.left_of(job))
         return (self.time - self.jobs.submit[job] - self.aside.get(job, 0.0)) / (span + GRACE)
 
     def stays(self, job: int) -> float:
@@ -168,11 +185,21 @@ class Repacking(Ranking):
         if not reaches(self.limit, 2.0 * self.strain(job)):
             return False
         own = self.floor.of[self.floor.held[job][0][0]]
-        beside = self.size(job) - self.size(winner)
-        others = [self.size(one) for one in self.place if one != winner and own in self.floor.tries(one)]
-        wanted = self.size(winner) + sum(size for size in others if size <= beside)
+        first = self.size(winner)
+        beside = self.size(job) - first
+        wanted = sum(size * count for size, count in self._asked(own).items() if size <= beside)
+        wanted += 0 if first <= beside else first
         work = min(self.counted(job), wanted / WHOLE) * max(0.0, self.rem(job) - self.cost)
         return not reaches(self.counted(winner) * self.takes(winner), work)
+
+    def _asked(self, own: int) -> Counter[int]:
+        """How many of those that wait, and may use a type, ask for how much."""
+        key = own, len(self.place), len(self.touched), self.floor.changes
+        if self.asked[0] != key:
+            self.floor.looks += len(self.place)
+            sizes = Counter(self.size(job) for job in self.place if own in self.floor.tries(job))
+            self.asked = key, sizes
+        return self.asked[1]
 
     def stays_put(self, job: int, winner: int) -> bool:
         """Whether a job is protected, and no guest in the way of one within its quota."""
@@ -186,7 +213,8 @@ class Repacking(Ranking):
             return
         jobs = [*self.standing, *self.place]
         self.floor.looks += len(jobs)
-        self.left = {job: self._left(job) for job in jobs}
+        self.left.clear()
+        self.told.clear()
         if self.predictor is not None:
             self.predictor.begin()
         self.limit = max(16.0, 4.0 * sum(map(self.size, jobs)) / WHOLE / self.all)
