@@ -33,11 +33,18 @@ def reaches(one: float, other: float) -> bool:
     return one >= other
 
 
-def in_order(jobs: Iterable[int], key: Callable[[int], tuple[float, ...]]) -> list[int]:
-    """Jobs by keys, the least first. Unclear where rounding decides of the first part of two of them."""
+def in_order(
+    jobs: Iterable[int], key: Callable[[int], tuple[float, ...]], exact: Callable[[int], bool]
+) -> list[int]:
+    """Jobs by keys, the least first. Unclear where rounding decides of the first part of two of them.
+
+    exact: whether the first part of a job's key is known to the last bit.
+    """
     found = sorted((key(job), job) for job in jobs)
-    for (one, _), (other, _) in pairwise(found):
+    for (one, job), (other, after) in pairwise(found):
         reaches(other[0], one[0])
+        if one[0] == other[0] and not (exact(job) and exact(after)):
+            raise UnclearError
     return [job for _, job in found]
 
 
@@ -70,6 +77,9 @@ class Rules(Protocol):
 
     def order(self, job: int) -> Order:
         """By key, ties fifo."""
+
+    def is_exact(self, job: int) -> bool:
+        """Whether its key is known to the last bit."""
 
     def may_evict(self, job: int, winner: int) -> bool:
         """Whether a job is evictable for another."""
@@ -267,7 +277,7 @@ class Planner:
         def size(job: int) -> tuple[float, ...]:
             return (-rules.jobs.gpus[job], *(-part for part in rules.order(job)))
 
-        in_order(offer.jobs, rules.order)
+        in_order(offer.jobs, rules.order, rules.is_exact)
         for job in sorted(offer.jobs, key=size):
             gpus = rules.jobs.gpus[job]
             roomy = [(idle, server) for server, idle in plan.idle.items() if idle >= gpus]

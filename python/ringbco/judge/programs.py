@@ -35,9 +35,9 @@ class Solving(Trying):
 
     def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
         super().__init__(given, floor, worker, stays)
-        # Of jobs of one submission time these know the rows alone.
         rows = fifo(given, sorted({stay.job for stay in stays}), ties=False)
-        self.fifo = {job: at for at, job in enumerate(rows)}
+        self.rows = {job: at for at, job in enumerate(rows)}
+        """The order in which quotas count jobs, whatever --ties says."""
 
     def order(self, jobs: Sequence[int]) -> list[int]:
         """Jobs in fifo's order."""
@@ -50,7 +50,7 @@ class Solving(Trying):
         """
         priority, held = self.jobs.priority, dict(self.owned) if keeps else {}
         found = {}
-        for job in self.order([*self.place, *(() if keeps else self.running)]):
+        for job in sorted([*self.place, *(() if keeps else self.running)], key=self.rows.__getitem__):
             owner = self.owner(job)
             own = 0 if owner is None else held.get(owner, 0) + self.needs(job)
             guest = owner is not None and own > self.quotas[owner][0]
@@ -236,6 +236,11 @@ class Sia(Rounds):
     def began(self, stay: Stay) -> None:
         """A stay has begun."""
         super().began(stay)
+        self.grown[stay.job] = max(self.grown.get(stay.job, 0), stay.gpus)
+
+    def passed_by(self, stay: Stay) -> None:
+        """One that took no time came and went."""
+        super().passed_by(stay)
         self.grown[stay.job] = max(self.grown.get(stay.job, 0), stay.gpus)
 
     def needs(self, job: int) -> int:

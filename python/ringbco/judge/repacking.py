@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ringbco.judge.clock import whole_slots
-from ringbco.judge.deciding import WAITED
+from ringbco.judge.deciding import WAITED, UnclearError
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import WHOLE, Given, Stay
 from ringbco.judge.placing import Parts
@@ -160,6 +160,25 @@ class Repacking(Ranking):
         """By key, ties fifo."""
         return self.counted(job) * self.rem(job), self._tier(job), self.fifo[job]
 
+    def _by_strain(self, job: int) -> tuple[float, int]:
+        return -self.strain(job), self.fifo[job]
+
+    def is_exact(self, job: int) -> bool:
+        """Whether its key is known to the last bit: a prediction is, and what is left of whole seconds."""
+        return self.predictor is not None or self._has_exact_left(job)
+
+    def _has_exact_strain(self, job: int) -> bool:
+        return self.predictor is None or self._has_exact_left(job)
+
+    def _has_exact_left(self, job: int) -> bool:
+        return not self.worked(job) or (self.given.model == "fixed" and self.left_of(job).is_integer())
+
+    def _is_urgent(self, job: int) -> bool:
+        strain = self.strain(job)
+        if strain == self.limit and not self._has_exact_strain(job):
+            raise UnclearError
+        return reaches(strain, self.limit)
+
     def _tier(self, job: int) -> int:
         return -self.jobs.priority[job] if self.jobs.priority is not None else 0
 
@@ -221,7 +240,7 @@ class Repacking(Ranking):
         self.grade = self._grades(jobs)
         for job in sorted(self.standing.keys() - self.grade.keys(), key=self.fifo.__getitem__):
             self.stop(job)
-        urgent = {job for job in self.place if reaches(self.strain(job), self.limit)}
+        urgent = {job for job in self.place if self._is_urgent(job)}
         self.failed.clear()
         self.passed.clear()
         for grade in sorted(set(self.grade.values())):
@@ -232,7 +251,7 @@ class Repacking(Ranking):
         """Who goes before whom; whoever may not run is left out."""
         if not self.quotas:
             return {job: (0, self._tier(job)) for job in jobs}
-        ranked = sorted(in_order(jobs, self.order), key=self._tier)
+        ranked = sorted(in_order(jobs, self.order, self.is_exact), key=self._tier)
         within, guests = self.by_owner(self.firm(ranked))
         return {job: (0, self._tier(job)) for job in within} | {job: (1, self._tier(job)) for job in guests}
 
@@ -240,7 +259,7 @@ class Repacking(Ranking):
         """Lets the urgent jobs of a grade run."""
         self.urgent = True
         failed: set[Size] = set()
-        for job in in_order(urgent, lambda job: (-self.strain(job), self.fifo[job])):
+        for job in in_order(urgent, self._by_strain, self._has_exact_strain):
             if job in self.place and not self._helped(job, failed):
                 self._make_way(job)
 
@@ -263,7 +282,9 @@ class Repacking(Ranking):
     def _walk(self, grade: Grade) -> None:
         """The waiting jobs of a grade by key. Who waits again too late for its turn has none."""
         self.urgent = False
-        walk = in_order((job for job in self.place if self.grade.get(job) == grade), self.order)
+        walk = in_order(
+            (job for job in self.place if self.grade.get(job) == grade), self.order, self.is_exact
+        )
         self.floor.looks += COST * len(walk)
         at = 0
         while at < len(walk):
@@ -279,7 +300,7 @@ class Repacking(Ranking):
                     and reaches(self.order(other)[0], own[0])
                     and self.order(other) > own
                 ):
-                    walk[at:] = in_order((*walk[at:], other), self.order)
+                    walk[at:] = in_order((*walk[at:], other), self.order, self.is_exact)
 
     def _turn(self, job: int) -> bool:
         """Lets a job run, if that may be. False where it is passed over."""

@@ -241,6 +241,8 @@ class Turns:
                 policy.undo(job)
         for stay in out:
             policy.off(stay)
+            if stay.job not in begun:
+                policy.standing.pop(stay.job, None)
         for stay in come:
             policy.began(stay)
 
