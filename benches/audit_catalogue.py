@@ -6,12 +6,12 @@ Draws N random cases of the tests, runs them, and corrupts each result in three 
 - labels: run.toml says another option, with which the run would have been another;
 - runs: a whole run of another policy, order, placement or discipline under the label of the case.
 
-Prints how many of each `ringbco audit` finds fault with: overall, without decisions and keys of one's own, of
-which the folder does not tell, by feature and by family of policies; then what it missed, the most frequent
-first, each with a case that shows it. A genuine result has no finding; one
-that has is counted and not corrupted. `make audit-catalogue ONE="1.17 cells"` prints the corruptions of one
-case, with what the audit says of them. `make audit-genuine N=10000` corrupts nothing: it counts genuine
-results with a finding. Without make, tests, tests/shared and tests/oracles must be in PYTHONPATH.
+Prints how many of each `ringbco audit` finds fault with: overall; without decisions and keys of one's own,
+of which the folder does not tell; by family of policies; by feature, without these. Then what it missed, the most
+frequent first, each with a case that shows it. A genuine result has no finding; one that has is counted and
+not corrupted. `make audit-catalogue ONE="1.17 cells"` prints the corruptions of one case, with what the audit
+says of them. `make audit-genuine N=10000` corrupts nothing: it counts genuine results with a finding. Without
+make, tests, tests/shared and tests/oracles must be in PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def lines(reports: Sequence[Report]) -> Iterator[str]:
     for case in clean:
         by_family[case.family] += case.judged
         for name in case.features or ("none",):
-            by_feature[name] += case.judged
+            by_feature[name] += case.judged if case.family not in UNTOLD else ()
     told = [each for case in clean if case.family not in UNTOLD for each in case.judged]
     every = {"all": judged, "but decisions and keys of one's own": told}
     for title, rows in (("", every), ("family of policies", by_family), ("feature", by_feature)):
