@@ -10,8 +10,8 @@ Prints how many of each `ringbco audit` finds fault with: overall; without decis
 of which the folder does not tell; by family of policies; by feature, without these. Then what it missed,
 the most frequent first, each with a case that shows it. A genuine result has no finding; one that has is
 counted and not corrupted. `make audit-catalogue ONE="1.17 cells"` prints the corruptions of one case, with
-what the audit says of them. `make audit-genuine N=10000` corrupts nothing: it counts genuine results with a finding. Without
-make, tests, tests/shared and tests/oracles must be in PYTHONPATH.
+what the audit says of them. `make audit-genuine N=10000` corrupts nothing: it counts genuine results with a
+finding. Without make, tests, tests/shared and tests/oracles must be in PYTHONPATH.
 """
 
 from __future__ import annotations
