@@ -8,6 +8,8 @@ import polars as pl
 import pytest
 
 import ringbco
+from ringbco.judge.deciding import UnclearError
+from ringbco.judge.predicting import bin_of, index
 from ringbco.trace.jobs import JobTable, from_frame
 
 QUOTA = pl.DataFrame({"user": ["a"], "gpus": [5], "borrow": [True]})
@@ -82,3 +84,17 @@ def test_grades_count() -> None:
     assert ringbco.audit(outcome, table) == []
     plain = run(table)
     assert codes(told(plain, evict=True), table) & DECISIONS
+
+
+def test_a_prediction_gives_up_where_that_pays() -> None:
+    # The example of the page: half of the jobs run for 10 s, half for 1,000 s.
+    weights = {bin_of(10.0): 0.5, bin_of(1_000.0): 0.5}
+    assert index(weights, bin_of(0.0)) == pytest.approx(20.0, rel=0.05)
+    assert index(weights, bin_of(12.0)) == pytest.approx(990.0, rel=0.05)
+    assert index(weights, bin_of(2_000.0)) == pytest.approx(2_000.0, rel=0.08)
+
+
+def test_a_time_beside_an_edge_is_in_no_sure_bin() -> None:
+    assert (bin_of(0.0), bin_of(1.0), bin_of(1.08), bin_of(1e300)) == (0, 0, 1, 259)
+    with pytest.raises(UnclearError):
+        bin_of(1.08 * (1.0 + 1e-13))

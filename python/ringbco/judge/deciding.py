@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import Given, Stay
+from ringbco.judge.idle import PACKING
+from ringbco.judge.places import Places
 from ringbco.judge.placing import Parts
 from ringbco.judge.protection import Protection
 from ringbco.judge.work import Worker
@@ -50,41 +51,6 @@ class Before(NamedTuple):
 WAITED: Final = Before(None, None)
 
 
-class Places:
-    """Places of jobs that wait, in order. The first may leave at little cost, however many wait."""
-
-    def __init__(self) -> None:
-        self._all: list[int] = []
-        self._gone = 0
-        """How many at the beginning have left."""
-
-    def __len__(self) -> int:
-        return len(self._all) - self._gone
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._all[self._gone :])
-
-    def add(self, place: int) -> None:
-        """A job waits there from now on."""
-        insort(self._all, place, self._gone)
-
-    def remove(self, place: int) -> None:
-        """It waits no more."""
-        at = bisect_left(self._all, place, self._gone)
-        if at > self._gone:
-            del self._all[at]
-            return
-        self._gone += 1
-        if 2 * self._gone > len(self._all):
-            del self._all[: self._gone]
-            self._gone = 0
-
-    def after(self, place: int) -> int:
-        """The first beyond a place; -1 where there is none."""
-        at = bisect_right(self._all, place, self._gone)
-        return self._all[at] if at < len(self._all) else -1
-
-
 class Deciding:
     """Jobs of one (virtual) cluster, who of them waits, and a pass over them.
 
@@ -107,6 +73,8 @@ class Deciding:
         self.owned: dict[str, int] = {}
         self.done: dict[int, float] = {}
         self.parting: dict[int, float] = {}
+        self.said: dict[int, Parts] = {}
+        """What the book says of those that start now."""
         self.muddled = False
         """Whether a replica came at an instant of which the book does not tell who ran in between."""
         self.discipline = str(given.options["queue"])
@@ -207,13 +175,36 @@ class Deciding:
         """What is wrong once all is as the book says, whatever the policy decided."""
         return ()
 
+    def fails(self) -> bool:
+        """Whether the placement may find no room on as many idle GPUs as a job asks for."""
+        least_busy = self.floor.literal and self.floor.name in ("lbsgf", "sjf-bco")
+        return self.floor.name in PACKING or least_busy
+
     def blind(self) -> bool:
-        """Whether nothing can be said of what it decides now."""
-        return self.lost
+        """Whether nothing can be said of what it decides now.
+
+        Where U, or the random numbers, are not known, who finds room is, unless the placement may find none.
+        """
+        return self.lost and (self.fails() or self.floor.shared or not self.floor.known)
 
     def agrees(self, found: Parts | None, right: Parts | None) -> bool:
         """Whether a job may hold what the book says, though the policy gives it what was found."""
-        return found == right
+        if not self.lost or found is None or right is None:
+            return found == right
+        return self._as_many(found, right)
+
+    def _as_many(self, one: Parts, other: Parts) -> bool:
+        """Whether these are as many GPUs of the same type."""
+        same = self.floor.of[one[0][0]] == self.floor.of[other[0][0]]
+        return same and self.floor.count(one) == self.floor.count(other)
+
+    def as_said(self, job: int, parts: Parts | None) -> Parts | None:
+        """The GPUs found for a job; where nobody knows which, those on which the book starts it."""
+        said = self.said.get(job)
+        if not self.lost or parts is None or said is None or not self._as_many(parts, said):
+            return parts
+        room = all(self.floor.pools[self.floor.of[server]].idle[server] >= gpus for server, gpus in said)
+        return said if room else parts
 
     def right(self, out: list[Stay], come: list[Stay]) -> dict[int, Parts | None]:
         """What the book says that jobs hold after a pass, of all that may have been touched."""
@@ -320,7 +311,14 @@ class Deciding:
     def stop(self, job: int, by: int | None = None) -> None:
         """It gives them back, and waits."""
         self.touched.setdefault(job, Before(self.floor.held[job], self.standing[job]))
-        if by is not None and self.standing[job].start < self.time:
+        if self.standing[job].start == self.time:
+            # It gives up at once what others gave up for it: they did so for who comes now.
+            for other in [other for other, evictor in self.evictors.items() if evictor == job]:
+                if by is None:
+                    del self.evictors[other]
+                else:
+                    self.evictors[other] = by
+        elif by is not None:
             self.evictors[job] = by
         self._give(job)
         del self.standing[job]
@@ -328,7 +326,7 @@ class Deciding:
 
     def placed(self, job: int) -> Parts | None:
         """Where the placement puts a job; the random numbers go on if it finds a place."""
-        parts = self.floor.find(job)
+        parts = self.as_said(job, self.floor.find(job))
         if parts is not None:
             self.floor.redraw(job, parts)
         return parts
@@ -374,6 +372,10 @@ class Deciding:
 
     def make_room(self, job: int) -> Parts | None:
         """Evicts for a job that cannot be placed; where it starts then, if that helps."""
+        if self.lost and any(
+            self.floor.held.get(one) not in (None, self.said.get(one)) for one in self.touched
+        ):
+            raise UnclearError  # it is not known where those are that have started now
         victims = sorted((other for other in self.standing if self._is_victim(other, job)), key=self._turn_of)
         wanted = self.needs(job)
         for own in self.floor.tries(job) if victims else ():

@@ -229,10 +229,12 @@ class Queue(Deciding):
     def _found(self, job: int, find: Callable[[int], Parts | None]) -> Parts | None:
         """What is found for a job, which does not see servers that go down before it ends by its estimate."""
         if not self.windows.all:
-            return find(job)
+            return self.as_said(job, find(job)) if find == self.floor.find else find(job)
         end = self._estimated_end(job, self.before(job), self.time)
         with self.floor.without(self.windows.met(self.time, self.time, end)):
             parts = find(job)
+            if find == self.floor.find:
+                parts = self.as_said(job, parts)
             if parts is not None:
                 self.drawn = self.floor.redrawn(job, parts)
         return parts

@@ -50,7 +50,7 @@ class Reserving(Queue):
         self._clear()
         plan: Plan | None = None
         blocked: list[int] = []
-        known = not self.dim and floor.looks < MOST // 2
+        known = not self.dim and not self.lost and floor.looks < MOST // 2
         while looked < self.most and (turn := places.after(turn)) >= 0:
             if blocked and not (begun if not known else any(pool.total for pool in floor.pools.values())):
                 break

@@ -10,7 +10,6 @@ from ringbco.judge.deciding import UnclearError
 from ringbco.judge.doubts import Doubts, ManyWaysError, possible
 from ringbco.judge.floor import Floor
 from ringbco.judge.given import Given, Stay
-from ringbco.judge.idle import PACKING
 from ringbco.judge.placing import Parts
 from ringbco.judge.ranked import Ranking
 from ringbco.judge.rates import Rates
@@ -56,11 +55,6 @@ class Trying(Ranking):
         sure = self.time in (self.stirred, self.opened) or self.capacity != self.floor.capacity
         self.capacity = dict(self.floor.capacity)
         return sure
-
-    def fails(self) -> bool:
-        """Whether the placement may find no room on as many idle GPUs as a job asks for."""
-        least_busy = self.floor.literal and self.floor.name in ("lbsgf", "sjf-bco")
-        return self.floor.name in PACKING or least_busy
 
     def blind(self) -> bool:
         """Where U, or the random numbers, are not known, numbers are, unless fewer GPUs may be found."""

@@ -154,6 +154,7 @@ class Turns:
             if brief or policy.blind() or not clear:
                 policy.unseen()
                 raise UnclearError
+            policy.said = {stay.job: policy.parts(stay) for stay in come} if policy.lost else {}
             policy.decide(out, come)
             found = list(policy.refusals)
             if out or not self._as_told(come):
