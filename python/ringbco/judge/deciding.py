@@ -198,6 +198,13 @@ class Deciding:
         same = self.floor.of[one[0][0]] == self.floor.of[other[0][0]]
         return same and self.floor.count(one) == self.floor.count(other)
 
+    def strays(self) -> bool:
+        """Whether it is not known where jobs are that have started at this pass, and may be elsewhere yet."""
+        held = self.floor.held
+        return self.lost and any(
+            held.get(job) not in (None, before.parts) for job, before in self.touched.items()
+        )
+
     def as_said(self, job: int, parts: Parts | None) -> Parts | None:
         """The GPUs found for a job; where nobody knows which, those on which the book starts it."""
         said = self.said.get(job)
@@ -372,10 +379,8 @@ class Deciding:
 
     def make_room(self, job: int) -> Parts | None:
         """Evicts for a job that cannot be placed; where it starts then, if that helps."""
-        if self.lost and any(
-            self.floor.held.get(one) not in (None, self.said.get(one)) for one in self.touched
-        ):
-            raise UnclearError  # it is not known where those are that have started now
+        if self.strays():
+            raise UnclearError
         victims = sorted((other for other in self.standing if self._is_victim(other, job)), key=self._turn_of)
         wanted = self.needs(job)
         for own in self.floor.tries(job) if victims else ():

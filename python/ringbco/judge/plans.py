@@ -207,6 +207,10 @@ class Planner:
             reaches(other.cost, one.cost)
             if rank(one)[:2] == rank(other)[:2]:
                 reaches(rank(other)[2], rank(one)[2])
+                if rank(one)[2] == rank(other)[2] and not all(
+                    map(self.rules.is_exact, one.jobs + other.jobs)
+                ):
+                    raise UnclearError
         for offer in offers[:TRIED]:
             after = self._attempt(plan.copy(), offer, need)
             if after is not None:
@@ -236,6 +240,7 @@ class Planner:
             return
         if len(useful) > MANY:
             raise UnclearError
+        in_order((job for own in useful for job in own), rules.order, rules.is_exact)
         keyed = {own: max(map(rules.order, own)) for own in useful}
         takes = rules.takes(plan.job)
         best: Offer | None = None

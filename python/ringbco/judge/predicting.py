@@ -14,6 +14,8 @@ BINS: Final = 260
 EDGES: Final = [0.0, *list(accumulate([1.08] * BINS, float.__mul__, initial=1.0))[1:]]
 """Bin k is from the k-th edge up to the next."""
 MIDDLES: Final = [(low + high) / 2.0 for low, high in pairwise(EDGES)]
+EVERY: Final = 64
+"""Counts are taken anew once a part in so many of them is new."""
 LATEST: Final = 40
 """Jobs of one user and size that count more."""
 ROUNDING: Final = 1e-12
@@ -34,7 +36,9 @@ def index(weights: Weights, own: int) -> float:
     """The least mean time for a completion, of a job whose progress is in the bin `own`."""
     gone = EDGES[own]
     ahead = [(weights[k], MIDDLES[k] - gone) for k in sorted(weights) if k >= own and weights[k]]
-    everybody, done, spent, least = sum(weight for weight, _ in ahead), 0.0, 0.0, None
+    everybody, done, spent, least = 0.0, 0.0, 0.0, None
+    for weight, _ in ahead:  # `sum` rounds in another way in newer Pythons
+        everybody += weight
     for weight, left in ahead:
         done += weight
         spent += weight * left
@@ -46,13 +50,14 @@ def index(weights: Weights, own: int) -> float:
 class Predictor:
     """Of one (virtual) cluster. user: of each job; None where none is named.
 
-    done: those that completed, in order. counted: of how many the counts are, at each size, under None of
-    all. unsure: whether it is not known when they were taken.
+    done: size and bin of those that completed. latest: of a user and size, in order. counted: of how many the
+    counts are, at each size, under None of all. unsure: whether it is not known when they were taken.
     """
 
     def __init__(self, submit: Sequence[float], user: Sequence[str | None] | None) -> None:
         self.submit, self.user = submit, user
-        self.done: list[tuple[float, float, int, int, int]] = []
+        self.done: list[tuple[int, int]] = []
+        self.latest: dict[tuple[str | None, int], list[tuple[float, float, int, int]]] = {}
         self.counted: Counter[int | None] = Counter()
         self.bins: dict[int | None, Counter[int]] = {None: Counter()}
         self.unsure = False
@@ -60,26 +65,32 @@ class Predictor:
 
     def completed(self, time: float, job: int, size: int, whole: float) -> None:
         """A job is done."""
-        insort(self.done, (time, self.submit[job], job, size, bin_of(whole)))
+        try:
+            own = bin_of(whole)
+        except UnclearError:
+            own, self.unsure = 0, True
+        self.done.append((size, own))
+        user = None if self.user is None else self.user[job]
+        insort(self.latest.setdefault((user, size), []), (time, self.submit[job], job, own))
 
     def is_due(self) -> bool:
         """Whether counts are taken anew if a pass begins now."""
-        return len(self.done) - self.counted[None] > self.counted[None] // 64
+        return len(self.done) - self.counted[None] > self.counted[None] // EVERY
 
     def begin(self) -> None:
         """A pass begins."""
         self.found.clear()
         if self.is_due():
-            sizes = Counter[int | None](size for _, _, _, size, _ in self.done)
+            sizes = Counter[int | None](size for size, _ in self.done)
             self.counted = sizes + Counter({None: len(self.done)})
             self.bins = {size: Counter() for size in self.counted}
-            for _, _, _, size, own in self.done:
+            for size, own in self.done:
                 self.bins[size][own] += 1
                 self.bins[None][own] += 1
 
     def passed(self) -> None:
-        """There may have been a pass that nobody followed."""
-        self.unsure |= self.is_due() and self.counted[None] >= 64
+        """There may have been a pass that nobody followed, of which hangs when counts are taken anew."""
+        self.unsure |= len(self.done) >= EVERY - 1
 
     def left(self, job: int, size: int, progress: float) -> float:
         """What is predicted to be left, s. Unclear where the counts may be others."""
@@ -98,17 +109,14 @@ class Predictor:
             k: (alike[k] + 10.0 * count / everybody) / (n + 10.0) for k, count in self.bins[None].items()
         }
         recent: Weights = {}
-        total, weight, known = 0.0, 1.0, 0
-        for _, _, other, own, k in reversed(self.done if self.user is not None else ()):
-            if own == size and self.user is not None and self.user[other] == user:
-                recent[k] = recent.get(k, 0.0) + weight
-                total += weight
-                weight *= 0.9
-                known += 1
-                if known == LATEST:
-                    break
-        if not known:
+        known = self.latest.get((user, size))
+        if self.user is None or not known:
             return weights
+        total, weight = 0.0, 1.0
+        for *_, k in reversed(known[-LATEST:]):
+            recent[k] = recent.get(k, 0.0) + weight
+            total += weight
+            weight *= 0.9
         return {
             k: (recent.get(k, 0.0) + 3.0 * weights.get(k, 0.0)) / (total + 3.0)
             for k in weights.keys() | recent.keys()

@@ -134,7 +134,8 @@ class Solving(Trying):
         """
 
         def find(stay: Stay) -> Parts | None:
-            return self.floor.choose(self.floor.of[stay.held[0][0]], stay.job, stay.gpus)
+            found = self.floor.choose(self.floor.of[stay.held[0][0]], stay.job, stay.gpus)
+            return self.as_said(stay.job, found)
 
         found = orders(self.floor, come, self.parts, find, self.floor.redraw)
         for stay in found[0] if found else come[:1]:

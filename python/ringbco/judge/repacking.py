@@ -77,6 +77,8 @@ class Repacking(Ranking):
         """One that took no time came and went."""
         super().passed_by(stay)
         self._ends(stay)
+        if self.predictor is not None:
+            self.predictor.passed()
 
     def _ends(self, stay: Stay) -> None:
         self.ran.add(stay.job)
@@ -272,6 +274,8 @@ class Repacking(Ranking):
             return True
         for size in sizes:
             if size not in failed:
+                if self.strays():
+                    raise UnclearError
                 plan = Planner(self, job, size[1]).plan()
                 if plan is not None:
                     self._carry_out(plan)
@@ -295,6 +299,8 @@ class Repacking(Ranking):
                 for kind in self.floor.tries(job):
                     self.passed[kind] = self.passed.get(kind, 0) + self.size(job)
             for other in self.place.keys() - waited:
+                if self.order(other)[0] == own[0] and not (self.is_exact(other) and self.is_exact(job)):
+                    raise UnclearError
                 if (
                     self.grade[other] == grade
                     and reaches(self.order(other)[0], own[0])
@@ -309,6 +315,8 @@ class Repacking(Ranking):
         if types and self._placed(job):
             return True
         for own in types:
+            if self.strays():
+                raise UnclearError
             planner = Planner(self, job, own)
             wait = max(self._own_place(planner), self._all_gpus(planner))
             if reaches(wait, 2.0 * self.cost):

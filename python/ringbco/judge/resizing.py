@@ -404,7 +404,11 @@ class Resizing(Trying):
         """One pass: numbers, then places."""
         sure = self.happened()
         if self.flow:
+            refused = any(time == self.time and job not in self.place for time, job in self.fresh)
+            late = refused and any(time == self.time for time, _ in self.woken)
             self._admit()
+            if late:
+                raise UnclearError  # who goes on because of a refusal comes after this pass
         if not (self.running or self.place) or not (sure or out or come):
             return
         self.attempt(lambda doubts: self._place(self.numbers(doubts)), out, come)
