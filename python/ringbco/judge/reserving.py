@@ -2,8 +2,9 @@
 
 Which GPU of a server a job holds is in no table, and reservations hang on it. It follows from the starts, one
 after the other: each takes the GPUs on which its reservation was. Where a start cannot be followed, nothing
-is known of its servers until they are empty once. Until then what is known of a pass is who may start in it
-at all, who must, since nobody before it has a reservation, and that there is room.
+is known of its servers until they are empty once; where GPUs have U, never again. Until then what is known of
+a pass is who may start in it at all, who must, since nobody before it has a reservation, and that there is
+room.
 """
 
 from __future__ import annotations
