@@ -31,7 +31,7 @@ class Repacking(Ranking):
 
     Of one pass, left: run time left by job where it was recorded, without pauses; told: the same, known or
     predicted; grade: who goes before whom; urgent: whether urgent jobs have their turns; failed: sizes;
-    passed: D of the page, by type.
+    passed: D of the page, by type; stopped: who was in the turn that is.
     """
 
     def __init__(self, given: Given, floor: Floor, worker: Worker, stays: list[Stay]) -> None:
@@ -52,6 +52,7 @@ class Repacking(Ranking):
         self.grade: dict[int, Grade] = {}
         self.failed: set[Size] = set()
         self.passed: dict[int, int] = {}
+        self.stopped: list[int] = []
         self.limit, self.urgent = 0.0, False
         self.slept: Sequence[Spell] = ()
         """When servers slept."""
@@ -249,6 +250,11 @@ class Repacking(Ranking):
             self._relieve([job for job in urgent if self.grade.get(job) == grade])
             self._walk(grade)
 
+    def stop(self, job: int, by: int | None = None) -> None:
+        """It gives its GPUs back, and waits."""
+        super().stop(job, by)
+        self.stopped.append(job)
+
     def _grades(self, jobs: list[int]) -> dict[int, Grade]:
         """Who goes before whom; whoever may not run is left out."""
         if not self.quotas:
@@ -292,13 +298,16 @@ class Repacking(Ranking):
         self.floor.looks += COST * len(walk)
         at = 0
         while at < len(walk):
-            job, waited = walk[at], set(self.place)
+            job = walk[at]
             at += 1
+            self.stopped.clear()
             own = self.order(job)
             if not self._turn(job):
                 for kind in self.floor.tries(job):
                     self.passed[kind] = self.passed.get(kind, 0) + self.size(job)
-            for other in self.place.keys() - waited:
+            for other in self.stopped:
+                if other not in self.place:
+                    continue
                 if self.order(other)[0] == own[0] and not (self.is_exact(other) and self.is_exact(job)):
                     raise UnclearError
                 if (
