@@ -171,9 +171,8 @@ class Rounds(Solving):
         self.length = float(given.fields.get("round", self.usual))
         self.ends = self.left_at = -math.inf
         self.begins = False
-        self.muddled = self.protection.is_on and bool(
-            self.quotas
-        )  # whom quotas count first is not known then
+        # Whom quotas count first is not known beside protection.
+        self.muddled = self.protection.is_on and bool(self.quotas)
 
     def ended(self, stay: Stay) -> None:
         """A stay is over before the pass."""
