@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import ringbco
+from relabelled import told
 from ringbco.trace.jobs import JobTable, from_frame
 
 WINDOWS = pl.DataFrame(
@@ -30,12 +31,6 @@ URGENT = jobs(("a", 0, 4, 90, 0), ("b", 0, 4, 500, 0), ("d", 50, 4, 60, 1))
 
 def run(table: JobTable, **options: Any) -> ringbco.Outcome:
     return ringbco.replay(table, "2x4", policy="fifo", model="fixed", maintenance=WINDOWS, **options)
-
-
-def told(outcome: ringbco.Outcome, **options: Any) -> ringbco.Outcome:
-    """The result under other options."""
-    outcome.run["options"] |= options
-    return outcome
 
 
 @pytest.mark.parametrize("queue", ["strict", "skip", "easy", "conservative"])

@@ -8,17 +8,10 @@ import polars as pl
 import pytest
 
 import ringbco
+from relabelled import QUOTA, codes, jobs, told
 from ringbco.judge.deciding import UnclearError
 from ringbco.judge.predicting import bin_of, index
 from ringbco.trace.jobs import JobTable, from_frame
-
-QUOTA = pl.DataFrame({"user": ["a"], "gpus": [5], "borrow": [True]})
-
-
-def jobs(*rows: tuple[str, float, int, float]) -> JobTable:
-    frame = pl.DataFrame(rows, schema=["job_id", "submit_time", "num_gpus", "duration"], orient="row")
-    return from_frame(frame)
-
 
 MANY = jobs(*((f"j{n}", 5.0 * (n // 2), 1 + n * 7 % 5, 20.0 + n * 53 % 400) for n in range(80)))
 DECISIONS = {"order", "idle", "placement"}
@@ -27,16 +20,6 @@ DECISIONS = {"order", "idle", "placement"}
 def run(table: JobTable, cluster: str = "2x8", **options: Any) -> ringbco.Outcome:
     options = {"policy": "repack", "predict": "exact"} | options
     return ringbco.replay(table, cluster, model="fixed", **options)
-
-
-def told(outcome: ringbco.Outcome, **options: Any) -> ringbco.Outcome:
-    """The result under other options."""
-    outcome.run["options"] |= options
-    return outcome
-
-
-def codes(outcome: ringbco.Outcome, table: JobTable) -> set[str]:
-    return {finding.code for finding in ringbco.audit(outcome, table)}
 
 
 def test_a_plan_that_pays_is_carried_out() -> None:

@@ -8,15 +8,8 @@ import polars as pl
 import pytest
 
 import ringbco
+from relabelled import QUOTA, codes, jobs, told
 from ringbco.trace.jobs import JobTable, from_frame
-
-QUOTA = pl.DataFrame({"user": ["a"], "gpus": [5], "borrow": [True]})
-
-
-def jobs(*rows: tuple[str, float, int, float]) -> JobTable:
-    frame = pl.DataFrame(rows, schema=["job_id", "submit_time", "num_gpus", "duration"], orient="row")
-    return from_frame(frame)
-
 
 # The example of the page: b is reserved GPUs 0 to 2 from 10 s on, c all four from 15 s on. At 3 s two GPUs
 # are idle, but d would keep one until 33 s; e is done by 12 s, on GPU 3.
@@ -28,16 +21,6 @@ WHICH = jobs(("x", 0, 1, 4), ("a", 0, 2, 20), ("b", 1, 3, 10), ("c", 2, 1, 50), 
 def run(table: JobTable, cluster: str = "1x4", **options: Any) -> ringbco.Outcome:
     options = {"queue": "conservative"} | options
     return ringbco.replay(table, cluster, policy="fifo", model="fixed", **options)
-
-
-def told(outcome: ringbco.Outcome, **options: Any) -> ringbco.Outcome:
-    """The result under other options."""
-    outcome.run["options"] |= options
-    return outcome
-
-
-def codes(outcome: ringbco.Outcome, table: JobTable) -> set[str]:
-    return {finding.code for finding in ringbco.audit(outcome, table)}
 
 
 def test_the_example_of_the_page_is_right() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Final, NamedTuple, Protocol
@@ -114,17 +115,9 @@ class Plan:
     moved: dict[int, Parts] = field(default_factory=dict)
     evicted: list[int] = field(default_factory=list)
 
-    def copy(self) -> Plan:
+    def again(self) -> Plan:
         """The same, to be changed."""
-        return Plan(
-            self.job,
-            dict(self.idle),
-            dict(self.parts),
-            set(self.taken),
-            list(self.mine),
-            dict(self.moved),
-            list(self.evicted),
-        )
+        return Plan(**{name: copy(value) for name, value in vars(self).items()})
 
     def take(self, server: int, gpus: int) -> Parts:
         """Takes idle GPUs of a server."""
@@ -212,7 +205,7 @@ class Planner:
                 ):
                     raise UnclearError
         for offer in offers[:TRIED]:
-            after = self._attempt(plan.copy(), offer, need)
+            after = self._attempt(plan.again(), offer, need)
             if after is not None:
                 return after
         return None
