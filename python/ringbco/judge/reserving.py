@@ -115,7 +115,7 @@ class Reserving(Queue):
 
     def _clear(self) -> None:
         """Of a server all of whose GPUs are idle all is known, but for their U."""
-        if not self.floor.adds:
+        if self.dim and not self.floor.adds:
             sizes = {server: self.floor.sizes[own][server] for server, own in self.floor.of.items()}
             self.dim = {server for server in self.dim if len(self.floor.idle[server]) < sizes[server]}
 

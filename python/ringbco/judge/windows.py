@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from typing import Final
 
 from ringbco.judge import clock
@@ -23,21 +24,25 @@ def near(now: float, one: float, other: float) -> bool:
 
 
 class Windows:
-    """Those of one (virtual) cluster, of which those of a server that overlap or touch are one."""
+    """Those of one (virtual) cluster by their begins. Those of a server that overlap or touch are one."""
 
     def __init__(self, given: Given, floor: Floor) -> None:
         windows = clock.seen(given.windows or (), None)
-        self.all = [window for window in windows if window.server in floor.of]
+        own = [window for window in windows if window.server in floor.of]
+        self.all = sorted(own, key=lambda window: window.down)
+        self.downs = [window.down for window in self.all]
 
     def met(self, now: float, begin: float, end: float) -> set[int]:
         """The servers that will go down, and are down at an instant from `begin` until before `end`."""
         found = set()
-        for window in self.all:
-            if window.down > now and window.up > begin:
-                if near(now, window.down, end):
-                    raise UnclearError
-                if window.down < end or window.down <= begin:
-                    found.add(window.server)
+        for at in range(bisect_right(self.downs, now), len(self.all)):
+            window = self.all[at]
+            if near(now, window.down, end):
+                raise UnclearError
+            if window.down >= end and window.down > begin:
+                break
+            if window.up > begin:
+                found.add(window.server)
         return found
 
     def ends(self, now: float) -> set[float]:
