@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
@@ -32,13 +32,17 @@ QUANTITIES: Final = {
 _PARTED: Final = re.compile(
     r"(.*?[\d.]|[+-]?(?:inf|nan)(?:inity)?)?\s*([A-Za-z/]*)", re.DOTALL | re.IGNORECASE
 )
+_SIGNIFICANT: Final = 3
+_NAMED_UNITS: Final = (
+    *((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min")),
+    *((0.1, 1.0, "s"), (1e-4, 1e-3, "ms"), (1e-300, 1e-6, "\N{MICRO SIGN}s"), (0.0, 1.0, "s")),
+)
 _FORMATS: Final = {
     "number": (",", 2, "f"),
     "index": ("", 3, "f"),
     "share": (",", 1, "%"),
     "count": (",", 0, "f"),
 }
-_MOST_MORE: Final = 9
 _HOUR: Final = 3_600.0
 _shown: ContextVar[str] = ContextVar("units of times", default="human")
 
@@ -145,21 +149,39 @@ def same(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-9)
 
 
-def figures(kind: Kind, values: Sequence[float]) -> list[str]:
-    """Values of one kind side by side; those that print alike but are not the same get more digits."""
-    texts = [figure(kind, value) for value in values]
-    for more in range(1, _MOST_MORE + 1):
-        alike: dict[str, list[int]] = {}
-        for place, text in enumerate(texts):
-            alike.setdefault(text, []).append(place)
-        blurred = [
-            places
-            for places in alike.values()
-            if any(not same(values[place], values[places[0]]) for place in places)
-        ]
-        if not blurred:
-            break
-        for places in blurred:
-            for place in places:
-                texts[place] = figure(kind, values[place], more)
-    return texts
+def number(value: float, digits: int = _SIGNIFICANT) -> str:
+    """A number of so many significant digits, and all of those before its point: 0.0123, 6.08, 1,235."""
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    value = round(value, places)  # 9.999 has become a digit longer
+    return f"{value:,.{max(digits - 1 - math.floor(math.log10(abs(value))), 0)}f}"
+
+
+def unit_of(seconds: float) -> tuple[float, str]:
+    """The largest unit that leaves at least two of it, in seconds, and its name."""
+    return next((unit, name) for least, unit, name in _NAMED_UNITS if abs(seconds) >= least)
+
+
+def time(seconds: float, digits: int = _SIGNIFICANT) -> str:
+    """A length of time in the unit that reads best: "6.08 h", "0 s"."""
+    unit, name = unit_of(seconds)
+    return f"{number(seconds / unit, digits)} {name}"
+
+
+def percent(share: float, digits: int = _SIGNIFICANT) -> str:
+    """A share as "14.2 %"."""
+    return f"{number(100.0 * share, digits)} %"
+
+
+def brief(kind: Kind | None, value: float, digits: int = _SIGNIFICANT) -> str:
+    """A figure in three significant digits by its kind; what is counted, in full."""
+    if _shown.get() == "seconds" and kind in ("time", "GPU time"):
+        return figure(kind, value)
+    if kind == "time":
+        return time(value, digits)
+    if kind == "GPU time":
+        return f"{number(value / 3_600.0, digits)} GPU-h"
+    if kind == "share":
+        return percent(value, digits)
+    return f"{value:,.0f}" if kind == "count" else number(value, digits)

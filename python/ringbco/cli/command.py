@@ -12,6 +12,7 @@ from ringbco.cli import brief
 from ringbco.io.terminal import say
 
 _LONGEST: Final = 60
+_OF_RUNS: Final = ("compare", "sweep")
 _ALL: Final = "ringbco.help_all"
 
 
@@ -50,6 +51,7 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The options, of which one that takes a single value may be given once: which was meant?"""
         if not ctx.resilient_parsing:
+            self._refuse_gone(args)
             self._refuse_repeated(ctx, args)
         return super().parse_args(ctx, args)
 
@@ -82,6 +84,12 @@ class Command(TyperCommand):
             words = " ".join((item.help or "").split())
             item.help = words if len(words) <= _LONGEST else f"{words[: _LONGEST - 3].rstrip()}..."
         return items
+
+    def _refuse_gone(self, args: list[str]) -> None:
+        if self.name in _OF_RUNS and any(arg.startswith("--") for arg in args):
+            from ringbco.run.gone import refuse_gone
+
+            refuse_gone(arg[2:].partition("=")[0].replace("-", "_") for arg in args if arg.startswith("--"))
 
     def _refuse_repeated(self, ctx: Any, args: list[str]) -> None:
         from ringbco.errors import UsageError

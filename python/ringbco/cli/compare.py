@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 _FEWEST: Final = 2
 _DEFAULTS: Final = {
     "out": inspect.Parameter.empty,
-    "seeds": 1,
-    "resample": False,
-    "same_jobs": False,
+    "seeds": 6,
+    "fresh": False,
     "every": False,
 }
 _JOBS: Final = Annotated[
@@ -53,10 +52,10 @@ _ONLY_REPLAY: Final = ("ctx", "again", "parameters", "round_length")
 def compare(**given: Any) -> None:
     """Replay JOBS under several policies on one cluster, and print them side by side.
 
-    DIR gets one result folder a policy, comparison.parquet, comparison.json and report.html (that of
-    `ringbco report`), all of it or nothing. Five measures are printed, the others with --all. The best of
-    each is marked with a star, and what follows a figure is its ratio to the first policy's. All other
-    options are those of `ringbco replay` and hold for every policy.
+    DIR gets one result folder per policy, comparison.parquet, comparison.json and report.html (that of
+    `ringbco report`), all of it or nothing. Five measures are printed, the others with --all. A star marks
+    the best of each where it is apart from all others, and what follows a figure is its ratio to the first
+    policy's. All other options are those of `ringbco replay` and hold for every policy.
 
     Beside policies go settings (--run) and results at hand (--result). Policies come first, then settings,
     then results. Results alone are compared without JOBS and --cluster.
@@ -155,33 +154,18 @@ def _options() -> list[inspect.Parameter]:
             int,
             typer.Option(
                 metavar="N",
-                help="Repeat every replay with N seeds, from --seed on. Figures are then means, with"
-                " intervals of 95 % and ranges, and differences are paired (docs/intervals.md); the folders"
-                " and the report's charts are those of the first seed.",
+                help="Runs of each replay: six take six times as long. Run 0 is of JOBS as they are; in the"
+                " others each submission moves by under a minute, and models that no job names are drawn"
+                " anew. So differences are told from chance (docs/certainty.md). Folders and charts are those"
+                " of run 0.",
             ),
         ],
-        "resample": Annotated[
+        "fresh": Annotated[
             bool,
             typer.Option(
-                "--resample",
-                help="With --seeds: draw the days of the recorded trace anew for each seed"
-                " (docs/intervals.md). Figures and folders are then those of the recorded jobs.",
-            ),
-        ],
-        "block": Annotated[
-            str | None,
-            typer.Option(
-                metavar="TIME",
-                help="With --resample: how long a block of days is in the mean, such as 3d. Default: 1d.",
-                show_default=False,
-            ),
-        ],
-        "same_jobs": Annotated[
-            bool,
-            typer.Option(
-                "--same-jobs",
-                help="With --seeds: keep the jobs of a table that `ringbco generate` made. Else it is made"
-                " anew for each seed.",
+                "--fresh",
+                help="Runs of tables that `ringbco generate` makes anew, instead of moved submissions. Only"
+                " of a table that it made.",
             ),
         ],
         "baseline": Annotated[

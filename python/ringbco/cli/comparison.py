@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ringbco.result.fairness import inequality, others, payers
 from ringbco.result.figures import OVER_BOUND
-from ringbco.result.told import differences, notes
+from ringbco.result.sentences import of_few
 from ringbco.units import duration, figure
 
 if TYPE_CHECKING:
@@ -64,20 +64,11 @@ def show(
     for table in made:
         console.print(table)
     first = comparison.against
-    apart = " that can be told from all others" if comparison.repeated else ""
-    against = f"; ratios are to {first}" if with_ratios else ""
-    console.print(f"* best of its measure{apart}{against}", markup=False)
-    if comparison.repeated:
-        ends = ", the least and the greatest value" if every else ""
-        console.print(
-            f"over {comparison.seeds} seeds: below a figure its interval of 95 %{ends}; the folders and the"
-            " report's charts are those of the first run"
-        )
-        once = [label for label in comparison.outcomes if label not in comparison.repeated]
-        if once:
-            console.print(f"of one run: {', '.join(once)}", markup=False)
-        for line in (*notes(comparison), *differences(comparison, sort)):
-            console.print(line, markup=False)
+    star = "* best of its measure, and apart from all others" if _starred(comparison) else ""
+    against = f"ratios are to {first}" if with_ratios else ""
+    if star or against:
+        console.print("; ".join(filter(None, (star, against))), markup=False)
+    _show_verdicts(comparison, console, sort, every=every)
     if comparison.unlike:
         console.print(
             f"without *, for other jobs or another cluster than {first}: {', '.join(comparison.unlike)}",
@@ -89,6 +80,35 @@ def show(
     foreknown = [f"{label} ({', '.join(read)})" for label, read in _clairvoyant(comparison).items() if read]
     if foreknown:
         console.print(f"clairvoyant, reading recorded run times: {'; '.join(foreknown)}")
+
+
+def _starred(comparison: Comparison) -> bool:
+    return any(entry.best for entries in comparison.shown.values() for entry in entries)
+
+
+def _show_verdicts(comparison: Comparison, console: Console, sort: str | None, *, every: bool) -> None:
+    """How the others lie beside the baseline, a line each: of one measure, or of all."""
+    measures = [row for row in comparison.shown if every or row.key == (sort or SORTED_BY)]
+    shown = 0
+    for measure in measures:
+        lines = comparison.lines(measure)
+        if not lines:
+            continue
+        shown += len(lines)
+        console.print(f"{measure.title} against {comparison.against}:", markup=False)
+        wide = [max(map(len, lines))]
+        figures = [cells for cells in lines.values() if len(cells) > 1]
+        wide += [max((len(cells[place]) for cells in figures), default=0) for place in range(2)]
+        for label, cells in lines.items():
+            # A verdict without figures is one long cell: it widens no column.
+            padded = (part.ljust(width) for part, width in zip((label, *cells), (*wide, 0), strict=False))
+            text = " " + "   ".join(padded).rstrip()
+            if len(cells) > 2 and len(text) > console.width:
+                console.print(text[: -len(cells[2])].rstrip(), markup=False)
+                text = " " * (wide[0] + 4) + cells[2]
+            console.print(text, markup=False)
+    for line in comparison.notes(shown) or of_few(comparison.runs, 0):
+        console.print(line, markup=False)
 
 
 def show_by(comparison: Comparison, column: str, console: Console) -> None:
@@ -272,7 +292,7 @@ def _by_policy(
 
 def _cells(comparison: Comparison, measure: Figure, look: _Look, *, ratios: bool) -> list[Text]:
     entries, labels = comparison.rows[measure], list(comparison.outcomes)
-    shown = measure.show_all([entry.value for entry in entries])
+    shown = [measure.brief(entry.value) for entry in entries]
     cells = []
     for number, (entry, text) in enumerate(zip(entries, shown, strict=True)):
         cell = Text(text + ("*" if entry.best else " "), style="bold" if entry.best else "")
@@ -281,9 +301,8 @@ def _cells(comparison: Comparison, measure: Figure, look: _Look, *, ratios: bool
             # The baseline's is 1 by its nature; its place is kept, for policies may be rows.
             ratio = "" if labels[number] == comparison.against else ratio
             cell.append(f" {ratio:>5}", style="not bold dim")
-        beneath = comparison.beneath(labels[number], measure)
-        for line in beneath if look.range else beneath[:1]:
-            for part in line.replace(", ", ",\n").split("\n") if look.stacked else (line,):
+        for line in comparison.beneath(labels[number], measure) if look.range else ():
+            for part in line.replace(" to ", " to\n").split("\n") if look.stacked else (line,):
                 cell.append(f"\n{part}", style="not bold dim")
                 cell.append(" " * (7 if ratios else 1))
         cells.append(cell)

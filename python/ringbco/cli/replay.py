@@ -83,8 +83,11 @@ def replay(
     )
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import UsageError
+    from ringbco.result.certainty import Runs
+    from ringbco.result.days import carried_wait
     from ringbco.result.folder import check_target
     from ringbco.result.outcome import count_seconds
+    from ringbco.result.sentences import of_mean_wait
     from ringbco.run.options import is_log, read_numbers
     from ringbco.run.replay import replay as run
     from ringbco.run.scheduling import foreknowledge
@@ -122,6 +125,7 @@ def replay(
         tell_rigid([policy], table)
         tell_pauses(policy, outcome)
     count_seconds(outcome, reading)
+    over = Runs(epoch=table.epoch)
     del table  # writing takes its place in memory
     summary = outcome.write(out, force=force)
     if as_json:
@@ -129,6 +133,9 @@ def replay(
     elif not quiet:
         with shown_in(units):
             _show(f"{jobs.name} on {machine.name}, policy {policy}, results in {out}", summary)
+            heavy = carried_wait(outcome)
+            if heavy is not None:
+                say(of_mean_wait(heavy, over))
         read = foreknowledge(outcome.run)
         if read:
             say(f"clairvoyant, reading recorded run times: {', '.join(read)}")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ringbco.reports.paper import Beside
+    from ringbco.result.certainty import Figured
     from ringbco.result.figures import Figure
-    from ringbco.result.seeds import OverSeeds
     from ringbco.sweeps.over import Over
     from ringbco.sweeps.run import SweepResult
     from ringbco.sweeps.spec import Spec
@@ -91,33 +91,17 @@ def sweep(
         int,
         typer.Option(
             metavar="N",
-            help="Run each point N times, with the seeds from its own on: means, intervals of 95 % and paired"
-            " differences (docs/intervals.md), also in DIR/seeds.parquet.",
+            help="Runs of each point, with the seeds from its own on: figures with intervals, and verdicts"
+            " against a policy (docs/certainty.md), also in DIR/seeds.parquet.",
             rich_help_panel=_SEEDS,
         ),
     ] = 1,
-    resample: Annotated[
+    fresh: Annotated[
         bool,
         typer.Option(
-            "--resample",
-            help="With --seeds: draw the days of the recorded trace anew for each seed.",
-            rich_help_panel=_SEEDS,
-        ),
-    ] = False,
-    block: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="With --resample: how long a block of days is in the mean, such as 3d. Default: 1d.",
-            rich_help_panel=_SEEDS,
-            show_default=False,
-        ),
-    ] = None,
-    same_jobs: Annotated[
-        bool,
-        typer.Option(
-            "--same-jobs",
-            help="With --seeds: keep the jobs of a table that `ringbco generate` made.",
+            "--fresh",
+            help="With --seeds: make a table of `ringbco generate` anew for each run. Else each submission"
+            " moves by under a minute.",
             rich_help_panel=_SEEDS,
         ),
     ] = False,
@@ -209,7 +193,7 @@ def sweep(
         raise UsageError("option baseline: expected together with --seeds N, N of 2 or more")
     # A sweep's own files are made anew each time.
     files = beside(out, figures, table, force=True)
-    asked = targets.asked(spec, Seeds(seeds, resample, block, same_jobs).checked(), measure, target, bisect)
+    asked = targets.asked(spec, Seeds(seeds, fresh), measure, target, bisect)
     done = 0
 
     try:
@@ -267,7 +251,7 @@ def _document(result: SweepResult) -> dict[str, Any]:
         "kept": result.kept,
         "failed": result.failed,
         "table": str(result.path),
-        **({} if over is None else {"notes": over.notes, "told": list(over.differences())}),
+        **({} if over is None else {"notes": over.notes(), "sentences": list(over.sentences())}),
     }
 
 
@@ -321,11 +305,12 @@ def _show(spec: Spec, result: SweepResult, measure: Figure | None, *, targeted: 
         console.print(f"... and {height - _SHOWN_ROWS:,} more")
     if over is not None:
         console.print(
-            f"over {over.seeds} seeds, intervals of 95 % below; all measures are in"
+            f"below a figure its range over {over.runs} runs; all measures are in"
             f" {result.path.with_name(SEEDS)}",
             markup=False,
         )
-        for line in (*over.notes, *islice(over.differences(), 0 if targeted else _SHOWN_ROWS)):
+        told = list(islice(over.sentences(figures[0].key), 0 if targeted else _SHOWN_ROWS))
+        for line in (*told, *over.notes(len(told))):
             console.print(line, markup=False)
     for error in frame["error"].drop_nulls().unique(maintain_order=True).head(5):
         say(f"failed: {error}")
@@ -369,21 +354,17 @@ def _rows(
             for row in frame.iter_rows(named=True)
         ]
     rows: list[tuple[dict[str, str], list[str] | None]] = []
-    for point in over.points[:_SHOWN_ROWS]:
+    for number, point in enumerate(over.points[:_SHOWN_ROWS]):
         settings = {name: _setting(value) for name, value in point.settings.items()}
-        cells = [_over_seeds(one, point.figure(one.key)) for one in figures]
+        cells = [_over_runs(one, over.figure(number, one.key)) for one in figures]
         rows.append((settings, None if set(cells) == {"-"} else cells))
     return rows
 
 
-def _over_seeds(measure: Figure, figure: OverSeeds | None) -> str:
-    if figure is None:
-        return "-"
-    text = measure.show(figure.mean)
-    if figure.interval is None:
-        return text
-    low, high = measure.show_all(figure.interval)
-    return f"{text}\n[{low}, {high}]"
+def _over_runs(measure: Figure, figure: Figured) -> str:
+    text = measure.brief(figure.value)
+    ends = measure.show_ends(figure.interval)
+    return f"{text}\n{ends}" if ends else text
 
 
 def _layout(

@@ -9,14 +9,13 @@ from typing import Any, Final
 import polars as pl
 
 from ringbco.reports.data_jobs import beyond
-from ringbco.reports.digits import number, time
 from ringbco.reports.series import gpus_of_class, size_class
+from ringbco.result.certainty import APART, Held
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
-from ringbco.result.seeds import Paired
 from ringbco.result.why_record import QUEUES
 from ringbco.result.window import measured
-from ringbco.units import same
+from ringbco.units import number, same, time
 
 _KEY: Final = "mean_jct"
 _NEARLY_ALL: Final = 0.9
@@ -41,15 +40,15 @@ def answer(comparison: Comparison) -> list[str]:
             f"These are results of other jobs or on another cluster than {comparison.against}'s"
             f" ({_listed(comparison.unlike)}): none is the best of all."
         ]
-    if any(comparison.figure(label, _KEY) is None for label in comparison.outcomes):
+    if any(comparison.figure(label, _KEY).value is None for label in comparison.outcomes):
         return []
     return [_soonest(comparison), *_who_pays(comparison)]
 
 
-def _mean(comparison: Comparison, label: str) -> float:
-    told = comparison.figure(label, _KEY)
-    assert told is not None
-    return told.mean
+def _mean(comparison: Comparison, label: str, key: str = _KEY) -> float:
+    value = comparison.figure(label, key).value
+    assert value is not None
+    return value
 
 
 def _soonest(comparison: Comparison) -> str:
@@ -57,22 +56,22 @@ def _soonest(comparison: Comparison) -> str:
     labels = list(comparison.outcomes)
     best = labels[0]
     ties = [label for label in labels[1:] if same(_mean(comparison, label), _mean(comparison, best))]
-    pairs = {label: comparison.paired(best, _KEY, label) for label in labels[1:]}
+    pairs = {label: comparison.held(best, _KEY, label) for label in labels[1:]}
     near = [
         label
         for label, pair in pairs.items()
-        if label not in ties and comparison.repeated and (pair is None or pair.verdict != "apart")
+        if label not in ties and comparison.repeated and (pair is None or pair.verdict not in APART)
     ]
     if len(ties) == len(labels) - 1:
         who = "Both finish" if len(labels) == 2 else f"All {len(labels)} finish"
-        text = f"{who} jobs alike: mean {_with_interval(comparison, best)}"
+        text = f"{who} jobs alike: mean {_with_range(comparison, best)}"
     elif ties:
-        mean = _with_interval(comparison, best)
+        mean = _with_range(comparison, best)
         text = f"{_listed([best, *ties])} finish jobs soonest, and alike: mean {mean}"
     elif near:
-        text = f"{best} has the least mean completion time, {_with_interval(comparison, best)}"
+        text = f"{best} has the least mean completion time, {_with_range(comparison, best)}"
     else:
-        text = f"{best} finishes jobs soonest: mean {_with_interval(comparison, best)}"
+        text = f"{best} finishes jobs soonest: mean {_with_range(comparison, best)}"
     others = [label for label in labels if label not in (best, *ties, *near)]
     if others:
         other = comparison.against if comparison.against in others else others[0]
@@ -85,25 +84,24 @@ def _soonest(comparison: Comparison) -> str:
     return f"{text}."
 
 
-def _with_interval(comparison: Comparison, label: str, key: str = _KEY) -> str:
-    """A time and, of several seeds, its interval."""
+def _with_range(comparison: Comparison, label: str, key: str = _KEY) -> str:
+    """A time and, of several runs, its range."""
     told = comparison.figure(label, key)
-    assert told is not None
+    text = time(_mean(comparison, label, key))
     if told.interval is None:
-        return time(told.mean)
+        return text
     low, high = (time(end) for end in told.interval)
-    return f"{time(told.mean)} [{low}, {high}]"
+    return f"{text} ({low} to {high} in {told.runs} runs)"
 
 
-def _below(comparison: Comparison, best: str, other: str, pair: Paired | None) -> str:
-    if pair is not None and pair.share is not None:
-        interval = ""
-        if pair.interval is not None:
-            ends = sorted(abs(end) for end in pair.interval)
-            interval = f" [{', '.join(_percent(end) for end in ends)}]"
-        return f"{_percent(-pair.share)} %{interval} below {other}"
-    share = 1.0 - _mean(comparison, best) / _mean(comparison, other)
-    return f"{_percent(share)} % below {other}"
+def _below(comparison: Comparison, best: str, other: str, pair: Held | None) -> str:
+    if pair is None:
+        return f"{_percent(1.0 - _mean(comparison, best) / _mean(comparison, other))} % below {other}"
+    range_ = ""
+    if pair.interval is not None:
+        near, far = sorted(abs(1.0 - end) for end in pair.interval)
+        range_ = f" ({_percent(near)} to {_percent(far)} %)"
+    return f"{_percent(1.0 - pair.ratio)} %{range_} below {other}"
 
 
 def _percent(share: float) -> str:
@@ -146,16 +144,16 @@ def _lost_by_size(outcome: Outcome) -> dict[int, float]:
 def _of_one(comparison: Comparison) -> list[str]:
     """How long jobs wait, and for what; where they lose more by running slower, that."""
     ((label, outcome),) = comparison.outcomes.items()
-    if comparison.figure(label, "p90_wait") is None:
+    if comparison.figure(label, "p90_wait").value is None:
         return []
     waited, slowed = _sums(outcome, "waited"), _sums(outcome, "run_spread", "run_contention")
     if sum(waited.values()) <= 0:
         lines = ["Nobody waited."]
     else:
-        text = f"p90 wait {_with_interval(comparison, label, 'p90_wait')}"
+        text = f"p90 wait {_with_range(comparison, label, 'p90_wait')}"
         waits = _sums(outcome, *_WAITS)
         of = f"; {_of_what(waits)}" if sum(waits.values()) > 0 else ""
-        lines = [f"{text}, p99 {_with_interval(comparison, label, 'p99_wait')}{of}."]
+        lines = [f"{text}, p99 {_with_range(comparison, label, 'p99_wait')}{of}."]
     if sum(slowed.values()) > sum(waited.values()):
         more = "Jobs lose more by running slower, spread over servers or in contention, than by waiting"
         known = outcome.run.get("options", {}).get("policy") == "sjf-bco"

@@ -53,9 +53,8 @@ def means(comparison: Comparison) -> Iterator[Part]:
     bounds = comparison.bounds
     for label in comparison.outcomes:
         told = comparison.figure(label, "mean_jct")
-        if told is not None:
-            low, high = told.interval or (None, None)
-            rows.append((label, told.mean, low and max(low, 0.0), high, bounds[label]))
+        if told.value is not None:
+            rows.append((label, told.value, *(told.interval or (None, None)), bounds[label]))
     if rows:
         names = ("policy", "mean", "low", "high", "bound")
         schema = {name: pl.String if name == "policy" else pl.Float64 for name in names}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from ringbco.errors import InputError
 from ringbco.reports.cells import Cell
-from ringbco.reports.digits import told_all
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.folder import cluster_of
 from ringbco.result.metrics import column
@@ -157,19 +157,19 @@ def _network(network: Mapping[str, float]) -> dict[str, str]:
     }
 
 
-def seeds(comparison: Comparison) -> list[Fact]:
-    """How many seeds each result's figures are means over, and which; nothing where nothing was repeated."""
-    if comparison.seeds == 1:
+def runs(comparison: Comparison) -> list[Fact]:
+    """How many runs each result's figures are of, and their seeds; nothing where all were run once."""
+    if comparison.runs == 1:
         return []
-    return [Fact("seeds", tuple(_seeds(comparison, label) for label in comparison.outcomes))]
+    return [Fact("runs", tuple(_runs(comparison, label) for label in comparison.outcomes))]
 
 
-def _seeds(comparison: Comparison, label: str) -> str:
+def _runs(comparison: Comparison, label: str) -> str:
     count = len(comparison.repeated.get(label, ())) or 1
     first = comparison.outcomes[label].run.get("options", {}).get("seed")
     if not isinstance(first, int):
         return f"{count:,}"
-    return f"{count:,}: {first}" + (f" to {first + count - 1}" if count > 1 else "")
+    return f"{count:,}, seed {first}" + (f" to {first + count - 1}" if count > 1 else "")
 
 
 def headline(results: Comparison | Mapping[str, Outcome]) -> list[list[Line]]:
@@ -178,17 +178,15 @@ def headline(results: Comparison | Mapping[str, Outcome]) -> list[list[Line]]:
     labels = list(comparison.outcomes)
     lines = []
     for measure, entries in comparison.shown.items():
-        shown = told_all(measure, [entry.value for entry in entries])
-        # What prints alike is no better to the eye.
-        others = {text for entry, text in zip(entries, shown, strict=True) if not entry.best}
+        shown = [measure.brief(entry.value) for entry in entries]
         cells = tuple(
             Cell(
                 text,
                 f"\N{MULTIPLICATION SIGN}{entry.ratio:.2f}"
-                if entry.ratio is not None and label != comparison.against
+                if entry.ratio is not None and math.isfinite(entry.ratio) and label != comparison.against
                 else "",
                 comparison.beneath(label, measure),
-                best=entry.best and text not in others,
+                best=entry.best,
             )
             for label, entry, text in zip(labels, entries, shown, strict=True)
         )

@@ -15,7 +15,6 @@ from ringbco.reports.series import AT_ONCE, GLANCE, Figure, Part
 from ringbco.reports.shapes import Results, amount
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
-from ringbco.result.seeds import SAME_JOBS
 
 
 @dataclass
@@ -247,7 +246,7 @@ def chapters(results: Comparison | Mapping[str, Outcome]) -> list[Chapter]:
     """The charts of all results, the best first; chapters without a chart are left out.
 
     Whatever the number of jobs, they hold at most some thousand points: jobs are counted and averaged here.
-    Of a run that was repeated they show the first seed, and say so, but for the means.
+    Of several runs they show the first, and say so, but for the means.
     """
     comparison = as_comparison(results).best_first
     first = _rows(
@@ -257,11 +256,7 @@ def chapters(results: Comparison | Mapping[str, Outcome]) -> list[Chapter]:
     made = [
         Chapter(
             title,
-            [
-                _of_first_seed(figure, comparison)
-                for row in rows
-                for figure in row.figures(comparison.outcomes)
-            ],
+            [_of_run_0(figure, comparison) for row in rows for figure in row.figures(comparison.outcomes)],
         )
         for title, rows in CHAPTERS.items()
     ]
@@ -274,11 +269,9 @@ def charts_of(chapters: Iterable[Chapter]) -> list[Figure]:
     return [figure for chapter in chapters for figure in chapter.figures if figure.chart is not None]
 
 
-def _of_first_seed(figure: Figure, comparison: Comparison) -> Figure:
+def _of_run_0(figure: Figure, comparison: Comparison) -> Figure:
     shown = comparison.outcomes if figure.of is None else [figure.of]
     repeated = [label for label in shown if comparison.repeated.get(label)]
     if not repeated:
         return figure
-    recorded = comparison.drawn.get(repeated[0], SAME_JOBS).kind == "resampled"
-    of = "Of the recorded jobs." if recorded else f"The first of {comparison.seeds} seeds."
-    return replace(figure, note=f"{figure.note} {of}")
+    return replace(figure, note=f"{figure.note} The first of {comparison.runs} runs.")

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.reports.answer import answer
 from ringbco.reports.audited import audit_line
-from ringbco.reports.facts import cluster_text, facts, headline, seeds
+from ringbco.reports.facts import cluster_text, facts, headline, runs
 from ringbco.reports.series import GLANCE, TONES, tone_name
 from ringbco.reports.style import Shown, shown
 from ringbco.reports.tables import by_priority, headlines, longest_waits, settings, types
 from ringbco.reports.templates import render
 from ringbco.result.comparison import Comparison, as_comparison
 from ringbco.result.outcome import Outcome
-from ringbco.result.seeds import SAME_JOBS
-from ringbco.result.told import differences, notes
 from ringbco.result.window import described, measured
 
 if TYPE_CHECKING:
@@ -50,9 +48,9 @@ def page(
         unplayed=UNPLAYED,
         subtitle=_subtitle(comparison),
         answers=answer(comparison),
-        seeds=comparison.seeds,
-        notes=len(notes(comparison)),
-        said=[*notes(comparison), *differences(comparison)] if comparison.repeated else [],
+        runs=comparison.runs,
+        notes=comparison.notes(),
+        said=comparison.sentences(),
         labels=labels,
         against=comparison.against,
         unlike=comparison.unlike,
@@ -61,7 +59,7 @@ def page(
             (chapter.title, chapter.name, _drawn(chapter)) for chapter in chapters if chapter not in glance
         ],
         headlines=headlines(headline(comparison), labels),
-        settings=settings([*facts(results), *seeds(comparison)], labels),
+        settings=settings([*facts(results), *runs(comparison)], labels),
         tables=[table for table in (types(results), by_priority(results)) if table is not None],
         longest_waits=longest_waits(results),
         versions=sorted({outcome.run.get("ringbco", {}).get("version", "?") for outcome in results.values()}),
@@ -79,7 +77,7 @@ def document(template: str, /, **told: Any) -> str:
 
 
 def _subtitle(comparison: Comparison) -> str:
-    """Jobs, cluster, seeds, audit."""
+    """Jobs, cluster, runs, audit."""
     results = comparison.outcomes
     counts = {measured(outcome).height for outcome in results.values()}
     jobs = f"{counts.pop():,} jobs" if len(counts) == 1 else "different numbers of jobs"
@@ -88,13 +86,12 @@ def _subtitle(comparison: Comparison) -> str:
         one = windows.pop() if len(windows) == 1 else "submitted in windows of their own"
         jobs += f" {one} (charts over time show the whole run)"
     clusters = {cluster_text(outcome.run.get("cluster", {})) for outcome in results.values()}
-    kinds = dict.fromkeys(comparison.drawn.get(label, SAME_JOBS).kind for label in comparison.repeated)
-    draws = "draws of days" if "resampled" in kinds else "seeds"
-    seeds = f"{comparison.seeds} {draws}" if comparison.seeds > 1 else "one seed"
+    fresh = "fresh tables" if comparison.over.kind == "fresh tables" else "runs"
+    runs = f"{comparison.runs} {fresh}" if comparison.runs > 1 else "one run"
     told = [
         jobs + _refusals(results),
         clusters.pop() if len(clusters) == 1 else f"{len(clusters)} clusters",
-        seeds,
+        runs,
         audit_line(results),
     ]
     return " \N{MIDDLE DOT} ".join(told)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from ringbco.reports.templates import render
 from ringbco.result.figures import SPREADS, TIME_TO_START, lines, waits_again
 from ringbco.result.metrics import STATISTICS
-from ringbco.result.told import differences, notes
 from ringbco.units import figure
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def comparison_html(comparison: Comparison) -> str:
     """One row a measure, one column an outcome; the best is bold, the ratio is to the baseline."""
     measures, labels = [], list(comparison.outcomes)
     for measure, entries in comparison.shown.items():
-        shown = measure.show_all([entry.value for entry in entries])
+        shown = [measure.brief(entry.value) for entry in entries]
         ends = [comparison.beneath(label, measure) for label in labels]
         measures.append({"title": measure.title, "cells": list(zip(shown, entries, ends, strict=True))})
     return render(
@@ -47,6 +46,5 @@ def comparison_html(comparison: Comparison) -> str:
         labels=labels,
         against=labels.index(comparison.against),
         measures=measures,
-        seeds=comparison.seeds,
-        told=[*notes(comparison), *differences(comparison)] if comparison.repeated else [],
+        told=[*comparison.sentences(), *comparison.notes()],
     )

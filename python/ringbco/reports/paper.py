@@ -16,8 +16,7 @@ from ringbco.io.atomic import check_output, replacing
 from ringbco.reports import pictures
 from ringbco.reports.text_tables import MADE, TABLES, Cell, Sheet
 from ringbco.result.figures import MEASURED_HERE
-from ringbco.result.seeds import SAME_JOBS
-from ringbco.result.told import differences, notes
+from ringbco.result.sentences import of_runs
 from ringbco.result.window import described
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ _TABLE: Final = "table"
 
 
 def caption_of(comparison: Comparison) -> str:
-    """Jobs, cluster, seeds and version of what is compared."""
+    """Jobs, cluster, runs and version of what is compared."""
     outcomes = list(comparison.outcomes.values())
 
     def all_of(what: Callable[[Any], str]) -> str:
@@ -40,34 +39,28 @@ def caption_of(comparison: Comparison) -> str:
     of_those = f", {windows}," if windows.strip(", ") else ""
     trace = all_of(lambda outcome: Path(str(outcome.run.get("trace", {}).get("path", "?"))).name)
     cluster = all_of(lambda outcome: str(outcome.run.get("cluster", {}).get("name", "?")))
-    kinds = dict.fromkeys(comparison.drawn.get(label, SAME_JOBS).kind for label in comparison.repeated)
-    of = {
-        "same jobs": "seeds of the same jobs",
-        "generated": "seeds, jobs made anew with each",
-        "resampled": "draws of days",
-    }
-    seeds = ", ".join(f"{comparison.seeds} {of[kind]}" for kind in kinds) or "one seed"
+    runs = of_runs(comparison.runs, comparison.over.kind, comparison.over.changed)
+    runs = runs if comparison.runs > 1 else "one run"
     versions = all_of(lambda outcome: str(outcome.run.get("ringbco", {}).get("version", "?")))
-    return f"{jobs} jobs of {trace}{of_those} on {cluster}; {seeds}; ringbco {versions}."
+    return f"{jobs} jobs of {trace}{of_those} on {cluster}; {runs}; ringbco {versions}."
 
 
 def sheet_of(comparison: Comparison) -> Sheet:
-    """A row a measure, a column a result; intervals behind the figures, differences below."""
+    """A row a measure, a column a result; ranges behind the figures, verdicts below."""
     labels = list(comparison.outcomes)
     rows = []
     for measure, entries in comparison.shown.items():
         if measure.key in MEASURED_HERE:
             continue
-        shown = measure.show_all([entry.value for entry in entries])
+        shown = [measure.brief(entry.value) for entry in entries]
         cells = [Cell(measure.title)]
         for label, text, entry in zip(labels, shown, entries, strict=True):
-            interval = [line for line in comparison.beneath(label, measure) if line.startswith("[")]
-            cells.append(Cell(" ".join([text, *interval]), entry.best))
+            ranges = [f"({line})" for line in comparison.beneath(label, measure)]
+            cells.append(Cell(" ".join([text, *ranges]), entry.best))
         rows.append(cells)
-    below = [*notes(comparison), *differences(comparison)] if comparison.repeated else []
+    below = [*comparison.sentences(), *comparison.notes()]
     frame = comparison.frame.filter(~pl.col("measure").is_in(MEASURED_HERE))
-    intervals = " Intervals of 95 %." if comparison.repeated else ""
-    return Sheet(caption_of(comparison) + intervals, ["", *labels], rows, below, frame)
+    return Sheet(caption_of(comparison), ["", *labels], rows, below, frame)
 
 
 def kinds_of(option: str, text: str | None, known: Sequence[str]) -> tuple[str, ...]:

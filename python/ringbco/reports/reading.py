@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
 from ringbco.errors import InputError, UsageError, show_path
+from ringbco.result.certainty import ONE_RUN, Kind, Runs
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
-from ringbco.result.seeds import SAME_JOBS, Drawn, Kind
 from ringbco.run.at_hand import read_result, without_ended
 from ringbco.run.soundness import is_number, wrong_figure
 
@@ -20,12 +20,12 @@ _COMPARISON: Final = "comparison.json"
 
 
 class _Found(NamedTuple):
-    """A result folder, and what a comparison's document tells of its other seeds: nothing of a single run."""
+    """A result folder, and what a comparison's document tells of its other runs: nothing of a single one."""
 
     path: Path
     summaries: list[dict[str, Any]]
     bounds: list[float | None]
-    drawn: Drawn = SAME_JOBS
+    over: Runs = ONE_RUN
     baseline: bool = False
 
 
@@ -48,7 +48,7 @@ def read_results(folders: Sequence[str | os.PathLike[str]]) -> Comparison:
         {label: without_ended(read_result(one.path)) for label, one in named.items()},
         {label: one.summaries for label, one in repeated.items()},
         {label: one.bounds for label, one in repeated.items()},
-        {label: one.drawn for label, one in repeated.items()},
+        next((one.over for one in repeated.values()), ONE_RUN),
         against[0] if against else None,
     )
 
@@ -77,46 +77,39 @@ def _results_in(folder: Path) -> list[_Found]:
     found = [
         _Found(
             folder / name,
-            _by_seed(document, listed, "summaries_by_seed", label),
-            _by_seed(document, listed, "mean_jct_bounds_by_seed", label),
-            _drawn(document, listed, label),
+            _by_run(document, listed, "summaries_by_run", label),
+            _by_run(document, listed, "mean_jct_bounds_by_run", label),
+            runs_of(document, listed),
             label == listed.get("baseline"),
         )
         for label, name in names.items()
     ]
     for label, one in zip(names, found, strict=True):
-        # A document of an earlier version has no bounds.
-        if one.bounds and len(one.bounds) != len(one.summaries):
-            raise InputError("one bound a seed", file=document, key=f"mean_jct_bounds_by_seed.{label}")
+        if one.over.kind == "fresh tables" and len(one.bounds) not in (0, len(one.summaries)):
+            raise InputError("one bound per run", file=document, key=f"mean_jct_bounds_by_run.{label}")
     return found
 
 
-def _by_seed(document: Path, listed: Mapping[str, Any], key: str, label: str) -> list[Any]:
-    """What a comparison's document has of a label under each seed; nothing where it was run once."""
+def _by_run(document: Path, listed: Mapping[str, Any], key: str, label: str) -> list[Any]:
+    """What a comparison's document has of a label in each run; nothing where it was run once."""
     table = listed.get(key, {})
     values = table.get(label, []) if isinstance(table, dict) else None
-    sound: Callable[[object], bool] = _is_summary if key == "summaries_by_seed" else _is_bound
+    sound: Callable[[object], bool] = _is_summary if key == "summaries_by_run" else _is_bound
     if not isinstance(values, list) or not all(map(sound, values)):
-        raise InputError("figures of each seed", file=document, key=f"{key}.{label}")
+        raise InputError("figures of each run", file=document, key=f"{key}.{label}")
     return values
 
 
-def _drawn(document: Path, listed: Mapping[str, Any], label: str) -> Drawn:
-    """What differs from seed to seed."""
-    table = listed.get("drawn", {})
-    told = table.get(label, {}) if isinstance(table, dict) else None
-    if not isinstance(told, dict) or not is_drawn(told):
-        raise InputError("what differs from seed to seed", file=document, key=f"drawn.{label}", value=told)
-    return Drawn(**told)
-
-
-def is_drawn(told: Mapping[str, object]) -> bool:
-    """Whether these are the fields of a `Drawn`, as a document has them."""
-    numbers = [told.get("weeks"), told.get("block")]
-    sound = all(number is None or is_number(number) for number in numbers)
-    kind = told.get("kind", SAME_JOBS.kind)
-    known = set(told) <= set(Drawn._fields) and kind in get_args(Kind)
-    return known and sound and (kind != "resampled" or None not in numbers)
+def runs_of(document: Path, told: Mapping[str, Any]) -> Runs:
+    """What differs from run to run, as a document has it; InputError where it is damaged."""
+    kind, changed, epoch = told.get("kind", "moved"), told.get("changed", []), told.get("epoch")
+    if kind not in get_args(Kind):
+        raise InputError("what differs from run to run", file=document, key="kind", value=kind)
+    if not isinstance(changed, list) or not all(isinstance(name, str) for name in changed):
+        raise InputError("what differs from run to run", file=document, key="changed")
+    if epoch is not None and not isinstance(epoch, str):
+        raise InputError("a date and time, or null", file=document, key="epoch", value=epoch)
+    return Runs(kind, tuple(changed), epoch)
 
 
 def _is_summary(value: object) -> bool:

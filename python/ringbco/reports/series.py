@@ -13,10 +13,10 @@ import polars as pl
 import polars.selectors as cs
 
 from ringbco.reports.charts import TICKS
-from ringbco.reports.digits import unit_of
 from ringbco.result.outcome import Outcome
 from ringbco.result.rows import SIZE_CLASSES
 from ringbco.result.window import measured
+from ringbco.units import unit_of
 
 # What results, causes and states look like on white, each with its twin for dark screens. Results have
 # hues of their own: no blue, which is waiting, no orange and red, which are being slowed.

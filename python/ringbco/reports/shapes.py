@@ -14,7 +14,6 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
-from ringbco.reports.digits import time
 from ringbco.reports.elastic_lanes import Lanes
 from ringbco.reports.series import (
     FIRST,
@@ -31,6 +30,7 @@ from ringbco.reports.series import (
     strokes,
 )
 from ringbco.result.outcome import Outcome
+from ringbco.units import time
 
 Results = Mapping[str, Outcome]
 

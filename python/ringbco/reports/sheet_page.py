@@ -9,11 +9,11 @@ import polars as pl
 
 import ringbco
 from ringbco.reports.cells import Cell, Table
-from ringbco.reports.digits import number, percent, time
 from ringbco.reports.html import document
 from ringbco.reports.panels import figure_of
 from ringbco.reports.sheet import panels
 from ringbco.reports.style import shown
+from ringbco.units import number, percent, time
 
 _MOST_ROWS: Final = 40
 _GLANCE: Final = 4

@@ -9,11 +9,11 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
-from ringbco.reports.digits import told as figure_told
 from ringbco.reports.series import AT_ONCE, WIDTH, Figure, colour, scaled, shaded, short, strokes
 from ringbco.reports.shapes import rows, said
 from ringbco.reports.sweep_points import CLUSTER, Axis, Point, SweepRuns, named, told
 from ringbco.result.figures import Figure as Measure
+from ringbco.units import brief as figure_told
 
 _MOST_LINES: Final = 16
 _MOST_VALUES: Final = 60
@@ -48,7 +48,7 @@ def heat_map(runs: SweepRuns) -> Figure | None:
     cells: dict[tuple[Any, Any], list[float]] = {}
     for point in runs.ranked:
         place = point.settings[across.name], point.settings[up.name]
-        cells.setdefault(place, []).append(point.figures[measure.key].mean)
+        cells.setdefault(place, []).append(point.figures[measure.key].value)
     data = pl.DataFrame(
         [
             {
@@ -144,8 +144,8 @@ def _rows(runs: SweepRuns, axis: Axis, shown: Sequence[Axis], measure: Measure) 
     rows = []
     for (line, value), points in groups.items():
         figures = [point.figures[measure.key] for point in points]
-        mean = sum(figure.mean for figure in figures) / len(figures)
-        least, most = min(one.least for one in figures), max(one.greatest for one in figures)
+        mean = sum(figure.value for figure in figures) / len(figures)
+        least, most = min(min(one.values) for one in figures), max(max(one.values) for one in figures)
         low, high = (figures[0].interval if len(figures) == 1 else None) or (least, most)
         scale = 1 / _HOUR if measure.unit == "GPU time" else 1.0
         ends = (None, None) if low == high else (low * scale, high * scale)
@@ -188,11 +188,7 @@ def _note(runs: SweepRuns, axis: Axis, shown: Sequence[Axis], data: pl.DataFrame
     note = _averaged(runs, [axis, *shown], note).strip()
     if data["low"].null_count() < data.height:
         sure = runs.over is not None and set(data["points"]) == {1}
-        of = (
-            f"intervals of 95 % over {runs.over.seeds} seeds"
-            if sure and runs.over
-            else "the least and the most"
-        )
+        of = f"ranges over {runs.over.runs} runs" if sure and runs.over else "the least and the most"
         note += f" Bars: {of}."
     if axis.places is None and len(axis.values) > _MOST_VALUES:
         note += f" The first {_MOST_VALUES} of {len(axis.values):,} values."

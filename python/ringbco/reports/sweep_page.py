@@ -10,20 +10,18 @@ import polars as pl
 
 import ringbco
 from ringbco.reports.cells import Cell, Table, words
-from ringbco.reports.digits import percent, told_all
 from ringbco.reports.html import document
 from ringbco.reports.series import Figure
 from ringbco.reports.style import shown as drawing
 from ringbco.reports.sweep_figures import by_axis, heat_map
-from ringbco.reports.sweep_points import CLUSTER, Axis, Point, SweepRuns, named, told
+from ringbco.reports.sweep_points import CLUSTER, Axis, Point, Spread, SweepRuns, named, told
 from ringbco.reports.text_tables import Cell as PaperCell
 from ringbco.reports.text_tables import Sheet
 from ringbco.result.figures import COMPARED
 from ringbco.result.figures import Figure as Measure
-from ringbco.result.seeds import OverSeeds
-from ringbco.result.told import notes_of
+from ringbco.result.sentences import of_few, of_runs
 from ringbco.sweeps.targets import Found
-from ringbco.units import same
+from ringbco.units import percent, same
 
 _BEST: Final = 30
 _VALUES: Final = 12
@@ -98,8 +96,8 @@ def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Figure]]:
 
 
 def sweep_caption(runs: SweepRuns) -> str:
-    """Runs, jobs, cluster, seeds and version of a sweep."""
-    of = "one seed" if runs.over is None else f"{runs.over.seeds} seeds ({runs.over.drawn[0].kind})"
+    """Runs, jobs, cluster and version of a sweep."""
+    of = "one run" if runs.over is None else of_runs(runs.over.runs, runs.over.of.kind, runs.over.of.changed)
     return f"{_jobs(runs)} jobs of {sweep_title(runs)}; {of}; ringbco {ringbco.__version__}."
 
 
@@ -124,7 +122,7 @@ def _subtitle(runs: SweepRuns) -> str:
     failed = height - runs.frame["error"].null_count()
     parts = [f"{_jobs(runs)} jobs", f"{height:,} runs" + (f", {failed:,} failed" if failed else "")]
     if runs.over is not None:
-        parts.append(f"{len(runs.points):,} points over {runs.over.seeds} seeds, intervals of 95 %")
+        parts.append(f"{len(runs.points):,} points of {runs.over.runs} runs")
     return "; ".join(parts)
 
 
@@ -138,7 +136,7 @@ def _answers(runs: SweepRuns) -> list[str]:
     if not runs.ranked:
         return []
     measure, best, worst = runs.measures[0], runs.ranked[0], runs.ranked[-1]
-    values = [point.figures[measure.key].mean for point in runs.ranked]
+    values = [point.figures[measure.key].value for point in runs.ranked]
     title = f"{measure.title[0].upper()}{measure.title[1:]}"
     first, last = (_value(measure, point.figures[measure.key]) for point in (best, worst))
     if not best.settings:
@@ -158,44 +156,45 @@ def _answers(runs: SweepRuns) -> list[str]:
 
 def _reached(found: Found) -> tuple[float, float]:
     """The smaller, the sooner it is told: where the target is met, from the side where that is hard."""
-    if found.best is None or found.best.figure is None:
+    if found.best is None or found.best.value is None:
         return math.inf, 0.0
     sign = -1.0 if found.target.measure.better == "most" else 1.0
     place = -found.best.place if found.name == "load" else found.best.place
-    return place, sign * found.best.figure.mean
+    return place, sign * found.best.value
 
 
-def _value(measure: Measure, figure: OverSeeds) -> str:
+def _value(measure: Measure, figure: Spread) -> str:
     top, below = _texts(measure, figure)
     return f"{top} {below}".strip()
 
 
-def _texts(measure: Measure, figure: OverSeeds | None) -> tuple[str, str]:
-    """A figure, and its interval."""
+def _texts(measure: Measure, figure: Spread | None) -> tuple[str, str]:
+    """A figure, and its range."""
     if figure is None:
         return "-", ""
     if figure.interval is None or figure.interval[0] == figure.interval[1]:
-        return told_all(measure, [figure.mean])[0], ""
-    low, high = told_all(measure, figure.interval)
-    return told_all(measure, [figure.mean])[0], f"[{low}, {high}]"
+        return measure.brief(figure.value), ""
+    low, high = map(measure.brief, figure.interval)
+    return measure.brief(figure.value), f"({low} to {high})"
 
 
 def _notes(runs: SweepRuns) -> list[str]:
     over = runs.over
-    return [] if over is None else [text for one in over.drawn for text in notes_of(one, over.seeds)]
+    if over is None:
+        return []
+    return [*of_few(over.runs, len(_told(runs))), of_runs(over.runs, over.of.kind, over.of.changed)]
 
 
 def _told(runs: SweepRuns) -> list[str]:
-    """The differences of the main figures, in words."""
-    if runs.over is None:
+    """The verdicts on the first measure, in words."""
+    if runs.over is None or not runs.measures:
         return []
-    main = [row.key for row in COMPARED if row.told == "headline" and row.spread]
-    lines = [runs.over.frame.filter(pl.col("measure") == key)["told"].drop_nulls() for key in main]
-    return [line for some in lines for line in some][:_MOST_TOLD]
+    of_first = runs.over.frame.filter(pl.col("measure") == runs.measures[0].key)
+    return of_first["sentence"].drop_nulls().head(_MOST_TOLD).to_list()
 
 
 def _best(runs: SweepRuns) -> _Best:
-    """The best points: their settings, and their figures with intervals."""
+    """The best points: their settings, and their figures with ranges."""
     there = {key for point in runs.points for key in point.figures}
     # What only such runs have, as failures with outages, before what all runs have.
     others = [row for row in COMPARED if row.told == "headline" and row.sometimes]

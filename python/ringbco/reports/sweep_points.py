@@ -14,9 +14,9 @@ import polars as pl
 
 from ringbco.errors import InputError
 from ringbco.io.tables import read_table
-from ringbco.reports.reading import is_drawn
+from ringbco.reports.reading import runs_of
+from ringbco.result.certainty import Runs, figured
 from ringbco.result.figures import COMPARED, Figure
-from ringbco.result.seeds import Drawn, OverSeeds, over_seeds
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan_options_generated import PLAN
 from ringbco.sweeps.targets import Found, Target, Tried, settled
@@ -51,20 +51,32 @@ class Axis(NamedTuple):
         return self.name.replace("_", "-")
 
 
+class Spread(NamedTuple):
+    """A figure of a point: its value, its interval where it has several runs, the value of each run.
+
+    The value is that of run 0, or the median of fresh tables; of runs that differ in a seed that the
+    specification varies their mean.
+    """
+
+    value: float
+    interval: tuple[float, float] | None
+    values: tuple[float, ...]
+
+
 class Point(NamedTuple):
     """One combination of the settings that vary, its GPUs, and its figures by measure; none if it failed."""
 
     settings: Mapping[str, Any]
     gpus: float
-    figures: Mapping[str, OverSeeds]
+    figures: Mapping[str, Spread]
 
 
 class Over(NamedTuple):
-    """A sweep's seeds.parquet, how many seeds there are, and what they are."""
+    """A sweep's seeds.parquet, how many runs each point has, and what differs between them."""
 
     frame: pl.DataFrame
-    seeds: int
-    drawn: tuple[Drawn, ...]
+    runs: int
+    of: Runs
 
 
 @dataclass(frozen=True)
@@ -102,32 +114,39 @@ class SweepRuns:
         gpus: dict[Any, float] = {}
         for row in self.frame.select({CLUSTER, "gpus"} & set(self.frame.columns)).iter_rows(named=True):
             gpus.setdefault(row.get(CLUSTER), row.get("gpus") or math.nan)
-        own = self._repeated(names) if self.over is None else _told(self.over.frame, names)
         alone = next(iter(gpus.values()), math.nan)
         points = []
-        for settings, figures in own.items():
+        for settings, figures in self._figures(names).items():
             named = dict(zip(names, settings, strict=True))
             points.append(Point(named, gpus.get(named.get(CLUSTER), alone), figures))
         return points
 
-    def _repeated(self, names: Sequence[str]) -> dict[tuple[Any, ...], dict[str, OverSeeds]]:
+    def _figures(self, names: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Spread]]:
         """By settings the figures of runs.parquet; runs that differ by their seed alone are one point."""
         schema = self.frame.schema
         keys = [key for key in _MEASURES if key in schema and schema[key].is_numeric()]
         runs: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
         for row in self.frame.iter_rows(named=True):
-            mine = runs.setdefault(tuple(row[name] for name in names), [])
-            if row["error"] is None:
-                mine.append(row)
+            runs.setdefault(tuple(row[name] for name in names), []).append(row)
         return {
             settings: {
-                key: figure._replace(interval=None)  # seeds that nobody asked for by --seeds
+                key: figure
                 for key in keys
-                if (figure := over_seeds([row[key] for row in mine])) is not None
-                and math.isfinite(figure.mean)
+                if (figure := self._figure([row[key] for row in mine])) is not None
             }
             for settings, mine in runs.items()
         }
+
+    def _figure(self, values: Sequence[float | None]) -> Spread | None:
+        known = [float(value) for value in values if value is not None]
+        if self.over is None:
+            finite = [value for value in known if math.isfinite(value)]
+            return Spread(math.fsum(finite) / len(finite), None, tuple(finite)) if finite else None
+        told = figured(values, self.over.of.kind)
+        complete = len(known) == len(values) and all(map(math.isfinite, known))
+        if told.value is None or not complete:
+            return None
+        return Spread(told.value, told.interval, tuple(known))
 
     @cached_property
     def measures(self) -> list[Figure]:
@@ -143,7 +162,7 @@ class SweepRuns:
         first = self.measures[0]
         sign = -1.0 if first.better == "most" else 1.0
         known = [point for point in self.points if first.key in point.figures]
-        return sorted(known, key=lambda point: sign * point.figures[first.key].mean)
+        return sorted(known, key=lambda point: sign * point.figures[first.key].value)
 
     @cached_property
     def found(self) -> list[Found]:
@@ -156,7 +175,10 @@ class SweepRuns:
         for point in self.points:
             others = {name: value for name, value in point.settings.items() if name != axis.name}
             value = point.settings[axis.name]
-            tried = Tried(place[value], told(axis.name, value), point.figures.get(self.target.measure.key))
+            figure = point.figures.get(self.target.measure.key)
+            tried = Tried(place[value], told(axis.name, value), None)
+            if figure is not None:
+                tried = tried._replace(value=figure.value, values=figure.values)
             groups.setdefault(named(others, short=False), []).append(tried)
         return [settled(where, axis.name, own, self.target) for where, own in groups.items()]
 
@@ -173,19 +195,6 @@ def _axis(name: str, values: pl.Series, frame: pl.DataFrame) -> Axis:
         numbers = values.sort().to_list()
         return Axis(name, tuple(numbers), tuple(map(float, numbers)))
     return Axis(name, tuple(values.sort() if ordered else values), None)
-
-
-def _told(frame: pl.DataFrame, names: Sequence[str]) -> dict[tuple[Any, ...], dict[str, OverSeeds]]:
-    """By settings the figures of seeds.parquet."""
-    points: dict[tuple[Any, ...], dict[str, OverSeeds]] = {}
-    for row in frame.iter_rows(named=True):
-        own = points.setdefault(tuple(row[name] for name in names), {})
-        value, low, high = row["value"], row["low"], row["high"]
-        if value is not None and math.isfinite(value):
-            interval = None if low is None or high is None else (low, high)
-            least, greatest = (value if row[end] is None else row[end] for end in ("least", "greatest"))
-            own[row["measure"]] = OverSeeds(value, least, greatest, row["seeds"] or 1, interval)
-    return points
 
 
 def told(name: str, value: Any) -> str:
@@ -226,8 +235,8 @@ def read_sweep(folder: Path) -> SweepRuns:
     frame = read_table(folder / _TABLE, {"command": pl.String(), "error": pl.String()})
     if frame["error"].null_count() == 0:
         raise InputError("expected a run that did not fail; there is none", file=folder / _TABLE)
-    seeds = document.get("seeds")
-    over = _read_over(folder, seeds) if seeds is not None and (folder / _SEEDS).is_file() else None
+    there = document.get("seeds") is not None and (folder / _SEEDS).is_file()
+    over = _read_over(folder, document) if there else None
     runs = SweepRuns(frame, tuple(names), spec, over, *_aimed(document.get("aim"), path))
     for axis in runs.axes if over is not None else ():
         if over is not None and over.frame.schema.get(axis.name) != frame.schema[axis.name]:
@@ -250,17 +259,10 @@ def _aimed(aim: object, path: Path) -> tuple[Figure | None, Target | None, str |
     return measure, Target(measure, float(value)), str(aim.get("setting"))
 
 
-def _read_over(folder: Path, told: object) -> Over:
-    """What several seeds tell; InputError where it is damaged."""
-    seeds = told.get("seeds") if isinstance(told, dict) else None
-    kinds = told.get("drawn") if isinstance(told, dict) else None
-    if not (
-        isinstance(seeds, int)
-        and isinstance(kinds, list)
-        and all(isinstance(one, dict) and is_drawn(one) for one in kinds)
-    ):
-        raise InputError("what differs from seed to seed", file=folder / _DOCUMENT, key="seeds")
-    numbers = ("value", "low", "high", "least", "greatest")
-    columns = {"measure": pl.String(), **dict.fromkeys(numbers, pl.Float64())}
-    frame = read_table(folder / _SEEDS, {**columns, "seeds": pl.UInt32(), "told": pl.String()})
-    return Over(frame, seeds, tuple(Drawn(**one) for one in kinds))
+def _read_over(folder: Path, document: Mapping[str, Any]) -> Over:
+    """What several runs tell; InputError where it is damaged."""
+    path, runs = folder / _DOCUMENT, document.get("seeds")
+    if not isinstance(runs, int) or isinstance(runs, bool) or runs < _FEWEST:
+        raise InputError("a number of runs of 2 or more", file=path, key="seeds", value=runs)
+    frame = read_table(folder / _SEEDS, {"measure": pl.String(), "sentence": pl.String()})
+    return Over(frame, runs, runs_of(path, document))

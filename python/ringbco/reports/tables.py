@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import polars as pl
 
-from ringbco.reports import digits
 from ringbco.reports.cells import Cell, Table, named, words
 from ringbco.reports.data_jobs import CAUSES, longest
 from ringbco.reports.facts import Fact, Line
@@ -15,6 +14,7 @@ from ringbco.result.figures import rows_of
 from ringbco.result.metrics import STATISTICS
 from ringbco.result.outcome import Outcome
 from ringbco.result.window import measured
+from ringbco.units import number, time
 
 _MOST_MEASURES: Final = 4
 _TIMES: Final = frozenset(("submit_time", "waited", "run_time", *CAUSES))
@@ -41,9 +41,9 @@ def headlines(groups: Sequence[Sequence[Line]], labels: Sequence[str]) -> list[T
     made: list[Table] = []
     for group in groups:
         parts = [group[n : n + _MOST_MEASURES] for n in range(0, len(group), _MOST_MEASURES)]
-        for number, lines in enumerate(parts, start=1):
+        for place, lines in enumerate(parts, start=1):
             shared = _shared(lines)
-            of = f", {number} of {len(parts)}" if len(parts) > 1 else ""
+            of = f", {place} of {len(parts)}" if len(parts) > 1 else ""
             columns = [line.title.partition(" ")[0] if shared else line.title for line in lines]
             rows = [[name, *(line.cells[n] for line in lines)] for n, name in enumerate(names.values())]
             made.append(Table((shared or "Other figures") + of, ["", *columns], rows))
@@ -141,10 +141,10 @@ def _of_priorities(outcome: Outcome) -> Iterator[list[Cell]]:
         yield [
             Cell("all" if name is None else str(name), words=isinstance(name, str | None)),
             Cell(f"{row['jobs']:,}"),
-            Cell(digits.time(row["jct"])),
-            Cell(digits.time(row["wait"])),
+            Cell(time(row["jct"])),
+            Cell(time(row["wait"])),
             Cell("" if row["evictions"] is None else f"{row['evictions']:,}"),
-            Cell(digits.number(row["hours"])),
+            Cell(number(row["hours"])),
         ]
 
 
@@ -162,7 +162,7 @@ def _waits(label: str, outcome: Outcome, several: bool) -> Table:
 
 def _told(name: str, value: Any) -> Cell:
     if name in _TIMES:
-        return Cell(digits.time(value))
+        return Cell(time(value))
     if isinstance(value, float):
-        return Cell(digits.number(value))
+        return Cell(number(value))
     return Cell(f"{value:,}") if isinstance(value, int) else Cell(str(value or ""), words=True)

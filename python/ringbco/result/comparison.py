@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,13 +18,26 @@ from ringbco.io.json_text import json_text
 from ringbco.io.manifest import Kind
 from ringbco.io.tables import write_table
 from ringbco.result.bound import of_results
+from ringbco.result.certainty import (
+    APART,
+    FEWEST,
+    ONE_RUN,
+    Figured,
+    Held,
+    Runs,
+    columns_of,
+    figured,
+    held,
+    ratio,
+    starred,
+)
+from ringbco.result.days import MEANS, Days, Split, carried, days_of, days_of_both, parts_of
 from ringbco.result.figures import MEASURED_HERE, OVER_BOUND, TIME_TO_START, compared, flat, waits_again
 from ringbco.result.folder import RESULT, place_again, whole_folder
-from ringbco.result.seeds import SAME_JOBS, Drawn, OverSeeds, Paired, over_seeds, paired
-from ringbco.result.told import difference, differences, notes
+from ringbco.result.labels import labels_of
+from ringbco.result.sentences import Pair, line, of_few, of_runs, sentence
 from ringbco.result.views import view
 from ringbco.result.window import of_summary
-from ringbco.units import same
 
 if TYPE_CHECKING:
     from ringbco.result.figures import Figure
@@ -34,12 +47,26 @@ if TYPE_CHECKING:
 FRAME: Final = "comparison.parquet"
 DOCUMENT: Final = "comparison.json"
 REPORT: Final = "report.html"
+_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "measure": pl.String(),
+    "policy": pl.String(),
+    "value": pl.Float64(),
+    "ratio": pl.Float64(),
+    "best": pl.Boolean(),
+    "runs": pl.UInt32(),
+    **dict.fromkeys(("low", "high", "ratio_low", "ratio_high", "parts_low", "parts_high"), pl.Float64()),
+    "parts": pl.UInt8(),
+    "verdict": pl.String(),
+    "sentence": pl.String(),
+}
+_ALWAYS: Final = 5
+"""How many of these columns there are with one run, too."""
 
 
 class Entry(NamedTuple):
     """One measure under one policy; `value` is None where the policy has no such figure.
 
-    `ratio` is to the baseline's figure, None where that one is 0 or missing.
+    `ratio` is to the baseline's figure, None where one of the two is missing.
     """
 
     value: float | None
@@ -51,17 +78,15 @@ class Entry(NamedTuple):
 class Comparison:
     """Outcomes side by side, by label; the others are held against the `baseline`, or the first.
 
-    repeated: the summaries under each seed, the first seed's included, by label; of what was run with one
-    seed only, nothing. known_bounds: the lower bound under each seed, by label, where it is known already.
-    drawn: by label what differs from seed to seed, where that is more than ties, models and placement.
-    Figures are means over the seeds, and `outcomes` are those of the first seed. Of a recorded trace whose
-    days are drawn the first summary, the outcome and the figures are its own.
+    outcomes: of run 0. repeated: the summaries of all runs, run 0's first, by label; of what was run once,
+    nothing. known_bounds: lower bounds by run, by label, where they are known already. over: what differs
+    from run to run.
     """
 
     outcomes: dict[str, Outcome]
     repeated: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     known_bounds: dict[str, list[float | None]] = field(default_factory=dict)
-    drawn: dict[str, Drawn] = field(default_factory=dict)
+    over: Runs = ONE_RUN
     baseline: str | None = None
 
     @property
@@ -77,15 +102,15 @@ class Comparison:
         """
 
         def place(label: str) -> float:
-            told = self.figure(label, "mean_jct")
-            return math.inf if told is None else told.mean
+            value = self.figure(label, "mean_jct").value
+            return math.inf if value is None else value
 
         order = sorted(self.outcomes, key=place)
         # Bounds are worked out once, whatever the order.
         return replace(
             self,
             outcomes={label: self.outcomes[label] for label in order},
-            known_bounds=self.bounds_by_seed,
+            known_bounds=self.bounds_by_run,
             baseline=self.against,
         )
 
@@ -93,16 +118,13 @@ class Comparison:
     def rows(self) -> dict[Figure, list[Entry]]:
         """What each measure is under each outcome, in order; without measures that no summary has."""
         summaries = [flat(outcome.summary) for outcome in self.outcomes.values()]
-        figures = {
-            measure: [self.figure(label, measure.key) for label in self.outcomes]
+        values = {
+            measure: [self.figure(label, measure.key).value for label in self.outcomes]
             for measure in compared(summaries)
-        }
-        means = {
-            measure: [None if one is None else one.mean for one in told] for measure, told in figures.items()
         }
         return {
             measure: self._entries(measure, told)
-            for measure, told in means.items()
+            for measure, told in values.items()
             if told != [None] * len(told) or any(measure.key in summary for summary in summaries)
         }
 
@@ -120,54 +142,51 @@ class Comparison:
         }
 
     def _entries(self, measure: Figure, values: Sequence[float | None]) -> list[Entry]:
-        """The measure under each outcome. Of several seeds the best can be told from all others."""
-        labels = list(self.outcomes)
-        judged = [like and label in (self.repeated or labels) for label, like in self._like.items()]
-        base = values[labels.index(self.against)]
-        told = [value for value, among in zip(values, judged, strict=True) if among and value is not None]
-        good = (max if measure.better == "most" else min)(told, default=math.nan)
-        best = [
-            among and value is not None and same(value, good)
-            for value, among in zip(values, judged, strict=True)
-        ]
-        differ = measure.better != "neither" and any(not same(value, told[0]) for value in told)
-        if differ and self.repeated:
-            first, *_ = (label for label, among in zip(labels, best, strict=True) if among)
-            others = [
-                label for label, of, among in zip(labels, best, judged, strict=True) if among and not of
-            ]
-            differ = all(
-                found is not None and found.verdict == "apart"
-                for found in (self.paired(label, measure.key, first) for label in others)
-            )
+        """The measure under each outcome, and which of them is the best: apart from every other one."""
+        best = self._best(measure, dict(zip(self.outcomes, values, strict=True)))
         return [
             Entry(
-                None if value is None else float(value),
-                value / base if base and value is not None else None,
-                differ and among,
+                None if value is None else float(value), self.ratio(label, measure.key, value), label in best
             )
-            for value, among in zip(values, best, strict=True)
+            for label, value in zip(self.outcomes, values, strict=True)
         ]
+
+    def _best(self, measure: Figure, values: Mapping[str, float | None]) -> set[str]:
+        """The labels that have the measure's star (docs/certainty.md#verdicts)."""
+        judged = {
+            label: value
+            for label, value in values.items()
+            if value is not None and self._like[label] and len(self.values(label, measure.key)) == self.runs
+        }
+        if self.runs < FEWEST or measure.better == "neither" or measure.key in MEASURED_HERE:
+            return set()
+        return starred(
+            judged,
+            lambda label, other: self.held(label, measure.key, other),
+            most=measure.better == "most",
+        )
+
+    def ratio(self, label: str, key: str, value: float | None) -> float | None:
+        """A figure over the baseline's: of fresh tables the median of the runs' ratios."""
+        found = self.held(label, key)
+        if found is not None:
+            return found.ratio
+        of_base = [known for known in self.values(self.against, key)[:1] if known is not None]
+        return ratio(float(value), float(of_base[0])) if value is not None and of_base else None
 
     @property
     def bounds(self) -> dict[str, float | None]:
         """What no schedule of each outcome's jobs on its cluster has a mean completion time below, s.
 
-        By label, the mean over the seeds; None where a result alone does not say it
+        By label, of run 0; None where a result alone does not say it
         (docs/bound.md#in-comparisons-and-reports).
         """
-        told = {
-            label: over_seeds(values, self.drawn.get(label, SAME_JOBS))
-            for label, values in self.bounds_by_seed.items()
-        }
-        return {label: None if one is None else one.mean for label, one in told.items()}
+        return {label: bounds[0] for label, bounds in self.bounds_by_run.items()}
 
     @cached_property
-    def bounds_by_seed(self) -> dict[str, list[float | None]]:
-        """The lower bound under each seed, by label: seeds may draw other models, and so other run times."""
-        known: dict[str, list[float | None]]
-        known = {label: [None] * len(summaries) for label, summaries in self.repeated.items()}
-        known |= {label: list(bounds) for label, bounds in self.known_bounds.items() if bounds}
+    def bounds_by_run(self) -> dict[str, list[float | None]]:
+        """Lower bounds by run, by label: of fresh tables in each run, else in run 0."""
+        known = {label: list(bounds) for label, bounds in self.known_bounds.items() if bounds}
         found = of_results({label: one for label, one in self.outcomes.items() if label not in known})
         return {label: known[label] if label in known else [found[label]] for label in self.outcomes}
 
@@ -183,102 +202,154 @@ class Comparison:
         return [label for label, like in self._like.items() if not like]
 
     @property
-    def seeds(self) -> int:
-        """How many seeds each policy was replayed with; of a recorded trace how many draws."""
-        return max(
-            (
-                self.drawn.get(label, SAME_JOBS).seeds(len(summaries))
-                for label, summaries in self.repeated.items()
-            ),
-            default=1,
-        )
+    def runs(self) -> int:
+        """How many runs each policy has; results at hand have one."""
+        return max(map(len, self.repeated.values()), default=1)
 
-    def figure(self, label: str, key: str) -> OverSeeds | None:
-        """A measure over the seeds of a label; None where one has no such figure.
+    def figure(self, label: str, key: str) -> Figured:
+        """A measure over the runs of a label.
 
         All that is printed, written or drawn of a comparison's figures is read here.
         """
-        return over_seeds(self.values(label, key), self.drawn.get(label, SAME_JOBS))
+        return figured(self.values(label, key), self.over.kind)
 
-    def paired(self, label: str, key: str, against: str | None = None) -> Paired | None:
-        """How far a label's measure is from the baseline's (or another's), seed by seed.
+    def held(self, label: str, key: str, against: str | None = None) -> Held | None:
+        """A label's measure held against the baseline's (or another's), run by run.
 
-        None where the two have not the same seeds, or one has no such figure.
+        None where the two have other numbers of runs, or a run has no such figure. There is no verdict where
+        they are of other jobs or clusters, and on figures of this machine.
         """
         other = self.against if against is None else against
-        drawn = self.drawn.get(label, SAME_JOBS)
-        if {label, other} - set(self.repeated) or drawn != self.drawn.get(other, SAME_JOBS):
+        if (label, key, other) not in self._held:
+            self._held[label, key, other] = self._hold(label, key, other)
+        return self._held[label, key, other]
+
+    @cached_property
+    def _held(self) -> dict[tuple[str, str, str], Held | None]:
+        return {}
+
+    def _hold(self, label: str, key: str, other: str) -> Held | None:
+        if {label, other} - set(self.repeated):
             return None
-        return paired(self.values(label, key), self.values(other, key), drawn)
+        values, others = self.values(label, key), self.values(other, key)
+        parts = self.over.kind == "moved" and key in MEANS
+        split = Split.of(self._days[self.against]) if parts else None
+        ratios = parts_of(self._days[label], self._days[other], key, split) if parts else None
+        found = held(values, others, self.over.kind, ratios)
+        if found is None:
+            return None
+        if not (self._like[label] and self._like[other]) or key in MEASURED_HERE:
+            return found._replace(verdict=None)
+        if not parts or found.verdict not in APART or found.ratio == 1.0:
+            return found
+        one, two = self._days[label], self._days[other]
+        if one.jobs != two.jobs:
+            one, two = days_of_both(self.outcomes[label], self.outcomes[other])
+        return found._replace(carried=carried(one, two, key))
+
+    @cached_property
+    def _days(self) -> dict[str, Days]:
+        return {label: days_of(self.outcomes[label]) for label in self.repeated}
+
+    def by_part(self, label: str, key: str) -> list[float | None] | None:
+        """A measure in each of the six parts of the trace; None where there are none."""
+        if self.against not in self.repeated or label not in self.repeated or key not in MEANS:
+            return None
+        split = Split.of(self._days[self.against]) if self.over.kind == "moved" else None
+        return None if split is None else split.means(self._days[label], key)
+
+    def _pair(self, label: str, measure: Figure) -> Pair:
+        """What is held against what, for words."""
+        both = zip(self.values(label, measure.key), self.values(self.against, measure.key), strict=True)
+        parts = (self.by_part(one, measure.key) or () for one in (label, self.against))
+        zeros = (
+            max((one or 0.0 for one, other in pairs if not other), default=0.0)
+            for pairs in (both, zip(*parts, strict=True))
+        )
+        first, second = zeros
+        return Pair(label, self.against, measure, self.over.kind, (first, second), self.over.began)
+
+    def sentence(self, label: str, measure: Figure) -> str | None:
+        """How a label's figure lies beside the baseline's; None where there is no verdict."""
+        found = None if label == self.against else self.held(label, measure.key)
+        return None if found is None else sentence(self._pair(label, measure), found)
+
+    def lines(self, measure: Figure) -> dict[str, tuple[str, ...]]:
+        """The same as cells of a table, by label; without labels that have no verdict."""
+        told = {
+            label: line(self._pair(label, measure), found)
+            for label in self.outcomes
+            if label != self.against and (found := self.held(label, measure.key)) is not None
+        }
+        return {label: cells for label, cells in told.items() if cells}
+
+    def sentences(self, also: str | None = None) -> list[str]:
+        """What pages say below their tables: the mean completion time's sentences, or those of `also`."""
+        wanted = "mean_jct" if also is None else also
+        told = (
+            self.sentence(label, measure)
+            for measure in self.rows
+            if measure.key == wanted
+            for label in self.outcomes
+        )
+        return [text for text in told if text is not None]
+
+    def notes(self, verdicts: int = 0) -> list[str]:
+        """What the runs are. verdicts: how many of them are shown."""
+        if not self.repeated:
+            return []
+        once = [label for label in self.outcomes if label not in self.repeated]
+        more = [f"one run, and so without a verdict: {', '.join(once)}"] if once else []
+        return [*of_few(self.runs, verdicts), of_runs(self.runs, self.over.kind, self.over.changed), *more]
 
     def values(self, label: str, key: str) -> list[float | None]:
-        """A measure under each seed of a label: a single value of what was run once."""
+        """A measure in each run of a label: a single value of what was run once."""
         summaries = self.repeated.get(label) or [self.outcomes[label].summary]
         if key != OVER_BOUND.key:
             return [flat(summary).get(key) for summary in summaries]
         means = [summary.get("mean_jct") for summary in summaries]
-        bounds = self.bounds_by_seed[label]
+        bounds = [*self.bounds_by_run[label], *[None] * len(means)]
         return [
             mean / bound if bound and mean is not None else None
-            for mean, bound in zip(means, bounds, strict=True)
+            for mean, bound in zip(means, bounds, strict=False)
         ]
 
-    def spread(self, label: str, key: str) -> tuple[float, float] | None:
-        """The least and the greatest value of a measure over the seeds; None without several seeds."""
-        told = self.figure(label, key)
-        return (told.least, told.greatest) if told is not None and told.seeds > 1 else None
-
     def beneath(self, label: str, measure: Figure) -> tuple[str, ...]:
-        """What stands below a figure over seeds: its interval and its ends; "always" where all are alike."""
-        ends = measure.show_ends(self.spread(label, measure.key))
-        told = self.figure(label, measure.key)
-        if not ends or ends == "always" or told is None or told.interval is None:
-            return (ends,) if ends else ()
-        low, high = measure.show_all(told.interval)
-        return f"[{low}, {high}]", ends
+        """What stands below a figure: its interval; "always" where all runs are alike."""
+        ends = measure.show_ends(self.figure(label, measure.key).interval)
+        return (ends,) if ends else ()
 
     @property
     def frame(self) -> pl.DataFrame:
-        """One row a measure and outcome: measure, policy, value, ratio to the first, best of its measure.
+        """One row a measure and outcome: measure, policy, value, ratio to the baseline, best of its measure.
 
         Times in seconds, utilisation as a share. `value` is null where an outcome has no such figure, `ratio`
-        also where the baseline's is 0; `best` is true for every outcome that has the best value, and for
-        none when all have the same or no end of the measure is good (utilisation, time in the engine). Only
-        outcomes of the baseline's jobs on its cluster are judged. With several seeds `value` is their mean,
-        and columns follow: `least`, `greatest`, the ends, and `low`, `high`, the interval, null for a result
-        that was not repeated; `seeds`, how many there are, null where there is no such figure; and, null
-        where seeds do not pair, `difference` from the baseline over the baseline's, `difference_low`,
-        `difference_high`, and `told`, the same in words.
+        also where the baseline has none; a ratio to 0 is infinite. With several runs follow: `runs`, how many
+        there are; `low`, `high`, the interval of the figure; `ratio_low`, `ratio_high`, that of the ratio;
+        `parts_low`, `parts_high`, the least and the greatest ratio in six parts of the trace, and `parts`, in
+        how many of them it lies on the ratio's side of 1; `verdict` and `sentence` (docs/certainty.md). They
+        are null where there is nothing of the kind.
         """
-        rows = [
-            (measure.key, label, *entry)
-            for measure, entries in self.rows.items()
-            for label, entry in zip(self.outcomes, entries, strict=True)
-        ]
-        schema = {
-            "measure": pl.String(),
-            "policy": pl.String(),
-            "value": pl.Float64(),
-            "ratio": pl.Float64(),
-            "best": pl.Boolean(),
+        rows = [self._row(measure, label, entry) for measure, label, entry in self._cells()]
+        schema = _SCHEMA if self.runs > 1 else dict(list(_SCHEMA.items())[:_ALWAYS])
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    def _cells(self) -> Iterator[tuple[Figure, str, Entry]]:
+        for measure, entries in self.rows.items():
+            for label, entry in zip(self.outcomes, entries, strict=True):
+                yield measure, label, entry
+
+    def _row(self, measure: Figure, label: str, entry: Entry) -> dict[str, Any]:
+        """A row of comparison.parquet."""
+        row: dict[str, Any] = {"measure": measure.key, "policy": label, **entry._asdict()}
+        if self.runs == 1:
+            return row
+        told, found = self.figure(label, measure.key), self.held(label, measure.key)
+        return {
+            **row,
+            **columns_of(told, found, own=label == self.against),
+            "sentence": self.sentence(label, measure),
         }
-        frame = pl.DataFrame(rows, schema=schema, orient="row")
-        if self.seeds == 1:
-            return frame
-        there = [(label, measure) for measure in self.rows for label in self.outcomes]
-        places = [(label, measure.key) for label, measure in there]
-        apart = [self.paired(*place) if place[0] != self.against else None for place in places]
-        spreads = [self.spread(*place) or (None, None) for place in places]
-        figures = [self.figure(*place) for place in places]
-        return frame.with_columns(
-            pl.Series("least", [least for least, _ in spreads], pl.Float64),
-            pl.Series("greatest", [greatest for _, greatest in spreads], pl.Float64),
-            *_pair("low", "high", [None if one is None else one.interval for one in figures]),
-            pl.Series("seeds", [None if one is None else one.seeds for one in figures], pl.UInt32),
-            pl.Series("difference", [one and one.share for one in apart], pl.Float64),
-            *_pair("difference_low", "difference_high", [one and one.interval for one in apart]),
-            pl.Series("told", [difference(self, label, measure) for label, measure in there], pl.String),
-        )
 
     @property
     def plot(self) -> Plots:
@@ -298,55 +369,38 @@ class Comparison:
         return made
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values: labels, each measure's values, ratios and best labels, bounds, folders, summaries."""
+        """Plain values: labels, rows by measure and policy, bounds, folders, summaries."""
         labels = list(self.outcomes)
-        several = self.seeds > 1
-        return {
-            "policies": labels,
-            **({"baseline": self.baseline} if self.baseline is not None else {}),
-            **({"seeds": self.seeds} if several else {}),
-            "measures": {
-                measure.key: {
-                    "values": {label: entry.value for label, entry in zip(labels, entries, strict=True)},
-                    "ratios": {label: entry.ratio for label, entry in zip(labels, entries, strict=True)},
-                    "best": [label for label, entry in zip(labels, entries, strict=True) if entry.best],
-                    **(self._seeded(measure) if several else {}),
-                }
-                for measure, entries in self.rows.items()
-            },
+        measures: dict[str, dict[str, Any]] = {}
+        for measure, label, entry in self._cells():
+            row = self._row(measure, label, entry)
+            if self.runs > 1:
+                row |= self._by_run(measure, label)
+            of = measures.setdefault(measure.key, {})
+            of[label] = {name: value for name, value in row.items() if name not in ("measure", "policy")}
+        told: dict[str, Any] = {"policies": labels}
+        if self.baseline is not None:
+            told["baseline"] = self.baseline
+        if self.runs > 1:
+            told |= {"runs": self.runs, **self.over._asdict(), "notes": self.notes()}
+        told |= {
+            "measures": measures,
             "mean_jct_bounds": self.bounds,
             "folders": dict(zip(labels, self._folders(), strict=True)),
             "summaries": {label: outcome.summary for label, outcome in self.outcomes.items()},
-            **(
-                {
-                    "summaries_by_seed": self.repeated,
-                    "mean_jct_bounds_by_seed": {label: self.bounds_by_seed[label] for label in self.repeated},
-                    "drawn": {label: one._asdict() for label, one in self.drawn.items()},
-                    "notes": notes(self),
-                    "told": differences(self),
-                }
-                if several
-                else {}
-            ),
         }
+        if self.runs > 1:
+            told["summaries_by_run"] = self.repeated
+            told["mean_jct_bounds_by_run"] = {label: self.bounds_by_run[label] for label in self.repeated}
+        return told
 
-    def _seeded(self, measure: Figure) -> dict[str, Any]:
-        """What several seeds tell of a measure, by label."""
-        figures = {label: self.figure(label, measure.key) for label in self.outcomes}
-        pairs = {label: self.paired(label, measure.key) for label in self.outcomes if label != self.against}
+    def _by_run(self, measure: Figure, label: str) -> dict[str, Any]:
+        """What comparison.json has of a figure beside its row."""
+        found = self.held(label, measure.key)
         return {
-            "spread": {label: self.spread(label, measure.key) for label in self.outcomes},
-            "interval": {label: one and one.interval for label, one in figures.items()},
-            "difference": {
-                label: one
-                and {
-                    "share": one.share,
-                    "interval": one.interval,
-                    "verdict": one.verdict,
-                    "told": difference(self, label, measure),
-                }
-                for label, one in pairs.items()
-            },
+            "by_run": self.values(label, measure.key),
+            "by_part": self.by_part(label, measure.key),
+            "carried": found and found.carried and found.carried._asdict(),
         }
 
     def write(
@@ -411,15 +465,7 @@ def as_comparison(results: Comparison | Mapping[str, Outcome]) -> Comparison:
 
 def side_by_side(outcomes: Sequence[Outcome]) -> Comparison:
     """A comparison of outcomes at hand, labelled by policy and, where that is not enough, by what differs."""
-    return Comparison(dict(zip(_labels(outcomes), outcomes, strict=True)))
-
-
-def _pair(low: str, high: str, ends: Sequence[tuple[float, float] | None]) -> list[pl.Series]:
-    """Two columns of the ends of intervals; null where there is none."""
-    return [
-        pl.Series(name, [None if one is None else one[place] for one in ends], pl.Float64)
-        for place, name in enumerate((low, high))
-    ]
+    return Comparison(dict(zip(labels_of(outcomes), outcomes, strict=True)))
 
 
 def _jobs_and_cluster(outcome: Outcome) -> tuple[Any, ...]:
@@ -430,35 +476,3 @@ def _jobs_and_cluster(outcome: Outcome) -> tuple[Any, ...]:
     source = trace.get("sha256") or trace.get("path")
     ran = outcome.summary.get("jobs"), outcome.summary.get("jobs_refused", 0), of_summary(outcome.summary)
     return source, trace.get("rows"), *ran, *map(cluster.get, ("servers", "network", "recorded"))
-
-
-def _labels(outcomes: Sequence[Outcome]) -> list[str]:
-    policies = [str(outcome.summary.get("policy", "?")) for outcome in outcomes]
-    settings = [_settings(outcome) for outcome in outcomes]
-    labels: list[str] = []
-    for number, policy in enumerate(policies):
-        same = [other for other, name in zip(settings, policies, strict=True) if name == policy]
-        own = settings[number]
-        differing = [name for name in own if any(other.get(name) != own[name] for other in same)]
-        label = policy
-        if differing:
-            label += f" ({', '.join(f'{name} {_short(own[name])}' for name in differing)})"
-        times = labels.count(label)
-        labels.append(label if not times else f"{label} [{times + 1}]")
-    return labels
-
-
-def _short(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _settings(outcome: Outcome) -> dict[str, Any]:
-    """What may tell two runs of one policy apart, by the names that users know."""
-    run: Mapping[str, Any] = outcome.run
-    cluster = run.get("cluster", {})
-    return {
-        **{name: value for name, value in run.get("options", {}).items() if name != "policy"},
-        **cluster.get("network", {}),
-        "cluster": cluster.get("name"),
-        "trace": run.get("trace", {}).get("path"),
-    }

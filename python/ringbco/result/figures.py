@@ -15,7 +15,7 @@ import numpy as np
 from ringbco.result.metrics import STATISTICS, jain_index
 from ringbco.result.reliability import UNKNOWN
 from ringbco.result.rows import Rows, Table
-from ringbco.units import Kind, figure, figures, same
+from ringbco.units import Kind, brief, figure, same
 
 if TYPE_CHECKING:
     import polars as pl
@@ -82,17 +82,15 @@ class Figure(NamedTuple):
         return figure("count" if whole and self.unit == "number" else self.unit or "number", value)
 
     def show_ends(self, ends: tuple[float, float] | None) -> str:
-        """The least and the greatest value over seeds as people read them; "" where there is one seed."""
+        """The least and the greatest value over runs as people read them; "" where there is one run."""
         if ends is None:
             return ""
-        least, greatest = map(self.show, ends)
+        least, greatest = map(self.brief, ends)
         return "always" if least == greatest else f"{least} to {greatest}"
 
-    def show_all(self, values: Sequence[float | None]) -> list[str]:
-        """As `show`, side by side: values that differ do not print alike."""
-        known = [value for value in values if value is not None]
-        told = iter(figures(self.unit or "number", known))
-        return ["-" if value is None else next(told) for value in values]
+    def brief(self, value: float | None) -> str:
+        """The value in three significant digits; "-" where there is none."""
+        return "-" if value is None else brief(self.unit, value)
 
 
 TIME_TO_START: Final = "time_to_start"

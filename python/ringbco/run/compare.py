@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import RingbcoError
@@ -14,6 +14,7 @@ from ringbco.result.bound import Bounds
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.run.compare_runs import (
+    Repeat,
     Watch,
     assembled,
     check_baseline,
@@ -22,16 +23,17 @@ from ringbco.run.compare_runs import (
     read_results,
     resolve_workloads,
     wanted_runs,
-    workload_of,
 )
-from ringbco.run.draws import Draws, Seeds, refuse_logs
+from ringbco.run.draws import Draws, Seeds, runs_of
+from ringbco.run.gone import refuse_gone
 from ringbco.run.kept import Ended, Kept, key_of
 from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer
 from ringbco.run.options_generated import Options
 from ringbco.run.replay import carry_out
 from ringbco.run.setup import prepare
-from ringbco.trace.jobs import TableLike, as_table
+from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import doubts, silently, warn
+from ringbco.trace.workload import Workload
 
 
 def compare(
@@ -42,10 +44,8 @@ def compare(
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
     runs: Mapping[str, Mapping[str, Any]] | None = None,
     results: Sequence[Outcome | str | os.PathLike[str]] = (),
-    seeds: int = 1,
-    resample: bool = False,
-    block: str | float | None = None,
-    same_jobs: bool = False,
+    seeds: int = 6,
+    fresh: bool = False,
     baseline: str | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -55,17 +55,17 @@ def compare(
 
     Without policies and runs the `results` alone are put side by side; then there is no `jobs`, no `cluster`.
 
-    The table is read once, and its profile resolved once a seed.
+    The table is read once, and its profile resolved once a seed of models that no job names.
+
     runs: settings beside the policies, by label, such as {"sjf-bco, kappa 4": {"policy": "sjf-bco",
         "kappa": 4}}: options of `replay` by its parameters' names, which go before `options`, `cluster`, and
         `parameters`, the fields of a policy of one's own.
     results: outcomes at hand, or the paths of result folders, which are not run again. A path is its label;
         an outcome has its policy's name for one.
-    seeds: how often each replay is repeated, with seed, seed + 1 and so on. Figures are then means over the
-        seeds; `outcomes` are those of the first seed. A table that `generate` made is made anew for each,
-        unless `same_jobs`.
-    resample: instead, draw the days of the recorded trace anew for each seed, in blocks of `block` (seconds
-        or a text such as "1d", the default) in the mean; figures and outcomes are then of the recorded jobs.
+    seeds: how many runs each replay has: what differs between policies is told from what differs between
+        runs (docs/certainty.md). Run 0 is of the jobs as they are with `seed`; run k has seed + k, and each
+        submission is moved by under a minute. `outcomes` are those of run 0. A log has one run.
+    fresh: runs are of tables that `generate` makes anew instead. Only of a table that it made.
     baseline: the label that the others are held against; None for the first.
     recorded_cluster: as for `replay`, of every run. threads: replays at a time, None for one a processor.
     progress: called now and then with (jobs finished, jobs in all) over all replays.
@@ -77,6 +77,7 @@ def compare(
     that none of them can meet; InputError for a folder that is no result, or a damaged one; otherwise as
     `replay`, for the first run in order that fails. Warns as `replay` does, once.
     """
+    refuse_gone(options)
     return compared(
         jobs,
         cluster,
@@ -84,7 +85,7 @@ def compare(
         recorded_cluster=recorded_cluster,
         runs={} if runs is None else runs,
         results=results,
-        seeds=Seeds(seeds, resample, block, same_jobs),
+        seeds=Seeds(seeds, fresh),
         baseline=baseline,
         threads=threads,
         progress=progress,
@@ -131,70 +132,96 @@ def compared(
     checked(options)
     table = as_table(jobs)
     cluster = as_cluster(cluster, recorded_cluster)
-    drawn, times = seeds.drawn(table), seeds.runs
-    refuse_logs(drawn, [run.policy for run in wanted])
-    draws = Draws(table, drawn, checked(options)["seed"])
-    repeats = [run.repeat(number, cluster, drawn) for run in wanted for number in range(times)]
+    seeds.check(table)
+    draws = Draws(table, seeds.kind, checked(options)["seed"])
+    repeats = [one for run in wanted for one in run.repeats(cluster, seeds)]
     workloads = resolve_workloads(table, repeats)
-    clusters = dict.fromkeys(one.cluster for one in repeats)
-    of_clusters = (doubt for here in clusters for doubt in doubts(None, here))
-    warn(dict.fromkeys([*of_clusters, *doubts(table, None)]), within=1)
-    watch = Watch(names_of(wanted, seeds, draws.seed), table.num_jobs, progress, began)
-    # Where runs are kept, more seeds may be asked for the next time.
-    bounds = Bounds() if kept is not None or times > 1 else None
+    _warn_of(table, repeats)
+    watch = Watch(names_of(wanted, seeds), table.num_jobs, progress, began)
+    over = runs_of(table, seeds, [{**checked(run.options), "policy": run.policy} for run in wanted])
+    # Where runs are kept, more of them may be asked for the next time.
+    bounds = Bounds() if kept is not None or seeds.seeds > 1 else None
+
+    making = _Making(workloads, draws, kept, bounds, seeds.fresh)
 
     def run(number: int) -> Ended:
-        one, whole = repeats[number], number % times == 0
         tell = watch.part(number)
-        with silently():
-            jobs_of_it = draws.table(one.draw)
-            setup = prepare(
-                jobs_of_it,
-                one.cluster,
-                recorded_cluster=None,
-                policy=one.policy,
-                workload=workload_of(one, workloads, draws),
-                options=one.options,
-                parameters=one.parameters,
-            )
-            key = None if kept is None else key_of(setup)
-            ended = None if kept is None or key is None else kept.get(key, whole=whole)
-            if ended is None:
-                outcome = carry_out(setup, tell)
-                # Of the other seeds only the figures are kept: the tables would fill the memory. They are
-                # worked out here, beside other runs.
-                bound = None if bounds is None else bounds.of(outcome)
-                ended = Ended(outcome.summary, bound, outcome if whole else None)
-                if kept is not None and key is not None:
-                    ended = kept.add(key, ended)
+        ended = making.make(repeats[number], tell)
         tell(table.num_jobs, table.num_jobs)
         return ended
 
     try:
-        ended = _all_done(run, [one.draw for one in repeats], threads, watch)
+        done = _all_done(run, [one.number for one in repeats], threads, watch)
     except RingbcoError:
         if kept is not None:
             kept.discard()
         raise
-    written = {label: ended[number * times].folder for number, label in enumerate(labels)}
-    comparison = assembled(
-        labels, ended, finished, bounded=bounds is not None, drawn=drawn, baseline=baseline
-    )
+    firsts = [place for place, one in enumerate(repeats) if not one.number]
+    ends = [*firsts[1:], len(repeats)]
+    ended = {label: done[first:end] for label, first, end in zip(labels, firsts, ends, strict=True)}
+    written = {label: part[0].folder for label, part in ended.items()}
+    comparison = assembled(ended, finished, over=over, bounded=bounds is not None, baseline=baseline)
     return comparison, {label: at for label, at in written.items() if at is not None}
 
 
+class _Making(NamedTuple):
+    """Makes runs, or takes them from those that are kept. bounds: None where none are asked for."""
+
+    workloads: Mapping[tuple[Hashable, ...], Workload]
+    draws: Draws
+    kept: Kept | None
+    bounds: Bounds | None
+    fresh: bool
+
+    def make(self, one: Repeat, tell: Callable[[int, int], None]) -> Ended:
+        """One run. tell: its progress."""
+        kept, first = self.kept, not one.number
+        with silently():
+            workload = self.workloads[one.workload]
+            if not first:
+                workload = self.draws.workload(one.number, workload, one.cluster, checked(one.options))
+            setup = prepare(
+                workload.table,
+                one.cluster,
+                recorded_cluster=None,
+                policy=one.policy,
+                workload=workload,
+                options=one.options,
+                parameters=one.parameters,
+            )
+            key = None if kept is None else key_of(setup)
+            ended = None if kept is None or key is None else kept.get(key, whole=first)
+            if ended is None:
+                outcome = carry_out(setup, tell)
+                # Of the other runs only the figures are kept: the tables would fill the memory. They are
+                # worked out here, beside other runs.
+                bound = self.bounds.of(outcome) if self.bounds is not None and (first or self.fresh) else None
+                summary = outcome.summary if first else outcome.single_figures()
+                ended = Ended(summary, bound, outcome if first else None)
+                if kept is not None and key is not None:
+                    ended = kept.add(key, ended)
+        return ended
+
+
+def _warn_of(table: JobTable, repeats: Sequence[Repeat]) -> None:
+    """Warns of what is unlike any public trace or network, once for all runs."""
+    clusters = dict.fromkeys(one.cluster for one in repeats)
+    of_clusters = (doubt for here in clusters for doubt in doubts(None, here))
+    warn(dict.fromkeys([*of_clusters, *doubts(table, None)]), within=1)
+
+
 def _all_done(
-    run: Callable[[int], Ended], draws: Sequence[int], threads: int | None, watch: Watch
+    run: Callable[[int], Ended], numbers: Sequence[int], threads: int | None, watch: Watch
 ) -> list[Ended]:
     """What `run` gives for each number, several at a time; raises what the first that fails raises.
 
-    Those of one draw of the jobs go side by side, so that few draws are held at a time.
+    The first runs of all labels go first, then the second ones: few of the tables are held at a time.
     """
-    order = sorted(range(len(draws)), key=lambda number: draws[number])
-    with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, len(draws))) as pool:
+    order = sorted(range(len(numbers)), key=lambda place: numbers[place])
+    with ThreadPoolExecutor(min(threads or os.cpu_count() or 1, len(numbers))) as pool:
         futures = {number: pool.submit(run, number) for number in order}
         try:
-            return [futures[number].result() for number in range(len(draws))]
+            return [futures[number].result() for number in range(len(numbers))]
         except BaseException:
             # The pool waits for what runs; so that it need not wait long, the rest gives up.
             watch.stop()

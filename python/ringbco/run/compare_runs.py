@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
+from ringbco.result.certainty import Runs
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
-from ringbco.result.seeds import SAME_JOBS, Drawn
 from ringbco.run.at_hand import read_result, without_ended
-from ringbco.run.draws import Draws, Seeds, seeded_options
+from ringbco.run.draws import Seeds, runs_once, seeded_options
 from ringbco.run.kept import Ended
 from ringbco.run.options import PARTS, as_cluster, checked, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
@@ -31,14 +31,14 @@ _BESIDE: Final = ("policy", "cluster", "parameters")
 
 
 class Repeat(NamedTuple):
-    """One replay: where, what, the key of its workload, and the number of its draw of the jobs."""
+    """One replay: where, what, the key of the first run's workload, its number among those of its label."""
 
     cluster: Cluster
     policy: str
     options: Mapping[str, Any]
     parameters: Mapping[str, Any] | None
     workload: tuple[Hashable, ...]
-    draw: int
+    number: int
 
 
 @dataclass(frozen=True)
@@ -54,46 +54,42 @@ class Run:
     cluster: Cluster | None = None
     parameters: Mapping[str, Any] | None = None
 
-    def repeat(self, number: int, cluster: Cluster, drawn: Drawn) -> Repeat:
-        """The run of that number, from 0, over several seeds."""
+    def repeat(self, number: int, cluster: Cluster) -> Repeat:
+        """The run of that number, from 0."""
         # Where the trace was recorded is the same for all, unless the run's own cluster says otherwise.
         own = self.cluster
         here = cluster if own is None else own if own.recorded else own.with_recorded(cluster.recorded)
         common = checked(self.options)
-        # The recorded jobs go first, with the seed of the first draw of their days.
-        more = max(number - 1, 0) if drawn.kind == "resampled" else number
-        options = seeded_options(self.options, more, common["seed"])
-        return Repeat(
-            here,
-            self.policy,
-            options,
-            self.parameters,
-            key_of(here, {**common, "seed": common["seed"] + more}),
-            0 if drawn is SAME_JOBS else number,
-        )
+        options = seeded_options(self.options, number, common["seed"])
+        return Repeat(here, self.policy, options, self.parameters, key_of(here, common), number)
+
+    def repeats(self, cluster: Cluster, seeds: Seeds) -> list[Repeat]:
+        """All its runs."""
+        count = 1 if runs_once(self.policy) else seeds.seeds
+        return [self.repeat(number, cluster) for number in range(count)]
 
 
 def assembled(
-    labels: Sequence[str],
-    ended: Sequence[Ended],
+    ended: Mapping[str, Sequence[Ended]],
     finished: dict[str, Outcome],
     *,
+    over: Runs,
     bounded: bool,
-    drawn: Drawn,
     baseline: str | None,
 ) -> Comparison:
-    """The comparison of what was run, with as many seeds for each label, and of what is at hand.
+    """The comparison of what was run, by label, and of what is at hand.
 
-    bounded: whether the bounds of what was run are worked out. drawn: what differs between the seeds.
+    over: what differs between runs. bounded: whether lower bounds were worked out.
     """
-    seeds = len(ended) // max(len(labels), 1)
-    parts = {label: ended[number * seeds : (number + 1) * seeds] for number, label in enumerate(labels)}
-    outcomes = {label: one.outcome for label, part in parts.items() for one in part if one.outcome}
+    outcomes = {label: one.outcome for label, part in ended.items() for one in part if one.outcome}
+    repeated = {label: part for label, part in ended.items() if len(part) > 1}
+    of = slice(None) if over.kind == "fresh tables" else slice(1)
+    bounds = {label: [one.bound for one in part[of]] for label, part in ended.items()} if bounded else {}
     return Comparison(
         outcomes | finished,
-        {label: [one.summary for one in part] for label, part in parts.items()} if seeds > 1 else {},
-        {label: [one.bound for one in part] for label, part in parts.items()} if bounded else {},
-        dict.fromkeys(parts, drawn) if seeds > 1 else {},
+        {label: [one.summary for one in part] for label, part in repeated.items()},
+        bounds,
+        over,
         baseline,
     )
 
@@ -133,12 +129,14 @@ def wanted_runs(
     return wanted
 
 
-def names_of(wanted: Sequence[Run], seeds: Seeds, seed: int) -> list[str]:
-    """What people call each of the runs, those of one label with all their seeds after each other."""
-    repeats = [
-        (run.label, seeds.name_of(number, seed + number)) for run in wanted for number in range(seeds.runs)
+def names_of(wanted: Sequence[Run], seeds: Seeds) -> list[str]:
+    """What people call each of the runs, those of one label after each other."""
+    names = [
+        (run.label, "" if runs_once(run.policy) else seeds.name_of(number))
+        for run in wanted
+        for number in range(1 if runs_once(run.policy) else seeds.seeds)
     ]
-    return [", ".join(filter(None, parts)) for parts in repeats]
+    return [", ".join(filter(None, parts)) for parts in names]
 
 
 def check_inputs(something: bool, results: Sequence[object], jobs: object, cluster: object) -> None:
@@ -194,18 +192,9 @@ def read_results(
 
 
 def resolve_workloads(table: JobTable, repeats: Sequence[Repeat]) -> dict[tuple[Hashable, ...], Workload]:
-    """The workload of every cluster, model, seed and whatever else one hangs on, among runs of the table."""
-    first = {repeat.workload: repeat for repeat in reversed(repeats) if not repeat.draw}
+    """The workload of every cluster, model, seed and whatever else one hangs on, among first runs."""
+    first = {repeat.workload: repeat for repeat in reversed(repeats) if not repeat.number}
     return {key: resolve(table, one.cluster, checked(one.options)) for key, one in first.items()}
-
-
-def workload_of(one: Repeat, known: Mapping[tuple[Hashable, ...], Workload], draws: Draws) -> Workload:
-    """The workload of a run: of the table itself it is known, of other draws of the jobs worked out now."""
-    if not one.draw:
-        return known[one.workload]
-    return draws.kept(
-        (one.draw, one.workload), lambda: resolve(draws.table(one.draw), one.cluster, checked(one.options))
-    )
 
 
 def _check_options(run: Run) -> None:

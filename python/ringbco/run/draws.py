@@ -1,20 +1,29 @@
-"""What a seed changes: the jobs made anew, days of a recorded trace drawn, or nothing but ties and models."""
+"""What differs from run to run: submissions moved, or tables made anew (docs/certainty.md#runs)."""
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from threading import Lock
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from ringbco.errors import UsageError
-from ringbco.result.seeds import SAME_JOBS, Drawn
-from ringbco.run.options import integer, is_log
+from ringbco.errors import InputError, UsageError
+from ringbco.result.certainty import Kind, Runs
+from ringbco.run.options import PARTS, integer, is_log, resolve_policy
+from ringbco.run.outage_draws import is_draw
 from ringbco.trace.jobs import JobTable
-from ringbco.trace.resample import DAY, resampled, weeks_of
+from ringbco.trace.moved import instants, moved
+from ringbco.trace.profiles import lacks_models
 from ringbco.trace.synthetic import again, check_generated, is_generated
-from ringbco.units import seconds_of
+from ringbco.trace.workload import Workload, key_of, resolve
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ringbco.cluster.spec import Cluster
 
 T = TypeVar("T")
 MOST_SEEDS: Final = 1000
@@ -23,72 +32,40 @@ _KEPT: Final = 8
 
 
 class Seeds(NamedTuple):
-    """How many seeds runs have, and what is asked of them.
+    """How many runs each replay has.
 
-    resample: draw the days of a recorded trace. block: mean length of a block of days, s or a text such as
-    "1d"; None for a day. same_jobs: keep the jobs of a table that `generate` made.
+    fresh: of tables that `generate` makes anew; else submissions move.
     """
 
     seeds: int = 1
-    resample: bool = False
-    block: str | float | None = None
-    same_jobs: bool = False
+    fresh: bool = False
 
     def checked(self) -> Seeds:
-        """These, right; UsageError for what is out of range, contradicts itself or means nothing."""
+        """These, right; UsageError for what is out of range or means nothing."""
         seeds = integer("seeds", self.seeds, 1, MOST_SEEDS)
-        if self.resample and self.same_jobs:
-            raise UsageError("options resample, same-jobs: expected one of them at most")
-        for name, given in (("resample", self.resample), ("same-jobs", self.same_jobs)):
-            if given and seeds == 1:
-                raise UsageError(f"option {name}: expected together with --seeds N, N of 2 or more")
-        if self.block is not None:
-            if not self.resample:
-                raise UsageError("option block: expected together with --resample")
-            days_of_block(self.block)
+        if self.fresh and seeds == 1:
+            raise UsageError("option fresh: expected together with --seeds N, N of 2 or more")
         return self._replace(seeds=seeds)
 
     @property
-    def runs(self) -> int:
-        """How many runs so many seeds are: the recorded jobs have one of their own."""
-        return self.seeds + self.resample
+    def kind(self) -> Kind:
+        """What differs from run to run."""
+        return "fresh tables" if self.fresh else "moved"
 
-    def name_of(self, number: int, seed: int) -> str:
-        """What people call the run of that number, from 0, with that seed; "" where there is only one."""
-        if self.runs == 1:
-            return ""
-        if self.resample:
-            return f"draw {number}" if number else "recorded jobs"
-        return f"seed {seed}"
+    def name_of(self, number: int) -> str:
+        """What people call the run of that number, from 0; "" where there is only one."""
+        return f"run {number + 1} of {self.seeds}" if self.seeds > 1 else ""
 
-    def drawn(self, table: JobTable) -> Drawn:
-        """What differs between the runs of `table`.
-
-        Raises InputError for a table that is not what its footer says that `generate` made.
-        """
-        if self.resample:
-            return Drawn("resampled", weeks_of(table), days_of_block(self.block))
-        if self.seeds > 1 and not self.same_jobs and is_generated(table):
+    def check(self, table: JobTable) -> None:
+        """Raises InputError for a table that cannot be made anew, where that is asked for."""
+        if self.fresh:
+            if not is_generated(table):
+                raise InputError(
+                    "expected a table that ringbco generate made: --fresh makes it anew",
+                    file=table.source,
+                    hint="leave --fresh out: submissions are then moved by under a minute",
+                )
             check_generated(table)
-            return Drawn("generated")
-        return SAME_JOBS
-
-
-def days_of_block(block: str | float | None) -> float:
-    """The mean length of a block in days; UsageError unless it is at least a day."""
-    if block is None:
-        return 1.0
-    days = seconds_of("block", block) / DAY
-    if not 1.0 <= days < math.inf:
-        raise UsageError(f"option block: {block!r}: expected a length of time of at least a day, such as 1d")
-    return days
-
-
-def refuse_logs(drawn: Drawn, policies: list[str]) -> None:
-    """Raises UsageError where a log is to be followed by jobs that it does not know."""
-    for policy in policies:
-        if drawn is not SAME_JOBS and isinstance(policy, str) and is_log(policy):
-            raise UsageError(f"option policy: {policy!r}: a log knows its own jobs only; leave it out")
 
 
 def seeded_options(options: Mapping[str, Any], number: int, seed: int) -> Mapping[str, Any]:
@@ -102,36 +79,102 @@ def seeded_options(options: Mapping[str, Any], number: int, seed: int) -> Mappin
     return changed
 
 
-class Draw(NamedTuple):
-    """One draw of a table's jobs: the seed of the first one, and its number, from 1."""
+_CHANGING: Final = ("model", "policy", "order", "placement", "queue", "outages", "ties")
 
-    drawn: Drawn
+
+def changes(seeds: Seeds, runs: Sequence[tuple[JobTable, Mapping[str, Any]]]) -> tuple[str, ...]:
+    """What differs from run to run, as keys of `sentences.CHANGES`; of fresh tables all does, so nothing.
+
+    runs: tables with the options of their runs, the policy among them.
+    """
+    if seeds.fresh:
+        return ()
+    kinds = {
+        (id(table), *(repr(options.get(name)) for name in _CHANGING)): (table, options)
+        for table, options in runs
+    }
+    return tuple(dict.fromkeys(name for kind in kinds.values() for name in _changes(*kind)))
+
+
+def _changes(table: JobTable, options: Mapping[str, Any]) -> list[str]:
+    drawn = options.get("outages")
+    found = {
+        "submissions": True,
+        "models": _draws_models(table, options),
+        "placement": _placement(options) == "random",
+        "outages": is_draw(drawn) and "seed=" not in str(drawn),
+        "ties": str(options.get("ties") or "").startswith("shuffle"),
+    }
+    return [name for name, changes in found.items() if changes]
+
+
+def _draws_models(table: JobTable, options: Mapping[str, Any]) -> bool:
+    return options.get("model") == "rar" and lacks_models(table)
+
+
+def _placement(options: Mapping[str, Any]) -> str | None:
+    parts = {name: options.get(name) for name in PARTS}
+    return resolve_policy(options["policy"], **parts).placement
+
+
+class Draw(NamedTuple):
+    """Another table of a run: its kind, the seed of run 0, and the run's number, from 1."""
+
+    kind: Kind
     seed: int
     number: int
 
     def of(self, table: JobTable) -> JobTable:
         """The jobs."""
-        return table_of(table, self.drawn, self.seed, self.number)
+        return Draws(table, self.kind, self.seed).table(self.number)
 
 
 class Draws:
-    """The job tables of runs with several seeds, and what is worked out of them; a few are kept."""
+    """The job tables of several runs, and their workloads; a few are kept."""
 
-    def __init__(self, table: JobTable, drawn: Drawn, seed: int) -> None:
-        """seed: of the first draw."""
+    def __init__(self, table: JobTable, kind: Kind, seed: int) -> None:
+        """seed: of run 0; that of run k, by which submissions move, is k more."""
         self._table = table
-        self._drawn = drawn
-        self.seed: Final = seed
+        self._kind = kind
+        self._seed = seed
         self._made: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = Lock()
 
+    @cached_property
+    def _instants(self) -> NDArray[np.int64]:
+        return instants(self._table.frame["submit_time"].to_numpy())
+
     def table(self, number: int) -> JobTable:
         """The jobs of the run of that number; of run 0 they are the table itself."""
-        if not number or self._drawn.kind == "same jobs":
-            return self._table
-        return self.kept(("table", number), lambda: table_of(self._table, self._drawn, self.seed, number))
+        return self._table if not number else self._kept(("table", number), lambda: self._make(number))
 
-    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
+    def _make(self, number: int) -> JobTable:
+        if self._kind == "fresh tables":
+            return again(self._table, number)
+        return moved(self._table, self._instants, self._seed + number)
+
+    def workload(
+        self, number: int, known: Workload, cluster: Cluster, options: Mapping[str, Any]
+    ) -> Workload:
+        """The workload of a run. known: that of run 0, from which all is taken that no run changes."""
+        key = (number, key_of(cluster, options))
+        return self._kept(key, lambda: self._work_out(number, known, cluster, options))
+
+    def _work_out(
+        self, number: int, known: Workload, cluster: Cluster, options: Mapping[str, Any]
+    ) -> Workload:
+        table = self.table(number)
+        seeded = _draws_models(table, options) or options.get("search") is not None
+        if self._kind == "fresh tables" or seeded:
+            return resolve(table, cluster, options)
+        columns = known.columns.copy()
+        columns["submit"] = table.frame["submit_time"].to_numpy()
+        made = replace(known, table=table, key=key_of(cluster, options), columns=columns)
+        # These are worked out once for all runs.
+        vars(made).update(doubts=known.doubts, users=known.users)
+        return made
+
+    def _kept(self, key: Hashable, make: Callable[[], T]) -> T:
         """What is made under that key, once while it is among the last few that were asked for."""
         with self._lock:
             if key in self._made:
@@ -146,11 +189,19 @@ class Draws:
         return made
 
 
-def table_of(table: JobTable, drawn: Drawn, seed: int, number: int) -> JobTable:
-    """The jobs of the run of that number, from 0, of a table; seed: of the first draw of days."""
-    if not number or drawn.kind == "same jobs":
-        return table
-    if drawn.kind == "generated":
-        return again(table, number)
-    # The first run is of the recorded jobs themselves.
-    return resampled(table, seed + number - 1, drawn.block or 1.0)
+def runs_of(table: JobTable, seeds: Seeds, options: Sequence[Mapping[str, Any]]) -> Runs:
+    """What differs between the runs of these options, the policy among them."""
+    changed = changes(seeds, [(table, one) for one in options])
+    return Runs(seeds.kind, changed, table.epoch)
+
+
+def refuse_logs(policies: list[str]) -> None:
+    """Raises UsageError where a log would be followed by jobs that it does not know."""
+    for policy in policies:
+        if runs_once(policy):
+            raise UsageError(f"option policy: {policy!r}: a log knows its own jobs only; leave it out")
+
+
+def runs_once(policy: object) -> bool:
+    """Whether a policy has one run: a log knows its own jobs only."""
+    return isinstance(policy, str) and is_log(policy)

@@ -38,9 +38,10 @@ _NAME: Final = re.compile(r"\.?([0-9a-f]{64})(\.[0-9a-f]{16}\.(partial|old))?")
 
 
 class Ended(NamedTuple):
-    """A replay that is over: its figures, the lower bound of its jobs if seeds ask for it, its tables.
+    """A replay that is over: its figures, the lower bound of its jobs, its tables.
 
-    outcome: None for all seeds but a run's first. folder: where that outcome is kept; None where it is not.
+    bound: None where nobody asked for it. outcome: None for all runs of a label but the first. folder: where
+    that outcome is kept; None where it is not.
     """
 
     summary: dict[str, Any]

@@ -23,6 +23,7 @@ import ringbco
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, PolicyError, RingbcoError, one_line
 from ringbco.result import metrics
+from ringbco.result.days import days_of
 from ringbco.result.figures import flat
 from ringbco.run.draws import Draw, Seeds
 from ringbco.run.options import MOST_THREADS, check_callback, integer
@@ -39,6 +40,7 @@ from ringbco.trace.workload import READS, Workload
 from ringbco.trace.workload import resolve as resolve_workload
 
 if TYPE_CHECKING:
+    from ringbco.result.outcome import Outcome
     from ringbco.sweeps.store import Record
 _TABLES_KEPT: Final = 4
 _DAMAGE_SHOWN: Final = 5
@@ -88,8 +90,8 @@ def sweep(
 
     spec: the path of a TOML file, or what is in one as a mapping, where `trace` may be a job table or a frame
         too and `cluster` a `Cluster`. Their content decides what is kept: an equal table is not run again.
-    seeds: how often each point is run, as `compare` has it: seeds.parquet then tells means, intervals and
-        differences from the policy `baseline`, or the first.
+    seeds: how many runs each point has, as `compare` has it: seeds.parquet then tells figures with their
+        intervals, and verdicts against the policy `baseline`, or the first.
     executor: where the runs go, any `concurrent.futures.Executor`; None for threads, of which there are
         `threads` or, if that is None, one a processor.
     scatter: given a trace with its table, returns what stands for it among the arguments of a task: what
@@ -143,7 +145,8 @@ def sweep(
         frame = store.gather()
         over = None
         if spec.seeds.seeds > 1 and frame.height == len(spec.runs):
-            over = Over(spec, frame, baseline)
+            days = [store.records[run.key].get("days") for run in spec.runs[:: spec.seeds.seeds]]
+            over = Over(spec, frame, baseline, days)
             store.tell_seeds(over)
     records = [store.records[run.key] for run in spec.runs if run.key in store.records]
     warn(dict.fromkeys(chain.from_iterable(record.get("warnings", ()) for record in records)))
@@ -153,13 +156,12 @@ def sweep(
 
 def _names(spec: Spec, waiting: Mapping[str, Run]) -> list[str]:
     """What people call the runs that are waiting: what the specification varies, and the seed."""
-    numbers = {run.key: number % spec.seeds.runs for number, run in reversed(list(enumerate(spec.runs)))}
+    numbers = {run.key: number % spec.seeds.seeds for number, run in reversed(list(enumerate(spec.runs)))}
     varied = spec.varied or ("policy",)
     told = []
     for key, run in waiting.items():
         settings = {name: run.settings.get(name, run.command) for name in varied}
-        seed = spec.seeds.name_of(numbers[key], run.settings.get("seed", 0))
-        told.append(", ".join(filter(None, (called(settings), seed))))
+        told.append(", ".join(filter(None, (called(settings), spec.seeds.name_of(numbers[key])))))
     return told
 
 
@@ -212,40 +214,47 @@ def execute(run: Run, trace: Trace | Mapped, stop: Event | None = None) -> Recor
         return _failure(str(error), final=not isinstance(error, PolicyError))
     except Exception as error:
         return _failure(f"{type(error).__name__}: {error}", final=False)
-    # What one row has room for: nothing else is worked out.
+    return _told_of(outcome, run, given.get("policy"), table)
+
+
+def _told_of(outcome: Outcome, run: Run, policy: Any, table: JobTable) -> Record:
+    """The record of a finished run: what one row has room for, and no other figure is worked out."""
     told = flat(outcome.single_figures())
     summary = {key: value for key, value in told.items() if not isinstance(value, list | dict)}
     found = list(outcome.run.get("warnings", ()))
-    if "policy" in given and (line := rigid([given["policy"]], table)) is not None:
+    if policy is not None and (line := rigid([policy], table)) is not None:
         found.append(line)
-    return {"summary": summary, "warnings": found} if found else {"summary": summary}
+    record: Record = {"summary": summary}
+    if found:
+        record["warnings"] = found
+    if run.by_day:
+        record["days"] = days_of(outcome).to_dict()
+    return record
 
 
-def scaled(table: JobTable, load: float, num_gpus: int, *, by: JobTable | None = None) -> JobTable:
+def scaled(table: JobTable, load: float, num_gpus: int) -> JobTable:
     """The same jobs, submitted closer together or further apart, so that the offered load is `load`.
 
     The offered load is sum(num_gpus x duration) / (last - first submission) / GPUs of the cluster, over all
     jobs. The first submission stays where it is; a deadline keeps its distance from its job's submission.
-    by: the jobs whose load it is, and whose times the factor follows from; None for these.
     Raises InputError where all jobs are submitted at once.
     """
-    of = (by or table).frame
-    submit = metrics.column(of, "submit_time")
+    frame = table.frame
+    submit = metrics.column(frame, "submit_time")
     span = float(np.ptp(submit))
     if span == 0:
         raise InputError(
             "jobs submitted at more than one time, since the sweep asks for a load", file=table.source
         )
-    work = metrics.column(of, "num_gpus") * metrics.column(of, "duration")
-    submit = metrics.column(table.frame, "submit_time")
+    work = metrics.column(frame, "num_gpus") * metrics.column(frame, "duration")
     first = submit.min()
     moved = pl.Series(
         "submit_time", first + (submit - first) * (float(work.sum()) / (load * num_gpus) / span)
     )
     columns = [moved]
-    if "deadline" in table.frame.columns:
-        columns.append(table.frame["deadline"] + (moved - table.frame["submit_time"]))
-    return replace(table, frame=table.frame.with_columns(columns))
+    if "deadline" in frame.columns:
+        columns.append(frame["deadline"] + (moved - frame["submit_time"]))
+    return replace(table, frame=frame.with_columns(columns))
 
 
 def _in_turn(runs: Iterable[Run]) -> list[Run]:
@@ -370,24 +379,16 @@ class _Jobs(NamedTuple):
     num_gpus: int
 
 
+@lru_cache(maxsize=_TABLES_KEPT)
 def _table(jobs: _Jobs) -> JobTable:
-    table = _drawn(jobs.trace, jobs.draw)
-    return table if jobs.load is None else _scaled(jobs)
-
-
-@lru_cache(maxsize=_TABLES_KEPT)
-def _drawn(trace: Trace, draw: Draw | None) -> JobTable:
-    table = _checked(trace)
-    return table if draw is None else draw.of(table)
-
-
-@lru_cache(maxsize=_TABLES_KEPT)
-def _scaled(jobs: _Jobs) -> JobTable:
-    assert jobs.load is not None
-    # What days were drawn is chance: they are moved as the recorded ones are.
-    resampled = jobs.draw is not None and jobs.draw.drawn.kind == "resampled"
-    table = _drawn(jobs.trace, jobs.draw)
-    return scaled(table, jobs.load, jobs.num_gpus, by=_checked(jobs.trace) if resampled else None)
+    """Tables made anew are scaled to the load; submissions move once that is done."""
+    if jobs.draw is None:
+        table = _checked(jobs.trace)
+    elif jobs.draw.kind == "moved":
+        return jobs.draw.of(_table(jobs._replace(draw=None)))
+    else:
+        table = jobs.draw.of(_checked(jobs.trace))
+    return table if jobs.load is None else scaled(table, jobs.load, jobs.num_gpus)
 
 
 @lru_cache(maxsize=_TABLES_KEPT)

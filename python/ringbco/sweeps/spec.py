@@ -19,8 +19,8 @@ from ringbco.cluster.network import NETWORK_RULES, NETWORK_UNITS
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_toml
 from ringbco.io.toml import read_toml
-from ringbco.result.seeds import Drawn
-from ringbco.run.draws import Draw, Seeds, refuse_logs, seeded_options
+from ringbco.result.certainty import Kind
+from ringbco.run.draws import Draw, Seeds, changes, refuse_logs, seeded_options
 from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.run.own import BUILT_IN, Carried, carried
@@ -34,7 +34,7 @@ from ringbco.trace.workload import Workload
 
 MOST_RUNS: Final = 1_000_000
 ONCE: Final = Seeds()
-_SECTIONS: Final = ("command", "base", "grid", "runs")
+_SECTIONS: Final = ("command", "fresh", "base", "grid", "runs")
 _OWN_KEYS: Final = ("trace", "load", "cluster", "recorded_cluster", "vc", *NETWORK_RULES)
 _VC: Final = ("split", "pool")
 _MEANT: Final = {"jobs": "trace", "policies": "policy", "traces": "trace", "lambda_": "lambda"}
@@ -66,7 +66,8 @@ class Run:
     settings: every setting by its name in the specification, as written or by default, `None` where there is
     none (`load` as recorded, parts as the policy has them where a command knows no parts).
     own: the policy, if it is one's own, with its text. beside: tables read too; `options` lack them.
-    draw: of the trace's jobs; None where they are as they stand there.
+    draw: of the trace's jobs; None where they are as they stand there. by_day: whether the record tells what
+    each day of the trace adds, for the parts of the trace.
     """
 
     command: str
@@ -79,6 +80,7 @@ class Run:
     own: Carried | None = None
     beside: Beside = field(default_factory=Beside)
     draw: Draw | None = None
+    by_day: bool = False
 
     @cached_property
     def key(self) -> str:
@@ -94,6 +96,8 @@ class Run:
         content["options"] |= {name: found.sha256 for name, found in self.beside.given.items()}
         if self.draw is not None:
             content["draw"] = self.draw
+        if self.by_day:
+            content["by_day"] = True
         if self.own is not None:
             # A policy of one's own is what its file says, wherever that stands.
             content["options"] |= {"policy": self.own.name.rpartition(":")[2]}
@@ -105,15 +109,16 @@ class Run:
 class Spec:
     """A checked specification: its document, its runs in order, and what [grid] and [[runs]] speak of.
 
-    seeds: how often each point of it is run; those runs follow each other. drawn: what differs between them,
-    by point. aim: the measure and the target that are asked for, as sweep.json keeps them for the page.
+    seeds: how many runs each point of it has; those runs follow each other. changed: what differs between
+    them, as `Runs` has it. aim: the measure and the target that are asked for, as sweep.json keeps them for
+    the page.
     """
 
     document: Mapping[str, Any]
     runs: tuple[Run, ...]
     varied: tuple[str, ...]
     seeds: Seeds = ONCE
-    drawn: tuple[Drawn, ...] = ()
+    changed: tuple[str, ...] = ()
     aim: Mapping[str, Any] | None = None
 
 
@@ -149,25 +154,22 @@ def read_document(spec: str | os.PathLike[str] | Mapping[str, Any]) -> Document:
 def spec_of(told: Mapping[str, Any], file: str | None, folder: Path, seeds: Seeds = ONCE) -> Spec:
     """What a document asks for, checked; errors as `read_spec`."""
     once = _Reader(file, folder).spec(told)
-    seeds = seeds.checked()
+    seeds = seeds._replace(fresh=seeds.fresh or bool(told.get("fresh"))).checked()
     if seeds.seeds == 1:
         return once
     if "seed" in once.varied:
         raise UsageError("option seeds: the specification varies seed itself; leave one of the two out")
-    if len(once.runs) * seeds.runs > MOST_RUNS:
+    if len(once.runs) * seeds.seeds > MOST_RUNS:
         raise UsageError(
-            f"option seeds: {len(once.runs) * seeds.runs:,} runs: expected at most {MOST_RUNS:,}"
+            f"option seeds: {len(once.runs) * seeds.seeds:,} runs: expected at most {MOST_RUNS:,}"
         )
+    refuse_logs([str(run.options.get("policy")) for run in once.runs])
     tables = {run.trace: table_of_trace(run.trace) for run in once.runs}
-    drawn = tuple(seeds.drawn(tables[run.trace]) for run in once.runs)
-    for one, run in zip(drawn, once.runs, strict=True):
-        refuse_logs(one, [str(run.options.get("policy"))])
-    runs = tuple(
-        _repeated(run, one, number)
-        for run, one in zip(once.runs, drawn, strict=True)
-        for number in range(seeds.runs)
-    )
-    return replace(once, runs=runs, seeds=seeds, drawn=drawn)
+    for table in tables.values():
+        seeds.check(table)
+    runs = tuple(_repeated(run, seeds.kind, number) for run in once.runs for number in range(seeds.seeds))
+    changed = changes(seeds, [(tables[run.trace], run.settings) for run in once.runs])
+    return replace(once, runs=runs, seeds=seeds, changed=changed)
 
 
 def table_of_trace(trace: Trace) -> JobTable:
@@ -175,17 +177,16 @@ def table_of_trace(trace: Trace) -> JobTable:
     return trace.table or replace(read_jobs(trace.path), source=trace.name)
 
 
-def _repeated(run: Run, drawn: Drawn, number: int) -> Run:
-    """The run of that number, from 0, over several seeds."""
+def _repeated(run: Run, kind: Kind, number: int) -> Run:
+    """The run of that number, from 0, of a point."""
     seed = run.settings["seed"]
-    # The recorded jobs go first, with the seed of the first draw of their days.
-    more = max(number - 1, 0) if drawn.kind == "resampled" else number
-    draw = Draw(drawn, seed, number) if number and drawn.kind != "same jobs" else None
-    changed = seeded_options({"seed": seed, "ties": run.settings.get("ties")}, more, seed)
+    draw = Draw(kind, seed, number) if number else None
+    changed = seeded_options({"seed": seed, "ties": run.settings.get("ties")}, number, seed)
     changed = {name: value for name, value in changed.items() if name in run.settings}
     options = {**run.options, **{name: value for name, value in changed.items() if name in run.options}}
-    settings = {**run.settings, **changed, "draw": None if draw is None else number}
-    return replace(run, options=options, settings=settings, draw=draw)
+    settings = {**run.settings, **changed, "draw": number or None}
+    by_day = kind == "moved" and not number
+    return replace(run, options=options, settings=settings, draw=draw, by_day=by_day)
 
 
 class _Reader:
@@ -212,6 +213,8 @@ class _Reader:
             known = [name for name in COMMANDS if command(name)]
             raise self._error(f"one of {', '.join(known)}", "command", self._command)
         self._trials = Trials(self._command)
+        if not isinstance(document.get("fresh", False), bool):
+            raise self._error("true or false", "fresh", document["fresh"])
         base = self._values(self._section(document, "base"), "base")
         points = [*self._grid(document, base), *self._list(document, base)]
         if not points:

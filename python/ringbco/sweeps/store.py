@@ -59,8 +59,8 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         document: dict[str, Any] = {"ringbco": ringbco.__version__, "spec": spec.document}
         if spec.seeds.seeds > 1:
-            kinds = [one._asdict() for one in dict.fromkeys(spec.drawn)]
-            document["seeds"] = {**spec.seeds._asdict(), "drawn": kinds}
+            document["seeds"] = spec.seeds.seeds
+            document |= {"kind": spec.seeds.kind, "changed": list(spec.changed)}
         if spec.aim is not None:
             document["aim"] = spec.aim
         _put(folder / SPEC, (json_text(document, default=str) + "\n").encode(), _SPEC_MARK)

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
+from ringbco.result.certainty import Kind, figured
 from ringbco.result.figures import COMPARED, Figure
-from ringbco.result.seeds import OverSeeds
 from ringbco.run.draws import Seeds
 from ringbco.run.options import check_name
 from ringbco.sweeps.over import Over
@@ -49,9 +49,13 @@ class Target(NamedTuple):
         """Whether a value is good enough."""
         return value >= self.value if self.measure.better == "most" else value <= self.value
 
-    def surely_met_by(self, figure: OverSeeds) -> bool:
-        """Whether all of the interval is good enough; of one run, whether its figure is."""
-        return all(map(self.met_by, figure.interval or (figure.mean,)))
+    def met_in(self, figure: Tried) -> int:
+        """In how many runs the figure is good enough."""
+        return sum(map(self.met_by, figure.values))
+
+    def always_met_by(self, figure: Tried) -> bool:
+        """Whether the figure is good enough in all runs."""
+        return self.met_in(figure) == len(figure.values)
 
 
 def target_of(measure: str | None, target: str | None) -> Target | None:
@@ -95,18 +99,30 @@ def _value(measure: Figure, text: str) -> float:
 
 
 class Tried(NamedTuple):
-    """A point of the setting that is sought: where it lies, how it is written, its figure (None: failed)."""
+    """A point of the setting that is sought: where it lies, how it is written, its figure (None: failed).
+
+    value: of moved runs that of run 0, of fresh tables the median. values: that of each run.
+    """
 
     place: float
     name: str
-    figure: OverSeeds | None
+    value: float | None
+    values: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, place: float, name: str, values: Sequence[float | None], kind: Kind) -> Tried:
+        """From the figure of each run."""
+        known = tuple(float(value) for value in values if value is not None)
+        if not known or len(known) < len(values):
+            return cls(place, name, None)
+        return cls(place, name, figured(known, kind).value, known)
 
 
 @dataclass(frozen=True)
 class Found:
     """What meets a target, for one combination of the other settings.
 
-    best: by the figure itself; sure: with all of its interval. None where nothing tried does.
+    best: by the figure itself; sure: in all runs. None where nothing tried does.
     strange: pairs of neighbours, the second of which should not be worse than the first and is.
     """
 
@@ -122,31 +138,34 @@ class Found:
         """The same in words."""
         prefix = f"{self.where}: " if self.where else ""
         if self.best is None:
-            last = [one for one in self.tried if one.figure is not None]
+            last = [one for one in self.tried if one.value is not None]
             near = f"; {self._told(last[-1])}" if last else ""
             told = [f"{prefix}no {self.name} tried meets {self.target.shown}{near}"]
         else:
             which = "greatest load" if self.name == "load" else f"smallest {self.name}"
             end = "; it is the first of those tried" if self.best == self.tried[0] else ""
             told = [f"{prefix}the {which} that meets {self.target.shown}: {self._told(self.best)}{end}"]
-            if self.best.figure is not None and self.best.figure.interval is not None:
-                if self.sure is None:
-                    told.append(f"{prefix}none tried meets it with all of its interval")
-                elif self.sure != self.best:
-                    told.append(f"{prefix}with all of its interval: {self._told(self.sure)}")
+            runs = len(self.best.values)
+            if self.sure is None:
+                told.append(f"{prefix}none tried meets it in all {runs} runs")
+            elif self.sure != self.best:
+                told.append(f"{prefix}the {which} that meets it in all {runs} runs: {self._told(self.sure)}")
         for one, other in self.strange:
             pair = (self._told(part) for part in (one, other))
             told.append(f"{prefix}not monotone: {' against '.join(pair)}")
         return told
 
     def _told(self, one: Tried) -> str:
-        figure = one.figure
-        if figure is None:
+        if one.value is None:
             return f"{one.name} (failed)"
-        interval = figure.interval
-        low_high = "" if interval is None else " [{}, {}]".format(*self.target.measure.show_all(interval))
+        show, runs = self.target.measure.brief, len(one.values)
         gpus = f" ({one.place:,.0f} GPUs)" if self.name == "cluster" else ""
-        return f"{one.name}{gpus}, {self.target.measure.show(figure.mean)}{low_high}"
+        text = f"{one.name}{gpus}, {show(one.value)}"
+        if runs == 1:
+            return text
+        met = self.target.met_in(one)
+        how = f"in all {runs} runs" if met == runs else f"in {met} of {runs} runs"
+        return f"{text} ({show(min(one.values))} to {show(max(one.values))}), {how}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -159,8 +178,8 @@ class Found:
             "tried": [
                 {
                     self.name: one.name,
-                    "value": one.figure and one.figure.mean,
-                    "interval": one.figure and one.figure.interval,
+                    "value": one.value,
+                    "by_run": list(one.values),
                 }
                 for one in self.tried
             ],
@@ -177,7 +196,8 @@ def found(over: Over, target: Target, name: str) -> list[Found]:
         value = point.settings[name]
         place = float(point.gpus if name == "cluster" else value)
         text = f"{value:g}" if isinstance(value, float) else str(value)
-        groups.setdefault(where, []).append(Tried(place, text, point.figure(target.measure.key)))
+        values = point.figures.get(target.measure.key, [None])
+        groups.setdefault(where, []).append(Tried.of(place, text, values, over.of.kind))
     return [settled(where, name, tried, target) for where, tried in groups.items()]
 
 
@@ -185,13 +205,12 @@ def settled(where: str, name: str, tried: Sequence[Tried], target: Target) -> Fo
     """From the side on which the target is hard to meet to the other: the first that meets it."""
     # A greater load is harder, a larger cluster easier; of other settings the ends tell.
     ordered = sorted(tried, key=lambda one: one.place, reverse=_falls(name, tried, target))
-    known = [one for one in ordered if one.figure is not None]
-    best = next((one for one in known if one.figure and target.met_by(one.figure.mean)), None)
-    sure = next((one for one in known if one.figure and target.surely_met_by(one.figure)), None)
+    known = [one for one in ordered if one.value is not None]
+    meets = [one.value is not None and target.met_by(one.value) for one in known]
+    best = next((one for one, met in zip(known, meets, strict=True) if met), None)
+    sure = next((one for one in known if target.always_met_by(one)), None)
     strange = tuple(
-        (one, other)
-        for one, other in pairwise(known)
-        if one.figure and other.figure and target.met_by(one.figure.mean) > target.met_by(other.figure.mean)
+        pair for pair, (met, then) in zip(pairwise(known), pairwise(meets), strict=True) if met > then
     )
     return Found(target, where, name, tuple(ordered), best, sure, strange)
 
@@ -200,10 +219,10 @@ def _falls(name: str, tried: Sequence[Tried], target: Target) -> bool:
     """Whether greater values of the setting make the target harder to meet."""
     if name in ("cluster", "load"):
         return name == "load"
-    ends = sorted((one for one in tried if one.figure is not None), key=lambda one: one.place)
+    ends = sorted((one for one in tried if one.value is not None), key=lambda one: one.place)
     if not ends:
         return False
-    first, last = (one.figure.mean if one.figure else 0.0 for one in (ends[0], ends[-1]))
+    first, last = (one.value or 0.0 for one in (ends[0], ends[-1]))
     return last < first if target.measure.better == "most" else last > first
 
 
@@ -337,7 +356,7 @@ def bisect(
 
     run: does the sweep of a specification; it is called with ever more points, and keeps finished runs.
     The ends go first. Between two neighbours of which one meets the target and one does not the middle is
-    next, until they are a step apart; then the same for those that meet it with all of their interval.
+    next, until they are a step apart; then the same for those that meet it in all runs.
 
     Raises InputError for a bad specification, UsageError for one that varies the setting itself.
     """
@@ -401,19 +420,22 @@ def _with(
 
 def _tried(
     over: Over, places: Sequence[set[float]], where: Range, target: Target
-) -> list[dict[float, OverSeeds]]:
+) -> list[dict[float, Tried]]:
     """For each point of the specification the figures known, by place, ascending."""
     points = iter(over.points)
     told = []
     for own in places:
-        figures = {place: next(points).figure(target.measure.key) for place in sorted(own)}
-        told.append({place: figure for place, figure in figures.items() if figure is not None})
+        figures = {
+            place: Tried.of(place, "", next(points).figures.get(target.measure.key, [None]), over.of.kind)
+            for place in sorted(own)
+        }
+        told.append({place: figure for place, figure in figures.items() if figure.value is not None})
     return told
 
 
-def _next(tried: Mapping[float, OverSeeds], where: Range, target: Target) -> float | None:
+def _next(tried: Mapping[float, Tried], where: Range, target: Target) -> float | None:
     """The next place to try; None where nothing is left to find."""
-    for meets in (lambda figure: target.met_by(figure.mean), target.surely_met_by):
+    for meets in (lambda one: target.met_by(one.value), target.always_met_by):
         for (low, one), (high, other) in pairwise(tried.items()):
             if meets(one) != meets(other) and high - low > where.step * (1 + 1e-9):
                 middle = (low + high) / 2.0

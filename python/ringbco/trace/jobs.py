@@ -69,12 +69,14 @@ class JobTable:
 
     `frame` holds the rows in input order with the schema's dtypes; its required columns hold no nulls and are
     one chunk, so `to_numpy()` copies nothing. Optional columns may be absent and may hold nulls (absent
-    values). Extra columns are untouched. `metadata` holds the Parquet footer's `ringbco.*` keys.
+    values). Extra columns are untouched. `metadata` holds the Parquet footer's `ringbco.*` keys. `moved` is
+    the table whose submissions were moved, and the seed (docs/certainty.md#runs); None where none were.
     """
 
     frame: pl.DataFrame
     source: str = "<frame>"
     metadata: dict[str, str] = field(default_factory=dict)
+    moved: tuple[JobTable, int] | None = None
 
     @property
     def num_jobs(self) -> int:
@@ -86,9 +88,18 @@ class JobTable:
         """Whether submit_time never decreases from one row to the next."""
         return bool(self.frame["submit_time"].is_sorted())
 
+    @property
+    def epoch(self) -> str | None:
+        """When the table's clock began, ISO 8601; None where the footer does not say it."""
+        placeholder = "placeholder" in self.metadata.get(f"{METADATA_PREFIX}epoch_note", "")
+        return None if placeholder else self.metadata.get(f"{METADATA_PREFIX}epoch")
+
     @cached_property
     def told(self) -> dict[str, Any]:
         """The table as run.toml has it, with the digest of its file; not to be changed."""
+        if self.moved is not None:
+            table, seed = self.moved
+            return {**table.told, "moved": seed}
         path = Path(self.source)
         sha256 = digest(path) if path.is_file() else None
         return {"path": show_path(self.source), "sha256": sha256, "rows": self.num_jobs}
