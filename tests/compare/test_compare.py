@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import re
 import sys
 import threading
@@ -23,6 +24,7 @@ from ringbco.cli.replay import replay as cli_replay
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.io.manifest import MANIFEST
+from ringbco.result.certainty import Runs
 from ringbco.result.comparison import Comparison, is_comparison, side_by_side
 from ringbco.result.figures import COMPARED
 from ringbco.result.outcome import Outcome
@@ -57,19 +59,26 @@ def test_values_ratios_and_the_best_of_each_row() -> None:
         measure.key: entries
         for measure, entries in Comparison({"a": first, "b": second, "c": third}).rows.items()
     }
-    assert rows["mean_jct"] == [(200.0, 1.0, False), (50.0, 0.25, True), (50.0, 0.25, True)]
+    assert rows["mean_jct"] == [(200.0, 1.0, False), (50.0, 0.25, False), (50.0, 0.25, False)]
     # GPUs held longer are no merit.
     assert rows["utilisation"] == [(0.5, 1.0, False), (0.75, 1.5, False), (0.25, 0.5, False)]
-    # A ratio to nothing is none; equal figures have no best.
-    assert rows["mean_wait"] == [(0.0, None, True), (3.0, None, False), (0.0, None, True)]
+    # A ratio to nothing is infinite; one run has no best.
+    assert rows["mean_wait"] == [(0.0, 1.0, False), (3.0, math.inf, False), (0.0, 1.0, False)]
     assert rows["makespan"] == [(10.0, 1.0, False)] * 3
+
+
+def six_runs(outcomes: dict[str, Outcome]) -> Comparison:
+    """As if each had come out six times the same, of fresh tables."""
+    repeated = {label: [one.summary] * 6 for label, one in outcomes.items()}
+    bounds = dict.fromkeys(outcomes, [None] * 6)
+    return Comparison(outcomes, repeated, bounds, Runs("fresh tables"))
 
 
 def test_rounding_makes_nobody_best() -> None:
     same = [made_up(median_slowdown=1.0 + error) for error in (3e-15, 0.0, 5e-13)]
     (entries,) = (
         entries
-        for measure, entries in Comparison(dict(zip("abc", same, strict=True))).rows.items()
+        for measure, entries in six_runs(dict(zip("abc", same, strict=True))).rows.items()
         if measure.key == "median_slowdown"
     )
     assert [entry.best for entry in entries] == [False] * 3
@@ -81,7 +90,7 @@ def test_more_is_better_of_fairness_and_deadlines() -> None:
         first.summary["jobs_refused"] = refused  # shares of unlike jobs are not to be compared
         rows = {
             measure.key: [entry.best for entry in entries]
-            for measure, entries in Comparison({"a": first, "b": second}).rows.items()
+            for measure, entries in six_runs({"a": first, "b": second}).rows.items()
         }
         assert rows["jain_index_users"] == best
         assert rows["deadlines_met"] == best
@@ -94,12 +103,12 @@ def test_figures_that_only_some_policies_have() -> None:
     for outcome in (plain, losing, losing_less):
         del outcome.summary["deadlines_met"]
     del plain.summary["lost_gpu_seconds"]
-    made = Comparison({"a": plain, "b": losing, "c": losing_less})
+    made = six_runs({"a": plain, "b": losing, "c": losing_less})
     rows = {measure.key: entries for measure, entries in made.rows.items()}
     assert rows["lost_gpu_seconds"] == [(None, None, False), (5.0, None, False), (3.0, None, True)]
     assert "deadlines_met" not in rows
     assert made.frame.filter(pl.col("measure") == "lost_gpu_seconds")["value"].to_list() == [None, 5.0, 3.0]
-    assert re.search(r"GPU time lost to them +- +5\.0 s +- +3\.0 s\* +-", printed(made, 200, every=True))
+    assert re.search(r"GPU time lost to them +- +5\.00 s +- +3\.00 s\* +-", printed(made, 200, every=True))
     assert "GPU time lost" in made._repr_html_()
 
 
@@ -117,7 +126,7 @@ def test_the_time_to_start_is_shown_where_it_is_not_the_wait(small_jobs: Path) -
     jobs = pl.read_csv(small_jobs)
 
     def shown(policies: list[str]) -> list[str]:
-        made = compare(jobs, "1x8", policies)
+        made = compare(jobs, "1x8", policies, seeds=1)
         assert made.frame.filter(pl.col("measure").str.ends_with("time_to_start")).height == 4 * len(policies)
         lines = printed(made, 200, every=True).splitlines() + re.findall(r"[\w ]+", made._repr_html_())
         return [line for line in lines if "time to start" in line]
@@ -156,7 +165,7 @@ def test_the_folder(comparison: Comparison, small_jobs: Path, tmp_path: Path) ->
     document = json.loads((tmp_path / "a" / "comparison.json").read_text())
     assert document["policies"] == POLICIES
     assert document["folders"] == {policy: policy for policy in POLICIES}
-    assert document["measures"]["mean_jct"]["values"]["sjf"] == document["summaries"]["sjf"]["mean_jct"]
+    assert document["measures"]["mean_jct"]["sjf"]["value"] == document["summaries"]["sjf"]["mean_jct"]
     for policy in POLICIES:
         summary = json.loads((tmp_path / "a" / policy / "summary.json").read_text())
         assert summary == document["summaries"][policy]
@@ -202,8 +211,8 @@ def test_the_error_is_the_one_of_the_first_policy_that_fails(small_jobs: Path) -
 
 def test_progress_over_all_policies(small_jobs: Path) -> None:
     told: list[tuple[int, int]] = []
-    compare(small_jobs, "2x8", POLICIES, progress=lambda done, total: told.append((done, total)))
-    assert told[-1] == (21, 21)
+    compare(small_jobs, "2x8", POLICIES, seeds=2, progress=lambda *of: told.append(of))
+    assert told[-1] == (42, 42)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
@@ -211,7 +220,7 @@ def test_progress_over_all_policies(small_jobs: Path) -> None:
 def test_each_run_is_named_when_it_begins(small_jobs: Path, threads: int) -> None:
     began: list[tuple[int, int, str]] = []
     given: dict[str, Any] = {"runs": {}, "results": [], "baseline": None, "progress": None, "kept": None}
-    for seeds in (Seeds(), Seeds(2), Seeds(2, resample=True)):
+    for seeds in (Seeds(), Seeds(3)):
         compared(
             small_jobs,
             "2x8",
@@ -223,11 +232,10 @@ def test_each_run_is_named_when_it_begins(small_jobs: Path, threads: int) -> Non
             **given,
         )
     numbers, totals, names = zip(*began, strict=True)
-    assert (numbers, totals) == ((1, 2, *range(1, 5), *range(1, 7)), (2, 2, *[4] * 4, *[6] * 6))
+    assert (numbers, totals) == ((1, 2, *range(1, 7)), (2, 2, *[6] * 6))
     assert set(names[:2]) == {"fifo", "ff"}
-    assert set(names[2:6]) == {f"{policy}, seed {seed}" for policy in ("fifo", "ff") for seed in (4, 5)}
-    drawn = ("recorded jobs", "draw 1", "draw 2")
-    assert set(names[6:]) == {f"{policy}, {draw}" for policy in ("fifo", "ff") for draw in drawn}
+    runs = [f"run {number} of 3" for number in (1, 2, 3)]
+    assert set(names[2:]) == {f"{policy}, {run}" for policy in ("fifo", "ff") for run in runs}
 
 
 def test_a_failure_stops_the_replays_beside_it(small_jobs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +298,7 @@ def test_best_only_among_the_same_jobs_on_the_same_cluster(small_jobs: Path, tmp
     for strange in (elsewhere, of_other_jobs, slower):
         first.summary["mean_jct"], second.summary["mean_jct"] = 10.0, 9.0
         strange.summary["mean_jct"] = 1.0
-        made = Comparison({"a": first, "b": strange, "c": second})
+        made = six_runs({"a": first, "b": strange, "c": second})
         entries = {measure.key: entries for measure, entries in made.rows.items()}["mean_jct"]
         assert [entry.best for entry in entries] == [False, False, True]
         assert made.unlike == ["b"]
@@ -300,7 +308,7 @@ def test_best_only_among_the_same_jobs_on_the_same_cluster(small_jobs: Path, tmp
 
 
 def test_the_time_in_the_engine_is_no_merit() -> None:
-    made = Comparison({"a": made_up(engine_seconds=1.0), "b": made_up(engine_seconds=9.0)})
+    made = six_runs({"a": made_up(engine_seconds=1.0), "b": made_up(engine_seconds=9.0)})
     entries = {measure.key: entries for measure, entries in made.rows.items()}["engine_seconds"]
     assert [entry.best for entry in entries] == [False, False]
 
@@ -334,7 +342,7 @@ def test_the_command(invoke: Invoke, small_jobs: Path, tmp_path: Path) -> None:
     assert again.returncode == 1
     assert "already exists" in again.stderr
     whole = ran(invoke, small_jobs, "--force", "--all").stdout
-    assert re.search(r"^ *mean waiting time .*\*", whole, re.MULTILINE)
+    assert re.search(r"^ *mean waiting time ", whole, re.MULTILINE)
     said = ran(invoke, small_jobs, "--force", "--json")
     assert json.loads(said.stdout)["measures"].keys() == {measure.key for measure in COMPARED} - OF_SOME
 
@@ -345,7 +353,7 @@ def test_every_option_of_replay_is_taken(invoke: Invoke, small_jobs: Path) -> No
     text = cli_replay.__annotations__
     names = set(inspect.signature(cli_compare).parameters)
     # What repeats a result is of `replay` alone.
-    extra = {"threads", "sort", "run", "result", "seeds", "resample", "block", "same_jobs", "baseline"}
+    extra = {"threads", "sort", "run", "result", "seeds", "fresh", "baseline"}
     extra |= {"figures", "table", "by", "every"}
     assert set(text) - {"return", "ctx", "again", "parameters", "round_length"} == names - extra
     done = ran(invoke, small_jobs, "--vc", "pool", "--seed", "4", "--no-allocations", "--sample", "5")

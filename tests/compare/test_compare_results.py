@@ -28,18 +28,17 @@ def test_results_alone_are_compared(results: list[Path], invoke: Invoke, small_j
     done = invoke("compare", "--result", "fifo", "--result", "sjf", "-o", "cmp")
     assert (done.returncode, done.stderr) == (0, "")
     assert "small.csv on 2x8, results in cmp" in done.stdout
-    both = compare(small_jobs, "2x8", ["fifo", "sjf"])
+    both = compare(small_jobs, "2x8", ["fifo", "sjf"], seeds=1)
     document = json.loads(Path("cmp/comparison.json").read_text())
     assert document["policies"] == ["fifo", "sjf"]
     for measure, entries in both.rows.items():
         if measure.key != "engine_seconds":
             told = document["measures"][measure.key]
-            assert told["values"] == {
-                label: entry.value for label, entry in zip(both.outcomes, entries, strict=True)
-            }
-            assert told["best"] == [
-                label for label, entry in zip(both.outcomes, entries, strict=True) if entry.best
-            ]
+            for label, entry in zip(both.outcomes, entries, strict=True):
+                value, ratio, best = entry
+                ratio = "inf" if ratio == float("inf") else ratio
+                assert told[label] == {"value": value, "ratio": ratio, "best": best}
+    assert "one run: add --seeds 6" in done.stdout
     assert Outcome.read("cmp/sjf").jobs.equals(both.outcomes["sjf"].jobs)
     alone = compare(results=results)
     assert list(alone.outcomes) == [str(folder) for folder in results]

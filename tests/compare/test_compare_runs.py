@@ -15,6 +15,8 @@ from ringbco.audits import check_folder
 from ringbco.errors import InputError, UsageError
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
+from ringbco.run.draws import Draws
+from ringbco.trace.jobs import as_table
 
 
 def entry(comparison: Comparison, label: str, key: str) -> float | None:
@@ -127,48 +129,35 @@ def test_results_that_are_none(small_jobs: Path, tmp_path: Path) -> None:
 def test_seeds_give_means_and_spreads(small_jobs: Path, tmp_path: Path) -> None:
     runs = {"later": {"policy": "rand", "seed": 40}}
     old = replay(small_jobs, "2x8", policy="sjf")
-    comparison = compare(small_jobs, "2x8", ["rand"], runs=runs, results=[old], seeds=4, seed=7)
+    comparison = compare(small_jobs, "2x8", ["rand"], runs=runs, results=[old], seed=7)
+    draws = Draws(as_table(small_jobs), "moved", 7)
     for label, first in (("rand", 7), ("later", 40)):
-        alone = [replay(small_jobs, "2x8", policy="rand", seed=first + k) for k in range(4)]
+        alone = [replay(draws.table(k), "2x8", policy="rand", seed=first + k) for k in range(6)]
         assert comparison.outcomes[label].jobs.equals(alone[0].jobs)
         jct = [outcome.summary["mean_jct"] for outcome in alone]
         assert len(set(jct)) > 1
-        assert entry(comparison, label, "mean_jct") == pytest.approx(sum(jct) / 4, rel=1e-15)
-        assert comparison.spread(label, "mean_jct") == (min(jct), max(jct))
-    assert entry(comparison, "sjf", "mean_jct") == old.summary["mean_jct"]
-    assert comparison.spread("sjf", "mean_jct") is None
-    # A figure that a policy does not have has no spread either.
-    assert comparison.spread("rand", "preemptions") is None
-
+        assert entry(comparison, label, "mean_jct") == jct[0]
+        assert comparison.figure(label, "mean_jct") == (jct[0], (min(jct), max(jct)), 6)
+    assert comparison.figure("sjf", "mean_jct") == (old.summary["mean_jct"], None, 1)
     comparison.write(tmp_path / "cmp")
-    rows = {
-        row["policy"]: row
-        for row in pl.read_parquet(tmp_path / "cmp/comparison.parquet").iter_rows(named=True)
-        if row["measure"] == "mean_jct"
-    }
-    assert (rows["later"]["least"], rows["later"]["greatest"]) == comparison.spread("later", "mean_jct")
-    assert (rows["sjf"]["least"], rows["sjf"]["greatest"]) == (None, None)
     document = json.loads((tmp_path / "cmp/comparison.json").read_text())
-    assert document["seeds"] == 4
-    assert document["measures"]["mean_jct"]["spread"]["sjf"] is None
-    assert document["measures"]["mean_jct"]["spread"]["rand"] == list(
-        comparison.spread("rand", "mean_jct") or ()
-    )
-    told = document["summaries_by_seed"]["later"]
+    told = document["summaries_by_run"]["later"]
     assert [summary["mean_jct"] for summary in told] == jct
-    assert set(document["summaries_by_seed"]) == {"rand", "later"}
+    assert set(document["summaries_by_run"]) == {"rand", "later"}
     assert json.loads((tmp_path / "cmp/later/summary.json").read_text())["mean_jct"] == jct[0]
 
 
-def test_one_seed_changes_no_byte(small_jobs: Path, tmp_path: Path) -> None:
+def test_folders_do_not_depend_on_the_number_of_runs(small_jobs: Path, tmp_path: Path) -> None:
     compare(small_jobs, "2x8", ["fifo", "rand"]).write(tmp_path / "a")
     compare(small_jobs, "2x8", ["fifo", "rand"], seeds=1).write(tmp_path / "b")
-    frame = pl.read_parquet(tmp_path / "a/comparison.parquet")
+    frame = pl.read_parquet(tmp_path / "b/comparison.parquet")
     assert frame.columns == ["measure", "policy", "value", "ratio", "best"]
-    assert (tmp_path / "a/comparison.parquet").read_bytes() == (
-        tmp_path / "b/comparison.parquet"
-    ).read_bytes()
-    assert not {"seeds", "summaries_by_seed"} & set(json.loads((tmp_path / "a/comparison.json").read_text()))
+    assert pl.read_parquet(tmp_path / "a/comparison.parquet")["value"].equals(frame["value"])
+    for policy in ("fifo", "rand"):
+        for name in ("jobs", "allocations", "timeline"):
+            one, two = ((tmp_path / folder / policy / f"{name}.parquet").read_bytes() for folder in "ab")
+            assert one == two
+    assert not {"runs", "summaries_by_run"} & set(json.loads((tmp_path / "b/comparison.json").read_text()))
 
 
 def test_progress_counts_every_seed(small_jobs: Path) -> None:

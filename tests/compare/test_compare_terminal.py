@@ -44,9 +44,9 @@ def test_all_measures_fit_their_console(comparison: Comparison, width: int) -> N
         assert order in lines
 
 
-@pytest.mark.parametrize("seeds", [1, 2])
+@pytest.mark.parametrize("seeds", [1, 6])
 def test_eighty_columns_hold_six_policies(seeds: int) -> None:
-    """One table of five measures, none of their figures cut, also where each has an interval below it."""
+    """One table of five measures, none of their figures cut."""
     made = compare(busy_jobs(), "4x4", SIX, seeds=seeds)
     text = printed(made, 80)
     assert max(map(len, text.splitlines())) <= 80
@@ -60,16 +60,13 @@ def test_eighty_columns_hold_six_policies(seeds: int) -> None:
         "utilisation_to_last_submission",
         "makespan",
     ]
-    shown = re.split("─ *\n", text)[1].split("* best")[0]
+    shown = re.split("─ *\n", text)[1].split("ratios are to")[0]
     best_first = [SIX[number] for number in ranked(made, "mean_jct")]
     assert re.findall(r"^ ([a-z][a-z-]+) ", shown, re.MULTILINE) == best_first
     for measure in told:
         figures = [made.figure(label, measure.key) for label in SIX]
-        for value in measure.show_all([one and one.mean for one in figures]):
+        for value in (measure.brief(one.value) for one in figures):
             assert re.search(rf" {re.escape(value)}[* ]", shown), (measure.key, value)
-        for label in SIX:
-            for part in (made.beneath(label, measure) or ("always",))[0].split(", "):
-                assert part in shown or part == "always", (label, measure.key, part)
     assert f"5 of {len(made.shown)} measures, --all prints the others" in " ".join(text.split())
 
 
@@ -109,9 +106,9 @@ def test_policies_as_rows_are_sorted_by_any_measure() -> None:
     assert re.search(r"^ *policy-1 ", printed(fresh, 2_000, "p99_wait", every=True), re.MULTILINE)
 
 
-def test_figures_that_print_alike_get_another_digit() -> None:
+def test_figures_have_three_digits_even_where_two_print_alike() -> None:
     made = Comparison(
         {label: made_up(mean_jct=value) for label, value in (("a", 36_000.0), ("b", 36_050.0), ("c", 7.0))}
     )
     told = printed(made, 200, every=True)
-    assert re.search(r"mean completion time +7\.0 s\* +0\.00 +10\.00 h +10\.01 h +1\.00", told)
+    assert re.search(r"mean completion time +7\.00 s +0\.00 +10\.0 h +10\.0 h +1\.00", told)

@@ -1,10 +1,9 @@
-"""A comparison over several seeds: the same means and ends wherever they are told."""
+"""A comparison of several runs: the same figures, ranges and verdicts wherever they are told."""
 
 from __future__ import annotations
 
 import io
 import json
-import math
 import re
 from html import unescape
 from pathlib import Path
@@ -17,7 +16,6 @@ from rich.console import Console
 from ringbco import Outcome, compare, replay, report
 from ringbco.cli.comparison import show
 from ringbco.errors import InputError
-from ringbco.reports.digits import told_all
 from ringbco.reports.figures import Chapter, chapters
 from ringbco.reports.html import page
 from ringbco.reports.notebook import comparison_html
@@ -25,10 +23,10 @@ from ringbco.reports.reading import read_results
 from ringbco.result.bound import of_results
 from ringbco.result.comparison import Comparison
 from ringbco.result.figures import COMPARED
-from ringbco.result.seeds import over_seeds
-from ringbco.result.told import difference, differences, notes
+from ringbco.run.draws import Draws
+from ringbco.trace.jobs import as_table
 
-SEEDS = 4
+SEEDS = 6
 LABELS = ["rand", "sjf-bco", "sjf"]
 
 
@@ -62,34 +60,28 @@ def printed(made: Comparison) -> str:
 
 
 def told(made: Comparison, key: str) -> list[tuple[str, str]]:
-    """The mean, and the interval and the ends below it, as people read them, by label."""
+    """The figure, and the range below it, as people read them, by label."""
     (measure,) = (measure for measure in COMPARED if measure.key == key)
-    figures = [made.figure(label, key) for label in made.outcomes]
-    means = measure.show_all([None if one is None else one.mean for one in figures])
+    figures = [measure.brief(made.figure(label, key).value) for label in made.outcomes]
     below = [" ".join(made.beneath(label, measure)) for label in made.outcomes]
-    return list(zip(means, below, strict=True))
+    return list(zip(figures, below, strict=True))
 
 
-def test_what_is_told_of_a_figure() -> None:
-    half = 4.302653 / math.sqrt(3)  # Student's t with two degrees; the standard deviation is 1
-    assert over_seeds([3.0, 1, 2.0]) == (2.0, 1.0, 3.0, 3, pytest.approx((2 - half, 2 + half), rel=1e-6))
-    assert over_seeds([5]) == (5.0, 5.0, 5.0, 1, None)
-    assert over_seeds([3.0, None]) is None
-    assert over_seeds([]) is None
-
-
-def test_each_seed_has_a_bound_of_its_own(jobs: pl.DataFrame, comparison: Comparison) -> None:
-    alone = [replay(jobs, "3x8", policy="rand", seed=seed) for seed in range(SEEDS)]
-    bounds = [of_results({"": outcome})[""] for outcome in alone]
-    assert comparison.bounds_by_seed["rand"] == bounds
-    assert None not in bounds
-    assert comparison.bounds["rand"] == pytest.approx(sum(bound or 0.0 for bound in bounds) / SEEDS)
-    assert len(comparison.bounds_by_seed["sjf"]) == 1
-    ratios = [one.summary["mean_jct"] / bound for one, bound in zip(alone, bounds, strict=True) if bound]
-    figure = comparison.figure("rand", "mean_jct_over_bound")
-    assert figure is not None
-    assert figure[:4] == (pytest.approx(sum(ratios) / SEEDS), min(ratios), max(ratios), SEEDS)
-    assert figure.least < figure.greatest
+def test_each_run_is_a_replay_of_moved_submissions(jobs: pl.DataFrame, comparison: Comparison) -> None:
+    draws = Draws(as_table(jobs), "moved", 0)
+    for label in ("rand", "sjf-bco"):
+        alone = [replay(draws.table(run), "3x8", policy=label, seed=run) for run in range(SEEDS)]
+        for key in ("mean_jct", "p99_wait", "makespan"):
+            values = [one.summary[key] for one in alone]
+            assert comparison.values(label, key) == values
+            figure = comparison.figure(label, key)
+            assert (figure.value, figure.interval) == (values[0], (min(values), max(values)))
+        assert comparison.outcomes[label].jobs.equals(alone[0].jobs)
+        assert comparison.bounds_by_run[label] == [of_results({"": alone[0]})[""]]
+    bound = comparison.figure("rand", "mean_jct_over_bound")
+    assert bound.value is not None  # of run 0 alone
+    assert bound.interval is None
+    assert comparison.over.changed == ("submissions", "models", "placement")
 
 
 @pytest.mark.parametrize("key", ["mean_jct", "p99_wait", "mean_jct_over_bound", "mean_contention"])
@@ -97,7 +89,7 @@ def test_terminal_page_and_notebook_tell_the_same(comparison: Comparison, key: s
     (title,) = (measure.title for measure in COMPARED if measure.key == key)
     (measure,) = (measure for measure in COMPARED if measure.key == key)
     lines = [line for label in LABELS for line in comparison.beneath(label, measure)]
-    parts = [mean for mean, _ in told(comparison, key)] + lines
+    parts = [value for value, _ in told(comparison, key)] + lines
     terminal = printed(comparison)
     for where in (terminal, text(comparison_html(comparison))):
         begin = where.index(title)
@@ -106,14 +98,19 @@ def test_terminal_page_and_notebook_tell_the_same(comparison: Comparison, key: s
         for part in parts:
             assert part in row, (part, row)
     shown = text(page(comparison, [Chapter("Jobs", [])], title="t").split("<body>")[1])
-    for part in (*told_all(measure, [entry.value for entry in comparison.rows[measure]]), *lines):
+    for part in parts:
         assert part in shown, part
-    for where in (terminal, shown, text(comparison_html(comparison))):
-        assert f"over {SEEDS} seeds" in " ".join(where.split()).lower()
-        for sentence in (*notes(comparison), *differences(comparison)):
+    for where in (shown, text(comparison_html(comparison))):
+        for sentence in comparison.sentences():
             assert sentence in " ".join(where.split())
-    assert len(differences(comparison)) == 3
-    assert "of one run: sjf\n" in terminal
+    for where in (terminal, shown, text(comparison_html(comparison))):
+        for note in comparison.notes():
+            assert note in " ".join(where.split())
+    for cells in comparison.lines(measure).values():
+        for cell in cells:
+            assert cell in terminal
+    assert len(comparison.sentences()) == 1  # of sjf-bco: sjf has one run
+    assert "one run, and so without a verdict: sjf" in comparison.notes()
 
 
 @pytest.mark.long
@@ -123,68 +120,74 @@ def test_json_parquet_and_the_report_of_the_folder_tell_the_same(
     comparison.write(tmp_path / "cmp")
     document: dict[str, Any] = json.loads((tmp_path / "cmp/comparison.json").read_text())
     frame = pl.read_parquet(tmp_path / "cmp/comparison.parquet")
-    for measure in comparison.rows:
-        for label in LABELS:
-            figure = comparison.figure(label, measure.key)
-            of = document["measures"][measure.key]
-            assert of["values"][label] == (figure and figure.mean)
-            spread = comparison.spread(label, measure.key)
-            assert of["spread"][label] == (spread and list(spread))
-            if measure.key == "engine_seconds":  # which no Parquet file holds
-                continue
-            row = frame.row(
-                by_predicate=(pl.col("measure") == measure.key) & (pl.col("policy") == label), named=True
+    for row in frame.to_dicts():
+        measure, label = row.pop("measure"), row.pop("policy")
+        of = document["measures"][measure][label]
+        assert of["by_run"] == comparison.values(label, measure)
+        assert {name: of[name] for name in row} == row
+        figure, found = comparison.figure(label, measure), comparison.held(label, measure)
+        assert (row["value"], row["runs"]) == (figure.value, figure.runs)
+        assert (row["low"], row["high"]) == (figure.interval or (None, None))
+        if label == "sjf":
+            assert found is None
+            assert row["ratio"] is None or row["ratio"] == pytest.approx(
+                row["value"] / comparison.values("rand", measure)[0]
             )
-            assert (row["value"], row["seeds"]) == ((figure.mean, figure.seeds) if figure else (None, None))
-            assert (row["least"], row["greatest"]) == (spread or (None, None))
-            interval = figure and figure.interval
-            assert of["interval"][label] == (interval and list(interval))
-            assert (row["low"], row["high"]) == (interval or (None, None))
-            pair = comparison.paired(label, measure.key) if label != "rand" else None
-            assert row["difference"] == (pair and pair.share)
-            assert (row["difference_low"], row["difference_high"]) == (
-                (pair and pair.interval) or (None, None)
-            )
-            assert row["told"] == difference(comparison, label, measure)
-            assert (of["difference"].get(label) or {}).get("told") == row["told"]
-    assert document["mean_jct_bounds_by_seed"]["rand"] == comparison.bounds_by_seed["rand"]
-    assert document["told"] == differences(comparison)
-    assert document["notes"] == notes(comparison)
+        assert (row["verdict"] is None) == (label in ("rand", "sjf") or found is None)
+        assert (row["sentence"] is None) == (row["verdict"] is None)
+    assert document["notes"] == comparison.notes()
+    assert (document["kind"], document["runs"]) == ("moved", SEEDS)
     again = read_results([tmp_path / "cmp"])
-    assert differences(again) == differences(comparison)
+    assert again.sentences() == comparison.sentences()
+    assert again.notes() == comparison.notes()
     for key in ("mean_jct", "mean_jct_over_bound", "p99_slowdown"):
         assert told(again, key) == told(comparison, key)
     written = report(tmp_path / "cmp", tmp_path / "page.html", png=tmp_path / "png")
-    assert f"Over {SEEDS} seeds" in text(written.path.read_text())
+    assert comparison.sentences()[0] in text(written.path.read_text())
 
 
 def test_charts_say_of_which_seed_they_are(comparison: Comparison) -> None:
     figures = [figure for chapter in chapters(comparison) for figure in chapter.figures]
     for figure in figures:
         of_first = figure.of != "sjf" and figure.name != "mean"
-        assert (f"The first of {SEEDS} seeds." in figure.note) == of_first, figure.name
+        assert (f"The first of {SEEDS} runs." in figure.note) == of_first, figure.name
     body = text(page(comparison, chapters(comparison), title="t"))
     for label in LABELS:
         assert f"{label} " in body
-    assert "4: 0 to 3" in body
+    assert "6, seed 0 to 5" in body
 
 
-def test_one_seed_says_nothing_of_seeds(jobs: pl.DataFrame) -> None:
-    made = compare(jobs, "3x8", ["rand", "sjf"])
-    body = page(made, [Chapter("Jobs", [])], title="t").split("<body>")[1].split("<script")[0]
-    for where in (printed(made), text(body), text(comparison_html(made))):
-        assert "seeds" not in where
-        assert "always" not in where
+def test_one_run_has_no_verdict_and_no_star(jobs: pl.DataFrame, tmp_path: Path) -> None:
+    made = compare(jobs, "3x8", ["rand", "sjf"], seeds=1)
+    assert made.frame.columns == ["measure", "policy", "value", "ratio", "best"]
+    assert not made.frame["best"].any()
+    assert "one run: add --seeds 6 to tell differences from chance" in printed(made)
+    assert "best of its measure" not in printed(made)
+    made.write(tmp_path / "cmp")
+    assert (
+        "by_run"
+        not in json.loads((tmp_path / "cmp/comparison.json").read_text())["measures"]["mean_jct"]["sjf"]
+    )
+
+
+def test_two_to_five_runs_are_too_few(jobs: pl.DataFrame) -> None:
+    made = compare(jobs, "3x8", ["rand", "sjf"], seeds=3)
+    assert "too few runs: 3, at least 6 are needed" in printed(made)
+    (verdict,) = made.frame.filter(policy="sjf", measure="mean_jct")["verdict"]
+    assert verdict == "too few runs"
+    assert not made.frame["best"].any()
 
 
 @pytest.mark.parametrize(
     ("key", "value", "named"),
     [
-        ("summaries_by_seed", {"rand": 5}, "summaries_by_seed.rand"),
-        ("summaries_by_seed", 5, "summaries_by_seed.rand"),
-        ("summaries_by_seed", {"rand": [{"mean_jct": "x"}]}, "summaries_by_seed.rand"),
-        ("mean_jct_bounds_by_seed", {"rand": [1.0]}, "mean_jct_bounds_by_seed.rand"),
-        ("mean_jct_bounds_by_seed", {"rand": ["x"] * SEEDS}, "mean_jct_bounds_by_seed.rand"),
+        ("summaries_by_run", {"rand": 5}, "summaries_by_run.rand"),
+        ("summaries_by_run", 5, "summaries_by_run.rand"),
+        ("summaries_by_run", {"rand": [{"mean_jct": "x"}]}, "summaries_by_run.rand"),
+        ("mean_jct_bounds_by_run", {"rand": ["x"] * SEEDS}, "mean_jct_bounds_by_run.rand"),
+        ("kind", "guessed", "kind"),
+        ("changed", [5], "changed"),
+        ("epoch", 5, "epoch"),
     ],
 )
 def test_a_damaged_document_is_named(
@@ -195,17 +198,6 @@ def test_a_damaged_document_is_named(
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
     with pytest.raises(InputError, match=re.escape(named)):
         read_results([tmp_path / "cmp"])
-
-
-def test_a_document_of_an_earlier_version_has_no_bounds(comparison: Comparison, tmp_path: Path) -> None:
-    comparison.write(tmp_path / "cmp")
-    path = tmp_path / "cmp/comparison.json"
-    document = json.loads(path.read_text())
-    del document["mean_jct_bounds_by_seed"]
-    path.write_text(json.dumps(document))
-    read = read_results([tmp_path / "cmp"])
-    assert read.bounds["rand"] is None
-    assert told(read, "mean_jct") == told(comparison, "mean_jct")
 
 
 def test_outcomes_stay_those_of_the_first_seed(jobs: pl.DataFrame, comparison: Comparison) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from ringbco.result.seeds import Drawn
 
 from frames import busy_jobs
 from ringbco import Outcome, compare, replay
@@ -19,7 +20,6 @@ from ringbco.reports.audited import MOST_JOBS, audit_line
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
 from ringbco.result.comparison import Comparison
-from ringbco.result.seeds import Drawn
 
 
 @pytest.fixture(scope="module")

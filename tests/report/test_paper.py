@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from ringbco.result.told import differences
 
 import ringbco
 from conftest import Invoke
@@ -17,7 +18,6 @@ from ringbco.errors import InputError, UsageError
 from ringbco.reports.paper import beside, kinds_of
 from ringbco.reports.text_tables import Cell, Sheet
 from ringbco.result.comparison import Comparison
-from ringbco.result.told import differences
 from ringbco.run.draws import Seeds
 
 

@@ -126,7 +126,7 @@ def test_each_run_is_named_when_it_begins(spec: Path, tmp_path: Path, workers: s
             pool.shutdown()
     names = [f"{policy}, queue skip" for policy in ("fifo", "sjf", "sjf-bco")]
     first = [(number, 3, name) for number, name in enumerate(names, 1)]
-    then = [(number, 6, f"{name}, seed 1") for number, name in enumerate(names, 4)]
+    then = [(number, 6, f"{name}, run 2 of 2") for number, name in enumerate(names, 4)]
     if workers == "one":
         assert began == [*first, *then]
     else:

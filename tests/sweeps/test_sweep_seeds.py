@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,12 @@ import pytest
 
 from conftest import Invoke
 from ringbco import compare, generate, replay, sweep
-from ringbco.errors import UsageError
-from ringbco.reports.digits import told_all
+from ringbco.errors import InputError, UsageError
 from ringbco.result.figures import COMPARED
-from ringbco.run.draws import Seeds
+from ringbco.run.draws import Draws, Seeds
 from ringbco.sweeps.run import scaled
 from ringbco.sweeps.spec import read_spec
-from ringbco.trace.jobs import JobTable, write_jobs
-from ringbco.trace.resample import resampled
+from ringbco.trace.jobs import JobTable, from_frame, write_jobs
 
 POLICIES = ["fifo", "srtf"]
 
@@ -32,67 +31,92 @@ def spec(jobs: JobTable, **grid: Any) -> dict[str, Any]:
     return {"base": {"trace": jobs, "cluster": "8x8"}, "grid": {"policy": POLICIES, **grid}}
 
 
-@pytest.mark.parametrize("seeds", [Seeds(3), Seeds(3, resample=True, block="2d"), Seeds(3, same_jobs=True)])
+@pytest.mark.parametrize("seeds", [Seeds(6), Seeds(7, fresh=True), Seeds(3)])
 def test_a_sweep_tells_what_a_comparison_tells(made: JobTable, tmp_path: Path, seeds: Seeds) -> None:
     result = sweep(spec(made), tmp_path / "s", seeds=seeds)
     comparison = compare(made, "8x8", POLICIES, **seeds._asdict())
     frame = pl.read_parquet(tmp_path / "s/seeds.parquet")
-    assert result.frame.height == 2 * seeds.runs
-    assert result.over is not None
-    for row in frame.filter(pl.col("measure").is_in(["mean_jct", "p90_wait", "makespan"])).to_dicts():
-        figure = comparison.figure(row["policy"], row["measure"])
-        assert figure is not None
-        assert (row["value"], row["least"], row["greatest"], row["seeds"]) == figure[:4]
-        assert (row["low"], row["high"]) == (figure.interval or (None, None))
-        pair = comparison.paired(row["policy"], row["measure"]) if row["policy"] != "fifo" else None
-        assert row["difference"] == (pair and pair.share)
-        assert (row["told"] is None) == (pair is None)
+    assert result.frame.height == 2 * seeds.seeds
+    of_sweep = frame.sort("measure", "policy")
+    # What no row of a sweep has.
+    others = ["mean_jct_over_bound", "engine_seconds"]
+    of_comparison = comparison.frame.filter(~pl.col("measure").is_in(others))
+    of_comparison = of_comparison.sort("measure", "policy").select(of_sweep.columns)
+    assert of_sweep.rows() == of_comparison.rows()
     again = sweep(spec(made), tmp_path / "s", seeds=seeds)
     assert (again.done, again.kept) == (0, result.frame.height)
 
 
-def test_each_run_says_of_which_draw_it_is(made: JobTable, tmp_path: Path) -> None:
+def long_trace() -> JobTable:
+    """Jobs of sixty days, of which one is busier than all others."""
+    rows = [
+        (day, place) for day in range(60) for place in range(0, 24 if day == 30 else 8, 1 if day == 30 else 4)
+    ]
+    return from_frame(
+        pl.DataFrame(
+            {
+                "job_id": [f"j{number}" for number in range(len(rows))],
+                "submit_time": [86_400.0 * day + 900.0 * place for day, place in rows],
+                "num_gpus": [8 if place % 4 == 0 else 1 for _, place in rows],
+                "duration": [4_000.0 if place % 4 == 0 else 500.0 for _, place in rows],
+                "model": ["VGG-16"] * len(rows),
+            }
+        )
+    )
+
+
+def test_parts_and_days_are_those_of_a_comparison(tmp_path: Path) -> None:
+    jobs = long_trace()
+    sweep({"base": {"trace": jobs, "cluster": "1x8"}, "grid": {"policy": POLICIES}}, tmp_path, seeds=Seeds(6))
+    comparison = compare(jobs, "1x8", POLICIES)
+    frame = pl.read_parquet(tmp_path / "seeds.parquet").filter(policy="srtf", measure="mean_jct")
+    (row,) = frame.to_dicts()
+    (measure,) = (measure for measure in comparison.rows if measure.key == "mean_jct")
+    assert row["sentence"] == comparison.sentence("srtf", measure)
+    assert "Day 30 alone carries" in row["sentence"]
+    assert (row["parts"], row["verdict"]) == (1, "apart on these jobs")
+
+
+def test_each_run_says_which_it_is(made: JobTable, tmp_path: Path) -> None:
     document = spec(made)
     document["base"]["seed"] = 4
-    drawn = sweep(document, tmp_path / "a", seeds=Seeds(2, resample=True)).frame
-    assert drawn["seed"].to_list() == [4, 4, 5] * 2
-    assert drawn["draw"].to_list() == [None, 1, 2] * 2
-    second = replay(resampled(made, 5), "8x8", policy="fifo", seed=5)
-    assert drawn["mean_jct"][2] == second.summary["mean_jct"]
-    anew = sweep(document, tmp_path / "b", seeds=Seeds(2)).frame
-    assert anew["seed"].to_list() == [4, 5] * 2
-    assert anew["draw"].to_list() == [None, 1] * 2
+    moved = sweep(document, tmp_path / "a", seeds=Seeds(3)).frame
+    assert moved["seed"].to_list() == [4, 5, 6] * 2
+    assert moved["draw"].to_list() == [None, 1, 2] * 2
+    second = replay(Draws(made, "moved", 4).table(2), "8x8", policy="fifo", seed=6)
+    assert moved["mean_jct"][2] == second.summary["mean_jct"]
+    anew = sweep({**document, "fresh": True}, tmp_path / "b", seeds=Seeds(2)).frame
+    third = replay(generate("philly", 300, 6, gpus=64, load=0.9), "8x8", policy="fifo", seed=5)
+    assert anew["mean_jct"][1] == third.summary["mean_jct"]
 
 
-def test_days_drawn_are_moved_as_the_recorded_ones_are(made: JobTable, tmp_path: Path) -> None:
-    frame = sweep(spec(made, load=[0.5]), tmp_path / "s", seeds=Seeds(2, resample=True)).frame
-    draw = resampled(made, 0)
-    factor = scaled(made, 0.5, 64).frame["submit_time"][-1] / made.frame["submit_time"][-1]
-    first = draw.frame["submit_time"][0]
-    moved = draw.frame.with_columns((pl.col("submit_time") - first) * factor + first)
-    expected = replay(moved, "8x8", policy="fifo").summary["mean_jct"]
-    assert frame["mean_jct"][1] == pytest.approx(expected, rel=1e-6)
+def test_submissions_move_once_the_load_is_applied(made: JobTable, tmp_path: Path) -> None:
+    frame = sweep(spec(made, load=[0.5]), tmp_path / "s", seeds=Seeds(2)).frame
+    moved = Draws(scaled(made, 0.5, 64), "moved", 0).table(1)
+    assert frame["mean_jct"][1] == replay(moved, "8x8", policy="fifo", seed=1).summary["mean_jct"]
 
 
 def test_pairs_differ_in_the_policy_alone(made: JobTable, tmp_path: Path) -> None:
-    result = sweep(spec(made, load=[0.5, 0.9]), tmp_path / "s", seeds=Seeds(2), baseline="srtf")
+    result = sweep(spec(made, load=[0.5, 0.9]), tmp_path / "s", seeds=Seeds(6), baseline="srtf")
     assert result.over is not None
     bases = [(point.settings, point.base) for point in result.over.points]
     assert bases == [
         ({"policy": "fifo", "load": 0.5}, 2),
         ({"policy": "fifo", "load": 0.9}, 3),
-        ({"policy": "srtf", "load": 0.5}, None),
-        ({"policy": "srtf", "load": 0.9}, None),
+        ({"policy": "srtf", "load": 0.5}, 2),
+        ({"policy": "srtf", "load": 0.9}, 3),
     ]
-    assert all(line.startswith("load 0.") and "srtf" in line for line in result.over.differences())
+    told = list(result.over.sentences())
+    assert len(told) == 2
+    assert all(line.startswith("load 0.") and "srtf" in line for line in told)
 
 
 def test_a_point_that_failed_has_no_figures(made: JobTable, tmp_path: Path) -> None:
     document = {"base": {"trace": made, "policy": "fifo"}, "grid": {"cluster": ["1x1", "8x8"]}}
     result = sweep(document, tmp_path / "s", seeds=Seeds(2))
     assert result.over is not None
-    assert result.over.points[0].figure("mean_jct") is None
-    assert result.over.points[1].figure("mean_jct") is not None
+    assert result.over.figure(0, "mean_jct").value is None
+    assert result.over.figure(1, "mean_jct").value is not None
 
 
 def test_what_is_refused(made: JobTable, tmp_path: Path) -> None:
@@ -100,6 +124,11 @@ def test_what_is_refused(made: JobTable, tmp_path: Path) -> None:
         read_spec(spec(made, seed=[1, 2]), Seeds(2))
     with pytest.raises(UsageError, match=r"baseline: 'ftfo': expected one of fifo, srtf"):
         sweep(spec(made), tmp_path / "s", seeds=Seeds(2), baseline="ftfo")
+    with pytest.raises(InputError, match="fresh: 5: expected true or false"):
+        read_spec({**spec(made), "fresh": 5})
+    changed = replace(made, metadata={})
+    with pytest.raises(InputError, match="a table that ringbco generate made"):
+        read_spec({**spec(changed), "fresh": True}, Seeds(2))
     assert not (tmp_path / "s").exists()
 
 
@@ -108,34 +137,37 @@ def test_the_command(invoke: Invoke, made: JobTable, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(
         '[base]\ntrace = "jobs.parquet"\ncluster = "8x8"\n[grid]\npolicy = ["fifo", "srtf"]\n'
     )
-    done = invoke("sweep", "s.toml", "-o", "s", "--seeds", "3")
+    done = invoke("sweep", "s.toml", "-o", "s", "--seeds", "6")
     assert done.returncode == 0, done.stderr
-    told = json.loads(invoke("sweep", "s.toml", "-o", "s", "--seeds", "3", "--json").stdout)
+    told = json.loads(invoke("sweep", "s.toml", "-o", "s", "--seeds", "6", "--json").stdout)
     printed = " ".join(done.stdout.split())
-    assert len(told["told"]) == 3
-    assert told["notes"] == ["each seed has jobs of its own, which generate made anew"]
-    for line in (*told["notes"], *told["told"]):
+    (said,) = told["sentences"]
+    for line in (*told["notes"], said):
         assert line in printed
-    assert json.loads((tmp_path / "s/sweep.json").read_text())["seeds"]["seeds"] == 3
+    assert told["notes"] == ["6 runs: submissions moved by under a minute, unknown models drawn anew"]
+    written = json.loads((tmp_path / "s/sweep.json").read_text())
+    assert (written["seeds"], written["kind"]) == (6, "moved")
     assert invoke("report", "s", "-o", "page.html", "-q").returncode == 0
     page = " ".join((tmp_path / "page.html").read_text().replace("&#39;", "'").split())
     over = pl.read_parquet(tmp_path / "s/seeds.parquet").row(
         by_predicate=(pl.col("measure") == "mean_jct") & (pl.col("policy") == "srtf"), named=True
     )
     shown = next(row for row in COMPARED if row.key == "mean_jct")
-    ends = told_all(shown, [over["low"], over["high"]])
-    cell = '{}<small class="below">[{}, {}]'.format(*told_all(shown, [over["value"]]), *ends)
-    for line in (cell, *told["notes"], *told["told"]):
+    value, low, high = (shown.brief(over[name]) for name in ("value", "low", "high"))
+    for line in (f'{value}<small class="below">({low} to {high})', *told["notes"], said):
         assert line in page
     document = json.loads((tmp_path / "s/sweep.json").read_text())
-    document["seeds"]["drawn"] = [{"kind": "guessed"}]
+    document["kind"] = "guessed"
     (tmp_path / "s/sweep.json").write_text(json.dumps(document))
     damaged = invoke("report", "s", "-o", "page.html", "-q", "--force")
     assert damaged.returncode == 1
-    assert "sweep.json: seeds" in damaged.stderr
+    assert "sweep.json: kind" in damaged.stderr
     for given, said in (
         (("--baseline", "fifo"), "option baseline: expected together with --seeds"),
-        (("--resample",), "option resample: expected together with --seeds"),
+        (("--fresh",), "option fresh: expected together with --seeds"),
+        (("--resample",), "option resample: is no more: a trace tells nothing of other months"),
+        (("--block=2d",), "option block: is no more"),
+        (("--same-jobs",), "option same-jobs: is no more: all runs are of the same jobs now"),
         (("--seeds", "0"), "option seeds"),
     ):
         refused = invoke("sweep", "s.toml", "-o", "t", *given)

@@ -11,7 +11,6 @@ import pytest
 from conftest import Invoke
 from ringbco import generate, replay, sweep
 from ringbco.errors import UsageError
-from ringbco.result.seeds import OverSeeds
 from ringbco.run.draws import Seeds
 from ringbco.sweeps import targets
 from ringbco.sweeps.run import SweepResult
@@ -59,7 +58,7 @@ def test_a_grid_names_the_smallest_cluster_of_each_policy(made: JobTable, tmp_pa
     assert [one.where for one in found] == ["policy fifo", "policy srtf"]
     for one in found:
         assert [tried.place for tried in one.tried] == [32.0, 64.0, 128.0, 192.0]
-        meets = [tried for tried in one.tried if tried.figure and tried.figure.mean <= 600.0]
+        meets = [tried for tried in one.tried if tried.value is not None and tried.value <= 600.0]
         assert one.best == meets[0]
 
 
@@ -68,36 +67,53 @@ def test_the_greatest_load(made: JobTable, tmp_path: Path) -> None:
     search = asked(document, Seeds(), "mean_wait", "30min", "load=0.2..2")
     _, _, (found,) = search.run(swept(tmp_path))
     assert found.best is not None
-    assert found.best.figure is not None
-    assert found.best.figure.mean <= 1800.0
+    assert found.best.value is not None
+    assert found.best.value <= 1800.0
     beyond = [one for one in found.tried if one.place > found.best.place]
     assert beyond
     assert min(one.place for one in beyond) - found.best.place <= 1.8 / 100 + 1e-9
     assert "the greatest load that meets mean waiting time at most 30.0 min" in found.lines()[0]
 
 
-def test_with_seeds_there_is_an_interval_and_what_meets_it_with_all_of_it(
-    made: JobTable, tmp_path: Path
-) -> None:
+def test_with_runs_it_is_said_in_how_many_the_target_is_met(made: JobTable, tmp_path: Path) -> None:
     document = {"base": {"trace": made, "policy": "fifo"}}
     search = asked(document, Seeds(4), "mean_wait", "10min", "cluster=2x8..24x8")
     _, _, (found,) = search.run(swept(tmp_path))
     assert found.best is not None
     assert found.sure is not None
-    assert found.best.figure is not None
-    assert found.best.figure.interval is not None
-    assert found.sure.figure is not None
-    assert found.sure.figure.interval is not None
+    assert found.best.value == found.best.values[0] == mean_wait(made, int(found.best.place) // 8)
+    assert len(found.best.values) == 4
     assert found.best.place <= found.sure.place
-    assert found.sure.figure.interval[1] <= 600.0
-    assert "[" in found.lines()[0]
+    assert max(found.sure.values) <= 600.0
+    smaller = [one for one in found.tried if one.place < found.sure.place]
+    assert all(max(one.values) > 600.0 for one in smaller)
+    met = sum(value <= 600.0 for value in found.best.values)
+    assert ("in all 4 runs" if met == 4 else f"in {met} of 4 runs") in found.lines()[0]
 
 
 def tried(*values: float | None) -> list[Tried]:
     return [
-        Tried(float(place), f"{place}x8", None if value is None else OverSeeds(value, value, value, 1))
-        for place, value in enumerate(values, start=1)
+        Tried.of(float(place), f"{place}x8", [value], "moved") for place, value in enumerate(values, start=1)
     ]
+
+
+def test_the_words_of_a_search_over_runs() -> None:
+    target = target_of("mean_wait", "10min")
+    assert target is not None
+    points = [
+        Tried.of(8.0, "1x8", [700.0, 500.0], "moved"),
+        Tried.of(16.0, "2x8", [590.0, 700.0], "moved"),
+        Tried.of(24.0, "3x8", [300.0, 400.0], "moved"),
+    ]
+    assert targets.settled("", "cluster", points, target).lines() == [
+        "the smallest cluster that meets mean waiting time at most 10.0 min: 2x8 (16 GPUs), 9.83 min"
+        " (9.83 min to 11.7 min), in 1 of 2 runs",
+        "the smallest cluster that meets it in all 2 runs: 3x8 (24 GPUs), 5.00 min (5.00 min to 6.67 min),"
+        " in all 2 runs",
+    ]
+    assert (
+        targets.settled("", "cluster", points[:2], target).lines()[1] == "none tried meets it in all 2 runs"
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from ringbco.cli import inputs
 from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
 from ringbco.run.options_generated import REPLAY
+
+if TYPE_CHECKING:
+    from ringbco.result.outcome import Outcome
 
 
 @takes(REPLAY, before="vc")
@@ -83,11 +86,8 @@ def replay(
     )
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import UsageError
-    from ringbco.result.certainty import Runs
-    from ringbco.result.days import carried_wait
     from ringbco.result.folder import check_target
     from ringbco.result.outcome import count_seconds
-    from ringbco.result.sentences import of_mean_wait
     from ringbco.run.options import is_log, read_numbers
     from ringbco.run.replay import replay as run
     from ringbco.run.scheduling import foreknowledge
@@ -125,7 +125,7 @@ def replay(
         tell_rigid([policy], table)
         tell_pauses(policy, outcome)
     count_seconds(outcome, reading)
-    over = Runs(epoch=table.epoch)
+    epoch = table.epoch
     del table  # writing takes its place in memory
     summary = outcome.write(out, force=force)
     if as_json:
@@ -133,9 +133,7 @@ def replay(
     elif not quiet:
         with shown_in(units):
             _show(f"{jobs.name} on {machine.name}, policy {policy}, results in {out}", summary)
-            heavy = carried_wait(outcome)
-            if heavy is not None:
-                say(of_mean_wait(heavy, over))
+            _say_what_carries(outcome, epoch)
         read = foreknowledge(outcome.run)
         if read:
             say(f"clairvoyant, reading recorded run times: {', '.join(read)}")
@@ -148,3 +146,14 @@ def _show(title: str, summary: dict[str, object]) -> None:
     console = Console()
     console.print(title)
     console.print(summary_tables(summary))
+
+
+def _say_what_carries(outcome: Outcome, epoch: str | None) -> None:
+    """Which few days carry the mean waiting time, where few do."""
+    from ringbco.result.certainty import Runs
+    from ringbco.result.days import carried_wait
+    from ringbco.result.sentences import of_mean_wait
+
+    found = carried_wait(outcome)
+    if found is not None:
+        say(of_mean_wait(found, Runs(epoch=epoch)))

@@ -23,7 +23,8 @@ DAY: Final = 86_400.0
 MEANS: Final = {"mean_jct": "jct", "mean_wait": "waited", "mean_time_to_start": "wait_time"}
 """The figures that have parts, and the columns of jobs.parquet that they are means of."""
 _FEWEST_DAYS: Final = 42
-_FEWEST_WITH_JOBS: Final = 7
+FEWEST_WITH_JOBS: Final = 7
+"""Days with jobs below which it is not said which of them carry a difference."""
 _ONE_IN: Final = 20
 _ALSO: Final = ("job_id", "submit_time", *MEANS.values())
 
@@ -151,7 +152,7 @@ def carried_wait(outcome: Outcome) -> Carried | None:
 def _heaviest(gains: NDArray[np.float64]) -> tuple[NDArray[np.intp], float] | None:
     """The fewest days that add up to half of the sum, the heaviest first, and their share of it."""
     total = math.fsum(gains)
-    if gains.size < _FEWEST_WITH_JOBS or total == 0:
+    if gains.size < FEWEST_WITH_JOBS or total == 0:
         return None
     order = np.argsort(-gains * math.copysign(1.0, total), kind="stable")
     most = -(-gains.size // _ONE_IN)

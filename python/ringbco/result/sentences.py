@@ -66,6 +66,8 @@ class Pair(NamedTuple):
         if (low - 1.0) * (high - 1.0) <= 0.0:
             return f"{self.off(low, zero)} to {self.off(high, zero)}"
         near, far = (high, low) if high < 1.0 else (low, high)
+        if abs(far - 1.0) < _LITTLE:
+            return "under 0.1 %" + (f" {_side(low)}" if side else "")
         return f"{_percent(near)} to {_percent(far)} %" + (f" {_side(low)}" if side else "")
 
 

@@ -9,8 +9,11 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+import numpy as np
+
 from ringbco.errors import InputError, UsageError
 from ringbco.result.certainty import Kind, Runs
+from ringbco.result.days import DAY, FEWEST_WITH_JOBS
 from ringbco.run.options import PARTS, integer, is_log, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.trace.jobs import JobTable
@@ -20,7 +23,6 @@ from ringbco.trace.synthetic import again, check_generated, is_generated
 from ringbco.trace.workload import Workload, key_of, resolve
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from ringbco.cluster.spec import Cluster
@@ -66,6 +68,12 @@ class Seeds(NamedTuple):
                     hint="leave --fresh out: submissions are then moved by under a minute",
                 )
             check_generated(table)
+
+
+def has_days(table: JobTable) -> bool:
+    """Whether a table has days enough for something to be told of them."""
+    submit = table.frame["submit_time"].to_numpy()
+    return bool(np.ptp(submit // DAY) >= FEWEST_WITH_JOBS - 1)
 
 
 def seeded_options(options: Mapping[str, Any], number: int, seed: int) -> Mapping[str, Any]:

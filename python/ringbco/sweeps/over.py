@@ -61,6 +61,7 @@ class Over:
         days: by point what `Days.to_dict` gave of its run 0.
         """
         self._frame = frame
+        self._settings: Final = _SETTINGS.union(*(run.settings for run in spec.runs))
         self.runs: Final = spec.seeds.seeds
         self.of: Final = Runs(spec.seeds.kind, spec.changed)
         self._held: dict[tuple[int, int, str], Held | None] = {}
@@ -92,7 +93,7 @@ class Over:
         numeric = [name for name, dtype in self._frame.schema.items() if dtype.is_numeric()]
         known = {name: self._frame[name].drop_nulls().first() for name in numeric}
         rows = compared([{name: value for name, value in known.items() if value is not None}])
-        return [row for row in rows if row.key in known and row.unit and row.key not in _SETTINGS]
+        return [row for row in rows if row.key in known and row.unit and row.key not in self._settings]
 
     def figure(self, number: int, key: str) -> Figured:
         """A point's measure over its runs; without a value where a run has no such figure, or failed."""

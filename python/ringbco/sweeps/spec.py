@@ -20,7 +20,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, show_toml
 from ringbco.io.toml import read_toml
 from ringbco.result.certainty import Kind
-from ringbco.run.draws import Draw, Seeds, changes, refuse_logs, seeded_options
+from ringbco.run.draws import Draw, Seeds, changes, has_days, refuse_logs, seeded_options
 from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.run.own import BUILT_IN, Carried, carried
@@ -167,7 +167,12 @@ def spec_of(told: Mapping[str, Any], file: str | None, folder: Path, seeds: Seed
     tables = {run.trace: table_of_trace(run.trace) for run in once.runs}
     for table in tables.values():
         seeds.check(table)
-    runs = tuple(_repeated(run, seeds.kind, number) for run in once.runs for number in range(seeds.seeds))
+    by_day = {trace for trace, table in tables.items() if has_days(table)}
+    runs = tuple(
+        _repeated(run, seeds.kind, number, by_day=run.trace in by_day)
+        for run in once.runs
+        for number in range(seeds.seeds)
+    )
     changed = changes(seeds, [(tables[run.trace], run.settings) for run in once.runs])
     return replace(once, runs=runs, seeds=seeds, changed=changed)
 
@@ -177,7 +182,7 @@ def table_of_trace(trace: Trace) -> JobTable:
     return trace.table or replace(read_jobs(trace.path), source=trace.name)
 
 
-def _repeated(run: Run, kind: Kind, number: int) -> Run:
+def _repeated(run: Run, kind: Kind, number: int, *, by_day: bool) -> Run:
     """The run of that number, from 0, of a point."""
     seed = run.settings["seed"]
     draw = Draw(kind, seed, number) if number else None
@@ -185,7 +190,7 @@ def _repeated(run: Run, kind: Kind, number: int) -> Run:
     changed = {name: value for name, value in changed.items() if name in run.settings}
     options = {**run.options, **{name: value for name, value in changed.items() if name in run.options}}
     settings = {**run.settings, **changed, "draw": number or None}
-    by_day = kind == "moved" and not number
+    by_day = by_day and kind == "moved" and not number
     return replace(run, options=options, settings=settings, draw=draw, by_day=by_day)
 
 

@@ -1,0 +1,294 @@
+"""What is told of figures and differences: counted, by hand and from docs/certainty.md."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import NO_TRACE, SHARED
+from ringbco.result.certainty import Held, depth, figured, held, interval, ratio, starred
+from ringbco.result.days import Days, Split, carried, parts_of
+from ringbco.result.figures import COMPARED
+from ringbco.result.sentences import Pair, line, of_few, of_runs, sentence
+
+INF = math.inf
+CASE = SHARED / "cases" / "how-sure.json"
+
+
+def test_the_depth_is_that_of_exact_binomials() -> None:
+    for runs in range(1, 60):
+        chance = Fraction(0)
+        found = 0
+        for below in range(runs):
+            chance += Fraction(math.comb(runs, below), 2**runs)
+            if 2 * chance <= Fraction(1, 20):
+                found = below + 1
+        assert depth(runs) == found
+    assert [depth(runs) for runs in (5, 6, 8, 9, 11, 12, 14, 15, 16, 17, 19, 20)] == [
+        *(0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6),
+    ]  # fmt: skip
+
+
+def test_ratios() -> None:
+    assert ratio(3.0, 2.0) == 1.5
+    assert ratio(0.0, 0.0) == 1.0
+    assert ratio(1.0 + 1e-10, 1.0) == 1.0
+    assert ratio(0.0, 2.0) == 0.0
+    assert ratio(2.0, 0.0) == INF
+
+
+def test_intervals_of_moved_runs_hold_run_0() -> None:
+    values = [0.0, *range(10, 21)]  # twelve runs: the third least and the third greatest
+    assert interval(values, "fresh tables") == (11, 18)
+    assert interval(values, "moved") == (0.0, 18)
+    assert interval([1.0] * 5, "moved") is None
+
+
+def test_figures_and_medians() -> None:
+    assert figured([3.0, 1.0, 2.0], "moved") == (3.0, None, 3)
+    assert figured([3.0, 1.0, 2.0, 9.0], "fresh tables") == (2.5, None, 4)
+    assert figured([3.0, None], "moved") == (3.0, None, 2)
+    assert figured([3.0, None], "fresh tables") == (None, None, 2)
+    assert figured([1.0, INF, 2.0, INF], "fresh tables").value == INF
+    assert held([1.0, None], [1.0, 1.0], "moved") is None
+    assert held([1.0], [1.0, 1.0], "moved") is None
+
+
+@pytest.mark.parametrize(
+    ("ratios", "parts", "verdict"),
+    [
+        ([1.0] * 6, None, "the same"),
+        ([1.0] * 6, (1.0, 1.0, 1.0, 1.0, 1.0, 0.9), "cannot be told apart"),
+        ([1.0] * 3, None, "the same"),
+        ([0.5] * 5, None, "too few runs"),
+        ([0.5] * 6, None, "apart on these jobs"),
+        ([0.5] * 6, (0.5,) * 6, "apart in all parts"),
+        ([0.5] * 6, (0.5,) * 5 + (1.0,), "apart on these jobs"),
+        ([0.5] * 6, (0.5,) * 5 + (None,), "apart on these jobs"),
+        ([0.5] * 5 + [1.1], (0.5,) * 6, "cannot be told apart"),
+        ([2.0] * 6, (2.0, 3.0, 1.1, 1.2, INF, 4.0), "apart in all parts"),
+    ],
+)
+def test_verdicts(ratios: list[float], parts: Any, verdict: str) -> None:
+    found = held(ratios, [1.0] * len(ratios), "moved", parts)
+    assert found is not None
+    assert found.verdict == verdict
+    fresh = held(ratios, [1.0] * len(ratios), "fresh tables")
+    assert fresh is not None
+    if fresh.verdict not in ("the same", "too few runs"):
+        assert fresh.verdict == ("apart" if fresh.side else "cannot be told apart")
+
+
+def test_parts_that_are_empty_have_no_range_and_count_on_no_side() -> None:
+    found = Held(0.5, (0.4, 0.6), 6, "apart on these jobs", (0.5, None, 0.7, 1.0, 1.2, 0.9))
+    assert found.ends is None
+    assert found.agreeing == 3
+    assert found._replace(parts=(0.5, 0.6, 0.7, 1.0, 1.2, 0.9)).ends == (0.5, 1.2)
+    assert found._replace(ratio=1.0).agreeing == 0
+
+
+@pytest.mark.parametrize(
+    ("runs", "best"),
+    [
+        ({"a": [1.0] * 6, "b": [2.0] * 6, "c": [3.0] * 6}, {"a"}),
+        ({"a": [1.0] * 6, "b": [1.0] * 6, "c": [3.0] * 6}, {"a", "b"}),
+        ({"a": [1.0] * 6, "b": [1.0] * 6}, set()),
+        ({"a": [1.0] * 6, "b": [1.1] * 5 + [0.9], "c": [3.0] * 6}, set()),
+        ({"a": [1.0] * 5, "b": [2.0] * 5}, set()),
+        ({}, set()),
+    ],
+)
+def test_stars(runs: dict[str, list[float]], best: set[str]) -> None:
+    values = {label: own[0] for label, own in runs.items()}
+    assert starred(values, lambda one, two: held(runs[one], runs[two], "moved"), most=False) == best
+    least = {label: -value for label, value in values.items()}
+    if best:
+        assert starred(least, lambda one, two: held(runs[two], runs[one], "moved"), most=True) == best
+
+
+def days(day: Any, values: Any, key: str = "mean_jct") -> Days:
+    day, values = np.array(day), np.array(values, np.float64)
+    known = np.unique(day)
+    counts = np.array([(day == one).sum() for one in known])
+    return Days(known, counts, {key: np.array([values[day == one].sum() for one in known])}, "")
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 120), st.floats(0, 1e6), st.floats(0, 1e6)), min_size=1, max_size=60)
+)
+def test_parts_are_means_over_days(jobs: list[tuple[int, float, float]]) -> None:
+    """Job by job, in plain Python."""
+    one = days([day for day, _, _ in jobs], [a for _, a, _ in jobs])
+    two = days([day for day, _, _ in jobs], [b for _, _, b in jobs])
+    split = Split.of(two)
+    first, last = min(day for day, *_ in jobs), max(day for day, *_ in jobs)
+    length = last - first + 1
+    found = parts_of(one, two, "mean_jct", split)
+    if length < 42:
+        assert found is None
+        return
+    assert found is not None
+    for part in range(6):
+        own = [job for job in jobs if 6 * (job[0] - first) // length == part]
+        if not own:
+            assert found[part] is None
+        else:
+            a, b = (math.fsum(job[place] for job in own) / len(own) for place in (1, 2))
+            assert found[part] == pytest.approx(ratio(a, b), rel=1e-9)
+
+
+def test_few_days_that_carry_a_difference() -> None:
+    base = days(range(8), [10.0] * 8)
+    other = days(range(8), [10.0, 10.0, 70.0, 10.0, 10.0, 10.0, 10.0, 30.0])
+    found = carried(other, base, "mean_jct")
+    assert found is not None
+    assert found == ((2,), 0.75, ratio(90.0, 70.0))
+    assert carried(days(range(6), [70.0] + [10.0] * 5), days(range(6), [10.0] * 6), "mean_jct") is None
+    assert carried(days(range(8), [20.0] * 8), base, "mean_jct") is None  # no one day has half
+    assert carried(base, base, "mean_jct") is None
+
+
+JCT = next(measure for measure in COMPARED if measure.key == "mean_jct")
+P90 = next(measure for measure in COMPARED if measure.key == "p90_wait")
+
+
+def told(found: Held, kind: Any = "moved", measure: Any = JCT, label: str = "sjf", zero: Any = (0, 0)) -> str:
+    text = sentence(Pair(label, "fifo", measure, kind, zero), found)
+    assert text is not None
+    return text
+
+
+ENDS = (0.873, 0.945)
+SIX = (0.691, 1.001, 1.0, 0.99, 1.0, 1.0)
+
+
+def test_sentences_of_moved_runs() -> None:
+    apart = Held(0.873, ENDS, 6, "apart on these jobs", SIX)
+    begin = "sjf's mean completion time is 12.7 % below fifo's on these jobs (5.5 to 12.7 % in 6 runs)."
+    parts = "Not in all parts of the trace: 30.9 % below to 0.1 % above, below in 2 of 6."
+    assert told(apart) == f"{begin} {parts}"
+    heavy = carried(
+        days(range(60), [10.0] * 59 + [900.0]), days(range(60), [10.0] * 59 + [1000.0]), "mean_jct"
+    )
+    assert heavy is not None
+    assert heavy.days == (59,)
+    assert told(apart._replace(carried=heavy._replace(share=0.61, without=0.945))) == (
+        f"{begin} {parts} Day 59 alone carries 61 % of it; without it 5.5 % below."
+    )
+    several = heavy._replace(days=(58, 59), share=0.71, without=None)
+    assert told(apart._replace(carried=several)).endswith("2 days (58, 59) carry 71 % of it.")
+    more = heavy._replace(share=1.2, without=1.01)
+    assert told(apart._replace(carried=more)).endswith(
+        "Day 59 alone carries more than all of it; without it 1.0 % above."
+    )
+    everywhere = Held(0.873, ENDS, 6, "apart in all parts", (0.977, 0.9, 0.786, 0.9, 0.9, 0.9))
+    assert told(everywhere) == f"{begin} Below in all six parts of the trace: 2.3 to 21.4 %."
+    assert told(apart._replace(parts=(0.5,) * 5 + (None,))) == (
+        f"{begin} One of the six parts has no jobs: below in 5 of 5."
+    )
+    assert told(apart._replace(parts=None)) == (
+        f"{begin} The trace is under six weeks: other weeks were not looked at."
+    )
+    assert told(apart._replace(parts=None), measure=P90) == begin.replace(
+        "mean completion time", "p90 waiting time"
+    )
+    assert told(Held(0.97, (0.97, 1.002), 6, "cannot be told apart"), label="tiresias") == (
+        "tiresias and fifo cannot be told apart by mean completion time: 3.0 % below to 0.2 % above."
+    )
+    assert told(Held(1.0, (1.0, 1.0), 6, "the same")) == (
+        "sjf's mean completion time is the same as fifo's in all 6 runs."
+    )
+    assert sentence(Pair("a", "b", JCT, "moved"), Held(0.5, None, 5, "too few runs")) is None
+
+
+def test_sentences_of_fresh_tables() -> None:
+    assert told(Held(0.392, (0.288, 0.56), 10, "apart"), "fresh tables") == (
+        "sjf's mean completion time is 60.8 % below fifo's in the median of 10 tables of this kind"
+        " (95 %: 44.0 to 71.2 % below)."
+    )
+    assert told(Held(0.9995, (0.999, 1.0), 10, "cannot be told apart"), "fresh tables") == (
+        "sjf and fifo cannot be told apart by mean completion time: 0.1 % below to 0 % over 10 tables."
+    )
+
+
+@pytest.mark.parametrize(
+    ("ratios", "words"),
+    [
+        ((12.3, (9.9, 12.3)), "is 12.3 times fifo's on these jobs (890 % above to 12.3 times in 6 runs)."),
+        ((11.0, (10.5, 123.4)), "is 11.0 times fifo's on these jobs (10.5 to 123 times in 6 runs)."),
+        ((1.0002, (1.0001, 1.0004)), "is under 0.1 % above fifo's on these jobs (under 0.1 % in 6 runs)."),
+        (
+            (INF, (1.5, INF)),
+            "is 29.9 s, where fifo's is 0 on these jobs (50.0 % above to 29.9 s, where fifo's is 0 in 6",
+        ),
+    ],
+)
+def test_ratios_in_words(ratios: Any, words: str) -> None:
+    centre, ends = ratios
+    found = Held(centre, ends, 6, "apart on these jobs")
+    assert words in told(found, measure=P90, zero=(29.9, 0.0))
+
+
+def test_ends_about_1() -> None:
+    pair = Pair("a", "fifo", JCT, "moved")
+    assert pair.range((0.9997, 1.0004), 0.0, side=True) == "under 0.1 % either way"
+    assert pair.range((0.9, 1.0004), 0.0, side=True) == "10.0 % below to under 0.1 % above"
+    assert pair.range((1.0, 1.2), 0.0, side=True) == "0 % to 20.0 % above"
+
+
+def test_lines_of_the_table() -> None:
+    pair = Pair("sjf", "fifo", JCT, "moved")
+    assert line(pair, Held(0.873, ENDS, 6, "apart on these jobs", SIX)) == (
+        "12.7 % below",
+        "5.5 to 12.7 %",
+        "parts: 30.9 % below to 0.1 % above, 2 of 6 below",
+    )
+    assert line(pair, Held(0.927, (0.927, 1.045), 6, "cannot be told apart")) == (
+        "cannot be told apart: 7.3 % below to 4.5 % above",
+    )
+    assert line(pair, Held(0.5, None, 3, "too few runs")) == ()
+
+
+def test_what_is_said_of_the_runs() -> None:
+    assert of_few(1, 0) == ["one run: add --seeds 6 to tell differences from chance"]
+    assert of_few(5, 3) == ["too few runs: 5, at least 6 are needed"]
+    assert of_few(6, 20) == []
+    assert of_few(6, 21) == ["one in twenty pairs that are alike may be called apart"]
+    assert of_runs(6, "moved", ("submissions", "models")) == (
+        "6 runs: submissions moved by under a minute, unknown models drawn anew"
+    )
+
+
+@pytest.mark.skipif(not CASE.is_file(), reason=NO_TRACE)
+def test_the_case_worked_by_hand() -> None:
+    case = json.loads(CASE.read_text())
+    given_ = case["given"]
+    day = np.floor(given_["submit_days"]).astype(int)
+    tables = {name: days(day, given_[f"jct_{name}"]) for name in "abc"}
+    split = Split.of(tables["b"])
+    for name, label in (("a/b mean", "a"), ("c/b mean", "c"), ("c2/b mean", "c"), ("a/b one run", "a")):
+        want, runs = case[name], case[name]["runs"]
+        parts = parts_of(tables[label], tables["b"], "mean_jct", split)
+        assert parts == pytest.approx(tuple(want["parts"]), rel=1e-9)
+        found = held(runs, [1.0] * len(runs), "moved", parts)
+        assert found is not None
+        assert found.ratio == pytest.approx(want["ratio"], rel=1e-9)
+        assert found.verdict == want["verdict"]
+        assert found.ends == pytest.approx((want["parts_low"], want["parts_high"]), rel=1e-9)
+        assert found.agreeing == want["on_side"]
+        ends = None if want["ratio_low"] is None else (want["ratio_low"], want["ratio_high"])
+        assert found.interval == (ends if ends is None else pytest.approx(ends, rel=1e-9))
+        if want["influence"] is not None:
+            heavy = carried(tables[label], tables["b"], "mean_jct")
+            assert heavy is not None
+            assert list(heavy.days) == want["influence"]["days"]
+            assert heavy.share == pytest.approx(want["influence"]["share"], rel=1e-9)
+            assert heavy.without == pytest.approx(want["influence"]["without"], rel=1e-9)
+    assert all(depth(int(runs)) == want for runs, want in case["depth"].items())
