@@ -94,7 +94,32 @@ def convert(
             "--map",
             metavar="ours=theirs",
             help="csv: the file's name for a column of the job table; repeatable. start_time and end_time"
-            " stand in for a missing duration.",
+            " stand in for a missing duration; job_id=# numbers the rows.",
+            rich_help_panel=_SOURCE,
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[,NAME...]",
+            help="csv: the names of the columns, in order, of a file without a header line.",
+            rich_help_panel=_SOURCE,
+        ),
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ms|s|min|h",
+            help="csv: the unit of times and durations that are numbers. Default: s.",
+            rich_help_panel=_SOURCE,
+        ),
+    ] = None,
+    deadline_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="submit",
+            help="csv: deadlines are durations, counted from their job's submission. Default: they are times"
+            " on the clock of submit_time.",
             rich_help_panel=_SOURCE,
         ),
     ] = None,
@@ -198,6 +223,9 @@ def convert(
         mode=mode,
         snapshot=snapshot,
         column_map=_column_map(column_map or []),
+        columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        unit=unit,
+        deadline_from=deadline_from,
         want_cluster=cluster_out is not None,
         throughputs=throughputs,
         profiles=profiles,

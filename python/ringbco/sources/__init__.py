@@ -145,6 +145,24 @@ def recognise(path: Path) -> tuple[str, str] | None:
     return None
 
 
+def other_form(path: Path) -> tuple[str, list[str]] | None:
+    """What a table is that `convert csv` reads and that is separated by no commas, and its columns' names."""
+    from ringbco.sources.json_lines import keys
+    from ringbco.sources.opening import heads
+    from ringbco.sources.records import first_record, separator
+
+    try:
+        head = next(heads(path), "")
+    except InputError:
+        return None
+    found = keys(head)
+    if found is not None:
+        return "JSON Lines", list(found)
+    mark = {";": "semicolons", "\t": "tabs", "|": "bars"}.get(separator(head))
+    names = [name for name in first_record(head) if name]
+    return None if mark is None or not names[1:] else (f"separated by {mark}", names)
+
+
 def _refuse_foreign_options(source: Source, options: Options) -> None:
     given = {
         "mode": options.mode,
@@ -153,6 +171,9 @@ def _refuse_foreign_options(source: Source, options: Options) -> None:
         "known-vcs": options.known_vcs,
         "throughputs": options.throughputs,
         "profiles": options.profiles,
+        "unit": options.unit,
+        "columns": options.columns,
+        "deadline-from": options.deadline_from,
     }
     for option, value in given.items():
         if value and option not in source.options:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from ringbco.sources.opening import Opened
 
 SEPARATORS: Final = ",;\t|"
 _QUOTE: Final = b'"'
+_LINE_END: Final = 0x0A
 _CHUNK: Final = 1 << 24
 _SHOWN: Final = 200
 
@@ -27,9 +28,9 @@ def separator(head: str) -> str:
 
 
 def header_at(head: str) -> int:
-    """Where the first line of `head` begins that is not blank."""
+    """Where the first line of `head` begins that is not blank, nor the `sep=;` that Excel reads."""
     at = 0
-    while (end := head.find("\n", at)) >= 0 and is_blank(head[at:end]):
+    while (end := head.find("\n", at)) >= 0 and (is_blank(head[at:end]) or _is_hint(head[at:end])):
         at = end + 1
     return at
 
@@ -45,6 +46,10 @@ def is_blank(text: str) -> bool:
     return not text.strip(SEPARATORS + '" \r\n')
 
 
+def _is_hint(text: str) -> bool:
+    return text.strip().startswith("sep=") and len(text.rstrip("\r")) == len("sep=;")
+
+
 def cells(text: str, mark: str) -> list[str]:
     """The cells of one record."""
     try:
@@ -53,17 +58,31 @@ def cells(text: str, mark: str) -> list[str]:
         return text.rstrip("\r\n").split(mark)
 
 
-def records(path: Path) -> Iterator[tuple[int, str]]:
-    """Every record, blank ones included, with the line it begins on."""
-    with open(path, encoding="utf-8-sig", errors="replace", newline="\n") as file:
-        begins, held = 1, ""
-        for line, text in enumerate(file, start=1):
-            held += text
-            if held.count('"') % 2 == 0:
-                yield begins, held
-                begins, held = line + 1, ""
-        if held:
-            yield begins, held
+def record_ends(path: Path) -> NDArray[np.int64]:
+    """Where the records of a file end, blank ones included: behind each line end outside quotation marks."""
+    found, inside = [], False
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for begin in range(0, len(data), _CHUNK):
+            text = np.frombuffer(data[begin : begin + _CHUNK], np.uint8)
+            ends = text == _LINE_END
+            quotes = text == _QUOTE[0]
+            if inside or quotes.any():
+                within = np.bitwise_xor.accumulate(quotes) ^ inside
+                ends &= ~within
+                inside = bool(within[-1])
+            found.append(np.flatnonzero(ends) + begin + 1)
+        if not found[-1].size or found[-1][-1] < len(data):
+            found.append(np.array([len(data)]))  # the last has no line end
+    return np.concatenate(found)
+
+
+def record(path: Path, ends: NDArray[np.int64], number: int) -> tuple[int, str]:
+    """The line on which a record begins and its text; number: of the record, from 0."""
+    begin = int(ends[number - 1]) if number else 0
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        line = sum(data[i : min(i + _CHUNK, begin)].count(b"\n") for i in range(0, begin, _CHUNK)) + 1
+        text = data[begin : int(ends[number])].decode("utf-8", errors="replace")
+    return line, text.removeprefix("\ufeff").rstrip("\r\n")
 
 
 def refuse_not_utf8(opened: Opened) -> None:

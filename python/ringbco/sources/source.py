@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 import polars as pl
 
 from ringbco.cluster.presets import ServerGroup
-from ringbco.errors import InputError, UsageError
+from ringbco.errors import InputError, UsageError, show_value
 from ringbco.sources.account import ROW, Account, Entry, Rule, clean
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import number, optional_text, whole_number
@@ -52,7 +52,8 @@ class Options:
 
     known_vcs: leave out jobs of virtual clusters without servers. want_cluster: the servers too are wanted.
     throughputs, profiles: where measured speeds stand, for sources that have them apart. elastic: how jobs
-    are made elastic, None for as they are.
+    are made elastic, None for as they are. unit: of numeric times and durations, None for seconds. columns:
+    the names of a file without a header. deadline_from: what deadlines count from, None for the epoch.
     """
 
     strict: bool = False
@@ -64,6 +65,9 @@ class Options:
     throughputs: Path | None = None
     profiles: Path | None = None
     elastic: Elastic | None = None
+    unit: str | None = None
+    columns: tuple[str, ...] | None = None
+    deadline_from: str | None = None
 
 
 @dataclass(frozen=True)
@@ -170,11 +174,12 @@ def refuse_empty(account: Account, file: str) -> None:
         return
     if not account.rows_read:
         raise InputError(f"has a header but no {account.unit}", file=file, hint="the download may be cut off")
-    reasons = sorted(account.dropped.items(), key=lambda item: -item[1])[:3]
+    dropped = sorted((e for e in account.entries if e.kind == "dropped" and e.rows), key=lambda e: -e.rows)
     raise InputError(
         f"none of its {account.rows_read:,} {account.unit} can be kept",
         file=file,
-        hint="dropped: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons),
+        hint="dropped: "
+        + ", ".join(f"{e.rows:,} {e.reason}" + (f" ({e.first})" if e.first else "") for e in dropped[:3]),
     )
 
 
@@ -243,9 +248,9 @@ def read_nodes(
     if rows.filter(count > 0, ~unnamed).is_empty():
         unnamed = pl.lit(value=False)  # no node has a model: no server names a type
     noted = (
-        (f"node left out of the cluster: no GPUs ({gpus} = 0)", rows.filter(count == 0).height),
-        (f"node left out of the cluster: {gpus} is blank", rows.filter(blank).height),
-        (f"node without {model}: its GPU type is {UNKNOWN_TYPE}", rows.filter(count > 0, unnamed).height),
+        (f"node left out of the cluster: no GPUs ({gpus} = 0)", gpus, rows.filter(count == 0)),
+        (f"node left out of the cluster: {gpus} is blank", gpus, rows.filter(blank)),
+        (f"node without {model}: its GPU type is {UNKNOWN_TYPE}", model, rows.filter(count > 0, unnamed)),
     )
     known = list(beside or ())
     if (
@@ -269,5 +274,11 @@ def read_nodes(
             ServerGroup(count, size, None, kind, (has[0], has[1]) if has else None)
             for _, count, size, kind, *has in groups.iter_rows()
         ),
-        tuple(Entry("noted", reason, count, count) for reason, count in noted if count),
+        tuple(_noted(file, *entry) for entry in noted if entry[2].height),
     )
+
+
+def _noted(file: CsvFile, reason: str, column: str, met: pl.DataFrame) -> Entry:
+    """What the account says of the rows of a table of nodes that a reason is about."""
+    _, line, value = file.locate()(int(met[ROW][0]), column)
+    return Entry("noted", reason, met.height, met.height, line, show_value(value))

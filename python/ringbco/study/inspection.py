@@ -25,12 +25,13 @@ from ringbco.trace.jobs import (
     Screening,
     TableLike,
     as_table,
+    clock_hint,
     gpus_of,
     near_name,
     screen_jobs,
 )
 from ringbco.trace.kinds import resolve
-from ringbco.trace.plausibility import MILLI, doubts, warn
+from ringbco.trace.plausibility import MILLI, doubts, slurm_parts, warn
 from ringbco.trace.profiles import CATALOGUE
 from ringbco.trace.shares import asked_gpus
 from ringbco.trace.standing import preemptible, priorities
@@ -96,6 +97,7 @@ def usable(screening: Screening, path: str | os.PathLike[str]) -> JobTable:
         row=worst.first_row,
         column=worst.column,
         value=worst.first_value,
+        hint=clock_hint(worst.column, worst.first_value, os.fspath(path)),
     )
 
 
@@ -132,7 +134,7 @@ def inspect_jobs(
         "last_submission": float(submit.max()),
         "span": span,
         "if_milliseconds": {"span": span * MILLI, "median_duration": float(np.median(duration)) * MILLI},
-        "warnings": doubts(table, cluster),
+        "warnings": [*doubts(table, cluster), *slurm_parts(frame["job_id"])],
         "gpu_seconds": float(work.sum()),
         "mean_gpus_demanded": float(work.sum()) / span if span > 0 else None,
         "num_gpus": _spread(num_gpus.astype(np.float64)),

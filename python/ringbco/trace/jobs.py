@@ -31,7 +31,8 @@ from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
 from ringbco.io.threads import at_once
 from ringbco.trace.columns_generated import COLUMNS
-from ringbco.trace.schema import MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, near_name
+from ringbco.trace.other_names import convert_command
+from ringbco.trace.schema import MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, convert_hint, near_name
 
 __all__ = [
     "COLUMNS",
@@ -61,6 +62,8 @@ UNREAD: Final = ("status",)
 """Columns that no replay reads or carries along: whatever they hold, it is in nobody's way."""
 JOBS_MARK: Final = table_mark("job table", REQUIRED)
 """What is known of a file that may be one of ours before it is known which columns replace it."""
+_CLOCKED: Final = ("submit_time", "duration", "deadline", "time_limit", "checkpoint_interval")
+_CLOCK: Final = re.compile(r"\d:\d\d|^\d{4}[-/]\d\d?[-/]\d\d?$|^\d+-\d\d?$")
 
 
 @dataclass(frozen=True)
@@ -181,14 +184,19 @@ def screen_jobs(path: str | os.PathLike[str]) -> Screening:
 
 @contextmanager
 def _no_raw_trace(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Where a job table cannot be read because it is a public trace as published: how to convert it."""
+    """Where a job table cannot be read because it is a trace in another form: how to convert it."""
     try:
         yield
     except InputError:
         # By name: the sources are built on the job table, which knows none of them until it needs to.
-        raw = import_module("ringbco.sources").recognise(Path(path))
+        sources = import_module("ringbco.sources")
+        raw = sources.recognise(Path(path))
         if raw is None:
-            raise
+            form, names = sources.other_form(Path(path)) or (None, ())
+            if form is None:
+                raise
+            hint = convert_hint(os.fspath(path), names)
+            raise InputError(f"is {form}, not a job table yet", file=path, hint=hint) from None
         source, what = raw
         raise InputError(
             f"is {what}, not a job table yet",
@@ -412,6 +420,13 @@ def _error(fault: Fault, source: str, line_of: Callable[[int], int] | None) -> I
         row=row,
         column=fault.column,
         value=fault.value,
-        hint=fault.hint,
+        hint=clock_hint(fault.column, fault.value, source) or fault.hint,
         line=None if line_of is None else line_of(row),
     )
+
+
+def clock_hint(column: str, value: object, source: str) -> str | None:
+    """What to do about a time or a duration that is written with colons or as a date; None for others."""
+    if column not in _CLOCKED or not isinstance(value, str) or not _CLOCK.search(value):
+        return None
+    return f"`{convert_command(source, {})}` reads dates and hours, minutes and seconds"

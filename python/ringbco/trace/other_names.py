@@ -129,8 +129,11 @@ def _first(ours: str, plain: Mapping[str, str]) -> str | None:
 
 
 def map_options(meant: Mapping[str, str], unknown: Iterable[str] = ()) -> str:
-    """The options of `convert csv` that say what its columns are `meant` to be; THEIRS for the `unknown`."""
-    pairs = [*meant.items(), *((ours, "THEIRS") for ours in unknown)]
+    """The options of `convert csv` that say what its columns are `meant` to be; THEIRS for the `unknown`.
+
+    An id that nothing is like is often not there at all: # numbers the rows.
+    """
+    pairs = [*meant.items(), *((ours, "#" if ours == "job_id" else "THEIRS") for ours in unknown)]
     return " ".join(f"--map {shlex.quote(f'{ours}={theirs}')}" for ours, theirs in pairs if ours != theirs)
 
 

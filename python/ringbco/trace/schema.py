@@ -171,7 +171,7 @@ def _require_columns(names: list[str], source: str, as_text: bool) -> None:
             file=source,
             hint="give the table that was replayed; run.toml beside it names it",
         )
-    meant, unknown = other_names_of(missing, [name for name in names if name not in COLUMNS])
+    meant, _ = other_names_of(missing, [name for name in names if name not in COLUMNS])
     if len(missing) == len(REQUIRED) and not meant:
         raise InputError(
             f"is not a job table: it has none of the columns {', '.join(REQUIRED)}",
@@ -183,12 +183,23 @@ def _require_columns(names: list[str], source: str, as_text: bool) -> None:
         renamed = (f"{theirs}: rename it to {ours}" for ours, theirs in meant.items())
         hint = f"found {', '.join(renamed)}"
     elif as_text and meant:
-        hint = f"`{convert_command(source, meant, unknown)}` makes a job table of it"
-        hint += f", with its own names for THEIRS; {found}" if unknown else ""
+        hint = convert_hint(source, names)
     else:
         hint = found
     said = f"the columns {', '.join(missing)} are" if missing[1:] else f"the column {missing[0]} is"
     raise InputError(f"{said} missing", file=source, hint=hint)
+
+
+def convert_hint(source: str, names: Iterable[str]) -> str:
+    """How `convert csv` makes a job table of a file whose columns are `names`."""
+    own = {name.lower() for name in names}
+    missing = [name for name in REQUIRED if name not in own]
+    meant, unknown = other_names_of(missing, [name for name in names if name not in COLUMNS])
+    hint = f"`{convert_command(source, meant, unknown)}` makes a job table of it"
+    if not unknown:
+        return hint
+    told = ", with its own names for THEIRS" if unknown != ["job_id"] else ", with the rows' numbers for ids"
+    return f"{hint}{told}; found {show_value(', '.join(names))}"
 
 
 def other_names_of(wanted: Iterable[str], found: Iterable[str]) -> tuple[dict[str, str], list[str]]:
