@@ -169,7 +169,7 @@ def test_optional_cells_never_drop_a_job(tmp_path: Path) -> None:
     result = convert_csv(tmp_path, f"{OURS},deadline\n{rows}")
     assert result.table.frame["deadline"].to_list() == [None, 235.0, None]
     assert result.account.to_dict()["first"] == {
-        "deadline is not a number of seconds: left out": {"line": 2, "value": "159-189-229-289"}
+        "deadline is not a time: left out": {"line": 2, "value": "159-189-229-289"}
     }
 
 

@@ -146,10 +146,14 @@ def recognise(path: Path) -> tuple[str, str] | None:
 
 
 def other_form(path: Path) -> tuple[str, list[str]] | None:
-    """What a table is that `convert csv` reads and that is separated by no commas, and its columns' names."""
+    """What a table is that `convert csv` reads and that is separated by no commas, and its columns' names.
+
+    An object of JSON is taken for a job only if one of its keys is like a column of the job table.
+    """
     from ringbco.sources.json_lines import keys
     from ringbco.sources.opening import heads
     from ringbco.sources.records import first_record, separator
+    from ringbco.trace.schema import REQUIRED, other_names_of
 
     try:
         head = next(heads(path), "")
@@ -157,7 +161,7 @@ def other_form(path: Path) -> tuple[str, list[str]] | None:
         return None
     found = keys(head)
     if found is not None:
-        return "JSON Lines", list(found)
+        return ("JSON Lines", list(found)) if other_names_of(REQUIRED, found)[0] else None
     mark = {";": "semicolons", "\t": "tabs", "|": "bars"}.get(separator(head))
     names = [name for name in first_record(head) if name]
     return None if mark is None or not names[1:] else (f"separated by {mark}", names)

@@ -58,9 +58,7 @@ DURATIONS: Final = ("duration", "time_limit", "checkpoint_interval")
 OPTIONAL_VALUES: Final = tuple(
     name for name, c in COLUMNS.items() if not c.required and c.dtype is not pl.String
 )
-A_TIME: Final = (
-    "a time such as 2020-09-01 12:00:00, 2020-09-01T12:00, 2020-09-01 or 2020-09-01 12:00:00+02:00"
-)
+A_TIME: Final = "a time such as 2020-09-01 12:00:00, 2020-09-01T12:00 or 2020-09-01"
 _A_LENGTH: Final = f"{SECONDS}, or [D-]HH:MM:SS"
 _UNLIMITED: Final = ("unlimited", "infinite", "partition_limit", "4294967295")  # Slurm's words for no limit
 _BESIDE: Final = "__"  # before the names of columns that a rule looks at and nothing keeps
@@ -334,7 +332,7 @@ def _rules(names: Mapping[str, str], parsed: _Parsed, options: Options) -> list[
     expected = A_TIME if parsed.dated else SECONDS
     rules = [asks_gpus("num_gpus"), has_id("job_id"), whole_gpus("num_gpus")]
     kind = (
-        ("a time with an offset" if parsed.zoned else "a date on a wall clock")
+        ("a time with an offset" if parsed.zoned else "a time without an offset")
         if parsed.dated
         else "a number"
     )
@@ -374,8 +372,9 @@ def _optional_value(name: str, parsed: _Parsed, a_time: str) -> Rule:
             broken = broken | (value > column.high)
         if column.dtype.is_integer():
             broken = broken | (value != value.floor())
-    rule = a_time if name in TIMES and name not in parsed.relative else column.rule
-    return _left_out(f"{name} is not {rule}", pl.col(_written(name)) & broken, name, rule)
+    is_time = name in TIMES and name not in parsed.relative
+    reason = f"{name} is not {'a time' if is_time else column.rule}"
+    return _left_out(reason, pl.col(_written(name)) & broken, name, a_time if is_time else column.rule)
 
 
 def _beside_num_gpus(names: Mapping[str, str]) -> list[Rule]:
