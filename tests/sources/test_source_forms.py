@@ -173,6 +173,24 @@ def test_optional_cells_never_drop_a_job(tmp_path: Path) -> None:
     }
 
 
+def test_cells_that_contradict_num_gpus_are_left_out(tmp_path: Path) -> None:
+    """Each breaks no rule of its own column, and the job table would be refused for it."""
+    header = f"{OURS},min_gpus,max_gpus,gpu_share"
+    rows = "a,0,2,5,1,4,\nb,0,2,5,3,1,0.5\nc,0,1,5,,,0.5\nd,0,1,5,,2,0.5\n"
+    result = convert_csv(tmp_path, f"{header}\n{rows}")
+    assert result.table.frame.select("min_gpus", "max_gpus", "gpu_share").rows() == [
+        (1, 4, None),
+        (None, None, None),
+        (None, None, 0.5),
+        (None, 2, None),
+    ]
+    assert result.account.changed == {
+        "min_gpus is above num_gpus: left out": 1,
+        "max_gpus is below num_gpus: left out": 1,
+        "gpu_share of a job of several GPUs: left out": 2,
+    }
+
+
 @pytest.mark.parametrize(
     ("unit", "written", "seconds"),
     [("ms", "470", 0.47), ("s", "470", 470.0), ("min", "1.5", 90.0), ("h", "0.25", 900.0)],

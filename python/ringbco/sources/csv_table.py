@@ -380,15 +380,15 @@ def _optional_value(name: str, parsed: _Parsed, a_time: str) -> Rule:
 def _beside_num_gpus(names: Mapping[str, str]) -> list[Rule]:
     """Cells that cannot be beside the row's num_gpus are left out: the table's rules on two columns."""
     value, gpus = pl.col, pl.col("num_gpus")
-    most = [value(c) > 1 for c in ("num_gpus", "max_gpus") if c in names]
+    several = pl.any_horizontal(value(c) > 1 for c in ("num_gpus", "max_gpus") if c in names)
     wrong = {
-        "min_gpus": ("an integer from 1 to num_gpus", value("min_gpus") > gpus),
-        "max_gpus": ("an integer >= num_gpus", value("max_gpus") < gpus),
-        "gpu_share": ("a share where num_gpus and max_gpus are 1", pl.any_horizontal(most)),
+        "min_gpus": ("min_gpus is above num_gpus", value("min_gpus") > gpus),
+        "max_gpus": ("max_gpus is below num_gpus", value("max_gpus") < gpus),
+        "gpu_share": ("gpu_share of a job of several GPUs", several & value("gpu_share").is_not_null()),
     }
     return [
-        _left_out(f"{name} is beside num_gpus not {rule}", value(name).is_not_null() & bad, name, rule)
-        for name, (rule, bad) in wrong.items()
+        _left_out(reason, bad, name, COLUMNS[name].rule)
+        for name, (reason, bad) in wrong.items()
         if name in names
     ]
 
