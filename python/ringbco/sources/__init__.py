@@ -91,7 +91,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
         trace = source.read(files, options)
         main = files[source.needs[0]].shown
     refuse_empty(trace.account, main)
-    if options.want_cluster and trace.servers is None:
+    if options.want_cluster and trace.servers is None and not trace.no_servers:
         raise source.no_cluster()
     metadata = provenance(
         source.name,
@@ -113,6 +113,8 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
         metadata["ringbco.epoch_note"] = trace.epoch_note
     table = from_frame(trace.frame, main, metadata)
     cluster, notes = None, list(trace.notes)
+    if trace.no_servers:
+        notes.insert(0, ("no cluster file: " if options.want_cluster else "") + trace.no_servers)
     if options.elastic is not None:
         frame, made = options.elastic.apply(table.frame)
         table = from_frame(frame, main, metadata)

@@ -93,7 +93,8 @@ class Trace:
 
     `frame` has the job table's columns (and others, kept), in the file's order. `epoch` is the moment of
     submit_time 0 in ISO 8601; `epoch_note` says what to know about it. `servers` is None where the source
-    cannot know its cluster; `notes` are sentences for the user.
+    cannot know its cluster; `no_servers` says why, where its files name servers all the same. `notes` are
+    sentences for the user.
     """
 
     frame: pl.DataFrame
@@ -105,6 +106,7 @@ class Trace:
     choices: Mapping[str, str] = field(default_factory=dict)  # options that shaped it, for the footer
     facts: Mapping[str, str] = field(default_factory=dict)  # further keys of the footer
     tables: pl.DataFrame | None = None  # measured speeds, where the source has them
+    no_servers: str = ""
 
 
 @dataclass(frozen=True)
