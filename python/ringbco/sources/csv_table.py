@@ -13,6 +13,7 @@ from typing import Final
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
+from ringbco.io.printed import not_a_table
 from ringbco.sources.account import ROW, Rule, clean, drop
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import (
@@ -60,8 +61,9 @@ class AnyCsv:
     what: str = "a CSV file with a header line"
 
     def recognises(self, head: str) -> bool:
-        """Whether the first line holds several cells and is no JSON."""
-        return not head.lstrip().startswith(("[", "{")) and len(first_record(head)) > 1
+        """Whether the first line holds several cells and is no JSON, nor what a command prints."""
+        several = not head.lstrip().startswith(("[", "{")) and len(first_record(head)) > 1
+        return several and not_a_table("", head) is None
 
     def likeness(self, head: str) -> float:
         """Nothing is nearly a CSV file."""

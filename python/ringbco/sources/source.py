@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,10 +125,32 @@ class Source:
     options: frozenset[str] = frozenset()
     headers_apart: bool = False  # header lines are published as files of their own
     cluster_hint: str = ""  # how --cluster-out could be had, where it cannot
+    asks: str = ""  # the option without which it cannot be read, as a command has it
 
     def role(self, head: str) -> Shape | None:
         """The shape of a file of this source that starts with `head`, or None."""
         return next((shape for shape in self.shapes if shape.recognises(head)), None)
+
+    def holds_no_jobs(self, shape: Shape) -> bool:
+        """Whether files of that shape only go beside those of the jobs: lists of nodes, say."""
+        return shape.role not in self.needs
+
+    def command(self, file: str, shape: Shape) -> str:
+        """The command that converts a file of that shape; in capitals what has to be given besides."""
+        rest = [role.upper() for role in self.needs if role != shape.role]
+        words = ["ringbco convert", self.name, *rest, shlex.quote(file), self.asks, "-o jobs.parquet"]
+        if self.holds_no_jobs(shape):
+            words.append("--cluster-out cluster.toml")
+        return " ".join(filter(None, words))
+
+    def not_jobs_yet(self, file: str, shape: Shape) -> InputError:
+        """The error for a file of that shape where a job table was expected: what it is, and its command."""
+        if not self.holds_no_jobs(shape):
+            hint = f"convert it first: `{self.command(file, shape)}`"
+            return InputError(f"is {shape.what}, not a job table yet", file=file, hint=hint)
+        missing = [next(other.what for other in self.shapes if other.role == role) for role in self.needs]
+        hint = f"give it beside {' and '.join(missing)}: `{self.command(file, shape)}`"
+        return InputError(f"is {shape.what}, which holds no jobs", file=file, hint=hint)
 
     def lone_header(self, opened: Opened) -> tuple[str, ...] | None:
         """The columns in a file that holds nothing but a header line (published beside the data), or None."""

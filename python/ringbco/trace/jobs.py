@@ -186,15 +186,10 @@ def _no_raw_trace(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except InputError:
         # By name: the sources are built on the job table, which knows none of them until it needs to.
-        raw = import_module("ringbco.sources").recognise(Path(path))
+        raw: InputError | None = import_module("ringbco.sources").raw_trace(Path(path))
         if raw is None:
             raise
-        source, what = raw
-        raise InputError(
-            f"is {what}, not a job table yet",
-            file=path,
-            hint=f"convert it first: `ringbco convert {source} {os.fspath(path)} -o jobs.parquet`",
-        ) from None
+        raise raw from None
 
 
 def from_frame(
