@@ -213,7 +213,12 @@ def _opened(source: Source, paths: Sequence[Path]) -> Iterator[Inputs]:
             by_role[shape.role], shapes[shape.role] = opened, shape
         for shape in source.shapes:
             if shape.role in source.needs and shape.role not in by_role:
-                raise UsageError(f"convert {source.name}: give {shape.what} as well")
+                alone = [
+                    f": {by_role[role].shown} is {other.what}, which holds no jobs"
+                    for role, other in shapes.items()
+                    if source.holds_no_jobs(other)
+                ]
+                raise UsageError(f"convert {source.name}: give {shape.what} as well{''.join(alone[:1])}")
         yield Files(by_role, shapes, names)
 
 

@@ -42,7 +42,7 @@ from ringbco.sources.rules import (
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission
 from ringbco.sources.tables import EXTRA, TIME_LIKE, CsvFile
 from ringbco.trace.jobs import COLUMNS, REQUIRED, near_name
-from ringbco.trace.other_names import map_options
+from ringbco.trace.other_names import NODES_ALONE, NODES_GO, convert_command, lists_nodes
 from ringbco.trace.schema import other_names_of
 
 SPAN: Final = ("start_time", "end_time")  # may stand for the duration
@@ -154,14 +154,30 @@ def _names(file: CsvFile, column_map: Mapping[str, str]) -> dict[str, str]:
     wanted = [c for c in REQUIRED if c != "duration" or not set(SPAN) <= names.keys()]
     missing = [column for column in wanted if column not in names]
     if missing:
-        meant, unknown = other_names_of(missing, [c for c in columns if c and c not in names.values()])
-        raise InputError(
-            f"has no column{'s'[: len(missing) - 1]} {', '.join(missing)}",
-            file=shown,
-            hint=f"say which {'they are' if missing[1:] else 'one it is'}: {map_options(meant, unknown)}"
-            + (f" (its columns are {', '.join(columns)})" if unknown else ""),
-        )
+        raise _without(missing, names, file, column_map)
     return names
+
+
+def _without(
+    missing: Sequence[str], names: Mapping[str, str], file: CsvFile, column_map: Mapping[str, str]
+) -> InputError:
+    """What to raise for a file without the columns `missing`: what it is, or the command that names them."""
+    from ringbco.sources import not_jobs_yet  # it knows this source too
+
+    shown, columns = file.opened.shown, file.columns
+    published = not_jobs_yet(shown, [file.opened.head])
+    if published is not None:
+        return published
+    meant, unknown = other_names_of(missing, [c for c in columns if c and c not in names.values()])
+    if lists_nodes(columns) and {"job_id", "submit_time", "duration"} <= {*unknown}:
+        return InputError(NODES_ALONE, file=shown, hint=NODES_GO)
+    return InputError(
+        f"has no column{'s'[: len(missing) - 1]} {', '.join(missing)}",
+        file=shown,
+        hint=f"say which {'they are' if missing[1:] else 'one it is'}:"
+        f" `{convert_command(shown, {**column_map, **meant}, unknown)}`"
+        + (f" (its columns are {', '.join(columns)})" if unknown else ""),
+    )
 
 
 def _clock(text: pl.DataFrame, columns: Sequence[str]) -> Callable[[str], pl.Expr]:
