@@ -202,15 +202,15 @@ def test_read_jobs_names_the_conversion_of_a_raw_trace(tmp_path: Path) -> None:
 
 
 PRINTED = {
-    "is YAML of Kubernetes (kind PodList)": "apiVersion: v1\nkind: PodList\nitems:\n- metadata:\n    name: a\n",
+    "is YAML of Kubernetes (kind PodList)": "apiVersion: v1\nkind: PodList\nitems:\n- spec: a\n",
     "is YAML, ": "# mine\njobs:\n  - id: 1\n    gpus: 2\n",
     "is YAML,": "---\n- id: 1, 2\n",
     "is the output of `scontrol show job`": "JobId=12 JobName=a\n   TRES=cpu=8,mem=64G,gres/gpu=2\n",
     "the output of `scontrol show job`": "JobId=12 JobName=a TRES=cpu=8,mem=64G,gres/gpu=2 NodeList=g1\n",
     "is the output of `scontrol show node`": "NodeName=gpu01 Arch=x86_64\n   Gres=gpu:a100:4\n",
-    "is the output of `squeue`": "  JOBID PARTITION  NAME USER ST  TIME NODES NODELIST(REASON)\n   12   gpu  a  b R 1:00 1 g1\n",
+    "is the output of `squeue`": "  JOBID PARTITION  NAME USER ST NODELIST(REASON)\n   12   gpu  a  b R g1\n",
     "the output of `squeue`": "Sat Nov 28 19:00:00 2026\n  JOBID PARTITION  NAME  USER\n   12   gpu  a  b\n",
-    "is the output of `sinfo`": "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\ngpu*  up  infinite  4  idle g[1-4]\n",
+    "is the output of `sinfo`": "PARTITION AVAIL  TIMELIMIT  NODES\ngpu*  up  infinite  4\n",
     "is the output of `sacct` in columns": "JobID  JobName  State\n------ -------- ------\n1  a  COMPLETED\n",
     "is the output of `kubectl get pods`": "NAME   READY  STATUS   RESTARTS  AGE\na  1/1  Running  0  3h\n",
 }

@@ -219,8 +219,9 @@ def _apart(kept: pl.DataFrame) -> Iterator[str]:
     """The note on attempts of one job, which are jobs without any order now."""
     several = kept.filter(pl.len().over(_JOB) > 1)
     if several.height:
+        jobs = several[_JOB].n_unique()
         yield (
-            f"{several.height:,} attempts are of {several[_JOB].n_unique():,} jobs with several: in a replay"
+            f"{several.height:,} attempts are of {jobs:,} job{'s'[: jobs > 1]} with several: in a replay"
             " each arrives at its recorded time, even while an earlier one of its job still waits or runs;"
             f" first: {several['job_id'][0]}"
         )
