@@ -231,6 +231,11 @@ def test_text_that_is_no_table_is_called_what_it_is(said: str, invoke: Invoke) -
     assert runs[0].stderr.count("\n") == 1
 
 
+def test_a_line_with_a_colon_is_not_yet_yaml(invoke: Invoke) -> None:
+    Path("given.txt").write_text("error: nothing found\nonce more\n")
+    assert "YAML" not in invoke("convert", "csv", "given.txt", "-o", "j.parquet").stderr
+
+
 @pytest.mark.parametrize("mark", [",", "\t", ";", "|"])
 @pytest.mark.parametrize(
     "header", ["NAME STATUS num_gpus submit_time duration", "JOBID PARTITION gpus t run"]

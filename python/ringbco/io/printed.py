@@ -21,6 +21,7 @@ _ROWS: Final = "write its jobs as CSV, a row a job, under the header job_id,subm
 _SCONTROL: Final = re.compile(r"(Job|Node|Partition|Reservation)(Id|Name)=\S+(\s|$)")
 # A key and nothing that would part the cells of a table; blanks after the colon, or it is a time of day.
 _YAML: Final = re.compile(r"(- +)?[A-Za-z_][\w.\-/]*:( [^,;\t|]*)?")
+_NEXT: Final = re.compile(r"- .*|[A-Za-z_][\w.\-/]*:( .*)?")
 _KIND: Final = re.compile(r"^kind: *(\w+)", re.MULTILINE)
 # The first words of what a command prints in columns of blanks; the command; what to do.
 _COLUMNS: Final = (
@@ -56,7 +57,8 @@ def _told(head: str) -> tuple[str, str] | None:
                 return f"the output of `{command}`", hint
     if bare[1:] and re.fullmatch(r"-+( +-+)+", bare[1]):
         return "the output of `sacct` in columns of fixed width", _JOBS
-    if bare[0] == "---" or bare[0].startswith("%YAML") or _YAML.fullmatch(bare[0]):
+    keys = bool(bare[1:] and _YAML.fullmatch(bare[0]) and _NEXT.fullmatch(bare[1]))
+    if keys or bare[0] == "---" or bare[0].startswith("%YAML"):
         kind = _KIND.search(head)
         kubernetes = kind is not None and "apiVersion:" in head
         return f"YAML of Kubernetes (kind {kind[1]})" if kubernetes and kind else "YAML", _ROWS
