@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import ringbco
-from conftest import Invoke
+from conftest import SHARED, Invoke, present
 from gavel_files import LINE, LM, THROUGHPUTS, TRACE
 from raw import gavel
 from raw.agreement import converted as agreed
@@ -234,3 +234,18 @@ def test_odd_throughputs_are_refused(trace: Path, data: bytes, says: str) -> Non
     Path("odd.json").write_bytes(data)
     with pytest.raises(InputError, match=says):
         converted(trace, "odd.json")
+
+
+def test_the_published_trace_of_shockwave() -> None:
+    """Every job ran on a v100 of its authors' cluster, for the run time that the trace has."""
+    folder = present(SHARED / "peers" / "physical")
+    path = folder / "shockwave_120.trace"
+    result = ringbco.convert("gavel", path, throughputs=folder / "shockwave_throughputs.json.gz", strict=True)
+    frame = result.table.frame
+    assert (frame.height, set(frame["recorded_on"])) == (120, {"v100"})
+    told = {str(row): line.split("\t")[10] for row, line in enumerate(path.read_text().splitlines())}
+    assert all(
+        abs(float(told[job]) - took) <= 1.0 for job, took in frame.select("job_id", "duration").iter_rows()
+    )
+    [note] = result.notes
+    assert note.startswith("116 of 120 jobs change their batch size")
