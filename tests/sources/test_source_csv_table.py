@@ -149,13 +149,15 @@ def test_wrong_maps_are_refused(tmp_path: Path) -> None:
     error = refusal(path)
     assert isinstance(error, InputError)
     assert str(error) == (
-        f"{path}: has no column job_id; say which one it is: --map 'job_id=#' "
-        "(its columns are number, submit_time, num_gpus, duration; # numbers the rows)"
+        f"{path}: has no column job_id; say which one it is: `ringbco convert csv {path}"
+        " --map 'job_id=#' -o jobs.parquet` (its columns are number, submit_time, num_gpus, duration;"
+        " # numbers the rows)"
     )
     error = refusal(table(tmp_path, "id,submitted,gpus,runtime\na,1,1,1\n"))
     assert str(error) == (
         f"{path}: has no columns job_id, submit_time, num_gpus, duration; say which they are: "
-        "--map job_id=id --map submit_time=submitted --map num_gpus=gpus --map duration=runtime"
+        f"`ringbco convert csv {path} --map job_id=id --map submit_time=submitted --map num_gpus=gpus"
+        " --map duration=runtime -o jobs.parquet`"
     )
     error = refusal(path, job_id="idd")
     assert isinstance(error, UsageError)

@@ -312,7 +312,10 @@ def test_json_lines(tmp_path: Path) -> None:
         InputError, match=r"is JSON, but not JSON Lines .* `jq -c '\.\[\]' .*mine.csv > jobs.jsonl`"
     ):
         convert_csv(tmp_path, json.dumps(lines))
-    with pytest.raises(InputError, match="has no column job_id; say which one it is: --map job_id=id"):
+    with pytest.raises(
+        InputError,
+        match="has no column job_id; say which one it is: `ringbco convert csv .* --map job_id=id ",
+    ):
         convert_csv(tmp_path, text)
     path = tmp_path / "bad.jsonl"
     path.write_bytes(b'{"a": 1}\n{"a": "\xff"}\n')

@@ -251,7 +251,10 @@ def test_two_files_of_one_kind_and_a_missing_one(tmp_path: Path) -> None:
     )
     error = refusal("helios", paths[1])
     assert isinstance(error, UsageError)
-    assert str(error) == "convert helios: give a Helios job log (cluster_log.csv) as well"
+    assert str(error) == (
+        f"convert helios: give a Helios job log (cluster_log.csv) as well: {paths[1]} is a Helios table of"
+        " GPUs per virtual cluster and day (cluster_gpu_number.csv), which holds no jobs"
+    )
 
 
 @pytest.mark.parametrize("source", ["helios", "pai", "openb", "spot-gpu"])

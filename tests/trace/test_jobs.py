@@ -199,10 +199,10 @@ def test_ragged_rows(tmp_path: Path, record: str, words: str) -> None:
 
 def test_misspelt_and_missing_columns(tmp_path: Path) -> None:
     misspelt = refusal(write(tmp_path, "job_id,submit_time,num_gpu,duration\na,0,1,5\n"))
-    assert "num_gpus is missing; found num_gpu: rename it to num_gpus" in str(misspelt)
-    assert "found Duration" in str(
-        refusal(write(tmp_path, "job_id,submit_time,num_gpus,Duration\na,0,1,5\n"))
-    )
+    assert "num_gpus is missing; `ringbco convert csv " in str(misspelt)
+    assert " --map num_gpus=num_gpu -o jobs.parquet` makes a job table of it" in str(misspelt)
+    capital = refusal(write(tmp_path, "job_id,submit_time,num_gpus,Duration\na,0,1,5\n"))
+    assert "duration is missing; `ringbco convert csv " in str(capital)
     assert "duration is missing" in str(refusal(write(tmp_path, "job_id,submit_time,num_gpus,x\na,0,1,5\n")))
 
 

@@ -361,7 +361,7 @@ def _print_json(
     document: dict[str, Any] = {
         "source": source,
         "jobs": str(out),
-        "cluster": None if cluster_out is None else str(cluster_out),
+        "cluster": None if cluster_out is None or conversion.cluster is None else str(cluster_out),
         **({} if tables_out is None else {"tables": str(tables_out)}),
         "epoch": conversion.epoch,
         **conversion.account.to_dict(),

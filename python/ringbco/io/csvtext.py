@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.errors import InputError, show_value
+from ringbco.io.printed import not_a_table
 
 _LFS_POINTER: Final = b"version https://git-lfs.github.com/spec/"
 _CONVERT: Final = "a public trace becomes a job table with `ringbco convert`"
@@ -83,6 +84,9 @@ def refuse_foreign(path: str | os.PathLike[str], data: bytes) -> None:
         raise InputError(
             "is a ZIP archive", file=path, hint="unpack it and give the CSV or Parquet file inside"
         )
+    printed = not_a_table(os.fspath(path), head.decode("utf-8", errors="replace"))
+    if printed is not None:
+        raise printed
     if data.find(b"\0") >= 0:
         raise InputError("is binary data, not a trace (Parquet or CSV)", file=path, hint=_CONVERT)
 

@@ -71,6 +71,11 @@ class Account:
         """The same account with notes added."""
         return replace(self, entries=(*self.entries, *entries))
 
+    def without(self, reason: str, rows: int) -> Account:
+        """The same account with `rows` of the kept rows dropped after all."""
+        entry = Entry("dropped", reason, rows, rows)
+        return replace(self, rows_kept=self.rows_kept - rows, entries=(*self.entries, entry))
+
     @property
     def dropped(self) -> dict[str, int]:
         """Rows dropped, by reason."""

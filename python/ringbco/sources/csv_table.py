@@ -16,6 +16,7 @@ from typing import Final
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
+from ringbco.io.printed import not_a_table
 from ringbco.sources.account import ROW, Rule, change, clean, drop
 from ringbco.sources.json_lines import NO_OBJECT, JsonLines, keys
 from ringbco.sources.opening import Opened
@@ -46,7 +47,7 @@ from ringbco.sources.rules import (
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
 from ringbco.sources.tables import EXTRA, CsvFile
 from ringbco.trace.jobs import COLUMNS, MOST_SECONDS, REQUIRED, near_name
-from ringbco.trace.other_names import map_options
+from ringbco.trace.other_names import NODES_ALONE, NODES_GO, convert_command, lists_nodes
 from ringbco.trace.plausibility import slurm_parts
 from ringbco.trace.schema import other_names_of
 
@@ -72,8 +73,10 @@ class AnyCsv:
     what: str = "a CSV file with a header line, or JSON Lines"
 
     def recognises(self, head: str) -> bool:
-        """Whether the first line holds several cells, or is a JSON object."""
-        return keys(head) is not None or (not _is_json(head) and len(first_record(head)) > 1)
+        """Whether the first line is a JSON object, or several cells and not what a command prints."""
+        if _is_json(head):
+            return keys(head) is not None
+        return len(first_record(head)) > 1 and not_a_table("", head) is None
 
     def likeness(self, head: str) -> float:
         """Other JSON can be made JSON Lines; nothing else is nearly a CSV file."""
@@ -217,22 +220,42 @@ def _names(file: CsvFile | JsonLines, options: Options) -> tuple[dict[str, str],
     wanted = [c for c in REQUIRED if c != "duration" or not set(SPAN) <= names.keys()]
     missing = [column for column in wanted if column not in names]
     if missing:
-        meant, unknown = other_names_of(missing, [c for c in columns if c and c not in names.values()])
-        if len(missing) == len(wanted) and not meant and any(_is_value(c) for c in columns):
-            raise InputError(
-                "has no header: its first line holds values",
-                file=shown,
-                hint=f"name its columns in order: --columns {','.join(REQUIRED)}",
-            )
-        raise InputError(
-            f"has no column{'s'[: len(missing) - 1]} {', '.join(missing)}",
-            file=shown,
-            hint=f"say which {'they are' if missing[1:] else 'one it is'}: {map_options(meant, unknown)}"
-            + (f" (its columns are {', '.join(columns)}" if unknown else "")
-            + (f"; {ROW_NUMBER} numbers the rows" if "job_id" in unknown else "")
-            + ")" * bool(unknown),
-        )
+        raise _without(missing, len(missing) == len(wanted), names, file, column_map)
     return names, beside
+
+
+def _without(
+    missing: Sequence[str],
+    all_of_them: bool,
+    names: Mapping[str, str],
+    file: CsvFile | JsonLines,
+    column_map: Mapping[str, str],
+) -> InputError:
+    """What to raise for a file without the columns `missing`: what it is, or the command that names them."""
+    from ringbco.sources import not_jobs_yet  # it knows this source too
+
+    shown, columns = file.opened.shown, file.columns
+    published = not_jobs_yet(shown, [file.opened.head])
+    if published is not None:
+        return published
+    meant, unknown = other_names_of(missing, [c for c in columns if c and c not in names.values()])
+    if lists_nodes(columns) and {"job_id", "submit_time", "duration"} <= {*unknown}:
+        return InputError(NODES_ALONE, file=shown, hint=NODES_GO)
+    if all_of_them and not meant and any(_is_value(c) for c in columns):
+        return InputError(
+            "has no header: its first line holds values",
+            file=shown,
+            hint=f"name its columns in order: --columns {','.join(REQUIRED)}",
+        )
+    return InputError(
+        f"has no column{'s'[: len(missing) - 1]} {', '.join(missing)}",
+        file=shown,
+        hint=f"say which {'they are' if missing[1:] else 'one it is'}:"
+        f" `{convert_command(shown, {**column_map, **meant}, unknown)}`"
+        + (f" (its columns are {', '.join(columns)}" if unknown else "")
+        + (f"; {ROW_NUMBER} numbers the rows" if "job_id" in unknown else "")
+        + ")" * bool(unknown),
+    )
 
 
 def _is_value(cell: str) -> bool:

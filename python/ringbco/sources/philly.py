@@ -12,7 +12,7 @@ from __future__ import annotations
 import codecs
 import mmap
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -210,9 +210,21 @@ def read(inputs: Inputs, options: Options) -> Trace:
         iso(epoch),
         "the first kept submission, on the log's own wall clock",
         SERVERS,
-        without_servers(table, SERVERS, "of unknown size"),
+        (*without_servers(table, SERVERS, "of unknown size"), *(_apart(kept) if mode == "split" else ())),
         {"mode": mode, **({"known_vcs": "yes"} if options.known_vcs else {})},
     )
+
+
+def _apart(kept: pl.DataFrame) -> Iterator[str]:
+    """The note on attempts of one job, which are jobs without any order now."""
+    several = kept.filter(pl.len().over(_JOB) > 1)
+    if several.height:
+        jobs = several[_JOB].n_unique()
+        yield (
+            f"{several.height:,} attempts are of {jobs:,} job{'s'[: jobs > 1]} with several: in a replay"
+            " each arrives at its recorded time, even while an earlier one of its job still waits or runs;"
+            f" first: {several['job_id'][0]}"
+        )
 
 
 def _mapped(opened: Opened) -> memoryview:

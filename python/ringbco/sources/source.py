@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,7 +98,8 @@ class Trace:
 
     `frame` has the job table's columns (and others, kept), in the file's order. `epoch` is the moment of
     submit_time 0 in ISO 8601; `epoch_note` says what to know about it. `servers` is None where the source
-    cannot know its cluster; `notes` are sentences for the user.
+    cannot know its cluster; `no_servers` says why, where its files name servers all the same. `notes` are
+    sentences for the user.
     """
 
     frame: pl.DataFrame
@@ -109,6 +111,7 @@ class Trace:
     choices: Mapping[str, str] = field(default_factory=dict)  # options that shaped it, for the footer
     facts: Mapping[str, str] = field(default_factory=dict)  # further keys of the footer
     tables: pl.DataFrame | None = None  # measured speeds, where the source has them
+    no_servers: str = ""
 
 
 @dataclass(frozen=True)
@@ -126,10 +129,32 @@ class Source:
     options: frozenset[str] = frozenset()
     headers_apart: bool = False  # header lines are published as files of their own
     cluster_hint: str = ""  # how --cluster-out could be had, where it cannot
+    asks: str = ""  # the option without which it cannot be read, as a command has it
 
     def role(self, head: str) -> Shape | None:
         """The shape of a file of this source that starts with `head`, or None."""
         return next((shape for shape in self.shapes if shape.recognises(head)), None)
+
+    def holds_no_jobs(self, shape: Shape) -> bool:
+        """Whether files of that shape only go beside those of the jobs: lists of nodes, say."""
+        return shape.role not in self.needs
+
+    def command(self, file: str, shape: Shape) -> str:
+        """The command that converts a file of that shape; in capitals what has to be given besides."""
+        rest = [role.upper() for role in self.needs if role != shape.role]
+        words = ["ringbco convert", self.name, *rest, shlex.quote(file), self.asks, "-o jobs.parquet"]
+        if self.holds_no_jobs(shape):
+            words.append("--cluster-out cluster.toml")
+        return " ".join(filter(None, words))
+
+    def not_jobs_yet(self, file: str, shape: Shape) -> InputError:
+        """The error for a file of that shape where a job table was expected: what it is, and its command."""
+        if not self.holds_no_jobs(shape):
+            hint = f"convert it first: `{self.command(file, shape)}`"
+            return InputError(f"is {shape.what}, not a job table yet", file=file, hint=hint)
+        missing = [next(other.what for other in self.shapes if other.role == role) for role in self.needs]
+        hint = f"give it beside {' and '.join(missing)}: `{self.command(file, shape)}`"
+        return InputError(f"is {shape.what}, which holds no jobs", file=file, hint=hint)
 
     def lone_header(self, opened: Opened) -> tuple[str, ...] | None:
         """The columns in a file that holds nothing but a header line (published beside the data), or None."""

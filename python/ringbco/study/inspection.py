@@ -194,8 +194,11 @@ def _ties(frame: pl.DataFrame, cluster: Cluster | None) -> dict[str, Any]:
 
 
 def _groups(frame: pl.DataFrame, work: NDArray[np.float64], column: str) -> list[dict[str, Any]] | None:
-    """Jobs, work and run times by a column's values, most jobs first (num_gpus ascending); None without."""
-    if column not in frame.columns:
+    """Jobs, work and run times by a column's values, most jobs first (num_gpus ascending).
+
+    None where the table has no such column, or no value in it.
+    """
+    if column not in frame.columns or frame[column].null_count() == frame.height:
         return None
     total = float(work.sum())
     groups = (

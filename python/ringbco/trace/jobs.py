@@ -190,19 +190,14 @@ def _no_raw_trace(path: str | os.PathLike[str]) -> Iterator[None]:
     except InputError:
         # By name: the sources are built on the job table, which knows none of them until it needs to.
         sources = import_module("ringbco.sources")
-        raw = sources.recognise(Path(path))
-        if raw is None:
-            form, names = sources.other_form(Path(path)) or (None, ())
-            if form is None:
-                raise
-            hint = convert_hint(os.fspath(path), names)
-            raise InputError(f"is {form}, not a job table yet", file=path, hint=hint) from None
-        source, what = raw
-        raise InputError(
-            f"is {what}, not a job table yet",
-            file=path,
-            hint=f"convert it first: `ringbco convert {source} {os.fspath(path)} -o jobs.parquet`",
-        ) from None
+        raw: InputError | None = sources.raw_trace(Path(path))
+        if raw is not None:
+            raise raw from None
+        form, names = sources.other_form(Path(path)) or (None, ())
+        if form is None:
+            raise
+        hint = convert_hint(os.fspath(path), names)
+        raise InputError(f"is {form}, not a job table yet", file=path, hint=hint) from None
 
 
 def from_frame(

@@ -75,7 +75,7 @@ _OF_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 _SPAN: Final = ("start_time", "end_time")
 # Column of a job table -> what others call it, in lower case with underscores; the likeliest first.
 _OF_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "job_id": ("id", "job", "jobid", "job_name", "jobname", "name", "job_number", "uuid"),
+    "job_id": ("id", "job", "jobid", "job_name", "jobname", "name", "job_number", "jobidraw", "uuid"),
     "submit_time": (
         *("submitted", "submit", "submission_time", "submission", "submitted_at", "submitted_time"),
         *("submittime", "arrival_time", "arrival", "arrived", "created", "created_at", "creation_time"),
@@ -87,7 +87,7 @@ _OF_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "duration": (
         *("runtime", "run_time", "duration_s", "duration_seconds", "elapsed", "elapsed_time", "run_seconds"),
-        *("length", "service_time", "execution_time", "exec_time"),
+        *("length", "service_time", "execution_time", "exec_time", "walltime", "wall_time", "elapsedraw"),
     ),
     "start_time": ("start", "started", "started_at", "begin", "begin_time", "started_time", "starttime"),
     "end_time": (
@@ -95,6 +95,14 @@ _OF_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         *("completed_at", "completion_time"),
     ),
 }
+
+# What names a server where a row is one.
+_OF_NODES: Final = frozenset(
+    ("node", "nodes", "node_name", "nodename", "node_id", "nodelist", "sn", "host", "hostname", "host_name")
+    + ("server", "server_name", "server_id", "machine", "machine_id", "machine_name")
+)
+NODES_ALONE: Final = "looks like a list of nodes, not of jobs: it has no job_id, submit_time and duration"
+NODES_GO: Final = "give the table of jobs, and the nodes as --cluster SxG or in a cluster file"
 
 
 def nearest(option: str, value: str, known: Sequence[str]) -> str | None:
@@ -113,7 +121,7 @@ def columns_meant(wanted: Iterable[str], found: Iterable[str]) -> dict[str, str]
 
     A wanted duration is also had from a start and an end.
     """
-    plain = {name.strip().lower().replace(" ", "_").replace("-", "_"): name for name in reversed(list(found))}
+    plain = {_plain(name): name for name in reversed(list(found))}
     meant: dict[str, str] = {}
     for ours in wanted:
         for group in ((ours,), _SPAN) if ours == "duration" else ((ours,),):
@@ -122,6 +130,15 @@ def columns_meant(wanted: Iterable[str], found: Iterable[str]) -> dict[str, str]
                 meant |= theirs
                 break
     return meant
+
+
+def lists_nodes(names: Iterable[str]) -> bool:
+    """Whether a table without any column of jobs has one that names servers."""
+    return any(_plain(name) in _OF_NODES for name in names)
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
 
 
 def _first(ours: str, plain: Mapping[str, str]) -> str | None:

@@ -18,7 +18,7 @@ from ringbco.io.csvtext import refuse_doubled
 from ringbco.io.threads import at_once
 from ringbco.trace.column import Column
 from ringbco.trace.columns_generated import COLUMNS
-from ringbco.trace.other_names import columns_meant, convert_command
+from ringbco.trace.other_names import NODES_ALONE, NODES_GO, columns_meant, convert_command, lists_nodes
 
 MAX_COUNT: Final = COLUMNS["iterations"].high or 0
 """The largest count float64 holds exactly: the bound of `iterations`."""
@@ -171,7 +171,9 @@ def _require_columns(names: list[str], source: str, as_text: bool) -> None:
             file=source,
             hint="give the table that was replayed; run.toml beside it names it",
         )
-    meant, _ = other_names_of(missing, [name for name in names if name not in COLUMNS])
+    meant, unknown = other_names_of(missing, [name for name in names if name not in COLUMNS])
+    if lists_nodes(names) and {"job_id", "submit_time", "duration"} <= {*unknown}:
+        raise InputError(NODES_ALONE, file=source, hint=NODES_GO)
     if len(missing) == len(REQUIRED) and not meant:
         raise InputError(
             f"is not a job table: it has none of the columns {', '.join(REQUIRED)}",
@@ -179,11 +181,11 @@ def _require_columns(names: list[str], source: str, as_text: bool) -> None:
             hint="the first line must name the columns; a public trace is converted with `ringbco convert`",
         )
     found = f"found {show_value(', '.join(names))}"
-    if missing == list(meant) and not (as_text and missing[1:]):
+    if as_text:
+        hint = convert_hint(source, names)
+    elif missing == list(meant):
         renamed = (f"{theirs}: rename it to {ours}" for ours, theirs in meant.items())
         hint = f"found {', '.join(renamed)}"
-    elif as_text and meant:
-        hint = convert_hint(source, names)
     else:
         hint = found
     said = f"the columns {', '.join(missing)} are" if missing[1:] else f"the column {missing[0]} is"
