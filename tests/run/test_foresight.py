@@ -19,6 +19,9 @@ FOREKNOWING: dict[str, dict[str, Any]] = {
     **{f"policy {name}": {"policy": name} for name in CLAIRVOYANT["policy"]},
     **{f"placement {name}": {"placement": name} for name in CLAIRVOYANT["placement"]},
     **{f"queue {name}": {"queue": name} for name in CLAIRVOYANT["queue"]},
+    # Where gangs are small, or in reading it practically, they choose among the GPUs of a server alone.
+    "placement fa-ffp": {"placement": "fa-ffp", "variant": "literal"},
+    "placement sjf-bco": {"placement": "sjf-bco", "kappa": 1},
     "order sjf": {"order": "sjf"},
     "order column:duration": {"order": "column:duration"},
     "maintenance": {"queue": "skip", "maintenance": True},
