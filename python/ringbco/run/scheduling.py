@@ -27,7 +27,7 @@ NOBODY: Final = 2**32 - 1
 MOST_PASSES: Final = 50_000_000
 """Decisions of one run, each of which may leave a stretch of every running job in memory."""
 # What ends stays under every policy.
-_ENDING: Final = ("outages", "maintenance", "services", "evict", "quota")
+_ENDING: Final = ("outages", "maintenance", "services", "evict", "quota", "search")
 _ESTIMATES: Final = ("estimate", "estimate_factor")
 _PROTECTING: Final = ("preempt_after", "max_preemptions")
 _INTERVAL: Final = 60.0
