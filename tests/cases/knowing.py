@@ -67,4 +67,5 @@ def _ends(outcome: ringbco.Outcome) -> set[Event]:
 
 def _decided(outcome: ringbco.Outcome, until: object) -> Sequence[Event]:
     assert outcome.decisions is not None
-    return [row for row in outcome.decisions.rows() if row[0] < until]
+    # Those of one instant are written in an order that says nothing.
+    return sorted((row for row in outcome.decisions.rows() if row[0] < until), key=lambda r: (r[0], repr(r)))
