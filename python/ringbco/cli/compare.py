@@ -309,7 +309,14 @@ def _replayed(
     jobs: Path, cluster: str, asked: _Asked, given: dict[str, Any], kept: Kept, *, shown: _Shown
 ) -> _Made:
     """The policies and settings that are asked for, and results; finished runs are kept."""
-    from ringbco.cli.inputs import parse_cluster, read_table, tell_pauses, tell_rigid, tell_unused
+    from ringbco.cli.inputs import (
+        parse_cluster,
+        read_table,
+        tell_pauses,
+        tell_rigid,
+        tell_stopped,
+        tell_unused,
+    )
     from ringbco.cli.progress import bar_of_runs
     from ringbco.cli.runs import parse_runs
     from ringbco.errors import UsageError
@@ -346,6 +353,8 @@ def _replayed(
         tell_rigid(chosen, table)
         for label, outcome in comparison.outcomes.items():
             tell_pauses(label, outcome)
+            if label not in comparison.unlike:
+                tell_stopped(label, outcome, table)
 
     return _Made(f"{jobs.name} on {machine.name}", comparison, written, tell)
 

@@ -79,15 +79,16 @@ def replay(
         read_table,
         tell_pauses,
         tell_rigid,
+        tell_stopped,
         tell_unused,
     )
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import UsageError
     from ringbco.result.folder import check_target
     from ringbco.result.outcome import count_seconds
+    from ringbco.run.foresight import foreknowledge
     from ringbco.run.options import is_log, read_numbers
     from ringbco.run.replay import replay as run
-    from ringbco.run.scheduling import foreknowledge
     from ringbco.units import check_units, shown_in
 
     policy = options.pop("policy")
@@ -121,6 +122,7 @@ def replay(
         tell_unused([policy], options)
         tell_rigid([policy], table)
         tell_pauses(policy, outcome)
+        tell_stopped(policy, outcome, table)
     count_seconds(outcome, reading)
     del table  # writing takes its place in memory
     summary = outcome.write(out, force=force)
