@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from difflib import get_close_matches
 from numbers import Real
 from typing import Final, Literal
 
-from ringbco.errors import UsageError
+from ringbco.errors import UsageError, nearest
 
 Kind = Literal["time", "GPU time", "number", "index", "share", "count"]
 
@@ -46,8 +45,8 @@ _shown: ContextVar[str] = ContextVar("units of times", default="human")
 def check_units(units: str) -> None:
     """Raises UsageError unless `units` is one of `UNITS`."""
     if units not in UNITS:
-        near = get_close_matches(units, UNITS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        near = nearest(units, UNITS)
+        hint = f"; did you mean {near}?" if near else ""
         raise UsageError(f"option units: {units!r}: expected one of {', '.join(UNITS)}{hint}")
 
 

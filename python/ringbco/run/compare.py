@@ -138,7 +138,8 @@ def compared(
     workloads = resolve_workloads(table, repeats)
     clusters = dict.fromkeys(one.cluster for one in repeats)
     of_clusters = (doubt for here in clusters for doubt in doubts(None, here))
-    warn(dict.fromkeys([*of_clusters, *doubts(table, None)]), within=1)
+    of_work = (doubt for one in workloads.values() for doubt in one.apart)
+    warn(dict.fromkeys([*of_clusters, *doubts(table, None), *of_work]), within=1)
     watch = Watch(names_of(wanted, seeds, draws.seed), table.num_jobs, progress, began)
     # Where runs are kept, more seeds may be asked for the next time.
     bounds = Bounds() if kept is not None or times > 1 else None

@@ -32,6 +32,7 @@ from ringbco.trace.jobs import (
 from ringbco.trace.kinds import resolve
 from ringbco.trace.plausibility import MILLI, doubts, warn
 from ringbco.trace.profiles import CATALOGUE
+from ringbco.trace.records import apart
 from ringbco.trace.shares import asked_gpus
 from ringbco.trace.standing import preemptible, priorities
 
@@ -114,7 +115,7 @@ def inspect_jobs(
     `published.SHAPES`; without it the footer's source decides. Raises UsageError for another name. Warns
     (RingbcoWarning) of each line in `warnings`.
     """
-    frame = table.frame
+    frame, recorded = table.frame, RECORDED if cluster is None else cluster.recorded_on
     submit, duration = frame["submit_time"].to_numpy(), frame["duration"].to_numpy()
     num_gpus = frame["num_gpus"].to_numpy()
     work = asked_gpus(frame) * duration
@@ -132,7 +133,7 @@ def inspect_jobs(
         "last_submission": float(submit.max()),
         "span": span,
         "if_milliseconds": {"span": span * MILLI, "median_duration": float(np.median(duration)) * MILLI},
-        "warnings": doubts(table, cluster),
+        "warnings": [*doubts(table, cluster), *apart(table, recorded)],
         "gpu_seconds": float(work.sum()),
         "mean_gpus_demanded": float(work.sum()) / span if span > 0 else None,
         "num_gpus": _spread(num_gpus.astype(np.float64)),
@@ -149,7 +150,7 @@ def inspect_jobs(
         "priorities": _priorities(frame, work),
         "elastic": _elastic(frame),
         "columns": _columns(frame),
-        "iterations": _iterations(frame, cluster),
+        "iterations": _iterations(frame, recorded),
         "demand": demand(frame, clock, periods, None if cluster is None else cluster.num_gpus),
         "cluster": None if cluster is None else _on_cluster(frame, work, span, cluster, periods),
         "cleaning": {
@@ -165,10 +166,9 @@ def inspect_jobs(
     return figures
 
 
-def _iterations(frame: pl.DataFrame, cluster: Cluster | None) -> dict[str, Any]:
+def _iterations(frame: pl.DataFrame, recorded: Cluster) -> dict[str, Any]:
     """Jobs whose iterations the table gives, and the recorded cluster that the others' follow from."""
     given = int(frame["iterations"].count()) if "iterations" in frame.columns else 0
-    recorded = RECORDED if cluster is None else cluster.recorded_on
     return {"given": given, "derived": frame.height - given, "recorded_on": recorded.character}
 
 
@@ -267,6 +267,8 @@ def _columns(frame: pl.DataFrame) -> dict[str, Any]:
     """Values that each column of the schema lacks; extra columns and what they may be misspellings of."""
     extra = [name for name in frame.columns if name not in COLUMNS]
     absent = [name for name in COLUMNS if name not in frame.columns]
+    if not {"fp_time", "bp_time"} & set(frame.columns):  # the durations say what iterations would
+        absent = [name for name in absent if name != "iterations"]
     return {
         "present": {name: frame[name].null_count() for name in COLUMNS if name in frame.columns},
         "extra": {name: near_name(name, absent) for name in extra},

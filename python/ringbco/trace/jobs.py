@@ -31,7 +31,8 @@ from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
 from ringbco.io.threads import at_once
 from ringbco.trace.columns_generated import COLUMNS
-from ringbco.trace.schema import MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, near_name
+from ringbco.trace.other_names import near_name
+from ringbco.trace.schema import MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check
 
 __all__ = [
     "COLUMNS",
