@@ -52,6 +52,7 @@ __all__ = [
     "near_name",
     "provenance",
     "read_jobs",
+    "read_metadata",
     "screen_jobs",
     "table_file",
     "write_jobs",
@@ -346,6 +347,22 @@ def _is_parquet(path: str | os.PathLike[str]) -> bool:
             return file.read(4) == PARQUET_MAGIC
     except OSError:
         return False  # read_bytes meets the same failure and explains it
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The `ringbco.*` keys of a Parquet file's footer; none of another file, or of a damaged one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not _is_parquet(path):
+        return {}
+    try:
+        pairs: dict[bytes, bytes] = pq.read_metadata(os.fspath(path)).metadata or {}
+        return _own_keys(
+            {key.decode(): value.decode() for key, value in pairs.items() if key[:5] != b"ARROW"}
+        )
+    except (pa.ArrowException, OSError, ValueError):
+        return {}  # whoever reads the table explains it
 
 
 def _read_parquet(
