@@ -20,7 +20,7 @@ from ringbco.run.option import takes
 from ringbco.run.options import as_cluster, checked
 from ringbco.run.options_generated import Options
 from ringbco.run.outage_draws import is_draw
-from ringbco.trace import measured, profiles
+from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.clocks import beside_jobs, epoch_of
 from ringbco.trace.fair_shares import as_fair_shares
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
@@ -69,11 +69,16 @@ def bound(
     least, most = gpus_of(table.frame, "min_gpus"), gpus_of(table.frame, "max_gpus")
     part, limits = asked_gpus(table.frame) / asked, _limits(workload, model)
     parts, dropped, elastic = {}, 0, 0
+    # Under measured speeds no kinds are resolved, though types may differ in what they hold.
+    differ = workload.kinds
+    if workload.rates is not None:
+        differ = kinds.resolve(table, workload.cluster, always=True)
+    room = kinds.room(workload.cluster, differ, workload.vc, table.num_jobs)
     for name, rows, gpus in _parts(table, cluster, workload.vc):
-        large = rows[asked[rows] > gpus]
+        large = rows[asked[rows] > room[rows]]
         if large.size and oversize == "error":
-            raise _too_large(table, int(large[0]), gpus)
-        kept = rows[asked[rows] <= gpus]
+            raise _too_large(table, int(large[0]), int(room[large[0]]))
+        kept = rows[asked[rows] <= room[rows]]
         if window is not None:
             kept = kept[window.holds(submit[kept])]
         dropped += large.size

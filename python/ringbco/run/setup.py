@@ -45,7 +45,7 @@ from ringbco.run.options import (
     resolve_policy,
 )
 from ringbco.run.outage_draws import DAY, Draw, as_draw, is_draw
-from ringbco.run.scheduling import check_limits, check_passes, check_policy, deadline, user
+from ringbco.run.scheduling import check_limits, check_passes, check_policy, deadline, user, waking
 from ringbco.run.steps import (
     allocations_frame,
     describe_run,
@@ -178,14 +178,32 @@ class Setup:
             run["log"] = self.followed.told()
         return run
 
+    def _too_short_rounds(self) -> str | None:
+        """What to do where a policy's rounds are over before a job that changes GPUs has paused."""
+        assert self.own is not None
+        pause = max(self.values[name] for name in ("preempt_cost", "start_cost")) + waking(self.values)
+        fields = self.own.described.get("parameters") or {}
+        length = fields.get("round", self.values["interval"])
+        if not isinstance(length, int | float) or length > pause:
+            return None
+        name = "-P round=" if "round" in fields else "--interval "
+        return (
+            f"rounds of {length:g} s are no longer than the pause of {pause:g} s that begins a stay, so none does"
+            f" any work: give longer rounds, such as {name}{10 * pause:g}, or a smaller --preempt-cost"
+        )
+
     def explain(self, error: _core.CoreError) -> Exception:
         """The engine's refusal in the table's terms."""
         if self.own is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
+            said = error.message
+            if self.values["clock"] != "slot" or self._too_short_rounds():  # then contention is not to blame
+                said = said.replace(" under contention", "").replace(" (no iteration fits in a slot)", "")
             return InputError(
-                f"policy {self.own.name} to bring every job to its end, but job {job!r}: {error.message}",
+                f"policy {self.own.name} to bring every job to its end, but job {job!r}: {said}",
                 file=self.table.source,
                 row=error.row + 1,
+                hint=self._too_short_rounds(),
             )
         if self.services is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]

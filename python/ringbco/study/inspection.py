@@ -29,7 +29,7 @@ from ringbco.trace.jobs import (
     near_name,
     screen_jobs,
 )
-from ringbco.trace.kinds import resolve
+from ringbco.trace.kinds import resolve, room
 from ringbco.trace.plausibility import MILLI, doubts, warn
 from ringbco.trace.profiles import CATALOGUE
 from ringbco.trace.records import apart
@@ -326,22 +326,10 @@ def _vc_numbers(frame: pl.DataFrame, cluster: Cluster) -> NDArray[np.int64]:
 
 
 def _room(table: JobTable, cluster: Cluster) -> NDArray[np.int64]:
-    """GPUs that each job may hold at most: of its virtual cluster, and all of one type that it may use."""
-    number = {name: index for index, name in enumerate(cluster.vc_names)}
-    kinds = resolve(table, cluster)
-    one = np.zeros(cluster.num_servers, dtype=np.int64)
-    server_vc = one if cluster.server_vc is None else np.array([number[name] for name in cluster.server_vc])
-    server_type = one if kinds is None or cluster.server_types is None else cluster.server_types
-    gpus = np.zeros((int(server_vc.max()) + 1, int(server_type.max()) + 1), dtype=np.int64)
-    np.add.at(gpus, (server_vc, server_type), cluster.server_gpus)
+    """GPUs that each job may hold at most; 0 for one of no virtual cluster of the cluster."""
     vc = _vc_numbers(table.frame, cluster)
-    if kinds is None:
-        most = gpus[vc, 0]
-    else:
-        types = ([index for index, _ in kind.allowed] for kind in kinds.kinds)
-        most = np.array([gpus[:, allowed].max(axis=1, initial=0) for allowed in types])[kinds.of, vc]
-    room: NDArray[np.int64] = np.where(vc >= 0, most, 0)
-    return room
+    most = room(cluster, resolve(table, cluster), vc, table.num_jobs)
+    return np.where(vc >= 0, most, 0)
 
 
 def _without_vc(frame: pl.DataFrame, cluster: Cluster | None) -> NDArray[np.bool_]:
@@ -381,8 +369,8 @@ def _questionable(
             ("same user, second, size and run time as another", "the log may hold it twice", same.to_numpy())
         )
     if cluster is not None:
-        room = _room(table, cluster)
-        no_type, too_large = room == 0, frame["num_gpus"].to_numpy() > room
+        most = _room(table, cluster)
+        no_type, too_large = most == 0, frame["num_gpus"].to_numpy() > most
         refused = "the replay refuses it, or drops it with --oversize drop"
         reasons += [
             ("its vc is not in the cluster", "the replay refuses it", lacks_vc),
