@@ -188,8 +188,8 @@ class Setup:
             return None
         name = "-P round=" if "round" in fields else "--interval "
         return (
-            f"rounds of {length:g} s are no longer than the pause of {pause:g} s that begins a stay, so none does"
-            f" any work: give longer rounds, such as {name}{10 * pause:g}, or a smaller --preempt-cost"
+            f"rounds of {length:g} s are no longer than the pause of {pause:g} s that begins a stay, so none"
+            f" does any work: give longer rounds, such as {name}{10 * pause:g}, or a smaller --preempt-cost"
         )
 
     def explain(self, error: _core.CoreError) -> Exception:
