@@ -314,7 +314,7 @@ def test_json_lines(tmp_path: Path) -> None:
         convert_csv(tmp_path, json.dumps(lines))
     with pytest.raises(
         InputError,
-        match="has no column job_id; say which one it is: `ringbco convert csv .* --map job_id=id ",
+        match=r"has no column job_id; say which one it is: `ringbco convert csv .* --map job_id=id ",
     ):
         convert_csv(tmp_path, text)
     path = tmp_path / "bad.jsonl"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Unpack
@@ -14,6 +14,7 @@ from ringbco.result.bound import Bounds
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.run.compare_runs import (
+    Repeat,
     Watch,
     assembled,
     check_baseline,
@@ -30,8 +31,9 @@ from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checke
 from ringbco.run.options_generated import Options
 from ringbco.run.replay import carry_out
 from ringbco.run.setup import prepare
-from ringbco.trace.jobs import TableLike, as_table
+from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import doubts, silently, warn
+from ringbco.trace.workload import Workload
 
 
 def compare(
@@ -136,12 +138,12 @@ def compared(
     draws = Draws(table, drawn, checked(options)["seed"])
     repeats = [run.repeat(number, cluster, drawn) for run in wanted for number in range(times)]
     workloads = resolve_workloads(table, repeats)
-    clusters = dict.fromkeys(one.cluster for one in repeats)
-    of_clusters = (doubt for here in clusters for doubt in doubts(None, here))
-    warn(dict.fromkeys([*of_clusters, *doubts(table, None)]), within=1)
+    warn(_doubts(table, repeats, workloads.values()), within=1)
     watch = Watch(names_of(wanted, seeds, draws.seed), table.num_jobs, progress, began)
     # Where runs are kept, more seeds may be asked for the next time.
     bounds = Bounds() if kept is not None or times > 1 else None
+
+    clocks: dict[int, list[str]] = {}
 
     def run(number: int) -> Ended:
         one, whole = repeats[number], number % times == 0
@@ -157,6 +159,7 @@ def compared(
                 options=one.options,
                 parameters=one.parameters,
             )
+            clocks.update({number: setup.clocks} if whole else {})
             key = None if kept is None else key_of(setup)
             ended = None if kept is None or key is None else kept.get(key, whole=whole)
             if ended is None:
@@ -176,11 +179,20 @@ def compared(
         if kept is not None:
             kept.discard()
         raise
-    written = {label: ended[number * times].folder for number, label in enumerate(labels)}
+    warn(dict.fromkeys(line for number in sorted(clocks) for line in clocks[number]), within=1)
     comparison = assembled(
         labels, ended, finished, bounded=bounds is not None, drawn=drawn, baseline=baseline
     )
-    return comparison, {label: at for label, at in written.items() if at is not None}
+    folders = zip(labels, (one.folder for one in ended[::times]), strict=True)
+    return comparison, {label: at for label, at in folders if at is not None}
+
+
+def _doubts(table: JobTable, repeats: Sequence[Repeat], workloads: Iterable[Workload]) -> dict[str, None]:
+    """What is allowed and yet unlike any public trace or network, once for all runs."""
+    clusters = dict.fromkeys(one.cluster for one in repeats)
+    of_clusters = (doubt for here in clusters for doubt in doubts(None, here))
+    of_work = (doubt for one in workloads for doubt in one.apart)
+    return dict.fromkeys([*of_clusters, *doubts(table, None), *of_work])
 
 
 def _all_done(

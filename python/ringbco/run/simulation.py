@@ -69,7 +69,7 @@ class Simulation:
         if setup.drawn is not None:
             told = "a table, as ringbco outages draws one: nobody knows how long a simulation lasts"
             raise refusal("outages", setup.drawn.draw.source, told)
-        warn(setup.workload.doubts)
+        warn(setup.doubts)
         self._begin(setup, _prepared(setup), _number_of(setup, vc), None, progress)
 
     def _begin(

@@ -31,8 +31,8 @@ from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
 from ringbco.io.threads import at_once
 from ringbco.trace.columns_generated import COLUMNS
-from ringbco.trace.other_names import convert_command
-from ringbco.trace.schema import MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, convert_hint, near_name
+from ringbco.trace.other_names import convert_command, near_name
+from ringbco.trace.schema import MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, convert_hint
 
 __all__ = [
     "COLUMNS",
@@ -52,6 +52,7 @@ __all__ = [
     "near_name",
     "provenance",
     "read_jobs",
+    "read_metadata",
     "screen_jobs",
     "table_file",
     "write_jobs",
@@ -348,6 +349,22 @@ def _is_parquet(path: str | os.PathLike[str]) -> bool:
             return file.read(4) == PARQUET_MAGIC
     except OSError:
         return False  # read_bytes meets the same failure and explains it
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The `ringbco.*` keys of a Parquet file's footer; none of another file, or of a damaged one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not _is_parquet(path):
+        return {}
+    try:
+        pairs: dict[bytes, bytes] = pq.read_metadata(os.fspath(path)).metadata or {}
+        return _own_keys(
+            {key.decode(): value.decode() for key, value in pairs.items() if key[:5] != b"ARROW"}
+        )
+    except (pa.ArrowException, OSError, ValueError):
+        return {}  # whoever reads the table explains it
 
 
 def _read_parquet(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Final
+
+from ringbco import errors
 
 _EASY: Final = "fifo with --queue easy"
 
@@ -113,7 +114,14 @@ def nearest(option: str, value: str, known: Sequence[str]) -> str | None:
     meant = _OF_OPTIONS.get(option, {}).get(plain)
     if meant is not None:  # nothing else is meant, though a planner, say, may not have it
         return meant if meant.split()[0] in known else None
-    return next(iter(get_close_matches(plain, known, n=1)), None)
+    return errors.nearest(plain, known)
+
+
+def near_name(name: str, known: Iterable[str]) -> str | None:
+    """The name in `known` that `name` is a slip of, or another name for, as of a column; None: no idea."""
+    known = list(known)
+    near = errors.nearest(name, known)
+    return near or next((ours for ours in known if columns_meant([ours], [name]).get(ours)), None)
 
 
 def columns_meant(wanted: Iterable[str], found: Iterable[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from ringbco.errors import RingbcoWarning, show_value
+from ringbco.trace.clocks import late_deadlines
 from ringbco.units import duration
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def doubts(table: JobTable | None, cluster: Cluster | None) -> list[str]:
         found += _of_network(cluster.network, "network")
         if cluster.recorded is not None:
             found += _of_network(cluster.recorded.network, "recorded")
-    return found + ([] if table is None else list(_of_times(table)))
+    return found + ([] if table is None else [*_of_times(table), *late_deadlines(table)])
 
 
 def slurm_parts(ids: pl.Series) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +17,14 @@ from ringbco.io.csvtext import refuse_doubled
 from ringbco.io.threads import at_once
 from ringbco.trace.column import Column
 from ringbco.trace.columns_generated import COLUMNS
-from ringbco.trace.other_names import NODES_ALONE, NODES_GO, columns_meant, convert_command, lists_nodes
+from ringbco.trace.other_names import (
+    NODES_ALONE,
+    NODES_GO,
+    columns_meant,
+    convert_command,
+    lists_nodes,
+    near_name,
+)
 
 MAX_COUNT: Final = COLUMNS["iterations"].high or 0
 """The largest count float64 holds exactly: the bound of `iterations`."""
@@ -147,13 +153,6 @@ def check_column(
             return _truth_column(series, column, source, as_text)
         case _:
             return _number_column(series, column, source, as_text)
-
-
-def near_name(name: str, known: Iterable[str]) -> str | None:
-    """The name in `known` most like `name`, or None when none is near."""
-    lowered = {candidate.lower().strip(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower().strip(), lowered, n=1, cutoff=0.6)
-    return lowered[close[0]] if close else None
 
 
 def _require_columns(names: list[str], source: str, as_text: bool) -> None:
