@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from typing import Final, NoReturn
 
-from ringbco.io.process import listen, stop_listening, tell, tell_interrupt
+from ringbco.io.process import listen, stop_listening, tell, tell_interrupt, watch
 
 _FEWEST_FILES: Final = 16
 _LEAST_MEMORY: Final = 1_500_000_000  # bytes of addresses
@@ -23,6 +23,7 @@ def main() -> NoReturn:
     try:
         try:
             listen()
+            watch()
             prepare()
             from ringbco.cli import main as run
 

@@ -139,6 +139,41 @@ def test_a_signal_at_any_moment_of_the_start(small_jobs: Path, number: signal.Si
     assert 128 + number in statuses
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_middle_of_a_program(small_jobs: Path, number: signal.Signals) -> None:
+    """The solver works for minutes here, and meanwhile Python calls no handler."""
+    (small_jobs.parent / "mine.py").write_text(
+        "import numpy as np, ringbco\n"
+        "from ringbco.policies import programs\n"
+        "class Mine(ringbco.Policy):\n"
+        "    def decide(self, state):\n"
+        "        random = np.random.default_rng(1)\n"
+        "        program = programs.Program(random.random(300), np.ones(300), whole=True)\n"
+        "        for _ in range(200):\n"
+        "            program.row(np.arange(300), random.random(300), upper=30.0)\n"
+        "        print('solving', flush=True)\n"
+        "        program.solve()\n"
+    )
+    listening = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        " import ringbco.shell as s; s.main()"
+    )
+    command = [sys.executable, "-c", listening, *COMMAND[3:], "--quiet", "--policy", "mine.py:Mine"]
+    run = subprocess.Popen(
+        command, cwd=small_jobs.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert run.stdout is not None
+    assert run.stdout.readline() == "solving\n"
+    run.send_signal(number)
+    try:
+        _, said = run.communicate(timeout=30)  # two seconds where nobody else is at work
+    finally:
+        run.kill()
+    assert (run.returncode, said) == (128 + number, "interrupted: nothing was written\n")
+    assert sorted(os.listdir(small_jobs.parent)) == ["__pycache__", "mine.py", "small.csv"]
+
+
 def test_a_signal_past_the_work_ends_the_process_without_a_word(small_jobs: Path) -> None:
     code = (
         "import atexit, signal, ringbco.shell as s\n"

@@ -128,6 +128,7 @@ def main() -> NoReturn:
         if os.environ.get("RINGBCO_DEBUG"):
             raise
         message, status = _explain(error)
+        process.stop_listening()  # one line is enough
         process.tell(f"error: {message}")
         sys.exit(status)
     sys.exit(0)
