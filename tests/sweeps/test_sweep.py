@@ -482,19 +482,24 @@ def test_an_interrupt_waits_until_a_process_has_been_started(monkeypatch: pytest
         start(self)
         said.append("started")
 
+    def wait() -> None:
+        pool = ProcessExecutor(1)  # which ends its process where it is interrupted itself
+        try:
+            pool.submit(signal.pause).result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
     monkeypatch.setattr(SpawnProcess, "start", interrupted)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)}
     try:
         process.listen()
         with pytest.raises(KeyboardInterrupt):
-            ProcessExecutor(1).submit(signal.pause).result()
+            wait()
         assert said == ["started"]
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
         process.received.clear()
-        for child in multiprocessing.active_children():
-            child.kill()
 
 
 def test_processes_hear_no_interrupt_from_their_first_moment_on() -> None:

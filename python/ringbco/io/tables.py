@@ -44,7 +44,9 @@ def read_table(path: Path, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
         table = file.read()
         table.validate(full=True)
         frame = pl.from_arrow(table)
-    except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError, MemoryError) as error:
+    except MemoryError:
+        raise
+    except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"is a truncated or damaged Parquet file ({reason})", file=path) from None
     assert isinstance(frame, pl.DataFrame)
