@@ -66,6 +66,7 @@ def compare(**given: Any) -> None:
 
     Example: ringbco compare jobs.parquet --cluster 64x8 --policy fifo --policy sjf --policy sjf-bco -o cmp
     """
+    from ringbco.cli.inputs import tell_undrawn
     from ringbco.errors import UsageError
     from ringbco.io import process
     from ringbco.reports.paper import beside, sheet_of
@@ -109,6 +110,7 @@ def compare(**given: Any) -> None:
                 process.tell(f"note: {kept.told()}")
             raise
         kept.clear()
+    tell_undrawn()
     if not shown.quiet:
         _tell_kept(kept)
         made.tell()

@@ -31,7 +31,8 @@ _holding: list[int] = []
 _telling: Final = _thread.allocate_lock()  # whoever has it says the one line
 _leaving: Final[list[Callable[[], str]]] = []
 _unfinished: Final[dict[Path, Sequence[Path]]] = {}
-_children: Final[set[int]] = set()
+children: Final[set[int]] = set()
+"""Processes that are to end with this one."""
 
 
 def listen() -> None:
@@ -75,7 +76,7 @@ def _end_at_once(number: int) -> None:
         if "multiprocessing" in sys.modules:
             for process in sys.modules["multiprocessing"].active_children():
                 process.kill()
-        for child in list(_children):
+        for child in list(children):
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
         for path, parents in list(_unfinished.items()):
@@ -137,16 +138,6 @@ def scratch_folder(prefix: str) -> Iterator[Path]:
             yield folder
         finally:
             finished(folder)
-
-
-@contextmanager
-def child(number: int) -> Iterator[None]:
-    """Says of the block that a process of that number is to end with this one."""
-    _children.add(number)
-    try:
-        yield
-    finally:
-        _children.discard(number)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
