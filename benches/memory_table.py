@@ -33,7 +33,7 @@ VERBS: Final = {
 def runs(folder: Path, command: str, limit: float) -> bool:
     """Whether the verb ends well under the limit."""
     size = int(limit * 1e9)
-    if command.split()[0] not in ("inspect", "audit", "why"):
+    if command.split(maxsplit=1)[0] not in ("inspect", "audit", "why"):
         command += " --force"
     done = subprocess.run(
         [sys.executable, "-m", "ringbco", *command.split()],
