@@ -269,20 +269,19 @@ Key = tuple[str, int]
 
 def _held(frame: pl.DataFrame, *, shared: bool) -> tuple[dict[Key, Places], dict[Key, Places]]:
     """By job and stay: the GPUs on each server and, where jobs have shares, each of them."""
-    held: dict[Key, Places] = {}
-    places: dict[Key, Places] = {}
+    there: dict[Key, list[tuple[int, int]]] = {}
     keys = zip(frame["job_id"].to_list(), frame["stay"].to_list(), strict=True)
     servers, gpus = frame["server"].to_list(), frame["num_gpus"].to_list()
     if not shared:
         for key, server, count in zip(keys, servers, gpus, strict=True):
-            before = held.get(key)
-            held[key] = ((server, count),) if before is None else (*before, (server, count))
-        return held, places
+            there.setdefault(key, []).append((server, count))
+        return {key: tuple(own) for key, own in there.items()}, {}
     for key, server, gpu in zip(keys, servers, frame["gpu"].to_list(), strict=True):
-        places[key] = (*places.get(key, ()), (server, gpu))
-    for key, own in places.items():
+        there.setdefault(key, []).append((server, gpu))
+    held: dict[Key, Places] = {}
+    for key, own in there.items():
         count_of: dict[int, int] = {}
         for server, _ in own:
             count_of[server] = count_of.get(server, 0) + 1
         held[key] = tuple(count_of.items())
-    return held, places
+    return held, {key: tuple(own) for key, own in there.items()}

@@ -66,6 +66,7 @@ def compare(**given: Any) -> None:
 
     Example: ringbco compare jobs.parquet --cluster 64x8 --policy fifo --policy sjf --policy sjf-bco -o cmp
     """
+    from ringbco.cli.inputs import tell_undrawn
     from ringbco.errors import UsageError
     from ringbco.io import process
     from ringbco.reports.paper import beside, sheet_of
@@ -94,7 +95,7 @@ def compare(**given: Any) -> None:
         check_name("by", shown.by, list(OWNERS))
     check_target(out, force=force, kind=COMPARISON)
     others = beside(out, given.pop("figures"), given.pop("table"), force=force)
-    with Kept(out) as kept:
+    with Kept(out) as kept, process.leaving(kept.told):
         try:
             if jobs is None:
                 made = _at_hand(asked, given)
@@ -105,12 +106,11 @@ def compare(**given: Any) -> None:
             if others.wanted:
                 others.write(sheet_of(made.comparison), figures)
         except BaseException as error:
-            if process.received or isinstance(error, KeyboardInterrupt):
-                raise KeyboardInterrupt(kept.told()) from None
-            if len(kept):
+            if len(kept) and not (process.received or isinstance(error, KeyboardInterrupt)):
                 process.tell(f"note: {kept.told()}")
             raise
         kept.clear()
+    tell_undrawn()
     if not shown.quiet:
         _tell_kept(kept)
         made.tell()

@@ -334,3 +334,11 @@ def note_unused(options: Iterable[str], policies: Sequence[str]) -> None:
     """The note for each of the options."""
     for name in options:
         note(f"option {name}: not used by {' or '.join(policies)}")
+
+
+def tell_undrawn() -> None:
+    """A note where a page has no charts."""
+    from ringbco.reports.drawing import undrawn
+
+    if undrawn:
+        note(f"{undrawn[0]}; the page was written without")

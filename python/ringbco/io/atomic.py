@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from ringbco.errors import InputError
-from ringbco.io import disk
+from ringbco.io import disk, process
 from ringbco.io.keeping import check_kept, keep
 from ringbco.io.marks import Mark
 
@@ -86,16 +86,19 @@ def replacing(
     target = _check_file(path, mark, force=force)
     try:
         temporary, file = _new_file(target)
+        process.unfinished(temporary)
         try:
             with file:
                 yield file
                 file.flush()
+                process.finished(temporary)
                 # Still locked: nobody takes it for a leftover.
                 _place_file(temporary, target, path, mark if force else None)
         except BaseException as error:
             if not isinstance(error, _StrandedError):
                 with contextlib.suppress(OSError):
                     disk.remove_file(temporary)
+            process.finished(temporary)
             if isinstance(error, _TakenError):
                 raise _exists(path) from None
             raise
@@ -123,8 +126,10 @@ def whole_folder(
     stranded = False
     try:
         partial, descriptor = _new_folder(target)
+        process.unfinished(partial, made)
         try:
             yield partial
+            process.finished(partial)
             _place_folder(partial, target, path, replaceable)
         except _StrandedError:
             stranded = True
@@ -134,6 +139,7 @@ def whole_folder(
             if not stranded:
                 with contextlib.suppress(OSError):
                     disk.remove_tree(partial)
+            process.finished(partial)
             os.close(descriptor)
     except BaseException as error:
         for parent in made:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import mmap
 import os
 import re
 import tomllib
@@ -25,6 +26,10 @@ _CONVERT: Final = "a public trace becomes a job table with `ringbco convert`"
 # The first line of a TOML file whose first table is [ringbco] or [[servers]]; no JSON begins so.
 _TOML: Final = re.compile(rb"\[\[?\s*[A-Za-z_][\w.-]*\s*\]\]?[ \t]*(#.*)?(\r?\n|$)")
 _LONGEST_HEADER: Final = 1 << 20
+_PART: Final = 1 << 20
+LONGEST_ROW: Final = 1 << 24
+"""Bytes of a row of a text file. A few megabytes of gzip may hold one of a gigabyte, which readers copy."""
+_SHORT_ROWS: Final = f"a row of at most {LONGEST_ROW >> 20} MiB"
 _NEWLINE, _COMMA, _QUOTE = 0x0A, 0x2C, 0x22
 
 
@@ -118,7 +123,7 @@ def read_text_table(path: str | os.PathLike[str], data: bytes | None = None) -> 
         data = read_bytes(path)
     if data[:2] == b"\x1f\x8b":
         try:
-            data = gzip.decompress(data)
+            data = _unpacked(path, data)
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"is a damaged gzip file ({error})", file=path, hint="fetch it again") from error
     refuse_foreign(path, data)
@@ -138,6 +143,52 @@ def read_text_table(path: str | os.PathLike[str], data: bytes | None = None) -> 
             hint='check its quotation marks (a quote inside a cell is written "")',
         )
     return TextTable(frame, starts if quoted_line_ends else None, data)
+
+
+def _unpacked(path: str | os.PathLike[str], data: bytes) -> bytes:
+    """What is in the gzip file; it is not held whole where a row of it is too long."""
+    parts = []
+    length, quoted, lines = 0, False, 0  # of the row that has begun; lines before this part
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        while part := file.read(_PART):
+            last = _row_end(part, quoted=quoted)
+            length = length + len(part) if last is None else len(part) - last - 1
+            if length > LONGEST_ROW:
+                raise long_row(path, lines, lines + 1)
+            quoted ^= part.count(b'"') % 2 == 1
+            lines += part.count(b"\n") if last is not None else 0
+            parts.append(part)
+    return b"".join(parts)
+
+
+def _row_end(part: bytes, *, quoted: bool) -> int | None:
+    """Where the last row ends that ends in these bytes. quoted: whether they begin in a quoted cell."""
+    if b'"' not in part:
+        return None if quoted or (last := part.rfind(b"\n")) < 0 else last
+    text = np.frombuffer(part, np.uint8)
+    ends = np.flatnonzero((text == _NEWLINE) & (np.bitwise_xor.accumulate(text == _QUOTE) == quoted))
+    return int(ends[-1]) if ends.size else None
+
+
+def long_row(path: str | os.PathLike[str], row: int, line: int | None = None) -> InputError:
+    """The error for a row that is longer than `LONGEST_ROW`. line: where it begins."""
+    hint = "mend it: a quotation mark or a line end may be missing"
+    return InputError(_SHORT_ROWS, file=path, row=row or None, line=line, hint=hint)
+
+
+def refuse_long_lines(path: Path, shown: str) -> None:
+    """Raises InputError for the first line longer than `LONGEST_ROW`; few bytes of the file are read."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size <= LONGEST_ROW:
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            at = 0
+            while len(data) - at > LONGEST_ROW:
+                end = data.rfind(b"\n", at, at + LONGEST_ROW + 1)
+                if end < 0:
+                    line = sum(data[i : min(i + _PART, at)].count(b"\n") for i in range(0, at, _PART)) + 1
+                    raise long_row(shown, line - 1 or 1, line)
+                at = end + 1
 
 
 def _require_utf8(path: str | os.PathLike[str], data: bytes) -> None:
@@ -207,6 +258,10 @@ def _check_shape(path: str | os.PathLike[str], data: bytes, width: int) -> tuple
         comma &= ~inside
     ends = np.flatnonzero(line_end)
     starts = np.concatenate([[0], ends + 1])
+    long = np.flatnonzero(np.diff(starts, append=text.size) > LONGEST_ROW)
+    if long.size:
+        row = int(long[0])
+        raise long_row(path, row, data.count(b"\n", 0, int(starts[row])) + 1)
     commas = np.flatnonzero(comma)
     cells = np.diff(np.searchsorted(commas, np.concatenate([ends, [text.size]])), prepend=0) + 1
     wrong = np.flatnonzero(cells != width)

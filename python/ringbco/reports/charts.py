@@ -13,6 +13,7 @@ import polars as pl
 
 from ringbco.errors import one_line
 from ringbco.io.json_text import json_text
+from ringbco.reports.drawing import draw
 from ringbco.result import metrics
 from ringbco.result.outcome import Outcome
 from ringbco.result.window import measured
@@ -204,11 +205,9 @@ def save_png(chart: Any, path: Path, *, scale: float = 2.0) -> None:
 
 def png(chart: Any, *, scale: float = 2.0) -> bytes:
     """The chart as a PNG of `scale` times its size in pixels."""
-    import vl_convert
-
     # Altair refuses 5,000 rows, lest a notebook grow; who makes a chart here has a limit of its own.
     with alt.data_transformers.enable("default", max_rows=None):
-        return vl_convert.vegalite_to_png(document(chart), scale=scale)
+        return draw("png", document(chart), scale=scale)
 
 
 def document(chart: Any) -> str:

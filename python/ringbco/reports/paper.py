@@ -14,6 +14,7 @@ from ringbco.errors import UsageError
 from ringbco.io import marks
 from ringbco.io.atomic import check_output, replacing
 from ringbco.reports import pictures
+from ringbco.reports.drawing import check_room
 from ringbco.reports.text_tables import MADE, TABLES, Cell, Sheet
 from ringbco.result.figures import MEASURED_HERE
 from ringbco.result.seeds import SAME_JOBS
@@ -161,4 +162,6 @@ def beside(out: str | os.PathLike[str], figures: str | None, table: str | None, 
     """What two options ask for, checked: lists of kinds, such as "svg,pdf" and "tex"."""
     made = Beside(Path(out), kinds_of("figures", figures, PICTURES), kinds_of("table", table, TABLES), force)
     made.check()
+    if made.pictures:
+        check_room()
     return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ringbco.errors import InputError, UsageError
+from ringbco.io.process import scratch_folder
 
 if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
@@ -220,11 +220,11 @@ def _opened(source: Source, paths: Sequence[Path]) -> Iterator[Inputs]:
 
     if not paths:
         raise UsageError(f"convert {source.name}: give {source.shapes[0].what}")
-    with tempfile.TemporaryDirectory(prefix="ringbco-") as scratch:
+    with scratch_folder("ringbco-") as scratch:
         by_role: dict[str, Opened] = {}
         shapes: dict[str, Shape] = {}
         names: dict[str, tuple[str, ...]] = {}
-        for opened in open_inputs(paths, Path(scratch), lambda head: source.role(head) is not None):
+        for opened in open_inputs(paths, scratch, lambda head: source.role(head) is not None):
             shape = source.role(opened.head) or _refuse_stranger(source, opened)
             columns = source.lone_header(opened)
             if columns is not None:

@@ -7,6 +7,7 @@ iterations. Of each type the rate on several servers is that of `TYPE_unconsolid
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 import sys
@@ -18,6 +19,7 @@ from typing import Any, Final
 import polars as pl
 
 from ringbco.errors import InputError, UsageError, show_value
+from ringbco.io.csvtext import LONGEST_ROW
 from ringbco.sources.account import ROW, Locate, drop
 from ringbco.sources.parsing import number, optional_text
 from ringbco.sources.rules import SECONDS, not_negative, timed, whole_gpus
@@ -196,7 +198,12 @@ def _tables(path: Path) -> pl.DataFrame:
     """The throughputs as a table of measured speeds. Raises InputError for a file of another shape."""
     try:
         data = path.read_bytes()
-        document = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+        if data[:2] == b"\x1f\x8b":
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                data = file.read(LONGEST_ROW + 1)
+        if len(data) > LONGEST_ROW:
+            raise InputError(f"holds more than {LONGEST_ROW >> 20} MiB: expected {_SHAPE}", file=path)
+        document = json.loads(data)
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise InputError(
             f"cannot be read as JSON ({getattr(error, 'strerror', None) or error})",

@@ -22,6 +22,7 @@ import polars as pl
 
 from ringbco.cluster.presets import PRESETS
 from ringbco.errors import InputError, UsageError
+from ringbco.io.csvtext import LONGEST_ROW, long_row
 from ringbco.sources.account import ROW, Rule, change, clean, drop
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso, optional_text, wall_clock
@@ -237,7 +238,7 @@ def _mapped(opened: Opened) -> memoryview:
 def _split_array(data: memoryview, shown: str) -> list[msgspec.Raw]:
     """The jobs of the array, not decoded yet."""
     try:
-        return msgspec.json.decode(data, type=list[msgspec.Raw])
+        found = msgspec.json.decode(data, type=list[msgspec.Raw])
     except msgspec.ValidationError:
         raise InputError("is JSON, but no array of jobs", file=shown) from None
     except msgspec.DecodeError as error:
@@ -248,6 +249,10 @@ def _split_array(data: memoryview, shown: str) -> list[msgspec.Raw]:
         at = re.search(r"byte (\d+)", str(error))
         line = bytes(data[: int(at[1])]).count(b"\n") + 1 if at else None
         raise InputError(f"valid JSON ({error})", file=shown, line=line, hint="fetch it again") from None
+    for row, raw in enumerate(found, start=1):
+        if len(memoryview(raw)) > LONGEST_ROW:
+            raise long_row(shown, row=row)
+    return found
 
 
 def _decode(raws: Sequence[msgspec.Raw], mode: str) -> tuple[pl.DataFrame, pl.DataFrame]:

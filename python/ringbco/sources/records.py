@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import InputError
+from ringbco.io.csvtext import LONGEST_ROW, long_row
 from ringbco.sources.opening import Opened
 
 SEPARATORS: Final = ",;\t|"
@@ -109,14 +110,17 @@ def check_quotes(opened: Opened, mark: str, columns: Sequence[str]) -> None:
     ):
         if data.find(_QUOTE) < 0:
             return
-        at = _misplaced(data, mark.encode())
+        at, long = _misplaced(data, mark.encode())
+        if long is not None:
+            line = _line(data, long)
+            raise long_row(opened.shown, line - 1 or 1, line)
         if at is None:
             return
         begins = data.rfind(b"\n", 0, at) + 1
         before = data[begins:at].decode("utf-8", errors="replace")
         cell = data[begins + len(before[: before.rfind(mark) + 1].encode()) : at + _SHOWN].split(b"\n", 1)[0]
         number = before.count(mark)
-        line = sum(data[i : min(i + _CHUNK, at)].count(b"\n") for i in range(0, at, _CHUNK)) + 1
+        line = _line(data, at)
     raise InputError(
         "quotation marks in pairs, around a whole cell",
         file=opened.shown,
@@ -127,8 +131,12 @@ def check_quotes(opened: Opened, mark: str, columns: Sequence[str]) -> None:
     )
 
 
-def _misplaced(data: mmap.mmap, mark: bytes) -> int | None:
-    """Where the first cell begins whose quotation marks are wrong.
+def _line(data: mmap.mmap, at: int) -> int:
+    return sum(data[i : min(i + _CHUNK, at)].count(b"\n") for i in range(0, at, _CHUNK)) + 1
+
+
+def _misplaced(data: mmap.mmap, mark: bytes) -> tuple[int | None, int | None]:
+    """Where the first cell begins whose quotation marks are wrong, and the first that is too long.
 
     Marks open and close by turns, a doubled mark inside a cell doing both. One that opens follows a separator
     or a line end, one that closes comes before one.
@@ -149,4 +157,9 @@ def _misplaced(data: mmap.mmap, mark: bytes) -> int | None:
     last = len(data) - 1
     well[: closing.size] &= (closing == last) | beside(np.minimum(closing + 1, last), mark + b'\r\n"')
     well[closing.size :] = False  # never closed
-    return None if well.all() else int(opening[np.argmin(well)])
+    if not well.all():
+        return int(opening[np.argmin(well)]), None
+    first_of_cell = np.append(True, opening[1:] != closing[:-1] + 1)  # a doubled mark begins no cell
+    starts, ends = opening[first_of_cell], closing[np.append(first_of_cell[1:], True)]
+    long = starts[ends - starts > LONGEST_ROW]
+    return None, int(long[0]) if long.size else None

@@ -29,6 +29,7 @@ from ringbco.io.json_text import json_text
 from ringbco.io.manifest import digest
 from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
+from ringbco.io.memory import raise_lack
 from ringbco.io.threads import at_once
 from ringbco.trace.columns_generated import COLUMNS
 from ringbco.trace.other_names import convert_command, near_name
@@ -403,6 +404,7 @@ def _read_parquet(
         MemoryError,
         TypeError,
     ) as error:
+        raise_lack(error)
         reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
         raise InputError(
             f"is a truncated or damaged Parquet file ({reason})", file=path, hint="copy or make it again"
