@@ -107,9 +107,7 @@ def compare(**given: Any) -> None:
         except BaseException as error:
             if process.received or isinstance(error, KeyboardInterrupt):
                 raise KeyboardInterrupt(kept.told()) from None
-            if len(kept):
-                process.tell(f"note: {kept.told()}")
-            raise
+            raise _told_of(error, kept) from None
         kept.clear()
     if not shown.quiet:
         _tell_kept(kept)
@@ -117,6 +115,21 @@ def compare(**given: Any) -> None:
         _tell_unequal(made.comparison)
         _tell_strangers(made.comparison, [str(folder) for folder in asked.results])
     _show(f"{made.title}, results in {out}", made.comparison, shown)
+
+
+def _told_of(error: BaseException, kept: Kept) -> BaseException:
+    """A failure that says what there is of the finished runs."""
+    from ringbco.errors import InputError
+    from ringbco.io import process
+    from ringbco.io.atomic import NOTHING_LEFT
+
+    if not len(kept):
+        kept.discard()
+    elif isinstance(error, InputError) and error.hint == NOTHING_LEFT:
+        return error.but(hint=kept.told())
+    else:
+        process.tell(f"note: {kept.told()}")
+    return error
 
 
 def _options() -> list[inspect.Parameter]:
