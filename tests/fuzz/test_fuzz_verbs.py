@@ -207,7 +207,7 @@ def test_tables(room: Path, data: st.DataObject) -> None:
             ),
             *(
                 f"--jobs={data.draw(st.sampled_from((0, 1, 20, -1, 'x')))}",
-                f"--{data.draw(st.sampled_from(('gpus', 'load', 'seed', 'types', 'elastic', 'elastic-share')))}={data.draw(number)}",
+                f"--{data.draw(st.sampled_from(MADE))}={data.draw(number)}",
             ),
         ],
         "compare": [
@@ -229,6 +229,9 @@ def test_tables(room: Path, data: st.DataObject) -> None:
     told = ran(here, *verbs[data.draw(st.sampled_from((*often, "page", "compare")))])
     if told.status:
         assert entries(here) == before, "something was left"
+
+
+MADE: Final = ("gpus", "load", "seed", "types", "elastic", "elastic-share")
 
 
 def _map(draw: Callable[[Any], Any]) -> list[str]:

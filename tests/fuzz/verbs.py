@@ -1,4 +1,4 @@
-"""Whole verbs inside this process: inputs of random cases, odd names and numbers, and what must hold of an end."""
+"""Whole verbs inside this process: inputs of random cases, odd names and numbers, what holds of each end."""
 
 from __future__ import annotations
 

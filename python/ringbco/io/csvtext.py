@@ -194,7 +194,8 @@ def _header(path: str | os.PathLike[str], data: bytes) -> list[str]:
     try:
         header = next(csv.reader(io.StringIO(head, newline=""), strict=True))
     except (csv.Error, StopIteration) as error:
-        raise InputError(f"its first line cannot be read as CSV ({error})", file=path) from None
+        reason = str(error).replace("unexpected end of data", "a quotation mark is left open")
+        raise InputError(f"its first line cannot be read as CSV ({reason})", file=path) from None
     if len(header) == 1:
         for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
             if separator in header[0]:
