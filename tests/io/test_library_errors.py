@@ -89,7 +89,9 @@ def test_ends_of_lines_in_names(tmp_path: Path, invoke: Invoke, odd: str) -> Non
     rows.write_parquet(tmp_path / "j.parquet")
     name = json.dumps(f"t{odd}x")
     vc = json.dumps(f"v{odd}x")
-    (tmp_path / "c.toml").write_text(f"[[servers]]\ncount = 2\ngpus = 8\ngpu_type = {name}\nvc = {vc}\n")
+    (tmp_path / "c.toml").write_text(
+        f"[[servers]]\ncount = 2\ngpus = 8\ngpu_type = {name}\nvc = {vc}\n[gpu_types.{name}]\nspeed = 1.0\n"
+    )
     out = f"r{odd}"
     assert invoke("replay", "j.parquet", "--cluster", "c.toml", "-q", "-o", out).returncode == 0
     drawn = invoke("report", out, "-o", "p.html")
