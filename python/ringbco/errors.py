@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 _LONGEST_VALUE: Final = 60
 _LINE_BASED_SUFFIXES: Final = (".csv", ".tsv", ".txt")
@@ -119,6 +119,12 @@ class InputError(RingbcoError):
             line = row + 1
         self.line = line
         super().__init__(self._message())
+
+    def but(self, **others: Any) -> InputError:
+        """The same error with other arguments, such as `file` or `hint`."""
+        names = ("file", "row", "column", "value", "hint", "line", "key")
+        told = {name: getattr(self, name) for name in names} | others
+        return InputError(told.pop("expected", self.expected), **told)
 
     def _message(self) -> str:
         parts = []

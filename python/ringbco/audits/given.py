@@ -27,6 +27,7 @@ from ringbco.judge.given import (
     Stay,
 )
 from ringbco.result.folder import cluster_of
+from ringbco.result.schema import SERVICES_SCHEMA
 from ringbco.trace import profiles, ties
 from ringbco.trace.fair_shares import FairShares, as_fair_shares, owners
 from ringbco.trace.jobs import gpus_of
@@ -59,7 +60,7 @@ def given_of(outcome: Outcome, table: JobTable) -> Given:
         decides=decides_itself(options),
         outages=_outages(outcome.outages),
         windows=_outages(outcome.maintenance),
-        services=None if outcome.services is None else [Load(*row) for row in outcome.services.iter_rows()],
+        services=_loads(outcome.services),
         quotas=_quotas(outcome.quota),
         shares={} if (fair := _fair(outcome)) is None else fair.shares(),
         speeds=[] if outcome.speeds is None else _speeds(outcome.speeds, _names(table, cluster)),
@@ -170,6 +171,10 @@ def _cluster(cluster: Servers, *, alone: bool) -> Cluster:
         if cluster.server_types is not None
         else (),
     )
+
+
+def _loads(frame: pl.DataFrame | None) -> list[Load] | None:
+    return None if frame is None else [Load(*row) for row in frame.select(*SERVICES_SCHEMA).iter_rows()]
 
 
 def _outages(frame: pl.DataFrame | None) -> list[Outage] | None:

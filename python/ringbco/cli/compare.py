@@ -106,9 +106,9 @@ def compare(**given: Any) -> None:
             if others.wanted:
                 others.write(sheet_of(made.comparison), figures)
         except BaseException as error:
-            if len(kept) and not (process.received or isinstance(error, KeyboardInterrupt)):
-                process.tell(f"note: {kept.told()}")
-            raise
+            if process.received or isinstance(error, KeyboardInterrupt):
+                raise
+            raise _told_of(error, kept) from None
         kept.clear()
     tell_undrawn()
     if not shown.quiet:
@@ -117,6 +117,21 @@ def compare(**given: Any) -> None:
         _tell_unequal(made.comparison)
         _tell_strangers(made.comparison, [str(folder) for folder in asked.results])
     _show(f"{made.title}, results in {out}", made.comparison, shown)
+
+
+def _told_of(error: BaseException, kept: Kept) -> BaseException:
+    """A failure that says what there is of the finished runs."""
+    from ringbco.errors import InputError
+    from ringbco.io import process
+    from ringbco.io.atomic import NOTHING_LEFT
+
+    if not len(kept):
+        kept.discard()
+    elif isinstance(error, InputError) and error.hint == NOTHING_LEFT:
+        return error.but(hint=kept.told())
+    else:
+        process.tell(f"note: {kept.told()}")
+    return error
 
 
 def _options() -> list[inspect.Parameter]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -295,12 +295,14 @@ def _check_targets(
         check_output(target, marks[option], force=force)
 
 
+_ORIGIN: Final = b"# Made by `ringbco convert`."
+
+
 def _cluster_mark() -> Mark:
     """How an earlier cluster file is known."""
-    from ringbco.cluster.spec import Cluster
-    from ringbco.io.marks import text
+    from ringbco.io.marks import Mark, first_bytes
 
-    return text("cluster file", Cluster.parse)
+    return Mark("cluster file of ringbco's", lambda path: (first_bytes(path) or b"").startswith(_ORIGIN))
 
 
 def _write(
@@ -320,7 +322,7 @@ def _write(
     with ExitStack() as others:
         if cluster_out is not None and conversion.cluster is not None:
             file = others.enter_context(replacing(cluster_out, _cluster_mark(), force=force))
-            file.write(conversion.cluster.to_toml().encode())
+            file.write(_ORIGIN + b"\n" + conversion.cluster.to_toml().encode())
             file.flush()
         if tables_out is not None and conversion.tables is not None:
             file = others.enter_context(table_file(tables_out, MARK, force=force))

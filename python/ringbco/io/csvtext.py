@@ -30,6 +30,8 @@ _PART: Final = 1 << 20
 LONGEST_ROW: Final = 1 << 24
 """Bytes of a row of a text file. A few megabytes of gzip may hold one of a gigabyte, which readers copy."""
 _SHORT_ROWS: Final = f"a row of at most {LONGEST_ROW >> 20} MiB"
+_CONTROL: Final = re.compile(rb"[\x01-\x08\x0e-\x1f]")
+_MARK: Final = b"\xef\xbb\xbf"
 _NEWLINE, _COMMA, _QUOTE = 0x0A, 0x2C, 0x22
 
 
@@ -68,7 +70,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 def refuse_foreign(path: str | os.PathLike[str], data: bytes) -> None:
     """Raise InputError for bytes that are plainly not a table, saying what they are."""
-    head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
+    head = data[:4096].removeprefix(_MARK).lstrip()
     if head.startswith(_LFS_POINTER):
         raise InputError(
             "is a Git LFS pointer, not the data", file=path, hint="fetch it with `git lfs pull`, then use it"
@@ -93,7 +95,33 @@ def refuse_foreign(path: str | os.PathLike[str], data: bytes) -> None:
     if printed is not None:
         raise printed
     if data.find(b"\0") >= 0:
+        refuse_nul(path, data)
         raise InputError("is binary data, not a trace (Parquet or CSV)", file=path, hint=_CONVERT)
+
+
+def refuse_nul(path: str | os.PathLike[str], data: bytes) -> None:
+    """Raise InputError for a text with a NUL in a cell below its first line; binary data are none."""
+    before = data[: data.find(b"\0")]
+    if _CONTROL.search(before):
+        return
+    try:
+        header, *lines = before.decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        return
+    if not (lines and header.strip()):
+        return
+    start, place = before.rfind(b"\n") + 1, lines[-1].count(",")
+    cells = data[start:].split(b"\n", 1)[0].decode("utf-8", "replace").rstrip("\r").split(",")
+    names = header.removeprefix("\ufeff").rstrip("\r").split(",")
+    raise InputError(
+        "text without the character NUL",
+        file=path,
+        row=len(lines),
+        line=len(lines) + 1,
+        column=names[place] if place < len(names) else None,
+        value=cells[place],
+        hint="mend that cell",
+    )
 
 
 def _toml(path: str | os.PathLike[str], data: bytes) -> InputError:
@@ -127,7 +155,11 @@ def read_text_table(path: str | os.PathLike[str], data: bytes | None = None) -> 
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"is a damaged gzip file ({error})", file=path, hint="fetch it again") from error
     refuse_foreign(path, data)
-    data = data.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n")
+    data = data.removeprefix(_MARK).rstrip(b"\r\n")
+    if data.startswith(_MARK):  # readers differ in what they take a second one for
+        raise InputError(
+            "begins with two byte-order marks", file=path, hint="save it as UTF-8 with one, or with none"
+        )
     if not data.strip():
         raise InputError("is an empty file", file=path, hint="the download or copy may have failed")
     _require_utf8(path, data)
@@ -135,13 +167,18 @@ def read_text_table(path: str | os.PathLike[str], data: bytes | None = None) -> 
         raise InputError("has old Macintosh line ends (CR)", file=path, hint="save it with LF line ends")
     header = _header(path, data)
     starts, quoted_line_ends = _check_shape(path, data, len(header))
-    frame = _parse(path, data, header)
-    if frame.height != starts.size - 1:
-        raise InputError(
-            f"cannot be read as CSV: {starts.size - 1} records, {frame.height} understood",
-            file=path,
-            hint='check its quotation marks (a quote inside a cell is written "")',
-        )
+    frame = _parse(path, data)
+    for what, there, found in (
+        ("columns", len(header), frame.width),
+        ("records", starts.size - 1, frame.height),
+    ):
+        if there != found:
+            raise InputError(
+                f"cannot be read as CSV: {there} {what}, {found} understood",
+                file=path,
+                hint='check its quotation marks (a quote inside a cell is written "")',
+            )
+    frame.columns = header
     return TextTable(frame, starts if quoted_line_ends else None, data)
 
 
@@ -212,7 +249,8 @@ def _header(path: str | os.PathLike[str], data: bytes) -> list[str]:
     try:
         header = next(csv.reader(io.StringIO(head, newline=""), strict=True))
     except (csv.Error, StopIteration) as error:
-        raise InputError(f"its first line cannot be read as CSV ({error})", file=path) from None
+        reason = str(error).replace("unexpected end of data", "a quotation mark is left open")
+        raise InputError(f"its first line cannot be read as CSV ({reason})", file=path) from None
     if len(header) == 1:
         for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
             if separator in header[0]:
@@ -286,12 +324,11 @@ def _last_quote_line(data: bytes) -> int:
     return data.count(b"\n", 0, data.rfind(b'"')) + 1
 
 
-def _parse(path: str | os.PathLike[str], data: bytes, header: list[str]) -> pl.DataFrame:
+def _parse(path: str | os.PathLike[str], data: bytes) -> pl.DataFrame:
     try:
-        frame = pl.read_csv(data, infer_schema=False, raise_if_empty=False)
+        return pl.read_csv(data, infer_schema=False, raise_if_empty=False)
     except pl.exceptions.PolarsError as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(
             f"cannot be read as CSV ({reason})", file=path, hint="check its quotation marks"
         ) from error
-    return frame.rename(dict(zip(frame.columns, header, strict=True)))

@@ -39,7 +39,8 @@ _MOST_ROWS: Final = 4_800
 """Rows of one chart's data, whatever the number of results: below the 5,000 at which altair refuses."""
 # Solid, then dashes that differ in length and number: with the colours 64 lines that can be told apart.
 DASHES: Final = ([1, 0], [6, 3], [2, 2], [10, 4], [8, 3, 2, 3], [3, 6], [12, 3, 2, 3, 2, 3], [1, 3])
-_NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
+# What XML has no character for, and what ends a line of the script that the drawing library runs.
+_NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 _DAY: Final = 86_400.0
 
 

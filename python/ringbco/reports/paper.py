@@ -142,15 +142,18 @@ def _begins(kind: str, start: str) -> marks.Mark:
     )
 
 
+_ALWAYS: Final = (
+    ("measure", "policy", "value", "ratio", "best"),
+    ("measure", "policy", "value", "low", "high", "least", "greatest", "seeds"),
+    ("command", "trace", "cluster", "servers", "gpus", "error"),
+)
+"""The columns of comparisons, of sweeps over seeds, and of other sweeps."""
 _MARKS: Final = {
     "tex": _begins("table", f"% {MADE}"),
     "md": _begins("table", f"<!-- {MADE} -->"),
     "csv": marks.Mark(
         "table of ringbco's",
-        lambda path: (
-            marks.table("table", ("measure", "value")).knows(path)
-            or marks.table("table", ("command", "trace", "cluster", "error")).knows(path)
-        ),
+        lambda path: any(marks.table("table", always).knows(path) for always in _ALWAYS),
     ),
     "svg": _begins("picture", pictures.BEFORE_SVG),
     "pdf": marks.Mark("picture of ringbco's", _is_pdf),

@@ -121,7 +121,10 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
         notes.append(f"{made:,} of {table.num_jobs:,} jobs are elastic")
     if options.want_cluster and trace.servers is not None:
         declared = unknown_types(group.gpu_type for group in trace.servers)
-        cluster = Cluster.from_groups(trace.servers, name=source.name, gpu_types=declared)
+        try:
+            cluster = Cluster.from_groups(trace.servers, name=source.name, gpu_types=declared)
+        except InputError as error:
+            raise error.but(file=main) from None
         if declared:
             notes.append(
                 f"nothing is known of the GPU types {', '.join(fact.name for fact in declared.values())}: the"
@@ -247,6 +250,20 @@ def _opened(source: Source, paths: Sequence[Path]) -> Iterator[Inputs]:
         yield Files(by_role, shapes, names)
 
 
+def _refuse_odd_cell(source: Source, opened: Opened) -> None:
+    """Raise InputError for a file without column names whose first row is of one table but for a cell."""
+    from ringbco.sources.tables import CsvTable
+
+    tables = [shape for shape in source.shapes if isinstance(shape, CsvTable)]
+    odd = [(table, cell) for table in tables if (cell := table.odd_cell(opened.head)) is not None]
+    if len(odd) == 1:
+        table, (column, value) = odd[0]
+        expected = f"a row of {table.what}, or its column names"
+        raise InputError(
+            expected, file=opened.shown, row=1, line=1, column=column, value=value, hint="mend that cell"
+        )
+
+
 def _refuse_stranger(source: Source, opened: Opened) -> Shape:
     """Raise InputError for a file that is none of this source's, saying whose it is or what it lacks."""
     from ringbco.io.printed import not_a_table
@@ -270,6 +287,7 @@ def _refuse_stranger(source: Source, opened: Opened) -> Shape:
     nearest = max(source.shapes, key=lambda shape: shape.likeness(opened.head))
     if nearest.likeness(opened.head) >= 0.5:
         nearest.refuse_missing(opened)
+    _refuse_odd_cell(source, opened)
     raise InputError(
         f"is not a file of {source.name}: expected {' or '.join(shape.what for shape in source.shapes)}",
         file=opened.shown,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from ringbco.errors import InputError
-from ringbco.io.csvtext import refuse_long_lines
+from ringbco.io.csvtext import refuse_long_lines, refuse_nul
 
 HEAD_BYTES: Final = 1 << 16
 _CHUNK: Final = 1 << 20
@@ -280,6 +280,8 @@ def _refuse_foreign(shown: str, start: bytes) -> None:
         raise InputError("has old Macintosh line ends (CR)", file=shown, hint="save it with LF line ends")
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputError("is UTF-16 text", file=shown, hint="save it as UTF-8")
+    if b"\0" in head[:4096]:
+        refuse_nul(shown, start)
     if head.startswith((b"PAR1", b"\x37\x7a\xbc\xaf", b"\xfd7zXZ", b"Rar!")) or b"\0" in head[:4096]:
         raise InputError(
             "is binary data, not a trace as it was published",

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 import polars as pl
 
 from ringbco.cluster.presets import ServerGroup
+from ringbco.cluster.spec import MAX_GPUS as MOST_OF_CLUSTER
 from ringbco.errors import InputError, UsageError, show_value
 from ringbco.sources.account import ROW, Account, Entry, Rule, clean
 from ringbco.sources.opening import Opened
@@ -262,10 +263,13 @@ def read_nodes(
     bad = rows.filter(
         (count.is_null() & ~blank) | (count < 0) | (count != count.floor()) | (count > MAX_GPUS)
     )
+    beyond = rows.filter(count.fill_null(0).cum_sum() > MOST_OF_CLUSTER)
     if options.strict:
         bad = rows.filter(blank).vstack(bad).sort(ROW)
     if bad.height:
         raise file.bad_cell(int(bad[ROW][0]), gpus, "a whole number of GPUs")
+    if beyond.height:
+        raise file.bad_cell(int(beyond[ROW][0]), gpus, f"at most {MOST_OF_CLUSTER} GPUs in all")
     twice = rows.filter(pl.col(name).is_not_null() & ~pl.col(name).is_first_distinct())
     if twice.height:
         raise file.bad_cell(int(twice[ROW][0]), name, "a node of its own; an earlier row has it, so drop one")

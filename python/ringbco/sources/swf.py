@@ -18,7 +18,7 @@ from ringbco.sources.account import ROW, change, clean, drop
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso
 from ringbco.sources.records import refuse_not_utf8
-from ringbco.sources.rules import SECONDS, has_id, lasting, not_negative, timed
+from ringbco.sources.rules import SECONDS, has_id, lasting, not_negative, not_too_many_gpus, timed
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
 
 FIELDS: Final = (
@@ -93,6 +93,7 @@ RULES: Final = (
         "allocated",
         "a whole number of processors, 1 or more",
     ),
+    not_too_many_gpus("allocated", pl.col("processors")),
     change(
         "processors allocated unknown: those requested used",
         ~(pl.col("allocated") > 0).fill_null(False),
@@ -127,7 +128,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         kept = kept.with_columns(user=pl.lit(None, pl.Float64))
     sized = _servers(header)
     start = header.get("UnixStartTime", "")
-    known = start.isdigit() and int(start) > 0
+    known = re.fullmatch(r"[0-9]{1,11}", start) is not None and int(start) > 0
     return Trace(
         by_submission(
             kept,
@@ -260,7 +261,7 @@ def _header(opened: Opened) -> dict[str, str]:
 def _servers(header: dict[str, str]) -> tuple[ServerGroup, ...] | str | None:
     """Equal servers from MaxNodes and MaxProcs; why there are none, if the header has both; else None."""
     nodes, processors = (
-        int(match[0]) if (match := re.match(r"\d+", header.get(key, ""))) else 0
+        int(match[1]) if (match := re.match(r"([0-9]{1,10})(?![0-9])", header.get(key, ""))) else 0
         for key in ("MaxNodes", "MaxProcs")
     )
     if nodes < 1 or processors < 1:

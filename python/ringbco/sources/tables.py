@@ -69,6 +69,15 @@ class CsvTable:
             and all(re.fullmatch(p, first[self.columns.index(c)]) for c, p in self.looks.items())
         )
 
+    def odd_cell(self, head: str) -> tuple[str, str] | None:
+        """The one cell that keeps a first record from being a row of this table: its column and its text."""
+        first = first_record(head)
+        if len(first) != len(self.columns) or len(self.looks) < 2:
+            return None
+        cells = {name: first[self.columns.index(name)] for name in self.looks}
+        odd = [(name, text) for name, text in cells.items() if not re.fullmatch(self.looks[name], text)]
+        return odd[0] if len(odd) == 1 else None
+
     def likeness(self, head: str) -> float:
         """How much of this table's required columns the header of `head` has, 0 to 1.
 

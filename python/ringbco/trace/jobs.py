@@ -66,6 +66,10 @@ JOBS_MARK: Final = table_mark("job table", REQUIRED)
 """What is known of a file that may be one of ours before it is known which columns replace it."""
 _CLOCKED: Final = ("submit_time", "duration", "deadline", "time_limit", "checkpoint_interval")
 _CLOCK: Final = re.compile(r"\d:\d\d|^\d{4}[-/]\d\d?[-/]\d\d?$|^\d+-\d\d?$")
+GENERATED: Final = (*REQUIRED, "user", "vc")
+"""The columns that `ringbco generate` always writes."""
+_BY_OPTION: Final = ("gpu_type", "model", "batch_size", "min_gpus", "max_gpus", "noise_scale", "num_machines")
+"""Columns that a conversion writes with some options, or files, only."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +237,7 @@ def write_jobs(
     ours or cannot be written, and as `read_jobs` for a frame that breaks a rule.
     """
     table = as_table(table)
-    mark = table_mark("job table", REQUIRED, {*COLUMNS, *table.frame.columns})
+    mark = table_mark("job table", _always(table), {*COLUMNS, *table.frame.columns})
     with table_file(path, mark, force=force) as file:
         if os.fspath(path).lower().endswith(".csv"):
             (_without_formulas(table.frame) if csv_safe else table.frame).write_csv(file)
@@ -245,6 +249,17 @@ def write_jobs(
                 row_group_size=1 << 18,
                 metadata=dict(sorted(table.metadata.items())) or signature("job table"),
             )
+
+
+def _always(table: JobTable) -> Collection[str]:
+    """The columns that the verb that made the table always writes; where none did, those of any table."""
+    match table.metadata.get(f"{METADATA_PREFIX}converter"):
+        case None:
+            return REQUIRED
+        case "generate":
+            return GENERATED
+        case _:
+            return (*REQUIRED, *(name for name in table.frame.columns if name not in _BY_OPTION))
 
 
 @contextmanager

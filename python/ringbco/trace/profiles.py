@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError, UsageError
+from ringbco.errors import InputError, UsageError, show_value
 from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, gpus_of, near_name
 from ringbco.trace.noise import efficiency
 from ringbco.trace.splitmix import GOLDEN, fnv1a, mix
 
 Floats = NDArray[np.float64]
 
+LEAST_SECONDS: Final = 1e-100
+"""What a job takes alone, at least: with less, a slowdown may be beyond float64."""
 BYTES_PER_PARAMETER: Final = 4
 """Gradients are exchanged in single precision."""
 
@@ -264,6 +266,7 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
     duration = frame["duration"].to_numpy()
     if model == "fixed":
         zeros = np.zeros(table.num_jobs)
+        require_length(table, duration)
         return Profiled(zeros.astype(np.uint64), zeros, zeros, zeros, duration, duration)
     if model != "rar":
         raise UsageError(f"model {model!r}: expected rar or fixed")
@@ -318,6 +321,7 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
             hint="durations are in seconds",
         )
     _require_time(table, short, f"a run of at most {MOST_SECONDS:.0e} s alone")
+    require_length(table, found.ideal_run_time, found.estimate)
     return found
 
 
@@ -459,6 +463,22 @@ def floats(frame: pl.DataFrame, name: str) -> Floats:
     if name not in frame.columns:
         return np.full(frame.height, np.nan)
     return frame[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def require_length(table: JobTable, *run_times: Floats) -> None:
+    """Raises InputError for the first job whose run alone, s, is so short that a slowdown has no end."""
+    shortest = run_times[0] if len(run_times) == 1 else np.minimum(*run_times)
+    if not shortest.min(initial=LEAST_SECONDS) < LEAST_SECONDS:
+        return
+    row = int(np.argmax(shortest < LEAST_SECONDS))
+    raise InputError(
+        f"a job that alone runs for {LEAST_SECONDS:g} s or longer, not {show_value(float(shortest[row]))} s",
+        file=table.source,
+        row=row + 1,
+        column="duration",
+        value=float(table.frame["duration"][row]),
+        hint="durations are in seconds",
+    )
 
 
 def _require_time(table: JobTable, good: NDArray[np.bool_], expected: str) -> None:
