@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery policy-table real-clusters combinations repack-table elastic-table operators-table feature-speed generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery memory-table policy-table real-clusters combinations repack-table elastic-table operators-table feature-speed generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -141,6 +141,9 @@ operators-table: build ## the table of docs/operators.md, from the trace VENUS (
 
 real-clusters: build ## the tables of docs/real-clusters.md, from the published logs in PHYSICAL (default ../shared/peers/physical)
 	$(BIN)/python benches/real_clusters.py $(or $(PHYSICAL),../shared/peers/physical) docs/real-clusters.md
+
+memory-table: build ## the table of docs/reliability.md: the least `ulimit -v` of each verb
+	$(BIN)/python benches/memory_table.py docs/reliability.md
 
 policy-table: build ## tables and picture of docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md

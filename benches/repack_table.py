@@ -23,8 +23,8 @@ from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.result.seeds import OverSeeds, over_seeds
 from ringbco.run.compare import compare
+from ringbco.run.foresight import foreknowledge
 from ringbco.run.replay import replay
-from ringbco.run.scheduling import foreknowledge
 from ringbco.sources import convert
 from ringbco.trace.jobs import JobTable, TableLike, from_frame, read_jobs
 

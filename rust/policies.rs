@@ -49,16 +49,10 @@ impl Preset {
         self.preemption.map_or(Feature::ALL, |facts| facts.knows)
     }
 
-    /// What it is.
+    /// What it says of itself, if it preempts.
     #[must_use]
     pub fn is(&self) -> &'static [Is] {
-        match self.preemption {
-            Some(facts) => facts.is,
-            None if Order::CLAIRVOYANT.contains(&self.order) || Placement::CLAIRVOYANT.contains(&self.placement) => {
-                &[Is::Clairvoyant]
-            }
-            None => &[],
-        }
+        self.preemption.map_or(&[], |facts| facts.is)
     }
 
     /// Its own options, those that the fewest other policies use first.

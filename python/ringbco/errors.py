@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 _LONGEST_VALUE: Final = 60
 _LINE_BASED_SUFFIXES: Final = (".csv", ".tsv", ".txt")
+_SLIPS: Final = 2
 
 
 class _Absent:
@@ -118,6 +120,12 @@ class InputError(RingbcoError):
         self.line = line
         super().__init__(self._message())
 
+    def but(self, **others: Any) -> InputError:
+        """The same error with other arguments, such as `file` or `hint`."""
+        names = ("file", "row", "column", "value", "hint", "line", "key")
+        told = {name: getattr(self, name) for name in names} | others
+        return InputError(told.pop("expected", self.expected), **told)
+
     def _message(self) -> str:
         parts = []
         if self.file is not None:
@@ -173,3 +181,33 @@ def one_line(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else (" " if c.isspace() else repr(c)[1:-1]) for c in text)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The first in `known` of the least edit distance from `name`; None where that is above 2.
+
+    A letter inserted, deleted or replaced counts one, as do two neighbours that changed places; case counts
+    nothing. A name that differs in every letter is another name, as `id` is beside `vc`.
+    """
+    plain = name.strip().lower()
+    found = {candidate: _distance(plain, candidate.strip().lower()) for candidate in known}
+    near = {
+        candidate: slips
+        for candidate, slips in found.items()
+        if slips <= _SLIPS and slips < max(len(plain), len(candidate))
+    }
+    return min(near, key=lambda candidate: near[candidate], default=None)
+
+
+def _distance(one: str, other: str) -> int:
+    """The edit distance (optimal string alignment), or some number above 2 where it is above 2."""
+    if abs(len(one) - len(other)) > _SLIPS:
+        return _SLIPS + 1
+    row = before = list(range(len(other) + 1))
+    for number, letter in enumerate(one):
+        row, before, second = [number + 1], row, before
+        for at, its in enumerate(other):
+            row.append(min(row[at] + 1, before[at + 1] + 1, before[at] + (letter != its)))
+            if number and at and letter == other[at - 1] and one[number - 1] == its:
+                row[-1] = min(row[-1], second[at - 1] + 1)
+    return row[-1]

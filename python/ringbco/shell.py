@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 from contextlib import suppress
 from typing import Final, NoReturn
 
-from ringbco.io.process import listen, stop_listening, tell, tell_interrupt
+from ringbco.io.memory import memory_limit, out_of_memory
+from ringbco.io.process import listen, stop_listening, tell, tell_interrupt, watch
 
 _FEWEST_FILES: Final = 16
 _LEAST_MEMORY: Final = 1_500_000_000  # bytes of addresses
 _NARROWEST: Final = 20
+_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG of prctl(2)
+_CRASHES: Final = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGTRAP)
 # M_TRIM_THRESHOLD, M_TOP_PAD and M_MMAP_THRESHOLD of mallopt(3), bytes. 32 MiB is the most that it takes.
 _MALLOC: Final = {-1: 1 << 30, -2: 64 << 20, -3: 32 << 20}
 
@@ -24,6 +28,7 @@ def main() -> NoReturn:
         try:
             listen()
             prepare()
+            watch()
             from ringbco.cli import main as run
 
             run()
@@ -86,6 +91,39 @@ def _keep_memory() -> None:
             mallopt(parameter, value)
 
 
+def _work_in_a_child(memory: int) -> None:
+    """Goes on in a child; this process waits for it, and tells of a death by lack of memory.
+
+    Where a limit is met, libraries of other languages end the process, each with words of its own.
+    """
+    parent = os.getpid()
+    child = os.fork()
+    if not child:
+        import ctypes
+
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+        # What Python says is still heard; what the libraries say as they end is not.
+        sys.stderr = open(os.dup(2), "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors, buffering=1)  # noqa: SIM115
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+        return
+    for number in (signal.SIGTERM, signal.SIGINT):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, _: os.kill(child, number))
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status < 0 and -status in _CRASHES:
+        tell(f"error: {out_of_memory(memory)}")
+        status = 1
+    elif status < 0:
+        signal.signal(-status, signal.SIG_DFL) if -status != signal.SIGKILL else None
+        os.kill(parent, -status)
+    os._exit(status)
+
+
 def _check_limits() -> None:
     """Raises the limit of open files as far as it may be; ends the process where a limit is too low to work.
 
@@ -93,13 +131,15 @@ def _check_limits() -> None:
     """
     import resource
 
-    memory = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if memory not in (resource.RLIM_INFINITY, -1) and memory < _LEAST_MEMORY:
+    memory = memory_limit()
+    if memory is not None and memory < _LEAST_MEMORY:
         tell(
             f"error: the process may use {memory / 1e6:,.0f} MB of memory: expected at least"
             f" {_LEAST_MEMORY / 1e6:,.0f}; raise `ulimit -v`"
         )
         sys.exit(1)
+    if memory is not None:
+        _work_in_a_child(memory)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= _FEWEST_FILES:
         return

@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from difflib import get_close_matches
 from numbers import Real
 from typing import Final, Literal
 
-from ringbco.errors import UsageError
+from ringbco.errors import UsageError, nearest
 
 Kind = Literal["time", "GPU time", "number", "index", "share", "count"]
 
@@ -50,8 +49,8 @@ _shown: ContextVar[str] = ContextVar("units of times", default="human")
 def check_units(units: str) -> None:
     """Raises UsageError unless `units` is one of `UNITS`."""
     if units not in UNITS:
-        near = get_close_matches(units, UNITS, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        near = nearest(units, UNITS)
+        hint = f"; did you mean {near}?" if near else ""
         raise UsageError(f"option units: {units!r}: expected one of {', '.join(UNITS)}{hint}")
 
 
@@ -66,18 +65,26 @@ def shown_in(units: str) -> Iterator[None]:
         _shown.reset(token)
 
 
-def duration(seconds: float, more: int = 0) -> str:
+def duration(seconds: float, more: int = 0, *, down: bool = False) -> str:
     """Seconds in the largest unit that leaves at least two of it: "87.3 s", "12.4 min", "31.0 h", "5.2 d".
 
     Where seconds are asked for, they stay seconds, without separators: "26280.0 s". more: digits on top of
-    the usual ones.
+    the usual ones. down: rounded down, as a lower bound has to be.
     """
     if _shown.get() != "seconds":
         for least, unit, name in _UNITS:
             if abs(seconds) >= least:
-                return f"{seconds / unit:,.{1 + more}f} {name}"
+                return f"{_rounded(seconds / unit, 1 + more, down):,.{1 + more}f} {name}"
     usual = 1 if abs(seconds) >= 1 or seconds == 0 else 3
-    return f"{seconds:.{usual + more}f} s"
+    return f"{_rounded(seconds, usual + more, down):.{usual + more}f} s"
+
+
+def _rounded(value: float, digits: int, down: bool) -> float:
+    """The value as it is, or cut to so many digits; what is short of a digit by rounding alone is not cut."""
+    if not down or not math.isfinite(value):
+        return value
+    near = round(value, digits)
+    return near if near <= value * (1.0 + 1e-12) else math.floor(value * 10.0**digits) / 10.0**digits
 
 
 def quantity(text: str, unit: str) -> float:

@@ -82,12 +82,11 @@ impl<S: Speed> Floor<'_, S> {
         job
     }
 
-    /// Seconds for which a job may still hold GPUs, as its limit says; `None` where it has none, or nobody asks. Those of its
-    /// present stay are not taken off.
-    pub(crate) fn limit_left(&self, job: Job) -> Option<f64> {
-        let (limits, own) = (self.limits.as_ref()?, self.jobs.time_limit?);
-        let left = f64::max(0.0, own[job.index()] - self.clock.seconds(limits.held[job.index()]));
-        (left < f64::INFINITY).then_some(left)
+    /// Seconds for which a job may still hold GPUs, as its limit says; infinite where it has none. Those of its present stay
+    /// are not taken off.
+    pub(crate) fn limit_left(&self, job: Job) -> f64 {
+        let (Some(limits), Some(own)) = (&self.limits, self.jobs.time_limit) else { return f64::INFINITY };
+        f64::max(0.0, own[job.index()] - self.clock.seconds(limits.held[job.index()]))
     }
 
     /// Whether a job was over before it was done, at its limit.

@@ -311,13 +311,13 @@ options! {
         estimate_factor: f64 = 1.0 => Entry::positive("estimate-factor", f64::INFINITY, "a number > 0")
             .of(Users::Queue(Discipline::CLAIRVOYANT))
             .panel(OTHERS)
-            .help("Queues easy, conservative: estimates are run times multiplied by this, > 0.");
+            .help("Queues easy, conservative, and --maintenance: estimates are run times multiplied by this, > 0.");
         /// What the estimates of backfilling rest on.
         estimate: Estimate = Estimate::RunTime => Entry::name("estimate", Estimate::NAMES)
             .of(Users::Queue(Discipline::CLAIRVOYANT))
             .panel(OTHERS)
-            .help("Queues easy, conservative: estimates are run-time, times --estimate-factor, or limit: what is left of the \
-                job's time_limit (docs/operators.md).");
+            .help("Queues easy, conservative, and --maintenance: estimates are run-time, times --estimate-factor, or limit: \
+                what is left of the job's time_limit, for ever where it has none (docs/operators.md).");
         /// How many jobs conservative backfilling makes reservations for at a pass.
         reservations: u32 = 100 => Entry::integer("reservations", 1, u32::MAX as u64)
             .unit("jobs")

@@ -18,6 +18,7 @@ from ringbco.judge.given import (
     Speed,
     Stay,
 )
+from ringbco.judge.placing import Servers
 
 NET = Network(150e9, 12.5e9, 500e9, 0.5, 0.0, 0.3)
 Row = tuple[float, int, float]
@@ -180,3 +181,14 @@ def test_rings_on_the_same_links() -> None:
     assert found.tables["timeline"]["mean_contention"][:2] == [3.0, 3.0]
     alone = 2 * (12.5e9 * 0.75) / 150e9
     assert column(found, "jobs", "run_spread") == [seconds - alone] * 3
+
+
+def test_many_servers_cost_an_audit_little() -> None:
+    """A number for each server with a bit for each would be 30 GB here."""
+    sizes = {server: 1 + server % 3 for server in range(500_000)}
+    there = Servers(sizes)
+    assert [held.bit_count() for held in there.having[1:]] == [166_667, 166_667, 166_666]
+    assert there.all.bit_count() == len(sizes)
+    there.change([(7, 2)], -1)
+    assert not there.having[2] >> 7 & 1
+    assert there.having[0] == 1 << 7

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import ringbco
-from cases import balance, bounded, compare, figures, holding, serving, twin
+from cases import balance, bounded, compare, figures, holding, knowing, serving, twin
 from cases.case import Case
 from cases.draw import build, toss
 from frames import cluster_of
@@ -154,5 +154,6 @@ CHECKS = {
     "figures": figures.check,
     "balance": balance.check,
     "bound": bounded.check,
+    "knowing": knowing.check,
     "serving": serving.check,
 }

@@ -138,7 +138,7 @@ BAD_TABLES = {
     "a column missing": (b"job_id,submit_time,num_gpus\na,0,1\n", "duration"),
     "a column misspelt": (
         b"job_id,submit_time,num_gpu,duration\na,0,1,5\n",
-        "num_gpu: rename it to num_gpus",
+        "--map num_gpus=num_gpu -o jobs.parquet` makes a job table of it",
     ),
     "no GPU": ((HEADER + "a,0,1,5\nb,0,0,5\n").encode(), "row 2 (line 3), column num_gpus: 0"),
     "negative GPUs": ((HEADER + "a,0,-2,5\n").encode(), "row 1 (line 2), column num_gpus: -2"),

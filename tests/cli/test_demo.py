@@ -19,8 +19,8 @@ from ringbco.cli.demo import PICTURE, POLICIES, REPORT, SAMPLE, SUMMARIES
 from ringbco.io.manifest import MANIFEST
 from ringbco.reports import charts
 from ringbco.result.outcome import Outcome
+from ringbco.run.foresight import foreknowledge
 from ringbco.run.replay import replay
-from ringbco.run.scheduling import foreknowledge
 from ringbco.trace.synthetic import generate
 
 DATA = Path(ringbco.__file__).parent / "data"

@@ -201,6 +201,123 @@ def test_read_jobs_names_the_conversion_of_a_raw_trace(tmp_path: Path) -> None:
     )
 
 
+PRINTED = {
+    "is YAML of Kubernetes (kind PodList)": "apiVersion: v1\nkind: PodList\nitems:\n- spec: a\n",
+    "is YAML, ": "# mine\njobs:\n  - id: 1\n    gpus: 2\n",
+    "is YAML,": "---\n- id: 1, 2\n",
+    "is the output of `scontrol show job`": "JobId=12 JobName=a\n   TRES=cpu=8,mem=64G,gres/gpu=2\n",
+    "the output of `scontrol show job`": "JobId=12 JobName=a TRES=cpu=8,mem=64G,gres/gpu=2 NodeList=g1\n",
+    "is the output of `scontrol show node`": "NodeName=gpu01 Arch=x86_64\n   Gres=gpu:a100:4\n",
+    "is the output of `squeue`": "  JOBID PARTITION  NAME USER ST NODELIST(REASON)\n   12   gpu  a  b R g1\n",
+    "the output of `squeue`": "Sat Nov 28 19:00:00 2026\n  JOBID PARTITION  NAME  USER\n   12   gpu  a  b\n",
+    "is the output of `sinfo`": "PARTITION AVAIL  TIMELIMIT  NODES\ngpu*  up  infinite  4\n",
+    "is the output of `sacct` in columns": "JobID  JobName  State\n------ -------- ------\n1  a  COMPLETED\n",
+    "is the output of `kubectl get pods`": "NAME   READY  STATUS   RESTARTS  AGE\na  1/1  Running  0  3h\n",
+}
+
+
+@pytest.mark.parametrize("said", PRINTED)
+def test_text_that_is_no_table_is_called_what_it_is(said: str, invoke: Invoke) -> None:
+    """The same one line from whatever reads it, and a table of the same words is still a table."""
+    Path("given.txt").write_text(PRINTED[said])
+    runs = [
+        invoke("replay", "given.txt", *REPLAY),
+        *(invoke("convert", source, "given.txt", "-o", "j.parquet") for source in ("csv", "swf", "philly")),
+    ]
+    for run in runs:
+        assert (run.returncode, run.stdout, run.stderr) == (1, "", runs[0].stderr)
+    assert said in runs[0].stderr
+    assert "not a table of jobs; " in runs[0].stderr
+    assert runs[0].stderr.count("\n") == 1
+
+
+def test_a_line_with_a_colon_is_not_yet_yaml(invoke: Invoke) -> None:
+    Path("given.txt").write_text("error: nothing found\nonce more\n")
+    assert "YAML" not in invoke("convert", "csv", "given.txt", "-o", "j.parquet").stderr
+
+
+@pytest.mark.parametrize("mark", [",", "\t", ";", "|"])
+@pytest.mark.parametrize(
+    "header", ["NAME STATUS num_gpus submit_time duration", "JOBID PARTITION gpus t run"]
+)
+def test_a_table_of_such_words_is_a_table(header: str, mark: str, invoke: Invoke) -> None:
+    names = header.split()
+    Path("t.csv").write_text(f"{mark.join(names)}\n{mark.join(('a', 'b', '1', '2', '3'))}\n")
+    maps = [f"--map={ours}={theirs}" for ours, theirs in zip(
+        ("job_id", "num_gpus", "submit_time", "duration"), (names[0], *names[2:]), strict=True
+    )]  # fmt: skip
+    assert invoke("convert", "csv", "t.csv", *maps, "-o", "j.parquet").returncode == 0
+    assert read_jobs("j.parquet").frame.select("num_gpus", "submit_time", "duration").rows() == [
+        (1, 2.0, 3.0)
+    ]
+
+
+@pytest.mark.parametrize("verb", [("replay", *REPLAY), ("convert", "csv", "-o", "j.parquet")])
+def test_a_list_of_nodes_alone_is_called_so(verb: tuple[str, ...], invoke: Invoke) -> None:
+    Path("nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nopenb-node-0000,96000,393216,2,P100\n")
+    Path("own.csv").write_text("Node,gpus,model\nn1,8,A100\n")
+    head, *rest = verb if verb[0] == "replay" else ("convert", "csv", *verb[2:])
+    first = (head,) if head == "replay" else (head, rest.pop(0))
+    run = invoke(*first, "nodes.csv", *rest)
+    assert (run.returncode, run.stderr) == (
+        1,
+        "error: nodes.csv: is an openb list of nodes (openb_node_list_*.csv), which holds no jobs; give it"
+        " beside an openb list of pods (openb_pod_list_*.csv): `ringbco convert openb PODS nodes.csv"
+        " -o jobs.parquet --cluster-out cluster.toml`\n",
+    )
+    run = invoke(*first, "own.csv", *rest)
+    assert (run.returncode, run.stderr) == (
+        1,
+        "error: own.csv: looks like a list of nodes, not of jobs: it has no job_id, submit_time and duration;"
+        " give the table of jobs, and the nodes as --cluster SxG or in a cluster file\n",
+    )
+
+
+def test_a_list_of_nodes_alone_to_its_own_source(invoke: Invoke) -> None:
+    Path("nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nopenb-node-0000,96000,393216,2,P100\n")
+    run = invoke("convert", "openb", "nodes.csv", "-o", "j.parquet")
+    assert (run.returncode, run.stderr) == (
+        2,
+        "error: convert openb: give an openb list of pods (openb_pod_list_*.csv) as well: nodes.csv is an"
+        " openb list of nodes (openb_node_list_*.csv), which holds no jobs\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "option"),
+    [
+        ("job_id,submit_time,num_gpus,walltime", "duration=walltime"),
+        ("job_id,submit_time,gpus,duration", "num_gpus=gpus"),
+        ("JobIDRaw,submit_time,num_gpus,duration", "job_id=JobIDRaw"),
+        ("job_id,Arrival Time,num_gpus,duration", "'submit_time=Arrival Time'"),
+    ],
+)
+def test_one_missing_column_gets_the_whole_command_and_it_works(
+    header: str, option: str, invoke: Invoke
+) -> None:
+    Path("mine.csv").write_text(f"{header}\n1,2,3,4\n")
+    command = f"ringbco convert csv mine.csv --map {option} -o jobs.parquet"
+    for run in (
+        invoke("replay", "mine.csv", *REPLAY), invoke("convert", "csv", "mine.csv", "-o", "j.parquet")
+    ):  # fmt: skip
+        assert (run.returncode, run.stderr.count("\n")) == (1, 1)
+        assert f"`{command}`" in run.stderr
+    assert invoke(*shlex.split(command)[1:]).returncode == 0
+    made = read_jobs("jobs.parquet").frame.select("job_id", "submit_time", "num_gpus", "duration")
+    assert made.rows() == [("1", 2.0, 3, 4.0)]
+
+
+def test_the_command_keeps_the_maps_that_were_given(invoke: Invoke) -> None:
+    Path("mine.csv").write_text("a,submitted,gpus,run\n1,2,3,4\n")
+    run = invoke(
+        "convert", "csv", "mine.csv", "--map", "job_id=a", "--map", "duration=run", "-o", "j.parquet"
+    )
+    assert (
+        "`ringbco convert csv mine.csv --map job_id=a --map duration=run --map submit_time=submitted --map"
+        " num_gpus=gpus -o jobs.parquet`"
+    ) in run.stderr
+
+
 def test_an_openb_list_without_times_says_what_it_lacks(invoke: Invoke) -> None:
     Path("pods.csv").write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli\nopenb-pod-0000,1,1,1,1000\n")
     run = invoke("convert", "openb", "pods.csv", "-o", "jobs.parquet")

@@ -21,17 +21,17 @@ def partly_filled() -> pl.DataFrame:
     """Jobs that say all, some and nothing of what they trained."""
     return pl.DataFrame(
         {
-            "job_id": [f"j{number}" for number in range(6)],
-            "submit_time": [0.0, 0.0, 5.0, 9.0, 9.0, 50.0],
-            "num_gpus": [1, 4, 12, 8, 2, 16],
-            "duration": [50.0, 300.0, 200.0, 1000.0, 70.0, 400.0],
-            "model": ["GPT-2", "my own", None, None, "vgg-16", None],
-            "iterations": [7, None, None, 90, None, None],
-            "gradient_bytes": [None, 5e8, None, 1e9, None, 1e9],
-            "batch_size": [None, 4, 4, None, None, None],
-            "fp_time": [0.5, 0.25, None, None, None, None],
-            "bp_time": [None, 0.125, None, 0.3, None, 0.25],
-            "colour": ["red"] * 6,
+            "job_id": [f"j{number}" for number in range(8)],
+            "submit_time": [0.0, 0.0, 5.0, 9.0, 9.0, 50.0, 60.0, 61.0],
+            "num_gpus": [1, 4, 12, 8, 2, 16, 4, 12],
+            "duration": [50.0, 300.0, 200.0, 1000.0, 70.0, 400.0, 80.0, 90.0],
+            "model": ["GPT-2", "my own", None, None, "vgg-16", None, None, None],
+            "iterations": [7, None, None, 90, None, None, 120, 120],
+            "gradient_bytes": [None, 5e8, None, 1e9, None, 1e9, None, 1e9],
+            "batch_size": [None, 4, 4, None, None, None, None, 8],
+            "fp_time": [0.5, 0.25, None, None, None, None, None, None],
+            "bp_time": [None, 0.125, None, 0.3, None, 0.25, None, None],
+            "colour": ["red"] * 8,
         },
         schema_overrides={"iterations": pl.UInt64, "batch_size": pl.UInt32, "num_gpus": pl.UInt32},
     )
@@ -61,13 +61,14 @@ def test_given_values_stay_and_gaps_are_filled() -> None:
     whole = filled.frame.select(FILLED[1:])
     assert sum(whole.null_count().row(0)) == 0
     names = {entry.name for entry in CATALOGUE}
-    # j3 and j5 give gradient and compute time: no entry of the catalogue was used.
-    assert filled.frame["model"].to_list()[3::2] == [None, None]
+    # j3 and j5 give gradient and compute time, j7 its iterations: no entry of the catalogue was used.
+    assert filled.frame["model"].to_list()[3::2] == [None, None, None]
     assert filled.frame["model"][2] in names
+    assert filled.frame["model"][6] in names
     told = json.loads(filled.metadata["ringbco.profile"])
     assert told["seed"] == 5
     assert told["filled"] == {
-        "model": 1, "iterations": 4, "gradient_bytes": 3, "batch_size": 4, "fp_time": 4, "bp_time": 3,
+        "model": 2, "iterations": 4, "gradient_bytes": 4, "batch_size": 5, "fp_time": 6, "bp_time": 5,
     }  # fmt: skip
 
 

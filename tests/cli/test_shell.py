@@ -139,6 +139,41 @@ def test_a_signal_at_any_moment_of_the_start(small_jobs: Path, number: signal.Si
     assert 128 + number in statuses
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_middle_of_a_program(small_jobs: Path, number: signal.Signals) -> None:
+    """The solver works for minutes here, and meanwhile Python calls no handler."""
+    (small_jobs.parent / "mine.py").write_text(
+        "import numpy as np, ringbco\n"
+        "from ringbco.policies import programs\n"
+        "class Mine(ringbco.Policy):\n"
+        "    def decide(self, state):\n"
+        "        random = np.random.default_rng(1)\n"
+        "        program = programs.Program(random.random(300), np.ones(300), whole=True)\n"
+        "        for _ in range(200):\n"
+        "            program.row(np.arange(300), random.random(300), upper=30.0)\n"
+        "        print('solving', flush=True)\n"
+        "        program.solve()\n"
+    )
+    listening = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        " import ringbco.shell as s; s.main()"
+    )
+    command = [sys.executable, "-c", listening, *COMMAND[3:], "--quiet", "--policy", "mine.py:Mine"]
+    run = subprocess.Popen(
+        command, cwd=small_jobs.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert run.stdout is not None
+    assert run.stdout.readline() == "solving\n"
+    run.send_signal(number)
+    try:
+        _, said = run.communicate(timeout=30)  # two seconds where nobody else is at work
+    finally:
+        run.kill()
+    assert (run.returncode, said) == (128 + number, "interrupted: nothing was written\n")
+    assert not (small_jobs.parent / "r").exists()
+
+
 def test_a_signal_past_the_work_ends_the_process_without_a_word(small_jobs: Path) -> None:
     code = (
         "import atexit, signal, ringbco.shell as s\n"
@@ -170,6 +205,49 @@ def test_a_signal_during_an_import_waits_until_it_is_done(tmp_path: Path) -> Non
     )
     assert (done.returncode, done.stdout) == (143, "True\n")
     assert done.stderr == "interrupted: nothing was written\n"
+
+
+def limited(folder: Path, size: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ringbco", *arguments],
+        cwd=folder,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)),
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.long
+def test_a_limit_too_low_for_pictures_costs_no_table(small_jobs: Path) -> None:
+    both = ("--policy", "fifo", "--policy", "sjf", "-o", "cmp", "--quiet")
+    done = limited(small_jobs.parent, 16_000_000_000, "compare", "small.csv", "--cluster", "2x8", *both)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == (
+        "note: pictures need 70 GB of addresses, and `ulimit -v` allows 16.0 GB: raise it to 70000000 or to"
+        " unlimited; the page was written without\n"
+    )
+    assert (small_jobs.parent / "cmp" / "comparison.parquet").exists()
+    page = (small_jobs.parent / "cmp" / "report.html").read_text(encoding="utf-8")
+    assert "Not drawn: pictures need 70 GB" in page
+    asked = ("report", "cmp", "-o", "p.html", "--figures", "svg")
+    done = limited(small_jobs.parent, 16_000_000_000, *asked)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("error: pictures need 70 GB of addresses")
+    assert not (small_jobs.parent / "p.html").exists()
+
+
+@pytest.mark.parametrize("how", ["os.abort()", "os.kill(os.getpid(), 11)", "raise MemoryError"])
+def test_a_death_under_a_limit_of_memory_is_one_line(small_jobs: Path, how: str) -> None:
+    (small_jobs.parent / "mine.py").write_text(
+        "import os, ringbco\nclass Mine(ringbco.Policy):\n"
+        f"    def decide(self, state):\n        os.write(2, b'words of a library')\n        {how}\n"
+    )
+    run = ("replay", "small.csv", "--cluster", "2x8", "--policy", "mine.py:Mine", "-o", "r", "--quiet")
+    done = limited(small_jobs.parent, 8_000_000_000, *run)
+    said = "error: out of memory: the process may use 8,000 MB; raise `ulimit -v`, or run it elsewhere\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+    assert not (small_jobs.parent / "r").exists()
 
 
 def test_no_room_for_a_library_is_out_of_memory(

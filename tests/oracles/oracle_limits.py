@@ -71,7 +71,7 @@ def limited_world(facts: Limits, base: type[PreemptWorld]) -> type[PreemptWorld]
             return row in facts.reached or bool(super().is_lost(row))
 
         def reckoned(self, row: int) -> float:
-            if not facts.estimated or facts.limits[row] == math.inf:
+            if not facts.estimated:
                 return float(super().reckoned(row))
             return max(0.0, facts.limits[row] - self.result.held[row])
 

@@ -21,12 +21,13 @@ import test_repack
 from conftest import Invoke
 from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
+from ringbco.run.foresight import foreknowledge, of_policy
 from ringbco.run.options import policies
 from ringbco.run.own import BUILT_IN
 from ringbco.run.plan import plan
 from ringbco.run.policies_generated import PRESETS
 from ringbco.run.replay import replay
-from ringbco.run.scheduling import foreknowledge, waking
+from ringbco.run.scheduling import waking
 
 RESIZING = ("afs", "optimus", "elastic-srtf", "elasticflow")
 DOCS = Path(__file__).parents[2] / "docs" / "policies.md"
@@ -363,7 +364,7 @@ def test_emptiest_takes_the_servers_with_most_idle_gpus(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_run_says_what_it_knew_beforehand(invoke: Invoke, small_jobs: Path) -> None:
-    clairvoyant = {name for name, policy in PRESETS.items() if "clairvoyant" in policy.is_}
+    clairvoyant = {name for name, policy in PRESETS.items() if of_policy(policy)[0]}
     for policy in policies():
         if not policy.is_("by deadlines"):
             options = run([(0, 1, 5)], "1x1", policy.name).run["options"]

@@ -42,7 +42,7 @@ def generate(seed: int = 0, good: int = 60, each: int = 2) -> Raw:
             "user": 7, "group": 1, "application": -1, "queue": 2, "partition": -1, "before": -1, "think": -1,
         }  # fmt: skip
         cells |= {
-            "burst": {"status": rng.choice([2, 3, 4])},
+            "burst": {"job": 1, "status": rng.choice([2, 3, 4])},
             "no job": {"job": -1},
             "no submit": {"submit": -1},
             "no run": {"run": -1},

@@ -21,6 +21,7 @@ from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.result.bound import lower_bound
 from ringbco.run.options import policies
+from ringbco.trace.jobs import from_frame
 
 ROOT = Path(__file__).parents[2]
 Job = tuple[float, float, float]  # submitted, the shortest run time, the work in seconds of all GPUs
@@ -411,3 +412,23 @@ def test_the_verb_says_that_elastic_jobs_may_be_resized(invoke: Invoke, tmp_path
     table = page.split("| key | content |\n")[1].split("\n\n")[0]
     keys = [name for row in table.splitlines()[1:] for name in row.split("|")[1].strip().split(", ")]
     assert sorted(keys) == sorted(told)
+
+
+def test_the_bound_drops_the_jobs_that_a_replay_drops_where_types_differ() -> None:
+    cluster = Cluster(np.full(2, 8, np.uint32), server_gpu_type=("V100", "T4"))
+    jobs = from_frame(
+        pl.DataFrame(
+            {
+                "job_id": ["a", "b", "c"],
+                "submit_time": [0.0] * 3,
+                "num_gpus": [12, 8, 4],
+                "duration": [100.0, 100.0, 50.0],
+                "gpu_type": [None, "T4", "V100"],
+            }
+        )
+    )
+    found = ringbco.bound(jobs, cluster, oversize="drop")
+    ran = ringbco.replay(jobs, cluster, policy="fifo", oversize="drop")
+    assert (found.jobs, found.dropped) == (ran.jobs.height, 1)
+    with pytest.raises(InputError, match="asks for 12 GPUs, but its cluster has 8"):
+        ringbco.bound(jobs, cluster)

@@ -158,7 +158,7 @@ def test_damaged_and_missing_files(invoke: Invoke, result: Path) -> None:
     again = invoke("replay", "--again", result)
     assert again.returncode == 3
     assert "came out otherwise: jobs.parquet, timeline.parquet\n" in again.stderr
-    assert "jobs.parquet         cannot be read as Parquet (" in again.stdout
+    assert "jobs.parquet         is a truncated or damaged Parquet file (" in again.stdout
     assert "timeline.parquet     is not in the result" in again.stdout
     assert compare_tables(result, result)["allocations.parquet"] is None
 

@@ -53,9 +53,14 @@ def test_the_estimate_is_multiplied_and_others_meet_an_outage() -> None:
     assert starts(jobs(60, 120, 41), policy="tiresias", preempt_cost=0.0) == [0, 0, 60]
 
 
-def test_an_endless_limit_is_none() -> None:
-    table = jobs(60, 120, 40).with_columns(time_limit=pl.lit(float("inf")))
-    assert starts(table, queue="easy", estimate="limit") == [0, 0, 60]
+@pytest.mark.parametrize("limit", [float("inf"), None])
+@pytest.mark.parametrize("queue", ["strict", "skip", "easy", "conservative"])
+def test_a_job_without_a_limit_runs_for_ever_by_limits(queue: str, limit: float | None) -> None:
+    """It starts where no window is to come: on server 1, and on server 0 once it is back at 150 s."""
+    table = jobs(60, 120, 40).with_columns(time_limit=pl.lit(limit, pl.Float64))
+    assert starts(table, queue=queue, estimate="limit") == [0, 60, 150]
+    table = table.with_columns(time_limit=pl.Series([limit, 100.0, limit], dtype=pl.Float64))
+    assert starts(table, queue=queue, estimate="limit") == [0, 0, 60]
 
 
 def test_a_shorter_job_of_the_same_size_finds_room() -> None:

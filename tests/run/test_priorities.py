@@ -12,6 +12,8 @@ import polars as pl
 import pytest
 
 import ringbco
+from cases.case import by_hand
+from conftest import Invoke
 from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
@@ -369,3 +371,34 @@ def test_what_evictions_take_is_in_the_summary() -> None:
     ratio = (1 + 2 * 5000 / 5130 + 1) / 4
     assert outcome.summary["effective_training_time_ratio"] == pytest.approx(ratio)
     assert ringbco.audit(outcome, jobs) == []
+
+
+def test_a_run_says_once_that_unpreemptible_jobs_were_stopped(invoke: Invoke, tmp_path: Path) -> None:
+    """Under srtf j0 is stopped for j1 at 10 s, and for j2 at 30 s."""
+    rows = [(0.0, 1, 60.0, False), (10.0, 1, 5.0, True), (30.0, 1, 9.0, None)]
+    by_hand((1,), "submit_time num_gpus duration preemptible", rows).frame().write_csv(tmp_path / "jobs.csv")
+    told = (tmp_path / "jobs.csv", "--cluster", "1x1", "--model", "fixed", "--preempt-cost", "0")
+    line = (
+        "note: srtf: 1 job with preemptible = false stopped 2 times (by the policy 2): the column shields"
+        " from --evict and services alone (docs/priorities.md)"
+    )
+    run = invoke("replay", *told, "--policy", "srtf", "-o", tmp_path / "r")
+    assert run.stderr.splitlines().count(line) == 1
+    pair = ("--policy", "fifo", "--policy", "srtf")
+    run = invoke("compare", *told, *pair, "-o", tmp_path / "c")
+    assert run.stderr.splitlines().count(line) == 1
+    assert run.stderr.count("preemptible") == 1
+    run = invoke("replay", *told, "--policy", "srtf", "--max-preemptions", "0", "-o", tmp_path / "p")
+    assert "preemptible" not in run.stderr
+
+
+def test_an_owner_within_its_quota_stops_them_too(invoke: Invoke, tmp_path: Path) -> None:
+    rows = [(0.0, 1, 60.0, "u", False), (10.0, 1, 5.0, "v", True)]
+    case = by_hand((1,), "submit_time num_gpus duration user preemptible", rows)
+    case.frame().write_csv(tmp_path / "jobs.csv")
+    (tmp_path / "quota.csv").write_text("user,gpus,borrow\nu,0,true\nv,1,true\n")
+    run = invoke(
+        "replay", tmp_path / "jobs.csv", "--cluster", "1x1", "--model", "fixed", "--policy", "fifo",
+        "--quota", tmp_path / "quota.csv", "-o", tmp_path / "r",
+    )  # fmt: skip
+    assert "fifo: 1 job with preemptible = false stopped 1 time (over quota, for an owner" in run.stderr

@@ -20,6 +20,7 @@ from ringbco.reports.figures import chapters
 from ringbco.result import metrics
 from ringbco.result.figures import rows_of
 from ringbco.result.rows import Rows, Table
+from ringbco.run.scheduling import unused
 from ringbco.trace.searches import Search, curve
 
 
@@ -106,6 +107,12 @@ def test_a_paused_trial_waits_again_and_pays() -> None:
     assert row["wait_behind"] + row["wait_gpus"] + row["wait_fragmented"] == 0.0
     assert out.rungs is not None
     assert out.rungs["went_on"].to_list() == [14.0, None]
+    # An order uses the cost, too, so that a comparison must not leave it out.
+    options = {"model": "fixed", "search": "asha:eta=2,rungs=1", "preempt_cost": 3.0}
+    assert unused(["fifo"], options) == []
+    assert unused(["fifo"], options | {"search": None}) == ["preempt-cost"]
+    compared = ringbco.compare(jobs, "1x8", policies=["fifo", "sjf"], **options)
+    assert compared.outcomes["fifo"].jobs["finish_time"].to_list() == [21.0]
 
 
 def test_it_waits_at_its_old_place() -> None:

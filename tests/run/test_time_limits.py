@@ -1,5 +1,6 @@
 """Time limits by hand: EASY's estimates by them, who is ended, and what is refused (docs/operators.md)."""
 
+import math
 from pathlib import Path
 
 import polars as pl
@@ -82,15 +83,45 @@ def test_a_trial_does_not_reach_a_rung_at_its_limit() -> None:
 
 
 def test_easy_reckons_by_limits() -> None:
-    # j1 asks for all. j2 would leave room by its run time, and by its limit it would not; j3 has none.
+    # j1 asks for all. j2 would leave room by its run time, and by its limit it would not; j3 has none, and
+    # so runs for ever.
     rows = [(0.0, 3, 10.0, 12.0), (1.0, 4, 5.0, None), (2.0, 1, 7.0, 20.0), (3.0, 1, 9.0, None)]
     told = {"policy": "fifo", "queue": "easy", "estimate_factor": 1.0}
     case = by_hand((4,), COLUMNS, rows, **told, estimate="limit")
     agreed(case)
-    assert case.replay().jobs["start_time"].to_list() == [0.0, 12.0, 17.0, 3.0]
+    assert case.replay().jobs["start_time"].to_list() == [0.0, 10.0, 15.0, 15.0]
     assert case.replay(estimate="run-time").jobs["start_time"].to_list() == [0.0, 10.0, 2.0, 15.0]
     told = case.replay().why("j2", jobs=case.frame()).sentences
     assert any("this job would last until 20.0 s after submission" in one for one in told)
+    told = case.replay().why("j3", jobs=case.frame()).sentences
+    assert any("this job would run for ever: it has no limit." in one for one in told)
+
+
+@pytest.mark.parametrize("queue", ["easy", "conservative"])
+@pytest.mark.parametrize("limit", [None, math.inf])
+def test_who_waits_for_a_job_without_a_limit_holds_up_nobody(queue: str, limit: float | None) -> None:
+    # j1 is reckoned never to start, so j2 and j3, which have no limit either, need not wait for it.
+    rows = [(0.0, 3, 10.0, limit), (1.0, 4, 5.0, 9.0), (2.0, 1, 30.0, limit), (40.0, 1, 2.0, 2.0)]
+    case = by_hand((4,), COLUMNS, rows, policy="fifo", queue=queue, estimate="limit")
+    agreed(case)
+    assert case.replay().jobs["start_time"].to_list() == [0.0, 32.0, 2.0, 40.0]
+    # If its limit is known, a job that is over by then may start, and one without a limit may not.
+    rows = [(0.0, 3, 10.0, 20.0), (1.0, 4, 5.0, 9.0), (2.0, 1, 30.0, limit), (2.0, 1, 18.0, 18.0)]
+    case = by_hand((4,), COLUMNS, rows, policy="fifo", queue=queue, estimate="limit")
+    agreed(case)
+    assert case.replay().jobs["start_time"].to_list() == [0.0, 20.0, 25.0, 2.0]
+
+
+@pytest.mark.parametrize("queue", ["easy", "conservative"])
+def test_nothing_reads_the_run_time_of_a_job_without_a_limit(queue: str) -> None:
+    rows = [(0.0, 3, 10.0, 12.0), (1.0, 4, 5.0, None), (2.0, 1, 7.0, None), (3.0, 1, 9.0, 8.0)]
+    told = {"policy": "fifo", "queue": queue, "estimate": "limit"}
+    case = by_hand((4,), COLUMNS, rows, **told)
+    agreed(case)
+    for other in (0.5, 3.0, 100.0):
+        rows[2] = (2.0, 1, other, None)
+        again = by_hand((4,), COLUMNS, rows, **told).replay().jobs["start_time"].to_list()
+        assert again[:2] + again[3:] == [0.0, 12.0, 3.0]
 
 
 def test_what_reads_limits_needs_them() -> None:

@@ -1,4 +1,4 @@
-"""Any CSV: mapped columns, times in three spellings, every rule of the job table."""
+"""Any CSV: mapped columns, every rule of the job table. Forms of times and cells: test_source_forms.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ringbco.errors import InputError, RingbcoError, UsageError
+from ringbco.errors import InputError, RingbcoError, UsageError, show_value
 from ringbco.sources import convert
 from ringbco.sources.source import Options
 from ringbco.trace.jobs import COLUMNS
@@ -81,15 +81,19 @@ BAD = {
     "num_gpus": ("0", "-1", "1.5", "", "x", "4294967296", "nan"),
     "duration": ("0", "-1", "", "nan", "inf", "x"),
     "iterations": ("0", "1.5", "-1", "x"),
-    "gradient_bytes": ("-1", "x", "nan"),
+    "gradient_bytes": ("-1", "x", "inf"),
     "batch_size": ("0", "x"),
     "fp_time": ("-1", "inf"),
     "bp_time": ("-0.1", "x"),
-    "deadline": ("x", "nan"),
+    "deadline": ("x", "inf", "159-189-229-289"),
+    "time_limit": ("0", "-5", "x", "1-25:00:00"),
+    "min_gpus": ("0", "3", "x"),
+    "max_gpus": ("1", "1.5"),
+    "gpu_share": ("0", "1.5", "x", "0.5"),
     "priority": ("1.5", "-2147483649", "2147483648", "x"),
-    "preemptible": ("1", "yes", "nan"),
+    "preemptible": ("1", "yes", "2"),
 }
-GOOD = {"preemptible": "TRUE", "priority": "-3"}
+GOOD = {"preemptible": "TRUE", "priority": "-3", "max_gpus": "2", "gpu_share": ""}
 
 
 @pytest.mark.parametrize(("column", "cell"), [(c, v) for c, cells in BAD.items() for v in cells])
@@ -104,7 +108,11 @@ def test_a_row_that_breaks_a_rule_is_dropped_or_stops_a_strict_run(
     bad = {**good, "job_id": "b", column: cell}
     path = table(tmp_path, "\n".join(",".join(row) for row in (good, good.values(), bad.values())))
     account = convert("csv", [path]).account
-    assert (account.rows_read, account.rows_kept) == (2, 1)
+    optional = not COLUMNS[column].required
+    assert (account.rows_read, account.rows_kept) == (2, 1 + optional)
+    [told] = [entry for entry in account.entries if entry.rows]
+    assert (told.kind, told.rows, told.line) == ("changed" if optional else "dropped", 1, 3)
+    assert told.value == (show_value(cell) if cell else "null")
     error = refusal(path, strict=True)
     assert isinstance(error, InputError)
     assert (error.row, error.line, error.column, error.value) == (2, 3, column, cell or None)
@@ -116,8 +124,9 @@ def test_priorities_and_shares_are_read(tmp_path: Path) -> None:
     frame = convert("csv", [path], Options(strict=True, column_map={"preemptible": "may"})).table.frame
     assert frame.select("priority", "preemptible", "gpu_share").rows() == [(-3, False, 0.25), (7, True, 1.0)]
     path.write_text(f"{OURS},priority,may,gpu_share\n{rows}c,1,1,1,0,true,0\nd,1,1,1,0,true,1.5\n")
-    told = convert("csv", [path]).account.dropped
-    assert told == {"gpu_share is not a share of one GPU > 0": 2}
+    converted = convert("csv", [path])
+    assert converted.account.changed == {"gpu_share is not a share of one GPU > 0: left out": 2}
+    assert converted.table.frame["gpu_share"].to_list() == [0.25, 1.0, None, None]
 
 
 def test_an_empty_optional_cell_is_no_defect(tmp_path: Path) -> None:
@@ -131,8 +140,8 @@ def test_checkpoints_that_never_come_are_kept(tmp_path: Path) -> None:
     rows = "a,1,1,1,inf\nb,1,1,1,60\nc,1,1,1,\nd,1,1,1,-inf\ne,1,1,1,nan\n"
     path = table(tmp_path, f"{OURS},checkpoint_interval\n{rows}")
     converted = convert("csv", [path])
-    assert converted.table.frame["checkpoint_interval"].to_list() == [float("inf"), 60.0, None]
-    assert sum(converted.account.dropped.values()) == 2
+    assert converted.table.frame["checkpoint_interval"].to_list() == [float("inf"), 60.0, None, None, None]
+    assert sum(converted.account.changed.values()) == 1
 
 
 def test_wrong_maps_are_refused(tmp_path: Path) -> None:
@@ -140,13 +149,15 @@ def test_wrong_maps_are_refused(tmp_path: Path) -> None:
     error = refusal(path)
     assert isinstance(error, InputError)
     assert str(error) == (
-        f"{path}: has no column job_id; say which one it is: --map job_id=THEIRS "
-        "(its columns are number, submit_time, num_gpus, duration)"
+        f"{path}: has no column job_id; say which one it is: `ringbco convert csv {path}"
+        " --map 'job_id=#' -o jobs.parquet` (its columns are number, submit_time, num_gpus, duration;"
+        " # numbers the rows)"
     )
     error = refusal(table(tmp_path, "id,submitted,gpus,runtime\na,1,1,1\n"))
     assert str(error) == (
         f"{path}: has no columns job_id, submit_time, num_gpus, duration; say which they are: "
-        "--map job_id=id --map submit_time=submitted --map num_gpus=gpus --map duration=runtime"
+        f"`ringbco convert csv {path} --map job_id=id --map submit_time=submitted --map num_gpus=gpus"
+        " --map duration=runtime -o jobs.parquet`"
     )
     error = refusal(path, job_id="idd")
     assert isinstance(error, UsageError)

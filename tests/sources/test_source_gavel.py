@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import ringbco
-from conftest import Invoke
+from conftest import SHARED, Invoke, present
 from gavel_files import LINE, LM, THROUGHPUTS, TRACE
 from raw import gavel
 from raw.agreement import converted as agreed
@@ -159,6 +159,66 @@ def test_a_trace_is_recognised(trace: Path) -> None:
     assert recognise(trace) == ("gavel", "a Gavel trace (lines of ten cells, separated by tabs)")
 
 
+OLDER = "A3C\tcd %s/rl && python3 main.py\t--max-steps\t0\t{}\t{}\t{}\n"
+NINE = "A3C\tpython3 main.py\t--max-steps\t0\t100\t1\t2\t-1.000000\t9.5\n"
+SHOCKWAVE = "LM (batch size 5)\tpython3 main.py\tlm\t--steps\t1\t{}\t1\t{}\t1\t-1.000000\t{}\t{}\n"
+
+
+def test_older_traces(trace: Path) -> None:
+    """Seven cells: the arrival comes before the scale factor, which may be 0; no weights."""
+    trace.write_text(OLDER.format(100, "44477.000000", 1) + OLDER.format(100, "6.000000", 0))
+    assert recognise(trace) == ("gavel", "an older Gavel trace (seven cells)")
+    result = converted(trace)
+    assert result.table.frame.rows() == [("0", 44_477.0, 1, 200.0, "A3C", "k80", 100)]
+    assert result.account.dropped == {"scale_factor is 0": 1}
+    trace.write_text(NINE)
+    assert recognise(trace) == ("gavel", "an older Gavel trace (nine cells)")
+    assert converted(trace).table.frame.rows() == [("0", 9.5, 1, 200.0, "A3C", "k80", 100, 2.0, None)]
+
+
+def test_a_trace_of_shockwave(trace: Path) -> None:
+    """Its own run time says on which type a job was recorded: 10 steps/s on a v100, 2 on a k80."""
+    lines = (
+        ("1000", "static", 100, 0), ("1004", "gns", 502, 5), ("1000", "accordion", 100, 6),
+        ("1000", "gns", 77, 7),
+    )  # fmt: skip
+    trace.write_text("".join(SHOCKWAVE.format(*cells) for cells in lines))
+    assert recognise(trace) == ("gavel", "a Shockwave trace (twelve cells)")
+    result = converted(trace, strict=True)
+    columns = ("job_id", "submit_time", "duration", "recorded_on", "mode")
+    assert result.table.frame.select(columns).rows() == [
+        ("0", 0.0, 100.0, "v100", "static"),
+        ("1", 5.0, 502.0, "k80", "gns"),
+        ("2", 6.0, 100.0, "v100", "accordion"),
+        ("3", 7.0, 100.0, "v100", "gns"),
+    ]
+    assert result.notes == (
+        "3 of 4 jobs change their batch size as they run (mode accordion or gns), which is not kept: they run"
+        " at that of their job type throughout; first: line 2, gns",
+        "in 1 of 4 jobs the trace's own run time is steps / throughput on no GPU type, so they run as long as"
+        " on the fastest: is throughputs.json the file of this trace? First: line 4, 77 s in the trace, 100 s"
+        " here",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OLDER.format(100, 1, "6.5"),  # the arrival last, as no version has it
+        NINE.replace("\t-1.000000", ""),
+        NINE.rstrip() + "\t1\t2\n",
+        SHOCKWAVE.format(1, "fast", 1, 1),
+    ],
+    ids=["other order", "eight", "eleven", "no mode"],
+)
+def test_a_form_that_no_version_has_is_not_guessed(trace: Path, text: str) -> None:
+    trace.write_text(text)
+    with pytest.raises(
+        InputError, match=r"is not a file of gavel: expected a Gavel trace \(lines of ten cells"
+    ):
+        converted(trace)
+
+
 @pytest.mark.parametrize(
     ("data", "says"),
     [
@@ -174,3 +234,18 @@ def test_odd_throughputs_are_refused(trace: Path, data: bytes, says: str) -> Non
     Path("odd.json").write_bytes(data)
     with pytest.raises(InputError, match=says):
         converted(trace, "odd.json")
+
+
+def test_the_published_trace_of_shockwave() -> None:
+    """Every job ran on a v100 of its authors' cluster, for the run time that the trace has."""
+    folder = present(SHARED / "peers" / "physical")
+    path = folder / "shockwave_120.trace"
+    result = ringbco.convert("gavel", path, throughputs=folder / "shockwave_throughputs.json.gz", strict=True)
+    frame = result.table.frame
+    assert (frame.height, set(frame["recorded_on"])) == (120, {"v100"})
+    told = {str(row): line.split("\t")[10] for row, line in enumerate(path.read_text().splitlines())}
+    assert all(
+        abs(float(told[job]) - took) <= 1.0 for job, took in frame.select("job_id", "duration").iter_rows()
+    )
+    [note] = result.notes
+    assert note.startswith("116 of 120 jobs change their batch size")

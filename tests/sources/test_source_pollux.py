@@ -144,6 +144,26 @@ def test_bad_lines(workload: Path, was: str, now: str, told: str) -> None:
     assert str(raised.value).startswith("workload-1.csv: row 1 (line 2), ")
 
 
+def test_a_job_beyond_the_profiles_is_left_out_and_said(workload: Path) -> None:
+    workload.write_text(WORKLOAD.replace("a,60,toy,2,16", "a,60,toy,40,16"))
+    result = converted(workload)
+    assert result.table.frame["job_id"].to_list() == ["b", "c"]
+    assert result.account.dropped == {"batch size on so many GPUs beyond the profiles": 1}
+    assert result.notes == (
+        "first batch size on so many GPUs beyond the profiles: line 2, toy (batch size 16) on 40 GPUs",
+    )
+    workload.write_text(WORKLOAD.splitlines()[0] + "\na,60,toy,40,16\n")
+    with pytest.raises(InputError, match="none of its 1 jobs can be kept; dropped: 1 batch size on so many"):
+        converted(workload)
+
+
+def test_columns_that_are_not_kept_are_named(workload: Path) -> None:
+    workload.write_text(
+        "".join(f"{row},{more}\n" for row, more in zip(WORKLOAD.split(), "smpl", strict=True))
+    )
+    assert converted(workload).notes == ("columns not kept: s",)
+
+
 @pytest.mark.parametrize(
     ("file", "was", "now", "told"),
     [

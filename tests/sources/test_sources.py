@@ -251,7 +251,10 @@ def test_two_files_of_one_kind_and_a_missing_one(tmp_path: Path) -> None:
     )
     error = refusal("helios", paths[1])
     assert isinstance(error, UsageError)
-    assert str(error) == "convert helios: give a Helios job log (cluster_log.csv) as well"
+    assert str(error) == (
+        f"convert helios: give a Helios job log (cluster_log.csv) as well: {paths[1]} is a Helios table of"
+        " GPUs per virtual cluster and day (cluster_gpu_number.csv), which holds no jobs"
+    )
 
 
 @pytest.mark.parametrize("source", ["helios", "pai", "openb", "spot-gpu"])
@@ -298,7 +301,7 @@ def test_a_trace_of_which_nothing_is_left_is_an_error(tmp_path: Path) -> None:
     assert "has a header but no jobs" in str(refusal("helios", path))
     path.write_text(",".join(helios.COLUMNS) + "\n1,u,v,0,1,1,COMPLETED,,,,0,0\n")
     assert str(refusal("helios", path)) == (
-        f"{path}: none of its 1 jobs can be kept; dropped: 1 {helios.CPU}"
+        f"{path}: none of its 1 jobs can be kept; dropped: 1 {helios.CPU} (line 2: 0)"
     )
 
 
@@ -322,15 +325,18 @@ RULES = (
 
 
 def test_rows_go_for_their_first_reason_and_duplicates_for_a_kept_one() -> None:
-    kept, account = clean(FRAME, RULES, unit="rows", file="f", locate=lambda row, column: (row, None, 0))
+    cells = dict(enumerate("abcdefg"))
+    kept, account = clean(
+        FRAME, RULES, unit="rows", file="f", locate=lambda row, column: (row, row + 2, cells[row])
+    )
     # "a" and "b" occur twice, but their first rows are dropped.
     assert kept["job_id"].to_list() == ["a", "c", "b"]
     assert kept["x"].to_list() == [3.0, None, 4.0]
     assert account.entries == (
-        Entry("dropped", "negative", 1, 1),
-        Entry("dropped", "small", 1, 2),
-        Entry("changed", "large", 1, 1),
-        Entry("noted", "empty", 1, 1),
+        Entry("dropped", "negative", 1, 1, 3, "b"),
+        Entry("dropped", "small", 1, 2, 2, "a"),
+        Entry("changed", "large", 1, 1, 7, "f"),
+        Entry("noted", "empty", 1, 1, 5, "d"),
     )
     assert (account.rows_read, account.rows_kept) == (5, 3)
     kept, account = clean(FRAME, (), unit="rows", file="f", locate=lambda row, column: (row, None, 0))
@@ -353,7 +359,9 @@ def test_strict_names_the_first_row_of_the_file_that_any_rule_meets() -> None:
 
 
 def test_the_account_survives_its_footer() -> None:
-    account = Account("pods", 5, 3, (Entry("dropped", "why\u2019 not", 2, 4), Entry("noted", "n", 1, 1)))
+    account = Account(
+        "pods", 5, 3, (Entry("dropped", "why\u2019 not", 2, 4, 7, "x"), Entry("noted", "n", 1, 1))
+    )
     metadata = account.to_metadata()
     assert all(isinstance(value, str) for value in metadata.values())
     assert Account.from_metadata(metadata) == account

@@ -20,7 +20,7 @@ import pytest
 from conftest import Invoke
 from raw import philly
 from ringbco.cluster.spec import Cluster
-from ringbco.sources import SOURCES
+from ringbco.sources import SOURCES, get
 from ringbco.study.inspection import inspect_jobs
 from ringbco.trace.jobs import from_frame, provenance, read_jobs, screen_jobs, write_jobs
 
@@ -291,8 +291,32 @@ def test_a_raw_trace_is_told_its_converter(invoke: Invoke, source: str, tmp_path
             assert done.returncode == 1
             assert done.stderr.count("\n") == 1
             assert f"error: {given}: is " in done.stderr
-            assert ", not a job table yet; convert it first: " in done.stderr
-            assert f"`ringbco convert {source} {given} -o jobs.parquet`" in done.stderr
+            shape = get(source).role(path.read_text())
+            assert shape is not None
+            if shape.role in get(source).needs:
+                assert ", not a job table yet; convert it first: " in done.stderr
+            else:
+                assert ", which holds no jobs; give it beside " in done.stderr
+            assert f"`{get(source).command(str(given), shape)}`" in done.stderr
+
+
+@pytest.mark.parametrize("empty", ["user", "vc", "status", "model"])
+def test_a_column_without_a_value_names_nobody(invoke: Invoke, empty: str, tmp_path: Path) -> None:
+    """No group of its own, no count; jobs without a user beside those of others are no user either."""
+    frame = pl.DataFrame(
+        {"job_id": ["a", "b"], "submit_time": [0.0, 5.0], "num_gpus": [1, 2], "duration": [60.0, 70.0]}
+    )
+    path = tmp_path / "e.parquet"
+    frame.with_columns(pl.lit(None, pl.String).alias(empty)).write_parquet(path)
+    figures = json.loads(invoke("inspect", path, "--json").stdout)
+    assert [figures[name] for name in ("users", "vcs", "statuses")] == [None, None, None]
+    told = invoke("inspect", path).stdout
+    assert not re.search(r"^from ", told, re.MULTILINE)
+    assert "(none)" not in told
+    if empty in ("user", "vc"):
+        frame.with_columns(pl.Series(empty, ["u", None])).write_parquet(path)
+        what = {"user": "1 user", "vc": "1 virtual cluster"}[empty]
+        assert re.search(rf"^from +{what} *$", invoke("inspect", path).stdout, re.MULTILINE)
 
 
 def test_an_archive_of_a_raw_trace_is_told_its_converter(invoke: Invoke, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import ringbco
 from conftest import GRID, Invoke
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
+from ringbco.io import process
 from ringbco.run.draws import Seeds
 from ringbco.run.replay import replay
 from ringbco.sweeps.executors import ProcessExecutor, WorkerDiedError
@@ -469,6 +471,35 @@ def test_calls_that_are_cancelled_end_once(caplog: pytest.LogCaptureFixture) -> 
     pool.shutdown(cancel_futures=True)
     assert all(future.cancelled() for future in futures)
     assert caplog.records == []  # where concurrent.futures tells what a callback raised
+
+
+def test_an_interrupt_waits_until_a_process_has_been_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is half started complains that its parent is gone."""
+    start, said = SpawnProcess.start, []
+
+    def interrupted(self: SpawnProcess) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)  # in this thread, at once
+        start(self)
+        said.append("started")
+
+    def wait() -> None:
+        pool = ProcessExecutor(1)  # which ends its process where it is interrupted itself
+        try:
+            pool.submit(signal.pause).result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    monkeypatch.setattr(SpawnProcess, "start", interrupted)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)}
+    try:
+        process.listen()
+        with pytest.raises(KeyboardInterrupt):
+            wait()
+        assert said == ["started"]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        process.received.clear()
 
 
 def test_processes_hear_no_interrupt_from_their_first_moment_on() -> None:

@@ -12,8 +12,10 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ringbco.errors import InputError, RingbcoError
+from ringbco.errors import InputError, RingbcoError, nearest
 from ringbco.trace.jobs import COLUMNS, from_frame, near_name, provenance, read_jobs, write_jobs
 
 HEADER = "job_id,submit_time,num_gpus,duration"
@@ -199,10 +201,10 @@ def test_ragged_rows(tmp_path: Path, record: str, words: str) -> None:
 
 def test_misspelt_and_missing_columns(tmp_path: Path) -> None:
     misspelt = refusal(write(tmp_path, "job_id,submit_time,num_gpu,duration\na,0,1,5\n"))
-    assert "num_gpus is missing; found num_gpu: rename it to num_gpus" in str(misspelt)
-    assert "found Duration" in str(
-        refusal(write(tmp_path, "job_id,submit_time,num_gpus,Duration\na,0,1,5\n"))
-    )
+    assert "num_gpus is missing; `ringbco convert csv " in str(misspelt)
+    assert " --map num_gpus=num_gpu -o jobs.parquet` makes a job table of it" in str(misspelt)
+    capital = refusal(write(tmp_path, "job_id,submit_time,num_gpus,Duration\na,0,1,5\n"))
+    assert "duration is missing; `ringbco convert csv " in str(capital)
     assert "duration is missing" in str(refusal(write(tmp_path, "job_id,submit_time,num_gpus,x\na,0,1,5\n")))
 
 
@@ -427,6 +429,29 @@ def test_errors_survive_pickling(tmp_path: Path) -> None:
 def test_near_name() -> None:
     assert near_name("durations", COLUMNS) == "duration"
     assert near_name("zzz", COLUMNS) is None
+    assert near_name("gpus", COLUMNS) == "num_gpus"  # another name
+    assert near_name("interval", COLUMNS) is None
+    assert near_name("model_name", COLUMNS) is None
+    assert near_name("VC ", COLUMNS) == "vc"
+
+
+@given(st.text("abAB", max_size=6), st.lists(st.text("abc", max_size=6), max_size=5))
+def test_a_hint_is_at_most_two_slips_away(name: str, known: list[str]) -> None:
+    def slips(one: str, other: str) -> int:
+        if not one or not other:
+            return len(one) + len(other)
+        least = min(
+            slips(one[1:], other) + 1,
+            slips(one, other[1:]) + 1,
+            slips(one[1:], other[1:]) + (one[0] != other[0]),
+        )
+        if one[:2] == other[1::-1] and len(one) > 1 and len(other) > 1:
+            least = min(least, slips(one[2:], other[2:]) + 1)
+        return least
+
+    far = {other: slips(name.lower(), other) for other in known}
+    close = [other for other in known if far[other] <= 2 and far[other] < max(len(name), len(other))]
+    assert nearest(name, known) == min(close, key=lambda other: far[other], default=None)
 
 
 # -- writing ---

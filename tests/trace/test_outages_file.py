@@ -106,6 +106,10 @@ def test_save_refuses_other_endings(tmp_path: Path) -> None:
 
 LAST = "; the cluster's last server is 3"
 NEVER = "; leave it empty where the server never comes back"
+DATED = (
+    "seconds: the job table does not say on which date its clock begins; count seconds from the zero of"
+    " submit_time, or convert the trace to a table with an epoch"
+)
 SINCE = "; count seconds from the epoch of submit_time, or drop the row"
 
 
@@ -120,7 +124,7 @@ SINCE = "; count seconds from the epoch of submit_time, or drop the row"
         ("1,,2", f"column down_at: null: expected a finite number of seconds >= 0{SINCE}"),
         ("1,-1,2", f"column down_at: -1: expected a finite number of seconds >= 0{SINCE}"),
         ("1,nan,2", f"column down_at: nan: expected a finite number of seconds >= 0{SINCE}"),
-        ("1,2020-01-01,2", f"column down_at: 2020-01-01: expected a finite number of seconds >= 0{SINCE}"),
+        ("1,2020-01-01,2", f"column down_at: 2020-01-01: expected {DATED}"),
         ("1,5,5", f"column up_at: 5: expected a number of seconds > down_at, which is 5{NEVER}"),
         ("1,5.5,-2", f"column up_at: -2: expected a number of seconds > down_at, which is 5.5{NEVER}"),
         ("1,5,inf", f"column up_at: inf: expected a finite number of seconds{NEVER}"),

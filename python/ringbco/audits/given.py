@@ -27,6 +27,7 @@ from ringbco.judge.given import (
     Stay,
 )
 from ringbco.result.folder import cluster_of
+from ringbco.result.schema import SERVICES_SCHEMA
 from ringbco.trace import profiles, ties
 from ringbco.trace.fair_shares import FairShares, as_fair_shares, owners
 from ringbco.trace.jobs import gpus_of
@@ -59,7 +60,7 @@ def given_of(outcome: Outcome, table: JobTable) -> Given:
         decides=decides_itself(options),
         outages=_outages(outcome.outages),
         windows=_outages(outcome.maintenance),
-        services=None if outcome.services is None else [Load(*row) for row in outcome.services.iter_rows()],
+        services=_loads(outcome.services),
         quotas=_quotas(outcome.quota),
         shares={} if (fair := _fair(outcome)) is None else fair.shares(),
         speeds=[] if outcome.speeds is None else _speeds(outcome.speeds, _names(table, cluster)),
@@ -172,6 +173,10 @@ def _cluster(cluster: Servers, *, alone: bool) -> Cluster:
     )
 
 
+def _loads(frame: pl.DataFrame | None) -> list[Load] | None:
+    return None if frame is None else [Load(*row) for row in frame.select(*SERVICES_SCHEMA).iter_rows()]
+
+
 def _outages(frame: pl.DataFrame | None) -> list[Outage] | None:
     if frame is None:
         return None
@@ -269,20 +274,19 @@ Key = tuple[str, int]
 
 def _held(frame: pl.DataFrame, *, shared: bool) -> tuple[dict[Key, Places], dict[Key, Places]]:
     """By job and stay: the GPUs on each server and, where jobs have shares, each of them."""
-    held: dict[Key, Places] = {}
-    places: dict[Key, Places] = {}
+    there: dict[Key, list[tuple[int, int]]] = {}
     keys = zip(frame["job_id"].to_list(), frame["stay"].to_list(), strict=True)
     servers, gpus = frame["server"].to_list(), frame["num_gpus"].to_list()
     if not shared:
         for key, server, count in zip(keys, servers, gpus, strict=True):
-            before = held.get(key)
-            held[key] = ((server, count),) if before is None else (*before, (server, count))
-        return held, places
+            there.setdefault(key, []).append((server, count))
+        return {key: tuple(own) for key, own in there.items()}, {}
     for key, server, gpu in zip(keys, servers, frame["gpu"].to_list(), strict=True):
-        places[key] = (*places.get(key, ()), (server, gpu))
-    for key, own in places.items():
+        there.setdefault(key, []).append((server, gpu))
+    held: dict[Key, Places] = {}
+    for key, own in there.items():
         count_of: dict[int, int] = {}
         for server, _ in own:
             count_of[server] = count_of.get(server, 0) + 1
         held[key] = tuple(count_of.items())
-    return held, places
+    return held, {key: tuple(own) for key, own in there.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ _KEYS: Final = {
     "order": str, "placement": str, "queue": str, "model": str, "clock": str, "variant": str, "oversize": str,
     "slot": float, "kappa": int,
 }  # fmt: skip
-_LARGEST: Final = 2.0**64
+_LARGEST: Final = sys.float_info.max
 _OPTIONS: Final = (*REPLAY.values(), *PLAN.values())
 _NUMBERS: Final = tuple(
     dict.fromkeys(option.name for option in _OPTIONS if option.kind in ("integer", "number"))

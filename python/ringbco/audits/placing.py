@@ -194,7 +194,7 @@ def _check_maintenance(check: Check, facts: Facts) -> None:
     length = facts.workload.estimate[facts.row[job]] * factor
     if facts.options.get("estimate") == "limit" and not by_time:
         limit = column(facts.table.frame, "time_limit")[facts.row[job]]
-        length = np.where(np.isfinite(limit), limit, length)  # inf is no limit
+        length = np.where(np.isnan(limit), np.inf, limit)  # a job without one is reckoned to run for ever
     at = np.searchsorted(known.keys, facts.a_server + 1j * facts.a_start, side="right")
     ahead = np.minimum(at, known.server.size - 1)
     first = (facts.a_start == facts.start[job]) & (at < known.server.size)

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ringbco.cli.command import Command
 from ringbco.io import process
+from ringbco.io.memory import memory_limit, out_of_memory
 from ringbco.io.terminal import say
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ def main() -> NoReturn:
         if os.environ.get("RINGBCO_DEBUG"):
             raise
         message, status = _explain(error)
+        process.stop_listening()  # one line is enough
         process.tell(f"error: {message}")
         sys.exit(status)
     sys.exit(0)
@@ -137,21 +139,34 @@ def _explain(error: BaseException) -> tuple[str, int]:
     """One line for `error` and the exit status it asks for."""
     import traceback
 
-    from ringbco.errors import POLICY_NOTE, RingbcoError, one_line
+    from ringbco.errors import RingbcoError, one_line
 
     if isinstance(error, RingbcoError):
         return str(error), error.exit_code
+    limit = memory_limit()
+    if (
+        isinstance(error, MemoryError)
+        or getattr(error, "errno", None) == errno.ENOMEM
+        or (isinstance(error, ImportError) and _NO_ROOM in str(error))
+        # Libraries have many words for it, such as that a thread cannot be started.
+        or (limit is not None and not isinstance(error, OSError) and not _is_policys(error))
+    ):
+        return out_of_memory(limit), 1
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
         if error.errno == errno.ENOSPC:
             reason += "; free some space or write elsewhere"
         return one_line(f"{error.filename}: {reason}" if error.filename else reason), 1
-    if isinstance(error, MemoryError) or (isinstance(error, ImportError) and _NO_ROOM in str(error)):
-        return "out of memory; give the process more, or run it elsewhere", 1
-    if any(note.startswith(POLICY_NOTE) for note in getattr(error, "__notes__", ())):
+    if _is_policys(error):
         # A policy of one's own is its author's code: where it went wrong is what the author needs.
         return "".join(traceback.format_exception(error.with_traceback(_within_policy(error)))).rstrip(), 1
     return one_line(f"unexpected {type(error).__name__}: {error}; set RINGBCO_DEBUG=1 to see where"), 1
+
+
+def _is_policys(error: BaseException) -> bool:
+    from ringbco.errors import POLICY_NOTE
+
+    return any(note.startswith(POLICY_NOTE) for note in getattr(error, "__notes__", ()))
 
 
 def _within_policy(error: BaseException) -> TracebackType | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ringbco.io.process import scratch_folder
 from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def repeat(
         outcome.write(out, force=force)
         found = compare_tables(folder, out)
     else:
-        with tempfile.TemporaryDirectory(prefix="ringbco-") as scratch:
-            outcome.write(Path(scratch, "again"))
-            found = compare_tables(folder, Path(scratch, "again"))
+        with scratch_folder("ringbco-") as scratch:
+            outcome.write(scratch / "again")
+            found = compare_tables(folder, scratch / "again")
     others = _other_versions(wanted, outcome.run["ringbco"])
     if as_json:
         told: dict[str, Any] = {

@@ -60,7 +60,10 @@ def bound(
     with shown_in(units):
         left_out = f", {found.dropped:,} left out as too large" if found.dropped else ""
         title = f"{jobs.name} on {machine.name}: {found.jobs:,} jobs{left_out}"
-        lines = [title, f"mean completion time of any schedule: at least {duration(found.mean_jct)}"]
+        lines = [
+            title,
+            f"mean completion time of any schedule: at least {duration(found.mean_jct, down=True)}",
+        ]
         if found.elastic:
             ranges = "may hold min_gpus to max_gpus GPUs here, and num_gpus in the bound of `ringbco compare`"
             lines.append(f"elastic jobs: {found.elastic:,}; each {ranges}")
@@ -81,5 +84,5 @@ def _tables(found: Bound) -> list[Fitted]:
         return [terms]
     vcs = Fitted("virtual cluster", "jobs", "mean completion time, at least")
     for vc, part in found.vcs.items():
-        vcs.add_row(vc, f"{part.jobs:,}", duration(part.mean_jct))
+        vcs.add_row(vc, f"{part.jobs:,}", duration(part.mean_jct, down=True))
     return [terms, vcs]

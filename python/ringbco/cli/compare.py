@@ -65,6 +65,7 @@ def compare(**given: Any) -> None:
 
     Example: ringbco compare jobs.parquet --cluster 64x8 --policy fifo --policy sjf --policy sjf-bco -o cmp
     """
+    from ringbco.cli.inputs import tell_undrawn
     from ringbco.errors import UsageError
     from ringbco.io import process
     from ringbco.reports.paper import beside, sheet_of
@@ -93,7 +94,7 @@ def compare(**given: Any) -> None:
         check_name("by", shown.by, list(OWNERS))
     check_target(out, force=force, kind=COMPARISON)
     others = beside(out, given.pop("figures"), given.pop("table"), force=force)
-    with Kept(out) as kept:
+    with Kept(out) as kept, process.leaving(kept.told):
         try:
             if jobs is None:
                 made = _at_hand(asked, given)
@@ -105,17 +106,31 @@ def compare(**given: Any) -> None:
                 others.write(sheet_of(made.comparison), figures)
         except BaseException as error:
             if process.received or isinstance(error, KeyboardInterrupt):
-                raise KeyboardInterrupt(kept.told()) from None
-            if len(kept):
-                process.tell(f"note: {kept.told()}")
-            raise
+                raise
+            raise _told_of(error, kept) from None
         kept.clear()
+    tell_undrawn()
     if not shown.quiet:
         _tell_kept(kept)
         made.tell()
         _tell_unequal(made.comparison)
         _tell_strangers(made.comparison, [str(folder) for folder in asked.results])
     _show(f"{made.title}, results in {out}", made.comparison, shown)
+
+
+def _told_of(error: BaseException, kept: Kept) -> BaseException:
+    """A failure that says what there is of the finished runs."""
+    from ringbco.errors import InputError
+    from ringbco.io import process
+    from ringbco.io.atomic import NOTHING_LEFT
+
+    if not len(kept):
+        kept.discard()
+    elif isinstance(error, InputError) and error.hint == NOTHING_LEFT:
+        return error.but(hint=kept.told())
+    else:
+        process.tell(f"note: {kept.told()}")
+    return error
 
 
 def _options() -> list[inspect.Parameter]:
@@ -293,7 +308,14 @@ def _replayed(
     jobs: Path, cluster: str, asked: _Asked, given: dict[str, Any], kept: Kept, *, shown: _Shown
 ) -> _Made:
     """The policies and settings that are asked for, and results; finished runs are kept."""
-    from ringbco.cli.inputs import parse_cluster, read_table, tell_pauses, tell_rigid, tell_unused
+    from ringbco.cli.inputs import (
+        parse_cluster,
+        read_table,
+        tell_pauses,
+        tell_rigid,
+        tell_stopped,
+        tell_unused,
+    )
     from ringbco.cli.progress import bar_of_runs
     from ringbco.cli.runs import parse_runs
     from ringbco.errors import UsageError
@@ -330,6 +352,8 @@ def _replayed(
         tell_rigid(chosen, table)
         for label, outcome in comparison.outcomes.items():
             tell_pauses(label, outcome)
+            if label not in comparison.unlike:
+                tell_stopped(label, outcome, table)
 
     return _Made(f"{jobs.name} on {machine.name}", comparison, written, tell)
 

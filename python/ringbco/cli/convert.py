@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -94,7 +94,32 @@ def convert(
             "--map",
             metavar="ours=theirs",
             help="csv: the file's name for a column of the job table; repeatable. start_time and end_time"
-            " stand in for a missing duration.",
+            " stand in for a missing duration; job_id=# numbers the rows.",
+            rich_help_panel=_SOURCE,
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[,NAME...]",
+            help="csv: the names of the columns, in order, of a file without a header line.",
+            rich_help_panel=_SOURCE,
+        ),
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ms|s|min|h",
+            help="csv: the unit of times and durations that are numbers. Default: s.",
+            rich_help_panel=_SOURCE,
+        ),
+    ] = None,
+    deadline_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="submit",
+            help="csv: deadlines are durations, counted from their job's submission. Default: they are times"
+            " on the clock of submit_time.",
             rich_help_panel=_SOURCE,
         ),
     ] = None,
@@ -198,6 +223,9 @@ def convert(
         mode=mode,
         snapshot=snapshot,
         column_map=_column_map(column_map or []),
+        columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
+        unit=unit,
+        deadline_from=deadline_from,
         want_cluster=cluster_out is not None,
         throughputs=throughputs,
         profiles=profiles,
@@ -267,12 +295,14 @@ def _check_targets(
         check_output(target, marks[option], force=force)
 
 
+_ORIGIN: Final = b"# Made by `ringbco convert`."
+
+
 def _cluster_mark() -> Mark:
     """How an earlier cluster file is known."""
-    from ringbco.cluster.spec import Cluster
-    from ringbco.io.marks import text
+    from ringbco.io.marks import Mark, first_bytes
 
-    return text("cluster file", Cluster.parse)
+    return Mark("cluster file of ringbco's", lambda path: (first_bytes(path) or b"").startswith(_ORIGIN))
 
 
 def _write(
@@ -292,7 +322,7 @@ def _write(
     with ExitStack() as others:
         if cluster_out is not None and conversion.cluster is not None:
             file = others.enter_context(replacing(cluster_out, _cluster_mark(), force=force))
-            file.write(conversion.cluster.to_toml().encode())
+            file.write(_ORIGIN + b"\n" + conversion.cluster.to_toml().encode())
             file.flush()
         if tables_out is not None and conversion.tables is not None:
             file = others.enter_context(table_file(tables_out, MARK, force=force))
@@ -333,7 +363,7 @@ def _print_json(
     document: dict[str, Any] = {
         "source": source,
         "jobs": str(out),
-        "cluster": None if cluster_out is None else str(cluster_out),
+        "cluster": None if cluster_out is None or conversion.cluster is None else str(cluster_out),
         **({} if tables_out is None else {"tables": str(tables_out)}),
         "epoch": conversion.epoch,
         **conversion.account.to_dict(),

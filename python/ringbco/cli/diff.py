@@ -91,7 +91,8 @@ def _check_outputs(out: Path | None, csv: Path | None, *, force: bool) -> None:
 def _table_mark() -> Any:
     from ringbco.io.marks import table
 
-    return table("table of differences", ("job_id", "jct_a", "jct_b", "difference"))
+    always = "job_id", "submit_time", "num_gpus", "jct_a", "jct_b", "difference", "ideal_run_time"
+    return table("table of differences", always)
 
 
 def _write(found: Diff, names: tuple[str, str], out: Path | None, csv: Path | None, *, force: bool) -> None:

@@ -83,11 +83,12 @@ def generate(
     Example: ringbco generate --preset philly --jobs 100000 --seed 1 -o jobs.parquet
     """
     from ringbco.errors import UsageError
+    from ringbco.io.marks import table as table_mark
     from ringbco.trace.elastic import SHARE
-    from ringbco.trace.jobs import JOBS_MARK, write_jobs
+    from ringbco.trace.jobs import GENERATED, write_jobs
     from ringbco.trace.synthetic import generate as make
 
-    one_file.check_table_name(out, JOBS_MARK, force=force)
+    one_file.check_table_name(out, table_mark("job table", GENERATED), force=force)
     if elastic is None and elastic_share is not None:
         raise UsageError("option elastic-share: it means nothing without --elastic LOW:HIGH")
     table = make(

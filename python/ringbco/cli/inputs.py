@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _MUCH: Final = 0.1
 """Of the GPU time that jobs hold: more spent in pauses is worth a word."""
+_BY_POLICY: Final = ("preempted", "moved", "resized")
+"""How stays end that the policy ends."""
 _EXECUTION: Final = "Execution"
 _OUTPUT: Final = "Output"
 
@@ -308,13 +310,42 @@ def tell_pauses(policy: str, outcome: Outcome) -> None:
     if share <= _MUCH:
         return
     where = "pauses"
-    mend = "let it decide less often (--interval, --quantum), or compare it with a policy that stops nobody"
     if "saving" in outcome.stays.columns:
         where, mend = "pauses and checkpoints", "save less often (--checkpoint-interval)"
+    elif outcome.stays["ended"].is_in(_BY_POLICY).any():
+        mend = (
+            "let it decide less often (--interval, --quantum), or compare it with a policy that stops nobody"
+        )
+    else:
+        mend = "they follow failures, evictions and rungs (--preempt-cost), or come first (--start-cost)"
     note(f"{policy}: {share:.0%} of the GPU time that jobs held went by in {where}: {mend}")
+
+
+def tell_stopped(policy: str, outcome: Outcome, table: JobTable) -> None:
+    """A note where jobs with `preemptible = false` were stopped all the same."""
+    from ringbco.run.scheduling import stopped
+
+    line = stopped(policy, outcome, table)
+    if line is not None:
+        note(line)
+
+
+def tell_run(policy: str, outcome: Outcome, table: JobTable) -> None:
+    """The notes on one run."""
+    tell_rigid([policy], table)
+    tell_pauses(policy, outcome)
+    tell_stopped(policy, outcome, table)
 
 
 def note_unused(options: Iterable[str], policies: Sequence[str]) -> None:
     """The note for each of the options."""
     for name in options:
         note(f"option {name}: not used by {' or '.join(policies)}")
+
+
+def tell_undrawn() -> None:
+    """A note where a page has no charts."""
+    from ringbco.reports.drawing import undrawn
+
+    if undrawn:
+        note(f"{undrawn[0]}; the page was written without")

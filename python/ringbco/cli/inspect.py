@@ -235,13 +235,18 @@ def _overview(figures: Mapping[str, Any]) -> Table:
         table.add_row("order", "rows are not in order of submit_time")
     users, vcs = figures["users"], figures["vcs"]
     if users or vcs:
-        named = ((users, "user"), (vcs, "virtual cluster"))
-        counts = (f"{len(names):,} {what}{'s'[: len(names) > 1]}" for names, what in named if names)
-        table.add_row("from", ", ".join(counts))
+        named = ((users, "user"), (vcs, "vc", "virtual cluster"))
+        table.add_row("from", ", ".join(_count(*each) for each in named if each[0]))
     for name, near in figures["columns"]["extra"].items():
         hint = f"; did you mean {near}?" if near else ""
         table.add_row("extra column", Text(f"{name}{hint}"))
     return table
+
+
+def _count(groups: Sequence[Mapping[str, Any]], column: str, what: str = "") -> str:
+    """How many users, say, there are; jobs without one are no user."""
+    names = sum(group[column] is not None for group in groups)
+    return f"{names:,} {what or column}{'s'[: names > 1]}"
 
 
 def _iterations(figures: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import typer
@@ -104,10 +105,13 @@ def _show(title: str, summary: dict[str, Any], slot: float) -> None:
         of = f" of {own['vc']}" if "vc" in own else ""
         kappa = "" if own["kappa"] is None else f", kappa {own['kappa']}"
         ratio = own["makespan"] / own["work_lower_bound"]
+        factor = math.ceil(10.0 * own["approximation_bound"] - 1e-9) / 10.0  # rounded up, as an upper bound
         table.add_row(f"plan{of}", f"theta {own['theta']:,} of {own['horizon']:,} slots of {slot:g} s{kappa}")
         table.add_row("most work on a GPU", duration(own["w_max"]))
-        table.add_row("work bound", f"{duration(own['work_lower_bound'])}; makespan / bound {ratio:.2f}")
-        table.add_row("Theorem 5", f"at most {own['approximation_bound']:,.1f} times the optimum")
+        table.add_row(
+            "work bound", f"{duration(own['work_lower_bound'], down=True)}; makespan / bound {ratio:.2f}"
+        )
+        table.add_row("Theorem 5", f"at most {factor:,.1f} times the optimum")
     console = Console()
     console.print(title)
     console.print(summary_tables(summary))

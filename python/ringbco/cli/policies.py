@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from ringbco.io.terminal import say_json
-from ringbco.run.option import FORESIGHT, Preset, foreseeing
+from ringbco.run.foresight import of_policy
+from ringbco.run.option import Preset
 from ringbco.run.policies_generated import FEATURES, PRESETS
 
 _TABLE_WIDTH: Final = 70
@@ -34,13 +35,14 @@ def policies(
 def registered(policy: Preset) -> dict[str, Any]:
     """What a policy of the registry says of itself."""
     queues = policy.preemption == "none"
+    clairvoyant, clairvoyant_with = of_policy(policy)
     return {
         "name": policy.name,
         "about": f"{policy.about}; {policy.placement}" if queues else policy.about,
         "paper": policy.paper,
         "preemptive": not queues,
-        "clairvoyant": "clairvoyant" in policy.is_,
-        "clairvoyant_with": [f"with --{foreseeing(name)}" for name in policy.options if name in FORESIGHT],
+        "clairvoyant": clairvoyant,
+        "clairvoyant_with": clairvoyant_with,
         "order": policy.order if queues else None,
         "placement": policy.placement,
         "queue": policy.queue if queues else None,
@@ -104,4 +106,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
                 if cell:
                     console.print(f"  {title}: {' '.join(cell.split())}")
     console.print("refuses: jobs, files or options with these; every other policy takes them")
-    console.print("clairvoyant: reads how long a job will run before it does; --queue easy always does")
+    console.print(
+        "clairvoyant: reads how long a job will run before it does; so do --queue easy and conservative, and"
+        " --maintenance under an order, unless they go by limits (--estimate limit)"
+    )

@@ -45,11 +45,12 @@ def profile(
     """
     from ringbco.cli.inputs import parse_cluster
     from ringbco.errors import InputError
-    from ringbco.study.profile import KEY
+    from ringbco.io.marks import table as table_mark
+    from ringbco.study.profile import FILLED, KEY
     from ringbco.study.profile import profile as fill
-    from ringbco.trace.jobs import JOBS_MARK, read_jobs, write_jobs
+    from ringbco.trace.jobs import REQUIRED, read_jobs, write_jobs
 
-    one_file.check_table_name(out, JOBS_MARK, force=force)
+    one_file.check_table_name(out, table_mark("job table", (*REQUIRED, *FILLED)), force=force)
     if out.exists() and jobs.exists() and out.samefile(jobs):
         raise InputError("is the job table itself", file=out, hint="give the filled table another name")
     machine = parse_cluster(cluster or "1x8", {}, recorded=recorded_cluster)

@@ -80,17 +80,16 @@ def replay(
         network_of,
         parse_cluster,
         read_table,
-        tell_pauses,
-        tell_rigid,
+        tell_run,
         tell_unused,
     )
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import UsageError
     from ringbco.result.folder import check_target
     from ringbco.result.outcome import count_seconds
+    from ringbco.run.foresight import foreknowledge
     from ringbco.run.options import is_log, read_numbers
     from ringbco.run.replay import replay as run
-    from ringbco.run.scheduling import foreknowledge
     from ringbco.units import check_units, shown_in
 
     policy = options.pop("policy")
@@ -122,8 +121,7 @@ def replay(
         )
     if not quiet:
         tell_unused([policy], options)
-        tell_rigid([policy], table)
-        tell_pauses(policy, outcome)
+        tell_run(policy, outcome, table)
     count_seconds(outcome, reading)
     epoch = table.epoch
     del table  # writing takes its place in memory

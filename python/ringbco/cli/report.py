@@ -63,9 +63,11 @@ def report(
 
     Example: ringbco report fifo sjf-bco -o report.html --png pictures
     """
+    from ringbco.cli.inputs import tell_undrawn
     from ringbco.reports import report as write
 
     written = write(folders, out, png=png, title=title, figures=figures, table=table, force=force)
+    tell_undrawn()
     if as_json:
         told = {"report": str(out), "bytes": written.bytes, "charts": written.charts}
         told |= {"results": list(written.results)}

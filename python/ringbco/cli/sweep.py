@@ -178,6 +178,7 @@ def sweep(
     """
     from ringbco.cli.progress import bar_of_runs
     from ringbco.errors import RingbcoError, UsageError
+    from ringbco.io.process import leaving
     from ringbco.reports.paper import beside
     from ringbco.run.draws import Seeds
     from ringbco.sweeps import targets
@@ -196,35 +197,34 @@ def sweep(
     asked = targets.asked(spec, Seeds(seeds, fresh), measure, target, bisect)
     done = 0
 
-    try:
-        with (
-            bar_of_runs(spec.name, quiet=quiet) as (bar, began),
-            _executor(processes, dask, scatter) as (executor, travel),
-        ):
+    def kept() -> str:
+        return f"{done} runs are kept in {out}; the same command goes on from there"
 
-            def tell(finished: int, total: int) -> None:
-                nonlocal done
-                done = finished
-                if bar is not None:
-                    bar(finished, total)
+    with (
+        leaving(kept),
+        bar_of_runs(spec.name, quiet=quiet) as (bar, began),
+        _executor(processes, dask, scatter) as (executor, travel),
+    ):
 
-            def sweep_of(wanted: Spec) -> SweepResult:
-                return run(
-                    wanted,
-                    out,
-                    baseline=baseline,
-                    executor=executor,
-                    threads=threads,
-                    scatter=travel,
-                    progress=tell,
-                    began=began,
-                )
+        def tell(finished: int, total: int) -> None:
+            nonlocal done
+            done = finished
+            if bar is not None:
+                bar(finished, total)
 
-            wanted, result, found = asked.run(sweep_of)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"{done} runs are kept in {out}; the same command goes on from there"
-        ) from None
+        def sweep_of(wanted: Spec) -> SweepResult:
+            return run(
+                wanted,
+                out,
+                baseline=baseline,
+                executor=executor,
+                threads=threads,
+                scatter=travel,
+                progress=tell,
+                began=began,
+            )
+
+        wanted, result, found = asked.run(sweep_of)
     if as_json:
         say_json(_document(result) | ({"targets": [one.to_dict() for one in found]} if asked.target else {}))
     written = _write(files, result) if files.wanted else []

@@ -9,13 +9,12 @@ that the catalogue does not know:
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
-from ringbco.errors import InputError, show_toml
+from ringbco.errors import InputError, nearest, show_toml
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,8 @@ def unknown_types(names: Iterable[str | None]) -> dict[str, GpuType]:
 def unknown_type(name: str, declared: Iterable[str], key: str, file: str | None = None) -> InputError:
     """What to say of a GPU type that neither the cluster file nor the catalogue knows."""
     known = [*declared, *CATALOGUE]
-    close = difflib.get_close_matches(name.casefold(), known, n=1)
-    meant = f"did you mean {CATALOGUE[close[0]].name}? else " if close and close[0] in CATALOGUE else ""
+    near = nearest(name.casefold(), known)
+    meant = f"did you mean {CATALOGUE[near].name}? else " if near in CATALOGUE else ""
     return InputError(
         "a GPU type that the cluster file declares or the catalogue knows",
         file=file,

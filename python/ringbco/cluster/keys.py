@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
-from ringbco.errors import ABSENT, InputError, show_toml
+from ringbco.errors import ABSENT, InputError, nearest, show_toml
 
 
 def table_of(value: object, file: str, key: str) -> dict[str, Any]:
@@ -73,5 +72,5 @@ def label_of(entry: dict[str, Any], name: str, file: str, where: str) -> str | N
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """A hint at the nearest known name."""
-    close = difflib.get_close_matches(name.lower(), list(known), n=1)
-    return f"did you mean {close[0]}?" if close else None
+    near = nearest(name, known)
+    return f"did you mean {near}?" if near else None

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from ringbco.errors import InputError
-from ringbco.io import disk
+from ringbco.io import disk, process
 from ringbco.io.keeping import check_kept, keep
 from ringbco.io.marks import Mark
 
 _LONGEST_NAME: Final = 200
-_LEFT: Final = "nothing was left behind"
+NOTHING_LEFT: Final = "nothing was left behind"
 
 
 def check_output(path: str | os.PathLike[str], mark: Mark, *, force: bool = False) -> None:
@@ -74,7 +74,7 @@ def whole_path(path: str | os.PathLike[str]) -> Path:
 
 @contextlib.contextmanager
 def replacing(
-    path: str | os.PathLike[str], mark: Mark, *, force: bool = False, left: str = _LEFT
+    path: str | os.PathLike[str], mark: Mark, *, force: bool = False, left: str = NOTHING_LEFT
 ) -> Iterator[BinaryIO]:
     """A binary file to write to, which takes the name `path` only if the block ends without an error.
 
@@ -86,16 +86,19 @@ def replacing(
     target = _check_file(path, mark, force=force)
     try:
         temporary, file = _new_file(target)
+        process.unfinished(temporary)
         try:
             with file:
                 yield file
                 file.flush()
+                process.finished(temporary)
                 # Still locked: nobody takes it for a leftover.
                 _place_file(temporary, target, path, mark if force else None)
         except BaseException as error:
             if not isinstance(error, _StrandedError):
                 with contextlib.suppress(OSError):
                     disk.remove_file(temporary)
+            process.finished(temporary)
             if isinstance(error, _TakenError):
                 raise _exists(path) from None
             raise
@@ -121,10 +124,13 @@ def whole_folder(
     """
     made = [parent for parent in target.parents if not parent.exists()]
     stranded = False
+    partial: Path | None = None
     try:
         partial, descriptor = _new_folder(target)
+        process.unfinished(partial, made)
         try:
             yield partial
+            process.finished(partial)
             _place_folder(partial, target, path, replaceable)
         except _StrandedError:
             stranded = True
@@ -134,6 +140,7 @@ def whole_folder(
             if not stranded:
                 with contextlib.suppress(OSError):
                     disk.remove_tree(partial)
+            process.finished(partial)
             os.close(descriptor)
     except BaseException as error:
         for parent in made:
@@ -143,7 +150,17 @@ def whole_folder(
             raise _exists(path) from None
         if isinstance(error, OSError):
             raise cannot_write(path, error) from error
+        if partial is not None and isinstance(error, InputError):
+            raise _by_its_name(error, partial, path) from error
         raise
+
+
+def _by_its_name(error: InputError, partial: Path, path: str | os.PathLike[str]) -> InputError:
+    """The error with the name that the user knows in place of a hidden one."""
+    inside = error.file is not None and Path(error.file).is_relative_to(partial)
+    if not inside or isinstance(error, _StrandedError):
+        return error
+    return error.but(file=Path(path, Path(str(error.file)).relative_to(partial)))
 
 
 def recover(target: Path) -> None:
@@ -374,7 +391,7 @@ def _exists(path: str | os.PathLike[str]) -> InputError:
     return InputError("already exists", file=path, hint="pass --force to replace it, or give another name")
 
 
-def cannot_write(path: str | os.PathLike[str], error: Exception, left: str = _LEFT) -> InputError:
+def cannot_write(path: str | os.PathLike[str], error: Exception, left: str = NOTHING_LEFT) -> InputError:
     """The one-line error for a write that the system refused; `left` says what there is of it."""
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return InputError(f"cannot be written: {reason}", file=path, hint=left)

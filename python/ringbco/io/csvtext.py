@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import mmap
 import os
 import re
 import tomllib
@@ -18,12 +19,19 @@ import numpy as np
 import polars as pl
 
 from ringbco.errors import InputError, show_value
+from ringbco.io.printed import not_a_table
 
 _LFS_POINTER: Final = b"version https://git-lfs.github.com/spec/"
 _CONVERT: Final = "a public trace becomes a job table with `ringbco convert`"
 # The first line of a TOML file whose first table is [ringbco] or [[servers]]; no JSON begins so.
 _TOML: Final = re.compile(rb"\[\[?\s*[A-Za-z_][\w.-]*\s*\]\]?[ \t]*(#.*)?(\r?\n|$)")
 _LONGEST_HEADER: Final = 1 << 20
+_PART: Final = 1 << 20
+LONGEST_ROW: Final = 1 << 24
+"""Bytes of a row of a text file. A few megabytes of gzip may hold one of a gigabyte, which readers copy."""
+_SHORT_ROWS: Final = f"a row of at most {LONGEST_ROW >> 20} MiB"
+_CONTROL: Final = re.compile(rb"[\x01-\x08\x0e-\x1f]")
+_MARK: Final = b"\xef\xbb\xbf"
 _NEWLINE, _COMMA, _QUOTE = 0x0A, 0x2C, 0x22
 
 
@@ -62,7 +70,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 def refuse_foreign(path: str | os.PathLike[str], data: bytes) -> None:
     """Raise InputError for bytes that are plainly not a table, saying what they are."""
-    head = data[:4096].removeprefix(b"\xef\xbb\xbf").lstrip()
+    head = data[:4096].removeprefix(_MARK).lstrip()
     if head.startswith(_LFS_POINTER):
         raise InputError(
             "is a Git LFS pointer, not the data", file=path, hint="fetch it with `git lfs pull`, then use it"
@@ -83,8 +91,37 @@ def refuse_foreign(path: str | os.PathLike[str], data: bytes) -> None:
         raise InputError(
             "is a ZIP archive", file=path, hint="unpack it and give the CSV or Parquet file inside"
         )
+    printed = not_a_table(os.fspath(path), head.decode("utf-8", errors="replace"))
+    if printed is not None:
+        raise printed
     if data.find(b"\0") >= 0:
+        refuse_nul(path, data)
         raise InputError("is binary data, not a trace (Parquet or CSV)", file=path, hint=_CONVERT)
+
+
+def refuse_nul(path: str | os.PathLike[str], data: bytes) -> None:
+    """Raise InputError for a text with a NUL in a cell below its first line; binary data are none."""
+    before = data[: data.find(b"\0")]
+    if _CONTROL.search(before):
+        return
+    try:
+        header, *lines = before.decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        return
+    if not (lines and header.strip()):
+        return
+    start, place = before.rfind(b"\n") + 1, lines[-1].count(",")
+    cells = data[start:].split(b"\n", 1)[0].decode("utf-8", "replace").rstrip("\r").split(",")
+    names = header.removeprefix("\ufeff").rstrip("\r").split(",")
+    raise InputError(
+        "text without the character NUL",
+        file=path,
+        row=len(lines),
+        line=len(lines) + 1,
+        column=names[place] if place < len(names) else None,
+        value=cells[place],
+        hint="mend that cell",
+    )
 
 
 def _toml(path: str | os.PathLike[str], data: bytes) -> InputError:
@@ -114,11 +151,15 @@ def read_text_table(path: str | os.PathLike[str], data: bytes | None = None) -> 
         data = read_bytes(path)
     if data[:2] == b"\x1f\x8b":
         try:
-            data = gzip.decompress(data)
+            data = _unpacked(path, data)
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"is a damaged gzip file ({error})", file=path, hint="fetch it again") from error
     refuse_foreign(path, data)
-    data = data.removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n")
+    data = data.removeprefix(_MARK).rstrip(b"\r\n")
+    if data.startswith(_MARK):  # readers differ in what they take a second one for
+        raise InputError(
+            "begins with two byte-order marks", file=path, hint="save it as UTF-8 with one, or with none"
+        )
     if not data.strip():
         raise InputError("is an empty file", file=path, hint="the download or copy may have failed")
     _require_utf8(path, data)
@@ -126,14 +167,65 @@ def read_text_table(path: str | os.PathLike[str], data: bytes | None = None) -> 
         raise InputError("has old Macintosh line ends (CR)", file=path, hint="save it with LF line ends")
     header = _header(path, data)
     starts, quoted_line_ends = _check_shape(path, data, len(header))
-    frame = _parse(path, data, header)
-    if frame.height != starts.size - 1:
-        raise InputError(
-            f"cannot be read as CSV: {starts.size - 1} records, {frame.height} understood",
-            file=path,
-            hint='check its quotation marks (a quote inside a cell is written "")',
-        )
+    frame = _parse(path, data)
+    for what, there, found in (
+        ("columns", len(header), frame.width),
+        ("records", starts.size - 1, frame.height),
+    ):
+        if there != found:
+            raise InputError(
+                f"cannot be read as CSV: {there} {what}, {found} understood",
+                file=path,
+                hint='check its quotation marks (a quote inside a cell is written "")',
+            )
+    frame.columns = header
     return TextTable(frame, starts if quoted_line_ends else None, data)
+
+
+def _unpacked(path: str | os.PathLike[str], data: bytes) -> bytes:
+    """What is in the gzip file; it is not held whole where a row of it is too long."""
+    parts = []
+    length, quoted, lines = 0, False, 0  # of the row that has begun; lines before this part
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        while part := file.read(_PART):
+            last = _row_end(part, quoted=quoted)
+            length = length + len(part) if last is None else len(part) - last - 1
+            if length > LONGEST_ROW:
+                raise long_row(path, lines, lines + 1)
+            quoted ^= part.count(b'"') % 2 == 1
+            lines += part.count(b"\n") if last is not None else 0
+            parts.append(part)
+    return b"".join(parts)
+
+
+def _row_end(part: bytes, *, quoted: bool) -> int | None:
+    """Where the last row ends that ends in these bytes. quoted: whether they begin in a quoted cell."""
+    if b'"' not in part:
+        return None if quoted or (last := part.rfind(b"\n")) < 0 else last
+    text = np.frombuffer(part, np.uint8)
+    ends = np.flatnonzero((text == _NEWLINE) & (np.bitwise_xor.accumulate(text == _QUOTE) == quoted))
+    return int(ends[-1]) if ends.size else None
+
+
+def long_row(path: str | os.PathLike[str], row: int, line: int | None = None) -> InputError:
+    """The error for a row that is longer than `LONGEST_ROW`. line: where it begins."""
+    hint = "mend it: a quotation mark or a line end may be missing"
+    return InputError(_SHORT_ROWS, file=path, row=row or None, line=line, hint=hint)
+
+
+def refuse_long_lines(path: Path, shown: str) -> None:
+    """Raises InputError for the first line longer than `LONGEST_ROW`; few bytes of the file are read."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size <= LONGEST_ROW:
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            at = 0
+            while len(data) - at > LONGEST_ROW:
+                end = data.rfind(b"\n", at, at + LONGEST_ROW + 1)
+                if end < 0:
+                    line = sum(data[i : min(i + _PART, at)].count(b"\n") for i in range(0, at, _PART)) + 1
+                    raise long_row(shown, line - 1 or 1, line)
+                at = end + 1
 
 
 def _require_utf8(path: str | os.PathLike[str], data: bytes) -> None:
@@ -157,7 +249,8 @@ def _header(path: str | os.PathLike[str], data: bytes) -> list[str]:
     try:
         header = next(csv.reader(io.StringIO(head, newline=""), strict=True))
     except (csv.Error, StopIteration) as error:
-        raise InputError(f"its first line cannot be read as CSV ({error})", file=path) from None
+        reason = str(error).replace("unexpected end of data", "a quotation mark is left open")
+        raise InputError(f"its first line cannot be read as CSV ({reason})", file=path) from None
     if len(header) == 1:
         for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
             if separator in header[0]:
@@ -203,6 +296,10 @@ def _check_shape(path: str | os.PathLike[str], data: bytes, width: int) -> tuple
         comma &= ~inside
     ends = np.flatnonzero(line_end)
     starts = np.concatenate([[0], ends + 1])
+    long = np.flatnonzero(np.diff(starts, append=text.size) > LONGEST_ROW)
+    if long.size:
+        row = int(long[0])
+        raise long_row(path, row, data.count(b"\n", 0, int(starts[row])) + 1)
     commas = np.flatnonzero(comma)
     cells = np.diff(np.searchsorted(commas, np.concatenate([ends, [text.size]])), prepend=0) + 1
     wrong = np.flatnonzero(cells != width)
@@ -227,12 +324,11 @@ def _last_quote_line(data: bytes) -> int:
     return data.count(b"\n", 0, data.rfind(b'"')) + 1
 
 
-def _parse(path: str | os.PathLike[str], data: bytes, header: list[str]) -> pl.DataFrame:
+def _parse(path: str | os.PathLike[str], data: bytes) -> pl.DataFrame:
     try:
-        frame = pl.read_csv(data, infer_schema=False, raise_if_empty=False)
+        return pl.read_csv(data, infer_schema=False, raise_if_empty=False)
     except pl.exceptions.PolarsError as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(
             f"cannot be read as CSV ({reason})", file=path, hint="check its quotation marks"
         ) from error
-    return frame.rename(dict(zip(frame.columns, header, strict=True)))

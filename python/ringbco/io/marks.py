@@ -1,8 +1,8 @@
 """Which files are ours: how each kind of output says that ringbco wrote it.
 
 --force replaces what carries such a mark and nothing else. A page, a trace and a picture have it in their
-first bytes, Parquet in its footer. CSV, TOML and JSON can carry none: such a file is ours if it reads as what
-the verb writes. What is ours in a folder is said by its manifest (`manifest`).
+first bytes, as TOML has it in a comment, Parquet in its footer. CSV and JSON can carry none: such a file is
+ours if it has what the verb always writes. What is ours in a folder is said by its manifest (`manifest`).
 """
 
 from __future__ import annotations
@@ -71,21 +71,6 @@ def table(kind: str, needed: Collection[str], known: Collection[str] | None = No
             return is_signed(path)
         names = _header(path)
         return set(needed) <= set(names) and (known is None or set(names) <= set(known))
-
-    return Mark(f"{kind} of ringbco's", knows)
-
-
-def text(kind: str, reads: Callable[[Path], object]) -> Mark:
-    """A text file that is ours if `reads` raises no InputError; with a comment it is somebody's own."""
-
-    def knows(path: Path) -> bool:
-        try:
-            if "#" in path.read_text(encoding="utf-8"):
-                return False
-            reads(path)
-        except (InputError, OSError, ValueError):
-            return False
-        return True
 
     return Mark(f"{kind} of ringbco's", knows)
 

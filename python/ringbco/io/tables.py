@@ -13,6 +13,7 @@ import polars as pl
 from ringbco.errors import InputError
 from ringbco.io.forks import use_polars
 from ringbco.io.frames import arrow_source, refuse_unheld
+from ringbco.io.memory import raise_lack
 
 
 def write_table(frame: pl.DataFrame, path: Path) -> None:
@@ -45,6 +46,7 @@ def read_table(path: Path, schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
         table.validate(full=True)
         frame = pl.from_arrow(table)
     except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError, MemoryError) as error:
+        raise_lack(error)
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"is a truncated or damaged Parquet file ({reason})", file=path) from None
     assert isinstance(frame, pl.DataFrame)

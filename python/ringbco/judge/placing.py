@@ -12,6 +12,14 @@ KNOWN = ("best-fit", "consolidate", "emptiest", "fa-ffp", "first-fit", "worst-fi
 """Placements that go by how many GPUs of each server are idle."""
 
 
+def _bits(servers: list[int]) -> int:
+    """A number with these bits set: written once, as each step on a long number copies it."""
+    made = bytearray(max(servers, default=-1) // 8 + 1)
+    for server in servers:
+        made[server >> 3] |= 1 << (server & 7)
+    return int.from_bytes(made, "little")
+
+
 class Servers:
     """The idle GPUs of each server, and for every number of them the servers with so many, as bits."""
 
@@ -20,12 +28,12 @@ class Servers:
         self.largest = max(sizes.values())
         self.total = sum(sizes.values())
         self.idle = dict(sizes)
-        self.bits = {server: 1 << server for server in sizes}
-        self.having = [0] * (self.largest + 1)
+        of: list[list[int]] = [[] for _ in range(self.largest + 1)]
         for server, size in sizes.items():
-            self.having[size] |= 1 << server
+            of[size].append(server)
+        self.having = [_bits(servers) for servers in of]
         self.levels = sum(1 << idle for idle, servers in enumerate(self.having) if servers)
-        self.all = sum(1 << server for server in sizes)
+        self.all = _bits(list(sizes))
         self.unopened = self.all
         self.hidden: dict[int, int] = {}
         """Idle GPUs of servers that are down, which nobody sees."""
@@ -48,7 +56,7 @@ class Servers:
             before = self.idle[server]
             self.idle[server] = after = before + sign * gpus
             self.total += after - before
-            bit, having, size = self.bits[server], self.having, self.sizes[server]
+            bit, having, size = 1 << server, self.having, self.sizes[server]
             having[before] ^= bit
             if not having[before]:
                 self.levels ^= 1 << before

@@ -282,9 +282,9 @@ class Queue(Deciding):
     def estimate(self, job: int, before: float, time: float) -> float:
         """Seconds that a job takes from an instant on, before which so much was done.
 
-        As a limit says it, if it does.
+        Where limits say it, a job without one runs for ever.
         """
-        if self.limits is not None and self.limits[job] < math.inf:
+        if self.limits is not None:
             held = math.fsum(stay.end - stay.start for stay in self.past[job] if stay.end <= time)
             return max(0.0, self.limits[job] - held)
         return self.factor * self.reckoned(job, before)

@@ -9,7 +9,7 @@ from ringbco.judge import clock
 from ringbco.judge.allox import Allox
 from ringbco.judge.deciding import Deciding, Fault
 from ringbco.judge.fair import Fair
-from ringbco.judge.floor import PLACEMENTS, Floor
+from ringbco.judge.floor import MOST, PLACEMENTS, Floor
 from ringbco.judge.given import Book, Given, Stay
 from ringbco.judge.idle import Room
 from ringbco.judge.keyless import Keyless
@@ -99,6 +99,8 @@ def faults(given: Given, book: Book) -> Iterator[Fault]:
             jobs.setdefault(given.jobs.in_vc(job), []).append(job)
     slept = spells(given, book, list(down)) if given.options["policy"] == "repack" else []
     for vc, stays in sorted(own.items()):
+        if sum(pool.empty for (own_vc, _), pool in room.pools.items() if own_vc == vc) > MOST:
+            continue  # the first decision would be more to look at than all
         floor = Floor(given, speeds, room, vc, jobs.get(vc, []))
         policy = policy_of(given, floor, worker, stays)
         if isinstance(policy, Repacking):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass, field
 from math import fsum
 from typing import Any
@@ -32,24 +33,42 @@ COLUMNS = ("service", "replica", "server", "num_gpus", "start_time", "end_time",
 
 @dataclass
 class Course:
-    """A service as time passes. since: from when each that waits is wanted. waits: (start, seconds)."""
+    """A service as time passes. since: from when so many that wait are wanted. waits: (start, seconds)."""
 
     live: int = 0
-    since: list[float] = field(default_factory=list)
+    waiting: int = 0
+    since: deque[tuple[float, int]] = field(default_factory=deque)
     waits: list[tuple[float, float]] = field(default_factory=list)
 
     def load(self, time: float, wanted: int) -> None:
         """Those that have been wanted for the shortest time are given up first."""
-        more = wanted - self.live - len(self.since)
-        if more >= 0:
-            self.since += [time] * more
-        else:
-            del self.since[max(0, len(self.since) + more) :]
+        more = wanted - self.live - self.waiting
+        if more > 0:
+            self.wait(time, more)
+        while more < 0 and self.since:
+            since, count = self.since.pop()
+            gone = min(count, -more)
+            if count > gone:
+                self.since.append((since, count - gone))
+            self.waiting -= gone
+            more += gone
+
+    def wait(self, time: float, count: int) -> None:
+        """So many are wanted from now on."""
+        self.since.append((time, count))
+        self.waiting += count
 
     def start(self, time: float) -> None:
         """The replica that has been wanted longest starts first."""
         self.live += 1
-        self.waits.append((time, time - self.since.pop(0) if self.since else 0.0))
+        if not self.since:
+            self.waits.append((time, 0.0))
+            return
+        since, count = self.since.popleft()
+        self.waiting -= 1
+        if count > 1:
+            self.since.appendleft((since, count - 1))
+        self.waits.append((time, time - since))
 
 
 def _course(rows: list[tuple[float, int]], mine: list[Replica], last: float) -> Course:
@@ -69,7 +88,7 @@ def _course(rows: list[tuple[float, int]], mine: list[Replica], last: float) -> 
         else:
             course.live -= 1
             if what == 0:
-                course.since.append(time)
+                course.wait(time, 1)
     return course
 
 

@@ -12,6 +12,8 @@ from ringbco.trace.jobs import UNREAD, read_jobs
 
 MOST_JOBS: Final = 6_000
 """Jobs of all results together that are audited while a page is made: half a second."""
+_MOST_ROWS: Final = 200_000
+"""Rows of allocations.parquet of all of them: wide gangs have one a server."""
 _NOT: Final = "not audited: ringbco audit DIR"
 
 
@@ -22,7 +24,12 @@ def audit_line(results: Mapping[str, Outcome]) -> str:
     before they were done: what no chart is about has been left out of these results.
     """
     jobs = sum(int(outcome.run.get("trace", {}).get("rows") or MOST_JOBS + 1) for outcome in results.values())
-    if jobs > MOST_JOBS or any(outcome.summary.get("jobs_ended") for outcome in results.values()):
+    rows = sum(o.allocations.height for o in results.values() if o.allocations is not None)
+    if (
+        jobs > MOST_JOBS
+        or rows > _MOST_ROWS
+        or any(outcome.summary.get("jobs_ended") for outcome in results.values())
+    ):
         return _NOT
     passed, made, failed = 0, 0, dict[str, None]()
     for outcome in results.values():

@@ -13,6 +13,7 @@ import polars as pl
 
 from ringbco.errors import one_line
 from ringbco.io.json_text import json_text
+from ringbco.reports.drawing import draw
 from ringbco.result import metrics
 from ringbco.result.outcome import Outcome
 from ringbco.result.window import measured
@@ -38,7 +39,8 @@ _MOST_ROWS: Final = 4_800
 """Rows of one chart's data, whatever the number of results: below the 5,000 at which altair refuses."""
 # Solid, then dashes that differ in length and number: with the colours 64 lines that can be told apart.
 DASHES: Final = ([1, 0], [6, 3], [2, 2], [10, 4], [8, 3, 2, 3], [3, 6], [12, 3, 2, 3, 2, 3], [1, 3])
-_NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
+# What XML has no character for, and what ends a line of the script that the drawing library runs.
+_NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 _DAY: Final = 86_400.0
 
 
@@ -204,11 +206,9 @@ def save_png(chart: Any, path: Path, *, scale: float = 2.0) -> None:
 
 def png(chart: Any, *, scale: float = 2.0) -> bytes:
     """The chart as a PNG of `scale` times its size in pixels."""
-    import vl_convert
-
     # Altair refuses 5,000 rows, lest a notebook grow; who makes a chart here has a limit of its own.
     with alt.data_transformers.enable("default", max_rows=None):
-        return vl_convert.vegalite_to_png(document(chart), scale=scale)
+        return draw("png", document(chart), scale=scale)
 
 
 def document(chart: Any) -> str:

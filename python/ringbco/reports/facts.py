@@ -14,7 +14,8 @@ from ringbco.result.folder import cluster_of
 from ringbco.result.metrics import column
 from ringbco.result.outcome import Outcome
 from ringbco.result.window import described
-from ringbco.run.scheduling import foreknowledge
+from ringbco.run.foresight import foreknowledge
+from ringbco.run.options import is_log
 from ringbco.units import duration
 
 _NETWORK: Final = {
@@ -98,6 +99,8 @@ def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str | dict[st
     if options:
         read = foreknowledge(run)
         told["clairvoyant"] = f"yes: {', '.join(read)}" if read else "no"
+        if is_log(str(options.get("policy"))):
+            told["clairvoyant"] = "as the run that wrote the log"
     if own := run.get("own_policy"):
         fields = ", ".join(f"{name} = {_text(value)}" for name, value in own.get("parameters", {}).items())
         told["policy of one's own"] = "; ".join(filter(None, (own.get("about"), own.get("kind"), fields)))

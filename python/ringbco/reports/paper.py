@@ -14,6 +14,7 @@ from ringbco.errors import UsageError
 from ringbco.io import marks
 from ringbco.io.atomic import check_output, replacing
 from ringbco.reports import pictures
+from ringbco.reports.drawing import check_room
 from ringbco.reports.text_tables import MADE, TABLES, Cell, Sheet
 from ringbco.result.figures import MEASURED_HERE
 from ringbco.result.sentences import of_runs
@@ -134,15 +135,18 @@ def _begins(kind: str, start: str) -> marks.Mark:
     )
 
 
+_ALWAYS: Final = (
+    ("measure", "policy", "value", "ratio", "best"),
+    ("measure", "policy", "value", "low", "high", "least", "greatest", "seeds"),
+    ("command", "trace", "cluster", "servers", "gpus", "error"),
+)
+"""The columns of comparisons, of sweeps over seeds, and of other sweeps."""
 _MARKS: Final = {
     "tex": _begins("table", f"% {MADE}"),
     "md": _begins("table", f"<!-- {MADE} -->"),
     "csv": marks.Mark(
         "table of ringbco's",
-        lambda path: (
-            marks.table("table", ("measure", "value")).knows(path)
-            or marks.table("table", ("command", "trace", "cluster", "error")).knows(path)
-        ),
+        lambda path: any(marks.table("table", always).knows(path) for always in _ALWAYS),
     ),
     "svg": _begins("picture", pictures.BEFORE_SVG),
     "pdf": marks.Mark("picture of ringbco's", _is_pdf),
@@ -154,4 +158,6 @@ def beside(out: str | os.PathLike[str], figures: str | None, table: str | None, 
     """What two options ask for, checked: lists of kinds, such as "svg,pdf" and "tex"."""
     made = Beside(Path(out), kinds_of("figures", figures, PICTURES), kinds_of("table", table, TABLES), force)
     made.check()
+    if made.pictures:
+        check_room()
     return made

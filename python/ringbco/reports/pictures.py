@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ringbco.reports.drawing import draw
 from ringbco.reports.text_tables import MADE
 
 if TYPE_CHECKING:
@@ -25,16 +26,14 @@ def captioned(figure: Figure, caption: str) -> Figure:
 
 def picture(figure: Figure, kind: str, caption: str, *, scale: float = 2.0) -> bytes:
     """A chart as an "svg" or "pdf", with a mark that it is ours, or a "png" of `scale` times its size."""
-    import vl_convert
-
     from ringbco.reports.style import on_white  # who draws nothing has no need of it
 
     told = json.dumps(on_white(captioned(figure, caption)))
     if kind == "svg":
-        return f"{BEFORE_SVG}\n{vl_convert.vegalite_to_svg(told)}".encode()
+        return f"{BEFORE_SVG}\n".encode() + draw("svg", told)
     if kind == "pdf":
-        return bytes(vl_convert.vegalite_to_pdf(told)) + AFTER_PDF
-    return bytes(vl_convert.vegalite_to_png(told, scale=scale))
+        return draw("pdf", told) + AFTER_PDF
+    return draw("png", told, scale=scale)
 
 
 def write_pictures(figures: Sequence[Figure], folder: Path, caption: str = "") -> None:

@@ -15,6 +15,7 @@ from ringbco.io.marks import first_bytes
 from ringbco.reports import reproduce_charts
 from ringbco.reports.cells import Cell, Table, words
 from ringbco.reports.charts import document as drawable_text
+from ringbco.reports.drawing import draw
 from ringbco.reports.html import document
 from ringbco.reports.panels import figure_of
 from ringbco.reports.reproduce_reasons import reasons
@@ -34,11 +35,9 @@ _READINGS: Final = [f"{dispatch}, {variant}" for dispatch, variant in READINGS]
 
 def write(folder: Path, runs: pl.DataFrame, claims: Sequence[Claim]) -> None:
     """Writes index.html, figure-4.png to figure-7.png and runs.parquet into an existing folder."""
-    import vl_convert
-
     for number, name in zip(FIGURES, _PICTURES, strict=True):
         chart = drawable_text(reproduce_charts.figure(runs, number))
-        (folder / name).write_bytes(vl_convert.vegalite_to_png(chart, scale=1.6))
+        (folder / name).write_bytes(draw("png", chart, scale=1.6))
     drawn = {
         number: [
             shown(figure_of(chart, f"figure-{number}-"))

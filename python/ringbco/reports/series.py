@@ -213,7 +213,7 @@ def strokes(results: Mapping[str, Outcome]) -> dict[str, Any]:
 def legend(texts: Sequence[str], most: int) -> alt.Legend:
     """A legend above the chart in as many columns as its width allows, at most `most`."""
     # The symbol and the gaps beside the text are 30 wide.
-    each = min(LETTER * max(map(len, texts)), _LONGEST) + 30
+    each = min(LETTER * max(map(len, texts), default=0), _LONGEST) + 30
     columns = max(1, min(most, int((WIDTH - 40) // each), len(texts)))
     return alt.Legend(
         title=None,

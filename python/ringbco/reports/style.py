@@ -9,8 +9,10 @@ from urllib.parse import quote
 
 import altair as alt
 import polars as pl
+from markupsafe import Markup
 
 from ringbco.reports.charts import drawable
+from ringbco.reports.drawing import UndrawableError, undrawn
 from ringbco.reports.series import LETTER, TONES, WIDTH, Figure, short, tone_name
 from ringbco.reports.svg import FONT_SIZE, drawings
 from ringbco.reports.templates import picture
@@ -50,15 +52,21 @@ def shown(figure: Figure) -> Shown:
     """The chart as a drawing in the page's own colours, light or dark, and its data to take along."""
     if figure.chart is None:
         return Shown(figure.name, figure.title, figure.note, "", figure.instead, ())
-    on_page, file = drawings(_sized(figure), (_PAGE, {}), ({}, _FILE))
-    links = [("SVG", "svg", f"image/svg+xml,{quote(file, safe=_SAFE)}")]
+    links, svg, instead = [], Markup(), ""
+    try:
+        on_page, file = drawings(_sized(figure), (_PAGE, {}), ({}, _FILE))
+        svg = picture(on_page)
+        links.append(("SVG", "svg", f"image/svg+xml,{quote(file, safe=_SAFE)}"))
+    except UndrawableError as error:
+        undrawn.append(str(error))
+        instead = f"Not drawn: {error}."
     if figure.data is not None:
         table = _table(figure, figure.data)
         links.append(("CSV", "csv", f"text/csv,{quote(table.text('csv'), safe=_SAFE)}"))
         if len(table.rows) <= _MOST_ROWS:
             links.append(("TeX", "tex", f"text/x-tex,{quote(table.text('tex'), safe=_SAFE)}"))
     named = tuple((kind, f"{figure.name}.{ending}", f"data:{told}") for kind, ending, told in links)
-    return Shown(figure.name, figure.title, figure.note, picture(on_page), "", named)
+    return Shown(figure.name, figure.title, figure.note, svg, instead, named)
 
 
 def _table(figure: Figure, data: pl.DataFrame) -> Sheet:

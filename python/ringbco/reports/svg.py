@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
+from ringbco.reports.drawing import draw
+
 _NAMESPACE: Final = "{http://www.w3.org/2000/svg}"
 _MOST_TITLES: Final = 240
 """Marks of one kind that each say what they are; of more, none does."""
@@ -33,9 +35,7 @@ _POINT: Final = re.compile(r"([ML])(-?[\d.]+),(-?[\d.]+)")
 
 def drawings(spec: Mapping[str, Any], *looks: tuple[Mapping[str, str], Mapping[str, str]]) -> list[str]:
     """The chart as elements `svg`, one a look: what stands for each of its colours, and more attributes."""
-    import vl_convert
-
-    whole = ET.fromstring(vl_convert.vegalite_to_svg(json.dumps(spec)))
+    whole = ET.fromstring(draw("svg", json.dumps(spec)))
     texts = []
     for colours, more in looks:
         made = ET.Element("svg", {"viewBox": whole.attrib["viewBox"], "fill": "none", **more})

@@ -19,6 +19,7 @@ from ringbco.io.toml import read_toml
 from ringbco.result.schema import RESULT_FILES, RUN, SUMMARY
 
 _SHOWN_RESULTS: Final = 6
+_LOOKS: Final = 100
 
 
 def read_summary(path: Path) -> dict[str, Any]:
@@ -98,7 +99,30 @@ def check_target(folder: str | os.PathLike[str], *, force: bool, kind: Kind = RE
 
 
 def _kept(folder: str | os.PathLike[str], path: Path, kind: Kind) -> Sequence[Path]:
-    """What others put into `path`, which is or was `folder`; InputError unless --force may replace it."""
+    """What others put into `path`, which is or was `folder`; InputError unless --force may replace it.
+
+    Where another run replaces the folder meanwhile, what was seen was of both: it is looked at again.
+    """
+    for _ in range(_LOOKS):
+        before = _which(path)
+        try:
+            return _seen(folder, path, kind)
+        except InputError:
+            if _which(path) == before:
+                raise
+    return _seen(folder, path, kind)
+
+
+def _which(path: Path) -> tuple[int, int] | None:
+    """Which folder has the name now."""
+    try:
+        there = path.stat()
+    except OSError:
+        return None
+    return there.st_ino, there.st_mtime_ns
+
+
+def _seen(folder: str | os.PathLike[str], path: Path, kind: Kind) -> Sequence[Path]:
     try:
         if is_kind(path, kind):
             return foreign(path, kind, Path(folder))

@@ -269,14 +269,14 @@ class Order:
 
     def reckoned(self) -> NDArray[np.float64]:
         """Backfilling's estimate of each job before its first start, s; NaN where it is not known."""
-        found = float(self.options.get("estimate_factor", 1.0)) * self.record.estimates
         if self.options.get("estimate") != "limit":
-            return found
-        names = range(self.record.asked.height)
-        limits = np.array([self.record.said("time_limit", row) or np.inf for row in names])
-        known = np.flatnonzero(limits < np.inf)
-        found[known] = limits[known]
-        return found if self.record.whole else np.full_like(found, np.nan)
+            return float(self.options.get("estimate_factor", 1.0)) * self.record.estimates
+        found = np.full(len(self.record.names), np.nan)
+        if self.record.whole:
+            rows = range(self.record.asked.height)
+            # A job without a limit is reckoned to run for ever.
+            found[: len(rows)] = [self.record.said("time_limit", row) or np.inf for row in rows]
+        return found
 
     def shadow(self, moment: Moment, head: int, fits: Callable[[set[int]], bool]) -> Shadow | None:
         """The reservation of the queue's head at a moment, after its pass; None where it is not sure.

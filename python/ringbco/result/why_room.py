@@ -58,8 +58,10 @@ def wants(record: Record, row: int) -> Wants:
 def _by_load(options: Any, gpus: int) -> bool:
     """Whether a gang goes to idle GPUs of the least busy servers, or waits: lbsgf, read literally."""
     name = options.get("placement")
-    looks = name == "lbsgf" or (name == "sjf-bco" and gpus > int(options.get("kappa", 0)))
-    return looks and options.get("variant") == "literal"
+    kappa = options.get("kappa", 0)
+    # A plan looks for one of its own.
+    looks = name == "lbsgf" or (name == "sjf-bco" and (isinstance(kappa, str) or gpus > kappa))
+    return bool(looks and options.get("variant") == "literal")
 
 
 def _fits(record: Record, sizes: Rows, empty: Rows, gpus: int) -> bool:

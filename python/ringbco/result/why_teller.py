@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from ringbco.errors import InputError, UsageError
+from ringbco.errors import InputError, UsageError, nearest
 from ringbco.io.forks import use_polars
 from ringbco.result.diff import PARTS
 from ringbco.result.why import Story
@@ -54,11 +53,11 @@ def tell(record: Record, job: str) -> Story:
 def _unknown(record: Record, job: str) -> InputError:
     """What to raise for a job that is not there: which was perhaps meant, and where all are."""
     names, hints = record.names, []
-    near = names.filter(names.str.to_lowercase() == job.lower()).to_list() or get_close_matches(
-        job, _alike(names, job), n=1
+    near = next(iter(names.filter(names.str.to_lowercase() == job.lower())), None) or nearest(
+        job, _alike(names, job)
     )
     if near:
-        hints.append(f"did you mean {near[0]}?")
+        hints.append(f"did you mean {near}?")
     elif not record.whole and any(
         record.outcome.summary.get(key) for key in ("jobs_dropped", "jobs_refused")
     ):

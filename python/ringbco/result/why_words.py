@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -167,10 +168,9 @@ def _reserved(told: Told, when: str, clock: Clock) -> str:
     said = f"{_head(told)} at the head of the queue, and EASY lets nobody delay it"
     if "shadow" not in told:
         return f"{said}."
-    return (
-        f"{said}: by the estimates it can start {clock(told['shadow'])}, and this job would last until"
-        f" {clock(told['own_end'])}."
-    )
+    end = told["own_end"]
+    last = f"last until {clock(end)}" if end < math.inf else "run for ever: it has no limit"
+    return f"{said}: by the estimates it can start {clock(told['shadow'])}, and this job would {last}."
 
 
 def _kept(told: Told, when: str, clock: Clock) -> str:

@@ -12,7 +12,8 @@ from typing import Any, Final
 import polars as pl
 
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError, UsageError, one_line
+from ringbco.errors import InputError, UsageError
+from ringbco.io.tables import read_table
 from ringbco.result.folder import cluster_of, read_run
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import GIVEN, RESULT_FILES, SPEEDS
@@ -258,10 +259,9 @@ def _difference(first: Path, second: Path) -> str | None:
     frames = []
     for path in (first, second):
         try:
-            frames.append(pl.read_parquet(path, glob=False))
-        except (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException) as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            return f"cannot be read as Parquet ({one_line(reason)[:_LONGEST_REASON]})"
+            frames.append(read_table(path, {}))
+        except InputError as error:
+            return error.expected[:_LONGEST_REASON]
     return _first_difference(*frames)
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Final, Unpack
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.cluster.spec import Cluster
@@ -21,11 +20,13 @@ from ringbco.run.option import takes
 from ringbco.run.options import as_cluster, checked
 from ringbco.run.options_generated import Options
 from ringbco.run.outage_draws import is_draw
-from ringbco.trace import measured, profiles
+from ringbco.trace import kinds, measured, profiles
+from ringbco.trace.clocks import beside_jobs, epoch_of
 from ringbco.trace.fair_shares import as_fair_shares
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
 from ringbco.trace.noise import efficiency
 from ringbco.trace.outages import as_maintenance, as_outages
+from ringbco.trace.plausibility import warn
 from ringbco.trace.services import as_services
 from ringbco.trace.shares import asked_gpus
 from ringbco.trace.workload import Workload, resolve
@@ -62,17 +63,22 @@ def bound(
     cluster = as_cluster(cluster, recorded_cluster)
     table = as_table(jobs)
     workload = resolve(table, cluster, values)
-    _check_files(values, workload.cluster, table.frame)
+    warn(_check_files(values, workload.cluster, table))
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")
     window = Window.of(values, submit)
     least, most = gpus_of(table.frame, "min_gpus"), gpus_of(table.frame, "max_gpus")
     part, limits = asked_gpus(table.frame) / asked, _limits(workload, model)
     parts, dropped, elastic = {}, 0, 0
+    # Under measured speeds no kinds are resolved, though types may differ in what they hold.
+    differ = workload.kinds
+    if workload.rates is not None:
+        differ = kinds.resolve(table, workload.cluster, always=True)
+    room = kinds.room(workload.cluster, differ, workload.vc, table.num_jobs)
     for name, rows, gpus in _parts(table, cluster, workload.vc):
-        large = rows[asked[rows] > gpus]
+        large = rows[asked[rows] > room[rows]]
         if large.size and oversize == "error":
-            raise _too_large(table, int(large[0]), gpus)
-        kept = rows[asked[rows] <= gpus]
+            raise _too_large(table, int(large[0]), int(room[large[0]]))
+        kept = rows[asked[rows] <= room[rows]]
         if window is not None:
             kept = kept[window.holds(submit[kept])]
         dropped += large.size
@@ -94,16 +100,23 @@ def _checked(options: Mapping[str, Any]) -> dict[str, Any]:
     return checked(kept, OPTIONS, command="bound")
 
 
-def _check_files(options: Mapping[str, Any], cluster: Cluster, frame: pl.DataFrame) -> None:
-    """Raises InputError for what `replay` would refuse in a file of which the bound reads nothing."""
-    if options["outages"] is not None and not is_draw(options["outages"]):
-        as_outages(options["outages"], cluster.num_servers)
-    if options["maintenance"] is not None:
-        as_maintenance(options["maintenance"], cluster.num_servers)
-    if options["services"] is not None:
-        as_services(options["services"], int(cluster.server_gpus.max()))
+def _check_files(options: Mapping[str, Any], cluster: Cluster, table: JobTable) -> list[str]:
+    """What `replay` would warn of in files of which the bound reads nothing.
+
+    Raises InputError for what it would refuse in them.
+    """
+    outages, maintenance, services = (options[name] for name in ("outages", "maintenance", "services"))
+    epoch, servers = epoch_of(table), cluster.num_servers
+    if is_draw(outages):
+        outages = None
     if options["fair_shares"] is not None:
-        as_fair_shares(options["fair_shares"], frame)
+        as_fair_shares(options["fair_shares"], table.frame)
+    return beside_jobs(
+        table,
+        None if outages is None else as_outages(outages, servers, epoch=epoch),
+        None if maintenance is None else as_maintenance(maintenance, servers, epoch=epoch),
+        None if services is None else as_services(services, int(cluster.server_gpus.max()), epoch=epoch),
+    )
 
 
 def _limits(workload: Workload, model: str) -> Callable[[int], tuple[Floats, Floats]]:

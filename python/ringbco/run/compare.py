@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
@@ -136,13 +136,13 @@ def compared(
     draws = Draws(table, seeds.kind, checked(options)["seed"])
     repeats = [one for run in wanted for one in run.repeats(cluster, seeds)]
     workloads = resolve_workloads(table, repeats)
-    _warn_of(table, repeats)
+    warn(_doubts(table, repeats, workloads.values()), within=1)
     watch = Watch(names_of(wanted, seeds), table.num_jobs, progress, began)
     over = runs_of(table, seeds, [{**checked(run.options), "policy": run.policy} for run in wanted])
     # Where runs are kept, more of them may be asked for the next time.
     bounds = Bounds() if kept is not None or seeds.seeds > 1 else None
 
-    making = _Making(workloads, draws, kept, bounds, seeds.fresh)
+    making = _Making(workloads, draws, kept, bounds, seeds.fresh, {})
 
     def run(number: int) -> Ended:
         tell = watch.part(number)
@@ -156,6 +156,7 @@ def compared(
         if kept is not None:
             kept.discard()
         raise
+    warn(dict.fromkeys(line for one in repeats for line in making.clocks.get(id(one), ())), within=1)
     firsts = [place for place, one in enumerate(repeats) if not one.number]
     ends = [*firsts[1:], len(repeats)]
     ended = {label: done[first:end] for label, first, end in zip(labels, firsts, ends, strict=True)}
@@ -164,14 +165,26 @@ def compared(
     return comparison, {label: at for label, at in written.items() if at is not None}
 
 
+def _doubts(table: JobTable, repeats: Sequence[Repeat], workloads: Iterable[Workload]) -> dict[str, None]:
+    """What is allowed and yet unlike any public trace or network, once for all runs."""
+    clusters = dict.fromkeys(one.cluster for one in repeats)
+    of_clusters = (doubt for here in clusters for doubt in doubts(None, here))
+    of_work = (doubt for one in workloads for doubt in one.apart)
+    return dict.fromkeys([*of_clusters, *doubts(table, None), *of_work])
+
+
 class _Making(NamedTuple):
-    """Makes runs, or takes them from those that are kept. bounds: None where none are asked for."""
+    """Makes runs, or takes them from those that are kept. bounds: None where none are asked for.
+
+    clocks: what first runs warn of the clocks of their side tables, by the identity of the `Repeat`.
+    """
 
     workloads: Mapping[tuple[Hashable, ...], Workload]
     draws: Draws
     kept: Kept | None
     bounds: Bounds | None
     fresh: bool
+    clocks: dict[int, list[str]]
 
     def make(self, one: Repeat, tell: Callable[[int, int], None]) -> Ended:
         """One run. tell: its progress."""
@@ -189,6 +202,8 @@ class _Making(NamedTuple):
                 options=one.options,
                 parameters=one.parameters,
             )
+            if first:
+                self.clocks[id(one)] = setup.clocks
             key = None if kept is None else key_of(setup)
             ended = None if kept is None or key is None else kept.get(key, whole=first)
             if ended is None:
@@ -201,13 +216,6 @@ class _Making(NamedTuple):
                 if kept is not None and key is not None:
                     ended = kept.add(key, ended)
         return ended
-
-
-def _warn_of(table: JobTable, repeats: Sequence[Repeat]) -> None:
-    """Warns of what is unlike any public trace or network, once for all runs."""
-    clusters = dict.fromkeys(one.cluster for one in repeats)
-    of_clusters = (doubt for here in clusters for doubt in doubts(None, here))
-    warn(dict.fromkeys([*of_clusters, *doubts(table, None)]), within=1)
 
 
 def _all_done(

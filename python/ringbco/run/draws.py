@@ -172,12 +172,14 @@ class Draws:
         self, number: int, known: Workload, cluster: Cluster, options: Mapping[str, Any]
     ) -> Workload:
         table = self.table(number)
-        seeded = _draws_models(table, options) or options.get("search") is not None
-        if self._kind == "fresh tables" or seeded:
+        if self._kind == "fresh tables":
             return resolve(table, cluster, options)
-        columns = known.columns.copy()
-        columns["submit"] = table.frame["submit_time"].to_numpy()
-        made = replace(known, table=table, key=key_of(cluster, options), columns=columns)
+        if _draws_models(table, options) or options.get("search") is not None:
+            made = resolve(table, cluster, options)
+        else:
+            columns = known.columns.copy()
+            columns["submit"] = table.frame["submit_time"].to_numpy()
+            made = replace(known, table=table, key=key_of(cluster, options), columns=columns)
         # These are worked out once for all runs.
         vars(made).update(doubts=known.doubts, users=known.users)
         return made

@@ -5,17 +5,16 @@ For example, `state.jobs.duration` is for clairvoyant policies alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from ringbco.run.foresight import SECRET
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise_scale
 
 if TYPE_CHECKING:
     from ringbco.trace.workload import Workload
-
-_SECRET: Final = ("duration", "iterations", "status")
 
 
 def frozen(values: NDArray[Any]) -> NDArray[Any]:
@@ -36,7 +35,7 @@ class Columns:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._read:
-            if name in _SECRET and not self._clairvoyant:
+            if name in SECRET and not self._clairvoyant:
                 raise AttributeError(hidden(name))
             values: NDArray[Any]
             if name == "iterations":
@@ -49,7 +48,7 @@ class Columns:
                 values = self._frame[name].to_numpy()
             else:
                 known = [
-                    column for column in self._frame.columns if self._clairvoyant or column not in _SECRET
+                    column for column in self._frame.columns if self._clairvoyant or column not in SECRET
                 ]
                 raise AttributeError(f"the job table has no column {name!r}: it has {', '.join(known)}")
             self._read[name] = frozen(values)

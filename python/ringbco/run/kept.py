@@ -177,8 +177,8 @@ class Kept:
             for key in keys:
                 recover(self.folder / key)
                 _remove(self.folder / key)
-            if [entry.name for entry in self.folder.iterdir()] == [_MARK]:
-                disk.remove_file(self.folder / _MARK)
+            if {entry.name for entry in self.folder.iterdir()} <= {_MARK}:
+                (self.folder / _MARK).unlink(missing_ok=True)
                 disk.remove_folder(self.folder)
                 for parent in self._parents:
                     disk.remove_folder(parent)

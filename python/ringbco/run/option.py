@@ -8,14 +8,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _EMPTY: Final[tuple[str, ...]] = ()
-FORESIGHT: Final = {"predict": "exact", "admission": True}
-"""Values of options with which a policy reads how long a job will run, though it could do without."""
-
-
-def foreseeing(option: str) -> str:
-    """One of those options with its value, as it is typed after the dashes."""
-    value = FORESIGHT[option]
-    return option if value is True else f"{option} {value}"
 
 
 class Option(NamedTuple):

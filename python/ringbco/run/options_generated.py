@@ -191,10 +191,13 @@ class Options(TypedDict, total=False):
     (docs/operators.md#fair-share). Default: users, or else vcs, share alike.
     """
     estimate_factor: float
-    """Queues easy, conservative: estimates are run times multiplied by this, > 0. Default: 1."""
+    """Queues easy, conservative, and --maintenance: estimates are run times multiplied by this, > 0.
+    Default: 1.
+    """
     estimate: str
-    """Queues easy, conservative: estimates are run-time, times --estimate-factor, or limit: what is
-    left of the job's time_limit (docs/operators.md). Default: run-time.
+    """Queues easy, conservative, and --maintenance: estimates are run-time, times --estimate-factor,
+    or limit: what is left of the job's time_limit, for ever where it has none
+    (docs/operators.md). Default: run-time.
     """
     reservations: int
     """Queue conservative: the first so many waiting jobs get a reservation at each pass; the others do
@@ -995,7 +998,9 @@ REPLAY: Final[dict[str, Option]] = {
         name="estimate_factor",
         kind="number",
         default=1.0,
-        help="Queues easy, conservative: estimates are run times multiplied by this, > 0.",
+        help=(
+            "Queues easy, conservative, and --maintenance: estimates are run times multiplied by this, > 0."
+        ),
         panel="Other schedulers (docs/policies.md)",
         expected="a number > 0",
         above=True,
@@ -1006,8 +1011,9 @@ REPLAY: Final[dict[str, Option]] = {
         kind="name",
         default="run-time",
         help=(
-            "Queues easy, conservative: estimates are run-time, times --estimate-factor, or "
-            "limit: what is left of the job's time_limit (docs/operators.md)."
+            "Queues easy, conservative, and --maintenance: estimates are run-time, times "
+            "--estimate-factor, or limit: what is left of the job's time_limit, for ever "
+            "where it has none (docs/operators.md)."
         ),
         panel="Other schedulers (docs/policies.md)",
         names=("run-time", "limit"),

@@ -21,7 +21,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ringbco.errors import InputError, PolicyError, RingbcoError, UsageError
-from ringbco.io.process import calls_others
 from ringbco.run import own_file
 from ringbco.run.policies_generated import DECIDERS, PRESETS
 
@@ -138,7 +137,6 @@ def _label(policy: object) -> str:
     return str(type.__getattribute__(policy if isinstance(policy, type) else type(policy), "__qualname__"))
 
 
-@calls_others
 def resolve(policy: object, parameters: Mapping[str, Any] | None = None) -> Own:
     """The policy that a name, a class or an object stands for.
 
@@ -158,7 +156,6 @@ def resolve(policy: object, parameters: Mapping[str, Any] | None = None) -> Own:
         return Own(name, found, _described(name, found))
 
 
-@calls_others
 def named(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
     """The name of a policy, and its class or its object: no object is made, which may take fields and time.
 

@@ -43,7 +43,7 @@ from ringbco.run.steps import (
 )
 from ringbco.run.summary import Source
 from ringbco.trace.jobs import JobTable, TableLike, as_table
-from ringbco.trace.plausibility import doubts, warn
+from ringbco.trace.plausibility import warn
 from ringbco.trace.shares import thousandths
 from ringbco.trace.workload import resolve
 
@@ -111,7 +111,7 @@ def plan(
             f"cluster {cluster.name}: has GPUs that differ, and a plan takes all GPUs for equal",
             hint="plan for servers without gpu_type, or for those of one type",
         )
-    warn(found := doubts(table, cluster))
+    warn(found := workload.doubts)
     profiled = workload.profiled
     _check_sample(values["sample"], float(profiled.ideal_run_time.max()))
     frame = table.frame.with_columns(pl.lit(0.0).alias("submit_time"))

@@ -27,7 +27,6 @@ PRESETS: Final[dict[str, Preset]] = {
         preemption="none",
         about="estimated run time",
         paper="shortest job first",
-        is_=("clairvoyant",),
         options=("aging",),
     ),
     "smallest": Preset(
@@ -57,7 +56,6 @@ PRESETS: Final[dict[str, Preset]] = {
         preemption="none",
         about="fifo",
         paper="Yu, Ji, Rajan, Liu, MobiHoc 2022 (arXiv 2207.07817)",
-        is_=("clairvoyant",),
     ),
     "rand": Preset(
         name="rand",
@@ -77,7 +75,6 @@ PRESETS: Final[dict[str, Preset]] = {
         preemption="none",
         about="num_gpus",
         paper="Yu, Ji, Rajan, Liu, MobiHoc 2022 (arXiv 2207.07817)",
-        is_=("clairvoyant",),
         options=("kappa", "lambda", "variant", "aging"),
     ),
     "qssf": Preset(

@@ -63,7 +63,7 @@ def replay(
         options=options,
         parameters=parameters,
     )
-    warn(setup.workload.doubts)
+    warn(setup.doubts)
     return carry_out(setup, progress)
 
 

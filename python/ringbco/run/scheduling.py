@@ -7,18 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
 from ringbco.errors import InputError, UsageError
-from ringbco.run.option import FORESIGHT, foreseeing
 from ringbco.run.options import Policy, check, is_log, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.own import Carried, is_own, kind_of
-from ringbco.run.policies_generated import CLAIRVOYANT
 from ringbco.trace.jobs import gpus_of
+from ringbco.trace.standing import preemptible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ringbco.result.outcome import Outcome
     from ringbco.trace.jobs import JobTable
 
 NOBODY: Final = 2**32 - 1
@@ -26,11 +27,12 @@ NOBODY: Final = 2**32 - 1
 MOST_PASSES: Final = 50_000_000
 """Decisions of one run, each of which may leave a stretch of every running job in memory."""
 # What ends stays under every policy.
-_ENDING: Final = ("outages", "maintenance", "services", "evict", "quota")
+_ENDING: Final = ("outages", "maintenance", "services", "evict", "quota", "search")
 _ESTIMATES: Final = ("estimate", "estimate_factor")
 _PROTECTING: Final = ("preempt_after", "max_preemptions")
 _INTERVAL: Final = 60.0
 """Seconds between a ranking's decisions, where `interval` does not say it (`Options::interval` in Rust)."""
+_STOPPED: Final = ("preempted", "evicted")  # stays that were ended for others
 _RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
 
 
@@ -49,6 +51,26 @@ def rigid(chosen: Iterable[str | Carried], table: JobTable) -> str | None:
 
 def _resizes(name: str, policy: str | Carried) -> bool:
     return kind_of(policy).resizes if is_own(policy) else resolve_policy(name).is_("resizes")
+
+
+def stopped(policy: str, outcome: Outcome, table: JobTable) -> str | None:
+    """A line that says of how many jobs with `preemptible = false` stays were ended for others."""
+    may = preemptible(table.frame)
+    if may is None or bool(may.all()):
+        return None
+    names = table.frame["job_id"].filter(~pl.Series(may))
+    ended = outcome.stays.filter(pl.col("ended").is_in(_STOPPED) & pl.col("job_id").is_in(names.implode()))
+    if ended.is_empty():
+        return None
+    jobs, stops = ended["job_id"].n_unique(), ended.height
+    guests = ended["ended"].eq("evicted").sum()
+    causes = [f"by the policy {stops - guests:,}"] * (stops > guests)
+    causes += [f"over quota, for an owner within its own {guests:,}"] * (guests > 0)
+    return (
+        f"{policy}: {jobs:,} job{'s'[: jobs != 1]} with preemptible = false stopped {stops:,}"
+        f" time{'s'[: stops != 1]} ({', '.join(causes)}): the column shields from --evict and services alone"
+        " (docs/priorities.md)"
+    )
 
 
 def check_policy(policy: Policy, options: Mapping[str, Any]) -> None:
@@ -193,24 +215,6 @@ def unused(chosen: Sequence[str], options: Mapping[str, Any]) -> list[str]:
     return [
         REPLAY[option].typed for option in options if ignored and all(option in names for names in ignored)
     ]
-
-
-def foreknowledge(run: Mapping[str, Any]) -> list[str]:
-    """What in a run reads, before a job runs, how long it will: a clairvoyant scheduler's parts.
-
-    run: a run.toml. Empty for a scheduler that could do without the recording.
-    """
-    options, own = run.get("options", {}), run.get("own_policy", {})
-    read = [f"{part} {options[part]}" for part, names in CLAIRVOYANT.items() if options.get(part) in names]
-    for name, value in FORESIGHT.items():
-        users = ((part.replace("preemption", "policy"), names) for part, names in REPLAY[name].users)
-        if options.get(name) == value and any(options.get(part) in names for part, names in users):
-            read.append(foreseeing(name))
-    if options.get("command") == "plan":
-        read.append("the plan")
-    if own.get("clairvoyant"):
-        read.append(f"policy {own.get('name')}")
-    return read
 
 
 def _resolved(name: object, options: Mapping[str, Any]) -> Policy:

@@ -45,7 +45,7 @@ from ringbco.run.options import (
     resolve_policy,
 )
 from ringbco.run.outage_draws import DAY, Draw, as_draw, is_draw
-from ringbco.run.scheduling import check_limits, check_passes, check_policy, deadline, user
+from ringbco.run.scheduling import check_limits, check_passes, check_policy, deadline, user, waking
 from ringbco.run.steps import (
     allocations_frame,
     describe_run,
@@ -58,6 +58,7 @@ from ringbco.run.steps import (
 )
 from ringbco.run.summary import Source
 from ringbco.trace import fair_shares
+from ringbco.trace.clocks import beside_jobs, epoch_of
 from ringbco.trace.fair_shares import FairShares, as_fair_shares
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Outages, as_maintenance, as_outages, united
@@ -117,6 +118,17 @@ class Setup:
         return self.workload.cluster
 
     @cached_property
+    def doubts(self) -> list[str]:
+        """What is allowed and yet unlike any public trace or network, or not of the time of the jobs."""
+        return [*self.workload.doubts, *self.clocks]
+
+    @cached_property
+    def clocks(self) -> list[str]:
+        """Tables that seem to be on another clock than the jobs."""
+        failures = self.failures if self.drawn is None else None
+        return beside_jobs(self.table, failures, self.maintenance, self.services)
+
+    @cached_property
     def window(self) -> Window | None:
         """Of what the figures are; None for the whole run. Raises EmptyWindowError."""
         return Window.of(self.values, self.workload.columns["submit"])
@@ -149,9 +161,7 @@ class Setup:
     @cached_property
     def record(self) -> dict[str, Any]:
         """Everything needed to repeat the run, as run.toml has it."""
-        run = describe_run(
-            *(self.table, self.cluster, self.chosen.name, self.described(), self.workload.doubts)
-        )
+        run = describe_run(*(self.table, self.cluster, self.chosen.name, self.described(), self.doubts))
         if self.own is not None:
             run["own_policy"] = {"name": self.chosen.name, **self.own.described}
         for name, beside in (
@@ -168,14 +178,32 @@ class Setup:
             run["log"] = self.followed.told()
         return run
 
+    def _too_short_rounds(self) -> str | None:
+        """What to do where a policy's rounds are over before a job that changes GPUs has paused."""
+        assert self.own is not None
+        pause = max(self.values[name] for name in ("preempt_cost", "start_cost")) + waking(self.values)
+        fields = self.own.described.get("parameters") or {}
+        length = fields.get("round", self.values["interval"])
+        if not isinstance(length, int | float) or length > pause:
+            return None
+        name = "-P round=" if "round" in fields else "--interval "
+        return (
+            f"rounds of {length:g} s are no longer than the pause of {pause:g} s that begins a stay, so none"
+            f" does any work: give longer rounds, such as {name}{10 * pause:g}, or a smaller --preempt-cost"
+        )
+
     def explain(self, error: _core.CoreError) -> Exception:
         """The engine's refusal in the table's terms."""
         if self.own is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
+            said = error.message
+            if self.values["clock"] != "slot" or self._too_short_rounds():  # then contention is not to blame
+                said = said.replace(" under contention", "").replace(" (no iteration fits in a slot)", "")
             return InputError(
-                f"policy {self.own.name} to bring every job to its end, but job {job!r}: {error.message}",
+                f"policy {self.own.name} to bring every job to its end, but job {job!r}: {said}",
                 file=self.table.source,
                 row=error.row + 1,
+                hint=self._too_short_rounds(),
             )
         if self.services is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
@@ -233,16 +261,16 @@ def prepare(
     check_limits(table, chosen, values)
     check_passes(chosen, values, _work(workload))
     drawn = _drawn(values, workload) if is_draw(values["outages"]) else None
-    failures = None if drawn is None else drawn.outages(cluster)
+    failures, epoch = None if drawn is None else drawn.outages(cluster), epoch_of(table)
     if drawn is None and values["outages"] is not None:
-        failures = as_outages(values["outages"], cluster.num_servers)
+        failures = as_outages(values["outages"], cluster.num_servers, epoch=epoch)
     maintenance = None
     if values["maintenance"] is not None:
-        maintenance = as_maintenance(values["maintenance"], cluster.num_servers)
+        maintenance = as_maintenance(values["maintenance"], cluster.num_servers, epoch=epoch)
     outages = united(failures, maintenance)
     services = None
     if values["services"] is not None:
-        services = as_services(values["services"], int(cluster.server_gpus.max()))
+        services = as_services(values["services"], int(cluster.server_gpus.max()), epoch=epoch)
     fair = None
     if values["fair_shares"] is not None:
         fair = as_fair_shares(values["fair_shares"], table.frame)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import POLICY_NOTE, DecisionError, UsageError
-from ringbco.io.process import calls_others, received
+from ringbco.io.process import received
 from ringbco.result.outcome import Outcome
 from ringbco.run.options import check_callback, number, refusal
 from ringbco.run.options_generated import Options
@@ -69,7 +69,7 @@ class Simulation:
         if setup.drawn is not None:
             told = "a table, as ringbco outages draws one: nobody knows how long a simulation lasts"
             raise refusal("outages", setup.drawn.draw.source, told)
-        warn(setup.workload.doubts)
+        warn(setup.doubts)
         self._begin(setup, _prepared(setup), _number_of(setup, vc), None, progress)
 
     def _begin(
@@ -236,7 +236,6 @@ class _Bare(Policy):
         """Nothing: `advance` hands the decision to the caller instead."""
 
 
-@calls_others
 def drive(
     setup: Setup, progress: Callable[[int, int], None] | None, make: Callable[[], Simulation] | None = None
 ) -> _core.RunResult:

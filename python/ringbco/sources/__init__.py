@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ringbco.errors import InputError, UsageError
+from ringbco.io.process import scratch_folder
 
 if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
@@ -91,7 +91,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
         trace = source.read(files, options)
         main = files[source.needs[0]].shown
     refuse_empty(trace.account, main)
-    if options.want_cluster and trace.servers is None:
+    if options.want_cluster and trace.servers is None and not trace.no_servers:
         raise source.no_cluster()
     metadata = provenance(
         source.name,
@@ -113,13 +113,18 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
         metadata["ringbco.epoch_note"] = trace.epoch_note
     table = from_frame(trace.frame, main, metadata)
     cluster, notes = None, list(trace.notes)
+    if trace.no_servers:
+        notes.insert(0, ("no cluster file: " if options.want_cluster else "") + trace.no_servers)
     if options.elastic is not None:
         frame, made = options.elastic.apply(table.frame)
         table = from_frame(frame, main, metadata)
         notes.append(f"{made:,} of {table.num_jobs:,} jobs are elastic")
     if options.want_cluster and trace.servers is not None:
         declared = unknown_types(group.gpu_type for group in trace.servers)
-        cluster = Cluster.from_groups(trace.servers, name=source.name, gpu_types=declared)
+        try:
+            cluster = Cluster.from_groups(trace.servers, name=source.name, gpu_types=declared)
+        except InputError as error:
+            raise error.but(file=main) from None
         if declared:
             notes.append(
                 f"nothing is known of the GPU types {', '.join(fact.name for fact in declared.values())}: the"
@@ -135,14 +140,62 @@ def recognise(path: Path) -> tuple[str, str] | None:
     from ringbco.sources.opening import heads
 
     try:
-        for head in heads(path):
-            for name in SOURCES:
-                shape = get(name).role(head) if name != "csv" else None
-                if shape is not None:
-                    return name, shape.what
+        found = shape_of(heads(path))
     except InputError:
-        pass
+        return None
+    return None if found is None else (found[0].name, found[1].what)
+
+
+def raw_trace(path: Path) -> InputError | None:
+    """What to raise for a file of a public trace where a job table was asked for; None for any other file."""
+    from ringbco.sources.opening import heads
+
+    try:
+        return not_jobs_yet(str(path), heads(path))
+    except InputError:
+        return None
+
+
+def not_jobs_yet(file: str, heads: Iterable[str]) -> InputError | None:
+    """What to raise for a file that begins so, or an archive of such, if it is a public trace."""
+    found = shape_of(heads)
+    return None if found is None else found[0].not_jobs_yet(file, found[1])
+
+
+def shape_of(heads: Iterable[str]) -> tuple[Source, Shape] | None:
+    """The first source one of whose files begins with one of `heads`, and the shape of that file."""
+    return next(filter(None, map(_shape_of, heads)), None)
+
+
+def _shape_of(head: str, but: str = "csv") -> tuple[Source, Shape] | None:
+    """The source whose file begins with `head`, and its shape; csv, which takes anything, is left out."""
+    for source in (get(name) for name in SOURCES if name not in (but, "csv")):
+        shape = source.role(head)
+        if shape is not None:
+            return source, shape
     return None
+
+
+def other_form(path: Path) -> tuple[str, list[str]] | None:
+    """What a table is that `convert csv` reads and that is separated by no commas, and its columns' names.
+
+    An object of JSON is taken for a job only if one of its keys is like a column of the job table.
+    """
+    from ringbco.sources.json_lines import keys
+    from ringbco.sources.opening import heads
+    from ringbco.sources.records import first_record, separator
+    from ringbco.trace.schema import REQUIRED, other_names_of
+
+    try:
+        head = next(heads(path), "")
+    except InputError:
+        return None
+    found = keys(head)
+    if found is not None:
+        return ("JSON Lines", list(found)) if other_names_of(REQUIRED, found)[0] else None
+    mark = {";": "semicolons", "\t": "tabs", "|": "bars"}.get(separator(head))
+    names = [name for name in first_record(head) if name]
+    return None if mark is None or not names[1:] else (f"separated by {mark}", names)
 
 
 def _refuse_foreign_options(source: Source, options: Options) -> None:
@@ -153,6 +206,9 @@ def _refuse_foreign_options(source: Source, options: Options) -> None:
         "known-vcs": options.known_vcs,
         "throughputs": options.throughputs,
         "profiles": options.profiles,
+        "unit": options.unit,
+        "columns": options.columns,
+        "deadline-from": options.deadline_from,
     }
     for option, value in given.items():
         if value and option not in source.options:
@@ -167,11 +223,11 @@ def _opened(source: Source, paths: Sequence[Path]) -> Iterator[Inputs]:
 
     if not paths:
         raise UsageError(f"convert {source.name}: give {source.shapes[0].what}")
-    with tempfile.TemporaryDirectory(prefix="ringbco-") as scratch:
+    with scratch_folder("ringbco-") as scratch:
         by_role: dict[str, Opened] = {}
         shapes: dict[str, Shape] = {}
         names: dict[str, tuple[str, ...]] = {}
-        for opened in open_inputs(paths, Path(scratch), lambda head: source.role(head) is not None):
+        for opened in open_inputs(paths, scratch, lambda head: source.role(head) is not None):
             shape = source.role(opened.head) or _refuse_stranger(source, opened)
             columns = source.lone_header(opened)
             if columns is not None:
@@ -185,29 +241,53 @@ def _opened(source: Source, paths: Sequence[Path]) -> Iterator[Inputs]:
             by_role[shape.role], shapes[shape.role] = opened, shape
         for shape in source.shapes:
             if shape.role in source.needs and shape.role not in by_role:
-                raise UsageError(f"convert {source.name}: give {shape.what} as well")
+                alone = [
+                    f": {by_role[role].shown} is {other.what}, which holds no jobs"
+                    for role, other in shapes.items()
+                    if source.holds_no_jobs(other)
+                ]
+                raise UsageError(f"convert {source.name}: give {shape.what} as well{''.join(alone[:1])}")
         yield Files(by_role, shapes, names)
+
+
+def _refuse_odd_cell(source: Source, opened: Opened) -> None:
+    """Raise InputError for a file without column names whose first row is of one table but for a cell."""
+    from ringbco.sources.tables import CsvTable
+
+    tables = [shape for shape in source.shapes if isinstance(shape, CsvTable)]
+    odd = [(table, cell) for table in tables if (cell := table.odd_cell(opened.head)) is not None]
+    if len(odd) == 1:
+        table, (column, value) = odd[0]
+        expected = f"a row of {table.what}, or its column names"
+        raise InputError(
+            expected, file=opened.shown, row=1, line=1, column=column, value=value, hint="mend that cell"
+        )
 
 
 def _refuse_stranger(source: Source, opened: Opened) -> Shape:
     """Raise InputError for a file that is none of this source's, saying whose it is or what it lacks."""
-    for name in SOURCES:
-        shape = get(name).role(opened.head) if name not in (source.name, "csv") else None
-        if shape is not None:
-            raise InputError(
-                f"looks like {shape.what}, not a file of {source.name}",
-                file=opened.shown,
-                hint=f"use `ringbco convert {name} ...`",
-            )
+    from ringbco.io.printed import not_a_table
+
+    found = _shape_of(opened.head, source.name)
+    if found is not None:
+        raise InputError(
+            f"looks like {found[1].what}, not a file of {source.name}",
+            file=opened.shown,
+            hint=f"use `ringbco convert {found[0].name} ...`",
+        )
     if _is_job_table(opened.head):
         raise InputError(
             "is a job table already",
             file=opened.shown,
             hint="give it to `ringbco replay` as it is, or clean it with `ringbco convert csv`",
         )
+    printed = not_a_table(opened.shown, opened.head)
+    if printed is not None:
+        raise printed
     nearest = max(source.shapes, key=lambda shape: shape.likeness(opened.head))
     if nearest.likeness(opened.head) >= 0.5:
         nearest.refuse_missing(opened)
+    _refuse_odd_cell(source, opened)
     raise InputError(
         f"is not a file of {source.name}: expected {' or '.join(shape.what for shape in source.shapes)}",
         file=opened.shown,

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from ringbco.errors import InputError
+from ringbco.errors import InputError, show_value
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,18 +25,32 @@ Kind = Literal["dropped", "changed", "noted"]
 ROW: Final = "__row"  # position of the row in its file, from 0, header and blank lines not counted out
 _KEY: Final = "ringbco.account"
 
-# Where a row stands: (data row from 1, line of the file or None, the cell as written). Called only on errors.
-Locate = Callable[[int, str], tuple[int, int | None, object]]
+# Where a row stands: (data row from 1 or None for its place in the frame, line of the file or None, the cell
+# as written). Called once for each reason that a row is met by.
+Locate = Callable[[int, str], tuple[int | None, int | None, object]]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One reason. `rows` had it as their first; `matching` counts every row it meets, whatever its fate."""
+    """One reason. `rows` had it as their first; `matching` counts every row it meets, whatever its fate.
+
+    line, value: where the first of `rows` stands in its file, and what it says in the column that the reason
+    speaks of ("null" for an empty cell), None where that is not known.
+    """
 
     kind: Kind
     reason: str
     rows: int
     matching: int
+    line: int | None = None
+    value: str | None = None
+
+    @property
+    def first(self) -> str:
+        """Where the first row stands and what it says; "" where that is not known."""
+        if self.line is None:
+            return ""
+        return f"line {self.line}" + ("" if self.value is None else f": {self.value}")
 
 
 @dataclass(frozen=True)
@@ -55,6 +70,11 @@ class Account:
     def plus(self, entries: Sequence[Entry]) -> Account:
         """The same account with notes added."""
         return replace(self, entries=(*self.entries, *entries))
+
+    def without(self, reason: str, rows: int) -> Account:
+        """The same account with `rows` of the kept rows dropped after all."""
+        entry = Entry("dropped", reason, rows, rows)
+        return replace(self, rows_kept=self.rows_kept - rows, entries=(*self.entries, entry))
 
     @property
     def dropped(self) -> dict[str, int]:
@@ -84,6 +104,7 @@ class Account:
             "changed": self.changed,
             "noted": self.noted,
             "matching": {e.reason: e.matching for e in self.entries},
+            "first": {e.reason: {"line": e.line, "value": e.value} for e in self.entries if e.first},
         }
 
     def to_metadata(self) -> dict[str, str]:
@@ -95,7 +116,10 @@ class Account:
                     "unit": self.unit,
                     "rows_read": self.rows_read,
                     "rows_kept": self.rows_kept,
-                    "entries": [[e.kind, e.reason, e.rows, e.matching] for e in self.entries],
+                    "entries": [
+                        [e.kind, e.reason, e.rows, e.matching, *([e.line, e.value] if e.first else [])]
+                        for e in self.entries
+                    ],
                 }
             ),
         }
@@ -115,7 +139,9 @@ class Account:
         """Whether its parts are of their types: a footer may hold anything."""
         counts = [self.rows_read, self.rows_kept]
         counts += (count for entry in self.entries for count in (entry.rows, entry.matching))
+        counts += (entry.line for entry in self.entries if entry.line is not None)
         texts = [self.unit, *(entry.reason for entry in self.entries)]
+        texts += (entry.value for entry in self.entries if entry.value is not None)
         return (
             all(type(count) is int and count >= 0 for count in counts)
             and all(isinstance(text, str) for text in texts)
@@ -127,7 +153,8 @@ class Account:
         from rich.table import Table
         from rich.text import Text
 
-        overlap = any(e.matching != e.rows for e in self.entries if e.rows)
+        shown = [e for e in self.entries if e.rows]
+        overlap = any(e.matching != e.rows for e in shown)
         table = Table(
             title=None if title is None else Text(title),
             title_justify="left",
@@ -139,10 +166,13 @@ class Account:
         table.add_column("rows", justify="right")
         if overlap:
             table.add_column("of all that match", justify="right")
-        table.add_row("read", "", f"{self.rows_read:,}", *[""] * overlap, style="bold")
-        for e in (e for e in self.entries if e.rows):
-            table.add_row(e.kind, Text(e.reason), f"{e.rows:,}", *[f"{e.matching:,}"] * overlap)
-        table.add_row("kept", "", f"{self.rows_kept:,}", *[""] * overlap, style="bold")
+        blank = [""] * overlap
+        table.add_row("read", "", f"{self.rows_read:,}", *blank, style="bold")
+        for e in shown:
+            # Below the reason: a terminal is too narrow for both side by side.
+            why = Text(f"{e.reason}\n  first in {e.first}" if e.first else e.reason)
+            table.add_row(e.kind, why, f"{e.rows:,}", *[f"{e.matching:,}"] * overlap)
+        table.add_row("kept", "", f"{self.rows_kept:,}", *blank, style="bold")
         return table
 
 
@@ -151,7 +181,8 @@ class Rule:
     """A cleaning rule over the columns of a frame.
 
     `when` is true for the rows it meets (null counts as false). A "changed" rule gives the new values in
-    `becomes`. `column` and `expected` are what `--strict` shows for the first row met.
+    `becomes`. The account shows what the first row met says in `column`; `--strict` stops there with
+    `expected`.
     """
 
     kind: Kind
@@ -197,57 +228,58 @@ def clean(
     drops = [r for r in rules if r.kind == "dropped"]
     masks = frame.select(r.when.fill_null(False).alias(str(i)) for i, r in enumerate(drops))
     fate = np.zeros(frame.height, dtype=np.uint8)
-    entries: list[Entry] = []
+    met: list[tuple[Rule, int, int, int | None]] = []  # rule, its rows, all that match, the first of its rows
     for i, rule in enumerate(drops):
-        met = masks[str(i)].to_numpy()
-        first = met & (fate == 0)
+        matching = masks[str(i)].to_numpy()
+        first = matching & (fate == 0)
         fate[first] = i + 1
-        _enter(entries, rule, int(first.sum()), int(met.sum()))
-    drops.append(
-        drop(
-            f"{unique_column or unique} occurred before",
-            pl.lit(False),
-            unique_column or unique,
-            "a value of its own; an earlier row has it",
-        )
+        met.append((rule, int(first.sum()), int(matching.sum()), _first_row(frame, first)))
+    again = drop(
+        f"{unique_column or unique} occurred before",
+        pl.lit(False),
+        unique_column or unique,
+        "a value of its own; an earlier row has it",
     )
     kept = frame.filter(pl.Series(fate == 0))
     first_seen = kept[unique].is_first_distinct()
     if not first_seen.all():
-        again = kept.filter(~first_seen)
-        fate[np.flatnonzero(fate == 0)[(~first_seen).to_numpy()]] = len(drops)
-        matching = frame[unique].drop_nulls()
-        _enter(entries, drops[-1], again.height, matching.len() - matching.n_unique())
+        given = frame[unique].drop_nulls()
+        repeats = (~first_seen).to_numpy()
+        count = given.len() - given.n_unique()
+        met.append((again, int(repeats.sum()), count, _first_row(kept, repeats)))
         kept = kept.filter(first_seen)
-    culprits = []  # (row in the file, rule), for --strict
-    if fate.any():
-        at = int(np.argmax(fate > 0))
-        culprits.append((int(frame[ROW][at]), drops[int(fate[at]) - 1]))
     for rule in (r for r in rules if r.kind != "dropped"):
         meets = kept.select(rule.when.fill_null(False).alias("meets"))["meets"]
         matching_all = int(frame.select(rule.when.fill_null(False).sum()).item())
-        _enter(entries, rule, int(meets.sum()), matching_all)
-        if rule.kind == "changed" and meets.any():
-            culprits.append((int(kept.filter(meets)[ROW][0]), rule))
+        met.append((rule, int(meets.sum()), matching_all, _first_row(kept, meets.to_numpy())))
+        if rule.becomes and meets.any():
             kept = kept.with_columns(
                 pl.when(meets).then(value).otherwise(pl.col(name)).alias(name)
                 for name, value in rule.becomes.items()
             )
+    culprits = [(row, rule) for rule, _, _, row in met if row is not None and rule.kind != "noted"]
     if strict and culprits:
         row, rule = min(culprits, key=lambda c: c[0])
         data_row, line, value = locate(row, rule.column)
         raise InputError(
             rule.expected,
             file=file,
-            row=data_row,
+            row=int((frame[ROW] <= row).sum()) if data_row is None else data_row,
             line=line,
             column=rule.column,
             value=value,
             hint=f"without --strict: {rule.kind}, {rule.reason}",
         )
+    entries = []
+    for rule, rows, matching_all, first_row in met:
+        _, line, value = (None, None, None) if first_row is None else locate(first_row, rule.column)
+        says = None if first_row is None else show_value(value)
+        if matching_all:
+            entries.append(Entry(rule.kind, rule.reason, rows, matching_all, line, says))
     return kept, Account(unit, frame.height, kept.height, tuple(entries))
 
 
-def _enter(entries: list[Entry], rule: Rule, rows: int, matching: int) -> None:
-    if matching:
-        entries.append(Entry(rule.kind, rule.reason, rows, matching))
+def _first_row(frame: pl.DataFrame, met: NDArray[np.bool_]) -> int | None:
+    """The lowest of the rows that are `met`, as `ROW` counts them; None if there are none."""
+    lowest = frame[ROW].filter(pl.Series(met)).min()
+    return lowest if isinstance(lowest, int) else None

@@ -22,6 +22,9 @@ def convert(
     known_vcs: bool = False,
     snapshot: str | None = None,
     column_map: Mapping[str, str] | None = None,
+    unit: str | None = None,
+    columns: Sequence[str] | None = None,
+    deadline_from: str | None = None,
     cluster: bool = False,
     throughputs: str | os.PathLike[str] | None = None,
     profiles: str | os.PathLike[str] | None = None,
@@ -35,6 +38,8 @@ def convert(
     source: the format, such as "philly" or "csv"; docs/sources lists them. inputs: the trace's files.
     mode, known_vcs, snapshot, column_map: options of one source, as `ringbco convert --help` has them;
         column_map is {our name: the file's name}.
+    unit, columns, deadline_from: of csv, the unit of numeric times and durations ("ms", "s", "min" or "h"),
+        the names of the columns of a file without a header, and "submit" where deadlines count from there.
     cluster: whether to work out the servers that the trace ran on as well.
     throughputs, profiles: of gavel and pollux, the file and the folder of their measured speeds.
     elastic: LOW:HIGH, such as "0.5:2", to let a share of the jobs, `elastic_share`, hold from half to twice
@@ -58,6 +63,9 @@ def convert(
         mode=mode,
         snapshot=snapshot,
         column_map=dict(column_map or {}),
+        unit=unit,
+        columns=None if columns is None else tuple(columns),
+        deadline_from=deadline_from,
         want_cluster=cluster,
         throughputs=None if throughputs is None else Path(throughputs),
         profiles=None if profiles is None else Path(profiles),

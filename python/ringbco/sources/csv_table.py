@@ -1,33 +1,39 @@
-"""Any CSV of jobs: its columns are mapped to the job table's with `--map ours=theirs`, then cleaned.
+"""Any CSV of jobs, or JSON Lines: columns are mapped to the job table's with `--map`, then cleaned.
 
 Besides the job table's own columns, `start_time` and `end_time` may be mapped: their difference is the
-duration where no duration is. Times may be seconds, wall clocks or times with an offset.
+duration where no duration is. Each time and each duration is read by itself, in any of several forms; a cell
+of an optional column that cannot be read is left out, and counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
-from ringbco.sources.account import ROW, Rule, clean, drop
+from ringbco.io.printed import not_a_table
+from ringbco.sources.account import ROW, Rule, change, clean, drop
+from ringbco.sources.json_lines import NO_OBJECT, JsonLines, keys
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import (
-    endless_number,
-    filled,
+    MICRO,
+    UNITS,
+    divided,
+    given,
+    in_seconds,
     iso,
-    number,
-    offset_clock,
-    optional_text,
+    lengths,
+    moments,
+    numbers,
     truth,
-    wall_clock,
 )
 from ringbco.sources.records import first_record
 from ringbco.sources.rules import (
-    A_TIME,
     SECONDS,
     asks_gpus,
     has_id,
@@ -38,44 +44,63 @@ from ringbco.sources.rules import (
     timed,
     whole_gpus,
 )
-from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, first_submission
-from ringbco.sources.tables import EXTRA, TIME_LIKE, CsvFile
-from ringbco.trace.jobs import COLUMNS, REQUIRED, near_name
-from ringbco.trace.other_names import map_options
+from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
+from ringbco.sources.tables import EXTRA, CsvFile
+from ringbco.trace.jobs import COLUMNS, MOST_SECONDS, REQUIRED, near_name
+from ringbco.trace.other_names import NODES_ALONE, NODES_GO, convert_command, lists_nodes
+from ringbco.trace.plausibility import slurm_parts
 from ringbco.trace.schema import other_names_of
 
+ROW_NUMBER: Final = "#"
+"""What --map job_id takes for ids that count the rows."""
 SPAN: Final = ("start_time", "end_time")  # may stand for the duration
 TIMES: Final = ("submit_time", *SPAN, "deadline")
+DURATIONS: Final = ("duration", "time_limit", "checkpoint_interval")
 OPTIONAL_VALUES: Final = tuple(
     name for name, c in COLUMNS.items() if not c.required and c.dtype is not pl.String
 )
-_CLOCKS: Final = ((TIME_LIKE + r"[+-]\d\d:?\d\d$", offset_clock), (TIME_LIKE + "$", wall_clock))
+A_TIME: Final = "a time such as 2020-09-01 12:00:00, 2020-09-01T12:00 or 2020-09-01"
+_A_LENGTH: Final = f"{SECONDS}, or [D-]HH:MM:SS"
+_UNLIMITED: Final = ("unlimited", "infinite", "partition_limit", "4294967295")  # Slurm's words for no limit
+_BESIDE: Final = "__"  # before the names of columns that a rule looks at and nothing keeps
 
 
 @dataclass(frozen=True)
 class AnyCsv:
-    """Whatever has a first line with more than one cell."""
+    """Whatever has a first line with more than one cell, or a JSON object in it."""
 
     role: str = "jobs"
-    what: str = "a CSV file with a header line"
+    what: str = "a CSV file with a header line, or JSON Lines"
 
     def recognises(self, head: str) -> bool:
-        """Whether the first line holds several cells and is no JSON."""
-        return not head.lstrip().startswith(("[", "{")) and len(first_record(head)) > 1
+        """Whether the first line is a JSON object, or several cells and not what a command prints."""
+        if _is_json(head):
+            return keys(head) is not None
+        return len(first_record(head)) > 1 and not_a_table("", head) is None
 
     def likeness(self, head: str) -> float:
-        """Nothing is nearly a CSV file."""
-        return 0.0
+        """Other JSON can be made JSON Lines; nothing else is nearly a CSV file."""
+        return float(_is_json(head))
 
     def refuse_missing(self, opened: Opened) -> None:
-        """Nothing can be said."""
+        """Raise InputError for JSON that is not an object a line."""
+        raise InputError(
+            "is not a file of csv: it is JSON, but not JSON Lines (an object a line)",
+            file=opened.shown,
+            hint=f"of a list of objects, `jq -c '.[]' {shlex.quote(opened.shown)} > jobs.jsonl` makes them",
+        )
+
+
+def _is_json(head: str) -> bool:
+    return head.lstrip().startswith(("[", "{"))
 
 
 def read(inputs: Inputs, options: Options) -> Trace:
     """The job table of the rows; times written as dates count from the first kept submission."""
+    _check(options)
     opened = inputs["jobs"]
-    file = CsvFile(opened)
-    names = _names(file, options.column_map)
+    file = _file(opened, options.columns)
+    names, beside = _names(file, options)
     extras = [c for c in file.columns if c and c not in names.values()]
     for extra in extras:
         if extra in names:
@@ -84,50 +109,87 @@ def read(inputs: Inputs, options: Options) -> Trace:
                 file=opened.shown,
                 hint=f"rename or drop its column {extra}",
             )
-    theirs = [filled(theirs).alias(ours) for ours, theirs in names.items()]
+    cells = {**names, **{_BESIDE + c: theirs for c, theirs in beside.items()}}
+    theirs = [
+        given(theirs, text=_is_text(ours)).alias(ours)
+        for ours, theirs in cells.items()
+        if theirs != ROW_NUMBER or theirs in file.columns
+    ]
     text = file.read([*theirs, *map(pl.col, (*extras, EXTRA))])
-    # An ISO time may have a T between day and hour and a Z for UTC.
-    text = text.with_columns(
-        pl.col(c).str.replace(r"(\d)T(\d)", "$1 $2").str.replace(r"Z$", "+00:00") for c in TIMES if c in names
-    )
-    clock = _clock(text, [c for c in TIMES if c in names])
-    frame = text.select(
-        ROW,
-        *(_parsed(ours, clock) for ours in names),
-        *(pl.col(c).is_not_null().alias(_written(c)) for c in names if c in OPTIONAL_VALUES),
-        *map(pl.col, (*extras, EXTRA)),
-    )
+    if "job_id" not in text.columns:
+        text = text.with_columns(pl.int_range(pl.len()).cast(pl.String).alias("job_id"))
+    parsed = _Parsed(text, options, thousands=getattr(file, "separator", ",") != ";")
+    frame = parsed.frame([*names, *(_BESIDE + c for c in beside)], [*extras, EXTRA])
     places = file.locate()
+    more = NO_OBJECT if isinstance(file, JsonLines) else no_more_cells(len(file.columns))
     kept, account = clean(
         frame,
-        [no_more_cells(len(file.columns)), *_rules(names, clock)],
+        [more, *_rules(names, parsed, options)],
         unit="rows",
         file=opened.shown,
-        locate=lambda row, column: places(row, names.get(column, column)),
+        locate=lambda row, column: places(row, cells.get(column, column)),
         strict=options.strict,
     )
-    dated = clock is not number
-    epoch = first_submission(kept) if dated else 0.0
-    times = [c for c in ("submit_time", "deadline") if c in names]
-    kept = kept.with_columns(pl.col(c) - epoch for c in times)
+    kept, epoch = parsed.counted(kept)
+    if options.deadline_from and "deadline" in kept.columns:
+        kept = kept.with_columns(pl.col("deadline") + pl.col("submit_time"))
     if "duration" not in names:
         kept = kept.with_columns(duration=pl.col("end_time") - pl.col("start_time"))
     ours = [c for c in COLUMNS if c in kept.columns]
     return Trace(
         by_submission(kept, [*ours, *extras], num_gpus=pl.col("num_gpus").cast(pl.UInt32)),
         account,
-        iso(epoch, utc=clock is offset_clock),
-        "the first kept submission" if dated else "a placeholder: the file counts seconds",
-        choices={"map": ", ".join(f"{a}={b}" for a, b in options.column_map.items())},
+        epoch,
+        "the first kept submission" if parsed.dated else "a placeholder: the file counts seconds",
+        notes=slurm_parts(kept["job_id"]),
+        choices={
+            "map": ", ".join(f"{a}={b}" for a, b in options.column_map.items()),
+            **({"unit": options.unit} if options.unit else {}),
+            **({"columns": ",".join(options.columns)} if options.columns else {}),
+            **({"deadline_from": options.deadline_from} if options.deadline_from else {}),
+        },
     )
 
 
-def _names(file: CsvFile, column_map: Mapping[str, str]) -> dict[str, str]:
-    """Our column -> theirs, for all that the file has.
+def _check(options: Options) -> None:
+    """Raises UsageError for choices that there are not."""
+    if options.unit is not None and options.unit not in UNITS:
+        raise UsageError(f"--unit {options.unit}: choose one of {', '.join(UNITS)}")
+    if options.deadline_from not in (None, "submit"):
+        raise UsageError(f"--deadline-from {options.deadline_from}: expected submit")
+    if options.columns is not None and not all(options.columns):
+        raise UsageError(f"--columns {','.join(options.columns)}: a name for every column")
+    twice = [c for c in options.columns or () if (options.columns or ()).count(c) > 1]
+    if twice:
+        raise UsageError(f"--columns: two columns named {twice[0]}")
+
+
+def _file(opened: Opened, columns: Sequence[str] | None) -> CsvFile | JsonLines:
+    """The file as a table of text. Raises UsageError for `columns` that are not those of its first line."""
+    if keys(opened.head) is not None:
+        if columns:
+            raise UsageError(f"--columns: {opened.shown} holds JSON Lines, which name their columns")
+        return JsonLines(opened)
+    if not columns:
+        return CsvFile(opened)
+    first = first_record(opened.head)
+    if len(first) != len(columns) and not (len(first) == len(columns) + 1 and not first[-1]):
+        raise UsageError(
+            f"--columns: {len(columns)} names, but the first line of {opened.shown} has {len(first)} cells"
+        )
+    return CsvFile(opened, names=tuple(columns))
+
+
+def _is_text(ours: str) -> bool:
+    return ours in COLUMNS and COLUMNS[ours].dtype is pl.String
+
+
+def _names(file: CsvFile | JsonLines, options: Options) -> tuple[dict[str, str], dict[str, str]]:
+    """Our column -> theirs, for all that the file has, and the start and end that stand beside a duration.
 
     Raises UsageError for an unknown name on either side, InputError for a required column that is missing.
     """
-    shown, columns = file.opened.shown, file.columns
+    shown, columns, column_map = file.opened.shown, file.columns, options.column_map
     allowed = [*COLUMNS, *SPAN]
     for ours, theirs in column_map.items():
         if ours not in allowed:
@@ -136,7 +198,7 @@ def _names(file: CsvFile, column_map: Mapping[str, str]) -> dict[str, str]:
                 f"--map {ours}={theirs}: {ours} is no column of the job table"
                 + (f"; did you mean {near}?" if near else f": choose among {', '.join(allowed)}")
             )
-        if theirs not in columns:
+        if theirs not in columns and (ours, theirs) != ("job_id", ROW_NUMBER):
             near = near_name(theirs, columns)
             raise UsageError(
                 f"--map {ours}={theirs}: {shown} has no column {theirs}"
@@ -144,71 +206,187 @@ def _names(file: CsvFile, column_map: Mapping[str, str]) -> dict[str, str]:
             )
     own = {**{name.lower(): name for name in columns}, **{name: name for name in columns}}
     names = {c: column_map.get(c) or own.get(c, c) for c in allowed}
-    names = {c: theirs for c, theirs in names.items() if theirs in columns}
+    names = {c: theirs for c, theirs in names.items() if theirs in columns or theirs == ROW_NUMBER}
     taken = set(column_map.values())
     names = {c: t for c, t in names.items() if c in column_map or t not in taken}
+    beside: dict[str, str] = {}
     if "duration" in names:
+        beside = {c: names[c] for c in SPAN if set(SPAN) <= names.keys()}
         names = {c: t for c, t in names.items() if c not in SPAN}
+    if options.deadline_from and "deadline" not in names:
+        raise UsageError(
+            f"--deadline-from: {shown} has no column deadline; name it with --map deadline=THEIRS"
+        )
     wanted = [c for c in REQUIRED if c != "duration" or not set(SPAN) <= names.keys()]
     missing = [column for column in wanted if column not in names]
     if missing:
-        meant, unknown = other_names_of(missing, [c for c in columns if c and c not in names.values()])
-        raise InputError(
-            f"has no column{'s'[: len(missing) - 1]} {', '.join(missing)}",
+        raise _without(missing, len(missing) == len(wanted), names, file, column_map)
+    return names, beside
+
+
+def _without(
+    missing: Sequence[str],
+    all_of_them: bool,
+    names: Mapping[str, str],
+    file: CsvFile | JsonLines,
+    column_map: Mapping[str, str],
+) -> InputError:
+    """What to raise for a file without the columns `missing`: what it is, or the command that names them."""
+    from ringbco.sources import not_jobs_yet  # it knows this source too
+
+    shown, columns = file.opened.shown, file.columns
+    published = not_jobs_yet(shown, [file.opened.head])
+    if published is not None:
+        return published
+    meant, unknown = other_names_of(missing, [c for c in columns if c and c not in names.values()])
+    if lists_nodes(columns) and {"job_id", "submit_time", "duration"} <= {*unknown}:
+        return InputError(NODES_ALONE, file=shown, hint=NODES_GO)
+    if all_of_them and not meant and any(_is_value(c) for c in columns):
+        return InputError(
+            "has no header: its first line holds values",
             file=shown,
-            hint=f"say which {'they are' if missing[1:] else 'one it is'}: {map_options(meant, unknown)}"
-            + (f" (its columns are {', '.join(columns)})" if unknown else ""),
+            hint=f"name its columns in order: --columns {','.join(REQUIRED)}",
         )
-    return names
+    return InputError(
+        f"has no column{'s'[: len(missing) - 1]} {', '.join(missing)}",
+        file=shown,
+        hint=f"say which {'they are' if missing[1:] else 'one it is'}:"
+        f" `{convert_command(shown, {**column_map, **meant}, unknown)}`"
+        + (f" (its columns are {', '.join(columns)}" if unknown else "")
+        + (f"; {ROW_NUMBER} numbers the rows" if "job_id" in unknown else "")
+        + ")" * bool(unknown),
+    )
 
 
-def _clock(text: pl.DataFrame, columns: Sequence[str]) -> Callable[[str], pl.Expr]:
-    """How the times are written, by the first cells that are not empty."""
-    for column in columns:
-        cells = text[column].drop_nulls().head(1000)
-        for pattern, clock in _CLOCKS:
-            if cells.str.contains(pattern).any():
-                return clock
-    return number
+def _is_value(cell: str) -> bool:
+    """Whether a cell of a first line is a number or a time, so no name."""
+    cells = pl.Series([cell])
+    return bool(numbers(cells, thousands=True).is_not_null()[0] or moments(cells)[0].is_not_null()[0])
 
 
-def _parsed(ours: str, clock: Callable[[str], pl.Expr]) -> pl.Expr:
-    """A column of text as what the job table wants; cells that cannot be read become null."""
-    if ours in TIMES:
-        return clock(ours)
-    kind = COLUMNS[ours].dtype if ours in COLUMNS else pl.Float64
-    if kind is pl.Boolean:
-        return truth(ours)
-    if ours in COLUMNS and COLUMNS[ours].endless:
-        return endless_number(ours)
-    return optional_text(ours) if kind is pl.String else number(ours)
+class _Parsed:
+    """Columns of text as what the job table wants; cells that cannot be read are null.
+
+    Times are seconds (float64), or microseconds since 1970 (int64) where submissions are dates: those with an
+    offset if most of them have one. `astray` has the rows in which another column's time is of another kind.
+    """
+
+    def __init__(self, text: pl.DataFrame, options: Options, *, thousands: bool) -> None:
+        if "time_limit" in text.columns:
+            no_limit = pl.col("time_limit").str.to_lowercase().is_in(_UNLIMITED)
+            text = text.with_columns(pl.when(~no_limit).then("time_limit").alias("time_limit"))
+        self.text, self.thousands = text, thousands
+        self.unit = options.unit or "s"
+        self.relative = ("deadline",) if options.deadline_from else ()
+        submit = text["submit_time"]
+        seconds = numbers(submit, thousands=thousands)
+        self.dated = self.zoned = False
+        if seconds.null_count() > submit.null_count():
+            micros, zoned = moments(submit)
+            self.dated = micros.count() > seconds.count()
+            self.zoned = 2 * int(zoned.sum()) > micros.count()
+        self.astray: dict[str, pl.Series] = {}
+        self.times: list[str] = []
+
+    def frame(self, columns: Sequence[str], carried: Sequence[str]) -> pl.DataFrame:
+        """The columns parsed, with `ROW`, what is carried along, and which optional cells were filled."""
+        self.times = [c for c in columns if c in TIMES and c not in self.relative]
+        made = [self._column(name) for name in columns]
+        filled = [self.text[c].is_not_null().alias(_written(c)) for c in columns if c in OPTIONAL_VALUES]
+        astray = [mask.alias(_astray(name)) for name, mask in self.astray.items()]
+        kept = [self.text[c] for c in (ROW, *carried)]
+        return pl.DataFrame([*kept, *made, *filled, *astray])
+
+    def counted(self, kept: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+        """The rows with times in seconds, from the first submission if they are dates, and time 0 in ISO."""
+        if not self.dated:
+            return kept, iso(0.0)
+        zero = kept["submit_time"].min() or 0
+        assert isinstance(zero, int)
+        epoch = (datetime(1970, 1, 1) + timedelta(microseconds=zero)).isoformat()
+        counted = (divided(kept[c] - zero, MICRO) for c in self.times)
+        return kept.with_columns(counted), epoch + ("Z" if self.zoned else "")
+
+    def _column(self, name: str) -> pl.Series:
+        cells, ours = self.text[name], name.removeprefix(_BESIDE)
+        if ours in TIMES and ours not in self.relative:
+            return self._time(cells)
+        if _is_text(ours):
+            return cells
+        column = COLUMNS[ours]
+        if column.dtype is pl.Boolean:
+            return self.text.select(truth(name)).to_series()
+        lasts = ours in DURATIONS or ours in self.relative
+        values = (
+            lengths(cells, self.unit, thousands=self.thousands)
+            if lasts
+            else numbers(cells, thousands=self.thousands)
+        )
+        return values if column.endless else values.set(values.is_infinite(), None)
+
+    def _time(self, cells: pl.Series) -> pl.Series:
+        seconds = numbers(cells, thousands=self.thousands)
+        seconds = seconds.set(seconds.is_infinite(), None)
+        rest = cells.null_count() < seconds.null_count()
+        if not self.dated and not rest:
+            return in_seconds(seconds, self.unit)
+        micros, zoned = moments(cells)
+        if not self.dated:
+            astray = micros.is_not_null()
+            made = in_seconds(seconds, self.unit)
+        else:
+            other = zoned != self.zoned
+            astray = seconds.is_not_null() | (micros.is_not_null() & other)
+            made = micros.set(other, None)
+        if astray.any():
+            self.astray[cells.name] = astray
+        return made
 
 
 def _written(column: str) -> str:
     return f"__{column}_written"
 
 
-def _rules(names: Mapping[str, str], clock: Callable[[str], pl.Expr]) -> tuple[Rule, ...]:
-    expected = SECONDS if clock is number else A_TIME
-    rules = [
-        asks_gpus("num_gpus"),
-        has_id("job_id"),
-        whole_gpus("num_gpus"),
-        *timed("submit_time", expected=expected),
-    ]
-    if clock is number:
-        rules.append(not_negative("submit_time"))
+def _astray(column: str) -> str:
+    return f"__{column}_astray"
+
+
+def _rules(names: Mapping[str, str], parsed: _Parsed, options: Options) -> list[Rule]:
+    expected = A_TIME if parsed.dated else SECONDS
+    rules = [asks_gpus("num_gpus"), has_id("job_id"), whole_gpus("num_gpus")]
+    kind = (
+        ("a time with an offset" if parsed.zoned else "a time without an offset")
+        if parsed.dated
+        else "a number"
+    )
+    times = ("submit_time", *(SPAN if "duration" not in names else ()))
+    for name in times:
+        if name in parsed.astray:
+            reason = f"{name} is not {kind}, as most of submit_time are"
+            rules.append(drop(reason, pl.col(_astray(name)), name, kind))
+        rules += timed(name, expected=expected)
+        if not parsed.dated:
+            rules += [] if name in SPAN else [not_negative(name)]
+            rules.append(_too_late(name))
     if "duration" in names:
-        rules += lasting("duration")
+        rules += lasting("duration", expected=_A_LENGTH)
+        rules.append(_too_late("duration"))
     else:
-        rules += timed(*SPAN, expected=expected)
-        rules += in_order("submit_time", *SPAN)
-    rules += [_optional_value(c) for c in names if c in OPTIONAL_VALUES]
-    return tuple(rules)
+        rules += in_order(*times)
+    rules += [_optional_value(c, parsed, expected) for c in names if c in OPTIONAL_VALUES]
+    rules += _beside_num_gpus(names)
+    if _BESIDE + SPAN[0] in parsed.text.columns:
+        rules.append(_contradiction(parsed, options))
+    return rules
 
 
-def _optional_value(name: str) -> Rule:
-    """Rows whose cell of an optional column breaks the table's rule are dropped; an empty cell is fine."""
+def _too_late(name: str) -> Rule:
+    most = f"{MOST_SECONDS:.0e}".replace("e+", "e")
+    return drop(f"{name} is beyond {most} s", pl.col(name) > MOST_SECONDS, name, f"at most {most} s")
+
+
+def _optional_value(name: str, parsed: _Parsed, a_time: str) -> Rule:
+    """Cells of an optional column that break the table's rule are left out; an empty cell is fine."""
     column, value = COLUMNS[name], pl.col(name)
     broken = value.is_null()
     if column.dtype is not pl.Boolean:
@@ -217,7 +395,40 @@ def _optional_value(name: str) -> Rule:
             broken = broken | (value > column.high)
         if column.dtype.is_integer():
             broken = broken | (value != value.floor())
-    return drop(f"{name} is not {column.rule}", pl.col(_written(name)) & broken, name, column.rule)
+    is_time = name in TIMES and name not in parsed.relative
+    reason = f"{name} is not {'a time' if is_time else column.rule}"
+    return _left_out(reason, pl.col(_written(name)) & broken, name, a_time if is_time else column.rule)
+
+
+def _beside_num_gpus(names: Mapping[str, str]) -> list[Rule]:
+    """Cells that cannot be beside the row's num_gpus are left out: the table's rules on two columns."""
+    value, gpus = pl.col, pl.col("num_gpus")
+    several = pl.any_horizontal(value(c) > 1 for c in ("num_gpus", "max_gpus") if c in names)
+    wrong = {
+        "min_gpus": ("min_gpus is above num_gpus", value("min_gpus") > gpus),
+        "max_gpus": ("max_gpus is below num_gpus", value("max_gpus") < gpus),
+        "gpu_share": ("gpu_share of a job of several GPUs", several & value("gpu_share").is_not_null()),
+    }
+    return [
+        _left_out(reason, bad, name, COLUMNS[name].rule)
+        for name, (reason, bad) in wrong.items()
+        if name in names
+    ]
+
+
+def _left_out(reason: str, when: pl.Expr, name: str, expected: str) -> Rule:
+    return change(f"{reason}: left out", when, name, expected, **{name: pl.lit(None)})
+
+
+def _contradiction(parsed: _Parsed, options: Options) -> Rule:
+    """Rows whose start and end are not as far apart as they say that they ran: what was recorded is kept."""
+    start, end = (pl.col(_BESIDE + c) for c in SPAN)
+    span = (end - start) / (MICRO if parsed.dated else 1)
+    # Each of the three may have been rounded to the whole second, or to the whole unit.
+    slack = max(1.0, UNITS[parsed.unit] / 2 if options.unit else 0.0)
+    apart = (span - pl.col("duration")).abs() > slack
+    reason = f"duration is not end_time - start_time, by more than {slack:g} s: duration kept"
+    return change(reason, apart, "duration", "end_time - start_time")
 
 
 SOURCE: Final = Source(
@@ -229,6 +440,6 @@ SOURCE: Final = Source(
     shapes=(AnyCsv(),),
     needs=("jobs",),
     read=read,
-    options=frozenset({"map"}),
+    options=frozenset({"map", "unit", "columns", "deadline-from"}),
     cluster_hint="write --cluster SxG when replaying",
 )

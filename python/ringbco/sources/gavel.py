@@ -7,6 +7,7 @@ iterations. Of each type the rate on several servers is that of `TYPE_unconsolid
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 import sys
@@ -18,7 +19,8 @@ from typing import Any, Final
 import polars as pl
 
 from ringbco.errors import InputError, UsageError, show_value
-from ringbco.sources.account import drop
+from ringbco.io.csvtext import LONGEST_ROW
+from ringbco.sources.account import ROW, Locate, drop
 from ringbco.sources.parsing import number, optional_text
 from ringbco.sources.rules import SECONDS, not_negative, timed, whole_gpus
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv
@@ -26,24 +28,53 @@ from ringbco.sources.tables import CsvTable
 from ringbco.trace.jobs import MAX_COUNT
 from ringbco.trace.rate_table import SCHEMA
 
-JOBS: Final = CsvTable(
-    role="jobs",
-    what="a Gavel trace (lines of ten cells, separated by tabs)",
-    columns=(
-        "job_type", "command", "working_directory", "steps_argument", "needs_data_directory", "total_steps",
-        "scale_factor", "priority_weight", "slo", "arrival_time",
+_LOOKS: Final = {
+    "steps_argument": r"-\S+",
+    "needs_data_directory": "[01]",
+    "total_steps": r"\d+",
+    "scale_factor": r"\d+",
+    "arrival_time": r"-?\d+(\.\d+)?",
+}
+_REQUIRED: Final = ("job_type", "steps_argument", "total_steps", "scale_factor", "arrival_time")
+_LAUNCH: Final = ("steps_argument", "needs_data_directory", "total_steps")
+MODE: Final = {"mode": "static|accordion|gns"}
+"""How a job of Shockwave's changes its batch size as it runs; a static one keeps it."""
+
+
+def _trace(what: str, columns: tuple[str, ...], looks: dict[str, str] | None = None) -> CsvTable:
+    return CsvTable(role="jobs", what=what, columns=columns, required=_REQUIRED, looks=_LOOKS | (looks or {}))
+
+
+# What wrote a trace is told by its number of cells: each version of Gavel's parser takes one, in one order.
+JOBS: Final = (
+    _trace(
+        "a Gavel trace (lines of ten cells, separated by tabs)",
+        (
+            *("job_type", "command", "working_directory", *_LAUNCH),
+            *("scale_factor", "priority_weight", "slo", "arrival_time"),
+        ),
     ),
-    required=("job_type", "steps_argument", "total_steps", "scale_factor", "arrival_time"),
-    looks={
-        "steps_argument": r"-\S+",
-        "total_steps": r"\d+",
-        "scale_factor": r"\d+",
-        "arrival_time": r"-?\d+(\.\d+)?",
-    },
-)  # fmt: skip
+    _trace(
+        "an older Gavel trace (nine cells)",
+        ("job_type", "command", *_LAUNCH, "scale_factor", "priority_weight", "slo", "arrival_time"),
+    ),
+    _trace(
+        "an older Gavel trace (seven cells)",
+        ("job_type", "command", *_LAUNCH, "arrival_time", "scale_factor"),
+    ),
+    _trace(
+        "a Shockwave trace (twelve cells)",
+        (
+            *("job_type", "command", "working_directory", *_LAUNCH),
+            *("scale_factor", "mode", "priority_weight", "slo", "duration", "arrival_time"),
+        ),
+        MODE | {"duration": r"\d+(\.\d+)?"},
+    ),
+)
 
 _KEY: Final = re.compile(r"\('(.+)', ([1-9][0-9]{0,8})\)")
 _APART: Final = "_unconsolidated"
+_APART_BY: Final = 0.01
 _STEPS: Final = "a whole number of steps, 1 or more"
 _SHAPE: Final = (
     'an object {type: {"(\'MODEL\', GPUS)": {"null": steps/s, "(\'OTHER\', GPUS)": [mine, other]}}}'
@@ -55,30 +86,27 @@ def read(inputs: Inputs, options: Options) -> Trace:
     if options.throughputs is None:
         raise UsageError(
             "convert gavel: give --throughputs FILE, Gavel's simulation_throughputs.json: it says how long"
-            " the steps of a job take"
+            f" the steps of a job take: `{SOURCE.command(inputs['jobs'].shown, inputs.shapes['jobs'])}`"
         )
     tables = _tables(options.throughputs)
-    fastest = (
-        tables.filter(pl.col("partner").is_null(), servers=1)
-        .sort("rate", descending=True, maintain_order=True)
-        .unique(["model", "gpus"], keep="first", maintain_order=True)
-        .filter(pl.col("rate") > 0)
-        .select(
-            "model",
-            pl.col("gpus").cast(pl.Float64).alias("scale_factor"),
-            recorded_on="gpu_type",
-            rate="rate",
-        )
+    alone = tables.filter(pl.col("partner").is_null(), pl.col("rate") > 0, servers=1).select(
+        "model",
+        pl.col("gpus").cast(pl.Float64).alias("scale_factor"),
+        recorded_on="gpu_type",
+        rate="rate",
     )
     file = inputs.csv("jobs")
-    known = set(fastest.select(pl.struct("model", "scale_factor")).to_series().struct.unnest().rows())
+    given = file.columns
+    known = set(alone.select(pl.struct("model", "scale_factor")).to_series().struct.unnest().rows())
     steps = pl.col("total_steps")
     frame, account = clean_csv(
         file,
         [
             (pl.row_index("job_id") + 0).cast(pl.String),
             optional_text("job_type").alias("model"),
-            *map(number, ("total_steps", "scale_factor", "priority_weight", "slo", "arrival_time")),
+            *map(number, ("total_steps", "scale_factor", "arrival_time")),
+            *(number(name) for name in ("priority_weight", "slo") if name in given),
+            *((optional_text("mode"), number("duration").alias("told")) if "mode" in given else ()),
         ],
         (
             drop("no job type", pl.col("model").is_null(), "job_type", "a job type"),
@@ -105,40 +133,77 @@ def read(inputs: Inputs, options: Options) -> Trace:
         options=options,
         id_column="job_type",
     )
-    frame = frame.join(fastest, on=["model", "scale_factor"], how="left", maintain_order="left")
+    frame = _on_a_type(
+        frame.with_columns(pl.col("told") if "mode" in given else pl.lit(None).alias("told")), alone
+    )
+    notes = _of_shockwave(frame, options.throughputs.name, file.locate()) if "mode" in given else ()
     frame = by_submission(
         frame.rename({"arrival_time": "submit_time"}),
         [
-            "job_id",
-            "submit_time",
-            "num_gpus",
-            "duration",
-            "model",
-            "recorded_on",
-            "iterations",
-            "priority_weight",
-            "slo",
+            *("job_id", "submit_time", "num_gpus", "duration", "model", "recorded_on", "iterations"),
+            *(name for name in ("mode", "priority_weight", "slo") if name in given),
         ],
         num_gpus=pl.col("scale_factor").cast(pl.UInt32),
-        duration=steps / pl.col("rate"),
         iterations=steps.cast(pl.UInt64),
-        slo=pl.when(pl.col("slo") >= 0).then("slo"),
+        **({"slo": pl.when(pl.col("slo") >= 0).then("slo")} if "slo" in given else {}),
     )
     return Trace(
         frame,
         account,
         "1970-01-01T00:00:00",
         "a placeholder: the trace counts seconds from its beginning",
+        notes=tuple(notes),
         choices={"throughputs": options.throughputs.name},
         tables=tables,
     )
+
+
+def _on_a_type(frame: pl.DataFrame, alone: pl.DataFrame) -> pl.DataFrame:
+    """The jobs with the GPU type they were recorded on: that of the trace's own run time, else the fastest.
+
+    gap: seconds between that run time (whole seconds in the trace) and the duration; inf without one.
+    """
+    gap = (pl.col("told") - pl.col("duration")).abs()
+    near = gap <= (pl.col("told") * _APART_BY).clip(lower_bound=1.0)
+    return (
+        frame.join(alone, on=["model", "scale_factor"], how="left", maintain_order="left_right")
+        .with_columns(duration=pl.col("total_steps") / pl.col("rate"))
+        .with_columns(gap=pl.when(near).then(gap).otherwise(float("inf")))
+        .sort(ROW, "gap", -pl.col("rate"), maintain_order=True)
+        .unique(ROW, keep="first", maintain_order=True)
+    )
+
+
+def _of_shockwave(frame: pl.DataFrame, throughputs: str, locate: Locate) -> Iterator[str]:
+    """Notes on what a job table does not say of Shockwave's jobs, and on run times of other throughputs."""
+    changing = frame.filter((pl.col("mode") != "static").fill_null(value=True))
+    if changing.height:
+        mode, row = changing.select("mode", ROW).row(0)
+        yield (
+            f"{changing.height:,} of {frame.height:,} jobs change their batch size as they run (mode"
+            f" accordion or gns), which is not kept: they run at that of their job type throughout; first:"
+            f" line {locate(row, 'mode')[1]}, {mode or 'no mode'}"
+        )
+    other = frame.filter(pl.col("told").is_not_null(), pl.col("gap").is_infinite())
+    if other.height:
+        told, made, row = other.select("told", "duration", ROW).row(0)
+        yield (
+            f"in {other.height:,} of {frame.height:,} jobs the trace's own run time is steps / throughput on"
+            f" no GPU type, so they run as long as on the fastest: is {throughputs} the file of this trace?"
+            f" First: line {locate(row, 'duration')[1]}, {told:g} s in the trace, {made:g} s here"
+        )
 
 
 def _tables(path: Path) -> pl.DataFrame:
     """The throughputs as a table of measured speeds. Raises InputError for a file of another shape."""
     try:
         data = path.read_bytes()
-        document = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+        if data[:2] == b"\x1f\x8b":
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                data = file.read(LONGEST_ROW + 1)
+        if len(data) > LONGEST_ROW:
+            raise InputError(f"holds more than {LONGEST_ROW >> 20} MiB: expected {_SHAPE}", file=path)
+        document = json.loads(data)
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise InputError(
             f"cannot be read as JSON ({getattr(error, 'strerror', None) or error})",
@@ -216,9 +281,10 @@ SOURCE: Final = Source(
   pages     = {481--498},
   year      = {2020}
 }""",
-    shapes=(JOBS,),
+    shapes=JOBS,
     needs=("jobs",),
     read=read,
     options=frozenset({"throughputs"}),
+    asks="--throughputs FILE",
     cluster_hint="Gavel takes it as an option: write a cluster file with gpu_type v100, p100 and k80",
 )

@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from ringbco.cluster.presets import ServerGroup, vc_groups
+from ringbco.cluster.spec import MAX_GPUS as MOST_OF_CLUSTER
 from ringbco.errors import InputError, UsageError
 from ringbco.sources.account import ROW, change, drop
 from ringbco.sources.parsing import DAY, iso, number, optional_text, wall_clock
@@ -125,10 +126,16 @@ def read(inputs: Inputs, options: Options) -> Trace:
     )
 
 
+_DAY: Final = r"^\d{4}-\d\d-\d\d"
+
+
 def _servers(file: CsvFile, day: str) -> tuple[ServerGroup, ...]:
     """Servers of 8 GPUs by virtual cluster, as of one day's row."""
     columns = [c for c in file.columns if c not in ("date", "total")]
     rows = file.read([pl.col("date"), *map(number, columns)])
+    odd = rows.filter(~pl.col("date").str.contains(_DAY))
+    if odd.height:
+        raise file.bad_cell(int(odd[ROW][0]), "date", "a day such as 2020-09-01")
     row = rows.filter(pl.col("date").str.starts_with(day))
     if row.is_empty():
         days = rows["date"].drop_nulls().sort()
@@ -141,6 +148,8 @@ def _servers(file: CsvFile, day: str) -> tuple[ServerGroup, ...]:
     for column, gpus in sizes.items():
         if gpus is None or gpus < 0 or gpus != int(gpus):
             raise file.bad_cell(int(row[ROW][0]), column, "a whole number of GPUs")
+        if gpus > MOST_OF_CLUSTER:
+            raise file.bad_cell(int(row[ROW][0]), column, f"at most {MOST_OF_CLUSTER} GPUs in all")
     return vc_groups({column: int(gpus) for column, gpus in sizes.items() if gpus})
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from ringbco.errors import InputError
+from ringbco.io.csvtext import refuse_long_lines, refuse_nul
 
 HEAD_BYTES: Final = 1 << 16
 _CHUNK: Final = 1 << 20
@@ -84,12 +85,12 @@ def _open(path: Path, scratch: Path, wanted: Callable[[str], bool]) -> Iterator[
         if members is not None:
             yield from _archive(shown, members, scratch, wanted)
         elif codec is None:
-            yield Opened(_readable(path, scratch), shown, _text(shown, magic))
+            yield _plain_file(_readable(path, scratch), shown, _text(shown, magic))
         else:
             with _decompressed(path, codec) as stream:
                 head = _text(shown, stream.read(HEAD_BYTES))
             with _decompressed(path, codec) as stream:
-                yield Opened(_keep(stream, shown, scratch), shown, head)
+                yield _plain_file(_keep(stream, shown, scratch), shown, head)
 
 
 def _begin(path: Path) -> tuple[bytes, str | None]:
@@ -189,7 +190,7 @@ def _archive(
         if wanted(head):
             found = True
             _refuse_foreign(full, start)
-            yield Opened(_keep(content, full, scratch, start), full, head)
+            yield _plain_file(_keep(content, full, scratch, start), full, head)
         else:
             others.append((name, head))
     if not found:
@@ -199,6 +200,13 @@ def _archive(
             raise InputError(f"is an archive that holds {names}, no trace", file=shown)
         _refuse_foreign(foreign.shown, foreign.head.encode())
         yield foreign
+
+
+def _plain_file(path: Path, shown: str, head: str) -> Opened:
+    """A file whose lines no reader will choke on. An array in JSON may be one line; its reader maps it."""
+    if not head.lstrip().startswith(("[", "{")):
+        refuse_long_lines(path, shown)
+    return Opened(path, shown, head)
 
 
 def _readable(path: Path, scratch: Path) -> Path:
@@ -272,6 +280,8 @@ def _refuse_foreign(shown: str, start: bytes) -> None:
         raise InputError("has old Macintosh line ends (CR)", file=shown, hint="save it with LF line ends")
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputError("is UTF-16 text", file=shown, hint="save it as UTF-8")
+    if b"\0" in head[:4096]:
+        refuse_nul(shown, start)
     if head.startswith((b"PAR1", b"\x37\x7a\xbc\xaf", b"\xfd7zXZ", b"Rar!")) or b"\0" in head[:4096]:
         raise InputError(
             "is binary data, not a trace as it was published",

@@ -113,7 +113,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
     frame = rows.join(tasks, on="job_id", how="left", maintain_order="left")
     places = jobs.locate()
 
-    def locate(row: int, column: str) -> tuple[int, int | None, object]:
+    def locate(row: int, column: str) -> tuple[int | None, int | None, object]:
         data_row, line, value = places(row, column)
         if column in frame.columns and column not in jobs.columns:
             value = frame.filter(pl.col(ROW) == row)[column][0]

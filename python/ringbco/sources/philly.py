@@ -12,7 +12,7 @@ from __future__ import annotations
 import codecs
 import mmap
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -22,6 +22,7 @@ import polars as pl
 
 from ringbco.cluster.presets import PRESETS
 from ringbco.errors import InputError, UsageError
+from ringbco.io.csvtext import LONGEST_ROW, long_row
 from ringbco.sources.account import ROW, Rule, change, clean, drop
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso, optional_text, wall_clock
@@ -210,9 +211,21 @@ def read(inputs: Inputs, options: Options) -> Trace:
         iso(epoch),
         "the first kept submission, on the log's own wall clock",
         SERVERS,
-        without_servers(table, SERVERS, "of unknown size"),
+        (*without_servers(table, SERVERS, "of unknown size"), *(_apart(kept) if mode == "split" else ())),
         {"mode": mode, **({"known_vcs": "yes"} if options.known_vcs else {})},
     )
+
+
+def _apart(kept: pl.DataFrame) -> Iterator[str]:
+    """The note on attempts of one job, which are jobs without any order now."""
+    several = kept.filter(pl.len().over(_JOB) > 1)
+    if several.height:
+        jobs = several[_JOB].n_unique()
+        yield (
+            f"{several.height:,} attempts are of {jobs:,} job{'s'[: jobs > 1]} with several: in a replay"
+            " each arrives at its recorded time, even while an earlier one of its job still waits or runs;"
+            f" first: {several['job_id'][0]}"
+        )
 
 
 def _mapped(opened: Opened) -> memoryview:
@@ -225,7 +238,7 @@ def _mapped(opened: Opened) -> memoryview:
 def _split_array(data: memoryview, shown: str) -> list[msgspec.Raw]:
     """The jobs of the array, not decoded yet."""
     try:
-        return msgspec.json.decode(data, type=list[msgspec.Raw])
+        found = msgspec.json.decode(data, type=list[msgspec.Raw])
     except msgspec.ValidationError:
         raise InputError("is JSON, but no array of jobs", file=shown) from None
     except msgspec.DecodeError as error:
@@ -236,6 +249,10 @@ def _split_array(data: memoryview, shown: str) -> list[msgspec.Raw]:
         at = re.search(r"byte (\d+)", str(error))
         line = bytes(data[: int(at[1])]).count(b"\n") + 1 if at else None
         raise InputError(f"valid JSON ({error})", file=shown, line=line, hint="fetch it again") from None
+    for row, raw in enumerate(found, start=1):
+        if len(memoryview(raw)) > LONGEST_ROW:
+            raise long_row(shown, row=row)
+    return found
 
 
 def _decode(raws: Sequence[msgspec.Raw], mode: str) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -47,6 +47,7 @@ _MOST_LOCAL: Final = {"yolov3": 8}
 """The largest batch on a GPU, where the simulator allows less than was profiled."""
 _MOST_REPLICAS: Final = {"ncf": 1}
 """The most GPUs of a job, where the simulator allows fewer than its batch could be split over."""
+_UNPROFILED: Final = "batch size on so many GPUs beyond the profiles"
 _LEAST: Final = 1e-15
 _MOST: Final = 1e16
 """What a number of a profile may be; the published ones are from 4e-11 to 7e15."""
@@ -125,15 +126,23 @@ def read(inputs: Inputs, options: Options) -> Trace:
     if options.profiles is None:
         raise UsageError(
             "convert pollux: give --profiles DIR, the folder with a folder an application (placements.csv,"
-            " scalability.csv, validation-*.csv)"
+            " scalability.csv, validation-*.csv): "
+            f"`{SOURCE.command(inputs['jobs'].shown, JOBS)}`"
         )
     folder = options.profiles
     if not folder.is_dir():
         raise InputError("the folder of Pollux' profiles", file=folder, key="profiles", value=str(folder))
     names = sorted(entry.name for entry in folder.iterdir() if (entry / "placements.csv").is_file())
     if not names:
-        raise InputError("holds no folder of an application with a placements.csv", file=folder)
+        one = (folder / "placements.csv").is_file()
+        raise InputError(
+            "holds no folder of an application with a placements.csv",
+            file=folder,
+            hint=f"it is that of one application: give --profiles {folder.parent}" if one else None,
+        )
     batch = pl.col("batch_size")
+    extras = [name for name in inputs.csv("jobs").columns if name and name not in JOBS.columns]
+    notes = [f"columns not kept: {', '.join(extras)}"] if extras else []
     frame, account = clean_csv(
         inputs.csv("jobs"),
         [
@@ -182,8 +191,15 @@ def read(inputs: Inputs, options: Options) -> Trace:
     )
     unknown = frame.filter(pl.col("rate").is_nan())
     if unknown.height:
-        expected = f"a number of GPUs at which {unknown['model'][0]} was profiled in {folder}"
-        raise inputs.csv("jobs").bad_cell(int(unknown[ROW][0]), "num_replicas", expected)
+        if options.strict:
+            expected = f"a number of GPUs at which {unknown['model'][0]} was profiled in {folder}"
+            raise inputs.csv("jobs").bad_cell(int(unknown[ROW][0]), "num_replicas", expected)
+        frame = frame.filter(~pl.col("rate").is_nan())
+        account = account.without(_UNPROFILED, unknown.height)
+        model, gpus, row = unknown.select("model", "num_gpus", ROW).row(0)
+        line = inputs.csv("jobs").locate()(row, "num_replicas")[1]
+        notes.append(f"first {_UNPROFILED}: line {line}, {model} on {gpus} GPUs")
+        refuse_empty(account, inputs["jobs"].shown)
     least, most = _range(frame, tables, applications)
     frame = frame.with_columns(
         min_gpus=pl.Series(least, dtype=pl.UInt32), max_gpus=pl.Series(most, dtype=pl.UInt32)
@@ -202,6 +218,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         account,
         "1970-01-01T00:00:00",
         "a placeholder: the workload counts seconds from its beginning",
+        notes=notes,
         choices={"profiles": folder.name},
         tables=tables,
     )
@@ -365,5 +382,6 @@ SOURCE: Final = Source(
     needs=("jobs",),
     read=read,
     options=frozenset({"profiles"}),
+    asks="--profiles DIR",
     cluster_hint="the paper's has 16 servers of 4 T4: --cluster 16x4",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import InputError
+from ringbco.io.csvtext import LONGEST_ROW, long_row
 from ringbco.sources.opening import Opened
 
 SEPARATORS: Final = ",;\t|"
 _QUOTE: Final = b'"'
+_LINE_END: Final = 0x0A
 _CHUNK: Final = 1 << 24
 _SHOWN: Final = 200
 
@@ -27,9 +29,9 @@ def separator(head: str) -> str:
 
 
 def header_at(head: str) -> int:
-    """Where the first line of `head` begins that is not blank."""
+    """Where the first line of `head` begins that is not blank, nor the `sep=;` that Excel reads."""
     at = 0
-    while (end := head.find("\n", at)) >= 0 and is_blank(head[at:end]):
+    while (end := head.find("\n", at)) >= 0 and (is_blank(head[at:end]) or _is_hint(head[at:end])):
         at = end + 1
     return at
 
@@ -45,6 +47,10 @@ def is_blank(text: str) -> bool:
     return not text.strip(SEPARATORS + '" \r\n')
 
 
+def _is_hint(text: str) -> bool:
+    return text.strip().startswith("sep=") and len(text.rstrip("\r")) == len("sep=;")
+
+
 def cells(text: str, mark: str) -> list[str]:
     """The cells of one record."""
     try:
@@ -53,17 +59,31 @@ def cells(text: str, mark: str) -> list[str]:
         return text.rstrip("\r\n").split(mark)
 
 
-def records(path: Path) -> Iterator[tuple[int, str]]:
-    """Every record, blank ones included, with the line it begins on."""
-    with open(path, encoding="utf-8-sig", errors="replace", newline="\n") as file:
-        begins, held = 1, ""
-        for line, text in enumerate(file, start=1):
-            held += text
-            if held.count('"') % 2 == 0:
-                yield begins, held
-                begins, held = line + 1, ""
-        if held:
-            yield begins, held
+def record_ends(path: Path) -> NDArray[np.int64]:
+    """Where the records of a file end, blank ones included: behind each line end outside quotation marks."""
+    found, inside = [], False
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for begin in range(0, len(data), _CHUNK):
+            text = np.frombuffer(data[begin : begin + _CHUNK], np.uint8)
+            ends = text == _LINE_END
+            quotes = text == _QUOTE[0]
+            if inside or quotes.any():
+                within = np.bitwise_xor.accumulate(quotes) ^ inside
+                ends &= ~within
+                inside = bool(within[-1])
+            found.append(np.flatnonzero(ends) + begin + 1)
+        if not found[-1].size or found[-1][-1] < len(data):
+            found.append(np.array([len(data)]))  # the last has no line end
+    return np.concatenate(found)
+
+
+def record(path: Path, ends: NDArray[np.int64], number: int) -> tuple[int, str]:
+    """The line on which a record begins and its text; number: of the record, from 0."""
+    begin = int(ends[number - 1]) if number else 0
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        line = sum(data[i : min(i + _CHUNK, begin)].count(b"\n") for i in range(0, begin, _CHUNK)) + 1
+        text = data[begin : int(ends[number])].decode("utf-8", errors="replace")
+    return line, text.removeprefix("\ufeff").rstrip("\r\n")
 
 
 def refuse_not_utf8(opened: Opened) -> None:
@@ -90,14 +110,17 @@ def check_quotes(opened: Opened, mark: str, columns: Sequence[str]) -> None:
     ):
         if data.find(_QUOTE) < 0:
             return
-        at = _misplaced(data, mark.encode())
+        at, long = _misplaced(data, mark.encode())
+        if long is not None:
+            line = _line(data, long)
+            raise long_row(opened.shown, line - 1 or 1, line)
         if at is None:
             return
         begins = data.rfind(b"\n", 0, at) + 1
         before = data[begins:at].decode("utf-8", errors="replace")
         cell = data[begins + len(before[: before.rfind(mark) + 1].encode()) : at + _SHOWN].split(b"\n", 1)[0]
         number = before.count(mark)
-        line = sum(data[i : min(i + _CHUNK, at)].count(b"\n") for i in range(0, at, _CHUNK)) + 1
+        line = _line(data, at)
     raise InputError(
         "quotation marks in pairs, around a whole cell",
         file=opened.shown,
@@ -108,8 +131,12 @@ def check_quotes(opened: Opened, mark: str, columns: Sequence[str]) -> None:
     )
 
 
-def _misplaced(data: mmap.mmap, mark: bytes) -> int | None:
-    """Where the first cell begins whose quotation marks are wrong.
+def _line(data: mmap.mmap, at: int) -> int:
+    return sum(data[i : min(i + _CHUNK, at)].count(b"\n") for i in range(0, at, _CHUNK)) + 1
+
+
+def _misplaced(data: mmap.mmap, mark: bytes) -> tuple[int | None, int | None]:
+    """Where the first cell begins whose quotation marks are wrong, and the first that is too long.
 
     Marks open and close by turns, a doubled mark inside a cell doing both. One that opens follows a separator
     or a line end, one that closes comes before one.
@@ -130,4 +157,9 @@ def _misplaced(data: mmap.mmap, mark: bytes) -> int | None:
     last = len(data) - 1
     well[: closing.size] &= (closing == last) | beside(np.minimum(closing + 1, last), mark + b'\r\n"')
     well[closing.size :] = False  # never closed
-    return None if well.all() else int(opening[np.argmin(well)])
+    if not well.all():
+        return int(opening[np.argmin(well)]), None
+    first_of_cell = np.append(True, opening[1:] != closing[:-1] + 1)  # a doubled mark begins no cell
+    starts, ends = opening[first_of_cell], closing[np.append(first_of_cell[1:], True)]
+    long = starts[ends - starts > LONGEST_ROW]
+    return None, int(long[0]) if long.size else None

@@ -79,11 +79,11 @@ def in_order(submit: str, start: str, end: str) -> tuple[Rule, ...]:
     )
 
 
-def lasting(column: str) -> tuple[Rule, ...]:
+def lasting(column: str, *, expected: str = SECONDS) -> tuple[Rule, ...]:
     """Rows whose recorded run time is missing, negative or zero are dropped."""
     seconds = pl.col(column)
     return (
-        drop(f"{column} missing or unreadable", seconds.is_null(), column, SECONDS),
+        drop(f"{column} missing or unreadable", seconds.is_null(), column, expected),
         drop(f"{column} is negative", seconds < 0, column, "more than 0 s"),
         drop(f"ran for no time ({column} = 0)", seconds == 0, column, "more than 0 s"),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any, Final, Protocol
 import polars as pl
 
 from ringbco.cluster.presets import ServerGroup
-from ringbco.errors import InputError, UsageError
+from ringbco.cluster.spec import MAX_GPUS as MOST_OF_CLUSTER
+from ringbco.errors import InputError, UsageError, show_value
 from ringbco.sources.account import ROW, Account, Entry, Rule, clean
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import number, optional_text, whole_number
@@ -52,7 +54,8 @@ class Options:
 
     known_vcs: leave out jobs of virtual clusters without servers. want_cluster: the servers too are wanted.
     throughputs, profiles: where measured speeds stand, for sources that have them apart. elastic: how jobs
-    are made elastic, None for as they are.
+    are made elastic, None for as they are. unit: of numeric times and durations, None for seconds. columns:
+    the names of a file without a header. deadline_from: what deadlines count from, None for the epoch.
     """
 
     strict: bool = False
@@ -64,6 +67,9 @@ class Options:
     throughputs: Path | None = None
     profiles: Path | None = None
     elastic: Elastic | None = None
+    unit: str | None = None
+    columns: tuple[str, ...] | None = None
+    deadline_from: str | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,8 @@ class Trace:
 
     `frame` has the job table's columns (and others, kept), in the file's order. `epoch` is the moment of
     submit_time 0 in ISO 8601; `epoch_note` says what to know about it. `servers` is None where the source
-    cannot know its cluster; `notes` are sentences for the user.
+    cannot know its cluster; `no_servers` says why, where its files name servers all the same. `notes` are
+    sentences for the user.
     """
 
     frame: pl.DataFrame
@@ -105,6 +112,7 @@ class Trace:
     choices: Mapping[str, str] = field(default_factory=dict)  # options that shaped it, for the footer
     facts: Mapping[str, str] = field(default_factory=dict)  # further keys of the footer
     tables: pl.DataFrame | None = None  # measured speeds, where the source has them
+    no_servers: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,10 +130,32 @@ class Source:
     options: frozenset[str] = frozenset()
     headers_apart: bool = False  # header lines are published as files of their own
     cluster_hint: str = ""  # how --cluster-out could be had, where it cannot
+    asks: str = ""  # the option without which it cannot be read, as a command has it
 
     def role(self, head: str) -> Shape | None:
         """The shape of a file of this source that starts with `head`, or None."""
         return next((shape for shape in self.shapes if shape.recognises(head)), None)
+
+    def holds_no_jobs(self, shape: Shape) -> bool:
+        """Whether files of that shape only go beside those of the jobs: lists of nodes, say."""
+        return shape.role not in self.needs
+
+    def command(self, file: str, shape: Shape) -> str:
+        """The command that converts a file of that shape; in capitals what has to be given besides."""
+        rest = [role.upper() for role in self.needs if role != shape.role]
+        words = ["ringbco convert", self.name, *rest, shlex.quote(file), self.asks, "-o jobs.parquet"]
+        if self.holds_no_jobs(shape):
+            words.append("--cluster-out cluster.toml")
+        return " ".join(filter(None, words))
+
+    def not_jobs_yet(self, file: str, shape: Shape) -> InputError:
+        """The error for a file of that shape where a job table was expected: what it is, and its command."""
+        if not self.holds_no_jobs(shape):
+            hint = f"convert it first: `{self.command(file, shape)}`"
+            return InputError(f"is {shape.what}, not a job table yet", file=file, hint=hint)
+        missing = [next(other.what for other in self.shapes if other.role == role) for role in self.needs]
+        hint = f"give it beside {' and '.join(missing)}: `{self.command(file, shape)}`"
+        return InputError(f"is {shape.what}, which holds no jobs", file=file, hint=hint)
 
     def lone_header(self, opened: Opened) -> tuple[str, ...] | None:
         """The columns in a file that holds nothing but a header line (published beside the data), or None."""
@@ -170,11 +200,12 @@ def refuse_empty(account: Account, file: str) -> None:
         return
     if not account.rows_read:
         raise InputError(f"has a header but no {account.unit}", file=file, hint="the download may be cut off")
-    reasons = sorted(account.dropped.items(), key=lambda item: -item[1])[:3]
+    dropped = sorted((e for e in account.entries if e.kind == "dropped" and e.rows), key=lambda e: -e.rows)
     raise InputError(
         f"none of its {account.rows_read:,} {account.unit} can be kept",
         file=file,
-        hint="dropped: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons),
+        hint="dropped: "
+        + ", ".join(f"{e.rows:,} {e.reason}" + (f" ({e.first})" if e.first else "") for e in dropped[:3]),
     )
 
 
@@ -232,10 +263,13 @@ def read_nodes(
     bad = rows.filter(
         (count.is_null() & ~blank) | (count < 0) | (count != count.floor()) | (count > MAX_GPUS)
     )
+    beyond = rows.filter(count.fill_null(0).cum_sum() > MOST_OF_CLUSTER)
     if options.strict:
         bad = rows.filter(blank).vstack(bad).sort(ROW)
     if bad.height:
         raise file.bad_cell(int(bad[ROW][0]), gpus, "a whole number of GPUs")
+    if beyond.height:
+        raise file.bad_cell(int(beyond[ROW][0]), gpus, f"at most {MOST_OF_CLUSTER} GPUs in all")
     twice = rows.filter(pl.col(name).is_not_null() & ~pl.col(name).is_first_distinct())
     if twice.height:
         raise file.bad_cell(int(twice[ROW][0]), name, "a node of its own; an earlier row has it, so drop one")
@@ -243,9 +277,9 @@ def read_nodes(
     if rows.filter(count > 0, ~unnamed).is_empty():
         unnamed = pl.lit(value=False)  # no node has a model: no server names a type
     noted = (
-        (f"node left out of the cluster: no GPUs ({gpus} = 0)", rows.filter(count == 0).height),
-        (f"node left out of the cluster: {gpus} is blank", rows.filter(blank).height),
-        (f"node without {model}: its GPU type is {UNKNOWN_TYPE}", rows.filter(count > 0, unnamed).height),
+        (f"node left out of the cluster: no GPUs ({gpus} = 0)", gpus, rows.filter(count == 0)),
+        (f"node left out of the cluster: {gpus} is blank", gpus, rows.filter(blank)),
+        (f"node without {model}: its GPU type is {UNKNOWN_TYPE}", model, rows.filter(count > 0, unnamed)),
     )
     known = list(beside or ())
     if (
@@ -269,5 +303,11 @@ def read_nodes(
             ServerGroup(count, size, None, kind, (has[0], has[1]) if has else None)
             for _, count, size, kind, *has in groups.iter_rows()
         ),
-        tuple(Entry("noted", reason, count, count) for reason, count in noted if count),
+        tuple(_noted(file, *entry) for entry in noted if entry[2].height),
     )
+
+
+def _noted(file: CsvFile, reason: str, column: str, met: pl.DataFrame) -> Entry:
+    """What the account says of the rows of a table of nodes that a reason is about."""
+    _, line, value = file.locate()(int(met[ROW][0]), column)
+    return Entry("noted", reason, met.height, met.height, line, show_value(value))

@@ -6,6 +6,7 @@ Processors become GPUs, one for one.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +18,7 @@ from ringbco.sources.account import ROW, change, clean, drop
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import iso
 from ringbco.sources.records import refuse_not_utf8
-from ringbco.sources.rules import SECONDS, has_id, lasting, not_negative, timed
+from ringbco.sources.rules import SECONDS, has_id, lasting, not_negative, not_too_many_gpus, timed
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
 
 FIELDS: Final = (
@@ -26,11 +27,8 @@ FIELDS: Final = (
     *("preceding_job", "think_time"),
 )
 STATUS: Final = {0.0: "FAILED", 1.0: "COMPLETED", 5.0: "CANCELLED"}
-PARTIAL: Final = (
-    2.0,
-    3.0,
-    4.0,
-)  # one stretch of a job that was checkpointed; the whole has a line of its own
+PARTIAL: Final = (2.0, 3.0, 4.0)
+"""One stretch of a checkpointed job; the job as a whole has a line of its own, with the same number."""
 _COMMENT: Final = re.compile(r";\s*(\w+):\s*(.*)")
 _MISSING: Final = -1
 _LONGEST_LINE: Final = 4096
@@ -73,11 +71,15 @@ def _known(field: str) -> pl.Expr:
 
 
 _CODE = pl.col("status")
+_STRETCH = _CODE.is_in(PARTIAL)
 
 RULES: Final = (
     drop("fewer than 18 fields or no number among them", pl.col("broken"), "line", "18 numbers"),
     drop(
-        "one stretch of a checkpointed job (status 2, 3 or 4)", _CODE.is_in(PARTIAL), "status", "a whole job"
+        "one stretch of a checkpointed job (status 2, 3 or 4)",
+        _STRETCH & pl.col("again"),
+        "status",
+        "a whole job",
     ),
     has_id("job"),
     *timed("submit_time", expected=SECONDS),
@@ -91,6 +93,7 @@ RULES: Final = (
         "allocated",
         "a whole number of processors, 1 or more",
     ),
+    not_too_many_gpus("allocated", pl.col("processors")),
     change(
         "processors allocated unknown: those requested used",
         ~(pl.col("allocated") > 0).fill_null(False),
@@ -121,8 +124,11 @@ def read(inputs: Inputs, options: Options) -> Trace:
         strict=options.strict,
         unique_column="job",
     )
+    if not (kept["user"] > 0).any():
+        kept = kept.with_columns(user=pl.lit(None, pl.Float64))
+    sized = _servers(header)
     start = header.get("UnixStartTime", "")
-    known = start.isdigit() and int(start) > 0
+    known = re.fullmatch(r"[0-9]{1,11}", start) is not None and int(start) > 0
     return Trace(
         by_submission(
             kept,
@@ -141,7 +147,9 @@ def read(inputs: Inputs, options: Options) -> Trace:
         account,
         iso(int(start), utc=True) if known else "1970-01-01T00:00:00",
         "UnixStartTime of the log's header" if known else "a placeholder: the log has no UnixStartTime",
-        _servers(header),
+        sized if isinstance(sized, tuple) else None,
+        [*_stretches(frame), *_chains(kept), *_nobody(frame)],
+        no_servers=sized if isinstance(sized, str) else "",
     )
 
 
@@ -185,9 +193,58 @@ def _parse(opened: Opened) -> pl.DataFrame:
         .with_columns(
             pl.col("job").cast(pl.Int64, strict=False).cast(pl.String).alias("job_id"),
             pl.when(pl.col("allocated") > 0).then("allocated").otherwise("requested").alias("processors"),
+            again=_numbered().is_duplicated() & _numbered().is_not_null(),
         )
         .drop("cells")
     )
+
+
+def _numbered() -> pl.Expr:
+    """The job numbers of the lines that are 18 numbers."""
+    return pl.when(~pl.col("broken")).then("job")
+
+
+def _stretches(frame: pl.DataFrame) -> Iterator[str]:
+    """Notes on lines of stretches whose job has no line as a whole."""
+    whole = frame.filter(~pl.col("broken"), ~_STRETCH)["job"].drop_nulls()
+    # In the file's order: the first of each kind is the one shown.
+    alone = frame.with_row_index("row").filter(
+        ~pl.col("broken"), _STRETCH, pl.col("job").is_not_null(), ~pl.col("job").is_in(whole.implode())
+    )
+    fates = ((False, "judged like any other line"), (True, "left out, as stretches of other jobs are"))
+    for again, fate in fates:
+        lines = alone.filter(again=again)
+        if lines.is_empty():
+            continue
+        row, line, code = lines.select("row", ROW, "status").row(0)
+        first = f"row {row + 1} (line {line + 1}) has status {code:.0f}"
+        if lines.height == 1:
+            yield f"{first}, but no line of its job as a whole: it is {fate}"
+        else:
+            yield (
+                f"{lines.height:,} lines have status 2, 3 or 4, but no line of their job as a whole: they"
+                f" are {fate}; first: {first}"
+            )
+
+
+def _chains(kept: pl.DataFrame) -> Iterator[str]:
+    """The note on jobs that follow another one: the table does not say so."""
+    following = kept.filter(pl.col("preceding_job") > 0)
+    if following.is_empty():
+        return
+    job, before, line = following.select("job_id", "preceding_job", ROW).row(0)
+    yield (
+        f"{following.height:,} job{'s follow' if following.height > 1 else ' follows'} another one (fields 17"
+        " and 18, preceding job and think time), which is not kept: in a replay each arrives at its recorded"
+        f" submit time, even while the other runs; first: line {line + 1}, job {job} after job {before:.0f}"
+    )
+
+
+def _nobody(frame: pl.DataFrame) -> Iterator[str]:
+    """The note on a log whose only user is number 0: users count from 1."""
+    users = frame.filter(~pl.col("broken"))["user"].drop_nulls()
+    if users.len() and not (users > 0).any():
+        yield "no line has a user number above 0: who submitted the jobs is taken to be unknown"
 
 
 def _line(opened: Opened, number: int) -> str:
@@ -201,14 +258,19 @@ def _header(opened: Opened) -> dict[str, str]:
     return {match[1]: match[2].strip() for match in found if match}
 
 
-def _servers(header: dict[str, str]) -> tuple[ServerGroup, ...] | None:
-    """Equal servers from MaxNodes and MaxProcs, if the header has both and they divide."""
+def _servers(header: dict[str, str]) -> tuple[ServerGroup, ...] | str | None:
+    """Equal servers from MaxNodes and MaxProcs; why there are none, if the header has both; else None."""
     nodes, processors = (
-        int(match[0]) if (match := re.match(r"\d+", header.get(key, ""))) else 0
+        int(match[1]) if (match := re.match(r"([0-9]{1,10})(?![0-9])", header.get(key, ""))) else 0
         for key in ("MaxNodes", "MaxProcs")
     )
-    if nodes < 1 or processors < nodes or processors % nodes:
+    if nodes < 1 or processors < 1:
         return None
+    if processors % nodes:
+        return (
+            f"the header's {processors:,} processors do not divide over its {nodes:,} nodes,"
+            " write --cluster SxG when replaying"
+        )
     return (ServerGroup(nodes, processors // nodes),)
 
 

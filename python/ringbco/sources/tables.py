@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from ringbco.errors import InputError
 from ringbco.sources.account import ROW, Locate
@@ -23,8 +25,8 @@ from ringbco.sources.records import (
     check_quotes,
     first_record,
     header_at,
-    is_blank,
-    records,
+    record,
+    record_ends,
     refuse_not_utf8,
     separator,
 )
@@ -66,6 +68,15 @@ class CsvTable:
             and len(first) == len(self.columns)
             and all(re.fullmatch(p, first[self.columns.index(c)]) for c, p in self.looks.items())
         )
+
+    def odd_cell(self, head: str) -> tuple[str, str] | None:
+        """The one cell that keeps a first record from being a row of this table: its column and its text."""
+        first = first_record(head)
+        if len(first) != len(self.columns) or len(self.looks) < 2:
+            return None
+        cells = {name: first[self.columns.index(name)] for name in self.looks}
+        odd = [(name, text) for name, text in cells.items() if not re.fullmatch(self.looks[name], text)]
+        return odd[0] if len(odd) == 1 else None
 
     def likeness(self, head: str) -> float:
         """How much of this table's required columns the header of `head` has, 0 to 1.
@@ -194,25 +205,26 @@ class CsvFile:
         return self.opened.head.count("\n", 0, header_at(self.opened.head)) + 1
 
     def locate(self) -> Locate:
-        """Where a row stands and what its cell says, read again from the file (only on errors)."""
+        """Where a row stands and what its cell says, read again from the file once the first is asked for."""
 
-        def find(row: int, column: str) -> tuple[int, int | None, object]:
-            data_row = 0
-            for at, (line, text) in enumerate(records(self.opened.path), start=-self._header_lines):
-                data_row += at >= 0 and not is_blank(text)
-                if at == row:
-                    if column not in self.columns:
-                        return data_row, line, text.rstrip("\r\n")
-                    written = cells(text, self.separator)
-                    place = self.columns.index(column)
-                    return data_row, line, (written[place] if place < len(written) else "") or None
-            return row + 1, None, None
+        @cache
+        def ends() -> NDArray[np.int64]:
+            return record_ends(self.opened.path)
+
+        def find(row: int, column: str) -> tuple[int | None, int | None, object]:
+            line, text = record(self.opened.path, ends(), row + self._header_lines)
+            if column not in self.columns:
+                return None, line, text
+            written = cells(text, self.separator)
+            place = self.columns.index(column)
+            return None, line, (written[place] if place < len(written) else "") or None
 
         return find
 
     def bad_cell(self, row: int, column: str, expected: str) -> InputError:
         """The error for a cell that is not what was expected; `row` as in `ROW`."""
-        data_row, line, value = self.locate()(row, column)
+        _, line, value = self.locate()(row, column)
+        data_row = int((self.read([pl.col(self.columns[0])])[ROW] <= row).sum())
         return InputError(
             expected, file=self.opened.shown, row=data_row, line=line, column=column, value=value
         )

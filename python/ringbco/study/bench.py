@@ -15,7 +15,6 @@ import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -28,6 +27,7 @@ import numpy as np
 
 from ringbco.cluster.spec import Cluster
 from ringbco.io.marks import document
+from ringbco.io.process import scratch_folder
 from ringbco.result.outcome import Outcome
 from ringbco.run.own import is_own
 from ringbco.study.bench_cases import Case, grown, jobs_of, offered_load
@@ -113,12 +113,12 @@ def run(
     trace: path of a job table to replay in place of generated jobs.
     """
     known: dict[tuple[Any, ...], Measurement] = {}
-    with tempfile.TemporaryDirectory(prefix="ringbco-bench-") as scratch:
+    with scratch_folder("ringbco-bench-") as scratch:
         for done, case in enumerate(cases):
             if progress is not None:
                 progress(done, len(cases))
             if case.work not in known:
-                path = trace or _trace(case, cluster, seed, Path(scratch))
+                path = trace or _trace(case, cluster, seed, scratch)
                 where = grown(cluster, case.servers)
                 known[case.work] = _apart(_measure, case, path, where, trace is None, repeat)
             yield replace(known[case.work], group=case.group, label=case.label)
@@ -213,12 +213,12 @@ def whole_command(jobs: int, cluster: Cluster, *, repeat: int, seed: int) -> dic
     """
     case = Case("command", "fifo", "fifo", jobs)
     named: dict[str, list[float]] = {name: [] for name in ("wall", "engine", "floor", "start_up")}
-    with tempfile.TemporaryDirectory(prefix="ringbco-bench-") as scratch:
-        path = _trace(case, cluster, seed, Path(scratch))
-        servers = Path(scratch) / "cluster.toml"
+    with scratch_folder("ringbco-bench-") as scratch:
+        path = _trace(case, cluster, seed, scratch)
+        servers = scratch / "cluster.toml"
         servers.write_text(cluster.to_toml(), encoding="utf-8")
         command = ["replay", path, "--cluster", str(servers), "--policy", "fifo", "--model", "fixed"]
-        command += ["--json", "-o", str(Path(scratch) / "result"), "--force"]
+        command += ["--json", "-o", str(scratch / "result"), "--force"]
         events = np.random.default_rng(0).random(2 * jobs)
         for _ in range(repeat):
             named["floor"].append(_floor(events))
@@ -238,8 +238,7 @@ def small_costs(jobs: int, cluster: Cluster, *, repeat: int, seed: int) -> dict[
     """
     reported = min(jobs, REPORTED)
     case = Case("report", "fifo", "fifo", reported)
-    with tempfile.TemporaryDirectory(prefix="ringbco-bench-") as scratch:
-        folder = Path(scratch)
+    with scratch_folder("ringbco-bench-") as folder:
         (folder / "one.csv").write_text(_ONE_JOB, encoding="utf-8")
         (folder / "cluster.toml").write_text(cluster.to_toml(), encoding="utf-8")
         path = _trace(case, cluster, seed, folder)

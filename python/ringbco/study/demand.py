@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.trace.clocks import parse_epoch
 from ringbco.trace.shares import asked_gpus
 
 DAY: Final = 86_400.0
 _HOUR: Final = 3_600.0
 _MOST_PERIODS: Final = 5_000
-_PLACEHOLDER: Final = 1970
 
 Floats = NDArray[np.float64]
 
@@ -32,17 +32,9 @@ class Clock:
 
     @classmethod
     def parse(cls, text: object) -> Clock:
-        """The clock of an ISO 8601 epoch; one without an epoch for whatever is none.
-
-        Nor is 1970: converters write 1970-01-01 for logs that do not say when they began.
-        """
-        try:
-            epoch = datetime.fromisoformat(text) if isinstance(text, str) else None
-        except ValueError:
-            epoch = None
-        if epoch is None or epoch.year == _PLACEHOLDER:
-            return cls(None)
-        return cls(epoch.replace(tzinfo=None))
+        """The clock of an ISO 8601 epoch; one without an epoch where `parse_epoch` finds none."""
+        epoch = parse_epoch(text)
+        return cls(None if epoch is None else epoch.replace(tzinfo=None))
 
     @property
     def offset(self) -> float:

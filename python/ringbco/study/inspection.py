@@ -25,13 +25,15 @@ from ringbco.trace.jobs import (
     Screening,
     TableLike,
     as_table,
+    clock_hint,
     gpus_of,
     near_name,
     screen_jobs,
 )
-from ringbco.trace.kinds import resolve
-from ringbco.trace.plausibility import MILLI, doubts, warn
+from ringbco.trace.kinds import resolve, room
+from ringbco.trace.plausibility import MILLI, doubts, slurm_parts, warn
 from ringbco.trace.profiles import CATALOGUE
+from ringbco.trace.records import apart
 from ringbco.trace.shares import asked_gpus
 from ringbco.trace.standing import preemptible, priorities
 
@@ -96,6 +98,7 @@ def usable(screening: Screening, path: str | os.PathLike[str]) -> JobTable:
         row=worst.first_row,
         column=worst.column,
         value=worst.first_value,
+        hint=clock_hint(worst.column, worst.first_value, os.fspath(path)),
     )
 
 
@@ -114,7 +117,7 @@ def inspect_jobs(
     `published.SHAPES`; without it the footer's source decides. Raises UsageError for another name. Warns
     (RingbcoWarning) of each line in `warnings`.
     """
-    frame = table.frame
+    frame, recorded = table.frame, RECORDED if cluster is None else cluster.recorded_on
     submit, duration = frame["submit_time"].to_numpy(), frame["duration"].to_numpy()
     num_gpus = frame["num_gpus"].to_numpy()
     work = asked_gpus(frame) * duration
@@ -132,7 +135,11 @@ def inspect_jobs(
         "last_submission": float(submit.max()),
         "span": span,
         "if_milliseconds": {"span": span * MILLI, "median_duration": float(np.median(duration)) * MILLI},
-        "warnings": doubts(table, cluster),
+        "warnings": [
+            *doubts(table, cluster),
+            *apart(table, recorded),
+            *slurm_parts(frame["job_id"]),
+        ],
         "gpu_seconds": float(work.sum()),
         "mean_gpus_demanded": float(work.sum()) / span if span > 0 else None,
         "num_gpus": _spread(num_gpus.astype(np.float64)),
@@ -149,7 +156,7 @@ def inspect_jobs(
         "priorities": _priorities(frame, work),
         "elastic": _elastic(frame),
         "columns": _columns(frame),
-        "iterations": _iterations(frame, cluster),
+        "iterations": _iterations(frame, recorded),
         "demand": demand(frame, clock, periods, None if cluster is None else cluster.num_gpus),
         "cluster": None if cluster is None else _on_cluster(frame, work, span, cluster, periods),
         "cleaning": {
@@ -165,10 +172,9 @@ def inspect_jobs(
     return figures
 
 
-def _iterations(frame: pl.DataFrame, cluster: Cluster | None) -> dict[str, Any]:
+def _iterations(frame: pl.DataFrame, recorded: Cluster) -> dict[str, Any]:
     """Jobs whose iterations the table gives, and the recorded cluster that the others' follow from."""
     given = int(frame["iterations"].count()) if "iterations" in frame.columns else 0
-    recorded = RECORDED if cluster is None else cluster.recorded_on
     return {"given": given, "derived": frame.height - given, "recorded_on": recorded.character}
 
 
@@ -192,8 +198,11 @@ def _ties(frame: pl.DataFrame, cluster: Cluster | None) -> dict[str, Any]:
 
 
 def _groups(frame: pl.DataFrame, work: NDArray[np.float64], column: str) -> list[dict[str, Any]] | None:
-    """Jobs, work and run times by a column's values, most jobs first (num_gpus ascending); None without."""
-    if column not in frame.columns:
+    """Jobs, work and run times by a column's values, most jobs first (num_gpus ascending).
+
+    None where the table has no such column, or no value in it.
+    """
+    if column not in frame.columns or frame[column].null_count() == frame.height:
         return None
     total = float(work.sum())
     groups = (
@@ -267,6 +276,8 @@ def _columns(frame: pl.DataFrame) -> dict[str, Any]:
     """Values that each column of the schema lacks; extra columns and what they may be misspellings of."""
     extra = [name for name in frame.columns if name not in COLUMNS]
     absent = [name for name in COLUMNS if name not in frame.columns]
+    if not {"fp_time", "bp_time"} & set(frame.columns):  # the durations say what iterations would
+        absent = [name for name in absent if name != "iterations"]
     return {
         "present": {name: frame[name].null_count() for name in COLUMNS if name in frame.columns},
         "extra": {name: near_name(name, absent) for name in extra},
@@ -324,22 +335,10 @@ def _vc_numbers(frame: pl.DataFrame, cluster: Cluster) -> NDArray[np.int64]:
 
 
 def _room(table: JobTable, cluster: Cluster) -> NDArray[np.int64]:
-    """GPUs that each job may hold at most: of its virtual cluster, and all of one type that it may use."""
-    number = {name: index for index, name in enumerate(cluster.vc_names)}
-    kinds = resolve(table, cluster)
-    one = np.zeros(cluster.num_servers, dtype=np.int64)
-    server_vc = one if cluster.server_vc is None else np.array([number[name] for name in cluster.server_vc])
-    server_type = one if kinds is None or cluster.server_types is None else cluster.server_types
-    gpus = np.zeros((int(server_vc.max()) + 1, int(server_type.max()) + 1), dtype=np.int64)
-    np.add.at(gpus, (server_vc, server_type), cluster.server_gpus)
+    """GPUs that each job may hold at most; 0 for one of no virtual cluster of the cluster."""
     vc = _vc_numbers(table.frame, cluster)
-    if kinds is None:
-        most = gpus[vc, 0]
-    else:
-        types = ([index for index, _ in kind.allowed] for kind in kinds.kinds)
-        most = np.array([gpus[:, allowed].max(axis=1, initial=0) for allowed in types])[kinds.of, vc]
-    room: NDArray[np.int64] = np.where(vc >= 0, most, 0)
-    return room
+    most = room(cluster, resolve(table, cluster), vc, table.num_jobs)
+    return np.where(vc >= 0, most, 0)
 
 
 def _without_vc(frame: pl.DataFrame, cluster: Cluster | None) -> NDArray[np.bool_]:
@@ -379,8 +378,8 @@ def _questionable(
             ("same user, second, size and run time as another", "the log may hold it twice", same.to_numpy())
         )
     if cluster is not None:
-        room = _room(table, cluster)
-        no_type, too_large = room == 0, frame["num_gpus"].to_numpy() > room
+        most = _room(table, cluster)
+        no_type, too_large = most == 0, frame["num_gpus"].to_numpy() > most
         refused = "the replay refuses it, or drops it with --oversize drop"
         reasons += [
             ("its vc is not in the cluster", "the replay refuses it", lacks_vc),

@@ -33,9 +33,9 @@ def profile(
 
     jobs: as for `replay`. A value that the table gives stays as it is. The others are those that a replay
     with this recorded cluster and this seed uses, so a replay of the filled table gives what a replay of
-    `jobs` gives. An entry of the catalogue has one compute time for an iteration: it becomes bp_time, and
-    fp_time is 0. `model` names the entry where one was used and the table named none. The metadata key
-    `ringbco.profile` says how the values came about.
+    `jobs` gives. A job has one compute time for an iteration, of the catalogue's entry or from its iterations
+    and its duration: it becomes bp_time, and fp_time is 0. `model` names the entry where one was used and the
+    table named none. The metadata key `ringbco.profile` says how the values came about.
 
     cluster: a cluster whose file may say, in [recorded], where the trace was recorded; None for one that does
         not. recorded_cluster: as for `replay`.
@@ -54,7 +54,7 @@ def profile(
         for name, column in given.items()
     }
     no_compute = silent["fp_time"] & silent["bp_time"]
-    used = no_compute | silent["gradient_bytes"]
+    used = (no_compute & silent["iterations"]) | silent["gradient_bytes"]
     chosen = entries(frame, seed).tolist()
     names = [CATALOGUE[entry].name if by else None for entry, by in zip(chosen, used, strict=True)]
     values = {

@@ -6,16 +6,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.run.outage_draws import Draw, as_draw, is_draw
+from ringbco.trace.clocks import EPOCH, parse_epoch
 from ringbco.trace.fair_shares import FairShares, as_fair_shares
+from ringbco.trace.jobs import read_metadata
 from ringbco.trace.outages import Outages, as_maintenance, as_outages
 from ringbco.trace.quotas import Quotas, as_quotas
 from ringbco.trace.services import Services, as_services
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
     from pathlib import Path
 
     from ringbco.cluster.spec import Cluster
+    from ringbco.sweeps.spec import Trace
     from ringbco.trace.rate_table import RateTable
 
 BESIDE: Final = ("fair_shares", "outages", "maintenance", "quota", "services", "tables")
@@ -57,18 +61,22 @@ class Beside:
 def read_beside(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> Beside:
     """The tables that the options name; those that are not read yet are read.
 
-    folder: where their names start from. Raises InputError for a bad file.
+    folder: where their names start from. Dates in them are read on the clock of the
+    trace. Raises InputError for a bad file.
     """
-    outages, services = options.get("outages"), options.get("services")
+    epoch = _epoch(options["trace"][1]) if {"outages", "maintenance", "services"} & options.keys() else None
+    outages, services, servers = options.get("outages"), options.get("services"), cluster.num_servers
     if outages is not None and is_draw(outages):
         outages = as_draw(outages)
     elif outages is not None:
-        outages = replace(as_outages(folder / outages, cluster.num_servers), source=outages)
+        outages = replace(as_outages(folder / outages, servers, epoch=epoch), source=outages)
     if services is not None:
-        services = replace(as_services(folder / services, int(cluster.server_gpus.max())), source=services)
+        largest = int(cluster.server_gpus.max())
+        services = replace(as_services(folder / services, largest, epoch=epoch), source=services)
     maintenance = options.get("maintenance")
     if maintenance is not None:
-        maintenance = replace(as_maintenance(folder / maintenance, cluster.num_servers), source=maintenance)
+        windows = as_maintenance(folder / maintenance, servers, epoch=epoch)
+        maintenance = replace(windows, source=maintenance)
     quota = options.get("quota")
     if quota is not None:
         quota = replace(as_quotas(folder / quota, None), source=quota)
@@ -76,3 +84,9 @@ def read_beside(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> B
     if fair is not None:
         fair = replace(as_fair_shares(folder / fair, None), source=fair)
     return Beside(options.get("tables"), outages, maintenance, quota, services, fair)
+
+
+def _epoch(trace: Trace) -> datetime | None:
+    """What 0 is on the clock of a trace; None where it does not say."""
+    known = read_metadata(trace.path) if trace.table is None else trace.table.metadata
+    return parse_epoch(known.get(EPOCH))

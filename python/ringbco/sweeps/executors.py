@@ -15,11 +15,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from multiprocessing import get_context
+from multiprocessing.context import SpawnContext, SpawnProcess
 from threading import Lock
 from typing import Any, Final, ParamSpec, TypeVar
 
 from ringbco.errors import RingbcoError, UsageError
+from ringbco.io.process import holding
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,24 +33,39 @@ class WorkerDiedError(RuntimeError):
     """A worker process ended before it gave a result, more than once."""
 
 
+class _Spawning(SpawnContext):
+    """Starts processes anew, and knows them. Forked ones would have the locks that threads here hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started: Final[list[SpawnProcess]] = []
+
+    def Process(self, *arguments: Any, **named: Any) -> SpawnProcess:  # type: ignore[override] # noqa: N802
+        """A process that is not started yet."""
+        self.started.append(SpawnProcess(*arguments, **named))
+        return self.started[-1]
+
+
 class _Worker:
     """One process, with pipes and locks of its own: if it dies, nobody else waits for them."""
 
     def __init__(self) -> None:
-        # Not forked: a fork would copy the locks of this process's threads as they happen to be held.
-        self.pool: Final = ProcessPoolExecutor(1, get_context("spawn"))
+        self._context: Final = _Spawning()
         # An interrupt from the terminal reaches every process of the group: this one decides what it means.
         # The new one begins with what is blocked here, so that it hears of none even while it starts.
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self._pid: Final = self.pool.submit(os.getpid)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        # Nor does this one, which another thread of it may tell: a process that is half started complains.
+        self.pool: Final = ProcessPoolExecutor(1, self._context)
+        with holding():
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                self.pool.submit(os.getpid)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     def end(self) -> None:
-        """Ends the process, whatever it does, as soon as it has begun."""
-        with suppress(BrokenProcessPool, ProcessLookupError):
-            os.kill(self._pid.result(), signal.SIGKILL)
+        """Ends the process, whatever it does."""
+        for process in self._context.started:
+            process.kill()
 
 
 @dataclass(eq=False)
@@ -69,11 +85,17 @@ class ProcessExecutor(Executor):
     def __init__(self, processes: int) -> None:
         self.workers: Final = processes
         self._lock = Lock()
-        self._idle = [_Worker() for _ in range(processes)]
+        self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
         self._waiting: deque[_Call] = deque()
         self._open: set[Future[Any]] = set()
         self._closing = False
+        try:
+            for _ in range(processes):
+                self._idle.append(_Worker())
+        except BaseException:
+            self.shutdown(wait=False, cancel_futures=True)
+            raise
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """As `concurrent.futures.Executor.submit`; everything must be picklable."""

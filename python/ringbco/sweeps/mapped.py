@@ -6,11 +6,11 @@ import io
 import mmap
 import pickle
 from functools import lru_cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
+
+from ringbco.io.process import scratch_folder
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -40,18 +40,19 @@ class Maps:
     """Writes traces into a folder of its own, which is gone at the end of the block."""
 
     def __enter__(self) -> Maps:
-        self._folder: TemporaryDirectory[str] = TemporaryDirectory(prefix="ringbco-sweep-")
+        self._scratch = scratch_folder("ringbco-sweep-")
+        self._folder = self._scratch.__enter__()
         self._written = 0
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._folder.cleanup()
+        self._scratch.__exit__(kind, error, trace)
 
     def __call__(self, trace: Trace) -> Mapped | Trace:
         """What stands for the trace, with its table; the trace itself where the file cannot be written."""
-        path = Path(self._folder.name) / str(self._written)
+        path = self._folder / str(self._written)
         self._written += 1
         columns: list[pickle.PickleBuffer] = []
         head = io.BytesIO()

@@ -9,7 +9,6 @@ import math
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import ringbco
 from ringbco.cluster.network import NETWORK_RULES, NETWORK_UNITS
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import ABSENT, InputError, UsageError, show_toml
+from ringbco.errors import ABSENT, InputError, UsageError, nearest, show_toml
 from ringbco.io.toml import read_toml
 from ringbco.result.certainty import Kind
 from ringbco.run.draws import Draw, Seeds, changes, has_days, refuse_logs, seeded_options
@@ -302,7 +301,7 @@ class _Reader:
         for name in table:
             if name not in known:
                 near = _MEANT.get(name) if _MEANT.get(name) in known else None
-                near = near or next(iter(get_close_matches(name.lower(), known, n=1)), None)
+                near = near or nearest(name, known)
                 key = f"{where}.{name}" if where else name
                 hint = f"did you mean {near}?" if near else _FORM
                 raise self._error(f"only the keys {', '.join(known)}", key, hint=hint)

@@ -30,6 +30,7 @@ from ringbco.run.own import (
 from ringbco.run.scheduling import fit
 from ringbco.sweeps.settings import command, options_of
 from ringbco.trace.jobs import JobTable, from_frame
+from ringbco.trace.plausibility import silently
 
 _METHODS: Final[Mapping[type[Scheduler], Mapping[str, Any]]] = {
     KeyPolicy: {"key": lambda _self, _state, rows: np.zeros(rows.size)},
@@ -89,7 +90,8 @@ class Trials:
             others = self.fitted({other: value for other, value in options.items() if other != name})
             given = {**others, name: options[name]}
             parameters = {known[option].parameter: value for option, value in given.items()}
-            function(_one_job(), Cluster.parse("1x1"), **parameters)
+            with silently():  # the tables beside are of another time than this job
+                function(_one_job(), Cluster.parse("1x1"), **parameters)
         except EmptyWindowError:
             pass
         except UsageError as error:

@@ -29,9 +29,11 @@ from ringbco.io.json_text import json_text
 from ringbco.io.manifest import digest
 from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
+from ringbco.io.memory import raise_lack
 from ringbco.io.threads import at_once
 from ringbco.trace.columns_generated import COLUMNS
-from ringbco.trace.schema import MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, near_name
+from ringbco.trace.other_names import convert_command, near_name
+from ringbco.trace.schema import MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, convert_hint
 
 __all__ = [
     "COLUMNS",
@@ -51,6 +53,7 @@ __all__ = [
     "near_name",
     "provenance",
     "read_jobs",
+    "read_metadata",
     "screen_jobs",
     "table_file",
     "write_jobs",
@@ -61,6 +64,12 @@ UNREAD: Final = ("status",)
 """Columns that no replay reads or carries along: whatever they hold, it is in nobody's way."""
 JOBS_MARK: Final = table_mark("job table", REQUIRED)
 """What is known of a file that may be one of ours before it is known which columns replace it."""
+_CLOCKED: Final = ("submit_time", "duration", "deadline", "time_limit", "checkpoint_interval")
+_CLOCK: Final = re.compile(r"\d:\d\d|^\d{4}[-/]\d\d?[-/]\d\d?$|^\d+-\d\d?$")
+GENERATED: Final = (*REQUIRED, "user", "vc")
+"""The columns that `ringbco generate` always writes."""
+_BY_OPTION: Final = ("gpu_type", "model", "batch_size", "min_gpus", "max_gpus", "noise_scale", "num_machines")
+"""Columns that a conversion writes with some options, or files, only."""
 
 
 @dataclass(frozen=True)
@@ -192,20 +201,20 @@ def screen_jobs(path: str | os.PathLike[str]) -> Screening:
 
 @contextmanager
 def _no_raw_trace(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Where a job table cannot be read because it is a public trace as published: how to convert it."""
+    """Where a job table cannot be read because it is a trace in another form: how to convert it."""
     try:
         yield
     except InputError:
         # By name: the sources are built on the job table, which knows none of them until it needs to.
-        raw = import_module("ringbco.sources").recognise(Path(path))
-        if raw is None:
+        sources = import_module("ringbco.sources")
+        raw: InputError | None = sources.raw_trace(Path(path))
+        if raw is not None:
+            raise raw from None
+        form, names = sources.other_form(Path(path)) or (None, ())
+        if form is None:
             raise
-        source, what = raw
-        raise InputError(
-            f"is {what}, not a job table yet",
-            file=path,
-            hint=f"convert it first: `ringbco convert {source} {os.fspath(path)} -o jobs.parquet`",
-        ) from None
+        hint = convert_hint(os.fspath(path), names)
+        raise InputError(f"is {form}, not a job table yet", file=path, hint=hint) from None
 
 
 def from_frame(
@@ -239,7 +248,7 @@ def write_jobs(
     ours or cannot be written, and as `read_jobs` for a frame that breaks a rule.
     """
     table = as_table(table)
-    mark = table_mark("job table", REQUIRED, {*COLUMNS, *table.frame.columns})
+    mark = table_mark("job table", _always(table), {*COLUMNS, *table.frame.columns})
     with table_file(path, mark, force=force) as file:
         if os.fspath(path).lower().endswith(".csv"):
             (_without_formulas(table.frame) if csv_safe else table.frame).write_csv(file)
@@ -251,6 +260,17 @@ def write_jobs(
                 row_group_size=1 << 18,
                 metadata=dict(sorted(table.metadata.items())) or signature("job table"),
             )
+
+
+def _always(table: JobTable) -> Collection[str]:
+    """The columns that the verb that made the table always writes; where none did, those of any table."""
+    match table.metadata.get(f"{METADATA_PREFIX}converter"):
+        case None:
+            return REQUIRED
+        case "generate":
+            return GENERATED
+        case _:
+            return (*REQUIRED, *(name for name in table.frame.columns if name not in _BY_OPTION))
 
 
 @contextmanager
@@ -358,6 +378,22 @@ def _is_parquet(path: str | os.PathLike[str]) -> bool:
         return False  # read_bytes meets the same failure and explains it
 
 
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The `ringbco.*` keys of a Parquet file's footer; none of another file, or of a damaged one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not _is_parquet(path):
+        return {}
+    try:
+        pairs: dict[bytes, bytes] = pq.read_metadata(os.fspath(path)).metadata or {}
+        return _own_keys(
+            {key.decode(): value.decode() for key, value in pairs.items() if key[:5] != b"ARROW"}
+        )
+    except (pa.ArrowException, OSError, ValueError):
+        return {}  # whoever reads the table explains it
+
+
 def _read_parquet(
     path: str | os.PathLike[str], without: Collection[str]
 ) -> tuple[pl.DataFrame, dict[str, str]]:
@@ -394,6 +430,7 @@ def _read_parquet(
         MemoryError,
         TypeError,
     ) as error:
+        raise_lack(error)
         reason = str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__
         raise InputError(
             f"is a truncated or damaged Parquet file ({reason})", file=path, hint="copy or make it again"
@@ -423,6 +460,13 @@ def _error(fault: Fault, source: str, line_of: Callable[[int], int] | None) -> I
         row=row,
         column=fault.column,
         value=fault.value,
-        hint=fault.hint,
+        hint=clock_hint(fault.column, fault.value, source) or fault.hint,
         line=None if line_of is None else line_of(row),
     )
+
+
+def clock_hint(column: str, value: object, source: str) -> str | None:
+    """What to do about a time or a duration that is written with colons or as a date; None for others."""
+    if column not in _CLOCKED or not isinstance(value, str) or not _CLOCK.search(value):
+        return None
+    return f"`{convert_command(source, {})}` reads dates and hours, minutes and seconds"

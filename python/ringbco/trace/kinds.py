@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,29 @@ class Kinds:
     def most_speedup(self) -> NDArray[np.float64]:
         """Of each job: how much faster than recorded it may compute."""
         return np.array([kind.most_speedup() for kind in self.kinds])[self.of]
+
+
+def room(
+    cluster: Cluster, kinds: Kinds | None, vc: NDArray[np.integer[Any]] | None, jobs: int
+) -> NDArray[np.int64]:
+    """GPUs that each job may hold at most: of its virtual cluster, and all of one type that it may use.
+
+    vc: of each job, an index into the cluster's; None where it has none.
+    """
+    number = {name: index for index, name in enumerate(cluster.vc_names)}
+    one = np.zeros(cluster.num_servers, dtype=np.int64)
+    server_vc = one if cluster.server_vc is None else np.array([number[name] for name in cluster.server_vc])
+    server_type = one if kinds is None or cluster.server_types is None else cluster.server_types
+    gpus = np.zeros((int(server_vc.max()) + 1, int(server_type.max()) + 1), dtype=np.int64)
+    np.add.at(gpus, (server_vc, server_type), cluster.server_gpus)
+    own = np.zeros(jobs, dtype=np.int64) if vc is None else vc
+    if kinds is None:
+        whole: NDArray[np.int64] = gpus[own, 0]
+        return whole
+    types = ([index for index, _ in kind.allowed] for kind in kinds.kinds)
+    most = np.array([gpus[:, allowed].max(axis=1, initial=0) for allowed in types])
+    found: NDArray[np.int64] = most[kinds.of, own]
+    return found
 
 
 def resolve(table: JobTable, cluster: Cluster, *, always: bool = False) -> Kinds | None:

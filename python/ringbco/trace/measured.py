@@ -103,9 +103,10 @@ class _Lookup:
                 value=None,
                 hint=f"name one of {self.source}, or use --model fixed",
             )
-        known = pl.DataFrame({"model": [*self.models], "number": range(len(self.models))})
-        found = named.to_frame().join(known, on="model", how="left", maintain_order="left")["number"]
-        return found.fill_null(len(self.models)).to_numpy().astype(np.uint32)
+        names = pl.Series([*self.models], dtype=pl.String)  # none, where the table has pairs only
+        numbers = range(len(names))
+        found = named.replace_strict(names, [*numbers], default=len(names), return_dtype=pl.UInt32)
+        return found.to_numpy()
 
     def rate(self, gpu_type: Numbers, servers: Numbers, rows: NDArray[Any] | None = None) -> Floats:
         """The jobs' rates with num_gpus; NaN where the table has no entry."""
@@ -136,6 +137,7 @@ class _Lookup:
             tau0[~fits], least[~fits] = 1.0, 1.0
             run, shortest = iterations * tau0, iterations * least
         self._bound(run)
+        profiles.require_length(table, run, shortest)
         zeros = np.zeros(table.num_jobs)
         profiled = profiles.Profiled(iterations, zeros, zeros, tau0, run, shortest)
         pairs, of = np.unique(np.stack((self.of, reference)), axis=1, return_inverse=True)

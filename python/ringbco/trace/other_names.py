@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Final
+
+from ringbco import errors
 
 _EASY: Final = "fifo with --queue easy"
 
@@ -75,7 +76,7 @@ _OF_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 _SPAN: Final = ("start_time", "end_time")
 # Column of a job table -> what others call it, in lower case with underscores; the likeliest first.
 _OF_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "job_id": ("id", "job", "jobid", "job_name", "jobname", "name", "job_number", "uuid"),
+    "job_id": ("id", "job", "jobid", "job_name", "jobname", "name", "job_number", "jobidraw", "uuid"),
     "submit_time": (
         *("submitted", "submit", "submission_time", "submission", "submitted_at", "submitted_time"),
         *("submittime", "arrival_time", "arrival", "arrived", "created", "created_at", "creation_time"),
@@ -87,7 +88,7 @@ _OF_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "duration": (
         *("runtime", "run_time", "duration_s", "duration_seconds", "elapsed", "elapsed_time", "run_seconds"),
-        *("length", "service_time", "execution_time", "exec_time"),
+        *("length", "service_time", "execution_time", "exec_time", "walltime", "wall_time", "elapsedraw"),
     ),
     "start_time": ("start", "started", "started_at", "begin", "begin_time", "started_time", "starttime"),
     "end_time": (
@@ -95,6 +96,14 @@ _OF_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         *("completed_at", "completion_time"),
     ),
 }
+
+# What names a server where a row is one.
+_OF_NODES: Final = frozenset(
+    ("node", "nodes", "node_name", "nodename", "node_id", "nodelist", "sn", "host", "hostname", "host_name")
+    + ("server", "server_name", "server_id", "machine", "machine_id", "machine_name")
+)
+NODES_ALONE: Final = "looks like a list of nodes, not of jobs: it has no job_id, submit_time and duration"
+NODES_GO: Final = "give the table of jobs, and the nodes as --cluster SxG or in a cluster file"
 
 
 def nearest(option: str, value: str, known: Sequence[str]) -> str | None:
@@ -105,7 +114,14 @@ def nearest(option: str, value: str, known: Sequence[str]) -> str | None:
     meant = _OF_OPTIONS.get(option, {}).get(plain)
     if meant is not None:  # nothing else is meant, though a planner, say, may not have it
         return meant if meant.split()[0] in known else None
-    return next(iter(get_close_matches(plain, known, n=1)), None)
+    return errors.nearest(plain, known)
+
+
+def near_name(name: str, known: Iterable[str]) -> str | None:
+    """The name in `known` that `name` is a slip of, or another name for, as of a column; None: no idea."""
+    known = list(known)
+    near = errors.nearest(name, known)
+    return near or next((ours for ours in known if columns_meant([ours], [name]).get(ours)), None)
 
 
 def columns_meant(wanted: Iterable[str], found: Iterable[str]) -> dict[str, str]:
@@ -113,7 +129,7 @@ def columns_meant(wanted: Iterable[str], found: Iterable[str]) -> dict[str, str]
 
     A wanted duration is also had from a start and an end.
     """
-    plain = {name.strip().lower().replace(" ", "_").replace("-", "_"): name for name in reversed(list(found))}
+    plain = {_plain(name): name for name in reversed(list(found))}
     meant: dict[str, str] = {}
     for ours in wanted:
         for group in ((ours,), _SPAN) if ours == "duration" else ((ours,),):
@@ -124,13 +140,25 @@ def columns_meant(wanted: Iterable[str], found: Iterable[str]) -> dict[str, str]
     return meant
 
 
+def lists_nodes(names: Iterable[str]) -> bool:
+    """Whether a table without any column of jobs has one that names servers."""
+    return any(_plain(name) in _OF_NODES for name in names)
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
 def _first(ours: str, plain: Mapping[str, str]) -> str | None:
     return next((plain[name] for name in (ours, *_OF_COLUMNS.get(ours, ())) if name in plain), None)
 
 
 def map_options(meant: Mapping[str, str], unknown: Iterable[str] = ()) -> str:
-    """The options of `convert csv` that say what its columns are `meant` to be; THEIRS for the `unknown`."""
-    pairs = [*meant.items(), *((ours, "THEIRS") for ours in unknown)]
+    """The options of `convert csv` that say what its columns are `meant` to be; THEIRS for the `unknown`.
+
+    An id that nothing is like is often not there at all: # numbers the rows.
+    """
+    pairs = [*meant.items(), *((ours, "#" if ours == "job_id" else "THEIRS") for ours in unknown)]
     return " ".join(f"--map {shlex.quote(f'{ours}={theirs}')}" for ours, theirs in pairs if ours != theirs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
@@ -109,27 +110,30 @@ def _merged(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def as_outages(outages: object, num_servers: int, source: str | None = None) -> Outages:
+def as_outages(
+    outages: object, num_servers: int, source: str | None = None, *, epoch: datetime | None = None
+) -> Outages:
     """The outages that `outages` stands for: themselves, a frame, or the Parquet or CSV file of that name.
 
-    num_servers: of the cluster whose servers they are. source: the file that a frame comes from. Raises
-    InputError naming file, row, column, value and what was expected, for the lowest row at fault.
+    num_servers: of the cluster whose servers they are. source: the file that a frame comes from. epoch: what
+    0 is on the job table's clock, None where nobody knows: dates are refused then. Raises InputError naming
+    file, row, column, value and what was expected, for the lowest row at fault.
     """
     given = outages.frame if isinstance(outages, Outages) else outages
-    read = read_side_table(given, _form("outages", num_servers), source)
+    read = read_side_table(given, _form("outages", num_servers), source, epoch)
     return outages if isinstance(outages, Outages) else Outages(*read)
 
 
 def _form(noun: str, num_servers: int) -> Form:
     last = num_servers - 1
     server = COLUMNS["server"]._replace(hint=f"the cluster's last server is {last}", high=last)
-    return Form(noun, noun, {**COLUMNS, "server": server}, _NEEDED, _up_too_early, True)
+    return Form(noun, noun, {**COLUMNS, "server": server}, _NEEDED, _up_too_early, True, ("down_at", "up_at"))
 
 
-def as_maintenance(windows: object, num_servers: int) -> Outages:
+def as_maintenance(windows: object, num_servers: int, *, epoch: datetime | None = None) -> Outages:
     """The maintenance that `windows` stands for, as `as_outages`. A row without a cause has that as its."""
     given = windows.frame if isinstance(windows, Outages) else windows
-    found = Outages(*read_side_table(given, _form("maintenance", num_servers), None))
+    found = Outages(*read_side_table(given, _form("maintenance", num_servers), None, epoch))
     kept = windows if isinstance(windows, Outages) else found
     return replace(kept, frame=found.frame.with_columns(pl.col("cause").fill_null("maintenance")))
 

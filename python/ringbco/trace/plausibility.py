@@ -13,9 +13,12 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from ringbco.errors import RingbcoWarning, show_value
+from ringbco.trace.clocks import late_deadlines
 from ringbco.units import duration
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from ringbco.cluster.network import Network
     from ringbco.cluster.spec import Cluster
     from ringbco.trace.jobs import JobTable
@@ -44,6 +47,8 @@ _SPEEDS: Final = {
     "inter_bandwidth": "a network of a GPU cluster",
     "reduce_speed": "a GPU that sums gradients",
 }
+_STEP: Final = r"^\d+([_+]\d+)?\.(batch|extern|interactive|TBD|\d+(\+\d+)?)$"
+_REST: Final = r"^\d+_\[.*\]$"
 _silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 
@@ -54,7 +59,30 @@ def doubts(table: JobTable | None, cluster: Cluster | None) -> list[str]:
         found += _of_network(cluster.network, "network")
         if cluster.recorded is not None:
             found += _of_network(cluster.recorded.network, "recorded")
-    return found + ([] if table is None else list(_of_times(table)))
+    return found + ([] if table is None else [*_of_times(table), *late_deadlines(table)])
+
+
+def slurm_parts(ids: pl.Series) -> list[str]:
+    """One line for the job_ids that are parts of Slurm jobs, and one for what is left of its arrays."""
+    steps = ids.filter(ids.str.contains(_STEP))
+    # 1.0 is a step only beside its job: where all ids have a point, they were numbers once.
+    jobs = steps.str.replace(r"\.[^.]*$", "")
+    steps = steps.filter(steps.str.contains(r"[a-zA-Z]$") | jobs.is_in(ids.implode()))
+    rest = ids.filter(ids.str.contains(_REST))
+    lines, of = [], f"of {ids.len():,} job_ids"
+    if steps.len():
+        are = "is a step of a Slurm job" if steps.len() == 1 else "are steps of Slurm jobs"
+        lines.append(
+            f"{steps.len():,} {of} {are}, such as {show_value(steps[0])}: parts of a job, which count its"
+            " GPUs again; leave them out with `sacct -X`"
+        )
+    if rest.len():
+        are = "is the rest of a Slurm job array" if rest.len() == 1 else "are rests of Slurm job arrays"
+        lines.append(
+            f"{rest.len():,} {of} {are}, such as {show_value(rest[0])}, which stands for jobs that never"
+            " started; leave out rows whose JobID has a bracket"
+        )
+    return lines
 
 
 def warn(lines: Iterable[str], *, within: int = 0) -> None:

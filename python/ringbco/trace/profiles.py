@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError, UsageError
+from ringbco.errors import InputError, UsageError, show_value
 from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, gpus_of, near_name
 from ringbco.trace.noise import efficiency
 from ringbco.trace.splitmix import GOLDEN, fnv1a, mix
 
 Floats = NDArray[np.float64]
 
+LEAST_SECONDS: Final = 1e-100
+"""What a job takes alone, at least: with less, a slowdown may be beyond float64."""
 BYTES_PER_PARAMETER: Final = 4
 """Gradients are exchanged in single precision."""
 
@@ -253,7 +255,9 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
     columns from the job's catalogue entry, then iterations as max(1, round(duration / tau)). That tau is the
     uncontended iteration time on the fewest servers of the recorded cluster, `cluster.recorded_on`: the work
     of a job does not hang on the cluster that it is replayed on. The entry is the one that the column `model`
-    names, else one chosen by `choose`. With virtual clusters, tau0 is for the servers of the job's own.
+    names, else one chosen by `choose`. Where the table gives iterations and no compute column, the compute
+    time is what the recorded duration leaves beside communication there, 0 if it leaves none. With virtual
+    clusters, tau0 is for the servers of the job's own.
 
     Raises InputError for a job of no virtual cluster of the cluster, or whose iteration takes no time or no
     finite time; UsageError for a model other than `rar` and `fixed`: `measured.resolve` is for `table`.
@@ -262,6 +266,7 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
     duration = frame["duration"].to_numpy()
     if model == "fixed":
         zeros = np.zeros(table.num_jobs)
+        require_length(table, duration)
         return Profiled(zeros.astype(np.uint64), zeros, zeros, zeros, duration, duration)
     if model != "rar":
         raise UsageError(f"model {model!r}: expected rar or fixed")
@@ -269,15 +274,19 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
     few = _fewest(num_gpus, vc_index(table, cluster), cluster)
     few_recorded = fewest_recorded(table, cluster.recorded_on)
     given = floats(frame, "iterations") if "iterations" in frame.columns else None
-    found = Profiled(
-        np.empty(count, np.uint64),
-        *_gradient_and_compute(frame, seed),
-        *(np.empty(count) for _ in range(3)),
-    )
+    gradient, compute, silent = _gradient_and_compute(frame, seed)
+    found = Profiled(np.empty(count, np.uint64), gradient, compute, *(np.empty(count) for _ in range(3)))
     takes, ends, started, counted, short = np.empty((5, count), bool)
     for first in range(0, count, _BLOCK):  # what is between fits in the cache
         rows = slice(first, first + _BLOCK)
-        ring = num_gpus[rows], found.gradient_bytes[rows], found.compute_time[rows]
+        if given is not None:
+            left = duration[rows] / given[rows] - iteration_time(
+                *(num_gpus[rows], gradient[rows], np.zeros_like(given[rows]), few_recorded[rows]),
+                cluster.recorded_on.network,
+            )
+            derived = silent[rows] & ~np.isnan(given[rows])
+            compute[rows] = np.where(derived, np.maximum(0.0, left), compute[rows])
+        ring = num_gpus[rows], gradient[rows], compute[rows]
         tau0 = iteration_time(*ring, few[rows], cluster.network)
         alone = iteration_time(*ring, np.ones_like(ring[0]), cluster.network)
         recorded = iteration_time(*ring, few_recorded[rows], cluster.recorded_on.network)
@@ -312,6 +321,7 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
             hint="durations are in seconds",
         )
     _require_time(table, short, f"a run of at most {MOST_SECONDS:.0e} s alone")
+    require_length(table, found.ideal_run_time, found.estimate)
     return found
 
 
@@ -394,13 +404,16 @@ def drawn(job_ids: pl.Series, number: int) -> NDArray[np.uint64]:
     return mix(state)
 
 
-def _gradient_and_compute(frame: pl.DataFrame, seed: int) -> tuple[Floats, Floats]:
-    """gradient_bytes and compute_time, from the table's columns where they speak, else from the catalogue."""
+def _gradient_and_compute(frame: pl.DataFrame, seed: int) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """gradient_bytes and compute_time, from the table's columns where they speak, else from the catalogue.
+
+    And the jobs of which no compute column speaks. The arrays are the caller's own.
+    """
     gradient_of = np.array([profile.gradient_bytes for profile in CATALOGUE])
     compute_of = np.array([profile.compute_time for profile in CATALOGUE])
     if not {"gradient_bytes", "fp_time", "bp_time"} & set(frame.columns):
         entry = entries(frame, seed)
-        return gradient_of[entry], compute_of[entry]
+        return gradient_of[entry], compute_of[entry], np.ones(frame.height, np.bool_)
     gradient = floats(frame, "gradient_bytes")
     forward, backward = floats(frame, "fp_time"), floats(frame, "bp_time")
     batch = floats(frame, "batch_size")
@@ -411,7 +424,7 @@ def _gradient_and_compute(frame: pl.DataFrame, seed: int) -> tuple[Floats, Float
         entry = entries(frame, seed)
         gradient = np.where(np.isnan(gradient), gradient_of[entry], gradient)
         compute = np.where(absent, compute_of[entry], compute)
-    return gradient, compute
+    return gradient, compute, absent
 
 
 def lacks_models(table: JobTable) -> bool:
@@ -462,6 +475,22 @@ def floats(frame: pl.DataFrame, name: str) -> Floats:
     if name not in frame.columns:
         return np.full(frame.height, np.nan)
     return frame[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def require_length(table: JobTable, *run_times: Floats) -> None:
+    """Raises InputError for the first job whose run alone, s, is so short that a slowdown has no end."""
+    shortest = run_times[0] if len(run_times) == 1 else np.minimum(*run_times)
+    if not shortest.min(initial=LEAST_SECONDS) < LEAST_SECONDS:
+        return
+    row = int(np.argmax(shortest < LEAST_SECONDS))
+    raise InputError(
+        f"a job that alone runs for {LEAST_SECONDS:g} s or longer, not {show_value(float(shortest[row]))} s",
+        file=table.source,
+        row=row + 1,
+        column="duration",
+        value=float(table.frame["duration"][row]),
+        hint="durations are in seconds",
+    )
 
 
 def _require_time(table: JobTable, good: NDArray[np.bool_], expected: str) -> None:

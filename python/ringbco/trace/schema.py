@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +17,14 @@ from ringbco.io.csvtext import refuse_doubled
 from ringbco.io.threads import at_once
 from ringbco.trace.column import Column
 from ringbco.trace.columns_generated import COLUMNS
-from ringbco.trace.other_names import columns_meant, convert_command
+from ringbco.trace.other_names import (
+    NODES_ALONE,
+    NODES_GO,
+    columns_meant,
+    convert_command,
+    lists_nodes,
+    near_name,
+)
 
 MAX_COUNT: Final = COLUMNS["iterations"].high or 0
 """The largest count float64 holds exactly: the bound of `iterations`."""
@@ -149,13 +155,6 @@ def check_column(
             return _number_column(series, column, source, as_text)
 
 
-def near_name(name: str, known: Iterable[str]) -> str | None:
-    """The name in `known` most like `name`, or None when none is near."""
-    lowered = {candidate.lower().strip(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower().strip(), lowered, n=1, cutoff=0.6)
-    return lowered[close[0]] if close else None
-
-
 def _require_columns(names: list[str], source: str, as_text: bool) -> None:
     """Raises InputError unless every required column is there; how to mend it, where that can be said.
 
@@ -172,6 +171,8 @@ def _require_columns(names: list[str], source: str, as_text: bool) -> None:
             hint="give the table that was replayed; run.toml beside it names it",
         )
     meant, unknown = other_names_of(missing, [name for name in names if name not in COLUMNS])
+    if lists_nodes(names) and {"job_id", "submit_time", "duration"} <= {*unknown}:
+        raise InputError(NODES_ALONE, file=source, hint=NODES_GO)
     if len(missing) == len(REQUIRED) and not meant:
         raise InputError(
             f"is not a job table: it has none of the columns {', '.join(REQUIRED)}",
@@ -179,16 +180,27 @@ def _require_columns(names: list[str], source: str, as_text: bool) -> None:
             hint="the first line must name the columns; a public trace is converted with `ringbco convert`",
         )
     found = f"found {show_value(', '.join(names))}"
-    if missing == list(meant) and not (as_text and missing[1:]):
+    if as_text:
+        hint = convert_hint(source, names)
+    elif missing == list(meant):
         renamed = (f"{theirs}: rename it to {ours}" for ours, theirs in meant.items())
         hint = f"found {', '.join(renamed)}"
-    elif as_text and meant:
-        hint = f"`{convert_command(source, meant, unknown)}` makes a job table of it"
-        hint += f", with its own names for THEIRS; {found}" if unknown else ""
     else:
         hint = found
     said = f"the columns {', '.join(missing)} are" if missing[1:] else f"the column {missing[0]} is"
     raise InputError(f"{said} missing", file=source, hint=hint)
+
+
+def convert_hint(source: str, names: Iterable[str]) -> str:
+    """How `convert csv` makes a job table of a file whose columns are `names`."""
+    own = {name.lower() for name in names}
+    missing = [name for name in REQUIRED if name not in own]
+    meant, unknown = other_names_of(missing, [name for name in names if name not in COLUMNS])
+    hint = f"`{convert_command(source, meant, unknown)}` makes a job table of it"
+    if not unknown:
+        return hint
+    told = ", with its own names for THEIRS" if unknown != ["job_id"] else ", with the rows' numbers for ids"
+    return f"{hint}{told}; found {show_value(', '.join(names))}"
 
 
 def other_names_of(wanted: Iterable[str], found: Iterable[str]) -> tuple[dict[str, str], list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import ClassVar, Final
 
@@ -75,11 +76,12 @@ class Services(Beside):
         return super().told() | {"services": len(self.names)}
 
 
-def as_services(services: object, largest: int | None) -> Services:
+def as_services(services: object, largest: int | None, *, epoch: datetime | None = None) -> Services:
     """The services that `services` stands for: themselves, a frame, or the Parquet or CSV file of that name.
 
-    largest: GPUs of the largest server of the cluster; None where no cluster is known. Raises InputError
-    naming file, row, column, value and what was expected, for the lowest row at fault.
+    largest: GPUs of the largest server of the cluster; None where no cluster is known. epoch: as for
+    `as_outages`. Raises InputError naming file, row, column, value and what was expected, for the lowest row
+    at fault.
     """
     given = services.frame if isinstance(services, Services) else services
     most = "" if largest is None else f"; the largest has {largest} GPUs"
@@ -87,7 +89,8 @@ def as_services(services: object, largest: int | None) -> Services:
         hint=f"a replica runs on one server{most}", high=_MOST if largest is None else largest
     )
     columns = {**COLUMNS, "gpus_per_replica": gpus}
-    read = read_side_table(given, Form("services", "services", columns, tuple(COLUMNS), _at_odds, True))
+    form = Form("services", "services", columns, tuple(COLUMNS), _at_odds, True, ("time",))
+    read = read_side_table(given, form, epoch=epoch)
     if isinstance(services, Services):
         return services
     # -0.0 is a time like 0.0.

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import ClassVar, Final, NamedTuple
 
 import polars as pl
@@ -28,6 +29,8 @@ INSTANT: Final = Column(
     MOST_SECONDS,
 )
 """A column of times on the clock of the job table."""
+_DATE: Final = r"^\s*\d{4}[-/]\d"
+"""What begins as a date does."""
 
 
 class SideTable(NamedTuple):
@@ -81,7 +84,7 @@ class Form(NamedTuple):
 
     noun: what its rows are, in the plural. option: the option that names it. beyond: what is wrong beyond one
     cell. needed: the columns that must be there, though their cells may be empty where the schema says so.
-    may_be_empty: whether it may have no rows.
+    may_be_empty: whether it may have no rows. instants: its columns of times on the clock of the job table.
     """
 
     noun: str
@@ -90,6 +93,7 @@ class Form(NamedTuple):
     needed: tuple[str, ...]
     beyond: Callable[[pl.DataFrame], Iterable[Fault]]
     may_be_empty: bool = False
+    instants: tuple[str, ...] = ()
 
 
 def is_table(value: object) -> bool:
@@ -97,17 +101,20 @@ def is_table(value: object) -> bool:
     return isinstance(value, str | os.PathLike | pl.LazyFrame | ArrowTable)
 
 
-def read_side_table(given: object, form: Form, source: str | None = None) -> SideTable:
+def read_side_table(
+    given: object, form: Form, source: str | None = None, epoch: datetime | None = None
+) -> SideTable:
     """The table of a frame, or of the Parquet or CSV file of that name.
 
-    source: where a frame comes from, if that is a file.
+    source: where a frame comes from, if that is a file. epoch: what 0 is on the clock of the job table, for
+    dates and times in a column of instants.
     Raises InputError naming file, row, column, value and what was expected, for the lowest row at fault.
     """
     if isinstance(given, str | os.PathLike):
         raw = read_columns(given)
         with open(given, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return SideTable(check_table(raw, form), raw.source, digest)
+        return SideTable(check_table(_dated(raw, form, epoch), form), raw.source, digest)
     source = source or f"<{form.option}>"
     if not is_table(given):
         raise InputError(
@@ -115,7 +122,60 @@ def read_side_table(given: object, form: Form, source: str | None = None) -> Sid
             f" library with the Arrow PyCapsule interface, not {type(given).__name__}"
         )
     frame = as_polars(given, form.option)
-    return SideTable(check_table(Raw(frame, source, False, None, {}), form), source, None)
+    raw = _dated(Raw(frame, source, False, None, {}), form, epoch)
+    return SideTable(check_table(raw, form), source, None)
+
+
+def _dated(raw: Raw, form: Form, epoch: datetime | None) -> Raw:
+    """The same with seconds from the epoch for dates and times in columns of instants."""
+    frame = raw.frame
+    for name in form.instants:
+        if name not in frame.columns:
+            continue
+        cells = frame[name]
+        if isinstance(cells.dtype, pl.Datetime | pl.Date):
+            at = cells.is_not_null()
+        elif cells.dtype == pl.String:
+            at = cells.str.contains(_DATE).fill_null(value=False)
+        else:
+            continue
+        if at.any():
+            rows = at.to_list()
+            made = [
+                _seconds(raw, name, row, cell, epoch) if dated else cell
+                for row, (cell, dated) in enumerate(zip(cells, rows, strict=True))
+            ]
+            text = cells.dtype == pl.String and (raw.as_text or not at.filter(cells.is_not_null()).all())
+            values = [cell if cell is None or not text else str(cell) for cell in made]
+            frame = frame.with_columns(pl.Series(name, values, pl.String if text else pl.Float64))
+    return raw._replace(frame=frame)
+
+
+def _seconds(raw: Raw, column: str, row: int, cell: object, epoch: datetime | None) -> float:
+    """Seconds from the epoch to a date and time."""
+    expected = "seconds: the job table does not say on which date its clock begins"
+    hint = "count seconds from the zero of submit_time, or convert the trace to a table with an epoch"
+    if epoch is not None:
+        own = "with" if epoch.tzinfo is not None else "without"
+        expected = f"a date and time such as 2024-05-01T06:30:00 ({own} an offset, as the epoch {epoch})"
+        hint = "mend it, or count seconds from the epoch"
+        try:
+            text = cell.isoformat() if isinstance(cell, date) else str(cell).strip()
+            when = datetime.fromisoformat(text)
+            if when.tzinfo is None:
+                when = when.replace(tzinfo=epoch.tzinfo)
+            return (when - epoch).total_seconds()
+        except (ValueError, TypeError):
+            pass
+    raise InputError(
+        expected,
+        file=raw.source,
+        row=row + 1,
+        column=column,
+        value=cell,
+        hint=hint,
+        line=None if raw.line_of is None else raw.line_of(row + 1),
+    )
 
 
 def check_table(raw: Raw, form: Form) -> pl.DataFrame:

@@ -20,7 +20,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 from ringbco.io.forks import use_polars
 from ringbco.io.threads import begin
-from ringbco.trace import kinds, measured, profiles
+from ringbco.trace import kinds, measured, profiles, records
 from ringbco.trace.columns_generated import PLAIN
 from ringbco.trace.jobs import JobTable, gpu_range
 from ringbco.trace.noise import noise
@@ -63,7 +63,14 @@ class Workload:
     @cached_property
     def doubts(self) -> list[str]:
         """What is allowed and yet unlike any public trace or network."""
-        return doubts(self.table, self.cluster)
+        return [*doubts(self.table, self.cluster), *self.apart]
+
+    @cached_property
+    def apart(self) -> list[str]:
+        """Where the work that the table gives does not take as long as was recorded."""
+        # Whether the work is iterations times eq. 8, which is so under the model `rar` alone.
+        ring = self.rates is None and self.columns["iterations"].any()
+        return records.apart(self.table, self.cluster.recorded_on, self.profiled) if ring else []
 
     @cached_property
     def users(self) -> Users | None:

@@ -44,7 +44,7 @@ pub(super) struct Plan {
     put_off: Vec<(Job, u32, f64)>,
     /// Of each class, the reservations made, as (estimate, begin), s.
     made: Vec<Vec<(f64, f64)>>,
-    /// Of each class, the shortest estimate, s, that could not start.
+    /// Of each class, the shortest estimate, s, that could not start; NaN where all could, or were not looked at.
     refused: Vec<f64>,
     /// A copy of the cluster for placements in time to come.
     posed: Option<Pools>,
@@ -100,7 +100,7 @@ impl Plan {
         self.made.iter_mut().for_each(Vec::clear);
         self.made.resize_with(classes, Vec::new);
         self.refused.clear();
-        self.refused.resize(classes, f64::INFINITY);
+        self.refused.resize(classes, f64::NAN);
     }
 
     /// Notes who holds what now. `ends`: the estimated ends of the running jobs, in order, as (bits, job, slot).

@@ -13,7 +13,7 @@ use crate::speed::Speed;
 pub(super) struct Estimates {
     /// By how much run times are multiplied.
     factor: f64,
-    /// Whether limits say it, where jobs have one.
+    /// Whether limits say it: a job without one is reckoned to run for ever.
     by_limit: bool,
 }
 
@@ -22,13 +22,11 @@ impl Estimates {
         Self { factor: options.estimate_factor, by_limit: options.estimate == Estimate::Limit }
     }
 
-    /// What a job that does not run, or starts now, is reckoned to take, s: what its limit leaves it, or its run time, of
-    /// which after an interruption what remains.
+    /// What a job that does not run, or starts now, is reckoned to take, s: what its limit leaves it, which may be infinite, or
+    /// its run time, of which after an interruption what remains.
     pub(super) fn reckoned<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        if self.by_limit
-            && let Some(left) = floor.limit_left(job)
-        {
-            return left;
+        if self.by_limit {
+            return floor.limit_left(job);
         }
         self.factor * if floor.was_interrupted(job) { floor.remaining(job) } else { floor.estimate(job) }
     }
