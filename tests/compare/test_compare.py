@@ -108,7 +108,9 @@ def test_figures_that_only_some_policies_have() -> None:
     assert rows["lost_gpu_seconds"] == [(None, None, False), (5.0, None, False), (3.0, None, True)]
     assert "deadlines_met" not in rows
     assert made.frame.filter(pl.col("measure") == "lost_gpu_seconds")["value"].to_list() == [None, 5.0, 3.0]
-    assert re.search(r"GPU time lost to them +- +5\.00 s +- +3\.00 s\* +-", printed(made, 200, every=True))
+    assert re.search(
+        r"GPU time lost to them +- +0\.00139 GPU-h +- +0\.000833 GPU-h\* +-", printed(made, 200, every=True)
+    )
     assert "GPU time lost" in made._repr_html_()
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import polars as pl
 import pytest
-from ringbco.result.seeds import Drawn
 
 from frames import busy_jobs
 from ringbco import Outcome, compare, replay
-from ringbco.reports import digits
 from ringbco.reports.answer import answer
 from ringbco.reports.audited import MOST_JOBS, audit_line
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
+from ringbco.result.certainty import Runs
 from ringbco.result.comparison import Comparison
+from ringbco.units import time
 
 
 @pytest.fixture(scope="module")
@@ -85,26 +85,26 @@ def test_ties_are_said_to_be_ties(results: dict[str, Outcome]) -> None:
 @pytest.mark.parametrize(
     ("others", "says"),
     [
-        # 20 % apart, seed by seed.
+        # 20 % apart in each.
         (
-            (120.0, 132.0, 144.0),
-            "a finishes jobs soonest: mean 110 s [85.2 s, 2.25 min], 17 % [13, 20] below b.",
+            (120.0, 132.0, 144.0) * 2,
+            "a finishes jobs soonest: mean 110 s (100 s to 2.00 min in 6 runs), 17 % (17 to 17 %) below b.",
         ),
         # Once above, once below.
         (
-            (111.0, 109.0, 119.0),
-            "a has the least mean completion time, 110 s [85.2 s, 2.25 min]; it cannot be told from b.",
+            (111.0, 109.0, 119.0) * 2,
+            "a has the least mean completion time, 110 s (100 s to 2.00 min in 6 runs); it cannot be told from"
+            " b.",
         ),
     ],
 )
-def test_of_seeds_intervals_are_told_and_what_they_cannot_tell(
+def test_of_several_runs_ranges_are_told_and_what_they_cannot_tell(
     results: dict[str, Outcome], others: tuple[float, ...], says: str
 ) -> None:
-    repeated = {"a": summaries(100.0, 110.0, 120.0), "b": summaries(*others)}
-    none: dict[str, list[float | None]] = {label: [None] * 3 for label in repeated}
+    repeated = {"a": summaries(100.0, 110.0, 120.0, 100.0, 110.0, 120.0), "b": summaries(*others)}
+    none: dict[str, list[float | None]] = {label: [None] * 6 for label in repeated}
     made = {"b": results["fifo"], "a": results["srtf"]}
-    drawn = dict.fromkeys(repeated, Drawn("generated"))
-    assert said(made, repeated=repeated, known_bounds=none, drawn=drawn)[0] == says
+    assert said(made, repeated=repeated, known_bounds=none, over=Runs("fresh tables"))[0] == says
 
 
 def test_who_pays_for_the_best(results: dict[str, Outcome]) -> None:
@@ -114,8 +114,8 @@ def test_who_pays_for_the_best(results: dict[str, Outcome]) -> None:
     best = dataclasses.replace(with_mean(results["fifo"], 60.0), jobs=slower)
     theirs = jobs.filter(large).select((pl.col("jct") - pl.col("ideal_run_time")).mean()).item()
     assert said({"fifo": results["fifo"], "other": best})[1] == (
-        f"Worse off than under fifo: jobs of 5\N{EN DASH}8 GPUs ({digits.time(theirs + 7_200.0)} longer"
-        f" than alone, not {digits.time(theirs)})."
+        f"Worse off than under fifo: jobs of 5\N{EN DASH}8 GPUs ({time(theirs + 7_200.0)} longer"
+        f" than alone, not {time(theirs)})."
     )
     assert said({"fifo": results["fifo"], "rand": replay(busy_jobs(150), "4x4", policy="rand")})[1] == (
         "No size of jobs is worse off than under rand."
@@ -171,7 +171,7 @@ def test_the_first_screen_comes_first_and_the_settings_last(results: dict[str, O
         text.index(what)
         for what in (
             "<h1>a title</h1>",
-            " \N{MIDDLE DOT} ".join(("150 jobs", "4x4: 16 GPUs in 4 servers", "one seed", "not audited")),
+            " \N{MIDDLE DOT} ".join(("150 jobs", "4x4: 16 GPUs in 4 servers", "one run", "not audited")),
             '<p class="answer">',
             '<figure id="mean"',
             '<figure id="time"',

@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from ringbco.reports import digits
 from ringbco.reports.series import scaled
 from ringbco.result.figures import COMPARED
+from ringbco.units import time
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,12 @@ from ringbco.result.figures import COMPARED
     ],
 )
 def test_times_have_three_digits(seconds: float, text: str) -> None:
-    assert digits.time(seconds) == text
+    assert time(seconds) == text
 
 
-def test_what_prints_alike_gets_a_fourth_digit_and_no_more() -> None:
+def test_figures_have_three_digits_whatever_stands_beside_them() -> None:
     (jct,) = (row for row in COMPARED if row.key == "mean_jct")
-    assert digits.told_all(jct, [21_888.0, 21_889.0, None]) == ["6.080 h", "6.080 h", "-"]
-    assert digits.told_all(jct, [21_888.0, 21_900.0, 7_200.0]) == ["6.080 h", "6.083 h", "2.00 h"]
-    assert digits.told_all(jct, [21_888.0, 21_888.0]) == ["6.08 h", "6.08 h"]
+    assert [jct.brief(value) for value in (21_888.0, 21_900.0, None)] == ["6.08 h", "6.08 h", "-"]
 
 
 @pytest.mark.parametrize(

@@ -276,7 +276,7 @@ def test_the_tables(results: dict[str, Outcome]) -> None:
     lines = [line for group in headline(results) for line in group]
     jct = next(line for line in lines if line.title == "mean completion time")
     means = [outcome.summary["mean_jct"] for outcome in results.values()]
-    assert [cell.best for cell in jct.cells] == [mean == min(means) for mean in means]
+    assert not any(cell.best for cell in jct.cells)  # one run each
     assert jct.cells[0].beside == ""
     assert jct.cells[2].beside == f"\N{MULTIPLICATION SIGN}{means[2] / means[0]:.2f}"
 
