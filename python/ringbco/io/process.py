@@ -38,6 +38,8 @@ children: Final[set[int]] = set()
 def listen() -> None:
     """Makes SIGTERM and, but where a shell has it ignored, SIGINT raise KeyboardInterrupt."""
     received.clear()
+    if _telling.locked():  # by an earlier command of this process
+        _telling.release()
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
