@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 import pytest
-import vl_convert
 
 from conftest import Invoke, RunCli
 from core_run import CASES
@@ -16,6 +15,7 @@ from folders import one_line, state
 from ringbco.cli.demo import folder_kind as demo_kind
 from ringbco.errors import InputError
 from ringbco.io.manifest import MANIFEST, PICTURES, Kind
+from ringbco.reports import drawing
 from ringbco.reports.reproduce_page import FOLDER as REPRODUCE
 from ringbco.result.comparison import COMPARISON
 from ringbco.result.folder import RESULT, whole_folder
@@ -130,7 +130,7 @@ def test_a_comparison_keeps_what_others_put_into_it_and_its_results(small_jobs: 
 def test_pictures_of_others_are_no_pictures_of_a_report(
     result: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, unvalidated: None
 ) -> None:
-    monkeypatch.setattr(vl_convert, "vegalite_to_png", lambda *_, **__: PNG + b" chart")
+    monkeypatch.setattr(drawing._DRAWER, "draw", lambda *_: PNG + b" chart")
     Path("pics").mkdir()
     Path("pics/holiday.png").write_bytes(PNG)
     Path("pics/jct.png").write_bytes(PNG)
