@@ -73,6 +73,31 @@ def test_easy_reserves_when_a_server_comes_back() -> None:
     assert starts(table, queue="easy", maintenance=windows) == [0, 150, 550]
 
 
+def test_easy_looks_at_a_longer_job_of_a_size_whose_shorter_one_is_in_the_way() -> None:
+    """On servers of 4, 4 and 8 GPUs first-fit puts d on server 0, in the way of the head, c.
+
+    e is as large. It would run on into server 0's maintenance, so that it goes to server 2.
+    """
+    rows = [("a", 4, 50.0), ("b", 6, 300.0), ("c", 8, 20.0), ("d", 2, 60.0), ("e", 2, 500.0)]
+    table = pl.DataFrame(rows, ["job_id", "num_gpus", "duration"], orient="row").with_columns(submit_time=0.0)
+    windows = pl.DataFrame({"server": [0], "down_at": [400.0], "up_at": [450.0]})
+    outcome = ringbco.replay(table, [4, 4, 8], model="fixed", policy="ff", queue="easy", maintenance=windows)
+    assert check_outcome(outcome, ringbco.trace.jobs.from_frame(table)).findings == []
+    assert dict(outcome.jobs.select("job_id", "start_time").rows()) == {}
+
+
+def test_easy_around_maintenance_equals_its_twin() -> None:
+    """Random cases with both, and what else their coins say: see `benches/twin_cases.py` for more of them."""
+    for seed in range(40):
+        name = f"easy and maintenance {seed}"
+        others = {"own_policy", "policy", "conservative"}
+        features = tuple(f for f in FEATURES if (f in toss(name) or f == "maintenance") and f not in others)
+        case = build(name, features)
+        case.options |= {"policy": case.options.get("policy") or "fifo", "queue": "easy"}
+        seen = look(case)
+        assert seen.faults == [], case.script()
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_everything_meets_maintenance(policy: str) -> None:
     """Random cases under an order, or srtf and srsf, and equal to their twins."""

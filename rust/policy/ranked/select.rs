@@ -209,6 +209,19 @@ impl Selection {
         if floor.jobs.priority.is_some() {
             all.sort_by_key(|&(_, job, _)| floor.jobs.tier(job.index()));
         }
+        if R::NEAR > 0.0 {
+            let mut rest = &mut all[..];
+            while let Some(&((least, _), first, _)) = rest.first() {
+                let tier = floor.jobs.tier(first.index());
+                let is_near = |&((key, _), job, _): &Entry| {
+                    key - least <= R::NEAR * least.abs() && floor.jobs.tier(job.index()) == tier
+                };
+                let ties = rest.iter().take_while(|entry| is_near(entry)).count().max(1);
+                let (tied, others) = rest.split_at_mut(ties);
+                tied.sort_unstable_by_key(|entry| entry.1);
+                rest = others;
+            }
+        }
         all
     }
 
