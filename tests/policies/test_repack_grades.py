@@ -54,7 +54,7 @@ def test_small_cases_with_quotas_end_by_themselves() -> None:
         submits = [draw.choice([0.0, 30.0, 90.0]) for _ in range(6)]
         sizes = [draw.choice([1, 1, 2]) for _ in range(6)]
         rows = [
-            (f"j{number}", submit, gpus, draw.choice([60.0, 600.0, 3000.0]), draw.choice("uv"))
+            (f"j{number}", submit, gpus, draw.choice([60.0, 600.0, 3000.0]), "uv"[number % 2])
             for number, (submit, gpus) in enumerate(zip(submits, sizes, strict=True))
         ]
         jobs = pl.DataFrame(rows, ["job_id", "submit_time", "num_gpus", "duration", "user"], orient="row")

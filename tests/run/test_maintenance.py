@@ -74,16 +74,17 @@ def test_easy_reserves_when_a_server_comes_back() -> None:
 
 
 def test_easy_looks_at_a_longer_job_of_a_size_whose_shorter_one_is_in_the_way() -> None:
-    """On servers of 4, 4 and 8 GPUs first-fit puts d on server 0, in the way of the head, c.
+    """The head, the third, needs server 0 at 50 s. The fourth would be put there, and be in its way.
 
-    e is as large. It would run on into server 0's maintenance, so that it goes to server 2.
+    The fifth is as large. It would run on into server 0's maintenance, so that it goes to server 1.
     """
-    rows = [("a", 4, 50.0), ("b", 6, 300.0), ("c", 8, 20.0), ("d", 2, 60.0), ("e", 2, 500.0)]
-    table = pl.DataFrame(rows, ["job_id", "num_gpus", "duration"], orient="row").with_columns(submit_time=0.0)
-    windows = pl.DataFrame({"server": [0], "down_at": [400.0], "up_at": [450.0]})
-    outcome = ringbco.replay(table, [4, 4, 8], model="fixed", policy="ff", queue="easy", maintenance=windows)
-    assert check_outcome(outcome, ringbco.trace.jobs.from_frame(table)).findings == []
-    assert dict(outcome.jobs.select("job_id", "start_time").rows()) == {}
+    rows = [(0.0, 2, 50.0), (0.0, 1, 1000.0), (0.0, 4, 20.0), (0.0, 2, 60.0), (0.0, 2, 500.0)]
+    case = by_hand(
+        (4, 4), "submit_time num_gpus duration", rows, policy="fifo", queue="easy",
+        maintenance=[{"server": 0, "down_at": 400.0, "up_at": 450.0, "cause": None}],
+    )  # fmt: skip
+    agreed(case)
+    assert case.replay().jobs["start_time"].to_list() == [0.0, 0.0, 50.0, 70.0, 0.0]
 
 
 def test_easy_around_maintenance_equals_its_twin() -> None:

@@ -174,7 +174,11 @@ class Setup:
         own = PRESETS.get(self.chosen.name) if self.own is None else DECIDERS["outside"]
         named = ((name, self.values[name.replace("-", "_")]) for name in (own.options if own else ()))
         fields = self.own.described.get("parameters", {}) if self.own is not None else {}
-        told = [f"--{name} {value}" for name, value in named if value is not None]
+        told = [
+            f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"
+            for name, value in named
+            if value is not None
+        ]
         told += [f"-P {name}={value}" for name, value in fields.items()]
         return " ".join((self.chosen.name, *told, *(("--evict",) if self.values["evict"] else ())))
 
@@ -182,7 +186,7 @@ class Setup:
         """The engine's refusal in the table's terms."""
         if error.kind == "futile":
             return InputError(
-                f"policy {self._told()} to bring every job to its end, but {error.message}",
+                f"policy {self._told()}: expected every job to come to its end, but {error.message}",
                 file=self.table.source,
                 hint="let stays outlast their pauses: a shorter --preempt-cost, or decisions less often",
             )
