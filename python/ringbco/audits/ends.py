@@ -61,9 +61,9 @@ class Ends:
         for stay in book.stays if given.quotas is not None else ():
             owner = self.owner(stay.job)
             if owner is not None:
-                begun, ended = self.owned.setdefault(owner, ([], []))
+                begun, ceased = self.owned.setdefault(owner, ([], []))
                 begun += [stay.start] * stay.gpus
-                ended += [stay.end] * stay.gpus
+                ceased += [stay.end] * stay.gpus
         for times in (times for both in self.owned.values() for times in both):
             times.sort()
 
