@@ -36,27 +36,32 @@ fn keeps_work(past: &Past) -> bool {
 
 impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// Something came from outside, or a job is done: the count begins anew.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin_count(&mut self) {
+        if !(P::STOPS || P::OUTSIDE || self.floor.evicts_any()) {
+            return;
+        }
         self.futile.from = self.floor.out.books.past.len();
         self.futile.look_at = self.futile.from + MOST + 2 * self.floor.jobs.len();
     }
 
-    /// Ends a run in which stays end in vain. An instant is looked at once it is over, since what its verbs ended they may
-    /// take up again.
-    #[inline]
-    pub(super) fn check_stays(&mut self, next: f64) -> Result<()> {
-        if self.floor.out.books.past.len() >= self.futile.look_at && next > self.floor.now {
-            return self.count_stays();
-        }
-        Ok(())
+    /// Whether it is time to count. An instant is looked at once it is over, since what its verbs ended they may take up
+    /// again.
+    #[inline(always)]
+    pub(super) fn counts_stays(&self, next: f64) -> bool {
+        (P::STOPS || P::OUTSIDE || self.floor.evicts_any())
+            && self.floor.out.books.past.len() >= self.futile.look_at
+            && next > self.floor.now
     }
 
     /// Counts the latest stays that kept nothing. Kept is what is left of a stay's work once its job has fallen back to a
     /// checkpoint. No stay begins with less work saved than the ones before it left, so that whatever one keeps is more
     /// than its job ever had.
+    ///
+    /// # Errors
+    /// `Futile` where there are as many as it takes.
     #[cold]
-    fn count_stays(&mut self) -> Result<()> {
+    pub(super) fn count_stays(&mut self) -> Result<()> {
         let past = &self.floor.out.books.past;
         if self.futile.look_at == 0 {
             self.begin_count();

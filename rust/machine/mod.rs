@@ -196,7 +196,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             if now == f64::INFINITY || self.is_idling(jobs) {
                 break;
             }
-            self.check_stays(now)?;
+            if self.counts_stays(now) {
+                self.count_stays()?;
+            }
             self.instants += 1;
             if self.instants.is_multiple_of(WATCH_EVERY) {
                 watch.tick(self.floor.gone)?;

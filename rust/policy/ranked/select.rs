@@ -211,7 +211,10 @@ impl Selection {
         }
         if R::NEAR > 0.0 {
             let mut rest = &mut all[..];
-            while let Some(&((least, _), first, _)) = rest.first() {
+            let apart = |pair: &[Entry]| pair[1].0.0 - pair[0].0.0 > R::NEAR * pair[0].0.0.abs();
+            while let Some(from) = rest.windows(2).position(|pair| !apart(pair)) {
+                rest = rest.split_at_mut(from).1;
+                let ((least, _), first, _) = rest[0];
                 let tier = floor.jobs.tier(first.index());
                 let is_near = |&((key, _), job, _): &Entry| {
                     key - least <= R::NEAR * least.abs() && floor.jobs.tier(job.index()) == tier
