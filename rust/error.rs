@@ -102,6 +102,15 @@ pub enum Error {
         /// When, s.
         time: f64,
     },
+    /// The policy ends stay after stay, and none of them does work that is kept.
+    Futile {
+        /// How many in a row.
+        stays: usize,
+        /// When the first of them began, and when the last one ended, s.
+        since: f64,
+        /// See `since`.
+        time: f64,
+    },
     /// A decision that cannot be carried out.
     Decision {
         /// The job's row.
@@ -158,6 +167,7 @@ impl Error {
             Self::ZeroIterationTime { .. } => "zero-iteration-time",
             Self::Stuck { .. } => "stuck",
             Self::Starved { .. } => "starved",
+            Self::Futile { .. } => "futile",
             Self::Decision { .. } => "decision",
             Self::Unsupported { .. } => "unsupported",
             Self::NoJobs => "no-jobs",
@@ -233,6 +243,12 @@ impl fmt::Display for Error {
                 write!(
                     f,
                     "makes no progress after {time} s (its rate beside the job of row {number} on its GPU is 0) and nothing can change"
+                )
+            }
+            Self::Futile { stays, since, time } => {
+                write!(
+                    f,
+                    "from {since} s to {time} s it ended {stays} stays in a row, and none of them did work that is kept"
                 )
             }
             Self::Decision { verb, time, why, .. } => {

@@ -90,8 +90,9 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(crate) grant: Grant,
     /// Jobs that are done, refused or ended.
     pub(super) gone: usize,
-    /// Whether to write down what happens.
+    /// Whether to write down what happens, and whether it is read from a log.
     pub(super) record_log: bool,
+    pub(super) follows_log: bool,
     /// How many passes of this instant are over, and whether a job arrives just now.
     pub(crate) pass: u32,
     pub(super) is_arriving: bool,
@@ -170,6 +171,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             grant: Grant::default(),
             gone: 0,
             record_log: options.record_decisions,
+            follows_log: setting.log.is_some(),
             pass: 0,
             is_arriving: false,
             outside,
@@ -193,6 +195,12 @@ impl<'a, S: Speed> Floor<'a, S> {
             floor.weigh();
         }
         floor
+    }
+
+    /// Whether jobs may lose their GPUs to others, whatever the policy.
+    #[inline(always)]
+    pub(super) fn evicts_any(&self) -> bool {
+        self.lodgers.is_some()
     }
 
     // What the machine does.

@@ -12,6 +12,7 @@ mod delays;
 mod evict;
 mod facts;
 mod floor;
+mod futile;
 mod holdings;
 mod ledger;
 mod limits;
@@ -40,6 +41,7 @@ use crate::setting::Setting;
 use crate::speed::Speed;
 pub(crate) use clock::{Clock, MOST_SLOTS};
 pub(crate) use floor::Floor;
+use futile::Futile;
 pub(crate) use holdings::Claimant;
 pub(crate) use policy::{Came, Left, Policy};
 pub(crate) use sharing::wants;
@@ -103,6 +105,7 @@ pub(crate) struct Machine<'a, P, S: Speed> {
     next_change: f64,
     instants: u64,
     idle_passes: u64,
+    futile: Futile,
     /// Whether a decision is due at this instant.
     asked: bool,
     /// Whether a trial paused, ended or woke at this instant.
@@ -129,6 +132,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             next_change: f64::INFINITY,
             instants: 0,
             idle_passes: 0,
+            futile: Futile::default(),
             asked: false,
             stirred: false,
             asked_in_vain: 0,
@@ -164,7 +168,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// Goes through every instant up to `until` (machine time).
     ///
     /// # Errors
-    /// `Stuck` or `Starved` when nothing can change any more and a job is not done; what the watch says.
+    /// `Stuck` or `Starved` when nothing can change any more and a job is not done; `Futile` where the policy ends stays
+    /// and nothing comes of them; what the watch says.
     pub(crate) fn run(&mut self, until: f64, watch: &mut dyn Watch) -> Result<Pause> {
         let jobs = self.floor.jobs.len();
         if std::mem::take(&mut self.asked) {
@@ -190,6 +195,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             }
             if now == f64::INFINITY || self.is_idling(jobs) {
                 break;
+            }
+            if self.counts_stays(now) {
+                self.count_stays()?;
             }
             self.instants += 1;
             if self.instants.is_multiple_of(WATCH_EVERY) {
@@ -272,8 +280,12 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
         // Whoever was refused is waited for no longer.
         self.judge_trials();
+        let comes = changes || before != (self.floor.gone, self.arrived);
+        if comes {
+            self.begin_count();
+        }
         // A pass alone is nothing that a replica tries again for: which passes change nothing is the policy's affair.
-        if serves && (changes || self.stirred || before != (self.floor.gone, self.arrived)) {
+        if serves && (comes || self.stirred) {
             self.place_replicas();
         }
         if self.floor.protects() {

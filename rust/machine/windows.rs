@@ -83,6 +83,16 @@ impl<S: Speed> Floor<'_, S> {
         latest
     }
 
+    /// The estimated ends, s, for which `hide` hides the same servers as for that estimate: later than the first, and no
+    /// later than the second.
+    pub(crate) fn hidden_alike(&self, estimate: f64) -> (f64, f64) {
+        let now = self.seconds();
+        let ahead = self.windows.as_ref().map_or(&[][..], |windows| &windows.all[windows.next..]);
+        let hidden = ahead.partition_point(|window| window.0 < now + estimate);
+        let down = |at: Option<usize>| at.and_then(|at| ahead.get(at)).map(|window| window.0);
+        (down(hidden.checked_sub(1)).unwrap_or(f64::NEG_INFINITY), down(Some(hidden)).unwrap_or(f64::INFINITY))
+    }
+
     /// Takes what was given back meanwhile on servers that are hidden.
     pub(super) fn hide_again(&mut self) {
         if let Some(windows) = &mut self.windows {

@@ -129,3 +129,28 @@ def test_jobs_that_a_policy_of_ones_own_ended_are_counted() -> None:
         told = {**outcome.summary, "jobs_ended": outcome.summary["jobs_ended"] + 1}
         assert codes(replace(outcome, summary=told), jobs) & {"summary", "jobs"}
     assert found
+
+
+class Quits(ringbco.Policy):
+    """Stops a job that runs, and ends it later on while it waits."""
+
+    def decide(self, state: ringbco.State) -> None:
+        if state.now == 0.0:
+            state.start(state.waiting)
+            state.wake(10.0)
+        elif state.now == 10.0:
+            state.stop([1])
+            state.wake(20.0)
+        elif state.now == 20.0:
+            state.end([1])
+
+
+def test_a_job_that_a_policy_ends_while_it_waits() -> None:
+    table = pl.DataFrame({"job_id": ["a", "b"], "submit_time": 0.0, "num_gpus": 1, "duration": [50.0, 50.0]})
+    outcome = ringbco.replay(table, "1x2", policy=Quits(), model="fixed")
+    assert outcome.stays_written is not None
+    assert dict(outcome.stays_written.select("job_id", "ended").rows())["b"] == "preempted"
+    assert codes(outcome, table) == set()
+    # Of a job that is done it is as wrong as ever.
+    stays = outcome.stays_written.with_columns(ended=pl.lit("preempted"))
+    assert "stays" in codes(replace(outcome, stays_written=stays), table)

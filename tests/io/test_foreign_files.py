@@ -6,9 +6,9 @@ import os
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
-import vl_convert
 
 from conftest import Invoke, RunCli
 from core_run import CASES
@@ -16,6 +16,7 @@ from folders import one_line, state
 from ringbco.cli.demo import folder_kind as demo_kind
 from ringbco.errors import InputError
 from ringbco.io.manifest import MANIFEST, PICTURES, Kind
+from ringbco.reports import drawing
 from ringbco.reports.reproduce_page import FOLDER as REPRODUCE
 from ringbco.result.comparison import COMPARISON
 from ringbco.result.folder import RESULT, whole_folder
@@ -130,7 +131,12 @@ def test_a_comparison_keeps_what_others_put_into_it_and_its_results(small_jobs: 
 def test_pictures_of_others_are_no_pictures_of_a_report(
     result: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, unvalidated: None
 ) -> None:
-    monkeypatch.setattr(vl_convert, "vegalite_to_png", lambda *_, **__: PNG + b" chart")
+    real = drawing._DRAWER.draw
+
+    def draw(name: str, spec: str, more: Any) -> bytes:
+        return PNG + b" chart" if name == "vegalite_to_png" else real(name, spec, more)
+
+    monkeypatch.setattr(drawing._DRAWER, "draw", draw)
     Path("pics").mkdir()
     Path("pics/holiday.png").write_bytes(PNG)
     Path("pics/jct.png").write_bytes(PNG)

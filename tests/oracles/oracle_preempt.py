@@ -199,7 +199,25 @@ class World(Protecting, Netting):
             ran = sorted((row for row in self.line if row in runs), key=fifo)
             self.line = [row for row in self.line if row not in runs] + ran
             return list(self.line)
-        return sorted(runs + self.waiting, key=keys[self.rules.policy])
+        ranked = sorted(runs + self.waiting, key=keys[self.rules.policy])
+        return self.leveled(ranked, unfairness, fifo) if self.rules.policy == "ftf" else ranked
+
+    def leveled(
+        self, ranked: list[int], value: Callable[[int], float], fifo: Callable[[int], tuple[float, int]]
+    ) -> list[int]:
+        """The same with those in order of fifo whose values are within 1e-12 of the greatest of them."""
+        ranked, greatest = sorted(ranked, key=self.tier), {}
+        first = ranked[0] if ranked else 0
+        for row in ranked:
+            near = value(first) - value(row) <= 1e-12 * abs(value(first))
+            if not near or self.tier(row) != self.tier(first):
+                first = row
+            greatest[row] = ranked.index(first)
+        return sorted(ranked, key=lambda row: (greatest[row], *fifo(row)))
+
+    def tier(self, row: int) -> int:
+        """The less the higher its priority."""
+        return 0
 
     def too_slow(self, row: int) -> bool:
         """Not one iteration fits in a slot, even uncontended and on the fewest servers."""

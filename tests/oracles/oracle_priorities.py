@@ -132,6 +132,9 @@ def priority_world(
         def fifo(self, row: int) -> tuple[float, float, int]:
             return -claims.priority[row], self.jobs[row].submit, row
 
+        def tier(self, row: int) -> int:
+            return -claims.priority[row]
+
         def ranking(self) -> list[int]:
             # Those below are in order of (own key, submit_time, row).
             ranked = sorted(super().ranking(), key=lambda row: -claims.priority[row])

@@ -206,6 +206,10 @@ class Rule:
         """By key, then fifo."""
         return self.key(row), self.view.tier(row), self.view.fifo(row)
 
+    def unpaused(self, row: int) -> tuple[float, tuple[float, int]]:
+        """The same without the rest of a pause: along it quotas are counted, priorities first."""
+        return self.weight(row) * self.known(row), self.view.fifo(row)
+
     def strain(self, row: int) -> float:
         """strain of the page."""
         return (self.view.now - self.view.origin(row)) / (self.yardstick(row) + 5)
@@ -265,7 +269,7 @@ class Rule:
         grades: dict[int, Grade] = {}
         within: Counter[str] = Counter()
         for row in sorted(
-            rows, key=lambda row: (not self.view.is_protected(row), self.view.tier(row), self.order(row))
+            rows, key=lambda row: (not self.view.is_protected(row), self.view.tier(row), self.unpaused(row))
         ):
             owner, most, borrows = self.view.quota(row) or ("", math.inf, True)
             if within[owner] + self.gpus(row) <= most:

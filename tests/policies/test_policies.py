@@ -199,6 +199,9 @@ def ftf() -> None:
     # At the end rho is 50 / 40 and 20 / 10.
     assert outcome.summary["worst_finish_time_fairness"] == 2.0
     assert outcome.summary["mean_finish_time_fairness"] == 1.625
+    # At 70 rho of both is 1 + 60 / 61.2 = 1 + 20 / 20.4, the second one's by rounding the greater: fifo.
+    outcome = run([(10, 1, 61.2), (50, 1, 20.4 * (1 + 2**-52))], "1x1", "ftf", interval=70.0)
+    assert outcome.jobs["start_time"].to_list() == [70.0, 140.0]
 
 
 def edf() -> None:

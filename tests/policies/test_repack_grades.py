@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import polars as pl
 
 import ringbco
@@ -30,3 +32,32 @@ def test_priorities_go_before_urgency() -> None:
 
 def test_quotas_go_before_priorities() -> None:
     assert starts(quota=QUOTA) == {"a": 0.0, "b": 100.0, "c": 101.0}
+
+
+def test_the_rest_of_a_pause_does_not_count_for_a_quota() -> None:
+    """Two jobs of an owner who may hold one GPU are protected for less than a pause."""
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_time": 0.0, "num_gpus": 1, "duration": 1000.0})
+    jobs = jobs.with_columns(user=pl.lit("u"))
+    quota = pl.DataFrame({"user": ["u"], "gpus": [1], "borrow": [False]})
+    outcome = ringbco.replay(jobs, "1x2", policy="repack", model="fixed", quota=quota, preempt_after=10.0)
+    stays = outcome.stays
+    assert stays["work"].sum() == 2000.0
+    # Whoever has resumed keeps its GPU until it has done some work.
+    resumed = stays.filter(pl.col("pause") > 0.0, pl.col("ended") != "done")
+    assert resumed["work"].min() > 0.0
+
+
+def test_small_cases_with_quotas_end_by_themselves() -> None:
+    """With the default history, a pause of two minutes and no protection."""
+    for seed in range(60):
+        draw = random.Random(seed)
+        submits = [draw.choice([0.0, 30.0, 90.0]) for _ in range(6)]
+        sizes = [draw.choice([1, 1, 2]) for _ in range(6)]
+        rows = [
+            (f"j{number}", submit, gpus, draw.choice([60.0, 600.0, 3000.0]), "uv"[number % 2])
+            for number, (submit, gpus) in enumerate(zip(submits, sizes, strict=True))
+        ]
+        jobs = pl.DataFrame(rows, ["job_id", "submit_time", "num_gpus", "duration", "user"], orient="row")
+        quota = pl.DataFrame({"user": ["u", "v"], "gpus": [2, 3], "borrow": [draw.random() < 0.5, False]})
+        outcome = ringbco.replay(jobs, "1x4", policy="repack", model="fixed", quota=quota, preempt_cost=120.0)
+        assert outcome.stays.height < 60, seed

@@ -78,6 +78,32 @@ def test_easy_reserves_when_a_server_comes_back() -> None:
     assert starts(table, queue="easy", maintenance=windows) == [0, 150, 550]
 
 
+def test_easy_looks_at_a_longer_job_of_a_size_whose_shorter_one_is_in_the_way() -> None:
+    """The head, the third, needs server 0 at 50 s. The fourth would be put there, and be in its way.
+
+    The fifth is as large. It would run on into server 0's maintenance, so that it goes to server 1.
+    """
+    rows = [(0.0, 2, 50.0), (0.0, 1, 1000.0), (0.0, 4, 20.0), (0.0, 2, 60.0), (0.0, 2, 500.0)]
+    case = by_hand(
+        (4, 4), "submit_time num_gpus duration", rows, policy="fifo", queue="easy",
+        maintenance=[{"server": 0, "down_at": 400.0, "up_at": 450.0, "cause": None}],
+    )  # fmt: skip
+    agreed(case)
+    assert case.replay().jobs["start_time"].to_list() == [0.0, 0.0, 50.0, 70.0, 0.0]
+
+
+def test_easy_around_maintenance_equals_its_twin() -> None:
+    """Random cases with both, and what else their coins say: see `benches/twin_cases.py` for more of them."""
+    for seed in range(40):
+        name = f"easy and maintenance {seed}"
+        others = {"own_policy", "policy", "conservative"}
+        features = tuple(f for f in FEATURES if (f in toss(name) or f == "maintenance") and f not in others)
+        case = build(name, features)
+        case.options |= {"policy": case.options.get("policy") or "fifo", "queue": "easy"}
+        seen = look(case)
+        assert seen.faults == [], case.script()
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_everything_meets_maintenance(policy: str) -> None:
     """Random cases under an order, or srtf and srsf, and equal to their twins."""

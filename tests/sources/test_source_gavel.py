@@ -214,7 +214,9 @@ def test_a_trace_of_shockwave(trace: Path) -> None:
 def test_a_form_that_no_version_has_is_not_guessed(trace: Path, text: str) -> None:
     trace.write_text(text)
     with pytest.raises(
-        InputError, match=r"is not a file of gavel: expected a Gavel trace \(lines of ten cells"
+        InputError,
+        match=r"is not a file of gavel: expected a Gavel trace \(lines of ten cells|: expected a row of an? "
+        r"(older Gavel|Shockwave) trace",
     ):
         converted(trace)
 

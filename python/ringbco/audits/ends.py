@@ -16,7 +16,7 @@ from ringbco.judge import clock
 from ringbco.judge.protection import ENDED, Protection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from ringbco.audits.findings import Check
     from ringbco.judge import Book, Given
@@ -38,12 +38,13 @@ class Ends:
 
     failing: (server, instant) of each server that goes down. starts: who starts at an instant. came: when
     replicas do. of: the stays of a job. owned: of each owner of a quota, when its GPUs began and ceased to be
-    held, in order. over: when they were more.
+    held, in order. over: when they were more. ended: jobs that a policy of one's own ended or may have, since
+    they are not done.
     recorded: whether stays say who held which servers.
     """
 
-    def __init__(self, given: Given, book: Book, *, recorded: bool) -> None:
-        self.given, self.book, self.recorded = given, book, recorded
+    def __init__(self, given: Given, book: Book, ended: Collection[int], *, recorded: bool) -> None:
+        self.given, self.book, self.ended, self.recorded = given, book, ended, recorded
         self.down = clock.seen(given.outages or (), given.slot)
         self.failing = {(outage.server, outage.down) for outage in self.down}
         self.starts: dict[float, list[Stay]] = {}
@@ -60,9 +61,9 @@ class Ends:
         for stay in book.stays if given.quotas is not None else ():
             owner = self.owner(stay.job)
             if owner is not None:
-                begun, ended = self.owned.setdefault(owner, ([], []))
+                begun, ceased = self.owned.setdefault(owner, ([], []))
                 begun += [stay.start] * stay.gpus
-                ended += [stay.end] * stay.gpus
+                ceased += [stay.end] * stay.gpus
         for times in (times for both in self.owned.values() for times in both):
             times.sort()
 
@@ -111,7 +112,8 @@ class Ends:
 
     def _one(self, stay: Stay, after: Stay | None) -> Iterator[Told]:
         word = stay.ended
-        if word not in (LAST if after is None else GOES_ON):
+        waits = after is None and word in GOES_ON and stay.job in self.ended
+        if word not in (LAST if after is None else GOES_ON) and not waits:
             others = "is its job's last" if after is None else "has others after it"
             yield "stays", f"ended is {show_value(word)}, and the stay {others}"
             return

@@ -17,6 +17,8 @@ from ringbco.judge.queue import fifo
 from ringbco.judge.windows import CLOSE, Windows
 from ringbco.judge.work import Worker
 
+SURELY_TIED: Final = 1e-13
+"""Of jobs that have not run: a tie of ftf, 1e-12, less rounding."""
 TICKS: Final = {"tiresias": "interval", "gittins": "interval", "ftf": "interval", "time-slice": "quantum"}
 """Policies that decide at multiples of an option."""
 SPACED: Final = ("srtf", "srsf")
@@ -209,13 +211,35 @@ class Ranking(Deciding):
         keys = {job: self.rank(job) for job in jobs}
         place = self._list() if self.lists else self.fifo
         ranked = sorted(jobs, key=lambda job: (level[job], keys[job], place[job]))
-        if self.name in (*SPACED, "ftf"):
+        if self.name == "ftf":
+            return self._in_order(self._leveled(ranked, level, keys))
+        if self.name in SPACED:
             for one, other in pairwise(ranked):
                 gap = abs(keys[one][0] - keys[other][0])
                 near = level[one] == level[other] and gap <= CLOSE * max(1.0, abs(keys[one][0]))
                 if near and not (gap == 0.0 and self._alike(one, other)):
                     raise UnclearError
         return self._in_order(ranked)
+
+    def _leveled(
+        self, ranked: list[int], level: dict[int, int], keys: dict[int, tuple[float, ...]]
+    ) -> list[int]:
+        """The same with those in order of fifo that tie with the first of them (docs/policies.md).
+
+        Raises UnclearError where rounding may decide: what jobs that have run have left is not exact.
+        """
+        groups: list[list[int]] = []
+        for job in ranked:
+            first = groups[-1][0] if groups else job
+            greatest = abs(keys[first][0])
+            gap = abs(keys[job][0] - keys[first][0])
+            if level[job] != level[first] or gap > CLOSE * max(1.0, greatest) or not groups:
+                groups.append([job])
+            elif gap <= SURELY_TIED * greatest and not (self.worked(job) or self.worked(first)):
+                groups[-1].append(job)
+            else:
+                raise UnclearError
+        return [job for group in groups for job in sorted(group, key=self.fifo.__getitem__)]
 
     def _in_order(self, ranked: list[int]) -> list[int]:
         within, guests = self.by_owner(self.firm(ranked))
@@ -259,10 +283,7 @@ class Ranking(Deciding):
         jobs = self.jobs
         if self.name == "srsf":
             return jobs.gpus[one] == jobs.gpus[other] and self._gpus(one) == self._gpus(other)
-        return self.name == "srtf" or (jobs.submit[one], jobs.ideal[one]) == (
-            jobs.submit[other],
-            jobs.ideal[other],
-        )
+        return True
 
     # A pass.
 

@@ -163,6 +163,10 @@ class Repacking(Ranking):
         """By key, ties fifo."""
         return self.counted(job) * self.rem(job), self._tier(job), self.fifo[job]
 
+    def _unpaused(self, job: int) -> Order:
+        """The same without the rest of a pause: along it quotas are counted."""
+        return self.counted(job) * self.known(job), self._tier(job), self.fifo[job]
+
     def _by_strain(self, job: int) -> tuple[float, int]:
         return -self.strain(job), self.fifo[job]
 
@@ -259,7 +263,7 @@ class Repacking(Ranking):
         """Who goes before whom; whoever may not run is left out."""
         if not self.quotas:
             return {job: (0, self._tier(job)) for job in jobs}
-        ranked = sorted(in_order(jobs, self.order, self.is_exact), key=self._tier)
+        ranked = sorted(in_order(jobs, self._unpaused, self.is_exact), key=self._tier)
         within, guests = self.by_owner(self.firm(ranked))
         return {job: (0, self._tier(job)) for job in within} | {job: (1, self._tier(job)) for job in guests}
 

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import altair as alt
 import polars as pl
-from markupsafe import Markup
 
 from ringbco.reports.charts import drawable
 from ringbco.reports.drawing import UndrawableError, undrawn
@@ -52,7 +51,7 @@ def shown(figure: Figure) -> Shown:
     """The chart as a drawing in the page's own colours, light or dark, and its data to take along."""
     if figure.chart is None:
         return Shown(figure.name, figure.title, figure.note, "", figure.instead, ())
-    links, svg, instead = [], Markup(), ""
+    links, svg, instead = [], picture(""), ""
     try:
         on_page, file = drawings(_sized(figure), (_PAGE, {}), ({}, _FILE))
         svg = picture(on_page)

@@ -45,6 +45,7 @@ from ringbco.run.options import (
     resolve_policy,
 )
 from ringbco.run.outage_draws import DAY, Draw, as_draw, is_draw
+from ringbco.run.policies_generated import DECIDERS, PRESETS
 from ringbco.run.scheduling import check_limits, check_passes, check_policy, deadline, user, waking
 from ringbco.run.steps import (
     allocations_frame,
@@ -192,8 +193,27 @@ class Setup:
             f" does any work: give longer rounds, such as {name}{10 * pause:g}, or a smaller --preempt-cost"
         )
 
+    def _told(self) -> str:
+        """The policy and its options, as on the command line."""
+        own = PRESETS.get(self.chosen.name) if self.own is None else DECIDERS["outside"]
+        named = ((name, self.values[name.replace("-", "_")]) for name in (own.options if own else ()))
+        fields = self.own.described.get("parameters", {}) if self.own is not None else {}
+        told = [
+            f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"
+            for name, value in named
+            if value is not None
+        ]
+        told += [f"-P {name}={value}" for name, value in fields.items()]
+        return " ".join((self.chosen.name, *told, *(("--evict",) if self.values["evict"] else ())))
+
     def explain(self, error: _core.CoreError) -> Exception:
         """The engine's refusal in the table's terms."""
+        if error.kind == "futile":
+            return InputError(
+                f"policy {self._told()}: expected every job to come to its end, but {error.message}",
+                file=self.table.source,
+                hint="let stays outlast their pauses: a shorter --preempt-cost, or decisions less often",
+            )
         if self.own is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
             said = error.message

@@ -6,6 +6,7 @@ labels in a comparison.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -97,6 +98,7 @@ _OF_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 
+_SECONDS_BEHIND: Final = re.compile(r"[\s,_]*[(\[,_ ]\s*(s|secs?|seconds)[)\]]?$")
 # What names a server where a row is one.
 _OF_NODES: Final = frozenset(
     ("node", "nodes", "node_name", "nodename", "node_id", "nodelist", "sn", "host", "hostname", "host_name")
@@ -146,7 +148,9 @@ def lists_nodes(names: Iterable[str]) -> bool:
 
 
 def _plain(name: str) -> str:
-    return name.strip().lower().replace(" ", "_").replace("-", "_")
+    """A name in lower case with underscores and without a unit: "Duration (s)" is duration."""
+    plain = _SECONDS_BEHIND.sub("", name.strip().lower())
+    return plain.replace(" ", "_").replace("-", "_")
 
 
 def _first(ours: str, plain: Mapping[str, str]) -> str | None:

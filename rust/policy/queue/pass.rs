@@ -14,6 +14,9 @@ use crate::speed::Speed;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// Estimated ends, s: later than the first, and no later than the second.
+type Span = (f64, f64);
+
 /// What a pass keeps for the next, so that it allocates nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Scratch<T> {
@@ -95,6 +98,9 @@ impl<L: Line> Queued<'_, L> {
         let mut reservation: Option<Reservation> = None;
         let mut head: Option<Job> = None;
         let (mut passed_over, mut again) = (false, false);
+        // Around maintenance jobs of a size are alike only if the same servers are hidden from them: these are the classes
+        // of which a job was passed over since the last start, and the spans of estimates for which that holds.
+        let mut tried: Vec<(usize, Span)> = Vec::new();
         self.begin(floor);
         while let Some((spot, class)) = self.scratch.next() {
             if floor.cluster.idle_units() == 0 && !floor.makes_room() {
@@ -131,6 +137,10 @@ impl<L: Line> Queued<'_, L> {
                 }
                 if below.is_some() && self.owners.is_some() {
                     self.go_on_behind(floor, class, spot);
+                } else if !monotone && floor.knows_windows() {
+                    // Fewer servers may do where more do not.
+                    tried.push((class, self.span(floor, job)));
+                    self.go_on_unlike(floor, (class, spot), &tried, |_| false);
                 } else if let Some(below) = below {
                     // Those that end before the next maintenance may find room where this one does not.
                     let next = self.line.next_short(class, spot, |estimate| now + estimate <= below);
@@ -153,7 +163,11 @@ impl<L: Line> Queued<'_, L> {
                 if !harmless {
                     floor.undo(job, rng);
                     passed_over = true;
-                    if monotone {
+                    if monotone && floor.knows_windows() {
+                        self.scratch.set_aside.push(class as u32);
+                        tried.push((class, self.span(floor, job)));
+                        self.go_on_unlike(floor, (class, spot), &tried, short);
+                    } else if monotone {
                         // Its like get the same GPUs, so only those that end in time are worth a look.
                         self.scratch.set_aside.push(class as u32);
                         let next = match &self.owners {
@@ -172,6 +186,7 @@ impl<L: Line> Queued<'_, L> {
                 easy.held = None;
             }
             self.start(floor, job);
+            tried.clear();
             // Those that went may leave more room than the job takes, and go back to their places in the line.
             again |= passed_over || evicts;
             if evicts {
@@ -231,6 +246,43 @@ impl<L: Line> Queued<'_, L> {
             }
         };
         self.scratch.add(class, next);
+    }
+
+    /// The span of estimates, s, for which the same servers are hidden as for a job's.
+    fn span<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> Span {
+        floor.hidden_alike(self.estimates.reckoned(floor, job))
+    }
+
+    /// Goes on with the next job of a class that ends in time, or from which other servers are hidden than from those tried.
+    ///
+    /// Cost: the jobs of the class that it leaves behind, at most as often in a pass as estimates have spans.
+    #[cold]
+    fn go_on_unlike<S: Speed>(
+        &mut self,
+        floor: &mut Floor<'_, S>,
+        (class, spot): (usize, L::Spot),
+        tried: &[(usize, Span)],
+        short: impl Fn(f64) -> bool,
+    ) {
+        let now = floor.seconds();
+        let mut spot = spot;
+        loop {
+            let next = match &mut self.owners {
+                None => self.line.next(class, spot),
+                Some(owners) => {
+                    owners.refresh(floor, &self.line);
+                    owners.next_behind(&self.line, class, spot)
+                }
+            };
+            let Some(next) = next else { return };
+            let estimate = self.estimates.reckoned(floor, self.line.job_at(next));
+            let is_like =
+                |&(of, (after, to)): &(usize, Span)| of == class && after < now + estimate && now + estimate <= to;
+            if short(estimate) || !tried.iter().any(is_like) {
+                return self.scratch.add(class, Some(next));
+            }
+            spot = next;
+        }
     }
 
     /// After a job that could not be placed, and evicts nobody since it is over quota: goes on with those of its class

@@ -41,6 +41,9 @@ impl Named for Ftf {
 impl Ranking for Ftf {
     const KEYS: Keys = Keys::Move;
 
+    /// Jobs that are equal come out a few units in the last place apart.
+    const NEAR: f64 = 1e-12;
+
     fn interval(&self) -> Option<f64> {
         Some(self.interval)
     }

@@ -82,6 +82,9 @@ pub(super) enum Keys {
 pub(super) trait Ranking: Clone + Send {
     const KEYS: Keys = Keys::Stand;
 
+    /// Keys that are no further above the least of them than this share of it are ties (`Keys::Move` only).
+    const NEAR: f64 = 0.0;
+
     /// Whether a running job's key rises where a rung sets its progress back (`Keys::Stand` only).
     const COUNTS_WORK: bool = false;
 

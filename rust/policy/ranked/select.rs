@@ -209,6 +209,22 @@ impl Selection {
         if floor.jobs.priority.is_some() {
             all.sort_by_key(|&(_, job, _)| floor.jobs.tier(job.index()));
         }
+        if R::NEAR > 0.0 {
+            let mut rest = &mut all[..];
+            let apart = |pair: &[Entry]| pair[1].0.0 - pair[0].0.0 > R::NEAR * pair[0].0.0.abs();
+            while let Some(from) = rest.windows(2).position(|pair| !apart(pair)) {
+                rest = rest.split_at_mut(from).1;
+                let ((least, _), first, _) = rest[0];
+                let tier = floor.jobs.tier(first.index());
+                let is_near = |&((key, _), job, _): &Entry| {
+                    key - least <= R::NEAR * least.abs() && floor.jobs.tier(job.index()) == tier
+                };
+                let ties = rest.iter().take_while(|entry| is_near(entry)).count().max(1);
+                let (tied, others) = rest.split_at_mut(ties);
+                tied.sort_unstable_by_key(|entry| entry.1);
+                rest = others;
+            }
+        }
         all
     }
 

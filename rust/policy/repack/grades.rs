@@ -79,7 +79,8 @@ impl<F: Foresight> Repack<F> {
             all.push((true, grades.above[job.index()], residents.foresight.key(floor.units(job), left), job, None));
         }
         for (slot, stay) in floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live()) {
-            let left = residents.left(floor, stay.job);
+            // Without the rest of its pause: else whoever has just begun would go behind the job that it replaced.
+            let left = residents.foresight.left_of(floor, stay);
             let key = residents.foresight.key(floor.units(stay.job), left);
             let slot = Slot::at(slot);
             all.push((!floor.is_protected(slot), grades.above[stay.job.index()], key, stay.job, Some(slot)));
