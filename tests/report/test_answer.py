@@ -93,8 +93,8 @@ def test_ties_are_said_to_be_ties(results: dict[str, Outcome]) -> None:
         # Once above, once below.
         (
             (111.0, 109.0, 119.0) * 2,
-            "a has the least mean completion time, 110 s (100 s to 2.00 min in 6 runs); it cannot be told from"
-            " b.",
+            "a has the least mean completion time, 110 s (100 s to 2.00 min in 6 runs); it cannot be told"
+            " from b.",
         ),
     ],
 )

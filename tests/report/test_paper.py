@@ -39,8 +39,11 @@ def test_latex_has_a_row_a_measure_and_says_what_it_is_of(comparison: Comparison
     assert text.startswith("% made by ringbco\n")
     assert text.count("{") == text.count("}")
     (caption,) = re.findall(r"\\caption\{(.*)\}", text)
-    of = r"30 jobs of \textless{}frame\textgreater{} on 2x4; 6 runs: submissions moved by under a minute, unknown models drawn"
-    assert caption == rf"{of}; ringbco {ringbco.__version__}. Intervals of 95 \%."
+    runs = (
+        "6 runs: submissions moved by under a minute, unknown models drawn anew, random placement drawn anew"
+    )
+    of = rf"30 jobs of \textless{{}}frame\textgreater{{}} on 2x4; {runs}"
+    assert caption == f"{of}; ringbco {ringbco.__version__}."
     body = text.split(r"\hline")[2].strip().splitlines()
     shown = [measure.title for measure in comparison.shown if measure.key != "engine_seconds"]
     assert [line.split(" & ")[0] for line in body] == shown
