@@ -328,6 +328,9 @@ def bound(
 ) -> tuple[float, list[int], list[int]]:
     """The sum in s, then sets and jobs by term: run times, shortest, busy."""
 
+def dips(jobs: _Jobs, cluster: _Cluster, options: dict[str, Any]) -> list[NDArray[np.uint32]]:
+    """Elastic jobs whose gain per GPU falls and rises again: rows, types (2^32 - 1: alike), where to where."""
+
 def options() -> dict[str, list[dict[str, Any]]]: ...
 def build() -> tuple[str, str, str]: ...
 def rename_new(from_: str | PathLike[str], to: str | PathLike[str]) -> None: ...

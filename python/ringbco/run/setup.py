@@ -65,6 +65,7 @@ from ringbco.trace.outages import Outages, as_maintenance, as_outages, united
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.services import Services, as_services
 from ringbco.trace.shares import WHOLE, asked_gpus
+from ringbco.trace.uneven import uneven
 from ringbco.trace.workload import READS, Workload, key_of, resolve
 
 
@@ -120,13 +121,16 @@ class Setup:
     @cached_property
     def doubts(self) -> list[str]:
         """What is allowed and yet unlike any public trace or network, or not of the time of the jobs."""
-        return [*self.workload.doubts, *self.clocks]
+        return [*self.workload.doubts, *self.own_doubts]
 
     @cached_property
-    def clocks(self) -> list[str]:
-        """Tables that seem to be on another clock than the jobs."""
+    def own_doubts(self) -> list[str]:
+        """Those that runs of one workload need not share: tables on another clock, gains that dip."""
         failures = self.failures if self.drawn is None else None
-        return beside_jobs(self.table, failures, self.maintenance, self.services)
+        told = beside_jobs(self.table, failures, self.maintenance, self.services)
+        if self.own is None and self.chosen.is_("resizes"):
+            told += uneven(self.workload, self.servers, self.options)
+        return told
 
     @cached_property
     def window(self) -> Window | None:
