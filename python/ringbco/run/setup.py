@@ -67,6 +67,7 @@ from ringbco.trace.services import Services, as_services
 from ringbco.trace.shares import WHOLE, asked_gpus
 from ringbco.trace.uneven import uneven
 from ringbco.trace.workload import READS, Workload, key_of, resolve
+from ringbco.units import rounded_down
 
 
 @dataclass(frozen=True)
@@ -493,5 +494,5 @@ def _check_sample(sample: float | None, workload: Workload) -> None:
     if least / sample > MOST_SAMPLES:
         raise UsageError(
             f"option sample: {sample}: expected a step that gives at most {MOST_SAMPLES:,} points;"
-            f" the run lasts {least:,.0f} s or longer"
+            f" the run lasts {rounded_down(least, 0):,.0f} s or longer"
         )
