@@ -1,6 +1,6 @@
 //! Where one more GPU gains less than the one before, and a later one more again: speeds that are not concave.
 //!
-//! Policies that give GPUs out one at a time look no further than the next one (docs/elastic-policies.md#where-they-stop).
+//! Policies that give GPUs out one at a time look no further than the next one (docs/elastic-policies.md#where-gains-dip).
 //! For example, a job that does 58 iterations a second on 2 GPUs, 75 on 4 and 231 on 8 may be left with 2.
 
 use crate::error::{Error, Result};

@@ -329,7 +329,7 @@ def bound(
     """The sum in s, then sets and jobs by term: run times, shortest, busy."""
 
 def dips(jobs: _Jobs, cluster: _Cluster, options: dict[str, Any]) -> list[NDArray[np.uint32]]:
-    """Elastic jobs whose gain per GPU falls and rises again: rows, types (2^32 - 1: alike), where to where."""
+    """Elastic jobs whose gain per GPU falls and rises again: rows, types, on how many GPUs it does each."""
 
 def options() -> dict[str, list[dict[str, Any]]]: ...
 def build() -> tuple[str, str, str]: ...

@@ -1,4 +1,4 @@
-"""The note of jobs for which one more GPU gains little and the next ones much, under policies that look one GPU ahead."""
+"""The note of elastic jobs for which one more GPU gains little and the next ones much."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def test_gavels_language_model_stops_at_two_of_eight(policy: str) -> None:
     (told,) = notes(table, "1x8", policy, model="table", tables=speeds(LM))
     assert told == (
         "<frame>: speeds of 1 of 1 elastic jobs are not concave in GPUs (the gain of one more falls at 2 and"
-        " rises again at 4 for job j0 of model LM on v100); the policy looks one GPU ahead, and may leave such"
-        " jobs with too few (docs/elastic-policies.md)"
+        " rises again at 4 for job j0 of model LM on v100); the policy looks one GPU ahead, and may leave"
+        " such jobs with too few (docs/elastic-policies.md)"
     )
     # What it says is so: the job runs on 2 of 8 idle GPUs.
     done = ringbco.replay(table, "1x8", policy=policy, model="table", tables=speeds(LM))
@@ -100,7 +100,7 @@ def test_policies_that_resize_nobody_say_nothing(policy: str) -> None:
     assert notes(jobs((1, 1, 8)), "1x8", policy, model="table", tables=speeds(LM)) == []
 
 
-def test_sia_weighs_all_numbers_at_once() -> None:
+def test_sia_weighs_its_configurations_at_once() -> None:
     pytest.importorskip("highspy")
     assert notes(jobs((1, 1, 8)), "1x8", "sia", model="table", tables=speeds(LM)) == []
 

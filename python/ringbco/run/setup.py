@@ -188,13 +188,12 @@ class Setup:
         assert self.own is not None
         pause = max(self.values[name] for name in ("preempt_cost", "start_cost")) + waking(self.values)
         fields = self.own.described.get("parameters") or {}
-        length = fields.get("round", self.values["interval"])
+        length = fields.get("round")
         if not isinstance(length, int | float) or length > pause:
             return None
-        name = "-P round=" if "round" in fields else "--interval "
         return (
             f"rounds of {length:g} s are no longer than the pause of {pause:g} s that begins a stay, so none"
-            f" does any work: give longer rounds, such as {name}{10 * pause:g}, or a smaller --preempt-cost"
+            f" does any work: give longer rounds, such as -P round={10 * pause:g}, or a smaller --preempt-cost"
         )
 
     def explain(self, error: _core.CoreError) -> Exception:
@@ -202,13 +201,14 @@ class Setup:
         if self.own is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
             said = error.message
-            if self.values["clock"] != "slot" or self._too_short_rounds():  # then contention is not to blame
+            hint = self._too_short_rounds()
+            if self.values["clock"] != "slot" or hint:  # then contention is not to blame
                 said = said.replace(" under contention", "").replace(" (no iteration fits in a slot)", "")
             return InputError(
                 f"policy {self.own.name} to bring every job to its end, but job {job!r}: {said}",
                 file=self.table.source,
                 row=error.row + 1,
-                hint=self._too_short_rounds(),
+                hint=hint,
             )
         if self.services is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]

@@ -1,6 +1,7 @@
 """Elastic jobs for which one more GPU gains little and the next ones gain much: speeds that are not concave.
 
-Policies that give GPUs out one at a time do not see beyond the next one (docs/elastic-policies.md#where-gpus-dip).
+Policies that give GPUs out one at a time do not see beyond the next one; what counts as a dip is in
+docs/elastic-policies.md#where-gains-dip.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def uneven(workload: Workload, servers: _core._Cluster, options: dict[str, Any])
         job += f" on {workload.cluster.types[types[0]]}"
     gain = f"the gain of one more falls at {falls[0]:,} and rises again at {rises[0]:,}"
     return [
-        f"{workload.table.source}: speeds of {rows.size:,} of {elastic:,} elastic jobs are not concave in GPUs"
-        f" ({gain} for {job}); the policy looks one GPU ahead, and may leave such jobs with too few"
+        f"{workload.table.source}: speeds of {rows.size:,} of {elastic:,} elastic jobs are not concave in"
+        f" GPUs ({gain} for {job}); the policy looks one GPU ahead, and may leave such jobs with too few"
         " (docs/elastic-policies.md)"
     ]
