@@ -193,7 +193,7 @@ class Setup:
             return None
         return (
             f"rounds of {length:g} s are no longer than the pause of {pause:g} s that begins a stay, so none"
-            f" does any work: give longer rounds, such as -P round={10 * pause:g}, or a smaller --preempt-cost"
+            f" does any work: give longer rounds, as -P round={10 * pause:g}, or a smaller --preempt-cost"
         )
 
     def explain(self, error: _core.CoreError) -> Exception:
