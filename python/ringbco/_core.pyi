@@ -17,6 +17,7 @@ __all__ = [
     "build",
     "clairvoyant",
     "columns",
+    "dips",
     "exchange",
     "job_columns",
     "options",
