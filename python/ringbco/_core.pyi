@@ -17,6 +17,7 @@ __all__ = [
     "build",
     "clairvoyant",
     "columns",
+    "dips",
     "exchange",
     "job_columns",
     "options",
@@ -327,6 +328,9 @@ def bound(
     submit: NDArray[np.float64], shortest: NDArray[np.float64], work: NDArray[np.float64], gpus: int
 ) -> tuple[float, list[int], list[int]]:
     """The sum in s, then sets and jobs by term: run times, shortest, busy."""
+
+def dips(jobs: _Jobs, cluster: _Cluster, options: dict[str, Any]) -> list[NDArray[np.uint32]]:
+    """Elastic jobs whose gain per GPU falls and rises again: rows, types, on how many GPUs it does each."""
 
 def options() -> dict[str, list[dict[str, Any]]]: ...
 def build() -> tuple[str, str, str]: ...

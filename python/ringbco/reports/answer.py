@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 import polars as pl
 
 from ringbco.reports.data_jobs import beyond
-from ringbco.reports.digits import number, time
+from ringbco.reports.digits import number, number_up, time
 from ringbco.reports.series import gpus_of_class, size_class
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
@@ -112,10 +111,9 @@ def _percent(share: float) -> str:
 
 def _above_bound(share: float) -> str:
     """How far the mean is above the bound at most: rounded up."""
-    if share < 1e-4:
+    if share < 1e-9:  # all but rounding
         return "which no schedule can better"
-    power = 10.0 ** (math.floor(math.log10(100.0 * share)) - 1)
-    return f"at most {number(math.ceil(100.0 * share / power - 1e-9) * power, 2)} % above any schedule"
+    return f"at most {number_up(100.0 * share, 2)} % above any schedule"
 
 
 def _who_pays(comparison: Comparison) -> list[str]:

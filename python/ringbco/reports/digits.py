@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ringbco.result.figures import Figure
-from ringbco.units import Kind, same
+from ringbco.units import Kind, rounded_up, same
 
 _DIGITS: Final = 3
 _MOST: Final = 4
@@ -24,6 +24,13 @@ def number(value: float, digits: int = _DIGITS) -> str:
     places = digits - 1 - math.floor(math.log10(abs(value)))
     value = round(value, places)  # 9.999 has become a digit longer
     return f"{value:,.{max(digits - 1 - math.floor(math.log10(abs(value))), 0)}f}"
+
+
+def number_up(value: float, digits: int = _DIGITS) -> str:
+    """As `number`, rounded up, as an upper bound has to be."""
+    if not math.isfinite(value) or value == 0:
+        return number(value, digits)
+    return number(rounded_up(value, digits - 1 - math.floor(math.log10(abs(value)))), digits)
 
 
 def unit_of(seconds: float) -> tuple[float, str]:
@@ -50,6 +57,8 @@ def told(kind: Kind | None, value: float, digits: int = _DIGITS) -> str:
         return f"{number(value / 3_600.0, digits)} GPU-h"
     if kind == "share":
         return percent(value, digits)
+    if kind == "at most":
+        return number_up(value, digits)
     return f"{value:,.0f}" if kind == "count" else number(value, digits)
 
 

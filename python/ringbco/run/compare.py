@@ -143,7 +143,7 @@ def compared(
     # Where runs are kept, more seeds may be asked for the next time.
     bounds = Bounds() if kept is not None or times > 1 else None
 
-    clocks: dict[int, list[str]] = {}
+    told: dict[int, list[str]] = {}
 
     def run(number: int) -> Ended:
         one, whole = repeats[number], number % times == 0
@@ -159,7 +159,7 @@ def compared(
                 options=one.options,
                 parameters=one.parameters,
             )
-            clocks.update({number: setup.clocks} if whole else {})
+            told.update({number: setup.own_doubts} if whole else {})
             key = None if kept is None else key_of(setup)
             ended = None if kept is None or key is None else kept.get(key, whole=whole)
             if ended is None:
@@ -179,7 +179,7 @@ def compared(
         if kept is not None:
             kept.discard()
         raise
-    warn(dict.fromkeys(line for number in sorted(clocks) for line in clocks[number]), within=1)
+    warn(dict.fromkeys(line for number in sorted(told) for line in told[number]), within=1)
     comparison = assembled(
         labels, ended, finished, bounded=bounds is not None, drawn=drawn, baseline=baseline
     )
