@@ -133,7 +133,7 @@ def test_with_cpu_and_memory_it_is_within_two_points_of_the_published_experiment
     found = packed(placement)
     assert (found.gpus, found.jobs, found.without_gpus, found.with_cpu) == (6212, 6203, 1052, True)
     off = np.abs(np.array(found.mean) - published(ROWS[placement])).max()
-    assert off < (0.002 if placement == "fgd" else 0.02)
+    assert off < (0.003 if placement == "fgd" else 0.02)
 
 
 @pytest.mark.long

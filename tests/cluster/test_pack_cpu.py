@@ -274,8 +274,8 @@ def test_several_types_are_one_cluster() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_fgd_sees_that_cpu_runs_out(seed: int) -> None:
-    # A job of one GPU leaves the other without CPU on the first server, but not on the second. So both of them
-    # go to the second, in any order, and the first keeps its pair.
+    # A job of one GPU leaves the other without CPU on the first server, but not on the second. So both
+    # of them go to the second, in any order, and the first keeps its pair.
     pair = jobs((1, 1000, 4, 1), (1, 1000, 4, 1), (2, 1000, 4, 1))
     assert ringbco.pack(pair, cluster((2, 4, 9), (2, 8, 9)), until=1.0, seed=seed).at_the_end == 1.0
     # A job without GPUs takes no CPU that a pair of GPUs needs, though it is the fuller server that has them.
