@@ -318,8 +318,10 @@ def pack(
     options: dict[str, Any],
     order: NDArray[np.uint32],
     beside: list[NDArray[np.uint64]] | None = None,
-) -> NDArray[np.bool_]:
+) -> tuple[NDArray[np.bool_], list[int]]:
     """Whether each of the rows that ask one after the other finds room; nobody ever leaves.
+
+    Then the rows that no server of the empty cluster holds, with `beside` only: without it one is an error.
 
     beside: CPU and memory that the rows ask for, then what the servers have.
     """

@@ -222,7 +222,8 @@ pub(super) fn plan(
     PlanResult::new(py, planned.map_err(|e| raise(py, &e))?)
 }
 
-/// Whether each of the jobs that ask one after the other, by row, finds room; nobody ever leaves.
+/// Whether each of the jobs that ask one after the other, by row, finds room, and the rows that no server ever holds;
+/// nobody ever leaves.
 ///
 /// options: those of the table that are not at their default. beside: CPU and memory that the rows ask for, then what
 /// the servers have.
@@ -235,7 +236,7 @@ pub(super) fn pack<'py>(
     options: &Bound<'_, PyDict>,
     order: PyReadonlyArray1<'_, u32>,
     beside: Option<[PyReadonlyArray1<'_, u64>; 4]>,
-) -> PyResult<Bound<'py, PyArray1<bool>>> {
+) -> PyResult<(Bound<'py, PyArray1<bool>>, Vec<u32>)> {
     let options: Options = read(options)?;
     let jobs = JobColumns::read(jobs)?;
     let table = jobs.jobs()?;
@@ -251,7 +252,7 @@ pub(super) fn pack<'py>(
     };
     let packed = || packing::pack(&table, &spec, &options, order, beside.as_ref());
     let found = py.detach(packed).map_err(|error| raise(py, &error))?;
-    Ok(found.into_pyarray(py))
+    Ok((found.placed.into_pyarray(py), found.too_large))
 }
 
 /// The lower bound of jobs on so many GPUs: its sum, s, then sets and jobs by term (run times, shortest, busy).
