@@ -16,6 +16,7 @@
 //! - [`simulation`]: a run whose decisions come from outside.
 //! - [`planner`]: the offline planner, Algorithm 1. [`pack`](mod@pack): who finds room where nobody leaves.
 //! - [`record`]: every stay and why it ended. [`outcome`]: result columns. [`bound`](mod@bound): what no schedule can fall below.
+//! - [`dips`](mod@dips): where one more GPU gains less than the next ones.
 //! - [`files`]: renames that refuse to replace, for outputs that appear whole.
 //! - [`ids`]: numbers of jobs, slots and servers. `ds`, `rng`: data structures, random numbers.
 //! - [`reference`](mod@reference): a slow and obvious replay. Tests hold the machine against it. It shares no
@@ -28,6 +29,7 @@
 pub mod bound;
 mod cluster;
 pub mod decisions;
+pub mod dips;
 mod ds;
 pub mod error;
 pub mod files;

@@ -9,7 +9,7 @@ use crate::cluster::{Claim, Grant};
 use crate::error::{Error, Result};
 use crate::ids::Job;
 use crate::machine::wants;
-use crate::options::Options;
+use crate::options::{Options, Oversize};
 use crate::placement::{Placer, Pools, WITH_SHARES};
 use crate::replay::{ClusterSpec, Extras, prepare};
 use crate::trace::Jobs;
@@ -23,17 +23,27 @@ pub struct Beside<'a> {
     pub has: [&'a [u64]; 2],
 }
 
-/// Whether each of the jobs that ask, rows in the order in which they ask, finds room. A row may ask more than once.
+/// What became of the jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packed {
+    /// Whether each of those that ask found room.
+    pub placed: Vec<bool>,
+    /// Rows that no server of the empty cluster holds, with `beside` only. They ask, and find no room.
+    pub too_large: Vec<u32>,
+}
+
+/// Rows ask in the order given. A row may ask more than once.
 ///
 /// # Errors
-/// As [`replay`](crate::replay::replay); `Option` for a placement that gives no shares.
+/// As [`replay`](crate::replay::replay), but for a job that is too large with `beside`; `Option` for a placement that
+/// gives no shares.
 pub fn pack(
     jobs: &Jobs<'_>,
     spec: &ClusterSpec<'_>,
     options: &Options,
     order: &[u32],
     beside: Option<&Beside<'_>>,
-) -> Result<Vec<bool>> {
+) -> Result<Packed> {
     if !WITH_SHARES.contains(&options.placement) {
         let names: Vec<_> = WITH_SHARES.iter().map(|placement| placement.name()).collect();
         let (value, expected) = (options.placement.name().to_owned(), format!("one of {}", names.join(", ")));
@@ -44,8 +54,8 @@ pub fn pack(
         let (value, expected) = (row.to_string(), "rows of the table".to_owned());
         return Err(Error::Option { name: "order", value, expected });
     }
-    let ready = prepare(jobs, &Extras::default(), None, spec, options)?;
-    let jobs = ready.typed(jobs);
+    let oversize = if beside.is_some() { Oversize::Drop } else { options.oversize };
+    let ready = prepare(jobs, &Extras::default(), None, spec, &Options { oversize, ..options.clone() })?;
     if let Some(beside) = beside {
         let servers = spec.server_gpus.len();
         let lengths = beside.asked.map(|asked| (asked, rows)).into_iter().chain(beside.has.map(|has| (has, servers)));
@@ -54,8 +64,9 @@ pub fn pack(
                 return Err(Error::ColumnLength { column: "cpu_milli, memory_mib", length: column.len(), expected });
             }
         }
-        return pods::pack(&jobs, spec, options, order, beside);
+        return Ok(pods::pack(jobs, spec, options, order, beside));
     }
+    let jobs = ready.typed(jobs);
     let mut placer = Placer::new(options);
     let needs = placer.needs();
     let mut pools = Pools::new(spec.server_gpus, spec.server_types.filter(|_| jobs.types.is_some()), needs);
@@ -71,7 +82,7 @@ pub fn pack(
         let claim = Claim { job: Job::at(turn), num_gpus, time: 0.0, share };
         jobs.tried(Job::new(row)).iter().any(|&(of, _)| pools.place_by(&mut placer, of, &claim, &mut grant))
     };
-    Ok(order.iter().enumerate().map(&mut asks).collect())
+    Ok(Packed { placed: order.iter().enumerate().map(&mut asks).collect(), too_large: Vec::new() })
 }
 
 #[cfg(test)]
@@ -100,7 +111,7 @@ mod tests {
         };
         let packed = |placement, order: &[u32]| {
             let options = Options { placement, order: Order::Fifo, model: Model::Fixed, ..Options::default() };
-            pack(&table.view(), &spec, &options, order, None)
+            pack(&table.view(), &spec, &options, order, None).map(|packed| packed.placed)
         };
         assert_eq!(packed(Placement::BestFit, &[0, 1, 2, 1]), Ok(vec![true, true, true, false]));
         assert_eq!(packed(Placement::WorstFit, &[0, 1, 2, 1]), Ok(vec![true, true, false, true]));
@@ -130,8 +141,10 @@ mod tests {
             pack(&table.view(), &spec, &options, order, Some(&beside))
         };
         // The third row asks for no GPU. It takes the CPU of the first server, and later of the second.
-        assert_eq!(packed(&[3, 4, 4], &[2, 0, 2, 1, 0]), Ok(vec![true, true, true, false, false]));
-        assert!(matches!(packed(&[3, 9, 4], &[0]), Err(Error::Value { row: 1, .. })));
+        let placed = vec![true, true, true, false, false];
+        assert_eq!(packed(&[3, 4, 4], &[2, 0, 2, 1, 0]), Ok(Packed { placed, too_large: vec![] }));
+        let too_large = Packed { placed: vec![false, true], too_large: vec![1] };
+        assert_eq!(packed(&[3, 9, 4], &[1, 0]), Ok(too_large));
         assert!(matches!(packed(&[3, 9], &[0]), Err(Error::ColumnLength { .. })));
     }
 }

@@ -17,6 +17,7 @@ __all__ = [
     "build",
     "clairvoyant",
     "columns",
+    "dips",
     "exchange",
     "job_columns",
     "options",
@@ -317,8 +318,10 @@ def pack(
     options: dict[str, Any],
     order: NDArray[np.uint32],
     beside: list[NDArray[np.uint64]] | None = None,
-) -> NDArray[np.bool_]:
+) -> tuple[NDArray[np.bool_], list[int]]:
     """Whether each of the rows that ask one after the other finds room; nobody ever leaves.
+
+    Then the rows that no server of the empty cluster holds, with `beside` only: without it one is an error.
 
     beside: CPU and memory that the rows ask for, then what the servers have.
     """
@@ -327,6 +330,9 @@ def bound(
     submit: NDArray[np.float64], shortest: NDArray[np.float64], work: NDArray[np.float64], gpus: int
 ) -> tuple[float, list[int], list[int]]:
     """The sum in s, then sets and jobs by term: run times, shortest, busy."""
+
+def dips(jobs: _Jobs, cluster: _Cluster, options: dict[str, Any]) -> list[NDArray[np.uint32]]:
+    """Elastic jobs whose gain per GPU falls and rises again: rows, types, on how many GPUs it does each."""
 
 def options() -> dict[str, list[dict[str, Any]]]: ...
 def build() -> tuple[str, str, str]: ...

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from ringbco.errors import UsageError, nearest
 
-Kind = Literal["time", "GPU time", "number", "index", "share", "count"]
+Kind = Literal["time", "GPU time", "number", "at most", "index", "share", "count"]
 
 UNITS: Final = ("human", "seconds")
 """How times may be shown: in the unit that reads best, or in seconds."""
@@ -38,6 +38,7 @@ _NAMED_UNITS: Final = (
 )
 _FORMATS: Final = {
     "number": (",", 2, "f"),
+    "at most": (",", 2, "f"),
     "index": ("", 3, "f"),
     "share": (",", 1, "%"),
     "count": (",", 0, "f"),
@@ -74,17 +75,21 @@ def duration(seconds: float, more: int = 0, *, down: bool = False) -> str:
     if _shown.get() != "seconds":
         for least, unit, name in _UNITS:
             if abs(seconds) >= least:
-                return f"{_rounded(seconds / unit, 1 + more, down):,.{1 + more}f} {name}"
+                value = seconds / unit
+                return f"{rounded_down(value, 1 + more) if down else value:,.{1 + more}f} {name}"
     usual = 1 if abs(seconds) >= 1 or seconds == 0 else 3
-    return f"{_rounded(seconds, usual + more, down):.{usual + more}f} s"
+    return f"{rounded_down(seconds, usual + more) if down else seconds:.{usual + more}f} s"
 
 
-def _rounded(value: float, digits: int, down: bool) -> float:
-    """The value as it is, or cut to so many digits; what is short of a digit by rounding alone is not cut."""
-    if not down or not math.isfinite(value):
-        return value
-    near = round(value, digits)
-    return near if near <= value * (1.0 + 1e-12) else math.floor(value * 10.0**digits) / 10.0**digits
+def rounded_down(value: float, digits: int) -> float:
+    """A lower bound to so many digits behind the point; what is short of one by rounding alone is not cut."""
+    return -rounded_up(-value, digits)
+
+
+def rounded_up(value: float, digits: int) -> float:
+    """An upper bound to so many digits behind the point, likewise."""
+    near = round(value, digits) if math.isfinite(value) else value
+    return near if near >= value - 1e-12 * abs(value) else math.ceil(value * 10.0**digits) / 10.0**digits
 
 
 def quantity(text: str, unit: str) -> float:
@@ -141,13 +146,15 @@ def gpu_time(gpu_seconds: float, decimals: int = 0) -> str:
 def figure(kind: Kind, value: float, more: int = 0) -> str:
     """A figure of a summary by its kind: 93.4 -> "93.4 s", "93.40", "93.400", "9,340.0%" or "93".
 
-    more: digits on top of the usual ones.
+    "at most" is a number rounded up, as an upper bound has to be. more: digits on top of the usual ones.
     """
     if kind == "GPU time" and _shown.get() == "seconds":
         return gpu_time(value, 1 + more)
     if kind in ("time", "GPU time"):
         return duration(value, more)
     comma, digits, letter = _FORMATS[kind]
+    if kind == "at most":
+        value = rounded_up(value, digits + more)
     return f"{value:{comma}.{digits + more}{letter}}"
 
 
@@ -163,6 +170,13 @@ def number(value: float, digits: int = _SIGNIFICANT) -> str:
     places = digits - 1 - math.floor(math.log10(abs(value)))
     value = round(value, places)  # 9.999 has become a digit longer
     return f"{value:,.{max(digits - 1 - math.floor(math.log10(abs(value))), 0)}f}"
+
+
+def number_up(value: float, digits: int = _SIGNIFICANT) -> str:
+    """As `number`, rounded up, as an upper bound has to be."""
+    if not math.isfinite(value) or value == 0:
+        return number(value, digits)
+    return number(rounded_up(value, digits - 1 - math.floor(math.log10(abs(value)))), digits)
 
 
 def unit_of(seconds: float) -> tuple[float, str]:
@@ -191,4 +205,6 @@ def brief(kind: Kind | None, value: float, digits: int = _SIGNIFICANT) -> str:
         return f"{number(value / 3_600.0, digits)} GPU-h"
     if kind == "share":
         return percent(value, digits)
+    if kind == "at most":
+        return number_up(value, digits)
     return f"{value:,.0f}" if kind == "count" else number(value, digits)

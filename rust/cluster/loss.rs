@@ -36,7 +36,7 @@ impl Loss {
     /// `largest`: the most GPUs of a server.
     pub(crate) fn new(demands: &[Want], largest: u32) -> Self {
         let whole = WHOLE as usize;
-        // How many demands find a GPU of that room too small.
+        // How many demands find a GPU of that room too small, and ask for more GPUs than that: first where it ends.
         let mut too_small = vec![0i64; whole + 1];
         let mut larger = vec![0i64; largest as usize + 1];
         for &Want { num_gpus, share, usable, jobs } in demands {
@@ -45,17 +45,25 @@ impl Loss {
                 (true, 0) => whole,
                 (true, share) => share as usize,
             };
-            too_small[..needs].iter_mut().for_each(|count| *count += jobs as i64);
+            too_small[needs - 1] += jobs as i64;
             if usable && share == 0 {
-                let below = num_gpus.min(largest + 1) as usize;
-                larger[..below].iter_mut().for_each(|count| *count += jobs as i64);
+                larger[num_gpus.min(largest + 1) as usize - 1] += jobs as i64;
             }
+        }
+        for counts in [&mut too_small, &mut larger] {
+            (1..counts.len()).rev().for_each(|above| counts[above - 1] += counts[above]);
         }
         let times = |(number, count): (usize, i64), each: i64| number as i64 * each * count;
         Self {
             by_room: too_small.into_iter().enumerate().map(|counted| times(counted, 1)).collect(),
             by_empty: larger.into_iter().enumerate().map(|counted| times(counted, i64::from(WHOLE))).collect(),
         }
+    }
+
+    /// What a server loses whose GPUs have these rooms.
+    pub(crate) fn of(&self, rooms: &[u32]) -> i64 {
+        let empty = rooms.iter().filter(|&&room| room == WHOLE).count();
+        rooms.iter().map(|&room| self.by_room[room as usize]).sum::<i64>() + self.by_empty[empty]
     }
 
     /// By how much the loss rises if a share is taken of a GPU with that room, not an empty one.
@@ -98,6 +106,9 @@ mod tests {
             .map(|(num_gpus, share, usable, jobs)| Want { num_gpus, share, usable, jobs });
         let loss = Loss::new(&demands, 4);
         let rises = |before: &[u32], after: &[u32]| fragmentation(&demands, after) - fragmentation(&demands, before);
+        for rooms in [&[700, 1000, 1000, 0][..], &[1000; 4], &[300], &[]] {
+            assert_eq!(loss.of(rooms), fragmentation(&demands, rooms));
+        }
         assert_eq!(loss.of_share(700, 300), rises(&[700, 1000, 1000, 0], &[400, 1000, 1000, 0]));
         assert_eq!(loss.of_opening(2, 300), rises(&[700, 1000, 1000, 0], &[700, 700, 1000, 0]));
         assert_eq!(loss.of_opening(1, 1), rises(&[1000], &[999]));

@@ -197,12 +197,6 @@ impl<'a, S: Speed> Floor<'a, S> {
         floor
     }
 
-    /// Whether jobs may lose their GPUs to others, whatever the policy.
-    #[inline(always)]
-    pub(super) fn evicts_any(&self) -> bool {
-        self.lodgers.is_some()
-    }
-
     // What the machine does.
 
     /// Notes that a job begins to wait, or that its wait is over.

@@ -38,9 +38,6 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// Something came from outside, or a job is done: the count begins anew.
     #[inline(always)]
     pub(super) fn begin_count(&mut self) {
-        if !(P::STOPS || P::OUTSIDE || self.floor.evicts_any()) {
-            return;
-        }
         self.futile.from = self.floor.out.books.past.len();
         self.futile.look_at = self.futile.from + MOST + 2 * self.floor.jobs.len();
     }
@@ -48,10 +45,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// Whether it is time to count. An instant is looked at once it is over, since what its verbs ended they may take up
     /// again.
     #[inline(always)]
-    pub(super) fn counts_stays(&self, next: f64) -> bool {
-        (P::STOPS || P::OUTSIDE || self.floor.evicts_any())
-            && self.floor.out.books.past.len() >= self.futile.look_at
-            && next > self.floor.now
+    pub(super) fn is_time_to_count(&self, next: f64) -> bool {
+        self.floor.out.books.past.len() >= self.futile.look_at && next > self.floor.now
     }
 
     /// Counts the latest stays that kept nothing. Kept is what is left of a stay's work once its job has fallen back to a

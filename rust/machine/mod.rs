@@ -172,6 +172,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// and nothing comes of them; what the watch says.
     pub(crate) fn run(&mut self, until: f64, watch: &mut dyn Watch) -> Result<Pause> {
         let jobs = self.floor.jobs.len();
+        // The policy, or an eviction, may end stays.
+        let counting = P::STOPS || P::OUTSIDE || self.floor.lodgers.is_some();
         if std::mem::take(&mut self.asked) {
             self.told = (self.arrived, self.floor.out.books.past.len());
             self.decide()?;
@@ -196,14 +198,14 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             if now == f64::INFINITY || self.is_idling(jobs) {
                 break;
             }
-            if self.counts_stays(now) {
+            if counting && self.is_time_to_count(now) {
                 self.count_stays()?;
             }
             self.instants += 1;
             if self.instants.is_multiple_of(WATCH_EVERY) {
                 watch.tick(self.floor.gone)?;
             }
-            self.events(now);
+            self.events(now, counting);
             if P::OUTSIDE && self.policy.asks(&self.floor) {
                 self.check_patience(jobs)?;
                 self.asked = true;
@@ -219,7 +221,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     }
 
     /// Goes on to an instant: completions, servers that come back and go down, loads, arrivals, replicas.
-    fn events(&mut self, now: f64) {
+    fn events(&mut self, now: f64, counting: bool) {
         if !self.floor.undone.is_empty() && now > self.floor.now {
             self.floor.undone.clear();
         }
@@ -280,8 +282,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
         // Whoever was refused is waited for no longer.
         self.judge_trials();
-        let comes = changes || before != (self.floor.gone, self.arrived);
-        if comes {
+        let comes = (serves || counting) && (changes || before != (self.floor.gone, self.arrived));
+        if counting && comes {
             self.begin_count();
         }
         // A pass alone is nothing that a replica tries again for: which passes change nothing is the policy's affair.

@@ -1,15 +1,16 @@
 //! Packing where servers have CPU and memory too: each job is a pod, and one server has all that it asks for.
 //!
 //! Rows behind the table ask for no GPU. For example, a server with 2 idle GPUs and no CPU left has no room for a job of
-//! one GPU that asks for CPU.
+//! one GPU that asks for CPU. All servers of the GPU types that a job may use are alike to it, whatever their speed.
 //!
 //! Cost: O(GPUs of the cluster) a job. Packing asks some thousand times, so an index would save nothing that one notices.
 
-use super::Beside;
-use crate::cluster::Loss;
-use crate::error::{Error, Result};
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+use super::{Beside, Packed};
+use crate::cluster::{Loss, Want};
 use crate::ids::{GpuType, Job, WHOLE};
-use crate::machine::wants;
 use crate::options::{Options, Placement};
 use crate::replay::ClusterSpec;
 use crate::rng::SplitMix64;
@@ -54,7 +55,7 @@ pub(super) fn pack(
     options: &Options,
     order: &[u32],
     beside: &Beside<'_>,
-) -> Result<Vec<bool>> {
+) -> Packed {
     let types = spec.server_types.filter(|_| jobs.types.is_some());
     let mut pods = Pods::new(jobs, spec.server_gpus, types, options, beside);
     let ask = |row: usize| {
@@ -67,20 +68,60 @@ pub(super) fn pack(
         }
     };
     // Any type will do for a row behind the table.
-    let tried = |row: usize| if row < jobs.len() { jobs.tried(Job::at(row)) } else { &[(GpuType::NONE, 1.0)] };
-    for row in 0..jobs.len() {
-        let ask = ask(row);
-        if !tried(row).iter().any(|&(of, _)| pods.with_room(of, &ask).next().is_some()) {
-            let value = format!("{} with {} of CPU and {} of memory", ask.num_gpus, ask.beside[0], ask.beside[1]);
-            let expected = "what one server of the cluster has: GPUs, cpu_milli and memory_mib";
-            return Err(Error::Value { row, column: "num_gpus", value, expected });
+    let allowed = |row: usize| if row < jobs.len() { jobs.tried(Job::at(row)) } else { &[(GpuType::NONE, 1.0)] };
+    let holds = |row: usize| pods.with_room(allowed(row), &ask(row)).next().is_some();
+    let too_large = (0..jobs.len()).filter(|&row| !holds(row)).map(|row| row as u32).collect();
+    let placed = order.iter().map(|&row| pods.place(allowed(row as usize), &ask(row as usize))).collect();
+    Packed { placed, too_large }
+}
+
+/// What idle GPUs are lost to the demands of the table, by a server's type and the CPU that is left there: a demand for
+/// more CPU cannot run there.
+struct Losses {
+    /// What jobs ask for, the CPU among it, and whether they may use each type.
+    demands: Vec<(Want, u64, Vec<bool>)>,
+    /// The CPU that some job asks for, ascending.
+    levels: Vec<u64>,
+    largest: u32,
+    /// Of each type by the number of levels that are met. Made when first asked for: few of them occur.
+    tables: Vec<Vec<OnceCell<Loss>>>,
+}
+
+impl Losses {
+    /// count: of the types.
+    fn new(jobs: &Jobs<'_>, cpu: &[u64], count: usize, largest: u32) -> Self {
+        let mut counted: BTreeMap<_, (usize, u64)> = BTreeMap::new();
+        for (row, &cpu) in cpu.iter().enumerate().take(jobs.len()) {
+            let kind = jobs.types.map_or(0, |types| types.of[row]);
+            let asked = (jobs.num_gpus[row], jobs.share_of(row), kind, cpu);
+            counted.entry(asked).or_insert((row, 0)).1 += 1;
         }
+        let mut levels: Vec<u64> = counted.keys().map(|&(_, _, _, cpu)| cpu).collect();
+        levels.sort_unstable();
+        levels.dedup();
+        let demand = |((num_gpus, share, _, cpu), (row, jobs_of))| {
+            let allowed = jobs.tried(Job::at(row));
+            let want = Want { num_gpus, share, usable: true, jobs: jobs_of };
+            (want, cpu, (0..count).map(|of| may_use(allowed, GpuType::at(of))).collect())
+        };
+        let tables = vec![vec![OnceCell::new(); levels.len() + 1]; count];
+        Self { demands: counted.into_iter().map(demand).collect(), levels, largest, tables }
     }
-    let mut asks = |&row: &u32| {
-        let ask = ask(row as usize);
-        tried(row as usize).iter().any(|&(of, _)| pods.place(of, &ask))
-    };
-    Ok(order.iter().map(&mut asks).collect())
+
+    fn at(&self, of: usize, cpu: u64) -> &Loss {
+        self.tables[of][self.levels.partition_point(|&level| level <= cpu)].get_or_init(|| {
+            let seen = |(want, asked, allowed): &(Want, u64, Vec<bool>)| Want {
+                usable: allowed[of] && *asked <= cpu,
+                ..*want
+            };
+            Loss::new(&self.demands.iter().map(seen).collect::<Vec<_>>(), self.largest)
+        })
+    }
+}
+
+/// Whether a type is among those that a job may use.
+fn may_use(allowed: &[(GpuType, f64)], gpu_type: GpuType) -> bool {
+    allowed.iter().any(|&(of, _)| of == GpuType::NONE || of == gpu_type)
 }
 
 /// The servers, and what chooses among them.
@@ -88,8 +129,7 @@ struct Pods {
     servers: Vec<Server>,
     placement: Placement,
     rng: SplitMix64,
-    /// Of each GPU type (`fgd`).
-    loss: Vec<Loss>,
+    losses: Losses,
     /// The most CPU and the most thousandths of GPUs that a server has.
     most: (u128, u128),
 }
@@ -103,13 +143,11 @@ impl Pods {
         };
         let largest = sizes.iter().copied().max().unwrap_or(0);
         let count = types.map_or(1, |types| types.iter().map(|of| of.index() + 1).max().unwrap_or(0));
-        let of = |of| if types.is_some() { GpuType::at(of) } else { GpuType::NONE };
-        let weighed = if options.placement == Placement::Fgd { count } else { 0 };
         Self {
             servers: sizes.iter().enumerate().map(server).collect(),
             placement: options.placement,
             rng: SplitMix64::new(options.seed),
-            loss: (0..weighed).map(|number| Loss::new(&wants(jobs, of(number)), largest)).collect(),
+            losses: Losses::new(jobs, beside.asked[0], count, largest),
             most: (
                 u128::from(beside.has[0].iter().copied().max().unwrap_or(0).max(1)),
                 u128::from(largest) * u128::from(WHOLE),
@@ -117,9 +155,9 @@ impl Pods {
         }
     }
 
-    /// The servers of a type, or of any, with room for a job.
-    fn with_room<'a>(&'a self, of: GpuType, ask: &'a Ask) -> impl Iterator<Item = usize> + 'a {
-        let fits = move |server: &Server| (of == GpuType::NONE || of == server.gpu_type) && server.holds(ask);
+    /// The servers with room for a job, of all types that it may use.
+    fn with_room<'a>(&'a self, allowed: &'a [(GpuType, f64)], ask: &'a Ask) -> impl Iterator<Item = usize> + 'a {
+        let fits = move |server: &Server| may_use(allowed, server.gpu_type) && server.holds(ask);
         self.servers.iter().enumerate().filter(move |(_, server)| fits(server)).map(|(number, _)| number)
     }
 
@@ -130,29 +168,32 @@ impl Pods {
         u128::from(gpus) * self.most.0 + u128::from(beside[0]) * self.most.1
     }
 
-    /// By how much fragmentation rises at least if a job takes GPUs of a server, and of a share the GPU.
+    /// By how much fragmentation rises at least if a job takes what it asks for of a server, and of a share the GPU.
     fn least_rise(&self, number: usize, ask: &Ask) -> (i64, usize) {
-        let server = &self.servers[number];
-        let loss = &self.loss[if server.gpu_type == GpuType::NONE { 0 } else { server.gpu_type.index() }];
-        let empty = server.able(WHOLE).count() as u32;
+        let Server { gpu_type, beside, rooms } = &self.servers[number];
+        let of = if *gpu_type == GpuType::NONE { 0 } else { gpu_type.index() };
+        let (before, loss) = (self.losses.at(of, beside[0]), self.losses.at(of, beside[0] - ask.beside[0]));
+        let lacking_cpu = if std::ptr::eq(before, loss) { 0 } else { loss.of(rooms) - before.of(rooms) };
+        let empty = self.servers[number].able(WHOLE).count() as u32;
         if ask.units == WHOLE {
-            return (loss.of_gpus(empty, ask.num_gpus), 0);
+            return (lacking_cpu + loss.of_gpus(empty, ask.num_gpus), 0);
         }
-        let rise = |gpu| match server.rooms[gpu] {
+        let rise = |gpu| match rooms[gpu] {
             WHOLE => loss.of_opening(empty, ask.units),
             room => loss.of_share(room, ask.units),
         };
-        server.able(ask.units).map(|gpu| (rise(gpu), gpu)).min().unwrap_or_default()
+        let (least, gpu) = self.servers[number].able(ask.units).map(|gpu| (rise(gpu), gpu)).min().unwrap_or_default();
+        (lacking_cpu + least, gpu)
     }
 
     /// Takes what a job asks for of one server, if one has it. Ties go to the lower server, then the lower GPU.
-    fn place(&mut self, of: GpuType, ask: &Ask) -> bool {
-        let fitting: Vec<usize> = self.with_room(of, ask).collect();
+    fn place(&mut self, allowed: &[(GpuType, f64)], ask: &Ask) -> bool {
+        let fitting: Vec<usize> = self.with_room(allowed, ask).collect();
         let mut fits = fitting.iter().copied();
         let chosen = match self.placement {
             Placement::FirstFit => fits.next(),
             Placement::WorstFit => fits.min_by_key(|&server| std::cmp::Reverse(self.left(server))),
-            Placement::Fgd if ask.num_gpus > 0 => fits.min_by_key(|&server| self.least_rise(server, ask).0),
+            Placement::Fgd => fits.min_by_key(|&server| self.least_rise(server, ask).0),
             Placement::Random if fitting.is_empty() => None,
             Placement::Random => fits.nth(self.rng.below(fitting.len() as u64) as usize),
             _ => fits.min_by_key(|&server| self.left(server)),

@@ -6,6 +6,7 @@ use super::raise;
 use super::results::{PlanResult, RunResult};
 use crate::bound as bounds;
 use crate::cluster::Network;
+use crate::dips as falls;
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Server};
 use crate::machine::Watch;
@@ -221,7 +222,8 @@ pub(super) fn plan(
     PlanResult::new(py, planned.map_err(|e| raise(py, &e))?)
 }
 
-/// Whether each of the jobs that ask one after the other, by row, finds room; nobody ever leaves.
+/// Whether each of the jobs that ask one after the other, by row, finds room, and the rows that no server ever holds;
+/// nobody ever leaves.
 ///
 /// options: those of the table that are not at their default. beside: CPU and memory that the rows ask for, then what
 /// the servers have.
@@ -234,7 +236,7 @@ pub(super) fn pack<'py>(
     options: &Bound<'_, PyDict>,
     order: PyReadonlyArray1<'_, u32>,
     beside: Option<[PyReadonlyArray1<'_, u64>; 4]>,
-) -> PyResult<Bound<'py, PyArray1<bool>>> {
+) -> PyResult<(Bound<'py, PyArray1<bool>>, Vec<u32>)> {
     let options: Options = read(options)?;
     let jobs = JobColumns::read(jobs)?;
     let table = jobs.jobs()?;
@@ -250,7 +252,7 @@ pub(super) fn pack<'py>(
     };
     let packed = || packing::pack(&table, &spec, &options, order, beside.as_ref());
     let found = py.detach(packed).map_err(|error| raise(py, &error))?;
-    Ok(found.into_pyarray(py))
+    Ok((found.placed.into_pyarray(py), found.too_large))
 }
 
 /// The lower bound of jobs on so many GPUs: its sum, s, then sets and jobs by term (run times, shortest, busy).
@@ -265,4 +267,24 @@ pub(super) fn bound(
     let (submit, shortest, work) = (submit.as_slice()?, shortest.as_slice()?, work.as_slice()?);
     let found = py.detach(|| bounds::bound(submit, shortest, work, gpus));
     found.map(|bound| (bound.sum, bound.sets, bound.jobs)).map_err(|error| raise(py, &error))
+}
+
+/// The elastic jobs for which one more GPU gains less than the one before, and a later one more again: rows, GPU types
+/// (`2^32 - 1` where all are alike), and on how many GPUs the gain falls and rises.
+///
+/// options: those of the table that are not at their default.
+#[pyfunction]
+pub(super) fn dips<'py>(
+    py: Python<'py>,
+    jobs: &Bound<'_, PyDict>,
+    cluster: ClusterColumns<'_>,
+    options: &Bound<'_, PyDict>,
+) -> PyResult<[Bound<'py, PyArray1<u32>>; 4]> {
+    let options: Options = read(options)?;
+    let jobs = JobColumns::read(jobs)?;
+    let (table, vc, server_types) = (jobs.jobs()?, slice(&jobs.vc)?, cluster.server_types());
+    let spec = cluster.spec(server_types.as_deref())?;
+    let found = py.detach(|| falls::dips(&table, vc, &spec, options.model)).map_err(|error| raise(py, &error))?;
+    let column = |of: fn(&falls::Dip) -> u32| found.iter().map(of).collect::<Vec<_>>().into_pyarray(py);
+    Ok([column(|dip| dip.row), column(|dip| dip.gpu_type.number()), column(|dip| dip.falls), column(|dip| dip.rises)])
 }

@@ -105,17 +105,31 @@ class Dice:
         return ((z ^ (z >> 31)) * bound) >> 64
 
 
-def fragmentation(rooms: list[int], table: list[Ask]) -> int:
-    """The idle thousandths that each demand of the table cannot use, summed."""
+def fragmentation(rooms: list[int], has: int, table: list[Ask], usable: list[bool]) -> int:
+    """The idle thousandths of a server with so much CPU that each demand of the table cannot use, summed.
+
+    usable: whether each demand may use the type of the server.
+    """
     lost = 0
-    for count, units, _, _ in table:
-        runs = sum(room >= units for room in rooms) >= count
+    for (count, units, cpu, _), may in zip(table, usable, strict=True):
+        runs = may and cpu <= has and sum(room >= units for room in rooms) >= count
         lost += sum(room for room in rooms if not runs or room < units)
     return lost
 
 
-def naive(table: list[Ask], without: list[Ask], left: Left, placement: str, until: float, seed: int) -> float:
-    """The share of all GPUs that is allocated in the end."""
+def naive(
+    table: list[Ask],
+    without: list[Ask],
+    left: Left,
+    placement: str,
+    until: float,
+    seed: int,
+    may: list[list[bool]],
+) -> float:
+    """The share of all GPUs that is allocated in the end.
+
+    may: of each server whether each demand of the table may use its type.
+    """
     every, dice, rng = [*table, *without], Dice(seed), np.random.default_rng(seed)
     capacity = sum(sum(rooms) for rooms, _, _ in left)
     largest, most_cpu = max(sum(rooms) for rooms, _, _ in left), max(cpu for _, cpu, _ in left)
@@ -123,12 +137,16 @@ def naive(table: list[Ask], without: list[Ask], left: Left, placement: str, unti
     while asked < until * capacity:
         if not turns:
             turns = rng.integers(0, len(every), len(every)).tolist()
-        count, units, cpu, memory = every[turns.pop(0)]
+        turn = turns.pop(0)
+        count, units, cpu, memory = every[turn]
         asked += count * units
         fits = [
             server
             for server, (rooms, has, held) in enumerate(left)
-            if has >= cpu and held >= memory and sum(room >= units for room in rooms) >= count
+            if (turn >= len(table) or may[server][turn])
+            and has >= cpu
+            and held >= memory
+            and sum(room >= units for room in rooms) >= count
         ]
         if not fits:
             continue
@@ -139,10 +157,11 @@ def naive(table: list[Ask], without: list[Ask], left: Left, placement: str, unti
         def remains(server: int) -> int:
             return sum(left[server][0]) * most_cpu + left[server][1] * largest
 
-        def rise(server: int, gpus: list[int], units: int = units) -> int:
-            rooms = left[server][0]
+        def rise(server: int, gpus: list[int], units: int = units, cpu: int = cpu) -> int:
+            (rooms, has, _), usable = left[server], may[server]
             after = [room - units if gpu in gpus else room for gpu, room in enumerate(rooms)]
-            return fragmentation(after, table) - fragmentation(rooms, table)
+            before = fragmentation(rooms, has, table, usable)
+            return fragmentation(after, has - cpu, table, usable) - before
 
         if placement == "first-fit":
             server = fits[0]
@@ -162,7 +181,7 @@ def naive(table: list[Ask], without: list[Ask], left: Left, placement: str, unti
                 (rise(server, [gpu]), server, gpu) for server in fits for gpu in able(server)
             )
             gpus = [gpu]
-        elif placement == "fgd" and count:
+        elif placement == "fgd":
             server = min(fits, key=lambda server: (rise(server, able(server)[:count]), server))
             gpus = able(server)
         else:
@@ -177,8 +196,8 @@ def naive(table: list[Ask], without: list[Ask], left: Left, placement: str, unti
 
 @pytest.mark.parametrize("placement", ["first-fit", "consolidate", "best-fit", "worst-fit", "fgd", "random"])
 def test_it_packs_as_a_naive_packer_does(placement: str) -> None:
-    rng, short_of_cpu = random.Random(placement), 0
-    for seed in range(60):
+    rng, short_of_cpu, too_large, typed = random.Random(placement), 0, 0, 0
+    for seed in range(90):
         servers = [
             (rng.randint(2, 5), rng.randint(8, 30), rng.randint(8, 30)) for _ in range(rng.randint(1, 5))
         ]
@@ -189,22 +208,79 @@ def test_it_packs_as_a_naive_packer_does(placement: str) -> None:
 
         table = [ask() for _ in range(rng.randint(1, 30))]
         without = [(0, 1000, rng.randint(0, 9), rng.randint(0, 9)) for _ in range(rng.randint(0, 6))]
-        of = jobs(*table, without=[[cpu, memory, 1] for _, _, cpu, memory in without])
-        machine, until = cluster(*servers), rng.choice([0.7, 1.0, 1.7])
+        # GPU types: a job names none, one or several; some name one that the cluster does not have.
+        kinds = [rng.choice(["V100", "T4", "P100"]) for _ in servers] if seed % 3 else None
+        names = [rng.choice([None, None, "T4", "T4|V100", "P100|V100", "A100|P100"]) for _ in table]
+        specs = names if kinds else None
+        of = jobs(*table, without=[[cpu, memory, 1] for _, _, cpu, memory in without], types=specs)
+        machine, until = cluster(*servers, types=kinds), rng.choice([0.7, 1.0, 1.7])
         found = ringbco.pack(of, machine, placement=placement, until=until, seed=seed)
+        may = [
+            [kinds is None or name is None or kinds[server] in name.split("|") for name in names]
+            for server in range(len(servers))
+        ]
+        never = tuple(
+            str(row)
+            for row, (count, _, cpu, memory) in enumerate(table)
+            if not any(
+                may[server][row] and count <= gpus and cpu <= has and memory <= held
+                for server, (gpus, has, held) in enumerate(servers)
+            )
+        )
         left = [([1000] * gpus, cpu, memory) for gpus, cpu, memory in servers]
-        assert found.at_the_end == naive(table, without, left, placement, until, seed)
-        alone = ringbco.pack(of, machine, placement=placement, until=until, seed=seed, gpus_only=True)
-        short_of_cpu += found.at_the_end < alone.at_the_end
-    assert short_of_cpu > 10
+        assert found.at_the_end == naive(table, without, left, placement, until, seed, may)
+        assert found.too_large == never
+        too_large, typed = too_large + len(never), typed + (kinds is not None)
+        if kinds is None:
+            alone = ringbco.pack(of, machine, placement=placement, until=until, seed=seed, gpus_only=True)
+            short_of_cpu += found.at_the_end < alone.at_the_end
+    assert (short_of_cpu > 5, too_large > 10, typed) == (True, True, 60)
 
 
 # What is refused, and what is left alone
 
 
-def test_one_that_fits_no_server_is_named() -> None:
-    with pytest.raises(InputError, match=r"row 2.* 1 with 10 of CPU and 0 of memory: .*one server"):
-        ringbco.pack(jobs((1, 1000, 1, 0), (1, 1000, 10, 0)), cluster((2, 9, 9), (1, 4, 4)))
+def test_one_that_no_server_holds_is_turned_away_and_told(invoke: Invoke, tmp_path: Path) -> None:
+    # As in openb's gpuspec lists: the type that it names has too little CPU, or too few GPUs a server.
+    table = jobs(
+        (1, 1000, 1, 1), (1, 1000, 9, 1), (4, 1000, 1, 1), (1, 500, 1, 1), types=["", "G2", "T4|P100", "A100"]
+    )
+    machine = cluster((4, 8, 9), (2, 99, 9), types=["G2", "T4"])
+    found = ringbco.pack(table, machine, until=2.0)
+    assert found.too_large == ("1", "2", "3")
+    assert found.refused[0] >= 3
+    assert 0 < found.at_the_end < 1
+    ringbco.write_jobs(table, tmp_path / "jobs.parquet")
+    (tmp_path / "c.toml").write_text(machine.to_toml())
+    ran = invoke("pack", str(tmp_path / "jobs.parquet"), "--cluster", str(tmp_path / "c.toml"))
+    assert (
+        "note: no server has what 3 of the 4 jobs ask for (first: job '1'); they find no room" in ran.stderr
+    )
+    assert "3 of the 4" not in invoke(*ran_json(tmp_path)).stdout
+
+
+def ran_json(folder: Path) -> tuple[str, ...]:
+    return ("pack", str(folder / "jobs.parquet"), "--cluster", str(folder / "c.toml"), "--json")
+
+
+def test_several_types_are_one_cluster() -> None:
+    # A job that may use both types goes where it fits best, not first to the fastest.
+    machine = cluster((2, 9, 9), (1, 9, 9), types=["V100", "T4"])
+    table = jobs((1, 1000, 1, 1), (2, 1000, 1, 1), types=["T4|V100", "V100"])
+    for placement in ("best-fit", "fgd"):
+        for seed in range(6):
+            assert ringbco.pack(table, machine, placement=placement, until=1.0, seed=seed).at_the_end == 1.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_fgd_sees_that_cpu_runs_out(seed: int) -> None:
+    # A job of one GPU leaves the other without CPU on the first server, but not on the second. So both
+    # of them go to the second, in any order, and the first keeps its pair.
+    pair = jobs((1, 1000, 4, 1), (1, 1000, 4, 1), (2, 1000, 4, 1))
+    assert ringbco.pack(pair, cluster((2, 4, 9), (2, 8, 9)), until=1.0, seed=seed).at_the_end == 1.0
+    # A job without GPUs takes no CPU that a pair of GPUs needs, though it is the fuller server that has them.
+    beside = jobs((2, 1000, 4, 1), without=[[4, 1, 1]])
+    assert ringbco.pack(beside, cluster((2, 4, 9), (1, 9, 9)), until=0.6, seed=seed).refused == (0,)
 
 
 @pytest.mark.parametrize(

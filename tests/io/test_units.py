@@ -8,6 +8,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ringbco
 from conftest import Invoke
@@ -21,6 +23,8 @@ from ringbco.units import (
     figures,
     gpu_time,
     quantity,
+    rounded_down,
+    rounded_up,
     same,
     seconds_of,
     shown_in,
@@ -47,6 +51,50 @@ from ringbco.units import (
 )
 def test_a_duration_is_in_the_largest_unit_that_leaves_two(seconds: float, shown: str) -> None:
     assert duration(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (12.349, "12.3 s"),
+        (12.36, "12.3 s"),
+        (119.99, "119.9 s"),
+        (0.9999, "0.999 s"),
+        (60.0 * 12.36, "12.3 min"),
+        (3_600.0 * 47.99, "47.9 h"),
+        (86_400.0 * 1_234.56, "1,234.5 d"),
+        # Short of a digit by rounding alone.
+        (0.1 + 0.2, "0.300 s"),
+        (3.0 * 4.1, "12.3 s"),
+        (12.3 * (1 - 1e-15), "12.3 s"),
+        (0.0, "0.0 s"),
+        (float("inf"), "inf d"),
+    ],
+)
+def test_a_lower_bound_is_rounded_down(seconds: float, shown: str) -> None:
+    assert duration(seconds, down=True) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(1.0, "1.00"), (1.001, "1.01"), (1.2349, "1.24"), (1.0 + 1e-15, "1.00"), (1_234.561, "1,234.57")],
+)
+def test_an_upper_bound_is_rounded_up(value: float, shown: str) -> None:
+    assert figure("at most", value) == shown
+    assert figures("at most", [1.2341, 1.2342]) == ["1.2341", "1.2342"]
+    assert figures("at most", [1.23411, 1.23422]) == ["1.2342", "1.2343"]
+
+
+@given(st.floats(-1e9, 1e9), st.integers(0, 4))
+def test_bounds_hold_as_they_are_printed(value: float, digits: int) -> None:
+    down, up = rounded_down(value, digits), rounded_up(value, digits)
+    slack = 1e-12 * abs(value)
+    assert down - slack <= value <= up + slack
+    step = 10.0**-digits
+    assert value - down < step + slack + 1e-9
+    assert up - value < step + slack + 1e-9
+    assert float(f"{down:.{digits}f}") == down
+    assert float(f"{up:.{digits}f}") == up
 
 
 @pytest.mark.parametrize(

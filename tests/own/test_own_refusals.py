@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import ringbco
@@ -130,6 +131,24 @@ def test_bad_policies(policy: Any, kind: type[Exception], said: str) -> None:
     assert said in str(raised.value)
     if kind in (AttributeError, ZeroDivisionError):
         assert "at simulated time 0 s" in raised.value.__notes__[0]
+
+
+@pytest.mark.parametrize("gpus", [1, 4])
+@pytest.mark.parametrize("options", [{}, {"clock": "slot"}, {"model": "fixed"}])
+def test_rounds_within_the_pause_are_named_as_the_cause(options: dict[str, Any], gpus: int) -> None:
+    pytest.importorskip("highspy")
+    one = {"duration": pl.lit(1000.0), "num_gpus": pl.lit(gpus)}
+    frame, cluster = by_hand()._setup.table.frame.with_columns(**one), f"1x{gpus}"
+    with pytest.raises((InputError, UsageError), match="round") as raised:
+        ringbco.replay(frame, cluster, policy="gavel", parameters={"round": 20.0}, **options)
+    said = str(raised.value)
+    assert "contention" not in said
+    assert "fits in a slot" not in said
+    # The round, the pause, and a way out that works.
+    assert "20" in said
+    assert "30 s" in said
+    longer = {"round": 300.0}
+    assert ringbco.replay(frame, cluster, policy="gavel", parameters=longer, **options).jobs.height == 3
 
 
 class SeldomAsked(ringbco.Policy):

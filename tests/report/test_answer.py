@@ -63,6 +63,9 @@ def test_the_best_the_baseline_and_the_bound(results: dict[str, Outcome]) -> Non
     assert "7.7 % below sjf" in first  # the next, as the best is the baseline
     known = {label: [6 * hour] for label in made}
     assert said(made, known_bounds=known)[0].endswith("14 % below fifo, which no schedule can better.")
+    # Little is not nothing.
+    known = {label: [6 * hour / 1.00002] for label in made}
+    assert "at most 0.0020 % above any schedule" in said(made, known_bounds=known)[0]
 
 
 def test_ties_are_said_to_be_ties(results: dict[str, Outcome]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -377,13 +378,29 @@ def test_the_engine_refuses_what_is_no_time() -> None:
 def test_the_verb(invoke: Invoke, small_jobs: Path) -> None:
     told = invoke("bound", str(small_jobs), "--cluster", "1x8", "--model", "fixed", "--units", "seconds")
     found = ringbco.bound(small_jobs, "1x8", model="fixed")
-    assert f"at least {found.mean_jct:.1f} s" in told.stdout
+    assert f"at least {math.floor(found.mean_jct * 10) / 10:.1f} s" in told.stdout
     assert "virtual cluster" not in told.stdout
     printed = json.loads(
         invoke("bound", str(small_jobs), "--cluster", "1x8", "--model", "fixed", "--json").stdout
     )
     assert printed == found.to_dict()
     assert printed["mean_jct"] * printed["jobs"] == pytest.approx(printed["total"])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "printed"), [(12.349, "12.3 s"), (12.36, "12.3 s"), (7_199.0, "119.9 min"), (12.3, "12.3 s")]
+)
+def test_the_verb_rounds_down(invoke: Invoke, tmp_path: Path, seconds: float, printed: str) -> None:
+    (tmp_path / "c.toml").write_text(HALVES.to_toml())
+    rows = "".join(f"{vc},0,1,{seconds},{vc}\n" for vc in "ab")
+    (tmp_path / "j.csv").write_text("job_id,submit_time,num_gpus,duration,vc\n" + rows)
+    given = ("bound", "j.csv", "--cluster", "c.toml", "--model", "fixed")
+    told = invoke(*given).stdout
+    assert f"of any schedule: at least {printed}\n" in told
+    assert [
+        line.split()[2:] for line in told.splitlines() if line.split()[:2] in (["a", "1"], ["b", "1"])
+    ] == [printed.split()] * 2
+    assert json.loads(invoke(*given, "--json").stdout)["mean_jct"] == seconds
 
 
 def test_the_verb_tells_virtual_clusters_and_what_it_left_out(invoke: Invoke, tmp_path: Path) -> None:

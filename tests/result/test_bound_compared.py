@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import re
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 
 import polars as pl
 import pytest
+from rich.console import Console
+from ringbco.reports.digits import told_all
 
 import ringbco
 from conftest import SHARED, Invoke, present
 from own_policies import Stretchy
+from ringbco.cli.comparison import by_measure
 from ringbco.cluster.spec import Cluster, ServerGroup
+from ringbco.reports.notebook import comparison_html
+from ringbco.result.comparison import Comparison
+from ringbco.result.figures import OVER_BOUND
 
 ROOT = Path(__file__).parents[2]
 HALVES = Cluster.from_groups([ServerGroup(2, 4, "a"), ServerGroup(2, 4, "b")], name="halves")
@@ -47,6 +55,24 @@ def test_each_result_is_held_against_the_bound_of_its_own_jobs(small_jobs: Path)
         ringbco.bound(jobs.with_columns(vc=pl.lit("a")), HALVES),
     ]
     assert list(comparison.bounds.values()) == pytest.approx([bound.mean_jct for bound in expected])
+
+
+def test_ratios_to_the_bound_are_rounded_up_wherever_they_are_printed(small_jobs: Path) -> None:
+    fifo = ringbco.replay(small_jobs, "2x8", policy="fifo")
+    mean = fifo.summary["mean_jct"]
+    known = {"one": [mean / 1.2301], "other": [mean / 1.5]}
+    comparison = Comparison({"one": fifo, "other": fifo}, known_bounds=known)
+    terminal, page = StringIO(), comparison_html(comparison)
+    Console(file=terminal, width=200).print(by_measure(comparison))
+    for printed in (terminal.getvalue(), page, *map(comparison.table, ("md", "tex"))):
+        ratio, *_ = re.findall(r"\d\.\d\d", printed.split("mean completion time / lower bound")[1])
+        assert ratio == "1.24"
+    told = told_all(OVER_BOUND, [1.2301, 1.5, 1.001, 99.91, 123.4, None])
+    assert told == ["1.24", "1.50", "1.01", "100", "124", "-"]
+    # What programs read is exact.
+    written = comparison.to_dict()["measures"]["mean_jct_over_bound"]["values"]
+    assert written == pytest.approx({"one": 1.2301, "other": 1.5}, rel=1e-12)
+    assert re.search(r"mean_jct_over_bound,one,1\.23(01|00999)", comparison.table("csv"))
 
 
 def test_no_bound_where_a_result_does_not_say_it(small_jobs: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 import ringbco
 from conftest import Invoke
 from ringbco.audits import check_outcome
+from ringbco.cli.plan import _show as shown
 from ringbco.errors import InputError, UsageError
 from ringbco.run.plan import plan
 from ringbco.run.plan_options_generated import PLAN
@@ -278,3 +279,25 @@ def test_command_notes_submissions(invoke: Invoke, small_jobs: Path) -> None:
     made = invoke("plan", small_jobs, "--cluster", "2x8", "-o", "out")
     assert made.returncode == 0, made.stderr
     assert "submit_time goes up to 1000 s; a plan has every job there at time 0" in made.stderr
+
+
+@pytest.mark.parametrize(
+    ("bound", "makespan", "theorem", "printed"),
+    [
+        (12.36, 15.0, 4.0001, ("12.3 s; makespan / bound 1.22", "at most 4.1 times")),
+        (12.5, 15.0, 4.0, ("12.5 s; makespan / bound 1.20", "at most 4.0 times")),
+    ],
+)
+def test_bounds_are_printed_as_bounds(
+    capsys: pytest.CaptureFixture[str],
+    bound: float,
+    makespan: float,
+    theorem: float,
+    printed: tuple[str, ...],
+) -> None:
+    jobs = pl.DataFrame({"job_id": ["a"], "submit_time": [0.0], "num_gpus": [1], "duration": [60.0]})
+    summary = ringbco.plan(jobs, "1x1").summary
+    told = {"work_lower_bound": bound, "makespan": makespan, "approximation_bound": theorem}
+    shown("a plan", {**summary, **told}, 1.0)
+    out = capsys.readouterr().out
+    assert all(text in out for text in printed)

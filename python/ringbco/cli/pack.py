@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ringbco.cli import inputs
-from ringbco.io.terminal import say, say_json
+from ringbco.io.terminal import note, say, say_json
 
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
@@ -44,7 +44,7 @@ def pack(
     The jobs of JOBS ask for their GPUs, or shares of one, in random order. Nobody ever leaves, and who finds
     no room is turned away. Told is the share of all GPUs that is allocated when so much of them has been
     asked for (docs/shares.md#how-full-a-placement-packs). CPU and memory count where JOBS and the cluster
-    have both.
+    have both; a job that no server has enough of is then turned away too, and told.
 
     Example: ringbco pack openb.parquet --cluster openb.toml --placement fgd --until 130% --runs 10
     """
@@ -60,6 +60,9 @@ def pack(
         runs=runs,
         gpus_only=gpus_only,
     )
+    if found.too_large:
+        count = f"{len(found.too_large):,} of the {found.jobs:,} jobs"
+        note(f"no server has what {count} ask for (first: job {found.too_large[0]!r}); they find no room")
     if as_json:
         say_json(found.to_dict())
         return

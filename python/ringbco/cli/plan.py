@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any
 
 import typer
@@ -96,7 +95,7 @@ def _show(title: str, summary: dict[str, Any], slot: float) -> None:
 
     from ringbco.cli.tables import summary_tables
     from ringbco.io.console import Console
-    from ringbco.units import duration
+    from ringbco.units import duration, figure, rounded_up
 
     table = Table(box=None, show_header=False, pad_edge=False)
     for own in summary.get("vcs") or [summary]:
@@ -104,14 +103,15 @@ def _show(title: str, summary: dict[str, Any], slot: float) -> None:
             continue  # a virtual cluster without jobs
         of = f" of {own['vc']}" if "vc" in own else ""
         kappa = "" if own["kappa"] is None else f", kappa {own['kappa']}"
-        ratio = own["makespan"] / own["work_lower_bound"]
-        factor = math.ceil(10.0 * own["approximation_bound"] - 1e-9) / 10.0  # rounded up, as an upper bound
+        ratio = figure("at most", own["makespan"] / own["work_lower_bound"])
         table.add_row(f"plan{of}", f"theta {own['theta']:,} of {own['horizon']:,} slots of {slot:g} s{kappa}")
         table.add_row("most work on a GPU", duration(own["w_max"]))
         table.add_row(
-            "work bound", f"{duration(own['work_lower_bound'], down=True)}; makespan / bound {ratio:.2f}"
+            "work bound", f"{duration(own['work_lower_bound'], down=True)}; makespan / bound {ratio}"
         )
-        table.add_row("Theorem 5", f"at most {factor:,.1f} times the optimum")
+        table.add_row(
+            "Theorem 5", f"at most {rounded_up(own['approximation_bound'], 1):,.1f} times the optimum"
+        )
     console = Console()
     console.print(title)
     console.print(summary_tables(summary))

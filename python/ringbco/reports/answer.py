@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.result.why_record import QUEUES
 from ringbco.result.window import measured
-from ringbco.units import number, same, time
+from ringbco.units import number, number_up, same, time
 
 _KEY: Final = "mean_jct"
 _NEARLY_ALL: Final = 0.9
@@ -110,10 +109,9 @@ def _percent(share: float) -> str:
 
 def _above_bound(share: float) -> str:
     """How far the mean is above the bound at most: rounded up."""
-    if share < 1e-4:
+    if share < 1e-9:  # all but rounding
         return "which no schedule can better"
-    power = 10.0 ** (math.floor(math.log10(100.0 * share)) - 1)
-    return f"at most {number(math.ceil(100.0 * share / power - 1e-9) * power, 2)} % above any schedule"
+    return f"at most {number_up(100.0 * share, 2)} % above any schedule"
 
 
 def _who_pays(comparison: Comparison) -> list[str]:

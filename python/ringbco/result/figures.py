@@ -330,9 +330,9 @@ FIGURES: Final = (
 )
 # fmt: on
 OVER_BOUND: Final = Figure(
-    "mean_jct_over_bound", "mean completion time / lower bound", "number", lambda _: None
+    "mean_jct_over_bound", "mean completion time / lower bound", "at most", lambda _: None
 )
-"""No key of a summary: a comparison works it out (docs/bound.md)."""
+"""No key of a summary: a comparison works it out (docs/bound.md). That to the optimum is no greater."""
 COMPARED: Final = (
     *(row for row in FIGURES if row.spread),
     OVER_BOUND,

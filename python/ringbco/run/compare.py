@@ -156,7 +156,7 @@ def compared(
         if kept is not None:
             kept.discard()
         raise
-    warn(dict.fromkeys(line for one in repeats for line in making.clocks.get(id(one), ())), within=1)
+    warn(dict.fromkeys(line for one in repeats for line in making.doubts.get(id(one), ())), within=1)
     firsts = [place for place, one in enumerate(repeats) if not one.number]
     ends = [*firsts[1:], len(repeats)]
     ended = {label: done[first:end] for label, first, end in zip(labels, firsts, ends, strict=True)}
@@ -176,7 +176,7 @@ def _doubts(table: JobTable, repeats: Sequence[Repeat], workloads: Iterable[Work
 class _Making(NamedTuple):
     """Makes runs, or takes them from those that are kept. bounds: None where none are asked for.
 
-    clocks: what first runs warn of the clocks of their side tables, by the identity of the `Repeat`.
+    doubts: what first runs warn of beside what all share, by the identity of the `Repeat`.
     """
 
     workloads: Mapping[tuple[Hashable, ...], Workload]
@@ -184,7 +184,7 @@ class _Making(NamedTuple):
     kept: Kept | None
     bounds: Bounds | None
     fresh: bool
-    clocks: dict[int, list[str]]
+    doubts: dict[int, list[str]]
 
     def make(self, one: Repeat, tell: Callable[[int, int], None]) -> Ended:
         """One run. tell: its progress."""
@@ -203,7 +203,7 @@ class _Making(NamedTuple):
                 parameters=one.parameters,
             )
             if first:
-                self.clocks[id(one)] = setup.clocks
+                self.doubts[id(one)] = setup.own_doubts
             key = None if kept is None else key_of(setup)
             ended = None if kept is None or key is None else kept.get(key, whole=first)
             if ended is None:

@@ -34,6 +34,8 @@ class Packing:
     asked: 0, 0.1, ... and `until`. allocated: of each seed, one value for each of `asked`. mean: over the
     seeds. refused: of each seed, how many jobs found no room. with_cpu: whether CPU and memory counted.
     without_gpus: how many jobs beside `jobs` asked for CPU and memory alone; they count in `refused` too.
+    too_large: job_id of each job that no server has the GPUs, the CPU and the memory for. They ask like all
+    others, and find no room.
     """
 
     placement: str
@@ -47,6 +49,7 @@ class Packing:
     refused: tuple[int, ...]
     with_cpu: bool
     without_gpus: int
+    too_large: tuple[str, ...] = ()
 
     @property
     def at_the_end(self) -> float:
@@ -74,11 +77,13 @@ def pack(
     Durations and times of submission do not count. A job that finds no room is turned away.
 
     CPU and memory count where the jobs have the columns cpu_milli and memory_mib and the servers of the
-    cluster have both too. gpus_only: whether to leave them out all the same.
+    cluster have both too. A job that no server can hold is turned away whenever it asks, then, and told.
+    gpus_only: whether to leave CPU and memory out all the same.
 
     placement: one that gives shares of a GPU. runs: how many orders; those of `seed`, `seed` + 1 and so on.
 
-    Raises InputError for a job that the cluster can never hold, UsageError for a bad option.
+    Raises InputError where CPU and memory do not count and the cluster can never hold a job, UsageError for a
+    bad option.
     """
     if not isinstance(until, int | float) or not 0.0 < until <= MOST_ASKED:
         raise refusal("until", until, f"a number > 0 and <= {MOST_ASKED:g}")
@@ -103,11 +108,12 @@ def pack(
     steps = [number * STEP for number in range(int(until / STEP + 1e-9) + 1)]
     asked = [*steps, until] if until - steps[-1] > 1e-9 else steps
     allocated, refused = [], []
+    too_large: list[int] = []
     for own in range(seed, seed + runs):
         order = _order(units, until * capacity, np.random.default_rng(own))
         options = {"placement": placement, "order": "fifo", "model": "fixed", "seed": own}
         try:
-            placed = _core.pack(columns, servers, options, order, beside)
+            placed, too_large = _core.pack(columns, servers, options, order, beside)
         except _core.CoreError as error:
             raise explain(error, table) from None
         allocated.append(_curve(units[order], placed, [share * capacity for share in asked], capacity))
@@ -125,6 +131,7 @@ def pack(
         tuple(refused),
         beside is not None,
         int(units.size) - table.num_jobs,
+        tuple(str(job) for job in table.frame["job_id"].gather(too_large)),
     )
 
 

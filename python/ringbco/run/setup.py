@@ -66,7 +66,9 @@ from ringbco.trace.outages import Outages, as_maintenance, as_outages, united
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.services import Services, as_services
 from ringbco.trace.shares import WHOLE, asked_gpus
+from ringbco.trace.uneven import uneven
 from ringbco.trace.workload import READS, Workload, key_of, resolve
+from ringbco.units import rounded_down
 
 
 @dataclass(frozen=True)
@@ -121,13 +123,16 @@ class Setup:
     @cached_property
     def doubts(self) -> list[str]:
         """What is allowed and yet unlike any public trace or network, or not of the time of the jobs."""
-        return [*self.workload.doubts, *self.clocks]
+        return [*self.workload.doubts, *self.own_doubts]
 
     @cached_property
-    def clocks(self) -> list[str]:
-        """Tables that seem to be on another clock than the jobs."""
+    def own_doubts(self) -> list[str]:
+        """Those that runs of one workload need not share: tables on another clock, gains that dip."""
         failures = self.failures if self.drawn is None else None
-        return beside_jobs(self.table, failures, self.maintenance, self.services)
+        told = beside_jobs(self.table, failures, self.maintenance, self.services)
+        if self.own is None and self.chosen.is_("resizes"):
+            told += uneven(self.workload, self.servers, self.options)
+        return told
 
     @cached_property
     def window(self) -> Window | None:
@@ -184,13 +189,12 @@ class Setup:
         assert self.own is not None
         pause = max(self.values[name] for name in ("preempt_cost", "start_cost")) + waking(self.values)
         fields = self.own.described.get("parameters") or {}
-        length = fields.get("round", self.values["interval"])
+        length = fields.get("round")
         if not isinstance(length, int | float) or length > pause:
             return None
-        name = "-P round=" if "round" in fields else "--interval "
         return (
             f"rounds of {length:g} s are no longer than the pause of {pause:g} s that begins a stay, so none"
-            f" does any work: give longer rounds, such as {name}{10 * pause:g}, or a smaller --preempt-cost"
+            f" does any work: give longer rounds, as -P round={10 * pause:g}, or a smaller --preempt-cost"
         )
 
     def _told(self) -> str:
@@ -217,13 +221,14 @@ class Setup:
         if self.own is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
             said = error.message
-            if self.values["clock"] != "slot" or self._too_short_rounds():  # then contention is not to blame
+            hint = self._too_short_rounds()
+            if self.values["clock"] != "slot" or hint:  # then contention is not to blame
                 said = said.replace(" under contention", "").replace(" (no iteration fits in a slot)", "")
             return InputError(
                 f"policy {self.own.name} to bring every job to its end, but job {job!r}: {said}",
                 file=self.table.source,
                 row=error.row + 1,
-                hint=self._too_short_rounds(),
+                hint=hint,
             )
         if self.services is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
@@ -509,5 +514,5 @@ def _check_sample(sample: float | None, workload: Workload) -> None:
     if least / sample > MOST_SAMPLES:
         raise UsageError(
             f"option sample: {sample}: expected a step that gives at most {MOST_SAMPLES:,} points;"
-            f" the run lasts {least:,.0f} s or longer"
+            f" the run lasts {rounded_down(least, 0):,.0f} s or longer"
         )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ringbco.cluster.spec import Cluster
-    from ringbco.sweeps.spec import Trace
+    from ringbco.trace.jobs import JobTable
     from ringbco.trace.rate_table import RateTable
 
 BESIDE: Final = ("fair_shares", "outages", "maintenance", "quota", "services", "tables")
@@ -64,7 +64,10 @@ def read_beside(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> B
     folder: where their names start from. Dates in them are read on the clock of the
     trace. Raises InputError for a bad file.
     """
-    epoch = _epoch(options["trace"][1]) if {"outages", "maintenance", "services"} & options.keys() else None
+    epoch = None
+    if {"outages", "maintenance", "services"} & options.keys():
+        trace = options["trace"][1]
+        epoch = _epoch(trace.path, trace.table)
     outages, services, servers = options.get("outages"), options.get("services"), cluster.num_servers
     if outages is not None and is_draw(outages):
         outages = as_draw(outages)
@@ -86,7 +89,7 @@ def read_beside(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> B
     return Beside(options.get("tables"), outages, maintenance, quota, services, fair)
 
 
-def _epoch(trace: Trace) -> datetime | None:
-    """What 0 is on the clock of a trace; None where it does not say."""
-    known = read_metadata(trace.path) if trace.table is None else trace.table.metadata
+def _epoch(path: str, table: JobTable | None) -> datetime | None:
+    """What 0 is on the clock of a trace, of a file or given as a table; None where it does not say."""
+    known = read_metadata(path) if table is None else table.metadata
     return parse_epoch(known.get(EPOCH))
