@@ -192,7 +192,7 @@ def test_a_damaged_record_is_named_and_made_again(
     ran: list[tuple[str, int]] = request.getfixturevalue("ran")
     done = invoke(*ARGUMENTS, "-o", "cmp")
     assert done.returncode == 0
-    assert sorted(line for line in done.stderr.splitlines() if "damaged" in line) == sorted(
+    assert sorted(line for line in done.stderr.splitlines() if "was damaged" in line) == sorted(
         f"note: {path.resolve()} was damaged; its run was made again" for path in [*with_tables[:2], *without]
     )
     assert len(ran) == 6

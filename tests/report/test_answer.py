@@ -276,5 +276,5 @@ def test_a_comparison_on_a_page_is_that_of_the_function(tmp_path: Path) -> None:
     busy_jobs(60).write_parquet(file)
     made = compare(file, "4x4", ["fifo", "srtf"], seeds=3)
     text = page(made, chapters(made), title="t")
-    assert "3 seeds" in text
+    assert "3 runs" in text
     assert unescape(re.findall('<p class="answer">(.*)</p>', text)[0]) == " ".join(answer(made.best_first))

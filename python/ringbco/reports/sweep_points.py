@@ -127,7 +127,9 @@ class SweepRuns:
         keys = [key for key in _MEASURES if key in schema and schema[key].is_numeric()]
         runs: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
         for row in self.frame.iter_rows(named=True):
-            runs.setdefault(tuple(row[name] for name in names), []).append(row)
+            mine = runs.setdefault(tuple(row[name] for name in names), [])
+            if row["error"] is None or self.over is not None:  # of several runs all must have the figure
+                mine.append(row)
         return {
             settings: {
                 key: figure
