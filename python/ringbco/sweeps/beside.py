@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ringbco.cluster.spec import Cluster
-    from ringbco.sweeps.spec import Trace
+    from ringbco.sweeps.objects import Trace
     from ringbco.trace.rate_table import RateTable
 
 BESIDE: Final = ("fair_shares", "outages", "maintenance", "quota", "services", "tables")
