@@ -9,7 +9,7 @@ python checkpoint_interval.py [JOBS [SEEDS]]
 
 import math
 import sys
-from statistics import median
+from statistics import fmean, median
 
 import polars as pl
 
@@ -80,7 +80,7 @@ def compare(gang: int, jobs: int, seeds: int) -> str:
         interval: [mean_run_time(interval, jobs, gang, seed) for seed in range(1, seeds + 1)]
         for interval in (*(part * both["Young"] for part in GRID), both["Daly"])
     }
-    best = min(tried, key=lambda interval: median(tried[interval]))
+    best = min(tried, key=lambda interval: fmean(tried[interval]))
     cells = [f"{gang}", f"{between / DAY:.1f} d", f"{best / HOUR:.2f} h", told(tried[best])]
     for interval in both.values():
         cells += [f"{interval / HOUR:.2f} h", dearer(tried[interval], tried[best])]

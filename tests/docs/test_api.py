@@ -36,7 +36,8 @@ class Cells(HTMLParser):
         assert not self.open
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.open.append(tag)
+        if tag != "br":  # it has no end
+            self.open.append(tag)
         if tag in ("td", "th"):
             self.texts.append("")
 
