@@ -33,7 +33,7 @@ CHANGES: Final = {
 class Pair(NamedTuple):
     """What is held against what: a figure under a label against that under another.
 
-    zero: what stands for a ratio to 0: the figure of the label, and the greatest of those in runs and in parts.
+    zero: what stands for a ratio to 0: the label's figure, and the greatest of those in runs and in parts.
     epoch: of the job table's clock, None where it has none.
     """
 
