@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery memory-table policy-table real-clusters combinations repack-table elastic-table operators-table feature-speed generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery memory-table certainty-table policy-table real-clusters combinations repack-table elastic-table operators-table feature-speed generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -144,6 +144,9 @@ real-clusters: build ## the tables of docs/real-clusters.md, from the published 
 
 memory-table: build ## the table of docs/reliability.md: the least `ulimit -v` of each verb
 	$(BIN)/python benches/memory_table.py docs/reliability.md
+
+certainty-table: build ## the tables of docs/certainty.md, from the public traces in TRACES and from generated ones
+	POLARS_MAX_THREADS=1 $(BIN)/python -W ignore benches/certainty_table.py $(or $(TRACES),../shared/traces) docs/certainty.md
 
 policy-table: build ## tables and picture of docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
 	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md

@@ -24,16 +24,18 @@ Parts = Sequence[tuple[str, str]]
 """What of an output a page shows: each part begins with the next line that has the first pattern, and ends
 before the next one that has the second, or at the end where that is empty."""
 
-_ROWS: Final = (r"^ {3}", r"^\* best|^over")
-_MEANS: Final = ("cannot be told apart|mean completion time is", "mean waiting time|^without|^clairvoyant")
+_ROWS: Final = (r"^ {3}", r"^\* best|^ratios|^below|^all measures|^[0-9]+ (runs|tables)")
+_RUNS: Final = r"^[0-9]+ (runs|tables)"
+_MEANS: Final = ("^mean completion time against", _RUNS)
+_JAIN: Final = "^Jain's index over users against"
 _SIZES: Final = (("^mean completion", "^$"), ("^ GPUs", "^$"))
 CUTS: Final[Mapping[str, Mapping[str, Parts]]] = {
     "capacity": {
         "asked": (("^work", "^iterations"),),
-        "gpus": (("^ {3}", "^ +22x8"), ("^ +27x8", "^ +28x8"), ("^ +30x8", "^ +31x8"), ("^the smallest", "")),
+        "gpus": (("^ {3}", "^ +22x8"), ("^ +24x8", "^ +25x8"), ("^ +38x8", "^ +40x8"), ("^the smallest", "")),
         "load": (("^the greatest", ""),),
-        "more": (("mean completion time is", "mean slowdown"),),
-        "scheduler": (_MEANS,),
+        "more": (_ROWS,),
+        "scheduler": (_ROWS,),
         "servers": (_ROWS,),
     },
     "failures": {
@@ -45,22 +47,22 @@ CUTS: Final[Mapping[str, Mapping[str, Parts]]] = {
         "one": (("Finished", ""),),
     },
     "fairness": {
-        "fair": (("^srtf's Jain", "^clairvoyant"), ("^ +GPU-", "^ u050"), ("^ [0-9]+ more", "")),
-        "fairest": (("Jain's index over users is", "^clairvoyant"),),
+        "fair": ((_JAIN, _RUNS), ("^ +GPU-", "^ u050"), ("^ [0-9]+ more", "")),
+        "fairest": ((_JAIN, _RUNS),),
         "sizes": _SIZES,
         "quotas": (("^ +GPU-", "^ u050"), ("^ [0-9]+ more", "^under")),
-        "aging": (_MEANS, ("told apart by p99", "mean slowdown")),
+        "aging": (("^p99 waiting time against", _RUNS),),
     },
     "network": {
         "sharing": (_ROWS,),
         "whose": (("^ +A +B", "^ median"), ("^ mean completion", "^$"), ("^ GPUs", "^$")),
-        "bandwidth": (_MEANS,),
+        "bandwidth": (_ROWS,),
         "placement": (_MEANS,),
         "span": (_ROWS,),
     },
     "publishing": {
         "best": (_ROWS, _MEANS, ("^clairvoyant", "")),
-        "table": (("^% made", "^p90 completion"), ("^.end.tabular", "each seed")),
+        "table": (("^% made", "^p90 completion"), ("^.end.tabular", "")),
         "figures": (("^charts-mean", "who-owners"),),
         "window": (_ROWS,),
         "audit": (("^ check", "^ inputs"), ("checks passed", "")),

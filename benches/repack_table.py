@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
@@ -19,10 +20,8 @@ import numpy as np
 import page_tables
 import policy_table
 from ringbco.cluster.spec import Cluster
-from ringbco.result.comparison import Comparison
+from ringbco.result.bound import of_results
 from ringbco.result.outcome import Outcome
-from ringbco.result.seeds import OverSeeds, over_seeds
-from ringbco.run.compare import compare
 from ringbco.run.foresight import foreknowledge
 from ringbco.run.replay import replay
 from ringbco.sources import convert
@@ -140,35 +139,42 @@ def _line(case: Case, jobs: JobTable) -> str:
     return f"| {case.trace} | {case.servers} | {names} | {' | '.join(' to '.join(end) for end in ends)} |"
 
 
-def replays(jobs: TableLike, cluster: str, seeds: int) -> Comparison:
-    """The policies of the table side by side."""
-    runs = {EXACT: {"policy": "repack", "predict": "exact"}}
-    policies = ["repack", "srtf", "gittins"]
-    return compare(jobs, cluster, policies, runs=runs, seeds=seeds, allocations=False)
+def replays(jobs: TableLike, cluster: str, seeds: int) -> dict[str, list[Outcome]]:
+    """The policies of the table, by label: a replay of these jobs with each seed."""
+    runs: dict[str, dict[str, Any]] = {EXACT: {"policy": "repack", "predict": "exact"}}
+    runs |= {policy: {"policy": policy} for policy in ("repack", "srtf", "gittins")}
+    return {
+        label: [replay(jobs, cluster, seed=seed, allocations=False, **run) for seed in range(seeds)]
+        for label, run in runs.items()
+    }
 
 
-def table(comparison: Comparison) -> str:
+def table(found: dict[str, list[Outcome]]) -> str:
     """The lines between the marks."""
-    return "\n".join(_lines(comparison))
+    return "\n".join(_lines(found))
 
 
-def _lines(comparison: Comparison) -> Iterator[str]:
-    last = comparison.seeds - 1
-    yield f"Each cell is a mean over {comparison.seeds} seeds (0 to {last}), then the least and the greatest."
+def _lines(found: dict[str, list[Outcome]]) -> Iterator[str]:
+    seeds = len(found[EXACT])
+    yield f"Each cell is a mean over {seeds} seeds (0 to {seeds - 1}), then the least and the greatest."
     yield ""
     yield "| policy | knows run times | mean JCT, s | worst slowdown |"
     yield "| --- | --- | ---: | ---: |"
-    for label in (EXACT, "repack", "srtf", "gittins"):
-        knows = "yes" if foreknowledge(comparison.outcomes[label].run) else "no"
-        cells = (comparison.figure(label, key) for key in ("mean_jct", "worst_finish_time_fairness"))
-        yield f"| `{label}` | {knows} | {' | '.join(map(_told, cells))} |"
-    bound = _told(over_seeds(comparison.bounds_by_seed[EXACT]))
-    yield f"| any schedule at all, at least | | {bound} | |\n"
+    for label, outcomes in found.items():
+        knows = "yes" if foreknowledge(outcomes[0].run) else "no"
+        means, worst = (
+            _told([outcome.summary[key] for outcome in outcomes])
+            for key in ("mean_jct", "worst_finish_time_fairness")
+        )
+        yield f"| `{label}` | {knows} | {means} | {worst} |"
+    bounds = of_results({str(seed): outcome for seed, outcome in enumerate(found[EXACT])})
+    yield f"| any schedule at all, at least | | {_told([one for one in bounds.values() if one])} | |\n"
 
 
-def _told(figure: OverSeeds | None) -> str:
-    assert figure is not None
-    mean, least, greatest = (f"{value:,.{0 if value >= 100 else 1}f}" for value in figure[:3])
+def _told(values: Sequence[float]) -> str:
+    mean, least, greatest = (
+        f"{value:,.{0 if value >= 100 else 1}f}" for value in (fmean(values), min(values), max(values))
+    )
     return f"{mean} ({least} to {greatest})"
 
 

@@ -9,12 +9,12 @@ python checkpoint_interval.py [JOBS [SEEDS]]
 
 import math
 import sys
-from statistics import fmean, stdev
+from statistics import fmean, median
 
 import polars as pl
 
 import ringbco
-from ringbco.result.student import quantile
+from ringbco.result.certainty import interval as interval_of
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -54,22 +54,22 @@ def daly(between: float) -> float:
     return young(between) * (1.0 + math.sqrt(part) / 3.0 + part / 9.0) - COST
 
 
-def half_width(values: list[float]) -> float:
-    """Of the 95 % interval of their mean, by Student's t."""
-    return quantile(len(values) - 1) * stdev(values) / math.sqrt(len(values))
+def spread(values: list[float], form: str) -> str:
+    """The interval of their median, by order statistics (docs/certainty.md); nothing of too few."""
+    ends = interval_of(values, "fresh tables")
+    return "" if ends is None else f" [{format(ends[0], form)}, {format(ends[1], form)}]"
 
 
 def told(values: list[float]) -> str:
-    """A mean over seeds with its 95 % interval, in days."""
-    half = half_width(values)
-    return f"{fmean(values) / DAY:.4f} ± {half / DAY:.4f}"
+    """A median over seeds with its 95 % interval, in days."""
+    days = [value / DAY for value in values]
+    return f"{median(days):.4f}{spread(days, '.4f')}"
 
 
 def dearer(values: list[float], best: list[float]) -> str:
-    """By how much a mean is above the best one, paired by seed, in percent of it."""
-    apart = [value - least for value, least in zip(values, best, strict=True)]
-    mean, half = fmean(apart) / fmean(best), half_width(apart) / fmean(best)
-    return f"{mean:+.2%} [{mean - half:+.2%}, {mean + half:+.2%}]"
+    """By how much run times are above those of the best interval, by seed: the median, and its interval."""
+    above = [value / least - 1.0 for value, least in zip(values, best, strict=True)]
+    return f"{median(above):+.2%}{spread(above, '+.2%')}"
 
 
 def compare(gang: int, jobs: int, seeds: int) -> str:

@@ -36,7 +36,8 @@ class Cells(HTMLParser):
         assert not self.open
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.open.append(tag)
+        if tag != "br":  # it has no end
+            self.open.append(tag)
         if tag in ("td", "th"):
             self.texts.append("")
 
@@ -158,12 +159,12 @@ def test_an_outcome_shows_itself(outcome: rb.Outcome) -> None:
     assert repr(read) == "<Outcome: 0 jobs on ? under ?>"
 
 
-def test_a_comparison_shows_itself(outcome: rb.Outcome, small_jobs: Path) -> None:
-    comparison = outcome.compare(rb.replay(small_jobs, "2x8", policy="sjf"))
-    assert repr(comparison) == "<Comparison: fifo, sjf>"
+def test_a_comparison_shows_itself(small_jobs: Path) -> None:
+    comparison = rb.compare(small_jobs, "2x8", ["fifo", "time-slice"])
+    assert repr(comparison) == "<Comparison: fifo, time-slice>"
     html = comparison._repr_html_()
     cells = Cells(html).texts
-    assert cells[:3] == ["", "fifo", "sjf"]
+    assert cells[:3] == ["", "fifo", "time-slice"]
     assert cells[3] == "mean completion time"
     best = [entry.best for entries in comparison.shown.values() for entry in entries]
     assert html.count("<strong>") == sum(best) > 0

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
+import polars as pl
 import pytest
 
 import sample_log
@@ -57,5 +58,8 @@ def test_its_commands_run_in_order_and_print_what_it_says(
     for question in questions if asked else []:
         run = invoke(*shlex.split(question))
         assert run.returncode == 0, run.stderr
+    if asked:
+        (answer,) = re.findall(r"answer is: \*(.+)\*", TEXT)
+        assert answer in pl.read_parquet("sure/comparison.parquet")["sentence"].to_list()
     exec(from_python, {"__name__": "readme"})
     assert invoke("audit", "results").returncode == 0

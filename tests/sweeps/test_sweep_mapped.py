@@ -13,8 +13,9 @@ from ringbco.run.replay import replay
 from ringbco.sweeps import run as sweep_module
 from ringbco.sweeps.executors import ProcessExecutor
 from ringbco.sweeps.mapped import Mapped, Maps
+from ringbco.sweeps.objects import Trace
 from ringbco.sweeps.run import _filled, execute, sweep
-from ringbco.sweeps.spec import Spec, Trace, read_spec
+from ringbco.sweeps.spec import Spec, read_spec
 
 TIMES = ["engine_seconds", "total_seconds", "jobs_per_second"]
 ONE_SEED = GRID.replace("seed = [0, 1]", "seed = [0]")

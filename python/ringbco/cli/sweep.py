@@ -291,6 +291,7 @@ def _executor(
 
 def _show(spec: Spec, result: SweepResult, measure: Figure | None, *, targeted: bool) -> None:
     from ringbco.io.console import Console
+    from ringbco.result.certainty import depth
     from ringbco.result.figures import HEADLINES
     from ringbco.sweeps.store import SEEDS
 
@@ -304,11 +305,8 @@ def _show(spec: Spec, result: SweepResult, measure: Figure | None, *, targeted: 
     if height > _SHOWN_ROWS:
         console.print(f"... and {height - _SHOWN_ROWS:,} more")
     if over is not None:
-        console.print(
-            f"below a figure its range over {over.runs} runs; all measures are in"
-            f" {result.path.with_name(SEEDS)}",
-            markup=False,
-        )
+        below = f"below a figure its interval over {over.runs} runs; " if depth(over.runs) else ""
+        console.print(f"{below}all measures are in {result.path.with_name(SEEDS)}", markup=False)
         told = list(islice(over.sentences(figures[0].key), 0 if targeted else _SHOWN_ROWS))
         for line in (*told, *over.notes(len(told))):
             console.print(line, markup=False)

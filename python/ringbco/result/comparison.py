@@ -267,7 +267,8 @@ class Comparison:
             for pairs in (both, zip(*parts, strict=True))
         )
         first, second = zeros
-        return Pair(label, self.against, measure, self.over.kind, (first, second), self.over.began)
+        own = self.figure(label, measure.key).value or 0.0
+        return Pair(label, self.against, measure, self.over.kind, (own, first, second), self.over.began)
 
     def sentence(self, label: str, measure: Figure) -> str | None:
         """How a label's figure lies beside the baseline's; None where there is no verdict."""

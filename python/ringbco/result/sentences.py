@@ -33,7 +33,7 @@ CHANGES: Final = {
 class Pair(NamedTuple):
     """What is held against what: a figure under a label against that under another.
 
-    zero: what stands for a ratio to 0, in runs and in parts: the greatest of the label's figures there.
+    zero: what stands for a ratio to 0: the label's figure, and the greatest of those in runs and in parts.
     epoch: of the job table's clock, None where it has none.
     """
 
@@ -41,7 +41,7 @@ class Pair(NamedTuple):
     against: str
     measure: Figure
     kind: Kind
-    zero: tuple[float, float] = (0.0, 0.0)
+    zero: tuple[float, float, float] = (0.0, 0.0, 0.0)
     epoch: datetime.datetime | None = None
 
     def off(self, ratio: float, zero: float) -> str:
@@ -74,7 +74,7 @@ class Pair(NamedTuple):
 def sentence(pair: Pair, held: Held) -> str | None:
     """One difference in words; None without a verdict, or of fewer runs than one takes."""
     title, label, against = pair.measure.title, pair.label, pair.against
-    runs, zero = held.runs, pair.zero[0]
+    runs, zero = held.runs, pair.zero[1]
     if held.verdict == "the same":
         over = f"{runs} tables" if pair.kind == "fresh tables" else f"{runs} runs"
         return f"{whose(label)} {title} is the same as {whose(against)} in all {over}."
@@ -84,7 +84,7 @@ def sentence(pair: Pair, held: Held) -> str | None:
         over = f" over {runs} tables" if pair.kind == "fresh tables" else ""
         ends = pair.range(held.interval, zero, side=True)
         return f"{label} and {against} cannot be told apart by {title}: {ends}{over}."
-    said = f"{whose(label)} {title} is {_than(pair, held.ratio, zero)}"
+    said = f"{whose(label)} {title} is {_than(pair, held.ratio, pair.zero[0])}"
     if pair.kind == "fresh tables":
         ends = pair.range(held.interval, zero, side=True)
         return f"{said} in the median of {runs} tables of this kind (95 %: {ends})."
@@ -99,14 +99,14 @@ def line(pair: Pair, held: Held) -> tuple[str, ...]:
         return (f"the same in all {held.runs} {'tables' if pair.kind == 'fresh tables' else 'runs'}",)
     if held.verdict is None or held.interval is None:
         return ()
-    zero = pair.zero[0]
+    zero = pair.zero[1]
     if held.verdict not in APART:
         return (f"cannot be told apart: {pair.range(held.interval, zero, side=True)}",)
-    cells = (pair.off(held.ratio, zero), pair.range(held.interval, zero, side=False))
+    cells = (pair.off(held.ratio, pair.zero[0]), pair.range(held.interval, zero, side=False))
     if held.parts is None:
         return cells
     known = [part for part in held.parts if part is not None]
-    ends = pair.range((min(known), max(known)), pair.zero[1], side=True)
+    ends = pair.range((min(known), max(known)), pair.zero[2], side=True)
     return (*cells, f"parts: {ends}, {held.agreeing} of {len(known)} {_side(held.ratio)}")
 
 
@@ -160,9 +160,9 @@ def _parts(pair: Pair, held: Held) -> str:
         )
     ends = (min(known), max(known))
     if agreeing == PARTS:
-        spread = pair.range(ends, pair.zero[1], side=False)
+        spread = pair.range(ends, pair.zero[2], side=False)
         return f"{side.capitalize()} in all six parts of the trace: {spread}."
-    spread = pair.range(ends, pair.zero[1], side=True)
+    spread = pair.range(ends, pair.zero[2], side=True)
     return f"Not in all parts of the trace: {spread}, {side} in {agreeing} of {PARTS}."
 
 

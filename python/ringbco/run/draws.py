@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
+import polars as pl
 
 from ringbco.errors import InputError, UsageError
 from ringbco.result.certainty import Kind, Runs
@@ -18,7 +19,7 @@ from ringbco.run.options import PARTS, integer, is_log, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.moved import instants, moved
-from ringbco.trace.profiles import lacks_models
+from ringbco.trace.profiles import CATALOGUE, floats
 from ringbco.trace.synthetic import again, check_generated, is_generated
 from ringbco.trace.workload import Workload, key_of, resolve
 
@@ -117,7 +118,19 @@ def _changes(table: JobTable, options: Mapping[str, Any]) -> list[str]:
 
 
 def _draws_models(table: JobTable, options: Mapping[str, Any]) -> bool:
-    return options.get("model") == "rar" and lacks_models(table)
+    return options.get("model") == "rar" and _lacks_models(table)
+
+
+def _lacks_models(table: JobTable) -> bool:
+    """Whether `resolve` draws a model for a job, which names none and does not say all that one would."""
+    frame = table.frame
+    named = pl.Series(np.zeros(frame.height, np.bool_))
+    if "model" in frame.columns:
+        names = [profile.name.lower() for profile in CATALOGUE]
+        named = frame["model"].str.to_lowercase().is_in(names).fill_null(False)
+    lacking = np.isnan(floats(frame, "gradient_bytes"))
+    lacking |= np.isnan(floats(frame, "fp_time")) & np.isnan(floats(frame, "bp_time"))
+    return bool((lacking & ~named.to_numpy()).any())
 
 
 def _placement(options: Mapping[str, Any]) -> str | None:

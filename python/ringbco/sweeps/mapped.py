@@ -15,7 +15,7 @@ from ringbco.io.process import scratch_folder
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from ringbco.sweeps.spec import Trace
+    from ringbco.sweeps.objects import Trace
 
 _ALIGNED: Final = 64  # bytes, as Arrow has its columns
 _KEPT: Final = 2

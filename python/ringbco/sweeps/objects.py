@@ -1,20 +1,42 @@
-"""Job tables and clusters that a sweep's specification holds as objects: their names, and what is in them."""
+"""Traces of a sweep, and the tables and clusters that its specification holds as objects: names, content."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import polars as pl
 
 from ringbco.cluster.spec import Cluster
 from ringbco.io.frames import ArrowTable
-from ringbco.trace.jobs import COLUMNS, JobTable, from_frame
+from ringbco.trace.jobs import COLUMNS, JobTable, from_frame, read_jobs
+from ringbco.trace.workload import Workload
 
 NUMBERS: Final = (pl.Float64, pl.UInt64, pl.UInt32, pl.Float32, pl.Boolean)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A job table's file and the SHA-256 of its bytes.
+
+    name: the path as the user wrote it. table: filled where the trace travels by value, as one that was given
+    as a table does: it has no path, and the SHA-256 is that of its content. ready: what travels with it of
+    workloads that several runs share, by load, cluster and options.
+    """
+
+    path: str
+    sha256: str
+    name: str = field(compare=False)
+    table: JobTable | None = field(default=None, compare=False, repr=False)
+    ready: Mapping[tuple[Hashable, ...], Workload] = field(default_factory=dict, compare=False, repr=False)
+
+
+def table_of_trace(trace: Trace) -> JobTable:
+    """The table of a trace that did not come with it."""
+    return trace.table or replace(read_jobs(trace.path), source=trace.name)
 
 
 class Objects:

@@ -143,7 +143,8 @@ class Over:
             means = zip(*(split.means(one, measure.key) for one in (point.days, base.days)), strict=True)
             of_parts = max((one or 0.0 for one, other in means if other == 0.0), default=0.0)
         label, against = (str(one.settings["policy"]) for one in (point, base))
-        return Pair(label, against, measure, self.of.kind, (zero, of_parts))
+        own = self.figure(number, measure.key).value or 0.0
+        return Pair(label, against, measure, self.of.kind, (own, zero, of_parts))
 
     def sentence(self, number: int, measure: Figure) -> str | None:
         """How a point's figure lies beside that of its base; None without a verdict."""

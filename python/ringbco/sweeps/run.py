@@ -30,9 +30,10 @@ from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.own import resolve
 from ringbco.run.scheduling import rigid
 from ringbco.sweeps.mapped import Mapped
+from ringbco.sweeps.objects import Trace, table_of_trace
 from ringbco.sweeps.over import Over, called, check_baseline
 from ringbco.sweeps.settings import command, options_of
-from ringbco.sweeps.spec import ONCE, Run, Spec, Trace, read_spec, table_of_trace
+from ringbco.sweeps.spec import ONCE, Run, Spec, read_spec
 from ringbco.sweeps.store import TABLE, Store
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.plausibility import silently, warn

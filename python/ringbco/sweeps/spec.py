@@ -7,7 +7,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,12 +24,10 @@ from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.run.own import BUILT_IN, Carried, carried
 from ringbco.sweeps.beside import BESIDE, Beside, read_beside
-from ringbco.sweeps.objects import Objects
+from ringbco.sweeps.objects import Objects, Trace, table_of_trace
 from ringbco.sweeps.settings import COMMANDS, EXPECTED, Setting, command, options_of
 from ringbco.sweeps.trials import Trials
-from ringbco.trace.jobs import JobTable, read_jobs
 from ringbco.trace.rate_table import as_rate_table
-from ringbco.trace.workload import Workload
 
 MOST_RUNS: Final = 1_000_000
 ONCE: Final = Seeds()
@@ -40,22 +38,6 @@ _MEANT: Final = {"jobs": "trace", "policies": "policy", "traces": "trace", "lamb
 # Options that are taken alone, and that may be refused under another policy or beside another option.
 _BY_OTHERS: Final = ("order", "queue", "aging", "quantum", "measure_to")
 _FORM: Final = "see docs/sweeps.md"
-
-
-@dataclass(frozen=True)
-class Trace:
-    """A job table's file and the SHA-256 of its bytes.
-
-    name: the path as the user wrote it. table: filled where the trace travels by value, as one that was given
-    as a table does: it has no path, and the SHA-256 is that of its content. ready: what travels with it of
-    workloads that several runs share, by load, cluster and options.
-    """
-
-    path: str
-    sha256: str
-    name: str = field(compare=False)
-    table: JobTable | None = field(default=None, compare=False, repr=False)
-    ready: Mapping[tuple[Hashable, ...], Workload] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -174,11 +156,6 @@ def spec_of(told: Mapping[str, Any], file: str | None, folder: Path, seeds: Seed
     )
     changed = changes(seeds, [(tables[run.trace], run.settings) for run in once.runs])
     return replace(once, runs=runs, seeds=seeds, changed=changed)
-
-
-def table_of_trace(trace: Trace) -> JobTable:
-    """The table of a trace that did not come with it."""
-    return trace.table or replace(read_jobs(trace.path), source=trace.name)
 
 
 def _repeated(run: Run, kind: Kind, number: int, *, by_day: bool) -> Run:

@@ -427,18 +427,6 @@ def _gradient_and_compute(frame: pl.DataFrame, seed: int) -> tuple[Floats, Float
     return gradient, compute, absent
 
 
-def lacks_models(table: JobTable) -> bool:
-    """Whether `resolve` draws a model for a job, which names none and does not say all that one would."""
-    frame = table.frame
-    named = pl.Series(np.zeros(frame.height, np.bool_))
-    if "model" in frame.columns:
-        names = [profile.name.lower() for profile in CATALOGUE]
-        named = frame["model"].str.to_lowercase().is_in(names).fill_null(False)
-    lacking = np.isnan(floats(frame, "gradient_bytes"))
-    lacking |= np.isnan(floats(frame, "fp_time")) & np.isnan(floats(frame, "bp_time"))
-    return bool((lacking & ~named.to_numpy()).any())
-
-
 def entries(frame: pl.DataFrame, seed: int) -> NDArray[np.intp]:
     """Each job's catalogue index: by the name in the column `model` in any case of letters, else by hash."""
     chosen = choose(frame["job_id"], seed)
