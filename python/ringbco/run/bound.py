@@ -66,7 +66,7 @@ def bound(
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")
     window = Window.of(values, submit)
     least, most = gpus_of(table.frame, "min_gpus"), gpus_of(table.frame, "max_gpus")
-    part, limits = asked_gpus(table.frame) / asked, _limits(workload, model)
+    part, within = asked_gpus(table.frame) / asked, limits(workload, model)
     parts, dropped, elastic = {}, 0, 0
     for name, rows, gpus in _parts(table, cluster, workload.vc):
         large = rows[asked[rows] > gpus]
@@ -78,7 +78,7 @@ def bound(
         dropped += large.size
         if kept.size:
             elastic += int(np.count_nonzero(least[kept] < most[kept]))
-            shortest, work = limits(gpus)
+            shortest, work = within(gpus)
             parts[name] = lower_bound(submit[kept], shortest[kept], (work * part)[kept], gpus)
     if not parts:
         raise InputError("no job is left to bound: each one is larger than the cluster", file=table.source)
@@ -106,7 +106,7 @@ def _check_files(options: Mapping[str, Any], cluster: Cluster, frame: pl.DataFra
         as_fair_shares(options["fair_shares"], frame)
 
 
-def _limits(workload: Workload, model: str) -> Callable[[int], tuple[Floats, Floats]]:
+def limits(workload: Workload, model: str) -> Callable[[int], tuple[Floats, Floats]]:
     """The jobs' shortest run times, s, and least GPU-seconds, by the GPUs of their (virtual) cluster."""
     table, profiled, differ = workload.table, workload.profiled, workload.kinds
     if workload.rates is not None:

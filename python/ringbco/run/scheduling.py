@@ -23,14 +23,10 @@ if TYPE_CHECKING:
 
 NOBODY: Final = 2**32 - 1
 """The number of the user of jobs that name none."""
-MOST_PASSES: Final = 50_000_000
-"""Decisions of one run, each of which may leave a stretch of every running job in memory."""
 # What ends stays under every policy.
 _ENDING: Final = ("outages", "maintenance", "services", "evict", "quota")
 _ESTIMATES: Final = ("estimate", "estimate_factor")
 _PROTECTING: Final = ("preempt_after", "max_preemptions")
-_INTERVAL: Final = 60.0
-"""Seconds between a ranking's decisions, where `interval` does not say it (`Options::interval` in Rust)."""
 _RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
 
 
@@ -57,38 +53,6 @@ def check_policy(policy: Policy, options: Mapping[str, Any]) -> None:
         # A log keeps the tables of its run.
         if REPLAY[name].demand and not (is_log(policy.name) and REPLAY[name].kind == "file"):
             raise _unused(policy, name, options[name])
-
-
-def check_passes(policy: Policy, options: Mapping[str, Any], work: Iterable[tuple[float, float]]) -> None:
-    """Raises UsageError where decisions would follow on each other so closely that no run would end.
-
-    work: of each (virtual) cluster, the GPU-seconds that its jobs ask for and its GPUs. It is busy for
-    their quotient at least, and a policy that decides at intervals does so as often as they fit in it.
-    """
-    name = next((name for name in ("interval", "quantum") if uses(policy, name)), None)
-    if name is None:
-        return
-    busy = sum(seconds / gpus for seconds, gpus in work if gpus)
-    # A quantum may pass in resuming but for what it is longer than that.
-    lost = options["preempt_cost"] + waking(options) if name == "quantum" else 0.0
-    slot = options["slot"] if options["clock"] == "slot" else 0.0
-    period = options[name]
-    if period is None:
-        if not policy.is_("at intervals"):
-            return
-        period = _INTERVAL
-    if 0 < max(period - lost, slot) < busy / MOST_PASSES:
-        least = lost + busy / MOST_PASSES
-        raise UsageError(
-            f"option {name}: {period}: expected {'an' if name[0] == 'i' else 'a'} {name} of at least"
-            f" {least:.3g} s; the jobs keep the cluster busy for {busy:,.0f} s, and that would take more"
-            f" than {MOST_PASSES:,} decisions"
-        )
-
-
-def waking(options: Mapping[str, Any]) -> float:
-    """Seconds by which a pause may be longer for servers that sleep."""
-    return float(options["wake_time"]) if options["sleep_after"] < math.inf else 0.0
 
 
 def deadline(table: JobTable, policy: Policy) -> NDArray[np.float64] | None:

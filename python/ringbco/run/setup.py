@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -45,7 +45,8 @@ from ringbco.run.options import (
     resolve_policy,
 )
 from ringbco.run.outage_draws import DAY, Draw, as_draw, is_draw
-from ringbco.run.scheduling import check_limits, check_passes, check_policy, deadline, user
+from ringbco.run.passes import check_passes
+from ringbco.run.scheduling import check_limits, check_policy, deadline, user
 from ringbco.run.steps import (
     allocations_frame,
     describe_run,
@@ -63,7 +64,7 @@ from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Outages, as_maintenance, as_outages, united
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.services import Services, as_services
-from ringbco.trace.shares import WHOLE, asked_gpus
+from ringbco.trace.shares import WHOLE
 from ringbco.trace.workload import READS, Workload, key_of, resolve
 
 
@@ -231,7 +232,7 @@ def prepare(
     table, cluster = workload.table, workload.cluster
     _check_sample(values["sample"], workload)
     check_limits(table, chosen, values)
-    check_passes(chosen, values, _work(workload))
+    check_passes(chosen, values, mine, workload)
     drawn = _drawn(values, workload) if is_draw(values["outages"]) else None
     failures = None if drawn is None else drawn.outages(cluster)
     if drawn is None and values["outages"] is not None:
@@ -439,17 +440,6 @@ def _drawn(values: Mapping[str, Any], workload: Workload) -> Drawn:
     start = float(submit.min())
     least = float((submit + workload.profiled.ideal_run_time).max()) - start
     return Drawn(as_draw(values["outages"]), values["seed"], start, max(2.0 * least, DAY))
-
-
-def _work(workload: Workload) -> Iterator[tuple[float, float]]:
-    """Of each (virtual) cluster, the GPU-seconds that its jobs ask for, and its GPUs."""
-    cluster, vc = workload.cluster, workload.vc
-    asked = asked_gpus(workload.table.frame) * workload.profiled.ideal_run_time
-    if vc is None:
-        yield float(asked.sum()), cluster.num_gpus
-    else:
-        for name, work in zip(cluster.vc_names, np.bincount(vc, asked, len(cluster.vc_names)), strict=True):
-            yield float(work), int(cluster.server_gpus[cluster.vc_servers(name)].sum())
 
 
 def _check_sample(sample: float | None, workload: Workload) -> None:
