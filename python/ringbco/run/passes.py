@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
 from ringbco.run.options import Policy
+from ringbco.run.outage_draws import MOST_OUTAGES, as_draw, failures_until, is_draw
 from ringbco.run.own import BUILT_IN, Own
-from ringbco.run.scheduling import uses
+from ringbco.run.scheduling import uses, waking
+from ringbco.trace.jobs import gpus_of
 from ringbco.trace.shares import asked_gpus
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ _COSTS: Final[dict[str, Callable[[Load, float, Mapping[str, Any]], float]]] = {
     "time-slice": _compiled(3e-6),
     "ftf": _compiled(1e-7, 5e-8),
 }
-"""Seconds that decisions take, as measured, by policy (benches/test_decisions.py)."""
+"""Seconds that decisions take, as measured, by policy."""
 
 
 def check_passes(policy: Policy, options: Mapping[str, Any], own: Own | None, workload: Workload) -> None:
@@ -195,9 +197,53 @@ def _check(
     )
 
 
-def waking(options: Mapping[str, Any]) -> float:
-    """Seconds by which a pause may be longer for servers that sleep."""
-    return float(options["wake_time"]) if options["sleep_after"] < math.inf else 0.0
+def check_failures(policy: Policy, options: Mapping[str, Any], own: Own | None, workload: Workload) -> None:
+    """Raises UsageError for a job that is not expected to be done within as many outages as are drawn."""
+    if not is_draw(options["outages"]):
+        return
+    draw, table, cluster = as_draw(options["outages"]), workload.table, workload.cluster
+    if any(options[name] not in (None, False) for name in ("search", "services", "quota", "evict")):
+        return  # whoever is stopped for others keeps its progress
+    every = np.full(table.num_jobs, options["checkpoint_interval"])
+    if "checkpoint_interval" in table.frame.columns:
+        given = table.frame["checkpoint_interval"].cast(float).fill_null(math.nan).to_numpy()
+        every = np.where(np.isnan(given), every, given)
+    if table.num_jobs > 1 and (own is not None or policy.preemption != "none"):
+        if own is not None or not policy.is_("at intervals"):
+            return
+        period = options["quantum"] if policy.preemption == "time-slice" else options["interval"]
+        every = np.minimum(every, period or _INTERVAL)
+    resizes = policy.is_("resizes") or (own is not None and own.scheduler.resizes)
+    runs = _times(workload, cluster.num_gpus, options["model"], resizes=resizes)[0]
+    if options["enforce_limits"] and "time_limit" in table.frame.columns:
+        runs = np.where(table.frame["time_limit"].is_null().to_numpy(), runs, 0.0)  # limits end the others
+    asked = gpus_of(table.frame, "min_gpus") if resizes else workload.columns["num_gpus"]
+    hosts = np.ceil(asked / cluster.server_gpus.max())
+    pause, cost = options["preempt_cost"], options["checkpoint_cost"]
+
+    def drawn(rows: NDArray[np.intp], every: Floats) -> Floats:
+        """Outages of all servers, while those of each job fail as often as it takes."""
+        failures = failures_until(runs[rows], hosts[rows], every, mtbf=draw.mtbf, pause=pause, cost=cost)
+        others = draw.mtbf / (draw.mtbf + draw.mttr)
+        least: Floats = failures * np.maximum(1.0, cluster.num_servers / hosts[rows] * others)
+        return least
+
+    expected = drawn(np.arange(table.num_jobs), every)
+    worst = int(np.argmax(expected))
+    if not expected[worst] > MOST_OUTAGES:
+        return
+    low, high = 0.0, min(float(every[worst]), float(runs[worst]))
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        fits = drawn(np.array([worst]), np.array([middle]))[0] <= MOST_OUTAGES / 10
+        low, high = (middle, high) if fits else (low, middle)
+    mend = f"checkpoints at most {low:.3g} s apart, not {every[worst]:g} (--checkpoint-interval {low:.3g})"
+    if low < 1e-6 * draw.mtbf:
+        mend = "a longer mtbf: no checkpoints are close enough"
+    raise UsageError(
+        f"option outages: {draw.source}: expected {mend}; job {table.frame['job_id'][worst]!r} would be"
+        f" done after {expected[worst]:.1e} outages on average, and at most {MOST_OUTAGES:,} are drawn"
+    )
 
 
 def loads(workload: Workload, model: str, *, resizes: bool) -> Iterator[Load]:

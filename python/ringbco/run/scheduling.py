@@ -55,6 +55,11 @@ def check_policy(policy: Policy, options: Mapping[str, Any]) -> None:
             raise _unused(policy, name, options[name])
 
 
+def waking(options: Mapping[str, Any]) -> float:
+    """Seconds by which a pause may be longer for servers that sleep."""
+    return float(options["wake_time"]) if options["sleep_after"] < math.inf else 0.0
+
+
 def deadline(table: JobTable, policy: Policy) -> NDArray[np.float64] | None:
     """The jobs' deadlines, NaN for none, if the policy reads them. Raises InputError where there are none."""
     if not policy.is_("by deadlines"):

@@ -44,8 +44,8 @@ from ringbco.run.options import (
     refusal,
     resolve_policy,
 )
-from ringbco.run.outage_draws import DAY, Draw, as_draw, is_draw
-from ringbco.run.passes import check_passes
+from ringbco.run.outage_draws import DAY, MOST_OUTAGES, Draw, as_draw, is_draw
+from ringbco.run.passes import check_failures, check_passes
 from ringbco.run.scheduling import check_limits, check_policy, deadline, user
 from ringbco.run.steps import (
     allocations_frame,
@@ -134,6 +134,13 @@ class Setup:
         if self.drawn is None:
             return self
         drawn = replace(self.drawn, length=2.0 * self.drawn.length)
+        draw = drawn.draw
+        if drawn.length / draw.mtbf * self.cluster.num_servers > MOST_OUTAGES:
+            raise UsageError(
+                f"option outages: {draw.source}: expected the jobs to be done within {MOST_OUTAGES:,}"
+                f" outages; after {self.drawn.length:,.0f} s some are not: give a longer mtbf, or a shorter"
+                " --checkpoint-interval"
+            )
         failures = drawn.outages(self.cluster)
         outages = united(failures, self.maintenance) or failures
         servers: _core._Cluster = {**self.servers, "outages": outages.columns()}
@@ -233,6 +240,7 @@ def prepare(
     _check_sample(values["sample"], workload)
     check_limits(table, chosen, values)
     check_passes(chosen, values, mine, workload)
+    check_failures(chosen, values, mine, workload)
     drawn = _drawn(values, workload) if is_draw(values["outages"]) else None
     failures = None if drawn is None else drawn.outages(cluster)
     if drawn is None and values["outages"] is not None:
