@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ringbco.errors import UsageError
 from ringbco.run.options import Policy
 from ringbco.run.outage_draws import MOST_OUTAGES, as_draw, failures_until, is_draw
-from ringbco.run.own import BUILT_IN, Own
+from ringbco.run.own import BUILT_IN, Own, RankPolicy
 from ringbco.run.scheduling import uses, waking
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.shares import asked_gpus
@@ -87,6 +87,10 @@ def _own(load: Load, period: float, fields: Mapping[str, Any]) -> float:
     return load.length / period * 1e-5
 
 
+def _ranks(load: Load, period: float, fields: Mapping[str, Any]) -> float:
+    return load.queued * _own(load, period, fields)  # where nobody waits nobody is asked
+
+
 def _compiled(running: float, present: float = 0.0) -> Callable[[Load, float, Mapping[str, Any]], float]:
     """Passes of the engine: seconds for each job that runs, and for each one that is there."""
 
@@ -152,7 +156,7 @@ def _check_own(own: Own, options: Mapping[str, Any], workload: Workload) -> None
     if isinstance(period, bool) or not isinstance(period, int | float) or not period > 0:
         return  # none, or one that is refused as the run begins
     slot = options["slot"] if options["clock"] == "slot" else 0.0
-    cost = _COSTS[own.name] if built_in else _own
+    cost = _COSTS[own.name] if built_in else _ranks if isinstance(own.scheduler, RankPolicy) else _own
     found = list(loads(workload, options["model"], resizes=bool(getattr(own.scheduler, "resizes", False))))
     if own.name == "gavel" and fields["shares"] != "first-come":
         lost = options["preempt_cost"] + waking(options)
