@@ -172,3 +172,15 @@ def test_failures_are_as_many_as_expected(run: float, mtbf: float, every: float)
         np.array([run]), np.array([1.0]), np.array([every]), mtbf=mtbf, pause=30.0, cost=0.0
     )[0]
     assert np.mean(happened) == pytest.approx(expected, abs=4.0 * np.std(happened) / 100**0.5)
+
+
+def test_checkpoints_that_would_take_hours_are_refused() -> None:
+    table = jobs([1e9, 5.0])
+    dear = {"checkpoint_interval": 1e-3, "checkpoint_cost": 1.0}
+    with pytest.raises(UsageError, match=r"checkpoint-interval: 0.001: expected at least .* job 'j0'"):
+        replay(table, "1x1", "fifo", **dear)
+    own = table.with_columns(checkpoint_interval=pl.lit(1e-3))
+    with pytest.raises(UsageError, match="option checkpoint-interval"):
+        replay(own, "1x1", "fifo", checkpoint_cost=1.0)
+    assert replay(table, "1x1", "fifo", checkpoint_interval=1e-3).jobs.height == 2  # without a cost
+    assert replay(table, "1x1", "fifo", checkpoint_interval=1000.0, checkpoint_cost=1.0).jobs.height == 2

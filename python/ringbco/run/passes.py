@@ -32,6 +32,8 @@ MOST_PASSES: Final = 50_000_000
 """Decisions of one run, each of which may leave a stretch of every running job in memory."""
 MOST_SECONDS: Final = 600.0
 """What the decisions of a run may take by the estimate, which is a low one."""
+_CHECKPOINT: Final = 4e-8
+"""Seconds that a checkpoint takes which costs its job time, as measured."""
 _INTERVAL: Final = 60.0
 """Seconds between a ranking's decisions, where `interval` does not say it (`Options::interval` in Rust)."""
 _LEAST: Final = 1e-200
@@ -114,6 +116,7 @@ _COSTS: Final[dict[str, Callable[[Load, float, Mapping[str, Any]], float]]] = {
 
 def check_passes(policy: Policy, options: Mapping[str, Any], own: Own | None, workload: Workload) -> None:
     """Raises UsageError where the decisions of a run would take hours, or be too many for any memory."""
+    _check_checkpoints(options, workload)
     if own is not None:
         _check_own(own, options, workload)
         return
@@ -143,6 +146,40 @@ def check_passes(policy: Policy, options: Mapping[str, Any], own: Own | None, wo
         return
     found = list(loads(workload, options["model"], resizes=False))
     _check(policy.name, name, max(period, slot), found, lambda load, period: cost(load, period, {}))
+
+
+def _every(options: Mapping[str, Any], workload: Workload) -> Floats:
+    """By job, seconds of progress between two checkpoints."""
+    frame = workload.table.frame
+    every = np.full(frame.height, options["checkpoint_interval"], dtype=np.float64)
+    if "checkpoint_interval" in frame.columns:
+        given = frame["checkpoint_interval"].cast(float).fill_null(math.nan).to_numpy()
+        every = np.where(np.isnan(given), every, given)
+    return every
+
+
+def _check_checkpoints(options: Mapping[str, Any], workload: Workload) -> None:
+    """Raises UsageError where checkpoints that cost time, which the engine counts, would take hours."""
+    if options["checkpoint_cost"] <= 0.0:
+        return
+    every = _every(options, workload)
+    runs = np.minimum(workload.profiled.ideal_run_time, _MOST)
+    if workload.kinds is not None:
+        runs = runs / workload.kinds.most_speedup()
+    counts = np.divide(runs, every, out=np.zeros_like(runs), where=every > 0.0)
+    if float(counts.sum()) * _CHECKPOINT <= MOST_SECONDS:
+        return
+    worst = int(np.argmax(counts))
+    least = float(runs.sum()) * _CHECKPOINT / MOST_SECONDS
+    mend = f"--checkpoint-interval {1.01 * least:.3g}"
+    if every[worst] != options["checkpoint_interval"]:
+        mend = f"the column checkpoint_interval of the job table, at least {1.01 * least:.3g}"
+    raise UsageError(
+        f"option checkpoint-interval: {every[worst]:g}: expected at least {least:.3g} s between checkpoints;"
+        f" there would be {counts.sum():.1e} of them, {counts[worst]:.1e} in job"
+        f" {workload.table.frame['job_id'][worst]!r}, which would take"
+        f" {counts.sum() * _CHECKPOINT / 3600.0:,.1f} hours or more ({mend})"
+    )
 
 
 def _check_own(own: Own, options: Mapping[str, Any], workload: Workload) -> None:
@@ -208,10 +245,7 @@ def check_failures(policy: Policy, options: Mapping[str, Any], own: Own | None, 
     draw, table, cluster = as_draw(options["outages"]), workload.table, workload.cluster
     if any(options[name] not in (None, False) for name in ("search", "services", "quota", "evict")):
         return  # whoever is stopped for others keeps its progress
-    every = np.full(table.num_jobs, options["checkpoint_interval"])
-    if "checkpoint_interval" in table.frame.columns:
-        given = table.frame["checkpoint_interval"].cast(float).fill_null(math.nan).to_numpy()
-        every = np.where(np.isnan(given), every, given)
+    every = _every(options, workload)
     if table.num_jobs > 1 and (own is not None or policy.preemption != "none"):
         if own is not None or not policy.is_("at intervals"):
             return
