@@ -67,7 +67,7 @@ def bound(
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")
     window = Window.of(values, submit)
     least, most = gpus_of(table.frame, "min_gpus"), gpus_of(table.frame, "max_gpus")
-    part, limits = asked_gpus(table.frame) / asked, _limits(workload, model)
+    part, within = asked_gpus(table.frame) / asked, limits(workload, model)
     parts, dropped, elastic = {}, 0, 0
     # Under measured speeds no kinds are resolved, though types may differ in what they hold.
     differ = workload.kinds
@@ -84,7 +84,7 @@ def bound(
         dropped += large.size
         if kept.size:
             elastic += int(np.count_nonzero(least[kept] < most[kept]))
-            shortest, work = limits(gpus)
+            shortest, work = within(gpus)
             parts[name] = lower_bound(submit[kept], shortest[kept], (work * part)[kept], gpus)
     if not parts:
         raise InputError("no job is left to bound: each one is larger than the cluster", file=table.source)
@@ -119,7 +119,7 @@ def _check_files(options: Mapping[str, Any], cluster: Cluster, table: JobTable) 
     )
 
 
-def _limits(workload: Workload, model: str) -> Callable[[int], tuple[Floats, Floats]]:
+def limits(workload: Workload, model: str) -> Callable[[int], tuple[Floats, Floats]]:
     """The jobs' shortest run times, s, and least GPU-seconds, by the GPUs of their (virtual) cluster."""
     table, profiled, differ = workload.table, workload.profiled, workload.kinds
     if workload.rates is not None:

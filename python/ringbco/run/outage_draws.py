@@ -168,6 +168,31 @@ class Draw:
         return replace(made, source=self.source)
 
 
+def failures_until(
+    runs: Floats, hosts: Floats, every: Floats, *, mtbf: float, pause: float, cost: float
+) -> Floats:
+    """How often a server of each job fails on average until it is done (docs/outages.md#no-end-in-sight).
+
+    runs: run times, s. hosts: servers of which each job needs GPUs. every: checkpoint intervals, s. mtbf: of
+    a server. pause: at the beginning of each stay after the first, s. cost: of a checkpoint, s.
+
+    What lies between two checkpoints has to be done in one go. With a failure every M = mtbf / hosts that
+    succeeds with probability exp(-length / M).
+    """
+    rate = hosts / mtbf
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        pieces = np.where(every > 0, np.floor(runs / every), np.inf)
+        # The last piece ends with the job, and is no longer than the others.
+        last = np.where(np.isfinite(every), runs - pieces * every, runs)
+
+        def lost(length: Floats) -> Floats:
+            """Failures before a piece of that length is done: its first try has no pause."""
+            return -np.expm1(-rate * length) * np.exp(rate * (length + pause))
+
+        whole = np.where(pieces > 0, pieces * lost(every + cost), 0.0)
+        return np.where(every > 0, whole + lost(np.maximum(last, 0.0)), 0.0)
+
+
 def is_draw(value: object) -> bool:
     """Whether outages are to be drawn for the run."""
     return isinstance(value, Draw) or (isinstance(value, str) and value.startswith(PREFIX))

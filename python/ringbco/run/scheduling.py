@@ -12,7 +12,8 @@ import polars as pl
 from ringbco.errors import InputError, UsageError
 from ringbco.run.options import Policy, check, is_log, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
-from ringbco.run.own import Carried, is_own, kind_of
+from ringbco.run.own import Carried, Own, is_own, kind_of
+from ringbco.run.policies_generated import DECIDERS, PRESETS
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.standing import preemptible
 
@@ -24,14 +25,10 @@ if TYPE_CHECKING:
 
 NOBODY: Final = 2**32 - 1
 """The number of the user of jobs that name none."""
-MOST_PASSES: Final = 50_000_000
-"""Decisions of one run, each of which may leave a stretch of every running job in memory."""
 # What ends stays under every policy.
 _ENDING: Final = ("outages", "maintenance", "services", "evict", "quota", "search")
 _ESTIMATES: Final = ("estimate", "estimate_factor")
 _PROTECTING: Final = ("preempt_after", "max_preemptions")
-_INTERVAL: Final = 60.0
-"""Seconds between a ranking's decisions, where `interval` does not say it (`Options::interval` in Rust)."""
 _STOPPED: Final = ("preempted", "evicted")  # stays that were ended for others
 _RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
 
@@ -73,39 +70,26 @@ def stopped(policy: str, outcome: Outcome, table: JobTable) -> str | None:
     )
 
 
+def as_typed(policy: Policy, values: Mapping[str, Any], mine: Own | None) -> str:
+    """A policy with the options that are its own, as on the command line. mine: it, if it is a custom one."""
+    preset = PRESETS.get(policy.name) if mine is None else DECIDERS["outside"]
+    named = ((name, values[name.replace("-", "_")]) for name in (preset.options if preset else ()))
+    told = [
+        f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"
+        for name, value in named
+        if value is not None
+    ]
+    fields = {} if mine is None else mine.described.get("parameters", {})
+    told += [f"-P {name}={value}" for name, value in fields.items()]
+    return " ".join((policy.name, *told, *(("--evict",) if values["evict"] else ())))
+
+
 def check_policy(policy: Policy, options: Mapping[str, Any]) -> None:
     """Raises UsageError where the options demand something that the policy cannot do."""
     for name in _ignored(policy, options):
         # A log keeps the tables of its run.
         if REPLAY[name].demand and not (is_log(policy.name) and REPLAY[name].kind == "file"):
             raise _unused(policy, name, options[name])
-
-
-def check_passes(policy: Policy, options: Mapping[str, Any], work: Iterable[tuple[float, float]]) -> None:
-    """Raises UsageError where decisions would follow on each other so closely that no run would end.
-
-    work: of each (virtual) cluster, the GPU-seconds that its jobs ask for and its GPUs. It is busy for
-    their quotient at least, and a policy that decides at intervals does so as often as they fit in it.
-    """
-    name = next((name for name in ("interval", "quantum") if uses(policy, name)), None)
-    if name is None:
-        return
-    busy = sum(seconds / gpus for seconds, gpus in work if gpus)
-    # A quantum may pass in resuming but for what it is longer than that.
-    lost = options["preempt_cost"] + waking(options) if name == "quantum" else 0.0
-    slot = options["slot"] if options["clock"] == "slot" else 0.0
-    period = options[name]
-    if period is None:
-        if not policy.is_("at intervals"):
-            return
-        period = _INTERVAL
-    if 0 < max(period - lost, slot) < busy / MOST_PASSES:
-        least = lost + busy / MOST_PASSES
-        raise UsageError(
-            f"option {name}: {period}: expected {'an' if name[0] == 'i' else 'a'} {name} of at least"
-            f" {least:.3g} s; the jobs keep the cluster busy for {busy:,.0f} s, and that would take more"
-            f" than {MOST_PASSES:,} decisions"
-        )
 
 
 def waking(options: Mapping[str, Any]) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -44,9 +44,9 @@ from ringbco.run.options import (
     refusal,
     resolve_policy,
 )
-from ringbco.run.outage_draws import DAY, Draw, as_draw, is_draw
-from ringbco.run.policies_generated import DECIDERS, PRESETS
-from ringbco.run.scheduling import check_limits, check_passes, check_policy, deadline, user, waking
+from ringbco.run.outage_draws import DAY, MOST_OUTAGES, Draw, as_draw, is_draw
+from ringbco.run.passes import check_failures, check_passes, too_short_rounds
+from ringbco.run.scheduling import as_typed, check_limits, check_policy, deadline, user
 from ringbco.run.steps import (
     allocations_frame,
     describe_run,
@@ -65,7 +65,7 @@ from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Outages, as_maintenance, as_outages, united
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.services import Services, as_services
-from ringbco.trace.shares import WHOLE, asked_gpus
+from ringbco.trace.shares import WHOLE
 from ringbco.trace.uneven import uneven
 from ringbco.trace.workload import READS, Workload, key_of, resolve
 from ringbco.units import rounded_down
@@ -151,6 +151,13 @@ class Setup:
         if self.drawn is None:
             return self
         drawn = replace(self.drawn, length=2.0 * self.drawn.length)
+        draw = drawn.draw
+        if drawn.length / draw.mtbf * self.cluster.num_servers > MOST_OUTAGES:
+            raise UsageError(
+                f"option outages: {draw.source}: expected the jobs to be done within {MOST_OUTAGES:,}"
+                f" outages; after {self.drawn.length:,.0f} s some are not: give a longer mtbf, or a shorter"
+                " --checkpoint-interval"
+            )
         failures = drawn.outages(self.cluster)
         outages = united(failures, self.maintenance) or failures
         servers: _core._Cluster = {**self.servers, "outages": outages.columns()}
@@ -184,44 +191,19 @@ class Setup:
             run["log"] = self.followed.told()
         return run
 
-    def _too_short_rounds(self) -> str | None:
-        """What to do where a policy's rounds are over before a job that changes GPUs has paused."""
-        assert self.own is not None
-        pause = max(self.values[name] for name in ("preempt_cost", "start_cost")) + waking(self.values)
-        fields = self.own.described.get("parameters") or {}
-        length = fields.get("round")
-        if not isinstance(length, int | float) or length > pause:
-            return None
-        return (
-            f"rounds of {length:g} s are no longer than the pause of {pause:g} s that begins a stay, so none"
-            f" does any work: give longer rounds, as -P round={10 * pause:g}, or a smaller --preempt-cost"
-        )
-
-    def _told(self) -> str:
-        """The policy and its options, as on the command line."""
-        own = PRESETS.get(self.chosen.name) if self.own is None else DECIDERS["outside"]
-        named = ((name, self.values[name.replace("-", "_")]) for name in (own.options if own else ()))
-        fields = self.own.described.get("parameters", {}) if self.own is not None else {}
-        told = [
-            f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"
-            for name, value in named
-            if value is not None
-        ]
-        told += [f"-P {name}={value}" for name, value in fields.items()]
-        return " ".join((self.chosen.name, *told, *(("--evict",) if self.values["evict"] else ())))
-
     def explain(self, error: _core.CoreError) -> Exception:
         """The engine's refusal in the table's terms."""
         if error.kind == "futile":
+            policy = as_typed(self.chosen, self.values, self.own)
             return InputError(
-                f"policy {self._told()}: expected every job to come to its end, but {error.message}",
+                f"policy {policy}: expected every job to come to its end, but {error.message}",
                 file=self.table.source,
                 hint="let stays outlast their pauses: a shorter --preempt-cost, or decisions less often",
             )
         if self.own is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
             said = error.message
-            hint = self._too_short_rounds()
+            hint = too_short_rounds(self.own, self.values)
             if self.values["clock"] != "slot" or hint:  # then contention is not to blame
                 said = said.replace(" under contention", "").replace(" (no iteration fits in a slot)", "")
             return InputError(
@@ -284,7 +266,8 @@ def prepare(
     table, cluster = workload.table, workload.cluster
     _check_sample(values["sample"], workload)
     check_limits(table, chosen, values)
-    check_passes(chosen, values, _work(workload))
+    check_passes(chosen, values, mine, workload)
+    check_failures(chosen, values, mine, workload)
     drawn = _drawn(values, workload) if is_draw(values["outages"]) else None
     failures, epoch = None if drawn is None else drawn.outages(cluster), epoch_of(table)
     if drawn is None and values["outages"] is not None:
@@ -492,17 +475,6 @@ def _drawn(values: Mapping[str, Any], workload: Workload) -> Drawn:
     start = float(submit.min())
     least = float((submit + workload.profiled.ideal_run_time).max()) - start
     return Drawn(as_draw(values["outages"]), values["seed"], start, max(2.0 * least, DAY))
-
-
-def _work(workload: Workload) -> Iterator[tuple[float, float]]:
-    """Of each (virtual) cluster, the GPU-seconds that its jobs ask for, and its GPUs."""
-    cluster, vc = workload.cluster, workload.vc
-    asked = asked_gpus(workload.table.frame) * workload.profiled.ideal_run_time
-    if vc is None:
-        yield float(asked.sum()), cluster.num_gpus
-    else:
-        for name, work in zip(cluster.vc_names, np.bincount(vc, asked, len(cluster.vc_names)), strict=True):
-            yield float(work), int(cluster.server_gpus[cluster.vc_servers(name)].sum())
 
 
 def _check_sample(sample: float | None, workload: Workload) -> None:

@@ -10,6 +10,7 @@ mod foresight;
 mod grades;
 mod history;
 mod line;
+mod overdue;
 mod plan;
 mod predictor;
 mod residents;
@@ -30,8 +31,6 @@ use history::History;
 use line::{Lines, Rank};
 use plan::{Asker, Plan};
 use residents::Residents;
-use std::cmp::Reverse;
-use strain::Urgent;
 
 /// What it says of itself.
 pub(super) const FACTS: &[Facts] = &[Repack::<Exact>::FACTS];
@@ -65,9 +64,8 @@ pub(super) struct Repack<F> {
     is_thorough: bool,
     evicted: Vec<(Slot, Job)>,
     changed: bool,
-    /// The pass: who is urgent; sizes that no plan makes room for, and where; by pool, GPUs of jobs ahead in the ranking
+    /// The pass: sizes that no plan makes room for, and where; by pool, GPUs of jobs ahead in the ranking
     /// that wait for some there.
-    urgent: Vec<Urgent>,
     failed: Vec<(u32, usize)>,
     ahead: Vec<u64>,
 }
@@ -107,7 +105,6 @@ impl<F: Foresight> Repack<F> {
             evicted: Vec::new(),
             grades,
             changed: false,
-            urgent: Vec::new(),
             failed: Vec::new(),
             ahead: vec![0; setting.num_pools()],
         }
@@ -150,12 +147,27 @@ impl<F: Foresight> Repack<F> {
         placed
     }
 
-    /// Lets urgent jobs run, whatever it costs. They spare whoever has more than half of their strain.
-    fn relieve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, urgent: &[Urgent]) {
+    /// Lets the urgent jobs of a grade run, whatever it costs. They spare whoever has more than half of their strain.
+    fn relieve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, grade: u32, limit: f64) {
+        if variant::is("no urgency") {
+            return;
+        }
         let (mut failed, jobs): (Vec<(u32, usize)>, _) = (Vec::new(), floor.jobs);
         let (cost, graded) = (floor.pause_seconds(), self.grades.differ());
-        'urgent: for &(grade, Reverse(strain), job) in urgent {
-            let (strain, work) = (f64::from_bits(strain) / 2.0, f64::NEG_INFINITY);
+        let quotas = floor.has_quotas(); // which change a job's grade, but not within a pass
+        self.residents.strains.begin_walk(floor, limit);
+        'urgent: while let Some((strain, job)) = {
+            let lines = self.residents.foresight.lines();
+            // Members of a class are of one grade without quotas, and fail together unless each may evict.
+            let aside = |member: Job| {
+                !quotas && lines.grade_of(member) != grade || !self.evicts && has_failed(floor, member, &failed)
+            };
+            self.residents.strains.next(floor, limit, aside)
+        } {
+            if self.residents.foresight.lines().grade_of(job) != grade {
+                continue;
+            }
+            let (strain, work) = (strain / 2.0, f64::NEG_INFINITY);
             let (num_gpus, units) = (floor.asks(job), floor.units(job));
             if has_failed(floor, job, &failed) {
                 self.start_by_evicting(floor, job);
@@ -308,26 +320,16 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
         self.changed = false;
         floor.see_protections();
         self.residents.begin(floor);
-        let limit = self.residents.strains.begin(floor.now);
         if floor.has_quotas() {
             self.grade_anew(floor);
         }
-        let mut urgent = std::mem::take(&mut self.urgent);
-        let grade_of = |job: Job| self.residents.foresight.lines().grade_of(job);
-        self.residents.strains.urgent(floor, limit, grade_of, &mut urgent);
-        if variant::is("no urgency") {
-            urgent.clear();
-        }
+        let limit = self.residents.strains.begin(floor);
         self.failed.clear();
         self.ahead.fill(0);
-        let mut later = &urgent[..];
         for grade in 0..self.grades.walked() {
-            let (own, others) = later.split_at(later.partition_point(|urgent| urgent.0 == grade));
-            later = others;
-            self.relieve(floor, own);
+            self.relieve(floor, grade, limit);
             self.walk(floor, grade, limit);
         }
-        self.urgent = urgent;
     }
 
     fn is_waiting(&self) -> bool {

@@ -1,14 +1,15 @@
 //! Who has waited for too long by a yardstick, which is its run time or what has been done of it; when somebody must look;
 //! and how much waits.
 //!
-//! Invariant: `dues` and `waiting` have the waiting jobs and nobody else. For example, a job of which nothing is done or
+//! Invariant: `dues` and `waiting` have the waiting jobs and nobody else, and during a pass `overdue` those of them that
+//! were due when it began. For example, a job of which nothing is done or
 //! known is looked at 80 s after it was submitted, and from then on every minute until it runs.
 
+use super::overdue::Overdue;
 use crate::ids::Job;
 use crate::machine::{Clock, Floor};
 use crate::setting::Setting;
 use crate::speed::Speed;
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 /// Seconds that are added to the yardstick of every job.
@@ -26,9 +27,6 @@ const SHARE: f64 = 1e-4;
 
 /// Times are rounded: two count as one that differ by at most this share.
 const ROUNDING: f64 = 1e-9;
-
-/// A job's grade, the bits of its strain, and the job: in the order in which urgent jobs have a turn.
-pub(super) type Urgent = (u32, Reverse<u64>, Job);
 
 /// The time at a rung, s: when it began, where it goes on, and how long all of it was that is over.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,6 +52,11 @@ pub(super) struct Strains {
     yardstick: Vec<f64>,
     /// (bits of the time from which on it is to be looked at, s; job).
     dues: BTreeSet<(u64, Job)>,
+    /// Those that are due, as far as passes have seen, and until when these have looked, s.
+    overdue: Overdue,
+    seen: f64,
+    /// Jobs that joined since, due earlier than that.
+    late: Vec<Job>,
     /// Units that jobs ask for, ascending; by pool: those of the waiting jobs of each size that may have some there.
     sizes: Vec<u32>,
     waiting: Vec<Vec<u64>>,
@@ -74,6 +77,9 @@ impl Strains {
             units_a_gpu: setting.jobs.units_a_gpu(),
             yardstick: vec![0.0; setting.jobs.len()],
             dues: BTreeSet::new(),
+            overdue: Overdue::new(setting),
+            seen: 0.0,
+            late: Vec::new(),
             waiting: vec![vec![0; sizes.len()]; setting.num_pools()],
             sizes,
             at_rungs: vec![AtRungs::default(); setting.options.search.map_or(0, |_| setting.jobs.len())],
@@ -119,13 +125,21 @@ impl Strains {
     /// The job waits from now on.
     pub(super) fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, yardstick: f64) {
         self.yardstick[job.index()] = yardstick;
-        self.dues.insert(self.due(floor, job));
+        let due = self.due(floor, job);
+        self.dues.insert(due);
+        if f64::from_bits(due.0) <= self.seen {
+            self.late.push(job);
+        }
         self.count(floor, job, |gpus, more| *gpus += more);
     }
 
     /// The job waits no longer.
     pub(super) fn leave<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.dues.remove(&self.due(floor, job));
+        let due = self.due(floor, job);
+        self.dues.remove(&due);
+        if f64::from_bits(due.0) <= self.seen {
+            self.overdue.leave(job);
+        }
         self.count(floor, job, |gpus, less| *gpus -= less);
     }
 
@@ -149,30 +163,36 @@ impl Strains {
     }
 
     /// A pass begins. Returns the limit: the strain from which on waiting jobs are urgent.
-    pub(super) fn begin(&mut self, now: f64) -> f64 {
-        self.last = now;
+    pub(super) fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>) -> f64 {
+        self.last = floor.now;
+        // None is urgent before it is due, give or take rounding.
+        let (now, from) = (floor.seconds(), self.seen.next_up().to_bits());
+        self.seen = now + ROUNDING * f64::max(1.0, now);
+        let dues = self.dues.range((from, Job::at(0))..=(self.seen.to_bits(), Job::NONE));
+        let mut due = std::mem::take(&mut self.late);
+        due.extend(dues.map(|entry| entry.1));
+        for job in due.drain(..) {
+            if self.dues.contains(&self.due(floor, job)) {
+                self.overdue.enter(job, self.origin(floor, job), self.yardstick[job.index()]);
+            }
+        }
+        self.late = due;
         f64::max(LEAST, BY_DEMAND * self.asked as f64 / self.gpus as f64)
     }
 
-    /// The waiting jobs of at least that strain: by grade, the greatest strain first, ties fifo.
-    pub(super) fn urgent<S: Speed>(
-        &self,
+    /// Begins a walk through the urgent jobs. Whoever has joined since the pass began has no turn.
+    pub(super) fn begin_walk<S: Speed>(&mut self, floor: &Floor<'_, S>, limit: f64) {
+        self.overdue.begin_walk(floor.seconds(), limit);
+    }
+
+    /// The next urgent job and its strain: the greatest first, ties fifo.
+    pub(super) fn next<S: Speed>(
+        &mut self,
         floor: &Floor<'_, S>,
         limit: f64,
-        grade: impl Fn(Job) -> u32,
-        urgent: &mut Vec<Urgent>,
-    ) {
-        let now = floor.seconds();
-        urgent.clear();
-        // None is urgent before it is due, give or take rounding.
-        let due = |due: u64| f64::from_bits(due) <= now + ROUNDING * f64::max(1.0, now);
-        for &(_, job) in self.dues.iter().take_while(|entry| due(entry.0)) {
-            let strain = strain(now - self.origin(floor, job), self.yardstick[job.index()]);
-            if strain >= limit {
-                urgent.push((grade(job), Reverse(strain.to_bits()), job));
-            }
-        }
-        urgent.sort_unstable();
+        aside: impl Fn(Job) -> bool,
+    ) -> Option<(f64, Job)> {
+        self.overdue.next(floor.seconds(), limit, aside)
     }
 
     /// When the next pass is due if nothing happens, machine time.

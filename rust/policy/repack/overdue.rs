@@ -1,0 +1,170 @@
+//! The waiting jobs that are due, and a walk through them by strain, the greatest first.
+//!
+//! Jobs that stand or fall together are a class. A walk leaves a class aside once it has failed. So it costs those that
+//! it gives, however many are due.
+//!
+//! Invariant: a node of a class's tree holds the earliest origin and the least yardstick below it. So no strain below it
+//! is greater than that of these two, whatever the time. For example, of jobs submitted at one instant the shortest is
+//! found by going down.
+
+use super::strain::strain;
+use crate::ids::Job;
+use crate::setting::Setting;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// (from when on the time of a job counts, s; its yardstick, s).
+type Node = (f64, f64);
+
+/// Where no job is due.
+const NOBODY: Node = (f64::INFINITY, f64::INFINITY);
+
+/// (bits of a strain, job, class, node): the greatest has a turn. Of an inner node these are bounds: nobody below has
+/// a greater strain, or comes before that job. Of one job, the upper node has its turn first.
+type Ahead = (u64, Reverse<Job>, Reverse<(usize, usize)>);
+
+#[derive(Clone, Debug, Default)]
+struct Class {
+    /// Ascending, due or not.
+    members: Vec<Job>,
+    /// Nodes i and their children 2 i and 2 i + 1, from 1 on; the last half are members. Empty until somebody is due.
+    nodes: Vec<Node>,
+}
+
+/// Who is due.
+#[derive(Clone, Debug)]
+pub(super) struct Overdue {
+    /// By job: its class, and its place there.
+    places: Vec<(u32, u32)>,
+    classes: Vec<Class>,
+    ahead: BinaryHeap<Ahead>,
+}
+
+impl Overdue {
+    pub(super) fn new(setting: &Setting<'_>) -> Self {
+        let class_of = |job: usize| (setting.jobs.tier(job), setting.jobs.demand(Job::at(job)));
+        let mut all: Vec<_> = (0..setting.jobs.len()).map(class_of).collect();
+        all.sort_unstable();
+        all.dedup();
+        let mut classes = vec![Class::default(); all.len()];
+        let place = |job: usize| {
+            let class = all.partition_point(|class| *class < class_of(job));
+            classes[class].members.push(Job::at(job));
+            (class as u32, classes[class].members.len() as u32 - 1)
+        };
+        Self { places: (0..setting.jobs.len()).map(place).collect(), classes, ahead: BinaryHeap::new() }
+    }
+
+    /// The job is due from now on. Not during a walk.
+    pub(super) fn enter(&mut self, job: Job, origin: f64, yardstick: f64) {
+        self.set(job, (origin, yardstick));
+    }
+
+    /// The job waits no longer.
+    pub(super) fn leave(&mut self, job: Job) {
+        self.set(job, NOBODY);
+    }
+
+    fn set(&mut self, job: Job, node: Node) {
+        let (class, place) = self.places[job.index()];
+        let Class { members, nodes } = &mut self.classes[class as usize];
+        nodes.resize(2 * members.len().next_power_of_two(), NOBODY);
+        let mut at = nodes.len() / 2 + place as usize;
+        nodes[at] = node;
+        while at > 1 {
+            at /= 2;
+            let (left, right) = (nodes[2 * at], nodes[2 * at + 1]);
+            let least = (f64::min(left.0, right.0), f64::min(left.1, right.1));
+            if std::mem::replace(&mut nodes[at], least) == least {
+                break;
+            }
+        }
+    }
+
+    /// A walk begins through those of at least that strain.
+    pub(super) fn begin_walk(&mut self, now: f64, limit: f64) {
+        self.ahead.clear();
+        (0..self.classes.len()).for_each(|class| self.see(class, 1, now, limit));
+    }
+
+    fn see(&mut self, class: usize, at: usize, now: f64, limit: f64) {
+        let Class { members, nodes } = &self.classes[class];
+        let Some(&(origin, yardstick)) = nodes.get(at).filter(|node| node.0 < f64::INFINITY) else { return };
+        let strain = strain(now - origin, yardstick);
+        if strain >= limit {
+            let leaves = nodes.len() / 2;
+            let first = (at << (leaves.ilog2() - at.ilog2())) - leaves;
+            self.ahead.push((strain.to_bits(), Reverse(members[first]), Reverse((class, at))));
+        }
+    }
+
+    /// The next job of the walk and its strain, ties fifo, but for classes of which a member is to be left `aside`.
+    pub(super) fn next(&mut self, now: f64, limit: f64, aside: impl Fn(Job) -> bool) -> Option<(f64, Job)> {
+        while let Some((strain, Reverse(job), Reverse((class, at)))) = self.ahead.pop() {
+            if aside(job) {
+                continue;
+            }
+            if 2 * at >= self.classes[class].nodes.len() {
+                return Some((f64::from_bits(strain), job));
+            }
+            self.see(class, 2 * at, now, limit);
+            self.see(class, 2 * at + 1, now, limit);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Class, Overdue};
+    use crate::ids::Job;
+    use crate::policy::repack::strain::strain;
+    use proptest::prelude::*;
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+
+    fn overdue(class_of: &[usize]) -> Overdue {
+        let mut classes = vec![Class::default(); 4];
+        let mut places = Vec::new();
+        for (job, &class) in class_of.iter().enumerate() {
+            places.push((class as u32, classes[class].members.len() as u32));
+            classes[class].members.push(Job::at(job));
+        }
+        Overdue { places, classes, ahead: BinaryHeap::new() }
+    }
+
+    proptest! {
+        #[test]
+        fn a_walk_agrees_with_a_sort(
+            // By job: its class, origin and yardstick, and whether it leaves, and comes again.
+            jobs in prop::collection::vec((0usize..4, 0u32..6, 0u32..4, any::<bool>(), any::<bool>()), 0..70),
+            now in 0u32..400, limit in 1u32..40, aside in 0usize..5,
+        ) {
+            let mut overdue = overdue(&jobs.iter().map(|job| job.0).collect::<Vec<_>>());
+            let (now, limit) = (f64::from(now), f64::from(limit));
+            for (job, &(_, origin, yardstick, leaves, returns)) in jobs.iter().enumerate() {
+                let job = Job::at(job);
+                overdue.enter(job, f64::from(origin), f64::from(yardstick));
+                if leaves {
+                    overdue.leave(job);
+                    if returns {
+                        overdue.enter(job, f64::from(origin), f64::from(yardstick) / 2.0);
+                    }
+                }
+            }
+            let there = jobs.iter().enumerate().filter(|(_, job)| job.0 != aside && (!job.3 || job.4));
+            let strains = there.map(|(job, &(_, origin, yardstick, leaves, _))| {
+                let yardstick = f64::from(yardstick) / if leaves { 2.0 } else { 1.0 };
+                (strain(now - f64::from(origin), yardstick), Job::at(job))
+            });
+            let mut want: Vec<(f64, Job)> = strains.filter(|(strain, _)| *strain >= limit).collect();
+            want.sort_unstable_by_key(|&(strain, job)| (Reverse(strain.to_bits()), job));
+            overdue.begin_walk(now, limit);
+            let mut found = Vec::new();
+            while let Some(next) = overdue.next(now, limit, |job| jobs[job.index()].0 == aside) {
+                found.push(next);
+            }
+            prop_assert_eq!(found, want);
+        }
+    }
+}
