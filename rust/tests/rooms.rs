@@ -78,7 +78,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 ];
 
 /// The rooms on top. They import what they need, and nobody below imports them but as `ROOMS` says.
-const ON_TOP: &[&str] = &["pack", "planner", "python", "replay", "simulation"];
+const ON_TOP: &[&str] = &["dips", "pack", "planner", "python", "replay", "simulation"];
 
 /// The crate's files, without those that hold tests.
 fn files() -> Vec<PathBuf> {

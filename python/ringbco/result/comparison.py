@@ -116,7 +116,7 @@ class Comparison:
 
     @cached_property
     def rows(self) -> dict[Figure, list[Entry]]:
-        """What each measure is under each outcome, in order; without measures that no summary has."""
+        """What each measure is under each outcome, in order; without measures that none has in run 0."""
         summaries = [flat(outcome.summary) for outcome in self.outcomes.values()]
         values = {
             measure: [self.figure(label, measure.key).value for label in self.outcomes]
@@ -125,7 +125,7 @@ class Comparison:
         return {
             measure: self._entries(measure, told)
             for measure, told in values.items()
-            if told != [None] * len(told) or any(measure.key in summary for summary in summaries)
+            if any(self.values(label, measure.key)[0] is not None for label in self.outcomes)
         }
 
     @property
@@ -171,6 +171,8 @@ class Comparison:
         found = self.held(label, key)
         if found is not None:
             return found.ratio
+        if len(self.values(label, key)) > 1:  # a run lacks it
+            return None
         of_base = [known for known in self.values(self.against, key)[:1] if known is not None]
         return ratio(float(value), float(of_base[0])) if value is not None and of_base else None
 
@@ -233,7 +235,7 @@ class Comparison:
             return None
         values, others = self.values(label, key), self.values(other, key)
         parts = self.over.kind == "moved" and key in MEANS
-        split = Split.of(self._days[self.against]) if parts else None
+        split = Split.of(self._days[self.against]) if parts and self.against in self._days else None
         ratios = parts_of(self._days[label], self._days[other], key, split) if parts else None
         found = held(values, others, self.over.kind, ratios)
         if found is None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ringbco.result.outcome import Outcome
     from ringbco.trace.jobs import JobTable
 
+NONE: Final = "none"
+"""What the command line has for an option that is left out, such as --search none."""
 NOBODY: Final = 2**32 - 1
 """The number of the user of jobs that name none."""
 # What ends stays under every policy.
@@ -153,9 +155,9 @@ def uses(policy: Policy, option: str, options: Mapping[str, Any] | None = None) 
 
 
 def _given(options: Mapping[str, Any], name: str) -> bool:
-    # A frame has no truth.
+    # A frame has no truth, and is like no text.
     value = options.get(name)
-    return value is not None and value is not False
+    return value is not None and value is not False and not (isinstance(value, str) and value == NONE)
 
 
 def fit(
@@ -222,7 +224,7 @@ def _is_default(name: str, value: object) -> bool:
     if option.kind == "numbers":
         value = check(option, value)
     if option.default is None:  # a frame is like nothing else
-        return value is None
+        return value is None or (isinstance(value, str) and value == NONE)
     try:
         return bool(value == option.default)
     except ValueError:  # an array, which is nobody's default

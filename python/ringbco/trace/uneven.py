@@ -35,7 +35,7 @@ def uneven(workload: Workload, servers: _core._Cluster, options: dict[str, Any])
     job = f"job {show_value(frame['job_id'][row])}"
     if "model" in frame.columns and frame["model"][row] is not None:
         job += f" of model {show_value(frame['model'][row])}"
-    if workload.cluster.server_types is not None:
+    if int(types[0]) < len(workload.cluster.types):  # a cluster of one type may not name it
         job += f" on {workload.cluster.types[types[0]]}"
     gain = f"the gain of one more falls at {falls[0]:,} and rises again at {rises[0]:,}"
     return [
