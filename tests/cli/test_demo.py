@@ -22,6 +22,7 @@ from ringbco.result.outcome import Outcome
 from ringbco.run.foresight import foreknowledge
 from ringbco.run.replay import replay
 from ringbco.trace.synthetic import generate
+from ringbco.units import percent
 
 DATA = Path(ringbco.__file__).parent / "data"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -55,7 +56,7 @@ def test_the_demo_leaves_four_results_and_a_picture(made: tuple[Path, CompletedP
         outcome = Outcome.read(folder / policy)
         assert outcome.jobs.height == summary["jobs"] == 5000
         assert outcome.run["options"]["policy"] == summary["policy"] == policy
-        assert f"{summary['utilisation_to_last_submission']:.1%}" in run.stdout
+        assert percent(summary["utilisation_to_last_submission"]) in run.stdout
 
 
 def test_what_the_demo_tells_is_so(made: tuple[Path, CompletedProcess[str]]) -> None:

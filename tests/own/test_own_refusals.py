@@ -111,7 +111,7 @@ class Fails(ringbco.Policy):
     [
         (Nothing, InputError, "policy test_own_refusals:Nothing to bring every job to its end, but job 'a'"),
         (ForEver, InputError, "still waits at"),
-        (InCircles, InputError, "nothing can change"),
+        (InCircles, InputError, "none of them did work that is kept"),
         (NoNumber, DecisionError, "key at 0 s: job a (row 0): its key is NaN"),
         (TooFew, DecisionError, "rank at 0 s: expected 2 numbers, one a row, and got shape (1,)"),
         (Peeks, AttributeError, "remaining is not known to a scheduler"),

@@ -73,7 +73,6 @@ class Hurried(Looks):
         ("gavel", jobs([1e4 * DAY] * 2), {}, "option round: 360: expected a round of at least"),
         ("sia", jobs([1e5 * DAY] * 2), {}, "option round: 60: expected a round of at least"),
         ("gavel", jobs([3000.0] * 2), {"parameters": {"round": 1e-6}, "preempt_cost": 0.0}, "option round"),
-        ("gavel", jobs([3000.0] * 2), {"parameters": {"round": 20.0}}, "a round of more than 30 s"),
         ("time-slice", jobs([1e6] * 2000), {"quantum": 0.1, "preempt_cost": 0.0}, "option quantum: 0.1"),
         ("tiresias", jobs([1e6] * 2), {"interval": 1e-6}, "option interval: 1e-06"),
         (Hurried, jobs([3000.0] * 2), {}, "option interval: 1e-06: expected an interval of at least"),

@@ -92,9 +92,9 @@ def test_processes_read_no_trace(spec: Path, tmp_path: Path) -> None:
 def test_a_trace_that_cannot_be_mapped_travels_itself(spec: Path) -> None:
     _, trace = filled(spec)
     with Maps() as maps:
-        os.rmdir(maps._folder.name)
+        os.rmdir(maps._folder)
         assert maps(trace) is trace
-        os.mkdir(maps._folder.name)
+        os.mkdir(maps._folder)
 
 
 def test_runs_of_many_workloads_take_turns_by_workload(spec: Path) -> None:

@@ -195,13 +195,6 @@ def _check_own(own: Own, options: Mapping[str, Any], workload: Workload) -> None
     slot = options["slot"] if options["clock"] == "slot" else 0.0
     cost = _COSTS[own.name] if built_in else _ranks if isinstance(own.scheduler, RankPolicy) else _own
     found = list(loads(workload, options["model"], resizes=bool(getattr(own.scheduler, "resizes", False))))
-    if own.name == "gavel" and fields["shares"] != "first-come":
-        lost = options["preempt_cost"] + waking(options)
-        if max(period, slot) <= lost and _contended(workload):
-            raise UsageError(
-                f"option round: {period}: expected a round of more than {lost:g} s, the preempt-cost"
-                " with the time that a server takes to wake: jobs take turns, and none would get anywhere"
-            )
     _check(own.name, name, max(float(period), slot), found, lambda load, period: cost(load, period, fields))
 
 
@@ -325,21 +318,6 @@ def _covered(submit: Floats, shortest: Floats) -> float:
     return float(end[-1] - begin[0] - np.maximum(begin[1:] - end[:-1], 0.0).sum())
 
 
-def _contended(workload: Workload) -> bool:
-    """Whether jobs may be in each other's way: GPUs of several types, or of all too few at some time."""
-    if workload.cluster.server_types is not None:
-        return True
-    submit, asked = workload.columns["submit"], asked_gpus(workload.table.frame)
-    for rows, gpus in _parts(workload):
-        ends = submit[rows] + workload.profiled.ideal_run_time[rows]
-        times = np.concatenate((submit[rows], ends))
-        change = np.concatenate((asked[rows], -asked[rows]))
-        order = np.lexsort((change, times))
-        if np.cumsum(change[order]).max(initial=0.0) > gpus + 1e-6:
-            return True
-    return False
-
-
 def _parts(workload: Workload) -> Iterator[tuple[NDArray[np.intp], int]]:
     """Of each (virtual) cluster the rows of the jobs that it can hold, and its GPUs."""
     cluster, vc, asked = workload.cluster, workload.vc, workload.columns["num_gpus"]
@@ -363,10 +341,10 @@ def _work(workload: Workload) -> Iterator[tuple[float, float]]:
         yield float(work), int(cluster.server_gpus[cluster.vc_servers(name)].sum())
 
 
-def too_short_rounds(mine: Own, values: Mapping[str, Any]) -> str | None:
+def too_short_rounds(mine: Own | None, values: Mapping[str, Any]) -> str | None:
     """What to do where a policy's rounds are over before a job that changes GPUs has paused; else None."""
     pause = max(values[name] for name in ("preempt_cost", "start_cost")) + waking(values)
-    length = (mine.described.get("parameters") or {}).get("round")
+    length = None if mine is None else (mine.described.get("parameters") or {}).get("round")
     if not isinstance(length, int | float) or length > pause:
         return None
     return (

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -69,6 +69,8 @@ from ringbco.trace.shares import WHOLE
 from ringbco.trace.uneven import uneven
 from ringbco.trace.workload import READS, Workload, key_of, resolve
 from ringbco.units import rounded_down
+
+_OUTLAST: Final = "let stays outlast their pauses: a shorter --preempt-cost, or decisions less often"
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,7 @@ class Setup:
             return InputError(
                 f"policy {policy}: expected every job to come to its end, but {error.message}",
                 file=self.table.source,
-                hint="let stays outlast their pauses: a shorter --preempt-cost, or decisions less often",
+                hint=too_short_rounds(self.own, self.values) or _OUTLAST,
             )
         if self.own is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]

@@ -166,11 +166,15 @@ impl Strains {
     pub(super) fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>) -> f64 {
         self.last = floor.now;
         // None is urgent before it is due, give or take rounding.
-        let (now, from) = (floor.seconds(), self.seen.next_up().to_bits());
-        self.seen = now + ROUNDING * f64::max(1.0, now);
-        let dues = self.dues.range((from, Job::at(0))..=(self.seen.to_bits(), Job::NONE));
+        let now = floor.seconds();
+        let seen = now + ROUNDING * f64::max(1.0, now);
         let mut due = std::mem::take(&mut self.late);
-        due.extend(dues.map(|entry| entry.1));
+        // A second pass of an instant sees no further.
+        if seen > self.seen {
+            let from = (self.seen.next_up().to_bits(), Job::at(0));
+            due.extend(self.dues.range(from..=(seen.to_bits(), Job::NONE)).map(|entry| entry.1));
+            self.seen = seen;
+        }
         for job in due.drain(..) {
             if self.dues.contains(&self.due(floor, job)) {
                 self.overdue.enter(job, self.origin(floor, job), self.yardstick[job.index()]);
