@@ -11,6 +11,7 @@ from ringbco.reports.data_jobs import beyond
 from ringbco.reports.series import gpus_of_class, size_class
 from ringbco.result.certainty import APART, Held
 from ringbco.result.comparison import Comparison
+from ringbco.result.figures import OVER_BOUND
 from ringbco.result.outcome import Outcome
 from ringbco.result.why_record import QUEUES
 from ringbco.result.window import measured
@@ -75,9 +76,9 @@ def _soonest(comparison: Comparison) -> str:
     if others:
         other = comparison.against if comparison.against in others else others[0]
         text += f", {_below(comparison, best, other, pairs[other])}"
-    bound = comparison.bounds[best]
-    if bound:
-        text += f", {_above_bound(_mean(comparison, best) / bound - 1.0)}"
+    over = comparison.figure(best, OVER_BOUND.key).value
+    if over is not None:
+        text += f", {_above_bound(over - 1.0)}"
     if near:
         text += f"; it cannot be told from {_listed(near)}"
     return f"{text}."

@@ -180,10 +180,10 @@ class Comparison:
     def bounds(self) -> dict[str, float | None]:
         """What no schedule of each outcome's jobs on its cluster has a mean completion time below, s.
 
-        By label, of run 0; None where a result alone does not say it
+        By label, of run 0, of fresh tables the median; None where a result alone does not say it
         (docs/bound.md#in-comparisons-and-reports).
         """
-        return {label: bounds[0] for label, bounds in self.bounds_by_run.items()}
+        return {label: figured(bounds, self.over.kind).value for label, bounds in self.bounds_by_run.items()}
 
     @cached_property
     def bounds_by_run(self) -> dict[str, list[float | None]]:
