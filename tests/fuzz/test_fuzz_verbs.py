@@ -39,6 +39,7 @@ from fuzz.verbs import (
 )
 from ringbco.io.toml import toml_text
 from ringbco.result.schema import RESULT_FILES
+from ringbco.run.own import BUILT_IN
 from ringbco.run.policies_generated import PRESETS
 from ringbco.sources import SOURCES
 
@@ -81,7 +82,7 @@ def told_of(draw: Callable[[Any], Any], folder: Path, given: Given, result: str 
     """A verb on a result there."""
     jobs = given.tables["jobs"]["job_id"].drop_nulls().to_list()
     name = draw(st.sampled_from((*jobs, *NAMES[:3])))
-    own = [f"--policy={given.policy}"] if given.policy not in PRESETS else []
+    own = [f"--policy={given.policy}"] if given.policy not in (*PRESETS, *BUILT_IN) else []
     verbs: dict[str, list[str]] = {
         "audit": ["audit", result],
         "why": ["why", result, draw(st.sampled_from(("--all", "--json", "-h"))), "--", str(name)],
