@@ -123,7 +123,7 @@ def test_a_comparison_keeps_what_others_put_into_it_and_its_results(small_jobs: 
     before = state(Path("c"))
     run = invoke(*command, "--policy", "fifo")
     kept, why = run.stderr.splitlines()
-    assert kept.startswith("note: 2 finished runs are kept in ")
+    assert kept.startswith("note: 12 finished runs are kept in ")
     assert "c: holds fifo, which ringbco did not write and which cannot be kept" in why
     assert state(Path("c")) == before
 
