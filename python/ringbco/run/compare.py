@@ -139,8 +139,8 @@ def compared(
     warn(_doubts(table, repeats, workloads.values()), within=1)
     watch = Watch(names_of(wanted, seeds), table.num_jobs, progress, began)
     over = runs_of(table, seeds, [{**checked(run.options), "policy": run.policy} for run in wanted])
-    # Where runs are kept, more of them may be asked for the next time.
-    bounds = Bounds() if kept is not None or seeds.seeds > 1 else None
+    # Those of run 0 are worked out when somebody asks for them, but for runs that are kept.
+    bounds = Bounds() if kept is not None or seeds.fresh else None
 
     making = _Making(workloads, draws, kept, bounds, seeds.fresh, {})
 
