@@ -36,6 +36,8 @@ _CHECKPOINT: Final = 4e-8
 """Seconds that a checkpoint takes which costs its job time, as measured."""
 _INTERVAL: Final = 60.0
 """Seconds between a ranking's decisions, where `interval` does not say it (`Options::interval` in Rust)."""
+_OTHERS: Final = ("search", "services", "quota", "evict")
+"""Options under which jobs are stopped for others."""
 _LEAST: Final = 1e-200
 _MOST: Final = 1e200
 _LONGEST: Final = 1e9  # s: no option for a time between decisions takes more
@@ -236,7 +238,8 @@ def check_failures(policy: Policy, options: Mapping[str, Any], own: Own | None, 
     if not is_draw(options["outages"]):
         return
     draw, table, cluster = as_draw(options["outages"]), workload.table, workload.cluster
-    if any(options[name] not in (None, False) for name in ("search", "services", "quota", "evict")):
+    # Tables among them cannot be compared with None.
+    if any(options[name] is not None and options[name] is not False for name in _OTHERS):
         return  # whoever is stopped for others keeps its progress
     every = _every(options, workload)
     if table.num_jobs > 1 and (own is not None or policy.preemption != "none"):
