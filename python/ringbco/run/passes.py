@@ -80,7 +80,7 @@ def _gavel(load: Load, period: float, fields: Mapping[str, Any]) -> float:
 
 def _sia(load: Load, period: float, fields: Mapping[str, Any]) -> float:
     # Where nobody waits and all have the best there is, a round only looks whether that is still so.
-    return load.length / period * (4e-5 + load.queued * (1e-3 + 3e-6 * load.present))
+    return load.length / period * (4e-5 + load.queued * (7e-4 + 2.5e-6 * load.present))
 
 
 def _allox(load: Load, period: float, fields: Mapping[str, Any]) -> float:
