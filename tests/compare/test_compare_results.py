@@ -38,7 +38,7 @@ def test_results_alone_are_compared(results: list[Path], invoke: Invoke, small_j
                 value, ratio, best = entry
                 ratio = "inf" if ratio == float("inf") else ratio
                 assert told[label] == {"value": value, "ratio": ratio, "best": best}
-    assert "one run: add --seeds 6" in done.stdout
+    assert "one run, and so without a verdict: " in done.stdout
     assert Outcome.read("cmp/sjf").jobs.equals(both.outcomes["sjf"].jobs)
     alone = compare(results=results)
     assert list(alone.outcomes) == [str(folder) for folder in results]

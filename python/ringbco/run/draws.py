@@ -14,7 +14,6 @@ import polars as pl
 
 from ringbco.errors import InputError, UsageError
 from ringbco.result.certainty import Kind, Runs
-from ringbco.result.days import DAY, FEWEST_WITH_JOBS
 from ringbco.run.options import PARTS, integer, is_log, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.trace.jobs import JobTable
@@ -71,12 +70,6 @@ class Seeds(NamedTuple):
             check_generated(table)
 
 
-def has_days(table: JobTable) -> bool:
-    """Whether a table has days enough for something to be told of them."""
-    submit = table.frame["submit_time"].to_numpy()
-    return bool(np.ptp(submit // DAY) >= FEWEST_WITH_JOBS - 1)
-
-
 def seeded_options(options: Mapping[str, Any], number: int, seed: int) -> Mapping[str, Any]:
     """The options of the run of that number, from 0: its seed, and that of shuffled ties."""
     if not number:
@@ -88,9 +81,6 @@ def seeded_options(options: Mapping[str, Any], number: int, seed: int) -> Mappin
     return changed
 
 
-_CHANGING: Final = ("model", "policy", "order", "placement", "queue", "outages", "ties")
-
-
 def changes(seeds: Seeds, runs: Sequence[tuple[JobTable, Mapping[str, Any]]]) -> tuple[str, ...]:
     """What differs from run to run, as keys of `sentences.CHANGES`; of fresh tables all does, so nothing.
 
@@ -98,27 +88,18 @@ def changes(seeds: Seeds, runs: Sequence[tuple[JobTable, Mapping[str, Any]]]) ->
     """
     if seeds.fresh:
         return ()
-    kinds = {
-        (id(table), *(repr(options.get(name)) for name in _CHANGING)): (table, options)
-        for table, options in runs
-    }
-    return tuple(dict.fromkeys(name for kind in kinds.values() for name in _changes(*kind)))
-
-
-def _changes(table: JobTable, options: Mapping[str, Any]) -> list[str]:
-    drawn = options.get("outages")
+    of_models = {id(table): table for table, options in runs if options.get("model") == "rar"}
     found = {
         "submissions": True,
-        "models": _draws_models(table, options),
-        "placement": _placement(options) == "random",
-        "outages": is_draw(drawn) and "seed=" not in str(drawn),
-        "ties": str(options.get("ties") or "").startswith("shuffle"),
+        "models": any(map(_lacks_models, of_models.values())),
+        "placement": any(_placement(options) == "random" for _, options in runs),
+        "outages": any(
+            is_draw(drawn) and "seed=" not in str(drawn)
+            for drawn in (options.get("outages") for _, options in runs)
+        ),
+        "ties": any(str(options.get("ties") or "").startswith("shuffle") for _, options in runs),
     }
-    return [name for name, changes in found.items() if changes]
-
-
-def _draws_models(table: JobTable, options: Mapping[str, Any]) -> bool:
-    return options.get("model") == "rar" and _lacks_models(table)
+    return tuple(name for name, changes in found.items() if changes)
 
 
 def _lacks_models(table: JobTable) -> bool:
@@ -187,7 +168,7 @@ class Draws:
         table = self.table(number)
         if self._kind == "fresh tables":
             return resolve(table, cluster, options)
-        if _draws_models(table, options) or options.get("search") is not None:
+        if (options.get("model") == "rar" and _lacks_models(table)) or options.get("search") is not None:
             made = resolve(table, cluster, options)
         else:
             columns = known.columns.copy()

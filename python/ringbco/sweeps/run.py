@@ -231,7 +231,7 @@ def _told_of(outcome: Outcome, run: Run, policy: Any, table: JobTable) -> Record
     if found:
         record["warnings"] = found
     if run.by_day:
-        record["days"] = days_of(outcome).to_dict()
+        record["days"] = {**days_of(outcome).to_dict(), "epoch": table.epoch}
     return record
 
 
