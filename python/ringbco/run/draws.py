@@ -74,7 +74,7 @@ def seeded_options(options: Mapping[str, Any], number: int, seed: int) -> Mappin
     """The options of the run of that number, from 0: its seed, and that of shuffled ties."""
     if not number:
         return options
-    changed = {**options, "seed": seed + number}
+    changed = {**options, "seed": (seed + number) % 2**64}
     ties = options.get("ties")
     if isinstance(ties, str) and ties.startswith("shuffle:"):
         changed["ties"] = f"shuffle:{(int(ties.removeprefix('shuffle:')) + number) % 2**64}"
