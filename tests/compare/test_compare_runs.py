@@ -13,6 +13,7 @@ from conftest import Invoke
 from ringbco import Cluster, compare, replay
 from ringbco.audits import check_folder
 from ringbco.errors import InputError, UsageError
+from ringbco.result.bound import of_results
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.run.draws import Draws
@@ -139,6 +140,9 @@ def test_seeds_give_means_and_spreads(small_jobs: Path, tmp_path: Path) -> None:
         assert len(set(jct)) > 1
         assert entry(comparison, label, "mean_jct") == jct[0]
         assert comparison.figure(label, "mean_jct") == (jct[0], (min(jct), max(jct)), 6)
+        assert comparison.bounds_by_run[label] == [of_results({"": alone[0]})[""]]
+        assert comparison.figure(label, "mean_jct_over_bound")[1:] == (None, 6)  # a bound of run 0 alone
+    assert comparison.over.changed == ("submissions", "models", "placement")
     assert comparison.figure("sjf", "mean_jct") == (old.summary["mean_jct"], None, 1)
     comparison.write(tmp_path / "cmp")
     document = json.loads((tmp_path / "cmp/comparison.json").read_text())
@@ -159,12 +163,6 @@ def test_folders_do_not_depend_on_the_number_of_runs(small_jobs: Path, tmp_path:
             one, two = ((tmp_path / folder / policy / f"{name}.parquet").read_bytes() for folder in "ab")
             assert one == two
     assert not {"runs", "summaries_by_run"} & set(json.loads((tmp_path / "b/comparison.json").read_text()))
-
-
-def test_progress_counts_every_seed(small_jobs: Path) -> None:
-    told: list[tuple[int, int]] = []
-    compare(small_jobs, "2x8", ["fifo", "rand"], seeds=3, progress=lambda *now: told.append(now))
-    assert told[-1] == (42, 42)
 
 
 @pytest.mark.parametrize("seeds", [0, -1, 1.5, True, "3", 1001])

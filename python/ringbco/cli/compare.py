@@ -298,7 +298,7 @@ def _at_hand(asked: _Asked, given: dict[str, Any]) -> _Made:
     unused = [name for name, value in given.items() if value != defaults[name] and name != "baseline"]
     for name in ("seeds", "fresh"):
         if name in unused:
-            raise UsageError(f"option {name}: results at hand have one run: leave it out, or add --policy NAME")
+            raise UsageError(f"option {name}: results at hand have one run; leave it out, or add --policy")
     comparison = run(results=asked.results, baseline=given["baseline"])
 
     def tell() -> None:
