@@ -22,7 +22,7 @@ from ringbco.result.certainty import ONE_RUN, Figured, Held, Runs, figured, rati
 from ringbco.result.days import days_of
 from ringbco.result.figures import MEASURED_HERE, OVER_BOUND, TIME_TO_START, compared, flat, waits_again
 from ringbco.result.folder import RESULT, place_again, whole_folder
-from ringbco.result.judged import Judged, Side
+from ringbco.result.judged import SCHEMA, Judged, Side
 from ringbco.result.labels import labels_of
 from ringbco.result.sentences import of_one_run, of_runs
 from ringbco.result.views import view
@@ -37,20 +37,8 @@ if TYPE_CHECKING:
 FRAME: Final = "comparison.parquet"
 DOCUMENT: Final = "comparison.json"
 REPORT: Final = "report.html"
-_SCHEMA: Final[dict[str, pl.DataType]] = {
-    "measure": pl.String(),
-    "policy": pl.String(),
-    "value": pl.Float64(),
-    "ratio": pl.Float64(),
-    "best": pl.Boolean(),
-    "runs": pl.UInt32(),
-    **dict.fromkeys(("low", "high", "ratio_low", "ratio_high", "parts_low", "parts_high"), pl.Float64()),
-    "parts": pl.UInt8(),
-    "verdict": pl.String(),
-    "sentence": pl.String(),
-}
-_ALWAYS: Final = 5
-"""How many of these columns there are with one run, too."""
+_ALWAYS: Final = ("measure", "policy", "value", "ratio", "best")
+"""The columns that there are with one run, too."""
 
 
 class Entry(NamedTuple):
@@ -266,7 +254,7 @@ class Comparison:
         are null where there is nothing of the kind.
         """
         rows = [self._row(measure, label, entry) for measure, label, entry in self._cells()]
-        schema = _SCHEMA if self.runs > 1 else dict(list(_SCHEMA.items())[:_ALWAYS])
+        schema = {name: SCHEMA[name] for name in (SCHEMA if self.runs > 1 else _ALWAYS)}
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     def _cells(self) -> Iterator[tuple[Figure, str, Entry]]:

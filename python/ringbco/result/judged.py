@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+
+import polars as pl
 
 from ringbco.result.certainty import APART, Figured, Held, Runs, held, starred
 from ringbco.result.days import MEANS, Days, Split, carried, parts_of
@@ -14,6 +16,19 @@ if TYPE_CHECKING:
     from ringbco.result.figures import Figure
 
 T = TypeVar("T", bound=Hashable)
+SCHEMA: Final[Mapping[str, pl.DataType]] = {
+    "measure": pl.String(),
+    "policy": pl.String(),
+    "value": pl.Float64(),
+    "ratio": pl.Float64(),
+    "best": pl.Boolean(),
+    "runs": pl.UInt32(),
+    **dict.fromkeys(("low", "high", "ratio_low", "ratio_high", "parts_low", "parts_high"), pl.Float64()),
+    "parts": pl.UInt8(),
+    "verdict": pl.String(),
+    "sentence": pl.String(),
+}
+"""The columns of comparison.parquet."""
 
 
 class Side(NamedTuple):

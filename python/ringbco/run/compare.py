@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Unpack
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import RingbcoError
 from ringbco.result.bound import Bounds
+from ringbco.result.certainty import Runs
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.run.compare_runs import (
@@ -19,12 +20,11 @@ from ringbco.run.compare_runs import (
     assembled,
     check_baseline,
     check_inputs,
-    names_of,
     read_results,
     resolve_workloads,
     wanted_runs,
 )
-from ringbco.run.draws import Draws, Seeds, runs_of
+from ringbco.run.draws import Draws, Seeds, changes
 from ringbco.run.gone import refuse_gone
 from ringbco.run.kept import Ended, Kept, key_of
 from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer
@@ -137,8 +137,9 @@ def compared(
     repeats = [one for run in wanted for one in run.repeats(cluster, seeds)]
     workloads = resolve_workloads(table, repeats)
     warn(_doubts(table, repeats, workloads.values()), within=1)
-    watch = Watch(names_of(wanted, seeds), table.num_jobs, progress, began)
-    over = runs_of(table, seeds, [{**checked(run.options), "policy": run.policy} for run in wanted])
+    watch = Watch([one.name for one in repeats], table.num_jobs, progress, began)
+    given = [(table, {**checked(run.options), "policy": run.policy}) for run in wanted]
+    over = Runs(seeds.kind, changes(seeds, given), table.epoch)
     # Those of run 0 are worked out when somebody asks for them, but for runs that are kept.
     bounds = Bounds() if kept is not None or seeds.fresh else None
 
@@ -157,12 +158,11 @@ def compared(
             kept.discard()
         raise
     warn(dict.fromkeys(line for one in repeats for line in making.doubts.get(id(one), ())), within=1)
-    firsts = [place for place, one in enumerate(repeats) if not one.number]
-    ends = [*firsts[1:], len(repeats)]
-    ended = {label: done[first:end] for label, first, end in zip(labels, firsts, ends, strict=True)}
-    written = {label: part[0].folder for label, part in ended.items()}
+    ended: dict[str, list[Ended]] = {label: [] for label in labels}
+    for one, end in zip(repeats, done, strict=True):
+        ended[one.label].append(end)
     comparison = assembled(ended, finished, over=over, bounded=bounds is not None, baseline=baseline)
-    return comparison, {label: at for label, at in written.items() if at is not None}
+    return comparison, {label: part[0].folder for label, part in ended.items() if part[0].folder is not None}
 
 
 def _doubts(table: JobTable, repeats: Sequence[Repeat], workloads: Iterable[Workload]) -> dict[str, None]:

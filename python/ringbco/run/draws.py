@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
-from ringbco.result.certainty import Kind, Runs
+from ringbco.result.certainty import Kind
 from ringbco.run.options import PARTS, integer, is_log, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.trace.jobs import JobTable
@@ -193,19 +193,8 @@ class Draws:
         return made
 
 
-def runs_of(table: JobTable, seeds: Seeds, options: Sequence[Mapping[str, Any]]) -> Runs:
-    """What differs between the runs of these options, the policy among them."""
-    changed = changes(seeds, [(table, one) for one in options])
-    return Runs(seeds.kind, changed, table.epoch)
-
-
 def refuse_logs(policies: list[str]) -> None:
     """Raises UsageError where a log would be followed by jobs that it does not know."""
     for policy in policies:
-        if runs_once(policy):
+        if is_log(policy):
             raise UsageError(f"option policy: {policy!r}: a log knows its own jobs only; leave it out")
-
-
-def runs_once(policy: object) -> bool:
-    """Whether a policy has one run: a log knows its own jobs only."""
-    return isinstance(policy, str) and is_log(policy)

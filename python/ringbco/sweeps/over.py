@@ -13,7 +13,7 @@ from ringbco.errors import UsageError
 from ringbco.result.certainty import Figured, Runs, figured
 from ringbco.result.days import Days
 from ringbco.result.figures import MEASURED_HERE, compared
-from ringbco.result.judged import Judged, Side
+from ringbco.result.judged import SCHEMA, Judged, Side
 from ringbco.result.sentences import of_runs
 from ringbco.trace.jobs import near_name
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ringbco.sweeps.spec import Spec
 
 _MEASURED: Final = (*MEASURED_HERE, "total_seconds", "jobs_per_second")
-_FLOATS: Final = ("value", "ratio", "low", "high", "ratio_low", "ratio_high", "parts_low", "parts_high")
 _ALIKE: Final = ("jobs", "jobs_refused", "measure_from", "measure_to")
 """Figures in which two runs are alike that are of the same jobs."""
 
@@ -139,17 +138,14 @@ class Over:
     @property
     def frame(self) -> pl.DataFrame:
         """One row a point and measure: its settings, and the columns of comparison.parquet."""
-        rows = []
-        for measure in self.measures:
-            if measure.key in _MEASURED:
-                continue
-            best = self._best(measure)
-            rows += [(number, measure, number in best) for number in range(len(self.points))]
-        rows.sort(key=lambda row: row[0])
-        told = dict.fromkeys(_FLOATS, pl.Float64()) | _OTHERS
-        return pl.DataFrame(
-            [self._row(*row) for row in rows], infer_schema_length=None, schema_overrides=told
-        )
+        best = {row: self._best(row) for row in self.measures if row.key not in _MEASURED}
+        rows = [
+            self._row(number, measure, number in those)
+            for number in range(len(self.points))
+            for measure, those in best.items()
+        ]
+        told = {name: dtype for name, dtype in SCHEMA.items() if rows and name in rows[0]}
+        return pl.DataFrame(rows, infer_schema_length=None, schema_overrides=told)
 
     def _row(self, number: int, measure: Figure, best: bool) -> dict[str, Any]:
         found, told = self._judged.held(number, measure.key), self.figure(number, measure.key)
@@ -164,13 +160,6 @@ class Over:
         }
 
 
-_OTHERS: Final[dict[str, pl.DataType]] = {
-    "best": pl.Boolean(),
-    "runs": pl.UInt32(),
-    "parts": pl.UInt8(),
-    "verdict": pl.String(),
-    "sentence": pl.String(),
-}
 # Columns of runs.parquet that are settings, not figures.
 _SETTINGS: Final = frozenset({"seed", "draw", "load", "servers", "gpus"})
 
