@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
-from ringbco.errors import UsageError
 from ringbco.result.certainty import Figured, Runs, figured
 from ringbco.result.days import Days
 from ringbco.result.figures import MEASURED_HERE, compared
 from ringbco.result.judged import SCHEMA, Judged, Side
 from ringbco.result.sentences import of_runs
-from ringbco.trace.jobs import near_name
 
 if TYPE_CHECKING:
     from ringbco.result.figures import Figure
@@ -42,7 +40,7 @@ class Point(NamedTuple):
     @property
     def name(self) -> str:
         """The settings as text."""
-        return ", ".join(f"{name} {_short(value)}" for name, value in self.settings.items())
+        return ", ".join(f"{name} {short(value)}" for name, value in self.settings.items())
 
 
 class Over:
@@ -164,19 +162,10 @@ class Over:
 _SETTINGS: Final = frozenset({"seed", "draw", "load", "servers", "gpus"})
 
 
-def check_baseline(spec: Spec, baseline: str | None) -> None:
-    """Raises UsageError unless the baseline is a policy of the sweep."""
-    policies = list(dict.fromkeys(str(run.settings.get("policy")) for run in spec.runs))
-    if baseline is not None and baseline not in policies:
-        near = near_name(baseline, policies)
-        hint = f"; did you mean {near}?" if near else ""
-        raise UsageError(f"option baseline: {baseline!r}: expected one of {', '.join(policies)}{hint}")
-
-
 def called(settings: Mapping[str, Any]) -> str:
     """Settings as people call them: a policy by its name alone."""
     return ", ".join(
-        _short(value) if name == "policy" else f"{name} {_short(value)}" for name, value in settings.items()
+        short(value) if name == "policy" else f"{name} {short(value)}" for name, value in settings.items()
     )
 
 
@@ -184,7 +173,8 @@ def _others(settings: Mapping[str, Any]) -> str:
     return repr({name: value for name, value in settings.items() if name != "policy"})
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """The value of a setting as text."""
     if value is None:
         return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
