@@ -21,7 +21,7 @@ from ringbco.result.figures import COMPARED
 from ringbco.result.figures import Figure as Measure
 from ringbco.result.sentences import of_runs
 from ringbco.sweeps.targets import Found
-from ringbco.units import percent, same
+from ringbco.units import same
 
 _BEST: Final = 30
 _VALUES: Final = 12
@@ -148,7 +148,7 @@ def _answers(runs: SweepRuns) -> list[str]:
     end = "greatest" if measure.better == "most" else "least"
     against = ""
     if measure.better != "most" and values[-1] > 0:
-        against = f", {percent(1 - values[0] / values[-1])} below"
+        against = f", {100.0 * (1.0 - values[0] / values[-1]):.1f} % below"
     return [
         f"{title} is {end} with {where}: {first}{against or ', against'} {last} with {named(worst.settings)}."
     ]
