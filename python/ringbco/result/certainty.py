@@ -142,7 +142,8 @@ class Held(NamedTuple):
     @property
     def side(self) -> int:
         """-1 where all of the interval is below 1, +1 where it is above, else 0."""
-        return _side(self.interval)
+        low, high = self.interval or (1.0, 1.0)
+        return -1 if high < 1.0 else 1 if low > 1.0 else 0
 
     @property
     def known(self) -> list[float]:
@@ -157,7 +158,9 @@ class Held(NamedTuple):
     @property
     def agreeing(self) -> int | None:
         """How many parts lie on the ratio's side of 1; None where no parts were looked at."""
-        return None if self.parts is None else _agreeing(self.ratio, self.parts)
+        if self.parts is None or self.ratio == 1.0:
+            return None if self.parts is None else 0
+        return sum(part != 1.0 and (part < 1.0) == (self.ratio < 1.0) for part in self.known)
 
 
 def figured(values: Sequence[float | None], kind: Kind) -> Figured:
@@ -192,7 +195,8 @@ def held(
     centre = _centre(ratios, kind)
     if math.isinf(centre):
         centre = ratio(_centre([one.figure for one in ratios], kind), 0.0)
-    return Held(centre, ends, len(ratios), _verdict(ratios, ends, centre, kind, parts), parts)
+    found = Held(centre, ends, len(ratios), None, parts)
+    return found._replace(verdict=_verdict(found, ratios, kind))
 
 
 def _centre(values: Sequence[float], kind: Kind) -> float:
@@ -206,36 +210,16 @@ def _centre(values: Sequence[float], kind: Kind) -> float:
     return high if math.isinf(high) else (low + high) / 2.0
 
 
-def _verdict(
-    ratios: Sequence[float],
-    ends: Interval | None,
-    centre: float,
-    kind: Kind,
-    parts: tuple[float | None, ...] | None,
-) -> Verdict:
-    if all(one == 1.0 for one in (*ratios, *(part for part in parts or () if part is not None))):
+def _verdict(found: Held, ratios: Sequence[float], kind: Kind) -> Verdict:
+    if all(one == 1.0 for one in (*ratios, *found.known)):
         return "the same"
-    if len(ratios) < FEWEST:
+    if found.runs < FEWEST:
         return "too few runs"
-    if not _side(ends):
+    if not found.side:
         return "cannot be told apart"
     if kind == "fresh tables":
         return "apart"
-    if parts is None or _agreeing(centre, parts) < PARTS:
-        return "apart on these jobs"
-    return "apart in all parts"
-
-
-def _side(ends: Interval | None) -> int:
-    if ends is None:
-        return 0
-    return -1 if ends[1] < 1.0 else 1 if ends[0] > 1.0 else 0
-
-
-def _agreeing(centre: float, parts: Sequence[float | None]) -> int:
-    if centre == 1.0:
-        return 0
-    return sum(part is not None and part != 1.0 and (part < 1.0) == (centre < 1.0) for part in parts)
+    return "apart in all parts" if found.agreeing == PARTS else "apart on these jobs"
 
 
 def starred(values: Mapping[T, float], hold: Callable[[T, T], Held | None], *, most: bool) -> set[T]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import polars as pl
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ringbco.result.figures import Figure
 
 T = TypeVar("T", bound=Hashable)
+_ENDS: Final = ("low", "high", "ratio_low", "ratio_high", "parts_low", "parts_high")
 SCHEMA: Final[Mapping[str, pl.DataType]] = {
     "measure": pl.String(),
     "policy": pl.String(),
@@ -23,7 +25,7 @@ SCHEMA: Final[Mapping[str, pl.DataType]] = {
     "ratio": pl.Float64(),
     "best": pl.Boolean(),
     "runs": pl.UInt32(),
-    **dict.fromkeys(("low", "high", "ratio_low", "ratio_high", "parts_low", "parts_high"), pl.Float64()),
+    **dict.fromkeys(_ENDS, pl.Float64()),
     "parts": pl.UInt8(),
     "verdict": pl.String(),
     "sentence": pl.String(),
@@ -132,17 +134,10 @@ class Judged(Generic[T]):
     def columns(self, label: T, measure: Figure, told: Figured) -> dict[str, Any]:
         """The columns of comparison.parquet that several runs add. told: the figure of the label."""
         found = self.held(label, measure.key)
-        low, high = told.interval or (None, None)
-        ratio_low, ratio_high = (found and found.interval) or (None, None)
-        parts_low, parts_high = (found and found.ends) or (None, None)
+        ends = (told.interval, found and found.interval, found and found.ends)
         return {
             "runs": told.runs,
-            "low": low,
-            "high": high,
-            "ratio_low": ratio_low,
-            "ratio_high": ratio_high,
-            "parts_low": parts_low,
-            "parts_high": parts_high,
+            **dict(zip(_ENDS, chain.from_iterable(pair or (None, None) for pair in ends), strict=True)),
             "parts": found and found.agreeing,
             "verdict": None if found is None or self._base(label) == label else found.verdict,
             "sentence": self.sentence(label, measure),
