@@ -9,6 +9,7 @@ import datetime
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
+from statistics import median
 from typing import Final, Literal, NamedTuple, TypeVar
 
 from ringbco.units import same
@@ -201,13 +202,7 @@ def held(
 
 def _centre(values: Sequence[float], kind: Kind) -> float:
     """Of moved runs the value of run 0, of fresh tables the median."""
-    if kind == "moved":
-        return values[0]
-    ordered, half = sorted(values), len(values) // 2
-    if len(values) % 2:
-        return ordered[half]
-    low, high = ordered[half - 1 : half + 1]
-    return high if math.isinf(high) else (low + high) / 2.0
+    return values[0] if kind == "moved" else median(values)
 
 
 def _verdict(found: Held, ratios: Sequence[float], kind: Kind) -> Verdict:
