@@ -165,6 +165,23 @@ def test_folders_do_not_depend_on_the_number_of_runs(small_jobs: Path, tmp_path:
     assert not {"runs", "summaries_by_run"} & set(json.loads((tmp_path / "b/comparison.json").read_text()))
 
 
+def test_the_greatest_seed_has_a_next_one(small_jobs: Path) -> None:
+    most = 2**64 - 1
+    found = compare(small_jobs, "2x8", ["rand"], seeds=2, seed=most)
+    second = replay(Draws(as_table(small_jobs), "moved", most).table(1), "2x8", policy="rand", seed=0)
+    assert found.values("rand", "mean_jct")[1] == second.summary["mean_jct"]
+
+
+def test_a_baseline_of_one_run_has_ratios_and_no_verdicts(small_jobs: Path) -> None:
+    old = replay(small_jobs, "2x8", policy="sjf")
+    found = compare(small_jobs, "2x8", ["fifo"], results=[old], baseline="sjf")
+    (row,) = found.frame.filter(policy="fifo", measure="mean_jct").to_dicts()
+    assert row["ratio"] == row["value"] / old.summary["mean_jct"]
+    assert row["low"] is not None
+    assert (row["ratio_low"], row["verdict"]) == (None, None)
+    assert not found.frame["best"].filter(found.frame["policy"] == "sjf").any()
+
+
 @pytest.mark.parametrize("seeds", [0, -1, 1.5, True, "3", 1001])
 def test_seeds_out_of_range(small_jobs: Path, seeds: object) -> None:
     with pytest.raises(UsageError, match="option seeds: "):

@@ -8,13 +8,15 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import NO_TRACE, SHARED
+from ringbco import replay
 from ringbco.result.certainty import Carried, Held, Runs, depth, figured, held, interval, ratio, starred
-from ringbco.result.days import Days, Split, carried, parts_of
+from ringbco.result.days import Days, Split, carried, days_of, parts_of
 from ringbco.result.figures import COMPARED
 from ringbco.result.sentences import Pair, line, of_runs, sentence
 
@@ -144,6 +146,22 @@ def test_few_days_that_carry_a_difference() -> None:
     assert carried(base, base, "mean_jct") is None
     assert carried(other, None, "mean_jct") is None  # 70 of 160 is less than half
     assert carried(days(range(8), [90.0] + [10.0] * 7), None, "mean_jct") == ((0,), 90 / 160, 10.0)
+
+
+def test_a_job_beside_after_is_of_the_day_of_its_own_submission() -> None:
+    """Not of its arrival, which is the end of the job before: here on the next day."""
+    numbers = range(16)
+    frame = pl.DataFrame(
+        {
+            "job_id": [f"j{number}" for number in numbers],
+            "submit_time": [86_400.0 * (number // 2) + number % 2 for number in numbers],
+            "num_gpus": [1] * 16,
+            "duration": [90_000.0, 100.0] * 8,
+            "after": [f"j{number - 1}" if number % 2 else None for number in numbers],
+        }
+    )
+    found = days_of(replay(frame, "1x8", policy="fifo", model="fixed"))
+    assert (found.days.tolist(), found.counts.tolist()) == (list(range(8)), [2] * 8)
 
 
 JCT, P90 = (next(row for row in COMPARED if row.key == key) for key in ("mean_jct", "p90_wait"))
