@@ -142,7 +142,9 @@ def test_few_runs_have_no_star(jobs: pl.DataFrame, seeds: int, said: str) -> Non
     assert "best of its measure" not in printed(made)
     assert not made.frame["best"].any()
     if seeds > 1:
-        assert made.frame.filter(policy="sjf", measure="mean_jct")["verdict"].item() == "too few runs"
+        (row,) = made.frame.filter(policy="sjf", measure="mean_jct").to_dicts()
+        assert (row["verdict"], row["sentence"]) == ("too few runs", said)
+        assert made.sentences() == []  # it is said once
 
 
 @pytest.mark.parametrize(

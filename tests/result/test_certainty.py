@@ -205,7 +205,9 @@ OF = (
 @pytest.mark.parametrize(("found", "told"), list(zip(OF, TOLD.strip().split("\n"), strict=True)))
 def test_sentences_of_moved_runs(found: Held, told: str) -> None:
     assert sentence(pair(), found) == told
-    assert sentence(pair(), found._replace(verdict="too few runs", interval=None)) is None
+    assert sentence(pair(), found._replace(verdict=None)) is None
+    few = Held(0.5, None, 5, "too few runs")
+    assert sentence(pair(), few) == "too few runs: 5, at least 6 are needed"
 
 
 def test_sentences_of_fresh_tables() -> None:

@@ -71,8 +71,9 @@ def _verdict(comparison: Comparison) -> list[str]:
     """How the best lies beside the baseline over the runs or, where it is that one, the next beside it."""
     best, after, *_ = comparison.outcomes
     label = after if best == comparison.against else best
-    told = (comparison.sentence(label, measure) for measure in comparison.rows if measure.key == _KEY)
-    return [sentence for sentence in told if sentence is not None]
+    (measure,) = (measure for measure in comparison.rows if measure.key == _KEY)
+    told = comparison.sentence(label, measure) if label in comparison.lines(measure) else None
+    return [] if told is None else [told]
 
 
 def _with_range(comparison: Comparison, label: str, key: str = _KEY) -> str:

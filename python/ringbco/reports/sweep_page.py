@@ -186,7 +186,8 @@ def _told(runs: SweepRuns) -> list[str]:
     """The verdicts on the first measure, in words."""
     if runs.over is None or not runs.measures:
         return []
-    of_first = runs.over.frame.filter(pl.col("measure") == runs.measures[0].key)
+    enough = pl.col("verdict") != "too few runs"
+    of_first = runs.over.frame.filter(enough, pl.col("measure") == runs.measures[0].key)
     return of_first["sentence"].drop_nulls().head(_MOST_TOLD).to_list()
 
 

@@ -264,5 +264,5 @@ def _read_over(folder: Path, document: Mapping[str, Any]) -> Over:
     path, runs = folder / _DOCUMENT, document.get("seeds")
     if not isinstance(runs, int) or isinstance(runs, bool) or runs < _FEWEST:
         raise InputError("a number of runs of 2 or more", file=path, key="seeds", value=runs)
-    frame = read_table(folder / _SEEDS, {"measure": pl.String(), "sentence": pl.String()})
+    frame = read_table(folder / _SEEDS, dict.fromkeys(("measure", "verdict", "sentence"), pl.String()))
     return Over(frame, runs, runs_of(path, document))

@@ -213,9 +213,9 @@ class Comparison:
         return {label: cells for label, cells in told.items() if cells}
 
     def sentences(self) -> list[str]:
-        """What pages say below their tables: the mean completion time's sentences."""
+        """What pages say below their tables: the mean completion time's sentences, of runs enough."""
         of = (measure for measure in self.rows if measure.key == "mean_jct")
-        told = (self.sentence(label, measure) for measure in of for label in self.outcomes)
+        told = (self.sentence(label, measure) for measure in of for label in self.lines(measure))
         return [text for text in told if text is not None]
 
     def notes(self, verdicts: int = 0) -> list[str]:

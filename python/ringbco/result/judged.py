@@ -117,7 +117,7 @@ class Judged(Generic[T]):
         return told and sentence(*told)
 
     def line(self, label: T, measure: Figure) -> tuple[str, ...]:
-        """The same as cells of a table; none without a verdict."""
+        """The same as cells of a table; none without a verdict, or of too few runs."""
         told = self._told(label, measure)
         return line(*told) if told else ()
 

@@ -76,13 +76,13 @@ class Pair(NamedTuple):
 
 
 def sentence(pair: Pair, held: Held) -> str | None:
-    """One difference in words; None without a verdict, or of fewer runs than one takes."""
+    """One difference in words; None without a verdict."""
     title, label, against, over = pair.measure.title, pair.label, pair.against, pair.over
     runs = f"{held.runs} {'tables' if pair.fresh else 'runs'}"
     if held.verdict == "the same":
         return f"{whose(label)} {title} is the same as {whose(against)} in all {runs}."
     if held.verdict is None or held.interval is None:
-        return None
+        return None if held.verdict is None else _too_few(held.runs)
     apart = held.verdict in APART
     ends = pair.range(held.interval, side=pair.fresh or not apart)
     if not apart:
@@ -100,7 +100,7 @@ def sentence(pair: Pair, held: Held) -> str | None:
 
 
 def line(pair: Pair, held: Held) -> tuple[str, ...]:
-    """The same as cells of a table: how far, in which range, and in the parts of the trace."""
+    """The same as cells of a table: how far, in which range, and in the parts; none of too few runs."""
     if held.verdict == "the same":
         return (f"the same in all {held.runs} {'tables' if pair.fresh else 'runs'}",)
     if held.verdict is None or held.interval is None:
@@ -142,9 +142,13 @@ def of_runs(runs: int, over: Runs, verdicts: int | None = None) -> list[str]:
         told += f": {', '.join(text for name, text in CHANGES.items() if name in over.changed)}"
     if verdicts is None:
         return [told]
-    few = [f"too few runs: {runs}, at least {FEWEST} are needed"] if runs < FEWEST else []
+    few = [_too_few(runs)] if runs < FEWEST else []
     many = ["one in twenty pairs that are alike may be called apart"] if verdicts > MANY and not few else []
     return [*few, *many, told]
+
+
+def _too_few(runs: int) -> str:
+    return f"too few runs: {runs}, at least {FEWEST} are needed"
 
 
 def _parts(pair: Pair, held: Held) -> str:

@@ -17,7 +17,6 @@ from ringbco.result.outcome import Outcome
 from ringbco.run.compare_runs import (
     Repeat,
     Watch,
-    assembled,
     check_baseline,
     check_inputs,
     read_results,
@@ -27,7 +26,7 @@ from ringbco.run.compare_runs import (
 from ringbco.run.draws import Draws, Seeds, changes
 from ringbco.run.gone import refuse_gone
 from ringbco.run.kept import Ended, Kept, key_of
-from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer
+from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer, is_log
 from ringbco.run.options_generated import Options
 from ringbco.run.replay import carry_out
 from ringbco.run.setup import prepare
@@ -138,8 +137,9 @@ def compared(
     workloads = resolve_workloads(table, repeats)
     warn(_doubts(table, repeats, workloads.values()), within=1)
     watch = Watch([one.name for one in repeats], table.num_jobs, progress, began)
-    given = [(table, {**checked(run.options), "policy": run.policy}) for run in wanted]
-    over = Runs(seeds.kind, changes(seeds, given), table.epoch)
+    several = [run for run in wanted if not is_log(run.policy)]
+    given = [(table, {**checked(run.options), "policy": run.policy}) for run in several]
+    over = Runs(seeds.kind, changes(seeds, given) if given else (), table.epoch)
     # Those of run 0 are worked out when somebody asks for them, but for runs that are kept.
     bounds = Bounds() if kept is not None or seeds.fresh else None
 
@@ -161,7 +161,14 @@ def compared(
     ended: dict[str, list[Ended]] = {label: [] for label in labels}
     for one, end in zip(repeats, done, strict=True):
         ended[one.label].append(end)
-    comparison = assembled(ended, finished, over=over, bounded=bounds is not None, baseline=baseline)
+    of = slice(None) if seeds.fresh else slice(1)
+    comparison = Comparison(
+        {label: one.outcome for label, part in ended.items() for one in part if one.outcome} | finished,
+        {label: [one.summary for one in part] for label, part in ended.items() if len(part) > 1},
+        {label: [one.bound for one in part[of]] for label, part in ended.items()} if bounds else {},
+        over,
+        baseline,
+    )
     return comparison, {label: part[0].folder for label, part in ended.items() if part[0].folder is not None}
 
 

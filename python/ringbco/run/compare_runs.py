@@ -10,12 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
-from ringbco.result.certainty import Runs
-from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.run.at_hand import read_result, without_ended
 from ringbco.run.draws import Seeds, seeded_options
-from ringbco.run.kept import Ended
 from ringbco.run.options import PARTS, as_cluster, checked, is_log, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.scheduling import check_policy, fit
@@ -79,31 +76,6 @@ class Run:
             )
             for number in range(seeds.seeds)
         ]
-
-
-def assembled(
-    ended: Mapping[str, Sequence[Ended]],
-    finished: dict[str, Outcome],
-    *,
-    over: Runs,
-    bounded: bool,
-    baseline: str | None,
-) -> Comparison:
-    """The comparison of what was run, by label, and of what is at hand.
-
-    over: what differs between runs. bounded: whether lower bounds were worked out.
-    """
-    outcomes = {label: one.outcome for label, part in ended.items() for one in part if one.outcome}
-    repeated = {label: part for label, part in ended.items() if len(part) > 1}
-    of = slice(None) if over.kind == "fresh tables" else slice(1)
-    bounds = {label: [one.bound for one in part[of]] for label, part in ended.items()} if bounded else {}
-    return Comparison(
-        outcomes | finished,
-        {label: [one.summary for one in part] for label, part in repeated.items()},
-        bounds,
-        over,
-        baseline,
-    )
 
 
 def wanted_runs(

@@ -113,11 +113,11 @@ class Over:
         return f"{where}: {text}" if where and text is not None else text
 
     def sentences(self, key: str = "mean_jct") -> Iterator[str]:
-        """The sentences of a measure."""
+        """The sentences of a measure, of runs enough."""
         for measure in self.measures:
             if measure.key == key:
-                told = (self.sentence(number, measure) for number in range(len(self.points)))
-                yield from (text for text in told if text is not None)
+                those = (number for number in range(len(self.points)) if self._judged.line(number, measure))
+                yield from (text for number in those if (text := self.sentence(number, measure)) is not None)
 
     def notes(self, verdicts: int = 0) -> list[str]:
         """What the runs are. verdicts: how many of them are shown."""
