@@ -23,7 +23,6 @@ from ringbco.result.days import days_of
 from ringbco.result.figures import MEASURED_HERE, OVER_BOUND, TIME_TO_START, compared, flat, waits_again
 from ringbco.result.folder import RESULT, place_again, whole_folder
 from ringbco.result.judged import SCHEMA, Judged, Side
-from ringbco.result.labels import labels_of
 from ringbco.result.sentences import of_one_run, of_runs
 from ringbco.result.views import view
 from ringbco.result.window import of_summary
@@ -383,7 +382,7 @@ def as_comparison(results: Comparison | Mapping[str, Outcome]) -> Comparison:
 
 def side_by_side(outcomes: Sequence[Outcome]) -> Comparison:
     """A comparison of outcomes at hand, labelled by policy and, where that is not enough, by what differs."""
-    return Comparison(dict(zip(labels_of(outcomes), outcomes, strict=True)))
+    return Comparison(dict(zip(_labels(outcomes), outcomes, strict=True)))
 
 
 def _jobs_and_cluster(outcome: Outcome) -> tuple[Any, ...]:
@@ -394,3 +393,36 @@ def _jobs_and_cluster(outcome: Outcome) -> tuple[Any, ...]:
     source = trace.get("sha256") or trace.get("path")
     ran = outcome.summary.get("jobs"), outcome.summary.get("jobs_refused", 0), of_summary(outcome.summary)
     return source, trace.get("rows"), *ran, *map(cluster.get, ("servers", "network", "recorded"))
+
+
+def _labels(outcomes: Sequence[Outcome]) -> list[str]:
+    """Each outcome's policy and, where that is not enough, the settings by which it differs."""
+    policies = [str(outcome.summary.get("policy", "?")) for outcome in outcomes]
+    settings = [_settings(outcome) for outcome in outcomes]
+    labels: list[str] = []
+    for number, policy in enumerate(policies):
+        same = [other for other, name in zip(settings, policies, strict=True) if name == policy]
+        own = settings[number]
+        differing = [name for name in own if any(other.get(name) != own[name] for other in same)]
+        label = policy
+        if differing:
+            label += f" ({', '.join(f'{name} {_short(own[name])}' for name in differing)})"
+        times = labels.count(label)
+        labels.append(label if not times else f"{label} [{times + 1}]")
+    return labels
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _settings(outcome: Outcome) -> dict[str, Any]:
+    """What may tell two runs of one policy apart, by the names that users know."""
+    run: Mapping[str, Any] = outcome.run
+    cluster = run.get("cluster", {})
+    return {
+        **{name: value for name, value in run.get("options", {}).items() if name != "policy"},
+        **cluster.get("network", {}),
+        "cluster": cluster.get("name"),
+        "trace": run.get("trace", {}).get("path"),
+    }
