@@ -148,16 +148,12 @@ def test_the_command(invoke: Invoke, made: JobTable, tmp_path: Path) -> None:
     assert (written["seeds"], written["kind"]) == (6, "moved")
     assert invoke("report", "s", "-o", "page.html", "-q").returncode == 0
     page = " ".join((tmp_path / "page.html").read_text().replace("&#39;", "'").split())
-    over = pl.read_parquet(tmp_path / "s/seeds.parquet").row(
-        by_predicate=(pl.col("measure") == "mean_jct") & (pl.col("policy") == "srtf"), named=True
-    )
+    over = pl.read_parquet(tmp_path / "s/seeds.parquet").filter(measure="mean_jct", policy="srtf")
     shown = next(row for row in COMPARED if row.key == "mean_jct")
-    value, low, high = (shown.brief(over[name]) for name in ("value", "low", "high"))
+    value, low, high = (shown.brief(over[name].item()) for name in ("value", "low", "high"))
     for line in (f'{value}<small class="below">({low} to {high})', *told["notes"], said):
         assert line in page
-    document = json.loads((tmp_path / "s/sweep.json").read_text())
-    document["kind"] = "guessed"
-    (tmp_path / "s/sweep.json").write_text(json.dumps(document))
+    (tmp_path / "s/sweep.json").write_text(json.dumps(written | {"kind": "guessed"}))
     damaged = invoke("report", "s", "-o", "page.html", "-q", "--force")
     assert damaged.returncode == 1
     assert "sweep.json: kind" in damaged.stderr

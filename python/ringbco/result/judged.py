@@ -107,9 +107,8 @@ class Judged(Generic[T]):
         base, found = self._base(label), self.held(label, measure.key)
         if found is None or base is None or base == label:
             return None
-        return Pair(
-            self._sides[label].label, self._sides[base].label, measure, self._sides[label].over
-        ), found
+        one, other = self._sides[label], self._sides[base]
+        return Pair(one.label, other.label, measure, one.over), found
 
     def sentence(self, label: T, measure: Figure) -> str | None:
         """How a figure lies beside the base's; None without a verdict."""

@@ -113,9 +113,8 @@ class Tried(NamedTuple):
     def of(cls, place: float, name: str, values: Sequence[float | None], kind: Kind) -> Tried:
         """From the figure of each run."""
         known = tuple(float(value) for value in values if value is not None)
-        if not known or len(known) < len(values):
-            return cls(place, name, None)
-        return cls(place, name, figured(known, kind).value, known)
+        complete = 0 < len(known) == len(values)
+        return cls(place, name, figured(known, kind).value, known) if complete else cls(place, name, None)
 
 
 @dataclass(frozen=True)
