@@ -235,6 +235,8 @@ def test_a_limit_too_low_for_pictures_costs_no_table(small_jobs: Path) -> None:
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("error: pictures need 70 GB of addresses")
     assert not (small_jobs.parent / "p.html").exists()
+    assert limited(small_jobs.parent, 16_000_000_000, "demo", "-q", "-o", "demo").returncode == 0
+    assert {"report.html"} == {path.name for path in small_jobs.parent.glob("demo/*.[hp]*")}
 
 
 @pytest.mark.parametrize("how", ["os.abort()", "os.kill(os.getpid(), 11)", "raise MemoryError"])
