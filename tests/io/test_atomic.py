@@ -75,24 +75,26 @@ def whole_names(folder: Path) -> list[str]:
 
 
 class Steps:
-    """Counts the steps on disk; `act` is called at one of them, before or after it is done."""
+    """Counts the steps on disk; `act` is called at one of them, before or after it is done.
+
+    unsupported: the steps are those of systems that cannot rename without replacing, nor exchange.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, unsupported: bool) -> None:
         self.done: list[str] = []
         self.at = -1
         self.after = False
         self.act: Callable[[], None] = lambda: None
+        monkeypatch.setenv("RINGBCO_SYSTEM", "darwin" if unsupported else "linux")
         for name in STEPS:
-            monkeypatch.setattr(disk, name, self._wrapped(name, getattr(disk, name), unsupported))
+            monkeypatch.setattr(disk, name, self._wrapped(name, getattr(disk, name)))
 
-    def _wrapped(self, name: str, real: Callable[..., object], unsupported: bool) -> Callable[..., object]:
+    def _wrapped(self, name: str, real: Callable[..., object]) -> Callable[..., object]:
         def step(*arguments: object) -> object:
             number = len(self.done)
             self.done.append(name)
             if number == self.at and not self.after:
                 self.act()
-            if unsupported and name in ("rename_new", "exchange"):
-                raise OSError(errno.ENOTSUP, "Operation not supported")
             value = real(*arguments)
             if number == self.at and self.after:
                 if isinstance(value, io.IOBase):
