@@ -53,7 +53,7 @@ lint: lint-rust lint-python ## formats, lints, types
 
 # Each prints all it has to say when it has ended. After a failure nothing more is begun, and make fails.
 test: ## lint, then the tests of both languages, two things at a time
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rust test-python lint
+	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-rust test-python lint
 
 test-rust: ## the engine's tests, which need no Python
 	cargo test --locked --no-default-features
@@ -187,19 +187,18 @@ $(RELEASE)/.tools: $(VENV)/.tools
 	touch $@
 
 # Times in archives and in the list of parts are those of the commit.
-wheel sdist: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
-wheel: export PATH := $(CURDIR)/$(RELEASE)/bin:$(PATH)
-wheel: export VIRTUAL_ENV := $(CURDIR)/$(RELEASE)
-wheel: export PYO3_PYTHON := $(CURDIR)/$(RELEASE)/bin/python
+IN_RELEASE := PATH="$(CURDIR)/$(RELEASE)/bin:$$PATH" VIRTUAL_ENV="$(CURDIR)/$(RELEASE)" \
+	PYO3_PYTHON="$(CURDIR)/$(RELEASE)/bin/python" SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
+
 wheel: $(RELEASE)/.tools ## the wheel in dist/, its library stripped, below 5 MB
 	rm -f dist/*.whl
-	maturin build --release --locked --strip $(OLDEST) --out dist
-	twine check --strict dist/*.whl
+	$(IN_RELEASE) maturin build --release --locked --strip $(OLDEST) --out dist
+	$(RELEASE)/bin/twine check --strict dist/*.whl
 	@test $$(wc -c <dist/*.whl) -lt 5000000 || { echo "the wheel is not below 5 MB" >&2; exit 1; }
 
 sdist: $(RELEASE)/.tools ## the source distribution in dist/
 	rm -f dist/*.tar.gz
-	$(RELEASE)/bin/maturin sdist --out dist
+	$(IN_RELEASE) maturin sdist --out dist
 	$(RELEASE)/bin/twine check --strict dist/*.tar.gz
 
 wheels: ## the wheel and the source distribution in dist/, each tried in an empty environment
