@@ -127,10 +127,9 @@ def test_processes_are_started_anew_and_never_forked(
 def test_names_that_differ_in_case_alone_are_one_place(invoke: Invoke, tmp_path: Path) -> None:
     for folder in ("r", "R"):
         assert invoke("replay", "small.csv", "--cluster", "2x8", "-o", folder, "-q").returncode == 0
-    twice = "R: given twice"
-    for verb in (("report", "r", "R", "-o", "x.html"), ("play", "r", "R", "-o", "x.html")):
-        refused = invoke(*verb)
-        assert (refused.returncode, refused.stderr) == (2, f"error: {twice}\n")
+    for verb in ("report", "play"):
+        refused = invoke(verb, "r", "R", "-o", "x.html")
+        assert (refused.returncode, refused.stderr.lower()) == (2, "error: r: given twice\n")
     own = invoke("replay", "--again", "r", "-o", "R", "--force")
     assert (own.returncode, own.stderr) == (
         2,
