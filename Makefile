@@ -209,7 +209,7 @@ wheels: ## the wheel and the source distribution in dist/, each tried in an empt
 
 release-check: ## all that a release must hold: docs/releasing.md; TAG=v0.2.0 also that this is that version
 	$(MAKE) --no-print-directory wheels
-	$(BIN)/python .ci/release_check.py $(TAG)
+	$(RELEASE)/bin/python .ci/release_check.py $(TAG)
 
 clean: ## removes what was built
 	rm -rf $(VENV) target demo site dist
