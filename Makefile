@@ -204,8 +204,8 @@ sdist: $(RELEASE)/.tools ## the source distribution in dist/
 wheels: ## the wheel and the source distribution in dist/, each tried in an empty environment
 	$(MAKE) --no-print-directory wheel
 	$(MAKE) --no-print-directory sdist
-	.ci/try dist/*.whl questions
-	.ci/try dist/*.tar.gz
+	@echo "trying both"; .ci/try dist/*.tar.gz >target/tried 2>&1 & sdist=$$!; \
+	{ .ci/try dist/*.whl questions && wait $$sdist; } || { cat target/tried >&2; exit 1; }; tail -n 1 target/tried
 
 release-check: ## all that a release must hold: docs/releasing.md; TAG=v0.2.0 also that this is that version
 	$(MAKE) --no-print-directory wheels
