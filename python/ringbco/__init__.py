@@ -97,7 +97,11 @@ def _library() -> Any:
     except ImportError as error:
         from ringbco.errors import LibraryError
 
-        raise LibraryError(__path__[0], error) from error
+        why = "is missing" if isinstance(error, ModuleNotFoundError) else f"does not load ({error})"
+        raise LibraryError(
+            f"the engine's library, _core.abi3.so, {why} in {__path__[0]}: install it again, by"
+            " pip install --force-reinstall --no-deps ringbco, or with its wheel's name for ringbco"
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -74,13 +74,6 @@ class ForkedError(RingbcoError):
 class LibraryError(RingbcoError, ImportError):
     """The engine's compiled library is missing from the package, or does not load: exit status 1."""
 
-    def __init__(self, folder: str, error: ImportError) -> None:
-        why = "is missing" if isinstance(error, ModuleNotFoundError) else f"does not load ({error})"
-        super().__init__(
-            f"the engine's library, _core.abi3.so, {why} in {folder}: install it again, by"
-            " pip install --force-reinstall --no-deps ringbco, or with its wheel's name for ringbco"
-        )
-
 
 class PolicyError(RingbcoError):
     """A policy of one's own that cannot be loaded, or that would end the process: exit status 1."""

@@ -210,6 +210,9 @@ def test_a_package_that_lost_its_library_is_one_line(
         assert done.stderr.startswith(f"error: the engine's library, _core.abi3.so, {why}")
         assert str(package) in done.stderr
         assert "pip install --force-reinstall" in done.stderr
-    caught = python(f"{code}import ringbco\ntry:\n    ringbco.replay\nexcept ImportError as e:\n    print(e)")
+    caught = python(
+        f"{code}import pickle, ringbco\ntry:\n    ringbco.replay\n"
+        "except ImportError as e:\n    print(pickle.loads(pickle.dumps(e)))"
+    )
     assert caught.stdout.startswith("the engine's library")
     assert not (tmp_path / "r").exists()
