@@ -29,8 +29,6 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).parents[1]
 RUST: Final = ("machine", "speed", "cluster", "placement", "policy", "record")
 PYTHON: Final = ("result", "run", "audits")
-# Compiled for benches/ablation.py alone.
-ABLATION: Final = "rust/policy/repack/variant.rs"
 # Types in annotations are joined by |, and no test sees those.
 UNSEEN: Final = re.compile(r"ReplaceBinaryOperator_BitOr_")
 # Columns of one table are of one length: that zip is strict tells the reader so.
@@ -78,11 +76,7 @@ def in_rust(count: int, draw: random.Random) -> Counter[str]:
         [*cargo, "--list", "--json", *files], cwd=ROOT, check=True, capture_output=True, text=True
     )
     unseen = excused("rust")
-    known = {
-        one["name"]: one
-        for one in json.loads(listed.stdout)
-        if not one["file"].endswith("tests.rs") and one["file"] != ABLATION
-    }
+    known = {one["name"]: one for one in json.loads(listed.stdout) if not one["file"].endswith("tests.rs")}
     names = sorted(known)
     draw.shuffle(names)
     chosen = [name for name in names if with_line(known[name]) not in unseen][:count]

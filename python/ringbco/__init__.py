@@ -16,7 +16,7 @@ def _refuse(line: str) -> None:
     error, before = ImportError(line), sys.excepthook
 
     def tell(kind: Any, raised: BaseException, trace: Any) -> None:
-        print(f"error: {line}", file=sys.stderr) if raised is error else before(kind, raised, trace)
+        sys.stderr.write(f"error: {line}\n") if raised is error else before(kind, raised, trace)
 
     sys.excepthook = tell
     raise error

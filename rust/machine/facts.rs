@@ -136,12 +136,6 @@ impl<S: Speed> Floor<'_, S> {
         if recorded.is_finite() { unit / recorded } else { 1.0 }
     }
 
-    /// The same on so many servers.
-    #[cfg(feature = "ablation")]
-    pub(crate) fn unit_on(&self, job: Job, servers: u32) -> f64 {
-        self.speed.unit(&self.recorded_pace(job), servers, 1)
-    }
-
     /// Remaining run time of a job that does not run, s, where a unit of its work takes `unit`.
     pub(crate) fn left_at_best(&self, job: Job, unit: f64) -> f64 {
         self.speed.remaining(&self.jobs, job, self.ledger(job).0, unit, self.clock.slot)

@@ -1,7 +1,6 @@
 //! How long jobs still take, known or predicted, and the waiting jobs in the order of that.
 
 use super::line::{Class, Lines, Rank};
-use super::variant;
 use crate::ids::Job;
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
@@ -61,8 +60,7 @@ pub(in crate::policy) trait Foresight: Clone + Send {
 
 /// Bits of GPUs that count x run time left: the least goes first.
 pub(super) fn key(weight: f64, left: f64) -> u64 {
-    let by = if variant::is("key without num_gpus") { 1.0 } else { weight };
-    (by * left).to_bits()
+    (weight * left).to_bits()
 }
 
 /// Run times are those recorded.
@@ -130,7 +128,7 @@ impl Foresight for Exact {
 
     fn weight(&self, units: u32) -> f64 {
         // No two gangs of more than half of the GPUs run side by side: among them time alone counts.
-        let runs_alone = 2 * u64::from(units) > self.gpus && !variant::is("gangs by all their GPUs");
+        let runs_alone = 2 * u64::from(units) > self.gpus;
         f64::from(if runs_alone { units.min(self.largest) } else { units }) / self.units_a_gpu
     }
 

@@ -15,7 +15,6 @@ mod plan;
 mod predictor;
 mod residents;
 mod strain;
-mod variant;
 
 use super::Visitor;
 use crate::ids::{Job, Server, Slot, WHOLE};
@@ -183,9 +182,6 @@ impl<F: Foresight> Repack<F> {
 
     /// Lets the urgent jobs of a grade run, whatever it costs. They spare whoever has more than half of their strain.
     fn relieve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, grade: u32, limit: f64) {
-        if variant::is("no urgency") {
-            return;
-        }
         let (mut failed, jobs): (Vec<(u32, usize)>, _) = (Vec::new(), floor.jobs);
         let (cost, graded) = (floor.pause_seconds(), self.grades.differ());
         let quotas = floor.has_quotas(); // which change a job's grade, but not within a pass
@@ -242,10 +238,9 @@ impl<F: Foresight> Repack<F> {
     fn pays<S: Speed>(&mut self, floor: &Floor<'_, S>, plan: &Plan, waits: Waits) -> bool {
         let (evicted, moved) = (plan.evicted.len() as f64, plan.moved.len() as f64);
         let stops = floor.pause_seconds() * (evicted + moved);
-        let others = self.residents.foresight.lines().len() > 1 && !variant::is("cost test also in a queue");
-        let alone = if others || variant::is("no cost test") { 0.0 } else { stops + waits.run * evicted };
-        let half = if variant::is("no half test") { 0.0 } else { 2.0 * stops };
-        self.waits_for(floor, waits, f64::max(half, alone))
+        let others = self.residents.foresight.lines().len() > 1;
+        let alone = if others { 0.0 } else { stops + waits.run * evicted };
+        self.waits_for(floor, waits, f64::max(2.0 * stops, alone))
     }
 
     /// Whether a job that waits for GPUs to come free by themselves waits at least so long: the longer of two times,
@@ -353,7 +348,6 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
         match self.residents.foresight.lines().len() {
             0 => f64::INFINITY,
             _ if self.changed => floor.now,
-            _ if variant::is("no looks") => f64::INFINITY,
             _ => self.residents.strains.next_pass(floor.clock).min(floor.protection_ends()),
         }
     }
@@ -431,16 +425,11 @@ impl<F: Foresight> Repack<F> {
             }
             let run = self.run(floor, job);
             let waits = Waits { rank, num_gpus, units, pool, run };
-            #[cfg(feature = "ablation")]
-            if variant::is("spreading by expected cost") && self.spread(floor, waits) {
-                return true;
-            }
-            let least = if variant::is("no half test") { 0.0 } else { 2.0 * cost };
-            if !self.waits_for(floor, waits, least) {
+            if !self.waits_for(floor, waits, 2.0 * cost) {
                 continue;
             }
             let work = self.residents.foresight.weight(units) * run;
-            let strain = if variant::is("nobody spared") { f64::INFINITY } else { limit / 2.0 };
+            let strain = limit / 2.0;
             let guests_from = self.grades.guests_before(grade);
             let asker = Asker { num_gpus, units, pool, grade, graded, guests_from, run, work, cost, strain };
             match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {

@@ -7,7 +7,6 @@ use super::bench::{Bench, Bill, Victim};
 use super::foresight::Foresight;
 use super::line::Lines;
 use super::residents::Residents;
-use super::variant;
 use crate::ids::{Job, Server};
 use crate::machine::Floor;
 use crate::speed::Speed;
@@ -164,7 +163,6 @@ fn make_room<S: Speed, F: Foresight>(
     let movable = bench.with_at_least.iter().rposition(|&servers| servers > 0).unwrap_or(0) as u32;
     let (pool, cluster) = (asker.pool, floor.cluster.pool(asker.pool));
     let mut least = residents.take_least(pool, num_gpus, movable);
-    let tried = if variant::is("one server tried") { 1 } else { SERVERS_TRIED };
     bench.offers.clear();
     for server in (0..cluster.sizes.len()).map(Server::at) {
         let idle = bench.scratch.idle[server.index()];
@@ -177,7 +175,7 @@ fn make_room<S: Speed, F: Foresight>(
             if known.version != residents.version(pool, server) {
                 *known = least_of(floor, residents, (pool, server), num_gpus - idle, movable, &mut bench.sums);
             }
-            let last = if bench.offers.len() == tried { bench.offers.last() } else { None };
+            let last = if bench.offers.len() == SERVERS_TRIED { bench.offers.last() } else { None };
             if !known.may_precede(last, *residents.key(pool, server), asker) {
                 continue;
             }
@@ -191,9 +189,9 @@ fn make_room<S: Speed, F: Foresight>(
             order.then(other.key.total_cmp(&offer.key)).is_lt()
         };
         let at = bench.offers.iter().position(worse).unwrap_or(bench.offers.len());
-        if at < tried {
+        if at < SERVERS_TRIED {
             bench.offers.insert(at, offer);
-            bench.offers.truncate(tried);
+            bench.offers.truncate(SERVERS_TRIED);
         }
     }
     residents.give_least(pool, num_gpus, movable, least);
@@ -345,10 +343,10 @@ fn offer<S: Speed, F: Foresight>(
         let behind = |residents: &Residents<F>| {
             weight * run > asker.work
                 && residents.strain(floor, job) <= asker.strain
-                && (variant::is("all GPUs of a victim count") || f64::min(weight, wanted(residents)) * run > asker.work)
+                && f64::min(weight, wanted(residents)) * run > asker.work
         };
         let evictable = match asker.against(residents.foresight.lines(), job) {
-            _ if stays || variant::is("no evictions") => false,
+            _ if stays => false,
             Ordering::Less => false,
             Ordering::Equal => behind(residents),
             Ordering::Greater => true,
@@ -361,7 +359,7 @@ fn offer<S: Speed, F: Foresight>(
             bench.shares.push(Victim { job, jobs: 1, gpu, part: 1, num_gpus, key, movable: false, evictable });
             continue;
         }
-        let movable = !stays && !variant::is("no moves") && left > asker.cost && part == num_gpus && elsewhere();
+        let movable = !stays && left > asker.cost && part == num_gpus && elsewhere();
         if movable || evictable {
             most += part;
             bench.victims.push(Victim { job, jobs: 1, gpu, part, num_gpus, key, movable, evictable });
