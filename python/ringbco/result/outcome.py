@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+import ringbco
 from ringbco.errors import InputError
 from ringbco.io.forks import use_polars
 from ringbco.io.json_text import json_text
@@ -22,15 +23,12 @@ from ringbco.io.toml import toml_text
 from ringbco.result.figures import LISTS
 from ringbco.result.folder import cluster_of, read_run, read_summary, whole_folder
 from ringbco.result.schema import OUTAGES, RUN, SUMMARY, TABLES, has_table
-from ringbco.result.views import view
 from ringbco.trace.outages import as_outages
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    import ringbco
-    from ringbco.result.views import Plots
     from ringbco.trace.jobs import TableLike
 
 
@@ -109,7 +107,7 @@ class Outcome:
 
     def compare(self, *others: Outcome) -> ringbco.Comparison:
         """This outcome and `others` side by side, with the others' figures as ratios to this one's."""
-        both: ringbco.Comparison = view("side by side", (self, *others))
+        both: ringbco.Comparison = ringbco._above("side by side", (self, *others))
         return both
 
     def diff(self, other: Outcome) -> ringbco.Diff:
@@ -117,7 +115,7 @@ class Outcome:
 
         Raises InputError where the two are not of the same jobs.
         """
-        found: ringbco.Diff = view("diff", self, other)
+        found: ringbco.Diff = ringbco._above("diff", self, other)
         return found
 
     def why(self, job: str, jobs: TableLike | None = None) -> ringbco.Story:
@@ -131,7 +129,7 @@ class Outcome:
 
         print(*outcome.why("j17").sentences, sep="\n")
         """
-        found: ringbco.Story = view("why", self, job, jobs)
+        found: ringbco.Story = ringbco._above("why", self, job, jobs)
         return found
 
     @property
@@ -145,9 +143,9 @@ class Outcome:
         return stays_of_jobs(self.jobs, self.work, types_of_jobs(self.jobs, self.allocations, cluster))
 
     @property
-    def plot(self) -> Plots:
+    def plot(self) -> ringbco._Plots:
         """Charts of this outcome, such as `outcome.plot.jct()`."""
-        plots: Plots = view("plots", {str(self.summary.get("policy", "outcome")): self})
+        plots: ringbco._Plots = ringbco._above("plots", {str(self.summary.get("policy", "outcome")): self})
         return plots
 
     def __repr__(self) -> str:
@@ -155,7 +153,7 @@ class Outcome:
         return f"<Outcome: {self.jobs.height:,} jobs on {on} under {self.summary.get('policy', '?')}>"
 
     def _repr_html_(self) -> str:
-        return str(view("outcome", self))
+        return str(ringbco._above("outcome", self))
 
     def has(self, table: str) -> bool:
         """Whether there is a table of that name; one that is made later is not made for that."""
