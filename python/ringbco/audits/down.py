@@ -10,7 +10,8 @@ import numpy as np
 from ringbco.errors import InputError
 from ringbco.judge import clock
 from ringbco.judge.given import Outage
-from ringbco.trace.outages import as_outages
+from ringbco.trace.outages import Outages
+from ringbco.trace.side_table import Known
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,7 +44,7 @@ def read_down(outages: pl.DataFrame | None, num_servers: int, slot: float | None
     if outages is None:
         return None
     try:
-        frame = as_outages(outages, num_servers).frame
+        frame = Outages.read(outages, Known(servers=num_servers)).frame
     except InputError as error:
         raise InputError(f"outages.parquet: {error}") from None
     rows = [

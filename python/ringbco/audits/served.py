@@ -13,7 +13,8 @@ import numpy as np
 
 from ringbco.audits.findings import Check, Finding, number
 from ringbco.errors import InputError, show_value
-from ringbco.trace.services import as_services
+from ringbco.trace.services import Services
+from ringbco.trace.side_table import Known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +59,7 @@ def read(facts: Facts) -> Served | None:
     if given is None or replicas is None:
         return None
     try:
-        checked = as_services(given, int(facts.server_gpus.max())).frame
+        checked = Services.read(given, Known(largest=int(facts.server_gpus.max()))).frame
     except InputError as error:
         raise InputError(f"services.parquet: {error}") from None
     names: list[str] = []

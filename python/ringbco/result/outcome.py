@@ -22,8 +22,9 @@ from ringbco.io.threads import at_once
 from ringbco.io.toml import toml_text
 from ringbco.result.figures import LISTS
 from ringbco.result.folder import cluster_of, read_run, read_summary, whole_folder
-from ringbco.result.schema import OUTAGES, RUN, SUMMARY, TABLES, has_table
-from ringbco.trace.outages import as_outages
+from ringbco.result.schema import OPTIONAL, RUN, SUMMARY, TABLES, has_table
+from ringbco.trace.outages import Outages
+from ringbco.trace.side_table import Known
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +39,7 @@ def _nothing() -> None:
 
 _TO_MAKE: Final = ("_later", "_figures", "_singly")
 # Tables that run.toml names where a result has them.
-_SAID: Final = ("decisions", "outages", "maintenance", "quota", "services", "fair_shares")
+_SAID: Final = tuple(name for name in OPTIONAL if name != "allocations")
 
 
 @dataclass(eq=False)
@@ -254,7 +255,7 @@ def _check_outages(outages: pl.DataFrame, folder: Path, run: Mapping[str, Any]) 
         servers = cluster_of(run).num_servers
     except InputError as error:
         raise InputError(str(error), file=folder / RUN) from None
-    as_outages(outages, servers, str(folder / OUTAGES))
+    Outages.read(outages, Known(servers=servers), str(folder / Outages.form.file))
 
 
 def with_seconds(summary: Mapping[str, Any], seconds: float) -> dict[str, Any]:

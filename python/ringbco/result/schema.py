@@ -7,6 +7,8 @@ from typing import Final
 
 import polars as pl
 
+from ringbco.trace.side_tables import KINDS
+
 JOBS_SCHEMA: Final = {
     "job_id": pl.String(),
     "submit_time": pl.Float64(),
@@ -98,15 +100,6 @@ TIMELINE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "mean_contention": pl.Float64(),
 }
 POWER_SCHEMA: Final[dict[str, pl.DataType]] = {"watts": pl.Float64()}  # clusters whose GPU types have watts
-SPEEDS_SCHEMA: Final = {
-    "model": pl.String(),
-    "gpu_type": pl.String(),
-    "gpus": pl.UInt32(),
-    "servers": pl.UInt32(),
-    "rate": pl.Float64(),
-    "partner": pl.String(),
-    "partner_rate": pl.Float64(),
-}
 DECISIONS_SCHEMA: Final = {
     "time": pl.Float64(),
     "verb": pl.String(),
@@ -119,18 +112,6 @@ DECISIONS_SCHEMA: Final = {
     "replica": pl.UInt32(),
     "by": pl.String(),
     "cause": pl.String(),
-}
-OUTAGES_SCHEMA: Final = {
-    "server": pl.UInt32(),
-    "down_at": pl.Float64(),
-    "up_at": pl.Float64(),
-    "cause": pl.String(),
-}
-SERVICES_SCHEMA: Final = {
-    "service": pl.String(),
-    "time": pl.Float64(),
-    "replicas": pl.UInt32(),
-    "gpus_per_replica": pl.UInt32(),
 }
 REPLICAS_SCHEMA: Final = {
     "service": pl.String(),
@@ -168,30 +149,12 @@ SEARCHES_SCHEMA: Final = {
     "best_loss": pl.Float64(),
     "time_to_best": pl.Float64(),
 }
-QUOTA_SCHEMA: Final = {
-    "vc": pl.String(),
-    "user": pl.String(),
-    "gpus": pl.UInt64(),
-    "borrow": pl.Boolean(),
-}
-FAIR_SHARES_SCHEMA: Final = {"vc": pl.String(), "user": pl.String(), "share": pl.Float64()}
-SPEEDS: Final = "speeds.parquet"
-OUTAGES: Final = "outages.parquet"
-QUOTA: Final = "quota.parquet"
-SERVICES: Final = "services.parquet"
-MAINTENANCE: Final = "maintenance.parquet"
-FAIR_SHARES: Final = "fair_shares.parquet"
 TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
     "jobs": ("jobs.parquet", JOBS_SCHEMA),
     "allocations": ("allocations.parquet", ALLOCATIONS_SCHEMA),
     "timeline": ("timeline.parquet", TIMELINE_SCHEMA),
     "decisions": ("decisions.parquet", DECISIONS_SCHEMA),
-    "speeds": (SPEEDS, SPEEDS_SCHEMA),
-    "outages": (OUTAGES, OUTAGES_SCHEMA),
-    "maintenance": (MAINTENANCE, OUTAGES_SCHEMA),
-    "quota": (QUOTA, QUOTA_SCHEMA),
-    "services": (SERVICES, SERVICES_SCHEMA),
-    "fair_shares": (FAIR_SHARES, FAIR_SHARES_SCHEMA),
+    **{kind.form.table: (kind.form.file, kind.form.schema) for kind in KINDS.values()},
     "replicas": ("replicas.parquet", REPLICAS_SCHEMA),
     "rungs": ("rungs.parquet", RUNGS_SCHEMA),
     "searches": ("searches.parquet", SEARCHES_SCHEMA),
@@ -200,17 +163,9 @@ TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
 }
 OPTIONAL: Final = {
     "allocations": True,
-    **dict.fromkeys(("decisions", "outages", "maintenance", "quota", "services", "fair_shares"), False),
+    **dict.fromkeys(("decisions", *(name for name in KINDS if name != "tables")), False),
 }
 """Tables that a result may lack, and whether one has them that does not say it in [options] of run.toml."""
-GIVEN: Final = {
-    "outages": OUTAGES,
-    "maintenance": MAINTENANCE,
-    "quota": QUOTA,
-    "services": SERVICES,
-    "fair_shares": FAIR_SHARES,
-}
-"""The copies of tables that a run was given, by their options. That of outages has the maintenance, too."""
 RECORDED: Final = {"stays_written": "stays", "servers": "servers"}
 """Tables of what happened that a run has of itself, and their keys of [record] in run.toml."""
 

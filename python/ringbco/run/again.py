@@ -16,7 +16,7 @@ from ringbco.errors import InputError, UsageError
 from ringbco.io.tables import read_table
 from ringbco.result.folder import cluster_of, read_run
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import GIVEN, RESULT_FILES, SPEEDS
+from ringbco.result.schema import RESULT_FILES, has_table
 from ringbco.run import own, own_file
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan import plan
@@ -24,6 +24,7 @@ from ringbco.run.plan_options_generated import PLAN
 from ringbco.run.policies_generated import PRESETS
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import JobTable, read_jobs
+from ringbco.trace.side_tables import KINDS
 
 TABLES: Final = tuple(sorted(name for name in RESULT_FILES if name.endswith(".parquet")))
 _COMMANDS: Final[Mapping[str, Callable[..., Outcome]]] = {"replay": replay, "plan": plan}
@@ -99,11 +100,9 @@ def read_repeat(
         raise UsageError("option policy: --again takes every setting from run.toml: leave it out")
     elif given.get("policy") in own.BUILT_IN:
         parameters = _as_mapping(_as_mapping(run.get("own_policy")).get("parameters"))
-    if given.get("model") == "table":
-        given["tables"] = path / SPEEDS  # the copy: the file itself may have changed
-    for name, file in GIVEN.items():
-        if options.get(name):
-            given[name] = path / file
+    for name, kind in KINDS.items():
+        if has_table(kind.form.table, options, {}):
+            given[name] = path / kind.form.file  # the copy: the file itself may have changed
     return Repeat(
         folder=path,
         command=command,

@@ -60,12 +60,13 @@ from ringbco.run.steps import (
 from ringbco.run.summary import Source
 from ringbco.trace import fair_shares
 from ringbco.trace.clocks import beside_jobs, epoch_of
-from ringbco.trace.fair_shares import FairShares, as_fair_shares
+from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import JobTable, TableLike, as_table
-from ringbco.trace.outages import Outages, as_maintenance, as_outages, united
+from ringbco.trace.outages import Maintenance, Outages, united
 from ringbco.trace.rate_table import RateTable
-from ringbco.trace.services import Services, as_services
+from ringbco.trace.services import Services
 from ringbco.trace.shares import WHOLE
+from ringbco.trace.side_tables import KINDS, Known, SideTable, read_side_tables, the
 from ringbco.trace.uneven import uneven
 from ringbco.trace.workload import READS, Workload, key_of, resolve
 from ringbco.units import rounded_down
@@ -91,9 +92,10 @@ class Drawn:
 class Setup:
     """A run before it starts.
 
-    workload: the jobs, shared with other runs. own: the policy of one's own, if it is one. outages, services:
-    None for a run that knows none. jobs, servers, options: what the engine is given. followed: the log that
-    the run follows, if it does. drawn: how outages are drawn, where they are. fair: the shares given.
+    workload: the jobs, shared with other runs. own: the policy of one's own, if it is one. outages: when
+    servers are down, maintenance included; None for a run that knows none. jobs, servers, options: what the
+    engine is given. beside: its side tables, by option. followed: the log that the run follows, if it does.
+    drawn: how outages are drawn, where they are.
     """
 
     started: float
@@ -102,15 +104,12 @@ class Setup:
     values: Mapping[str, Any]
     own: own.Own | None
     outages: Outages | None
-    services: Services | None
     jobs: _core._Jobs
     servers: _core._Cluster
     options: dict[str, Any]
+    beside: Mapping[str, SideTable]
     followed: Followed | None = None
     drawn: Drawn | None = None
-    failures: Outages | None = None
-    maintenance: Outages | None = None
-    fair: FairShares | None = None
 
     @property
     def table(self) -> JobTable:
@@ -122,6 +121,11 @@ class Setup:
         """The cluster."""
         return self.workload.cluster
 
+    @property
+    def services(self) -> Services | None:
+        """The services of the run."""
+        return the(Services, self.beside)
+
     @cached_property
     def doubts(self) -> list[str]:
         """What is allowed and yet unlike any public trace or network, or not of the time of the jobs."""
@@ -130,8 +134,8 @@ class Setup:
     @cached_property
     def own_doubts(self) -> list[str]:
         """Those that runs of one workload need not share: tables on another clock, gains that dip."""
-        failures = self.failures if self.drawn is None else None
-        told = beside_jobs(self.table, failures, self.maintenance, self.services)
+        given = [table for name, table in self.beside.items() if self.drawn is None or name != "outages"]
+        told = beside_jobs(self.table, given)
         if self.own is None and self.chosen.is_("resizes"):
             told += uneven(self.workload, self.servers, self.options)
         return told
@@ -161,9 +165,10 @@ class Setup:
                 " --checkpoint-interval"
             )
         failures = drawn.outages(self.cluster)
-        outages = united(failures, self.maintenance) or failures
+        outages = united(failures, the(Maintenance, self.beside)) or failures
         servers: _core._Cluster = {**self.servers, "outages": outages.columns()}
-        return replace(self, outages=outages, failures=failures, servers=servers, drawn=drawn)
+        beside = {**self.beside, "outages": failures}
+        return replace(self, outages=outages, beside=beside, servers=servers, drawn=drawn)
 
     def described(self) -> dict[str, Any]:
         """The options as run.toml has them."""
@@ -179,16 +184,9 @@ class Setup:
         run = describe_run(*(self.table, self.cluster, self.chosen.name, self.described(), self.doubts))
         if self.own is not None:
             run["own_policy"] = {"name": self.chosen.name, **self.own.described}
-        for name, beside in (
-            ("tables", self.workload.rates),
-            ("outages", self.failures),
-            ("maintenance", self.maintenance),
-            ("quotas", self.workload.quotas),
-            ("services", self.services),
-            ("fair_shares", self.fair),
-        ):
-            if beside is not None:
-                run[name] = beside.told()
+        for name, kind in KINDS.items():
+            if name in self.beside:
+                run[kind.form.entry or name] = self.beside[name].told()
         if self.followed is not None:
             run["log"] = self.followed.told()
         return run
@@ -271,25 +269,19 @@ def prepare(
     check_passes(chosen, values, mine, workload)
     check_failures(chosen, values, mine, workload)
     drawn = _drawn(values, workload) if is_draw(values["outages"]) else None
-    failures, epoch = None if drawn is None else drawn.outages(cluster), epoch_of(table)
-    if drawn is None and values["outages"] is not None:
-        failures = as_outages(values["outages"], cluster.num_servers, epoch=epoch)
-    maintenance = None
-    if values["maintenance"] is not None:
-        maintenance = as_maintenance(values["maintenance"], cluster.num_servers, epoch=epoch)
-    outages = united(failures, maintenance)
-    services = None
-    if values["services"] is not None:
-        services = as_services(values["services"], int(cluster.server_gpus.max()), epoch=epoch)
-    fair = None
-    if values["fair_shares"] is not None:
-        fair = as_fair_shares(values["fair_shares"], table.frame)
+    known = Known.of(cluster, table.frame, epoch_of(table))
+    beside = {**workload.side_tables}
+    if drawn is not None:
+        beside["outages"] = drawn.outages(cluster)
+    beside |= read_side_tables(values, known, without=beside)
+    services, maintenance = the(Services, beside), the(Maintenance, beside)
+    outages = united(the(Outages, beside), maintenance)
     columns: _core._Jobs = {
         **workload.columns,
         "deadline": deadline(table, chosen),
         "user": user(table, chosen),
         "key": order_column(values["order"], table) if mine is None else None,
-        "fair": fair_shares.columns(table, fair) if chosen.order == "fairshare" else None,
+        "fair": fair_shares.columns(table, the(FairShares, beside)) if chosen.order == "fairshare" else None,
         "log": None,
     }
     if followed is not None:
@@ -310,15 +302,8 @@ def prepare(
     told = {"preemption": chosen.preemption, **described(chosen, values)}
     for name in WINDOW:
         del told[name]
-    beside = (outages, services, columns, servers, told)
-    setup = Setup(
-        *(started, workload, chosen, values, mine, *beside),
-        followed=followed,
-        drawn=drawn,
-        failures=failures,
-        maintenance=maintenance,
-        fair=fair,
-    )
+    of_engine = (outages, columns, servers, told)
+    setup = Setup(started, workload, chosen, values, mine, *of_engine, beside, followed, drawn)
     _ = setup.window  # refused before the run, if at all
     return setup
 
@@ -327,7 +312,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     """The outcome of a run that is over."""
     use_polars()
     workload, table, frame, values = setup.workload, setup.table, setup.table.frame, setup.values
-    rates, quotas, trials, profiled = workload.rates, workload.quotas, workload.trials, workload.profiled
+    rates, trials, profiled = workload.rates, workload.trials, workload.profiled
     if not result.tables["jobs"]["kept"].any():
         fate = "each one is larger than the cluster"
         if refused(result).any():
@@ -399,12 +384,8 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
         makers,
         **({} if values["allocations"] else {"allocations": None}),
         decisions=_decisions(setup, service_names, serving, result) if values["decisions"] else None,
-        speeds=None if rates is None else rates.frame,
-        outages=None if setup.outages is None else setup.outages.frame,
-        maintenance=None if setup.maintenance is None else setup.maintenance.frame,
-        quota=None if quotas is None else quotas.frame,
-        services=None if setup.services is None else setup.services.frame,
-        fair_shares=None if setup.fair is None else setup.fair.frame,
+        **{table.form.table: table.frame for table in setup.beside.values()}
+        | ({} if setup.outages is None else {"outages": setup.outages.frame}),
         replicas=None if serving is None else serving.frame(last),
         servers=servers_frame(job_id, service_names, down, result.tables.get("asleep"), last),
         work=_done(setup, own["kept"]),

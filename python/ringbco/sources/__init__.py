@@ -83,7 +83,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     from ringbco.sources.source import Options as Choices
     from ringbco.sources.source import refuse_empty
     from ringbco.trace.jobs import from_frame, provenance
-    from ringbco.trace.rate_table import as_rate_table
+    from ringbco.trace.rate_table import RateTable
 
     options = options or Choices()
     source = get(name)
@@ -132,7 +132,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
                 " cluster file gives each"
                 " speed 1 under [gpu_types], to be mended there"
             )
-    tables = None if trace.tables is None else as_rate_table(trace.tables)
+    tables = None if trace.tables is None else RateTable.read(trace.tables)
     return Conversion(table, trace.account, cluster, tuple(notes), trace.epoch, tables)
 
 

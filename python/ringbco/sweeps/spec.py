@@ -23,11 +23,12 @@ from ringbco.run.draws import Draw, Seeds, changes, has_days, refuse_logs, seede
 from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.run.own import BUILT_IN, Carried, carried
-from ringbco.sweeps.beside import BESIDE, Beside, read_beside
+from ringbco.sweeps.beside import SideTables, read_beside
 from ringbco.sweeps.objects import Objects, Trace, table_of_trace
 from ringbco.sweeps.settings import COMMANDS, EXPECTED, Setting, command, options_of
 from ringbco.sweeps.trials import Trials
-from ringbco.trace.rate_table import as_rate_table
+from ringbco.trace.rate_table import RateTable
+from ringbco.trace.side_tables import KINDS
 
 MOST_RUNS: Final = 1_000_000
 ONCE: Final = Seeds()
@@ -59,7 +60,7 @@ class Run:
     settings: Mapping[str, Any]
     version: str
     own: Carried | None = None
-    beside: Beside = field(default_factory=Beside)
+    beside: SideTables = field(default_factory=dict)
     draw: Draw | None = None
     by_day: bool = False
 
@@ -74,7 +75,7 @@ class Run:
             "cluster": self.cluster.to_toml(),
             "options": dict(self.options),
         }
-        content["options"] |= {name: found.sha256 for name, found in self.beside.given.items()}
+        content["options"] |= {name: found.sha256 for name, found in self.beside.items()}
         if self.draw is not None:
             content["draw"] = self.draw
         if self.by_day:
@@ -312,11 +313,11 @@ class _Reader:
         read = self._read(option, value, where)
         if name == "policy":
             read = self._policy(read)
-        if name in BESIDE and read is not None and not is_draw(read) and not (self._folder / read).is_file():
+        if name in KINDS and read is not None and not is_draw(read) and not (self._folder / read).is_file():
             expected = "the path of a table, relative to the specification"
             raise self._error(expected, where, show_toml(read), hint="there is no such file")
         if name == "tables" and read is not None:
-            read = replace(as_rate_table(self._folder / read), source=read)
+            read = replace(RateTable.read(self._folder / read), source=read)
         self._try(name, read, where)
         return read
 
@@ -414,7 +415,7 @@ class _Reader:
             self._clusters[value] = self._objects.cluster(replace(cluster, name=value))
         return self._clusters[value]
 
-    def _parts(self, values: Mapping[str, Any], where: str) -> tuple[Cluster, Beside]:
+    def _parts(self, values: Mapping[str, Any], where: str) -> tuple[Cluster, SideTables]:
         """The cluster of a run, and the tables beside its trace: what can be wrong under any policy."""
         for name, what, example in (
             ("trace", "a job table", "jobs.parquet"),
@@ -430,7 +431,7 @@ class _Reader:
             cluster = cluster.pooled()
         return cluster, read_beside(values, self._folder, cluster)
 
-    def _run(self, values: Mapping[str, Any], cluster: Cluster, beside: Beside) -> Run:
+    def _run(self, values: Mapping[str, Any], cluster: Cluster, beside: SideTables) -> Run:
         text, trace = values["trace"]
         known = options_of(self._command)
         defaults = {name: option.default for name, option in known.items()}
@@ -438,7 +439,7 @@ class _Reader:
         options = {
             name: value
             for name, value in (defaults | self._trials.fitted(given)).items()
-            if name not in BESIDE
+            if name not in KINDS
         }
         written = defaults | given
         if self._command == "replay":
@@ -464,7 +465,7 @@ class _Reader:
         }
         name = str(options.get("policy"))
         settings["policy"] = self._policies.get(name, settings["policy"])
-        settings |= {name: found.source for name, found in beside.given.items()}
+        settings |= {name: found.source for name, found in beside.items()}
         mine = carried(name) if name in BUILT_IN else self._trials.own.get(name)
         load, version = values.get("load"), ringbco.__version__
         return Run(self._command, trace, load, cluster, options, settings, version, mine, beside)
