@@ -10,9 +10,10 @@ import pytest
 
 import ringbco
 from frames import busy_jobs
-from ringbco.result.schema import TABLES
+from ringbco.result.tables import TABLES
 from ringbco.run.again import read_repeat
 from ringbco.run.kept import key_of
+from ringbco.run.made import MAKERS
 from ringbco.run.setup import prepare
 from ringbco.trace.side_tables import KINDS
 
@@ -35,6 +36,10 @@ MORE: dict[str, dict[str, Any]] = {"tables": {"model": "table"}, "fair_shares": 
 
 def test_every_kind_is_tried() -> None:
     assert list(FRAMES) == list(KINDS)
+
+
+def test_every_table_of_a_result_has_one_maker() -> None:
+    assert sorted([*MAKERS, *(kind.form.table for kind in KINDS.values())]) == sorted(TABLES)
 
 
 @pytest.fixture(params=KINDS)

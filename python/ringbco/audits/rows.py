@@ -14,13 +14,10 @@ from ringbco.audits.facts import Facts, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches
 from ringbco.audits.options import policy_is
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import GPUS_SCHEMA, TABLES
+from ringbco.result.schema import GPUS_SCHEMA
+from ringbco.result.tables import TABLES
 from ringbco.trace.jobs import JobTable
 
-_MAY_BE_NULL: Final = (
-    *("by_job", "by_service", "by_server", "drains_from", "went_on", "group", "by", "share"),
-    *("best_job_id", "best_loss", "time_to_best"),
-)
 _JUDGED: Final = (
     "jobs",
     "allocations",
@@ -39,25 +36,25 @@ def check_values(check: Check, outcome: Outcome) -> None:
         frame: pl.DataFrame | None = getattr(outcome, table)
         if frame is None:
             continue
-        name, schema = TABLES[table]
+        known = TABLES[table]
+        schema = known.schema
         if table == "allocations" and "gpu" in frame.columns:
             schema = {**schema, **GPUS_SCHEMA}
         check.looked_at += len(schema)
         for column, dtype in schema.items():
-            if column in _MAY_BE_NULL or (table == "searches" and column == "finish_time"):
+            if column in known.nulls:
                 continue
             wrong = frame[column].is_null()
             if dtype.is_float():
                 wrong = wrong | ~frame[column].fill_null(0.0).is_finite()
             if wrong.any():
                 row = int(wrong.arg_max() or 0)
-                value = frame[column][row]
+                value = "null" if frame[column][row] is None else frame[column][row]
                 check.add(
                     [
                         Finding(
                             check.code,
-                            f"{name}, row {row + 1}, column {column}: {'null' if value is None else value};"
-                            " expected a number",
+                            f"{known.file}, row {row + 1}, column {column}: {value}; expected a number",
                         )
                     ],
                     int(wrong.sum()),

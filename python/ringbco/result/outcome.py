@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 
@@ -22,7 +22,7 @@ from ringbco.io.threads import at_once
 from ringbco.io.toml import toml_text
 from ringbco.result.figures import LISTS
 from ringbco.result.folder import cluster_of, read_run, read_summary, whole_folder
-from ringbco.result.schema import OPTIONAL, RUN, SUMMARY, TABLES, has_table
+from ringbco.result.tables import RUN, SUMMARY, TABLES
 from ringbco.trace.outages import Outages
 from ringbco.trace.side_table import Known
 
@@ -38,11 +38,23 @@ def _nothing() -> None:
 
 
 _TO_MAKE: Final = ("_later", "_figures", "_singly")
-# Tables that run.toml names where a result has them.
-_SAID: Final = tuple(name for name in OPTIONAL if name != "allocations")
+_Class = TypeVar("_Class")
+
+
+def _with_tables(kind: type[_Class]) -> type[_Class]:
+    """The class with a field for each table of the registry; type checkers know those that it declares.
+
+    A table that a run may lack is no attribute of the class: that would hide what is made later.
+    """
+    for name in TABLES:
+        if name in vars(kind) or name not in kind.__annotations__:
+            kind.__annotations__[name] = "pl.DataFrame | None"
+            setattr(kind, name, field(default_factory=_nothing))
+    return kind
 
 
 @dataclass(eq=False)
+@_with_tables
 class Outcome:
     """What a replay gives. Times in seconds, columns as docs/results.md lists them.
 
@@ -77,8 +89,7 @@ class Outcome:
     rungs: pl.DataFrame | None = None
     searches: pl.DataFrame | None = None
     servers: pl.DataFrame | None = None
-    # By a factory, so that the class has no attribute of that name, which would hide what is made later.
-    stays_written: pl.DataFrame | None = field(default_factory=_nothing)
+    stays_written: pl.DataFrame | None = None
     work: NDArray[np.float64] | NDArray[np.uint64] | None = None
 
     def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> dict[str, Any]:
@@ -93,16 +104,18 @@ class Outcome:
         with whole_folder(folder, force=force) as partial:
             # The figures beside the tables: one keeps one core busy, the other little more.
             tasks: list[Callable[[], float | None]] = [self._settle]
-            for name, (file, _) in TABLES.items():
-                if self.has(name):
-                    tasks.append(functools.partial(self._write, name, partial / file))
+            there = [table for name, table in TABLES.items() if self.has(name)]
+            tasks += [functools.partial(self._write, table.name, partial / table.file) for table in there]
             counted = at_once(tasks)[0] or 0.0
             summary = with_seconds(self.summary, time.perf_counter() - started - counted)
             (partial / SUMMARY).write_text(json_text(summary) + "\n", encoding="utf-8")
             # Who reads it must know whether a table is missing or was never there.
-            there = {"allocations": self.has("allocations")}
-            there |= {name: True for name in _SAID if self.has(name)}
-            run = {**self.run, "options": {**self.run.get("options", {}), **there}}
+            said = {
+                table.key: table in there
+                for table in TABLES.values()
+                if table.said == "options" and (table.unsaid or table in there)
+            }
+            run = {**self.run, "options": {**self.run.get("options", {}), **said}}
             (partial / RUN).write_text(toml_text(run), encoding="utf-8")
         return summary
 
@@ -221,32 +234,15 @@ class Outcome:
         for key, table in (("options", options), ("record", record)):
             if not isinstance(table, dict):
                 raise InputError(f"a table [{key}]", file=path / RUN, key=key, value=table)
-        tables = {
-            name: read_table(path / file, schema)
-            for name, (file, schema) in TABLES.items()
-            if has_table(name, options, record)
+        tables: dict[str, Any] = {
+            name: read_table(path / table.file, table.schema)
+            for name, table in TABLES.items()
+            if table.is_there(options, record)
         }
         if "outages" in tables:
             _check_outages(tables["outages"], path, run)
-        return cls(
-            jobs=tables["jobs"],
-            allocations=tables.get("allocations"),
-            timeline=tables["timeline"],
-            summary=read_summary(path / SUMMARY),
-            run=run,
-            decisions=tables.get("decisions"),
-            speeds=tables.get("speeds"),
-            outages=tables.get("outages"),
-            maintenance=tables.get("maintenance"),
-            quota=tables.get("quota"),
-            services=tables.get("services"),
-            fair_shares=tables.get("fair_shares"),
-            replicas=tables.get("replicas"),
-            rungs=tables.get("rungs"),
-            searches=tables.get("searches"),
-            servers=tables.get("servers"),
-            stays_written=tables.get("stays_written"),
-        )
+        tables.setdefault("allocations", None)
+        return cls(summary=read_summary(path / SUMMARY), run=run, **tables)
 
 
 def _check_outages(outages: pl.DataFrame, folder: Path, run: Mapping[str, Any]) -> None:
@@ -280,16 +276,16 @@ def summarised_later(
     return outcome
 
 
-def made_later(makers: Mapping[str, Callable[[], Any]], **known: Any) -> Outcome:
-    """An outcome whose fields are `known`, but for those that a maker gives when somebody first asks.
+def made_later(tables: Mapping[str, Any], **known: Any) -> Outcome:
+    """An outcome with these tables; a function among them makes one when somebody first asks for it.
 
-    A maker gives no None. It may be called by two threads at once; both get what one of them made.
+    It gives no None. It may be called by two threads at once; both get what one of them made.
     """
-    given: dict[str, Any] = {**dict.fromkeys(makers), **known}
-    outcome = Outcome(**given)
+    makers = {name: table for name, table in tables.items() if callable(table)}
+    outcome = Outcome(**{**tables, **dict.fromkeys(makers)}, **known)
     for name in makers:
         del outcome.__dict__[name]
-    outcome.__dict__["_later"] = dict(makers)
+    outcome.__dict__["_later"] = makers
     return outcome
 
 

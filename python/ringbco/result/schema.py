@@ -1,13 +1,10 @@
-"""What the tables of a result folder hold, and the names of its files (docs/results.md)."""
+"""The columns of the tables of a result folder, and their types (docs/results.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
-
-from ringbco.trace.side_tables import KINDS
 
 JOBS_SCHEMA: Final = {
     "job_id": pl.String(),
@@ -149,41 +146,3 @@ SEARCHES_SCHEMA: Final = {
     "best_loss": pl.Float64(),
     "time_to_best": pl.Float64(),
 }
-TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
-    "jobs": ("jobs.parquet", JOBS_SCHEMA),
-    "allocations": ("allocations.parquet", ALLOCATIONS_SCHEMA),
-    "timeline": ("timeline.parquet", TIMELINE_SCHEMA),
-    "decisions": ("decisions.parquet", DECISIONS_SCHEMA),
-    **{kind.form.table: (kind.form.file, kind.form.schema) for kind in KINDS.values()},
-    "replicas": ("replicas.parquet", REPLICAS_SCHEMA),
-    "rungs": ("rungs.parquet", RUNGS_SCHEMA),
-    "searches": ("searches.parquet", SEARCHES_SCHEMA),
-    "stays_written": ("stays.parquet", STAYS_SCHEMA),
-    "servers": ("servers.parquet", SERVERS_SCHEMA),
-}
-OPTIONAL: Final = {
-    "allocations": True,
-    **dict.fromkeys(("decisions", *(name for name in KINDS if name != "tables")), False),
-}
-"""Tables that a result may lack, and whether one has them that does not say it in [options] of run.toml."""
-RECORDED: Final = {"stays_written": "stays", "servers": "servers"}
-"""Tables of what happened that a run has of itself, and their keys of [record] in run.toml."""
-
-
-def has_table(name: str, options: Mapping[str, object], record: Mapping[str, object]) -> bool:
-    """Whether a result has the table of that name. options, record: the tables of its run.toml."""
-    if name in RECORDED:
-        return bool(record.get(RECORDED[name], False))
-    if name == "speeds":
-        return options.get("model") == "table"
-    if name in ("rungs", "searches"):
-        return options.get("search") is not None
-    if name == "outages" and options.get("maintenance"):
-        return True  # it is among them
-    name = "services" if name == "replicas" else name
-    return bool(options.get(name, OPTIONAL.get(name, True)))
-
-
-SUMMARY: Final = "summary.json"
-RUN: Final = "run.toml"
-RESULT_FILES: Final = frozenset({SUMMARY, RUN, *(file for file, _ in TABLES.values())})

@@ -10,7 +10,7 @@ import polars as pl
 
 from ringbco import _core
 from ringbco.errors import InputError, UsageError
-from ringbco.result.schema import TABLES
+from ringbco.result.tables import TABLES
 from ringbco.trace import ties
 
 if TYPE_CHECKING:
@@ -18,17 +18,10 @@ if TYPE_CHECKING:
     from ringbco.cluster.spec import Cluster
 
 BEGAN, ENDED, *_ = _core.words()
-_NULLS: Final = {
-    "jobs": ("user", "vc", "deadline", "group", "gpu_share"),
-    "stays_written": ("gpu_type", "by_job", "by_service", "by_server"),
-    "allocations": ("share",),
-    "replicas": ("serves_from", "drains_from"),
-    "outages": ("up_at", "cause"),
-    "quota": ("vc", "user"),
-    "fair_shares": ("vc", "user", "share"),
-    "rungs": ("went_on",),
-}
-"""Of each table that a story reads, the columns in which there may be nothing."""
+_READ: Final = (
+    *("jobs", "stays_written", "allocations", "replicas", "outages", "quota", "fair_shares", "rungs"),
+)
+"""The tables that a story reads."""
 _OPTIONS: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(
         ("policy", "order", "placement", "queue", "model", "clock"), lambda value: isinstance(value, str)
@@ -56,10 +49,10 @@ def check(outcome: ringbco.Outcome, cluster: Cluster) -> None:
         ties.check(str(options.get("ties", "rows")))
     except UsageError as error:
         raise InputError(str(error), file="run.toml") from None
-    for name, may_lack in _NULLS.items():
+    for name in _READ:
         frame = getattr(outcome, name)
         if frame is not None:
-            _check_values(TABLES[name][0], frame, may_lack)
+            _check_values(TABLES[name].file, frame, TABLES[name].nulls)
     servers = pl.Series(cluster.server_gpus)
     for name in ("allocations", "replicas", "outages"):
         frame = getattr(outcome, name)
@@ -92,7 +85,7 @@ def _expect(name: str, frame: pl.DataFrame, column: str, good: pl.Series, expect
     wrong = ~good.fill_null(False)
     if wrong.any():
         row = int(wrong.arg_max() or 0)
-        file = TABLES[name][0]
+        file = TABLES[name].file
         raise InputError(expected, file=file, row=row + 1, column=column, value=frame[column][row])
 
 

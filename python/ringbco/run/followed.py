@@ -16,7 +16,7 @@ from typing import Any, Final
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_path
 from ringbco.result.folder import read_run
-from ringbco.result.schema import RUN, TABLES, has_table
+from ringbco.result.tables import RUN, TABLES
 from ringbco.run.log import Log, path_of
 from ringbco.run.options import resolve_policy
 from ringbco.run.options_generated import REPLAY
@@ -47,7 +47,7 @@ class Followed:
     @property
     def runs_through(self) -> bool:
         """Whether no stay could end before its job was done in the run that wrote the log."""
-        return self.run is not None and not has_table("stays_written", {}, self.run.get("record", {}))
+        return self.run is not None and not TABLES["stays_written"].is_there({}, self.run.get("record", {}))
 
     def told(self) -> dict[str, object]:
         """What run.toml says of it."""
@@ -61,7 +61,7 @@ class Followed:
 def folder_of(policy: str) -> Path | None:
     """The result folder in which a log lies that such a folder has; None for a log that lies elsewhere."""
     path = path_of(policy)
-    is_its_own = path.name == TABLES["decisions"][0] and (path.parent / RUN).is_file()
+    is_its_own = path.name == TABLES["decisions"].file and (path.parent / RUN).is_file()
     return path.parent if is_its_own else None
 
 
@@ -88,7 +88,7 @@ def follow(policy: str, given: Mapping[str, Any], cluster: Cluster) -> Followed:
         if name in _OF_THE_RUN or uses(chosen, name, told):
             options[name] = value
     copies = {
-        name: folder / kind.form.file if has_table(kind.form.table, told, {}) else None
+        name: folder / kind.form.file if TABLES[kind.form.table].is_there(told, {}) else None
         for name, kind in KINDS.items()
     }
     speeds = copies.pop("tables")

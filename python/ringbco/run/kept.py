@@ -22,7 +22,7 @@ from ringbco.io.atomic import beside, recover, whole_path
 from ringbco.io.json_text import json_text
 from ringbco.result.folder import whole_folder
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import RESULT_FILES
+from ringbco.result.tables import RESULT_FILES
 from ringbco.run.options import is_log
 from ringbco.run.outage_draws import is_draw
 from ringbco.run.own import BUILT_IN

@@ -1,34 +1,23 @@
-"""What a replay is made of: the checked inputs before it, the result after it.
+"""What a replay is made of: the checked inputs before it. What is made of it after is in `ringbco.run.made`.
 
-`replay` and `Simulation` share it, so that both refuse the same and give the same.
+`replay` and `Simulation` share both, so that they refuse the same and give the same.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
-from ringbco.io.forks import use_polars
-from ringbco.io.toml import copied
-from ringbco.result import causes, metrics
-from ringbco.result.figures import LISTS, evaluate
-from ringbco.result.outcome import Outcome, made_later, summarised_later, with_seconds
-from ringbco.result.schema import RECORDED
-from ringbco.result.searches import rungs_frame, searches_frame
-from ringbco.result.servers import servers_frame
-from ringbco.result.serving import Serving
-from ringbco.result.stays import stays_frame
 from ringbco.result.window import OPTIONS as WINDOW
 from ringbco.result.window import Window
 from ringbco.run import log, own
@@ -47,25 +36,13 @@ from ringbco.run.options import (
 from ringbco.run.outage_draws import DAY, MOST_OUTAGES, Draw, as_draw, is_draw
 from ringbco.run.passes import check_failures, check_passes, too_short_rounds
 from ringbco.run.scheduling import as_typed, check_limits, check_policy, deadline, user
-from ringbco.run.steps import (
-    allocations_frame,
-    describe_run,
-    ended,
-    explain,
-    jobs_columns,
-    refused,
-    timeline_frame,
-    with_causes,
-)
-from ringbco.run.summary import Source
+from ringbco.run.steps import describe_run, explain
 from ringbco.trace import fair_shares
 from ringbco.trace.clocks import beside_jobs, epoch_of
 from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Maintenance, Outages, united
-from ringbco.trace.rate_table import RateTable
 from ringbco.trace.services import Services
-from ringbco.trace.shares import WHOLE
 from ringbco.trace.side_tables import KINDS, Known, SideTable, read_side_tables, the
 from ringbco.trace.uneven import uneven
 from ringbco.trace.workload import READS, Workload, key_of, resolve
@@ -306,127 +283,6 @@ def prepare(
     setup = Setup(started, workload, chosen, values, mine, *of_engine, beside, followed, drawn)
     _ = setup.window  # refused before the run, if at all
     return setup
-
-
-def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
-    """The outcome of a run that is over."""
-    use_polars()
-    workload, table, frame, values = setup.workload, setup.table, setup.table.frame, setup.values
-    rates, trials, profiled = workload.rates, workload.trials, workload.profiled
-    if not result.tables["jobs"]["kept"].any():
-        fate = "each one is larger than the cluster"
-        if refused(result).any():
-            fate = "admission refused each one" if values["admission"] else "each one was refused"
-        if ended(result).any():
-            fate = "each one was ended or refused before it was done"
-        raise InputError(f"no job is left to replay: {fate}", file=table.source)
-    window = setup.window
-    if (
-        window is not None
-        and not window.holds(workload.columns["submit"])[result.tables["jobs"]["kept"]].any()
-    ):
-        none = f"no job is left to measure: none submitted in the window, {window}, was done"
-        raise InputError(none, file=table.source)
-    # What follows is made when somebody asks for it. It keeps no more of the job table than it reads.
-    cluster, own, shares = setup.cluster, result.tables["jobs"], setup.jobs.get("shares")
-    why = partial(
-        causes.parts,
-        metrics.column(frame, "submit_time"),
-        metrics.column(frame, "num_gpus"),
-        profiled,
-        cluster.network,
-        own,
-        model=values["model"],
-        sharing=values["sharing"],
-        shares=shares if values["interference"] > 0 or _pairs(rates) else None,
-    )
-    finished, job_id = jobs_columns(frame, profiled.ideal_run_time, result), frame["job_id"]
-    name = setup.chosen.name
-    down = None if setup.outages is None else setup.outages.on_clock(values)
-    serving, service_names = None, () if setup.services is None else setup.services.names
-    if setup.followed is not None:
-        service_names = setup.followed.log.services(service_names)
-    if setup.services is not None:
-        serving = Serving.of(setup.services, result)
-    searches = None if trials is None else searches_frame(frame, trials, result)
-    searched = searches
-    if window is not None and searches is not None:
-        searched = searches.filter(pl.Series(window.holds(searches["submit_time"].to_numpy())))
-    # To a list of names polars comes by a long way.
-    read = ("submit_time", "num_gpus", *({"gpu_share"} & set(frame.columns)))
-    asked = pl.DataFrame([frame[name] for name in read])
-    source = Source(
-        *(name, asked, finished, setup.cluster, result, workload.vc, setup.outages, down, serving, searched),
-        may_resize=setup.chosen.is_("resizes") and "stays" in result.tables,
-        window=window,
-        users=workload.users,
-    )
-    last = source.last
-    makers: dict[str, Callable[[], Any]] = {
-        "jobs": lambda: with_causes(finished.frame, why(), own["kept"]),
-        "timeline": lambda: timeline_frame(
-            result,
-            cluster,
-            shares=shares is not None,
-            outages=down,
-            replicas=None if serving is None else serving.held(last),
-        ),
-    }
-    if values["allocations"]:
-        makers["allocations"] = lambda: allocations_frame(job_id, result, shares=shares is not None)
-    if "stays" in result.tables:
-        outages = None if setup.outages is None else setup.outages.merged
-        saves = values["checkpoint_cost"] > 0
-        makers["stays_written"] = lambda: stays_frame(
-            job_id, cluster, service_names, outages, result.tables["stays"], saves=saves
-        )
-    outcome = made_later(
-        makers,
-        **({} if values["allocations"] else {"allocations": None}),
-        decisions=_decisions(setup, service_names, serving, result) if values["decisions"] else None,
-        **{table.form.table: table.frame for table in setup.beside.values()}
-        | ({} if setup.outages is None else {"outages": setup.outages.frame}),
-        replicas=None if serving is None else serving.frame(last),
-        servers=servers_frame(job_id, service_names, down, result.tables.get("asleep"), last),
-        work=_done(setup, own["kept"]),
-        rungs=None if trials is None else rungs_frame(frame, result),
-        searches=searches,
-    )
-    outcome.run = copied(setup.record)
-    recorded = {key: True for table, key in RECORDED.items() if outcome.has(table)}
-    if recorded:
-        outcome.run["record"] = recorded
-    seconds = time.perf_counter() - setup.started
-
-    def figures(without: Collection[str] = ()) -> dict[str, Any]:
-        return with_seconds(evaluate(source.rows, without), seconds)
-
-    return summarised_later(outcome, figures, partial(figures, LISTS))
-
-
-def _decisions(
-    setup: Setup, services: Sequence[str], serving: Serving | None, result: _core.RunResult
-) -> pl.DataFrame:
-    """decisions.parquet."""
-    outages = None if setup.outages is None else setup.outages.merged
-    shares = setup.jobs.get("shares")
-    told = log.decisions_frame(
-        *(setup.table.frame["job_id"], None if shares is None else shares / WHOLE, outages, services),
-        result.tables["log"],
-    )
-    return told if serving is None else serving.numbered(told)
-
-
-def _done(setup: Setup, kept: NDArray[np.bool_]) -> NDArray[np.float64] | NDArray[np.uint64]:
-    """The work of every job that ran, in its units; no copy of the column where all did."""
-    fixed = setup.values["model"] == "fixed"
-    work = setup.workload.columns["duration" if fixed else "iterations"]
-    return work if kept.all() else work[kept]
-
-
-def _pairs(rates: RateTable | None) -> bool:
-    """Whether speeds of two jobs on one GPU were measured."""
-    return rates is not None and rates.pairs.height > 0
 
 
 def vc_of_servers(cluster: Cluster) -> NDArray[np.uint32]:
