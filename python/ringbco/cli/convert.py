@@ -286,7 +286,7 @@ def _check_targets(
         # realpath, not resolve: that raises where links go round.
         if target is not None and (other := targets.setdefault(realpath(target), option)) != option:
             raise UsageError(f"{other} and {option} are both {target}")
-    marks = {"--out": JOBS_MARK, "--cluster-out": _cluster_mark(), "--tables-out": RateTable.mark}
+    marks = {"--out": JOBS_MARK, "--cluster-out": _cluster_mark(), "--tables-out": RateTable.mark()}
     for option, target in named.items():
         if target is None:
             continue
@@ -325,7 +325,7 @@ def _write(
             file.write(_ORIGIN + b"\n" + conversion.cluster.to_toml().encode())
             file.flush()
         if tables_out is not None and conversion.tables is not None:
-            file = others.enter_context(table_file(tables_out, RateTable.mark, force=force))
+            file = others.enter_context(table_file(tables_out, RateTable.mark(), force=force))
             conversion.tables.write(file, as_csv=tables_out.suffix.lower() == ".csv")
             file.flush()
         write_jobs(conversion.table, out, force=force, csv_safe=csv_safe)

@@ -58,7 +58,7 @@ def services(
     from ringbco.study.services import counted
     from ringbco.trace.services import Services
 
-    one_file.check_table_name(out, Services.mark, force=force)
+    one_file.check_table_name(out, Services.mark(), force=force)
     made, figures = counted(
         requests,
         gpus_per_replica=gpus_per_replica,

@@ -10,7 +10,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import InputError
-from ringbco.io import marks
 from ringbco.trace.column import Column
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.quotas import COLUMNS as QUOTAS
@@ -30,14 +29,9 @@ COLUMNS: Final[dict[str, Column]] = {
 
 @dataclass(frozen=True, eq=False)
 class FairShares(OfOwners):
-    """Checked shares of the owners of a job table.
-
-    frame: as given, with the columns of `COLUMNS`; one of the two owners is null throughout.
-    source: where they come from. sha256: of the file's bytes; None for a frame.
-    """
+    """Checked shares of the owners of a job table."""
 
     form: ClassVar[Form] = Form("shares", "fair_shares", COLUMNS, ())
-    mark: ClassVar[marks.Mark] = marks.table("table of fair shares", ("share",), COLUMNS)
 
     def shares(self) -> dict[str, float]:
         """The share of each owner that has a row."""

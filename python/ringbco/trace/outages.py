@@ -12,7 +12,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import show_value
-from ringbco.io import marks
 from ringbco.trace.column import Column
 from ringbco.trace.instants import first_instant
 from ringbco.trace.schema import MOST_SECONDS, Fault
@@ -63,7 +62,6 @@ class Outages(SideTable):
         may_be_empty=True,
         instants=("down_at", "up_at"),
     )
-    mark: ClassVar[marks.Mark] = marks.table("table of outages", _NEEDED, COLUMNS)
 
     @classmethod
     def form_for(cls, known: Known) -> Form:

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.io import marks
 from ringbco.trace.column import Column
 from ringbco.trace.schema import MAX_COUNT, Fault
 from ringbco.trace.side_table import Form, Known, SideTable
@@ -52,14 +51,9 @@ class OfOwners(SideTable):
 
 @dataclass(frozen=True, eq=False)
 class Quotas(OfOwners):
-    """Checked quotas of the owners of a job table.
-
-    frame: as given, with the columns of `COLUMNS`; one of the two owners is null throughout.
-    source: where they come from. sha256: of the file's bytes; None for a frame.
-    """
+    """Checked quotas of the owners of a job table."""
 
     form: ClassVar[Form] = Form("quotas", "quota", COLUMNS, ("gpus", "borrow"), entry="quotas")
-    mark: ClassVar[marks.Mark] = marks.table("table of quotas", ("gpus", "borrow"), COLUMNS)
 
     def columns(self, jobs: pl.DataFrame) -> tuple[NDArray[np.uint32], list[int], list[bool]]:
         """The place of each job's owner, 2^32 - 1 for a job without a quota; GPUs; whether to borrow."""

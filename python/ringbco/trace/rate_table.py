@@ -11,7 +11,6 @@ import polars as pl
 from ringbco.cluster.gpu_types import GpuType
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
-from ringbco.io import marks
 from ringbco.trace.column import Column
 from ringbco.trace.schema import Fault
 from ringbco.trace.side_table import Form, SideTable
@@ -57,7 +56,6 @@ class RateTable(SideTable):
     """A checked table of measured speeds."""
 
     form: ClassVar[Form] = Form("speeds", "tables", COLUMNS, _REQUIRED, _beyond_a_row, name="speeds")
-    mark: ClassVar[marks.Mark] = marks.table("table of speeds", _REQUIRED, COLUMNS)
 
     @property
     def alone(self) -> pl.DataFrame:

@@ -12,7 +12,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import show_value
-from ringbco.io import marks
 from ringbco.trace.column import Column
 from ringbco.trace.schema import Fault
 from ringbco.trace.side_table import INSTANT, Form, Known, SideTable
@@ -63,7 +62,6 @@ class Services(SideTable):
     form: ClassVar[Form] = Form(
         "services", "services", COLUMNS, tuple(COLUMNS), _at_odds, may_be_empty=True, instants=("time",)
     )
-    mark: ClassVar[marks.Mark] = marks.table("table of services", tuple(COLUMNS), COLUMNS)
 
     @classmethod
     def form_for(cls, known: Known) -> Form:

@@ -15,6 +15,7 @@ from ringbco.errors import InputError, show_path
 from ringbco.io.csvtext import refuse_doubled
 from ringbco.io.frames import ArrowTable, as_polars
 from ringbco.io.marks import Mark, signature
+from ringbco.io.marks import table as table_mark
 from ringbco.trace.column import Column
 from ringbco.trace.jobs import Raw, read_columns, table_file
 from ringbco.trace.schema import MOST_SECONDS, Fault, check_column
@@ -104,8 +105,11 @@ class SideTable:
 
     form: ClassVar[Form]
     """What it has to be, whatever is known."""
-    mark: ClassVar[Mark]
-    """How a file that `save` wrote is known."""
+
+    @classmethod
+    def mark(cls) -> Mark:
+        """How a file that `save` wrote is known."""
+        return table_mark(f"table of {cls.form.noun}", cls.form.needed, cls.form.columns)
 
     @classmethod
     def form_for(cls, known: Known) -> Form:
@@ -150,7 +154,7 @@ class SideTable:
         Raises UsageError for another ending, InputError if the file exists and `force` is not set or it is
         none of ours, and where it cannot be written.
         """
-        with table_file(path, self.mark, force=force) as file:
+        with table_file(path, self.mark(), force=force) as file:
             self.write(file, as_csv=os.fspath(path).lower().endswith(".csv"))
 
     def write(self, file: BinaryIO, *, as_csv: bool) -> None:
