@@ -53,7 +53,33 @@ ELASTIC_SCHEMA: Final[
 }
 TYPES_SCHEMA: Final[dict[str, pl.DataType]] = {"run_on_type": pl.Float32()}  # GPUs that differ
 SHARES_SCHEMA: Final[dict[str, pl.DataType]] = {"gpu_share": pl.Float64()}  # job tables with shares of a GPU
-CARRIED_COLUMNS: Final = ("user", "vc", "deadline")  # after the others, where the job table has them
+CARRIED_SCHEMA: Final[dict[str, pl.DataType]] = {  # after the others, where the job table has them
+    "user": pl.String(),
+    "vc": pl.String(),
+    "deadline": pl.Float64(),
+}
+# Single precision: they explain, and nothing is computed from them. After the columns of every run.
+CAUSES_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "wait_behind": pl.Float32(),
+    "wait_gpus": pl.Float32(),
+    "wait_fragmented": pl.Float32(),
+    "run_spread": pl.Float32(),
+    "run_contention": pl.Float32(),
+}
+JOBS_MORE: Final = {
+    **CAUSES_SCHEMA,
+    **PREEMPTION_SCHEMA,
+    **FAILURE_SCHEMA,
+    **EVICTION_SCHEMA,
+    **LIMIT_SCHEMA,
+    **PAUSES_SCHEMA,
+    **PRIORITY_SCHEMA,
+    **ELASTIC_SCHEMA,
+    **TYPES_SCHEMA,
+    **SHARES_SCHEMA,
+    **CARRIED_SCHEMA,
+}
+"""The columns of jobs.parquet that some runs have; results of earlier versions have no causes."""
 ALLOCATIONS_SCHEMA: Final = {
     "job_id": pl.String(),
     "server": pl.UInt32(),

@@ -24,7 +24,7 @@ class ResultTable(NamedTuple):
     which runs have it; "" for all. nulls: the columns in which there may be nothing. said: the table of
     run.toml that says whether a result has it. unsaid: whether one has it whose run.toml says nothing.
     follows: whether a run with these options has it, whatever is said. stem: of its file, and its key in
-    `said`; by default its name.
+    `said`; by default its name. more: the columns that some runs have.
     """
 
     name: str
@@ -36,6 +36,7 @@ class ResultTable(NamedTuple):
     unsaid: bool = False
     follows: Callable[[Mapping[str, object]], bool] | None = None
     stem: str = ""
+    more: Mapping[str, pl.DataType] = {}
 
     @property
     def key(self) -> str:
@@ -66,17 +67,19 @@ _FOLLOWS: Final[Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
 """Side tables of which a run may have a copy where [options] does not say so."""
 _ROWS: Final = (
     ResultTable(
-        "jobs",
-        schema.JOBS_SCHEMA,
-        "a job that was done",
-        nulls=("group", "gpu_share", *schema.CARRIED_COLUMNS),
+        *("jobs", schema.JOBS_SCHEMA, "a job that was done"),
+        nulls=("group", "gpu_share", *schema.CARRIED_SCHEMA),
+        more=schema.JOBS_MORE,
     ),
     ResultTable(
         *("allocations", schema.ALLOCATIONS_SCHEMA, "a stretch of a job on a server"),
         *("without `--no-allocations`", ("share",), "options"),
         unsaid=True,
+        more=schema.GPUS_SCHEMA,
     ),
-    ResultTable("timeline", schema.TIMELINE_SCHEMA, "a sample of the cluster's state"),
+    ResultTable(
+        *("timeline", schema.TIMELINE_SCHEMA, "a sample of the cluster's state"), more=schema.POWER_SCHEMA
+    ),
     ResultTable(
         *("decisions", schema.DECISIONS_SCHEMA, "a decision, or a server of a start", "`--decisions`"),
         tuple(name for name in schema.DECISIONS_SCHEMA if name not in ("time", "verb")),
@@ -109,6 +112,7 @@ _ROWS: Final = (
         *("stays_written", schema.STAYS_SCHEMA, "a stay", "runs in which one may end before its job is done"),
         *(("gpu_type", "by_job", "by_service", "by_server"), "record"),
         stem="stays",
+        more=schema.STAY_TYPE_SCHEMA | schema.STAY_SAVING_SCHEMA,
     ),
     ResultTable(
         *("servers", schema.SERVERS_SCHEMA, "a change of a server", "runs in which one may go down or sleep"),
