@@ -26,10 +26,11 @@ from ringbco.audits import (
     times,
 )
 from ringbco.audits.episodes import Episodes, episodes
-from ringbco.audits.facts import Facts, check_columns, gather
+from ringbco.audits.facts import Facts, gather
 from ringbco.audits.findings import Check, Finding, Report
 from ringbco.errors import InputError
 from ringbco.result.outcome import Outcome
+from ringbco.result.sound import check_types
 from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
 
 RULES: Final = {
@@ -103,7 +104,7 @@ def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
     """Every check of a result against its job table."""
     if not isinstance(outcome.summary, dict):
         raise InputError("summary.json: expected an object with the figures of a replay")
-    check_columns(outcome.jobs)
+    check_types(outcome)
     checks = {code: Check(code, rule) for code, rule in RULES.items()}
     trace = outcome.run.get("trace")
     rows.check_trace(checks["trace"], trace if isinstance(trace, dict) else {}, jobs)

@@ -118,18 +118,14 @@ def _jobs(
 
 def _owners(outcome: Outcome, frame: pl.DataFrame) -> list[str | None] | None:
     """Whose quota counts for each job. Raises InputError where quota.parquet is none."""
-    try:
-        return None if outcome.quota is None else _said(frame, Quotas.read(outcome.quota).column)
-    except InputError as error:
-        raise InputError(f"quota.parquet: {error}") from None
+    quota = outcome.quota
+    return None if quota is None else _said(frame, Quotas.read(quota, source=Quotas.form.file).column)
 
 
 def _fair(outcome: Outcome) -> FairShares | None:
     """The shares that were given. Raises InputError where fair_shares.parquet has none."""
-    try:
-        return None if outcome.fair_shares is None else FairShares.read(outcome.fair_shares)
-    except InputError as error:
-        raise InputError(f"fair_shares.parquet: {error}") from None
+    fair = outcome.fair_shares
+    return None if fair is None else FairShares.read(fair, source=FairShares.form.file)
 
 
 def _plain(values: NDArray[Any] | None) -> list[Any] | None:

@@ -17,7 +17,6 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from ringbco import _core
 from ringbco.cluster.spec import MAX_GPUS
 from ringbco.errors import ABSENT, InputError, UsageError, show_value
 from ringbco.result.figures import COMPARED, MAY_BE_NULL, SPREADS, rows_of
@@ -31,7 +30,6 @@ from ringbco.trace import ties
 _NUMBER: Final = "a finite number"
 # A trace counts microseconds, and a chart adds and squares: beyond this they would overflow.
 _MOST: Final = 1e150
-BEGAN, ENDED, *_ = _core.words()
 _TOLD: Final = (
     *("jobs", "stays_written", "allocations", "replicas", "outages", "quota", "fair_shares", "rungs"),
 )
@@ -59,6 +57,8 @@ _OPTIONS: Final[Mapping[str, Callable[[Any], bool]]] = {
 @cache
 def _endless() -> frozenset[str]:
     """The options of which infinity is a value."""
+    from ringbco import _core  # audits look at types here, and never load the engine
+
     rows = _core.options()["replay"]
     return frozenset(row["name"].replace("-", "_") for row in rows if row.get("endless"))
 
@@ -77,6 +77,14 @@ def check_tables(outcome: Outcome, folder: Path | None = None) -> None:
     result = _Result(outcome, folder)
     result.check_jobs()
     result.check_timeline()
+
+
+def check_types(outcome: Outcome) -> None:
+    """The same of the types of columns that not every jobs.parquet has."""
+    for column in outcome.jobs.iter_columns():
+        wanted = TABLES["jobs"].more.get(column.name)
+        if wanted is not None:
+            _Result(outcome, None).check_type("jobs", column, wanted)
 
 
 def check_told(outcome: Outcome) -> None:
@@ -111,7 +119,7 @@ class _Result:
             if column not in frame.columns:
                 continue
             cells = frame[column]
-            self._check_type(name, cells, dtype)
+            self.check_type(name, cells, dtype)
             if (name, column) in _RULES:
                 good, expected = _RULES[name, column]
                 self._check_rows(name, column, ~good(cells).fill_null(column in table.nulls), expected)
@@ -192,6 +200,8 @@ class _Result:
         self._check_rows("jobs", "num_gpus", jobs["num_gpus"] < 1, "1 GPU or more")
         known = jobs.select("job_id", stay=pl.lit(0, pl.UInt32))
         if stays is not None:
+            from ringbco.result.stays import BEGAN, ENDED
+
             name, number = stays["job_id"], stays["stay"].cast(pl.Int64)
             goes_on = (name == name.shift()) & (number == number.shift() + 1)
             goes_on &= stays["start_time"] >= stays["end_time"].shift()
@@ -301,8 +311,8 @@ class _Result:
         frame: pl.DataFrame = getattr(self.outcome, name)
         return frame
 
-    def _check_type(self, name: str, cells: pl.Series, wanted: pl.DataType) -> None:
-        """Numbers, texts or truth values; a count is no fraction."""
+    def check_type(self, name: str, cells: pl.Series, wanted: pl.DataType) -> None:
+        """Whether a column has numbers, texts or truth values; a count is no fraction."""
         if wanted.is_numeric():
             fits, expected = cells.dtype.is_integer(), "numbers"
             fits |= wanted.is_float() and cells.dtype.is_float()

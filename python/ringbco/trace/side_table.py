@@ -265,10 +265,11 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
     missing = [name for name in form.needed if name not in frame.columns]
     if missing:
         others = [name for name in form.columns if name not in form.needed]
+        may = f", and may have {', '.join(others)}" if others else ""
         raise InputError(
             f"has no column {', '.join(missing)}",
             file=source,
-            hint=f"{form.noun} have the columns {', '.join(form.needed)}, and may have {', '.join(others)}",
+            hint=f"{form.noun} have the columns {', '.join(form.needed)}{may}",
         )
     if frame.height == 0:
         if not form.may_be_empty:
