@@ -17,26 +17,18 @@ from ringbco.result.outcome import Outcome
 from ringbco.result.schema import GPUS_SCHEMA
 from ringbco.result.tables import TABLES
 from ringbco.trace.jobs import JobTable
+from ringbco.trace.side_tables import KINDS
 
-_JUDGED: Final = (
-    "jobs",
-    "allocations",
-    "timeline",
-    "replicas",
-    "stays_written",
-    "rungs",
-    "servers",
-    "searches",
-)
+_NOT_MADE: Final = {"decisions", *(kind.form.table for kind in KINDS.values())}
+"""Tables that say what was asked for, or given: others look at them."""
 
 
 def check_values(check: Check, outcome: Outcome) -> None:
     """No nulls, no infinite or NaN times. Where this fails nothing else can be looked at."""
-    for table in _JUDGED:
+    for table, known in TABLES.items():
         frame: pl.DataFrame | None = getattr(outcome, table)
-        if frame is None:
+        if frame is None or table in _NOT_MADE:
             continue
-        known = TABLES[table]
         schema = known.schema
         if table == "allocations" and "gpu" in frame.columns:
             schema = {**schema, **GPUS_SCHEMA}
