@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery memory-table certainty-table policy-table real-clusters combinations repack-table elastic-table operators-table feature-speed generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery memory-table certainty-table policy-table real-clusters combinations repack-table elastic-table operators-table feature-speed pass-costs generate docs clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -156,6 +156,9 @@ repack-table: build ## the table of docs/repack.md, from the public traces in TR
 
 elastic-table: build ## tables and picture of docs/elastic.md, from the public traces in TRACES
 	$(BIN)/python benches/elastic_table.py $(or $(TRACES),../shared/traces) docs/elastic.md
+
+pass-costs: $(VENV)/.built ## what a decision takes, beside what it is taken for before a run: a table of docs/reliability.md
+	POLARS_MAX_THREADS=1 $(BIN)/python -W ignore benches/pass_costs.py docs/reliability.md
 
 feature-speed: $(VENV)/.tools ## what each feature costs the engine beside plain fifo: a table of docs/performance.md
 	$(BIN)/maturin develop --release --extras test

@@ -20,11 +20,11 @@ import polars as pl
 import page_tables
 import policy_table
 from ringbco.cluster.spec import Cluster
-from ringbco.result.certainty import Carried, Held, Interval
+from ringbco.result.certainty import Held, Interval
 from ringbco.result.comparison import Comparison
-from ringbco.result.sentences import Pair
+from ringbco.result.sentences import Pair, in_parts, share
 from ringbco.run.compare import compare
-from ringbco.trace.jobs import from_frame, read_jobs
+from ringbco.trace.jobs import JobTable, from_frame, read_jobs
 from ringbco.trace.synthetic import generate
 
 TRACES: Final = (
@@ -63,80 +63,65 @@ KINDS: Final = (
 )
 
 
+def compared(jobs: JobTable, cluster: Cluster | str, **more: Any) -> Comparison:
+    """sjf beside fifo."""
+    return compare(jobs, cluster, ["fifo", "sjf"], seeds=RUNS, oversize="drop", allocations=False, **more)
+
+
+def held(found: Comparison, label: str = "sjf", against: str | None = None) -> Held:
+    """A mean held against fifo's, or another one's."""
+    one = found.held(label, MEASURE, against)
+    assert one is not None
+    return one
+
+
 def real(folder: Path, name: str) -> str:
     """The line of a trace."""
-    groups = policy_table.CLUSTERS[name]
-    path = folder / f"{name}.csv"
-    cluster = Cluster.from_groups(groups, name=path.stem)
-    found = compare(read_jobs(path), cluster, ["fifo", "sjf"], oversize="drop", allocations=False)
-    held = found.held("sjf", MEASURE)
-    assert held is not None
+    groups, path = policy_table.CLUSTERS[name], folder / f"{name}.csv"
+    found = compared(read_jobs(path), Cluster.from_groups(groups, name=path.stem))
     servers = " + ".join(f"{group.count}" for group in groups)
-    return f"| {name.rpartition('/')[2]} | {servers} | {' | '.join(cells(held, pair(found)))} |"
+    return f"| {path.stem} | {servers} | {' | '.join(cells(held(found), pair(found)))} |"
 
 
 def pair(found: Comparison) -> Pair:
     """What words need to know of sjf against fifo."""
-    measure = next(measure for measure in found.rows if measure.key == MEASURE)
-    return Pair("sjf", "fifo", measure, found.over.kind)
+    return Pair("sjf", "fifo", next(row for row in found.rows if row.key == MEASURE), found.over)
 
 
 def cells(held: Held, words: Pair) -> Iterator[str]:
     """On these jobs, when moved, in six parts, the verdict, and what carries it."""
-    yield words.off(held.ratio, 0.0)
-    yield _range(words, held.interval)
-    on_side = (
-        "" if held.ratio == 1.0 else f", {held.agreeing} of 6 {words.off(held.ratio, 0.0).rpartition(' ')[2]}"
-    )
-    yield "-" if held.ends is None else f"{_range(words, held.ends)}{on_side}"
+    yield words.off(held.ratio)
+    yield words.range(held.interval or (1.0, 1.0), side=True)
+    parts = in_parts(words, held).partition(",")[0] if held.ratio == 1.0 else ""
+    yield "-" if held.ends is None else parts or in_parts(words, held)
     yield held.verdict or "-"
-    yield "-" if held.carried is None else _carried(words, held.carried)
-
-
-def _range(words: Pair, ends: Interval | None) -> str:
-    if ends is None:
-        return "-"
-    return "0 %" if ends == (1.0, 1.0) else words.range(ends, 0.0, side=True)
-
-
-def _carried(words: Pair, found: Carried) -> str:
-    days = ", ".join(map(str, found.days))
-    share = "more than all" if found.share > 1.0 else f"{100.0 * found.share:.0f} %"
-    rest = "" if found.without is None else f"; without {words.off(found.without, 0.0)}"
-    return f"day{'s' * (len(found.days) > 1)} {days}: {share}{rest}"
+    found = held.carried
+    if found is None:
+        yield "-"
+    else:
+        days = f"day{'s' * (len(found.days) > 1)} {', '.join(map(str, found.days))}: {share(found)}"
+        yield days if found.without is None else f"{days}; without {words.off(found.without)}"
 
 
 def reals(folder: Path) -> Iterator[str]:
     yield "| trace | servers | on these jobs | when moved | in six parts | verdict | what carries it |"
     yield "| --- | ---: | --- | --- | --- | --- | --- |"
-    for name in TRACES:
-        yield real(folder, name)
+    yield from (real(folder, name) for name in TRACES)
 
 
 def alone(kind: Kind, seed: int) -> tuple[Held, Held]:
     """One table compared by itself: sjf against fifo, and of two alike orders one against the other."""
-    table = generate(kind.preset, kind.jobs, seed, kind.gpus, kind.load)
-    rng = np.random.default_rng(seed)
-    columns = {name: rng.random(kind.jobs) for name in ALIKE}
-    jobs = from_frame(table.frame.with_columns(**{key: pl.Series(one) for key, one in columns.items()}))
-    found = compare(
-        jobs, kind.cluster, ["fifo", "sjf"], runs=ALIKE, seeds=RUNS, oversize="drop", allocations=False
-    )
-    held = found.held("sjf", MEASURE), found.held("tails", MEASURE, "heads")
-    assert held[0] is not None
-    assert held[1] is not None
-    return held[0], held[1]
+    frame, rng = generate(*kind[:2], seed, *kind[2:]).frame, np.random.default_rng(seed)
+    frame = frame.with_columns(pl.Series(name, rng.random(kind.jobs)) for name in ALIKE)
+    found = compared(from_frame(frame), kind.cluster, runs=ALIKE)
+    return held(found), held(found, "tails", "heads")
 
 
 def fresh(kind: Kind, number: int) -> tuple[list[Interval], list[list[float]]]:
     """Intervals over fresh tables, and what they are of: fifo's and sjf's mean, and the ratio of the two."""
-    table = generate(kind.preset, kind.jobs, FIRST_FRESH + RUNS * number, kind.gpus, kind.load)
-    found = compare(
-        table, kind.cluster, ["fifo", "sjf"], seeds=RUNS, fresh=True, oversize="drop", allocations=False
-    )
-    held = found.held("sjf", MEASURE)
-    assert held is not None
-    ends = [found.figure(label, MEASURE).interval for label in ("fifo", "sjf")] + [held.interval]
+    table = generate(*kind[:2], FIRST_FRESH + RUNS * number, *kind[2:])
+    found = compared(table, kind.cluster, fresh=True)
+    ends = [*(found.figure(label, MEASURE).interval for label in ("fifo", "sjf")), held(found).interval]
     values = [[float(one or 0.0) for one in found.values(label, MEASURE)] for label in ("fifo", "sjf")]
     values.append([one / other for other, one in zip(*values, strict=True)])
     known = [one for one in ends if one is not None]
@@ -149,21 +134,20 @@ def counted(kind: Kind, tables: int) -> str:
     """The line of a preset."""
     differ, alike = zip(*(alone(kind, seed) for seed in range(tables)), strict=True)
     truth = median(one.ratio for one in differ)
-    all_parts = [one for one in differ if one.verdict == "apart in all parts"]
-    wrong = sum((one.ratio < 1.0) != (truth < 1.0) for one in all_parts)
-    false = sum(one.verdict == "apart in all parts" for one in alike)
-    on_these = [sum(one.verdict == "apart on these jobs" for one in pairs) for pairs in (differ, alike)]
+    (parts, these), (false, chance) = (
+        [sum(one.verdict == f"apart {where}" for one in pairs) for where in ("in all parts", "on these jobs")]
+        for pairs in (differ, alike)
+    )
+    wrong = sum(one.verdict == "apart in all parts" and (one.ratio < 1.0) != (truth < 1.0) for one in differ)
     ends, values = zip(*(fresh(kind, number) for number in range(tables)), strict=True)
     medians = [median(one for table in values for one in table[number]) for number in range(3)]
-    held = sum(low <= medians[number] <= high for table in ends for number, (low, high) in enumerate(table))
-    told = (
-        f"{len(all_parts)}, {on_these[0]}", f"{wrong} of {tables}", f"{on_these[1]}", f"{false} of {tables}",
-        f"{held} of {3 * tables} ({held / (3 * tables):.1%})".replace("%)", " %)"),
-    )  # fmt: skip
-    asked = f"`--jobs {kind.jobs}" + (
-        f" --gpus {kind.gpus} --load {kind.load}`" if kind.preset != "paper" else "`"
+    there = sum(low <= medians[number] <= high for table in ends for number, (low, high) in enumerate(table))
+    share = f"{there} of {3 * tables} ({100 * there / (3 * tables):.1f} %)"
+    asked = "" if kind.preset == "paper" else f" --gpus {kind.gpus} --load {kind.load}"
+    return (
+        f"| {kind.preset} | `--jobs {kind.jobs}{asked}` | {kind.cluster} | {parts}, {these} |"
+        f" {wrong} of {tables} | {chance} | {false} of {tables} | {share} |"
     )
-    return f"| {kind.preset} | {asked} | {kind.cluster} | {' | '.join(told)} |"
 
 
 def most(tables: int) -> float:

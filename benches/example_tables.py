@@ -21,7 +21,7 @@ import ringbco
 from ringbco.cluster.presets import ServerGroup
 from ringbco.cluster.spec import Cluster
 from ringbco.result.outcome import Outcome
-from ringbco.units import duration, seconds_of
+from ringbco.units import duration, seconds_of, time
 
 LARGEST: Final = "philly/6214e9.csv"
 """On 32 servers of 8 GPUs, half of those that it had."""
@@ -124,7 +124,7 @@ def services(traces: Path) -> Iterator[str]:
         told = result.summary
         share = f"{100 * told['service_attainment']:.1f} %" if beside is not None else ""
         evictions = f"{told['evictions']:,}" if beside is not None else ""
-        yield row(name, duration(told["mean_jct"], 1), hours(told["median_jct"]), share, evictions)
+        yield row(name, time(told["mean_jct"]), hours(told["median_jct"]), share, evictions)
     _, together, patient, _ = found.values()
     lent = together.summary["gpu_hours_lent_to_training"]
     paused = gpu_hours(together, "lost_time")
@@ -178,7 +178,8 @@ def energy(traces: Path) -> Iterator[str]:
         # fifo pauses nobody but for a server that wakes.
         waiting = int((result.jobs["lost_time"] > 0).sum()) if given else 0
         kwh = f"{told['energy_kwh']:,.0f}"
-        yield row(placement, after, wake, kwh, f"{asleep:,.0f}", waiting, duration(told["mean_jct"], 1))
+        mean = f"{told['mean_jct'] / 3_600:.2f} h"
+        yield row(placement, after, wake, kwh, f"{asleep:,.0f}", waiting, mean)
         yield f"saved: {1 - told['energy_kwh'] / awake['energy_kwh']:.1%}"
     yield f"{jobs.num_jobs} jobs in {duration(awake['makespan'])}, utilisation {awake['utilisation']:.0%}"
     venus = ringbco.read_jobs(traces / HELIOS)

@@ -6,6 +6,7 @@ import atexit
 import os
 import signal
 import sys
+import warnings
 from contextlib import suppress
 from typing import Final, NoReturn
 
@@ -65,6 +66,8 @@ def prepare() -> None:
     # numpy's BLAS sets up threads that wait in a loop: a tenth of a start. Nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _keep_memory()
+    # Figures are checked for what they are. A library's words about the arithmetic tell no user anything.
+    warnings.filterwarnings("ignore", "", RuntimeWarning, r"(ringbco|numpy|scipy|polars)\b")
     width = os.environ.get("COLUMNS", "")
     if width and not (width.isdecimal() and int(width) >= _NARROWEST):
         del os.environ["COLUMNS"]

@@ -33,7 +33,7 @@ _PARTED: Final = re.compile(
 )
 _SIGNIFICANT: Final = 3
 _NAMED_UNITS: Final = (
-    *((172_800.0, 86_400.0, "d"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min")),
+    *_UNITS,
     *((0.1, 1.0, "s"), (1e-4, 1e-3, "ms"), (1e-300, 1e-6, "\N{MICRO SIGN}s"), (0.0, 1.0, "s")),
 )
 _FORMATS: Final = {
@@ -66,19 +66,19 @@ def shown_in(units: str) -> Iterator[None]:
         _shown.reset(token)
 
 
-def duration(seconds: float, more: int = 0, *, down: bool = False) -> str:
+def duration(seconds: float, *, down: bool = False) -> str:
     """Seconds in the largest unit that leaves at least two of it: "87.3 s", "12.4 min", "31.0 h", "5.2 d".
 
-    Where seconds are asked for, they stay seconds, without separators: "26280.0 s". more: digits on top of
-    the usual ones. down: rounded down, as a lower bound has to be.
+    Where seconds are asked for, they stay seconds, without separators: "26280.0 s". down: rounded down, as a
+    lower bound has to be.
     """
     if _shown.get() != "seconds":
         for least, unit, name in _UNITS:
             if abs(seconds) >= least:
                 value = seconds / unit
-                return f"{rounded_down(value, 1 + more) if down else value:,.{1 + more}f} {name}"
+                return f"{rounded_down(value, 1) if down else value:,.1f} {name}"
     usual = 1 if abs(seconds) >= 1 or seconds == 0 else 3
-    return f"{rounded_down(seconds, usual + more) if down else seconds:.{usual + more}f} s"
+    return f"{rounded_down(seconds, usual) if down else seconds:.{usual}f} s"
 
 
 def rounded_down(value: float, digits: int) -> float:
@@ -143,19 +143,19 @@ def gpu_time(gpu_seconds: float, decimals: int = 0) -> str:
     return f"{gpu_seconds / _HOUR:,.{decimals}f} GPU hours"
 
 
-def figure(kind: Kind, value: float, more: int = 0) -> str:
+def figure(kind: Kind, value: float) -> str:
     """A figure of a summary by its kind: 93.4 -> "93.4 s", "93.40", "93.400", "9,340.0%" or "93".
 
-    "at most" is a number rounded up, as an upper bound has to be. more: digits on top of the usual ones.
+    "at most" is a number rounded up, as an upper bound has to be.
     """
     if kind == "GPU time" and _shown.get() == "seconds":
-        return gpu_time(value, 1 + more)
+        return gpu_time(value, 1)
     if kind in ("time", "GPU time"):
-        return duration(value, more)
+        return duration(value)
     comma, digits, letter = _FORMATS[kind]
     if kind == "at most":
-        value = rounded_up(value, digits + more)
-    return f"{value:{comma}.{digits + more}{letter}}"
+        value = rounded_up(value, digits)
+    return f"{value:{comma}.{digits}{letter}}"
 
 
 def same(one: float, other: float) -> bool:
@@ -184,27 +184,27 @@ def unit_of(seconds: float) -> tuple[float, str]:
     return next((unit, name) for least, unit, name in _NAMED_UNITS if abs(seconds) >= least)
 
 
-def time(seconds: float, digits: int = _SIGNIFICANT) -> str:
+def time(seconds: float) -> str:
     """A length of time in the unit that reads best: "6.08 h", "0 s"."""
     unit, name = unit_of(seconds)
-    return f"{number(seconds / unit, digits)} {name}"
+    return f"{number(seconds / unit)} {name}"
 
 
-def percent(share: float, digits: int = _SIGNIFICANT) -> str:
+def percent(share: float) -> str:
     """A share as "14.2 %"."""
-    return f"{number(100.0 * share, digits)} %"
+    return f"{number(100.0 * share)} %"
 
 
-def brief(kind: Kind | None, value: float, digits: int = _SIGNIFICANT) -> str:
+def brief(kind: Kind | None, value: float) -> str:
     """A figure in three significant digits by its kind; what is counted, in full."""
     if _shown.get() == "seconds" and kind in ("time", "GPU time"):
         return figure(kind, value)
     if kind == "time":
-        return time(value, digits)
+        return time(value)
     if kind == "GPU time":
-        return f"{number(value / 3_600.0, digits)} GPU-h"
+        return f"{number(value / _HOUR)} GPU-h"
     if kind == "share":
-        return percent(value, digits)
+        return percent(value)
     if kind == "at most":
-        return number_up(value, digits)
-    return f"{value:,.0f}" if kind == "count" else number(value, digits)
+        return number_up(value)
+    return f"{value:,.0f}" if kind == "count" else number(value)

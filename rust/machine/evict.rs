@@ -85,6 +85,11 @@ impl<S: Speed> Floor<'_, S> {
         self.place_on_by_evicting(job, self.asks(job), None, evicted)
     }
 
+    /// Whether that could be done of a job that waits, without doing it.
+    pub(crate) fn can_evict_for(&mut self, job: Job) -> bool {
+        self.room_by_evicting(job, self.asks(job), None).is_some()
+    }
+
     /// The same on that many GPUs, which the job may hold: of one type, or of the first that it may use and that can be had.
     pub(crate) fn place_on_by_evicting(
         &mut self,
@@ -94,14 +99,33 @@ impl<S: Speed> Floor<'_, S> {
         evicted: &mut Vec<(Slot, Job)>,
     ) -> bool {
         evicted.clear();
+        let Some((gpu_type, server, chosen)) = self.room_by_evicting(job, num_gpus, on) else { return false };
+        self.evict_all(&chosen, Why::EvictedBy(job), evicted);
+        if let Some(server) = server {
+            self.out.decisions += 1;
+            self.take(job, &[(server, num_gpus)]);
+            return true;
+        }
+        self.hide_again();
+        self.place_on_type(job, num_gpus, gpu_type)
+    }
+
+    /// The GPU type on which others may be evicted for a job, who they are, and the server that is to have it; none
+    /// where the placement says so.
+    fn room_by_evicting(
+        &mut self,
+        job: Job,
+        num_gpus: u32,
+        on: Option<GpuType>,
+    ) -> Option<(GpuType, Option<Server>, Vec<Victim>)> {
         let jobs = self.jobs;
         let lower = self.lodgers.as_ref().map_or(0, |lodgers| lodgers.gpus_after(jobs.tier(job.index())));
         if self.holdings.is_none() && (lower == 0 || lower + self.cluster.idle_units() < u64::from(num_gpus)) {
             // Most attempts end here: all lower priorities together do not hold enough.
-            return false;
+            return None;
         }
         if self.claimant(job, num_gpus) != Claimant::Within {
-            return false;
+            return None;
         }
         for &(gpu_type, _) in jobs.tried(job) {
             if on.is_some_and(|on| on != gpu_type) || !self.has_room(gpu_type, num_gpus) {
@@ -120,10 +144,7 @@ impl<S: Speed> Floor<'_, S> {
                 }
                 let there = |lodgers: &Lodgers, server| lodgers.gpus_for(server, after);
                 if let Some((server, chosen)) = self.server_of_least(Some(gpu_type), num_gpus, there, yields) {
-                    self.evict_all(&chosen, Why::EvictedBy(job), evicted);
-                    self.out.decisions += 1;
-                    self.take(job, &[(server, num_gpus)]);
-                    return true;
+                    return Some((gpu_type, Some(server), chosen));
                 }
                 if !self.hides()
                     && let Some(lodgers) = &mut self.lodgers
@@ -134,12 +155,10 @@ impl<S: Speed> Floor<'_, S> {
             }
             let victims = self.victims(gpu_type, after, yields);
             if let Some(chosen) = self.fewest_of_all(victims, gpu_type, num_gpus) {
-                self.evict_all(&chosen, Why::EvictedBy(job), evicted);
-                self.hide_again();
-                return self.place_on_type(job, num_gpus, gpu_type);
+                return Some((gpu_type, None, chosen));
             }
         }
-        false
+        None
     }
 
     /// The stays of a GPU type that `may` go, all of them `after` a tier or over quota; who goes first is the greatest.

@@ -38,7 +38,7 @@ def test_results_alone_are_compared(results: list[Path], invoke: Invoke, small_j
                 value, ratio, best = entry
                 ratio = "inf" if ratio == float("inf") else ratio
                 assert told[label] == {"value": value, "ratio": ratio, "best": best}
-    assert "one run: add --seeds 6" in done.stdout
+    assert "one run, and so without a verdict: " in done.stdout
     assert Outcome.read("cmp/sjf").jobs.equals(both.outcomes["sjf"].jobs)
     alone = compare(results=results)
     assert list(alone.outcomes) == [str(folder) for folder in results]
@@ -50,6 +50,8 @@ def test_results_alone_are_compared(results: list[Path], invoke: Invoke, small_j
         (("--result", "fifo"), "at least two"),
         (("small.csv", "--cluster", "2x8", "--result", "fifo", "--result", "sjf"), "results alone"),
         (("--cluster", "2x8", "--result", "fifo", "--result", "sjf"), "results alone"),
+        (("--result", "fifo", "--result", "sjf", "--seeds", "3"), "option seeds: results at hand have one"),
+        (("--result", "fifo", "--result", "sjf", "--fresh"), "option fresh: results at hand have one run"),
         (("--policy", "fifo", "--result", "sjf"), "a job table and a cluster"),
         (("small.csv", "--policy", "fifo", "--result", "sjf"), "a job table and a cluster"),
         (("--cluster", "2x8", "--policy", "fifo", "--result", "sjf"), "a job table and a cluster"),
@@ -74,11 +76,11 @@ def test_the_function_says_so_too(results: list[Path], small_jobs: Path) -> None
 
 
 def test_an_option_that_nothing_uses_is_told(results: list[Path], invoke: Invoke) -> None:
-    arguments = ("--kappa", "4", "--lambda", "2", "--seeds", "3")
+    arguments = ("--kappa", "4", "--lambda", "2")
     done = invoke("compare", "--result", "fifo", "--result", "sjf", *arguments, "-o", "cmp")
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
-        f"note: option {name}: not used by results at hand" for name in ("seeds", "kappa", "lambda")
+        f"note: option {name}: not used by results at hand" for name in ("kappa", "lambda")
     ]
 
 

@@ -13,6 +13,7 @@ from conftest import Invoke
 from ringbco import Cluster, compare, replay
 from ringbco.audits import check_folder
 from ringbco.errors import InputError, UsageError
+from ringbco.result.bound import of_results
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.run.draws import Draws
@@ -139,6 +140,9 @@ def test_seeds_give_means_and_spreads(small_jobs: Path, tmp_path: Path) -> None:
         assert len(set(jct)) > 1
         assert entry(comparison, label, "mean_jct") == jct[0]
         assert comparison.figure(label, "mean_jct") == (jct[0], (min(jct), max(jct)), 6)
+        assert comparison.bounds_by_run[label] == [of_results({"": alone[0]})[""]]
+        assert comparison.figure(label, "mean_jct_over_bound")[1:] == (None, 6)  # a bound of run 0 alone
+    assert comparison.over.changed == ("submissions", "models", "placement")
     assert comparison.figure("sjf", "mean_jct") == (old.summary["mean_jct"], None, 1)
     comparison.write(tmp_path / "cmp")
     document = json.loads((tmp_path / "cmp/comparison.json").read_text())
@@ -161,10 +165,21 @@ def test_folders_do_not_depend_on_the_number_of_runs(small_jobs: Path, tmp_path:
     assert not {"runs", "summaries_by_run"} & set(json.loads((tmp_path / "b/comparison.json").read_text()))
 
 
-def test_progress_counts_every_seed(small_jobs: Path) -> None:
-    told: list[tuple[int, int]] = []
-    compare(small_jobs, "2x8", ["fifo", "rand"], seeds=3, progress=lambda *now: told.append(now))
-    assert told[-1] == (42, 42)
+def test_the_greatest_seed_has_a_next_one(small_jobs: Path) -> None:
+    most = 2**64 - 1
+    found = compare(small_jobs, "2x8", ["rand"], seeds=2, seed=most)
+    second = replay(Draws(as_table(small_jobs), "moved", most).table(1), "2x8", policy="rand", seed=0)
+    assert found.values("rand", "mean_jct")[1] == second.summary["mean_jct"]
+
+
+def test_a_baseline_of_one_run_has_ratios_and_no_verdicts(small_jobs: Path) -> None:
+    old = replay(small_jobs, "2x8", policy="sjf")
+    found = compare(small_jobs, "2x8", ["fifo"], results=[old], baseline="sjf")
+    (row,) = found.frame.filter(policy="fifo", measure="mean_jct").to_dicts()
+    assert row["ratio"] == row["value"] / old.summary["mean_jct"]
+    assert row["low"] is not None
+    assert (row["ratio_low"], row["verdict"]) == (None, None)
+    assert not found.frame["best"].filter(found.frame["policy"] == "sjf").any()
 
 
 @pytest.mark.parametrize("seeds", [0, -1, 1.5, True, "3", 1001])

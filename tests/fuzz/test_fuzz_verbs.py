@@ -316,15 +316,15 @@ def test_conversions(room: Path, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(set(SOURCES) - {"csv"})))
     files = {file: text.encode() for file, text in raw_files(name).items()}
     for file in data.draw(st.lists(st.sampled_from(sorted(files)), min_size=1, max_size=2)):
-        text = files[file].decode("utf-8", "replace")
+        text = raw_files(name)[file]
         if data.draw(st.booleans()):
             files[file] = data.draw(damaged_bytes(files[file]))
         elif text.lstrip().startswith(("{", "[")):
-            document = data.draw(damaged_document(json.loads(raw_files(name)[file])))
+            document = data.draw(damaged_document(json.loads(text)))
             files[file] = json.dumps(document).encode("utf-8", "surrogatepass")
         else:
             mark = " " if name in ("swf", "gavel") else ","
-            files[file] = data.draw(damaged_text(raw_files(name)[file], mark))
+            files[file] = data.draw(damaged_text(text, mark))
     here = put(room / "raw", {})
     for file, content in files.items():
         (here / file).parent.mkdir(parents=True, exist_ok=True)

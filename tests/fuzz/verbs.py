@@ -117,12 +117,12 @@ def ran(folder: Path, *arguments: object) -> Ended:
         return message, status
 
     def hang(_number: int, _frame: object) -> None:
-        raise HangError(f"no end after {LONGEST} s")
+        raise HangError(f"no end after {LONGEST} s of processor time")
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGPROF)}
     here, argv = Path.cwd(), sys.argv
-    signal.signal(signal.SIGALRM, hang)
-    signal.alarm(LONGEST)
+    signal.signal(signal.SIGPROF, hang)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST)
     try:
         os.chdir(folder)
         sys.argv, cli._explain = ["ringbco", *words], explained
@@ -132,7 +132,7 @@ def ran(folder: Path, *arguments: object) -> Ended:
             except SystemExit as end:
                 status = end.code or 0
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         os.chdir(here)
         sys.argv, cli._explain = argv, explain
         for number, handler in before.items():

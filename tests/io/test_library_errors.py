@@ -57,6 +57,29 @@ def test_a_start_that_is_no_date(tmp_path: Path, start: str) -> None:
     assert convert("swf", [path]).table.num_jobs == 3
 
 
+def test_days_beyond_the_last_date(tmp_path: Path, invoke: Invoke) -> None:
+    (path,) = swf.generate(good=3, each=0).write(tmp_path)
+    late = f"99999 {10**14} 0 10 4 -1 -1 4 -1 -1 1 1 1 1 1 1 -1 -1\n"
+    path.write_text(f"; UnixStartTime: {10**9}\n" + path.read_text() + late)
+    for command in (
+        ("convert", "swf", path.name, "-o", "j.parquet"),
+        ("inspect", "j.parquet", "--html", "i.html"),
+        ("replay", "j.parquet", "--cluster", "8x8", "--oversize", "drop", "-o", "r"),
+        ("compare", "j.parquet", "--cluster=8x8", "--policy=fifo", "--policy=sjf", "--oversize=drop", "-o=c"),
+        *VERBS,
+    ):
+        assert invoke(*command).returncode == 0, command
+    assert "1,157,40" in (tmp_path / "i.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("verb", [("inspect", "j.csv"), ("replay", "j.csv", "--cluster=4x8", "-o", "r")])
+def test_work_told_of_runs_of_no_length(tmp_path: Path, invoke: Invoke, verb: tuple[str, ...]) -> None:
+    header = "job_id,submit_time,num_gpus,duration,iterations,batch_size,gradient_bytes,fp_time,bp_time\n"
+    (tmp_path / "j.csv").write_text(header + "a,0,4,1e-320,15,1,3e9,0.5,0.1\n")
+    done = invoke(*verb)
+    assert (done.returncode, "e+100 times the recorded duration" in done.stderr) == (0, True), done
+
+
 def test_stories_of_a_plan(small_jobs: Path, invoke: Invoke) -> None:
     assert invoke("plan", "small.csv", "--cluster", "2x8", "-q", "-o", "p").returncode == 0
     for job in "abcdefg":

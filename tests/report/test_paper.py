@@ -113,7 +113,8 @@ def test_files_stand_beside_the_page_and_only_ours_are_replaced(
 def test_a_sweep_has_a_table_too(small_jobs: Path, tmp_path: Path) -> None:
     spec = {"base": {"trace": str(small_jobs), "cluster": "4x2"}, "grid": {"policy": ["fifo", "rand"]}}
     sweep(spec, tmp_path / "s", seeds=Seeds(2))
-    report(tmp_path / "s", tmp_path / "s.html", table="tex,csv", figures="svg")
+    for force in (False, True):  # the second time what is there is known as ours
+        report(tmp_path / "s", tmp_path / "s.html", table="tex,csv", figures="svg", force=force)
     text = (tmp_path / "s-table.tex").read_text()
     assert "2 runs: submissions" in text
     assert "policy & mean completion time" in text

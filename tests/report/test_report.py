@@ -246,7 +246,9 @@ def test_spanning_jobs_on_servers_against_a_count(seed: int) -> None:
         for place in range(7):
             inside = min(end, edges[place + 1]) - max(start, edges[place])
             wanted[server, place] += max(inside, 0.0) * (job in spanning) / (edges[1] - edges[0])
-    assert mean_spanning(allocations, 5, edges) == pytest.approx(wanted, abs=2e-6)
+    assert mean_spanning(allocations, np.arange(6), edges) == pytest.approx(wanted, abs=2e-6)
+    by_row = [wanted[:2].mean(axis=0), wanted[2:].mean(axis=0)]
+    assert mean_spanning(allocations, np.array([0, 2, 5]), edges) == pytest.approx(np.stack(by_row), abs=2e-6)
 
 
 @pytest.mark.parametrize(

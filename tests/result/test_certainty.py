@@ -8,15 +8,17 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import NO_TRACE, SHARED
-from ringbco.result.certainty import Held, depth, figured, held, interval, ratio, starred
-from ringbco.result.days import Days, Split, carried, parts_of
+from ringbco import replay
+from ringbco.result.certainty import Carried, Held, Runs, depth, figured, held, interval, ratio, starred
+from ringbco.result.days import Days, Split, carried, days_of, parts_of
 from ringbco.result.figures import COMPARED
-from ringbco.result.sentences import Pair, line, of_few, of_runs, sentence
+from ringbco.result.sentences import Pair, line, of_runs, sentence
 
 INF = math.inf
 CASE = SHARED / "cases" / "how-sure.json"
@@ -24,24 +26,13 @@ CASE = SHARED / "cases" / "how-sure.json"
 
 def test_the_depth_is_that_of_exact_binomials() -> None:
     for runs in range(1, 60):
-        chance = Fraction(0)
-        found = 0
-        for below in range(runs):
-            chance += Fraction(math.comb(runs, below), 2**runs)
-            if 2 * chance <= Fraction(1, 20):
-                found = below + 1
-        assert depth(runs) == found
-    assert [depth(runs) for runs in (5, 6, 8, 9, 11, 12, 14, 15, 16, 17, 19, 20)] == [
-        *(0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6),
-    ]  # fmt: skip
+        tails = np.cumsum([Fraction(math.comb(runs, below), 2**runs) for below in range(runs)])
+        assert depth(runs) == sum(2 * chance <= Fraction(1, 20) for chance in tails)
 
 
 def test_ratios() -> None:
-    assert ratio(3.0, 2.0) == 1.5
-    assert ratio(0.0, 0.0) == 1.0
-    assert ratio(1.0 + 1e-10, 1.0) == 1.0
-    assert ratio(0.0, 2.0) == 0.0
-    assert ratio(2.0, 0.0) == INF
+    pairs = ((3.0, 2.0), (0.0, 0.0), (1.0 + 1e-10, 1.0), (0.0, 2.0), (2.0, 0.0))
+    assert [ratio(*pair) for pair in pairs] == [1.5, 1.0, 1.0, 0.0, INF]
 
 
 def test_intervals_of_moved_runs_hold_run_0() -> None:
@@ -153,119 +144,153 @@ def test_few_days_that_carry_a_difference() -> None:
     assert carried(days(range(6), [70.0] + [10.0] * 5), days(range(6), [10.0] * 6), "mean_jct") is None
     assert carried(days(range(8), [20.0] * 8), base, "mean_jct") is None  # no one day has half
     assert carried(base, base, "mean_jct") is None
+    assert carried(other, None, "mean_jct") is None  # 70 of 160 is less than half
+    assert carried(days(range(8), [90.0] + [10.0] * 7), None, "mean_jct") == ((0,), 90 / 160, 10.0)
 
 
-JCT = next(measure for measure in COMPARED if measure.key == "mean_jct")
-P90 = next(measure for measure in COMPARED if measure.key == "p90_wait")
+def test_a_job_beside_after_is_of_the_day_of_its_own_submission() -> None:
+    """Not of its arrival, which is the end of the job before: here on the next day."""
+    numbers = range(16)
+    frame = pl.DataFrame(
+        {
+            "job_id": [f"j{number}" for number in numbers],
+            "submit_time": [86_400.0 * (number // 2) + number % 2 for number in numbers],
+            "num_gpus": [1] * 16,
+            "duration": [90_000.0, 100.0] * 8,
+            "after": [f"j{number - 1}" if number % 2 else None for number in numbers],
+        }
+    )
+    found = days_of(replay(frame, "1x8", policy="fifo", model="fixed"))
+    assert (found.days.tolist(), found.counts.tolist()) == (list(range(8)), [2] * 8)
 
 
-def told(
-    found: Held, kind: Any = "moved", measure: Any = JCT, label: str = "sjf", zero: Any = (0, 0, 0)
-) -> str:
-    text = sentence(Pair(label, "fifo", measure, kind, zero), found)
-    assert text is not None
-    return text
-
-
+JCT, P90 = (next(row for row in COMPARED if row.key == key) for key in ("mean_jct", "p90_wait"))
 ENDS = (0.873, 0.945)
 SIX = (0.691, 1.001, 1.0, 0.99, 1.0, 1.0)
+ON_THESE: Any = "apart on these jobs"
+APART = Held(0.873, ENDS, 6, ON_THESE, SIX)
+NO_PARTS = APART._replace(parts=None)
+TIRESIAS = Held(0.97, (0.97, 1.002), 6, "cannot be told apart")
+WEEKS = "The trace is under six weeks: other weeks were not looked at."
+BEGIN = "sjf's mean completion time is 12.7 % below fifo's on these jobs (5.5 to 12.7 % in 6 runs)."
 
 
-def test_sentences_of_moved_runs() -> None:
-    apart = Held(0.873, ENDS, 6, "apart on these jobs", SIX)
-    begin = "sjf's mean completion time is 12.7 % below fifo's on these jobs (5.5 to 12.7 % in 6 runs)."
-    parts = "Not in all parts of the trace: 30.9 % below to 0.1 % above, below in 2 of 6."
-    assert told(apart) == f"{begin} {parts}"
-    heavy = carried(
-        days(range(60), [10.0] * 59 + [900.0]), days(range(60), [10.0] * 59 + [1000.0]), "mean_jct"
-    )
-    assert heavy is not None
-    assert heavy.days == (59,)
-    assert told(apart._replace(carried=heavy._replace(share=0.61, without=0.945))) == (
-        f"{begin} {parts} Day 59 alone carries 61 % of it; without it 5.5 % below."
-    )
-    several = heavy._replace(days=(58, 59), share=0.71, without=None)
-    assert told(apart._replace(carried=several)).endswith("2 days (58, 59) carry 71 % of it.")
-    more = heavy._replace(share=1.2, without=1.01)
-    assert told(apart._replace(carried=more)).endswith(
-        "Day 59 alone carries more than all of it; without it 1.0 % above."
-    )
-    everywhere = Held(0.873, ENDS, 6, "apart in all parts", (0.977, 0.9, 0.786, 0.9, 0.9, 0.9))
-    assert told(everywhere) == f"{begin} Below in all six parts of the trace: 2.3 to 21.4 %."
-    assert told(apart._replace(parts=(0.5,) * 5 + (None,))) == (
-        f"{begin} One of the six parts has no jobs: below in 5 of 5."
-    )
-    assert told(apart._replace(parts=None)) == (
-        f"{begin} The trace is under six weeks: other weeks were not looked at."
-    )
-    assert told(apart._replace(parts=None), measure=P90) == begin.replace(
-        "mean completion time", "p90 waiting time"
-    )
-    assert told(Held(0.97, (0.97, 1.002), 6, "cannot be told apart"), label="tiresias") == (
-        "tiresias and fifo cannot be told apart by mean completion time: 3.0 % below to 0.2 % above."
-    )
-    assert told(Held(1.0, (1.0, 1.0), 6, "the same")) == (
-        "sjf's mean completion time is the same as fifo's in all 6 runs."
-    )
-    assert sentence(Pair("a", "b", JCT, "moved"), Held(0.5, None, 5, "too few runs")) is None
+def pair(kind: Any = "moved", measure: Any = JCT, epoch: str | None = None) -> Pair:
+    return Pair("sjf", "fifo", measure, Runs(kind, (), epoch))
+
+
+NOT_ALL = "Not in all parts of the trace: 30.9 % below to 0.1 % above, below in 2 of 6."
+TOLD = f"""
+{BEGIN} {NOT_ALL}
+{BEGIN} {NOT_ALL} Day 59 alone carries 61 % of it; without it 5.5 % below.
+{BEGIN} {NOT_ALL} 2 days (58, 59) carry 71 % of it.
+{BEGIN} {WEEKS} Day 59 alone carries more than all of it; without it 1.0 % above.
+{BEGIN} Below in all six parts of the trace: 2.3 to 21.4 %.
+{BEGIN} One of the six parts has no jobs: below in 5 of 5.
+sjf and fifo cannot be told apart by mean completion time: 3.0 % below to 0.2 % above.
+sjf's mean completion time is the same as fifo's in all 6 runs.
+"""
+OF = (
+    APART,
+    APART._replace(carried=Carried((59,), 0.61, 0.945)),
+    APART._replace(carried=Carried((58, 59), 0.71, None)),
+    NO_PARTS._replace(carried=Carried((59,), 1.2, 1.01)),
+    Held(0.873, ENDS, 6, "apart in all parts", (0.977, 0.9, 0.786, 0.9, 0.9, 0.9)),
+    APART._replace(parts=(0.5,) * 5 + (None,)),
+    TIRESIAS,
+    Held(1.0, (1.0, 1.0), 6, "the same"),
+)
+
+
+@pytest.mark.parametrize(("found", "told"), list(zip(OF, TOLD.strip().split("\n"), strict=True)))
+def test_sentences_of_moved_runs(found: Held, told: str) -> None:
+    assert sentence(pair(), found) == told
+    assert sentence(pair(), found._replace(verdict=None)) is None
+    few = Held(0.5, None, 5, "too few runs")
+    assert sentence(pair(), few) == "too few runs: 5, at least 6 are needed"
 
 
 def test_sentences_of_fresh_tables() -> None:
-    assert told(Held(0.392, (0.288, 0.56), 10, "apart"), "fresh tables") == (
+    fresh = pair("fresh tables")
+    assert sentence(fresh, Held(0.392, (0.288, 0.56), 10, "apart")) == (
         "sjf's mean completion time is 60.8 % below fifo's in the median of 10 tables of this kind"
         " (95 %: 44.0 to 71.2 % below)."
     )
-    assert told(Held(0.9995, (0.999, 1.0), 10, "cannot be told apart"), "fresh tables") == (
+    assert sentence(fresh, Held(0.9995, (0.999, 1.0), 10, "cannot be told apart")) == (
         "sjf and fifo cannot be told apart by mean completion time: 0.1 % below to 0 % over 10 tables."
     )
 
 
+def test_sentences_of_another_measure_and_of_dates() -> None:
+    of_p90 = BEGIN.replace("mean completion time", "p90 waiting time")
+    assert sentence(pair(measure=P90), NO_PARTS) == of_p90  # nothing of weeks
+    dated = sentence(pair(epoch="2020-09-01"), NO_PARTS._replace(carried=Carried((1, 2), 0.7, None)))
+    assert (dated or "").endswith(" 2 days (2020-09-02, 2020-09-03) carry 70 % of it.")
+
+
 @pytest.mark.parametrize(
-    ("ratios", "words"),
+    ("centre", "ends", "words"),
     [
-        ((12.3, (9.9, 12.3)), "is 12.3 times fifo's on these jobs (890 % above to 12.3 times in 6 runs)."),
-        ((11.0, (10.5, 123.4)), "is 11.0 times fifo's on these jobs (10.5 to 123 times in 6 runs)."),
-        ((1.0002, (1.0001, 1.0004)), "is under 0.1 % above fifo's on these jobs (under 0.1 % in 6 runs)."),
+        (12.3, (9.9, 12.3), "is 12.3 times fifo's on these jobs (890 % above to 12.3 times in 6 runs)."),
+        (11.0, (10.5, 123.4), "is 11.0 times fifo's on these jobs (10.5 to 123 times in 6 runs)."),
+        (1.0002, (1.0001, 1.0004), "is under 0.1 % above fifo's on these jobs (under 0.1 % in 6 runs)."),
         (
-            (INF, (1.5, INF)),
-            "is 29.9 s, where fifo's is 0 on these jobs (50.0 % above to 31.0 s, where fifo's is 0 in 6",
+            ratio(29.9, 0),
+            (1.5, ratio(31, 0)),
+            "29.9 s, where fifo's is 0 on these jobs (50.0 % above to 31.0 s, where fifo's is 0 in",
+        ),
+        (
+            ratio(30, 0),
+            (ratio(29, 0), ratio(31, 0)),
+            "fifo's is 0 on these jobs (29.0 s to 31.0 s, where fifo's is 0 in",
+        ),
+        (
+            ratio(30, 0),
+            (ratio(30, 0), ratio(30, 0)),
+            "is 0 on these jobs (30.0 s, where fifo's is 0 in 6 runs).",
         ),
     ],
 )
-def test_ratios_in_words(ratios: Any, words: str) -> None:
-    centre, ends = ratios
-    found = Held(centre, ends, 6, "apart on these jobs")
-    assert words in told(found, measure=P90, zero=(29.9, 31.0, 0.0))
+def test_ratios_in_words(centre: float, ends: Any, words: str) -> None:
+    told = sentence(pair(measure=P90), Held(centre, ends, 6, ON_THESE))
+    assert told is not None
+    assert words in told
 
 
-def test_ends_about_1() -> None:
-    pair = Pair("a", "fifo", JCT, "moved")
-    assert pair.range((0.9997, 1.0004), 0.0, side=True) == "under 0.1 % either way"
-    assert pair.range((0.9, 1.0004), 0.0, side=True) == "10.0 % below to under 0.1 % above"
-    assert pair.range((1.0, 1.2), 0.0, side=True) == "0 % to 20.0 % above"
+@pytest.mark.parametrize(("kind", "centre"), [("moved", "31.0 s"), ("fresh tables", "30.5 s")])
+def test_infinite_ratios_are_told_by_the_figures_of_their_runs(kind: Any, centre: str) -> None:
+    found, words = held([31.0, 29.0, 30.0, 33.0, 32.0, 30.0], [0.0] * 6, kind), pair(measure=P90)
+    assert found is not None
+    assert words.range(found.interval or ENDS, side=True) == "29.0 s to 33.0 s, where fifo's is 0"
+    assert words.off(found.ratio) == f"{centre}, where fifo's is 0"
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ((0.9997, 1.0004), "under 0.1 % either way"),
+        ((0.9, 1.0004), "10.0 % below to under 0.1 % above"),
+        ((1.0, 1.2), "0 % to 20.0 % above"),
+        ((1.0, 1.0), "0 %"),
+    ],
+)
+def test_ends_about_1(ends: Any, words: str) -> None:
+    assert pair().range(ends, side=True) == words
 
 
 def test_lines_of_the_table() -> None:
-    pair = Pair("sjf", "fifo", JCT, "moved")
-    assert line(pair, Held(0.873, ENDS, 6, "apart on these jobs", SIX)) == (
-        "12.7 % below",
-        "5.5 to 12.7 %",
-        "parts: 30.9 % below to 0.1 % above, 2 of 6 below",
-    )
-    assert line(pair, Held(0.927, (0.927, 1.045), 6, "cannot be told apart")) == (
-        "cannot be told apart: 7.3 % below to 4.5 % above",
-    )
-    assert line(pair, Held(0.5, None, 3, "too few runs")) == ()
+    parts = "parts: 30.9 % below to 0.1 % above, 2 of 6 below"
+    assert line(pair(), APART) == ("12.7 % below", "5.5 to 12.7 %", parts)
+    assert line(pair(), TIRESIAS) == ("cannot be told apart: 3.0 % below to 0.2 % above",)
+    assert line(pair(), Held(0.5, None, 3, "too few runs")) == ()
 
 
 def test_what_is_said_of_the_runs() -> None:
-    assert of_few(1, 0) == ["one run: add --seeds 6 to tell differences from chance"]
-    assert of_few(5, 3) == ["too few runs: 5, at least 6 are needed"]
-    assert of_few(6, 20) == []
-    assert of_few(6, 21) == ["one in twenty pairs that are alike may be called apart"]
-    assert of_runs(6, "moved", ("submissions", "models")) == (
-        "6 runs: submissions moved by under a minute, unknown models drawn anew"
-    )
+    runs = Runs("moved", ("submissions", "models"))
+    six = "6 runs: submissions moved by under a minute, unknown models drawn anew"
+    assert of_runs(6, runs) == of_runs(6, runs, 20) == [six]
+    assert of_runs(6, runs, 21) == ["one in twenty pairs that are alike may be called apart", six]
+    assert of_runs(5, runs, 30)[:-1] == ["too few runs: 5, at least 6 are needed"]
 
 
 @pytest.mark.skipif(not CASE.is_file(), reason=NO_TRACE)
@@ -278,19 +303,16 @@ def test_the_case_worked_by_hand() -> None:
     for name, label in (("a/b mean", "a"), ("c/b mean", "c"), ("c2/b mean", "c"), ("a/b one run", "a")):
         want, runs = case[name], case[name]["runs"]
         parts = parts_of(tables[label], tables["b"], "mean_jct", split)
-        assert parts == pytest.approx(tuple(want["parts"]), rel=1e-9)
         found = held(runs, [1.0] * len(runs), "moved", parts)
+        assert parts == pytest.approx(tuple(want["parts"]), rel=1e-9)
         assert found is not None
-        assert found.ratio == pytest.approx(want["ratio"], rel=1e-9)
-        assert found.verdict == want["verdict"]
-        assert found.ends == pytest.approx((want["parts_low"], want["parts_high"]), rel=1e-9)
-        assert found.agreeing == want["on_side"]
-        ends = None if want["ratio_low"] is None else (want["ratio_low"], want["ratio_high"])
-        assert found.interval == (ends if ends is None else pytest.approx(ends, rel=1e-9))
-        if want["influence"] is not None:
-            heavy = carried(tables[label], tables["b"], "mean_jct")
-            assert heavy is not None
-            assert list(heavy.days) == want["influence"]["days"]
-            assert heavy.share == pytest.approx(want["influence"]["share"], rel=1e-9)
-            assert heavy.without == pytest.approx(want["influence"]["without"], rel=1e-9)
+        assert (found.verdict, found.agreeing) == (want["verdict"], want["on_side"])
+        numbers = [found.ratio, *(found.ends or ()), *(found.interval or ())]
+        names = ("ratio", "parts_low", "parts_high", "ratio_low", "ratio_high")
+        assert numbers == pytest.approx([want[one] for one in names if want[one] is not None], rel=1e-9)
+        if (heavy := want["influence"]) is not None:
+            told = carried(tables[label], tables["b"], "mean_jct")
+            assert told is not None
+            assert told.days == tuple(heavy["days"])
+            assert told[1:] == pytest.approx((heavy["share"], heavy["without"]), rel=1e-9)
     assert all(depth(int(runs)) == want for runs, want in case["depth"].items())

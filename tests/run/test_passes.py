@@ -14,7 +14,7 @@ import ringbco
 from ringbco.errors import UsageError
 from ringbco.run.options import as_cluster, checked
 from ringbco.run.outage_draws import failures_until
-from ringbco.run.passes import loads
+from ringbco.run.passes import _looks, loads
 from ringbco.trace.jobs import as_table
 from ringbco.trace.workload import resolve
 
@@ -73,9 +73,16 @@ class Hurried(Looks):
         ("gavel", jobs([1e4 * DAY] * 2), {}, "option round: 360: expected a round of at least"),
         ("sia", jobs([1e5 * DAY] * 2), {}, "option round: 60: expected a round of at least"),
         ("gavel", jobs([3000.0] * 2), {"parameters": {"round": 1e-6}, "preempt_cost": 0.0}, "option round"),
-        ("time-slice", jobs([1e6] * 2000), {"quantum": 0.1, "preempt_cost": 0.0}, "option quantum: 0.1"),
+        ("time-slice", jobs([1e6] * 2000), {"quantum": 0.01, "preempt_cost": 0.0}, "option quantum: 0.01"),
         ("tiresias", jobs([1e6] * 2), {"interval": 1e-6}, "option interval: 1e-06"),
         (Hurried, jobs([3000.0] * 2), {}, "option interval: 1e-06: expected an interval of at least"),
+        (
+            "time-slice",
+            jobs([1e6] * 2500),
+            {"quantum": 10.0, "preempt_cost": 0.0},
+            "the stretches of time-slice would take",
+        ),
+        ("gittins", jobs([1e6] * 8000), {"interval": 0.65}, "option interval: 0.65: expected an interval"),
         ("gavel", burst(100_000), {}, "or fewer jobs"),
         ("sia", burst(100_000), {}, "or fewer jobs"),
         (
@@ -94,6 +101,51 @@ def test_what_would_take_hours_is_refused_at_once(
     with pytest.raises(UsageError) as refused:
         replay(table, cluster, policy, **options)
     assert expected in str(refused.value)
+
+
+QUOTA = pl.DataFrame({"user": ["u0"], "gpus": [64], "borrow": [True]})
+
+
+@pytest.mark.parametrize(
+    ("policy", "count", "options", "why"),
+    [
+        ("repack", 100_000, {"quota": QUOTA}, "quotas"),
+        ("srtf", 300_000, {"quota": QUOTA}, "quotas"),
+        ("srtf", 300_000, {"preempt_after": 600.0}, "protected jobs"),
+        ("afs", 200_000, {"quota": QUOTA}, "quotas"),
+        ("elasticflow", 50_000, {}, "jobs with deadlines"),
+    ],
+    ids=str,
+)
+def test_decisions_that_look_at_all_who_wait_are_refused(
+    policy: str, count: int, options: dict[str, Any], why: str
+) -> None:
+    table = burst(count).with_columns(
+        user=pl.lit("u0"), min_gpus=pl.col("num_gpus"), max_gpus=pl.col("num_gpus"), deadline=pl.lit(1e12)
+    )
+    with pytest.raises(
+        UsageError, match=f"{policy}: expected fewer jobs, .*; with {why} each decision looks"
+    ):
+        replay(table, "32x8", policy, **options)
+    assert replay(table.head(100), "32x8", policy, **options).jobs.height == 100
+
+
+def test_looks_are_none_where_nobody_waits_and_jobs_that_end_together_share_one() -> None:
+    def looks(table: pl.DataFrame) -> float:
+        workload = resolve(as_table(table), as_cluster("1x1"), checked({"model": "fixed"}))
+        times = workload.profiled.ideal_run_time, workload.profiled.ideal_run_time
+        return _looks(workload, np.arange(table.height), 1, times, 0.0)
+
+    assert looks(jobs([10.0] * 9, submit=[20.0 * row for row in range(9)])) == 0.0
+    # One after the other: 7 wait when the first is done and another has begun, then 6, ...
+    assert looks(jobs([10.0] * 9)) == 28.0
+    assert looks(jobs([10.0, 30.0, 50.0])) == 1.0
+
+
+def test_tables_among_the_options_are_not_compared() -> None:
+    quota = QUOTA.with_columns(gpus=pl.lit(1))
+    table = jobs([10.0] * 3).with_columns(user=pl.lit("u0"))
+    assert replay(table, "1x1", "fifo", quota=quota, outages="draw:mtbf=1000,mttr=1").jobs.height == 3
 
 
 @pytest.mark.parametrize("policy", ["gavel", "sia"])
@@ -142,6 +194,14 @@ def test_a_job_between_two_outages_that_come_too_soon_is_refused(policy: str) ->
     name, queue = ("fifo", {"queue": "easy"}) if policy == "easy" else (policy, {})
     with pytest.raises(UsageError, match=r"checkpoints at most 758 s apart, not 1800 .*; job 'j0'"):
         replay(jobs([10_000.0]), "32x8", name, outages=HOPELESS, **queue)
+
+
+def test_a_job_that_nobody_evicts_is_refused_beside_evict_and_quotas() -> None:
+    alike = jobs([10_000.0] * 2).with_columns(user=pl.lit("u0"), priority=pl.Series([3, 3], dtype=pl.Int32))
+    with pytest.raises(UsageError, match="expected checkpoints at most"):
+        replay(alike, "1x1", "fifo", outages=HOPELESS, evict=True)
+    with pytest.raises(UsageError, match="expected checkpoints at most"):
+        replay(alike.head(1), "1x1", "fifo", outages=HOPELESS, quota=QUOTA)
 
 
 def test_closer_checkpoints_help_and_nothing_helps_a_pause_that_is_too_long() -> None:

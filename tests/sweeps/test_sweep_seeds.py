@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -47,34 +48,32 @@ def test_a_sweep_tells_what_a_comparison_tells(made: JobTable, tmp_path: Path, s
     assert (again.done, again.kept) == (0, result.frame.height)
 
 
-def long_trace() -> JobTable:
-    """Jobs of sixty days, of which one is busier than all others."""
-    rows = [
-        (day, place) for day in range(60) for place in range(0, 24 if day == 30 else 8, 1 if day == 30 else 4)
-    ]
-    return from_frame(
-        pl.DataFrame(
-            {
-                "job_id": [f"j{number}" for number in range(len(rows))],
-                "submit_time": [86_400.0 * day + 900.0 * place for day, place in rows],
-                "num_gpus": [8 if place % 4 == 0 else 1 for _, place in rows],
-                "duration": [4_000.0 if place % 4 == 0 else 500.0 for _, place in rows],
-                "model": ["VGG-16"] * len(rows),
-            }
-        )
-    )
-
-
 def test_parts_and_days_are_those_of_a_comparison(tmp_path: Path) -> None:
-    jobs = long_trace()
-    sweep({"base": {"trace": jobs, "cluster": "1x8"}, "grid": {"policy": POLICIES}}, tmp_path, seeds=Seeds(6))
+    """Of sixty days, of which one is busier than all others; a load may make so many of fewer."""
+    rows = [(day, place) for day in range(60) for place in (range(24) if day == 30 else (0, 4))]
+    frame = pl.DataFrame(rows, schema=["day", "place"], orient="row").select(
+        job_id=pl.int_range(pl.len()).cast(pl.String),
+        submit_time=86_400.0 * pl.col("day") + 900.0 * pl.col("place"),
+        num_gpus=pl.when(pl.col("place") % 4 == 0).then(8).otherwise(1),
+        duration=pl.when(pl.col("place") % 4 == 0).then(4_000.0).otherwise(500.0),
+        model=pl.lit("VGG-16"),
+    )
+    jobs = replace(from_frame(frame), metadata={"ringbco.epoch": "2020-09-01"})
+    short = replace(jobs, frame=jobs.frame.with_columns(pl.col("submit_time") / 16))
+    load = float((frame["num_gpus"] * frame["duration"]).sum()) / np.ptp(frame["submit_time"].to_numpy()) / 8
     comparison = compare(jobs, "1x8", POLICIES)
-    frame = pl.read_parquet(tmp_path / "seeds.parquet").filter(policy="srtf", measure="mean_jct")
-    (row,) = frame.to_dicts()
     (measure,) = (measure for measure in comparison.rows if measure.key == "mean_jct")
-    assert row["sentence"] == comparison.sentence("srtf", measure)
-    assert "Day 30 alone carries" in row["sentence"]
-    assert (row["parts"], row["verdict"]) == (1, "apart on these jobs")
+    assert "2020-10-01 alone carries" in (comparison.sentence("srtf", measure) or "")
+    for name, document in (
+        ("a", {"base": {"trace": jobs, "cluster": "1x8"}, "grid": {"policy": POLICIES}}),
+        ("b", {"base": {"trace": short, "cluster": "1x8", "load": load}, "grid": {"policy": POLICIES}}),
+    ):
+        sweep(document, tmp_path / name, seeds=Seeds(6))
+        told = pl.read_parquet(tmp_path / name / "seeds.parquet").filter(policy="srtf", measure="mean_jct")
+        (row,) = told.to_dicts()
+        assert row["verdict"] == "apart on these jobs"
+        assert "2020-10-01 alone carries" in row["sentence"]
+        assert name == "b" or (row["sentence"], row["parts"]) == (comparison.sentence("srtf", measure), 1)
 
 
 def test_each_run_says_which_it_is(made: JobTable, tmp_path: Path) -> None:
@@ -149,16 +148,12 @@ def test_the_command(invoke: Invoke, made: JobTable, tmp_path: Path) -> None:
     assert (written["seeds"], written["kind"]) == (6, "moved")
     assert invoke("report", "s", "-o", "page.html", "-q").returncode == 0
     page = " ".join((tmp_path / "page.html").read_text().replace("&#39;", "'").split())
-    over = pl.read_parquet(tmp_path / "s/seeds.parquet").row(
-        by_predicate=(pl.col("measure") == "mean_jct") & (pl.col("policy") == "srtf"), named=True
-    )
+    over = pl.read_parquet(tmp_path / "s/seeds.parquet").filter(measure="mean_jct", policy="srtf")
     shown = next(row for row in COMPARED if row.key == "mean_jct")
-    value, low, high = (shown.brief(over[name]) for name in ("value", "low", "high"))
+    value, low, high = (shown.brief(over[name].item()) for name in ("value", "low", "high"))
     for line in (f'{value}<small class="below">({low} to {high})', *told["notes"], said):
         assert line in page
-    document = json.loads((tmp_path / "s/sweep.json").read_text())
-    document["kind"] = "guessed"
-    (tmp_path / "s/sweep.json").write_text(json.dumps(document))
+    (tmp_path / "s/sweep.json").write_text(json.dumps(written | {"kind": "guessed"}))
     damaged = invoke("report", "s", "-o", "page.html", "-q", "--force")
     assert damaged.returncode == 1
     assert "sweep.json: kind" in damaged.stderr

@@ -289,13 +289,17 @@ class _Made(NamedTuple):
 
 
 def _at_hand(asked: _Asked, given: dict[str, Any]) -> _Made:
-    """Results alone. Nothing is run, so options have no use."""
+    """Results alone. Nothing is run, so options have no use, and more runs cannot be had."""
+    from ringbco.errors import UsageError
     from ringbco.reports.reading import default_title
     from ringbco.run.compare import compare as run
 
-    comparison = run(results=asked.results, baseline=given.pop("baseline"))
     defaults = {parameter.name: parameter.default for parameter in _options()}
-    unused = [name for name, value in given.items() if value != defaults[name]]
+    unused = [name for name, value in given.items() if value != defaults[name] and name != "baseline"]
+    for name in ("seeds", "fresh"):
+        if name in unused:
+            raise UsageError(f"option {name}: results at hand have one run; leave it out, or add --policy")
+    comparison = run(results=asked.results, baseline=given["baseline"])
 
     def tell() -> None:
         for name in unused:

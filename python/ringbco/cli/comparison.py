@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ringbco.result.fairness import inequality, others, payers
 from ringbco.result.figures import OVER_BOUND
-from ringbco.result.sentences import of_few
+from ringbco.result.sentences import ONE_RUN, of_one_run
 from ringbco.units import duration, figure
 
 if TYPE_CHECKING:
@@ -107,7 +107,9 @@ def _show_verdicts(comparison: Comparison, console: Console, sort: str | None, *
                 console.print(text[: -len(cells[2])].rstrip(), markup=False)
                 text = " " * (wide[0] + 4) + cells[2]
             console.print(text, markup=False)
-    for line in comparison.notes(shown) or of_few(comparison.runs, 0):
+    # Of results at hand alone there can be no more runs.
+    one = ONE_RUN if comparison.over.changed else of_one_run(list(comparison.outcomes))
+    for line in comparison.notes(shown) or [one]:
         console.print(line, markup=False)
 
 

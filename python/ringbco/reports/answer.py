@@ -1,4 +1,4 @@
-"""What a page of results says first: one or two sentences, with ties and intervals where there are seeds."""
+"""What a page of results says first, in a few sentences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import polars as pl
 
 from ringbco.reports.data_jobs import beyond
 from ringbco.reports.series import gpus_of_class, size_class
-from ringbco.result.certainty import APART, Held
 from ringbco.result.comparison import Comparison
 from ringbco.result.figures import OVER_BOUND
 from ringbco.result.outcome import Outcome
@@ -42,7 +41,7 @@ def answer(comparison: Comparison) -> list[str]:
         ]
     if any(comparison.figure(label, _KEY).value is None for label in comparison.outcomes):
         return []
-    return [_soonest(comparison), *_who_pays(comparison)]
+    return [_soonest(comparison), *_verdict(comparison), *_who_pays(comparison)]
 
 
 def _mean(comparison: Comparison, label: str, key: str = _KEY) -> float:
@@ -52,36 +51,29 @@ def _mean(comparison: Comparison, label: str, key: str = _KEY) -> float:
 
 
 def _soonest(comparison: Comparison) -> str:
-    """Who finishes jobs soonest, by how much, and how much sooner any schedule could."""
-    labels = list(comparison.outcomes)
-    best = labels[0]
-    ties = [label for label in labels[1:] if same(_mean(comparison, label), _mean(comparison, best))]
-    pairs = {label: comparison.held(best, _KEY, label) for label in labels[1:]}
-    near = [
-        label
-        for label, pair in pairs.items()
-        if label not in ties and comparison.repeated and (pair is None or pair.verdict not in APART)
-    ]
-    if len(ties) == len(labels) - 1:
-        who = "Both finish" if len(labels) == 2 else f"All {len(labels)} finish"
-        text = f"{who} jobs alike: mean {_with_range(comparison, best)}"
-    elif ties:
-        mean = _with_range(comparison, best)
-        text = f"{_listed([best, *ties])} finish jobs soonest, and alike: mean {mean}"
-    elif near:
-        text = f"{best} has the least mean completion time, {_with_range(comparison, best)}"
-    else:
-        text = f"{best} finishes jobs soonest: mean {_with_range(comparison, best)}"
-    others = [label for label in labels if label not in (best, *ties, *near)]
-    if others:
+    """Whose mean is least, by how much, and how much less any schedule could have."""
+    best, *labels = comparison.outcomes
+    ties = [label for label in labels if same(_mean(comparison, label), _mean(comparison, best))]
+    others = [label for label in labels if label not in ties]
+    text = f"{_listed([best, *ties])} {'have' if ties else 'has'} the least mean completion time, "
+    if not others:
+        text = f"{'Both' if len(ties) == 1 else f'All {len(ties) + 1}'} finish jobs alike: mean "
+    text += _with_range(comparison, best)
+    if others and not comparison.repeated:
         other = comparison.against if comparison.against in others else others[0]
-        text += f", {_below(comparison, best, other, pairs[other])}"
+        share = 1.0 - _mean(comparison, best) / _mean(comparison, other)
+        text += f", {100.0 * share:.1f} % below {other}"
     over = comparison.figure(best, OVER_BOUND.key).value
-    if over is not None:
-        text += f", {_above_bound(over - 1.0)}"
-    if near:
-        text += f"; it cannot be told from {_listed(near)}"
-    return f"{text}."
+    return f"{text}." if over is None else f"{text}, {_above_bound(over - 1.0)}."
+
+
+def _verdict(comparison: Comparison) -> list[str]:
+    """How the best lies beside the baseline over the runs or, where it is that one, the next beside it."""
+    best, after, *_ = comparison.outcomes
+    label = after if best == comparison.against else best
+    (measure,) = (measure for measure in comparison.rows if measure.key == _KEY)
+    told = comparison.sentence(label, measure) if label in comparison.lines(measure) else None
+    return [] if told is None else [told]
 
 
 def _with_range(comparison: Comparison, label: str, key: str = _KEY) -> str:
@@ -92,16 +84,6 @@ def _with_range(comparison: Comparison, label: str, key: str = _KEY) -> str:
         return text
     low, high = (time(end) for end in told.interval)
     return f"{text} ({low} to {high} in {told.runs} runs)"
-
-
-def _below(comparison: Comparison, best: str, other: str, pair: Held | None) -> str:
-    if pair is None:
-        return f"{_percent(1.0 - _mean(comparison, best) / _mean(comparison, other))} % below {other}"
-    range_ = ""
-    if pair.interval is not None:
-        near, far = sorted(abs(1.0 - end) for end in pair.interval)
-        range_ = f" ({_percent(near)} to {_percent(far)} %)"
-    return f"{_percent(1.0 - pair.ratio)} %{range_} below {other}"
 
 
 def _percent(share: float) -> str:

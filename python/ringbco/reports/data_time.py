@@ -244,10 +244,8 @@ def by_server(results: Results) -> Iterator[Part]:
     grids = {}
     for label, outcome in drawn.items():
         assert outcome.allocations is not None
-        servers = len(server_gpus(outcome))
-        each = mean_spanning(outcome.allocations, servers, ends[label])
-        edges = server_rows(servers, rows)
-        grids[label] = (edges, np.add.reduceat(each, edges[:-1], axis=0) / np.diff(edges)[:, None])
+        edges = server_rows(len(server_gpus(outcome)), rows)
+        grids[label] = (edges, mean_spanning(outcome.allocations, edges, ends[label]))
     top = max(float(grid.max()) for _, grid in grids.values())
     for label, (edges, grid) in grids.items():
         if not grid.any():

@@ -41,10 +41,11 @@ def comparison_html(comparison: Comparison) -> str:
         shown = [measure.brief(entry.value) for entry in entries]
         ends = [comparison.beneath(label, measure) for label in labels]
         measures.append({"title": measure.title, "cells": list(zip(shown, entries, ends, strict=True))})
-    return render(
+    text = render(
         "comparison",
         labels=labels,
         against=labels.index(comparison.against),
         measures=measures,
         told=[*comparison.sentences(), *comparison.notes()],
     )
+    return text.replace("\n", "")  # notebooks keep a line of their file for each

@@ -40,8 +40,7 @@ def caption_of(comparison: Comparison) -> str:
     of_those = f", {windows}," if windows.strip(", ") else ""
     trace = all_of(lambda outcome: Path(str(outcome.run.get("trace", {}).get("path", "?"))).name)
     cluster = all_of(lambda outcome: str(outcome.run.get("cluster", {}).get("name", "?")))
-    runs = of_runs(comparison.runs, comparison.over.kind, comparison.over.changed)
-    runs = runs if comparison.runs > 1 else "one run"
+    (runs,) = of_runs(comparison.runs, comparison.over) if comparison.runs > 1 else ["one run"]
     versions = all_of(lambda outcome: str(outcome.run.get("ringbco", {}).get("version", "?")))
     return f"{jobs} jobs of {trace}{of_those} on {cluster}; {runs}; ringbco {versions}."
 
@@ -136,11 +135,10 @@ def _begins(kind: str, start: str) -> marks.Mark:
 
 
 _ALWAYS: Final = (
-    ("measure", "policy", "value", "ratio", "best"),
-    ("measure", "policy", "value", "low", "high", "least", "greatest", "seeds"),
+    ("measure", "value", "ratio", "best"),
     ("command", "trace", "cluster", "servers", "gpus", "error"),
 )
-"""The columns of comparisons, of sweeps over seeds, and of other sweeps."""
+"""The columns of comparisons and of sweeps with several runs, and of other sweeps."""
 _MARKS: Final = {
     "tex": _begins("table", f"% {MADE}"),
     "md": _begins("table", f"<!-- {MADE} -->"),

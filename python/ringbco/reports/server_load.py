@@ -28,36 +28,37 @@ def spanning_stretches(allocations: pl.DataFrame) -> pl.DataFrame:
 
 
 def mean_spanning(
-    allocations: pl.DataFrame, num_servers: int, edges: NDArray[np.float64]
+    allocations: pl.DataFrame, rows: NDArray[np.int64], edges: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Mean number of spanning jobs on each server between each two neighbouring `edges` (s, even steps).
+    """Mean number of spanning jobs on a server of each row, between each two neighbouring `edges`.
 
-    Shape (num_servers, len(edges) - 1). Of a spanning job alone on its servers, p_j is 1; its contention at a
-    time is the largest of these numbers over its servers (equation 6).
+    rows: the first server of each row, and the end of the last. edges: s, in even steps. Shape of the result:
+    (len(rows) - 1, len(edges) - 1). Of a spanning job alone on its servers, p_j is 1; its contention is the
+    largest of the numbers of its servers (equation 6).
     """
     spanning = spanning_stretches(allocations)
-    server = metrics.column(spanning, "server").astype(np.int64)
-    started = _seconds_since(server, metrics.column(spanning, "start_time"), num_servers, edges)
-    ended = _seconds_since(server, metrics.column(spanning, "end_time"), num_servers, edges)
+    row = np.searchsorted(rows, metrics.column(spanning, "server"), side="right") - 1
+    started = _seconds_since(row, metrics.column(spanning, "start_time"), rows.size - 1, edges)
+    ended = _seconds_since(row, metrics.column(spanning, "end_time"), rows.size - 1, edges)
     # The clip takes away what rounding leaves where nothing ran.
     held = np.clip(np.diff(started - ended, axis=1), 0.0, None)
-    mean: NDArray[np.float64] = held / np.diff(edges)
+    mean: NDArray[np.float64] = held / np.diff(edges) / np.diff(rows)[:, None]
     mean[mean < 1e-6] = 0.0
     return mean
 
 
 def _seconds_since(
-    server: NDArray[np.int64], instants: NDArray[np.float64], num_servers: int, edges: NDArray[np.float64]
+    row: NDArray[np.int64], instants: NDArray[np.float64], rows: int, edges: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """For each server and edge, the sum over its `instants` before the edge of the seconds since them."""
+    """For each row and edge, the sum over its `instants` before the edge of the seconds since them."""
     relative = edges - edges[0]
     since = np.maximum(instants - edges[0], 0.0)
     bins = edges.size
     # The first edge at or after the instant: from there on the instant counts.
     place = np.searchsorted(relative, since, side="left")
     inside = place < bins
-    flat = server[inside] * bins + place[inside]
-    count = np.bincount(flat, minlength=num_servers * bins).reshape(num_servers, bins).cumsum(axis=1)
-    total = np.bincount(flat, weights=since[inside], minlength=num_servers * bins)
-    since_all: NDArray[np.float64] = count * relative - total.reshape(num_servers, bins).cumsum(axis=1)
+    flat = row[inside] * bins + place[inside]
+    count = np.bincount(flat, minlength=rows * bins).reshape(rows, bins).cumsum(axis=1)
+    total = np.bincount(flat, weights=since[inside], minlength=rows * bins)
+    since_all: NDArray[np.float64] = count * relative - total.reshape(rows, bins).cumsum(axis=1)
     return since_all

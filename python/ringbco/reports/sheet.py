@@ -184,18 +184,29 @@ def _days(demand: Mapping[str, Any], values: Mapping[str, Sequence[float]]) -> p
     )
     first = data["at"][0]
     numbers = ((data["at"] - first) / 86_400.0).to_list()
-    if demand["epoch"] is None:
+    epoch = _epoch(demand)
+    if epoch is None:
         return data.select(**{"from": pl.Series(numbers)}, to=pl.Series(numbers) + length).hstack(
             data.select(*values)
         )
-    epoch = datetime.fromisoformat(demand["epoch"]) + timedelta(seconds=first)
-    begin = pl.Series([epoch + timedelta(days=number) for number in numbers])
+    begin = pl.Series([epoch + timedelta(seconds=first) + timedelta(days=number) for number in numbers])
     return data.select(**{"from": begin}, to=begin + timedelta(days=length)).hstack(data.select(*values))
+
+
+def _epoch(demand: Mapping[str, Any]) -> datetime | None:
+    """The date of time 0; None where a day of the table has no date, as beyond year 9999."""
+    try:
+        epoch = datetime.fromisoformat(demand["epoch"] or "")
+        longest = timedelta(days=demand["days_a_row"] * len(demand["days"]))
+        epoch + timedelta(seconds=demand["days"][-1]["start"]) + longest
+    except (ValueError, OverflowError):
+        return None
+    return epoch
 
 
 def _day_axis(demand: Mapping[str, Any]) -> dict[str, Any]:
     """The x axis of all charts by day."""
-    if demand["epoch"] is None:
+    if _epoch(demand) is None:
         axis = alt.X("from:Q", title="day").scale(nice=False).axis(grid=False)
     else:
         axis = (

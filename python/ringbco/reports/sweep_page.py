@@ -19,9 +19,9 @@ from ringbco.reports.text_tables import Cell as PaperCell
 from ringbco.reports.text_tables import Sheet
 from ringbco.result.figures import COMPARED
 from ringbco.result.figures import Figure as Measure
-from ringbco.result.sentences import of_few, of_runs
+from ringbco.result.sentences import of_runs
 from ringbco.sweeps.targets import Found
-from ringbco.units import percent, same
+from ringbco.units import same
 
 _BEST: Final = 30
 _VALUES: Final = 12
@@ -97,8 +97,8 @@ def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Figure]]:
 
 def sweep_caption(runs: SweepRuns) -> str:
     """Runs, jobs, cluster and version of a sweep."""
-    of = "one run" if runs.over is None else of_runs(runs.over.runs, runs.over.of.kind, runs.over.of.changed)
-    return f"{_jobs(runs)} jobs of {sweep_title(runs)}; {of}; ringbco {ringbco.__version__}."
+    of = ["one run"] if runs.over is None else of_runs(runs.over.runs, runs.over.of)
+    return f"{_jobs(runs)} jobs of {sweep_title(runs)}; {of[0]}; ringbco {ringbco.__version__}."
 
 
 def sweep_sheet(runs: SweepRuns) -> Sheet:
@@ -148,7 +148,7 @@ def _answers(runs: SweepRuns) -> list[str]:
     end = "greatest" if measure.better == "most" else "least"
     against = ""
     if measure.better != "most" and values[-1] > 0:
-        against = f", {percent(1 - values[0] / values[-1])} below"
+        against = f", {100.0 * (1.0 - values[0] / values[-1]):.1f} % below"
     return [
         f"{title} is {end} with {where}: {first}{against or ', against'} {last} with {named(worst.settings)}."
     ]
@@ -179,17 +179,15 @@ def _texts(measure: Measure, figure: Spread | None) -> tuple[str, str]:
 
 
 def _notes(runs: SweepRuns) -> list[str]:
-    over = runs.over
-    if over is None:
-        return []
-    return [*of_few(over.runs, len(_told(runs))), of_runs(over.runs, over.of.kind, over.of.changed)]
+    return [] if runs.over is None else of_runs(runs.over.runs, runs.over.of, len(_told(runs)))
 
 
 def _told(runs: SweepRuns) -> list[str]:
     """The verdicts on the first measure, in words."""
     if runs.over is None or not runs.measures:
         return []
-    of_first = runs.over.frame.filter(pl.col("measure") == runs.measures[0].key)
+    enough = pl.col("verdict") != "too few runs"
+    of_first = runs.over.frame.filter(enough, pl.col("measure") == runs.measures[0].key)
     return of_first["sentence"].drop_nulls().head(_MOST_TOLD).to_list()
 
 

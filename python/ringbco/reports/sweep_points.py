@@ -19,7 +19,7 @@ from ringbco.result.certainty import Runs, figured
 from ringbco.result.figures import COMPARED, Figure
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan_options_generated import PLAN
-from ringbco.sweeps.targets import Found, Target, Tried, settled
+from ringbco.sweeps.targets import Found, Target, Tried, grouped
 
 REPEATED: Final = "seed"
 """The setting that tells runs of one point apart: they are the same but for chance."""
@@ -172,17 +172,15 @@ class SweepRuns:
         axis = next((axis for axis in self.axes if axis.name == self.sought), None)
         if self.target is None or axis is None or axis.places is None:
             return []
-        place = dict(zip(axis.values, axis.places, strict=True))
-        groups: dict[str, list[Tried]] = {}
+        place, key, tried = dict(zip(axis.values, axis.places, strict=True)), self.target.measure.key, []
         for point in self.points:
             others = {name: value for name, value in point.settings.items() if name != axis.name}
-            value = point.settings[axis.name]
-            figure = point.figures.get(self.target.measure.key)
-            tried = Tried(place[value], told(axis.name, value), None)
-            if figure is not None:
-                tried = tried._replace(value=figure.value, values=figure.values)
-            groups.setdefault(named(others, short=False), []).append(tried)
-        return [settled(where, axis.name, own, self.target) for where, own in groups.items()]
+            value, figure = point.settings[axis.name], point.figures.get(key)
+            one = Tried(
+                place[value], told(axis.name, value), figure and figure.value, figure.values if figure else ()
+            )
+            tried.append((named(others, short=False), one))
+        return grouped(tried, axis.name, self.target)
 
 
 def _axis(name: str, values: pl.Series, frame: pl.DataFrame) -> Axis:
@@ -266,5 +264,5 @@ def _read_over(folder: Path, document: Mapping[str, Any]) -> Over:
     path, runs = folder / _DOCUMENT, document.get("seeds")
     if not isinstance(runs, int) or isinstance(runs, bool) or runs < _FEWEST:
         raise InputError("a number of runs of 2 or more", file=path, key="seeds", value=runs)
-    frame = read_table(folder / _SEEDS, {"measure": pl.String(), "sentence": pl.String()})
+    frame = read_table(folder / _SEEDS, dict.fromkeys(("measure", "verdict", "sentence"), pl.String()))
     return Over(frame, runs, runs_of(path, document))

@@ -9,7 +9,8 @@ import datetime
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from statistics import median
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from ringbco.units import same
 
@@ -68,6 +69,24 @@ def depth(runs: int) -> int:
         found += 1
 
 
+class Ratio(float):
+    """One figure over another; infinite where only the other is 0, where `figure` is told instead."""
+
+    figure: float = 0.0
+
+
+def ratio(one: float, other: float) -> Ratio:
+    """One figure over another: 1 where rounding alone tells them apart, inf where only the other is 0."""
+    found = Ratio(1.0 if same(one, other) else one / other if other else math.copysign(math.inf, one))
+    found.figure = float(one)
+    return found
+
+
+def _order(value: float) -> tuple[float, float]:
+    """Ascending; infinite ratios by the figures that stand for them."""
+    return value, value.figure if isinstance(value, Ratio) else 0.0
+
+
 def interval(values: Sequence[float], kind: Kind) -> Interval | None:
     """From the `depth`-th least to the `depth`-th greatest value; None of too few.
 
@@ -77,16 +96,11 @@ def interval(values: Sequence[float], kind: Kind) -> Interval | None:
     deep = depth(len(values))
     if not deep:
         return None
-    ordered = sorted(values)
+    ordered = sorted(values, key=_order)
     low, high = ordered[deep - 1], ordered[-deep]
-    return (min(low, values[0]), max(high, values[0])) if kind == "moved" else (low, high)
-
-
-def ratio(one: float, other: float) -> float:
-    """One figure over another: 1 where rounding alone tells them apart, inf where only the other is 0."""
-    if same(one, other):
-        return 1.0
-    return one / other if other else math.copysign(math.inf, one)
+    if kind == "moved":
+        low, high = min(low, values[0], key=_order), max(high, values[0], key=_order)
+    return low, high
 
 
 class Figured(NamedTuple):
@@ -129,39 +143,25 @@ class Held(NamedTuple):
     @property
     def side(self) -> int:
         """-1 where all of the interval is below 1, +1 where it is above, else 0."""
-        return _side(self.interval)
+        low, high = self.interval or (1.0, 1.0)
+        return -1 if high < 1.0 else 1 if low > 1.0 else 0
+
+    @property
+    def known(self) -> list[float]:
+        """The ratios of the parts that have jobs, ascending."""
+        return sorted((part for part in self.parts or () if part is not None), key=_order)
 
     @property
     def ends(self) -> Interval | None:
         """The least and the greatest ratio of the parts; None where one has no jobs."""
-        known = [part for part in self.parts or () if part is not None]
-        return (min(known), max(known)) if len(known) == PARTS else None
+        return (self.known[0], self.known[-1]) if len(self.known) == PARTS else None
 
     @property
     def agreeing(self) -> int | None:
         """How many parts lie on the ratio's side of 1; None where no parts were looked at."""
-        return None if self.parts is None else _agreeing(self.ratio, self.parts)
-
-
-def columns_of(told: Figured, found: Held | None, *, own: bool) -> dict[str, Any]:
-    """The columns of comparison.parquet that several runs add, but for the sentence.
-
-    found: the figure held against the baseline's. own: whether it is the baseline's itself.
-    """
-    low, high = told.interval or (None, None)
-    ratio_low, ratio_high = (found and found.interval) or (None, None)
-    parts_low, parts_high = (found and found.ends) or (None, None)
-    return {
-        "runs": told.runs,
-        "low": low,
-        "high": high,
-        "ratio_low": ratio_low,
-        "ratio_high": ratio_high,
-        "parts_low": parts_low,
-        "parts_high": parts_high,
-        "parts": None if found is None else found.agreeing,
-        "verdict": None if found is None or own else found.verdict,
-    }
+        if self.parts is None or self.ratio == 1.0:
+            return None if self.parts is None else 0
+        return sum(part != 1.0 and (part < 1.0) == (self.ratio < 1.0) for part in self.known)
 
 
 def figured(values: Sequence[float | None], kind: Kind) -> Figured:
@@ -186,7 +186,7 @@ def held(
     if len(values) != len(others):
         return None
     ratios = [
-        ratio(float(one), float(other))
+        ratio(one, other)
         for one, other in zip(values, others, strict=True)
         if one is not None and other is not None
     ]
@@ -194,50 +194,27 @@ def held(
         return None
     ends = interval(ratios, kind)
     centre = _centre(ratios, kind)
-    return Held(centre, ends, len(ratios), _verdict(ratios, ends, centre, kind, parts), parts)
+    if math.isinf(centre):
+        centre = ratio(_centre([one.figure for one in ratios], kind), 0.0)
+    found = Held(centre, ends, len(ratios), None, parts)
+    return found._replace(verdict=_verdict(found, ratios, kind))
 
 
 def _centre(values: Sequence[float], kind: Kind) -> float:
     """Of moved runs the value of run 0, of fresh tables the median."""
-    if kind == "moved":
-        return values[0]
-    ordered, half = sorted(values), len(values) // 2
-    if len(values) % 2:
-        return ordered[half]
-    low, high = ordered[half - 1 : half + 1]
-    return high if math.isinf(high) else (low + high) / 2.0
+    return values[0] if kind == "moved" else median(values)
 
 
-def _verdict(
-    ratios: Sequence[float],
-    ends: Interval | None,
-    centre: float,
-    kind: Kind,
-    parts: tuple[float | None, ...] | None,
-) -> Verdict:
-    if all(one == 1.0 for one in (*ratios, *(part for part in parts or () if part is not None))):
+def _verdict(found: Held, ratios: Sequence[float], kind: Kind) -> Verdict:
+    if all(one == 1.0 for one in (*ratios, *found.known)):
         return "the same"
-    if len(ratios) < FEWEST:
+    if found.runs < FEWEST:
         return "too few runs"
-    if not _side(ends):
+    if not found.side:
         return "cannot be told apart"
     if kind == "fresh tables":
         return "apart"
-    if parts is None or _agreeing(centre, parts) < PARTS:
-        return "apart on these jobs"
-    return "apart in all parts"
-
-
-def _side(ends: Interval | None) -> int:
-    if ends is None:
-        return 0
-    return -1 if ends[1] < 1.0 else 1 if ends[0] > 1.0 else 0
-
-
-def _agreeing(centre: float, parts: Sequence[float | None]) -> int:
-    if centre == 1.0:
-        return 0
-    return sum(part is not None and part != 1.0 and (part < 1.0) == (centre < 1.0) for part in parts)
+    return "apart in all parts" if found.agreeing == PARTS else "apart on these jobs"
 
 
 def starred(values: Mapping[T, float], hold: Callable[[T, T], Held | None], *, most: bool) -> set[T]:

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,47 +19,24 @@ from ringbco.io.json_text import json_text
 from ringbco.io.manifest import Kind
 from ringbco.io.tables import write_table
 from ringbco.result.bound import of_results
-from ringbco.result.certainty import (
-    APART,
-    FEWEST,
-    ONE_RUN,
-    Figured,
-    Held,
-    Runs,
-    columns_of,
-    figured,
-    held,
-    ratio,
-    starred,
-)
-from ringbco.result.days import MEANS, Days, Split, carried, days_of, days_of_both, parts_of
+from ringbco.result.certainty import ONE_RUN, Figured, Held, Runs, figured, ratio
+from ringbco.result.days import days_of
 from ringbco.result.figures import MEASURED_HERE, OVER_BOUND, TIME_TO_START, compared, flat, waits_again
 from ringbco.result.folder import RESULT, place_again, whole_folder
-from ringbco.result.labels import labels_of
-from ringbco.result.sentences import Pair, line, of_few, of_runs, sentence
+from ringbco.result.judged import SCHEMA, Judged, Side
+from ringbco.result.sentences import of_one_run, of_runs
 from ringbco.result.window import of_summary
 
 if TYPE_CHECKING:
+    from ringbco.result.days import Days
     from ringbco.result.figures import Figure
     from ringbco.result.outcome import Outcome
 
 FRAME: Final = "comparison.parquet"
 DOCUMENT: Final = "comparison.json"
 REPORT: Final = "report.html"
-_SCHEMA: Final[dict[str, pl.DataType]] = {
-    "measure": pl.String(),
-    "policy": pl.String(),
-    "value": pl.Float64(),
-    "ratio": pl.Float64(),
-    "best": pl.Boolean(),
-    "runs": pl.UInt32(),
-    **dict.fromkeys(("low", "high", "ratio_low", "ratio_high", "parts_low", "parts_high"), pl.Float64()),
-    "parts": pl.UInt8(),
-    "verdict": pl.String(),
-    "sentence": pl.String(),
-}
-_ALWAYS: Final = 5
-"""How many of these columns there are with one run, too."""
+_ALWAYS: Final = ("measure", "policy", "value", "ratio", "best")
+"""The columns that there are with one run, too."""
 
 
 class Entry(NamedTuple):
@@ -116,14 +93,9 @@ class Comparison:
     @cached_property
     def rows(self) -> dict[Figure, list[Entry]]:
         """What each measure is under each outcome, in order; without measures that none has in run 0."""
-        summaries = [flat(outcome.summary) for outcome in self.outcomes.values()]
-        values = {
-            measure: [self.figure(label, measure.key).value for label in self.outcomes]
-            for measure in compared(summaries)
-        }
         return {
-            measure: self._entries(measure, told)
-            for measure, told in values.items()
+            measure: self._entries(measure)
+            for measure in compared([flat(outcome.summary) for outcome in self.outcomes.values()])
             if any(self.values(label, measure.key)[0] is not None for label in self.outcomes)
         }
 
@@ -140,40 +112,29 @@ class Comparison:
             if measure.spread != TIME_TO_START or (again and measure.key == f"mean_{TIME_TO_START}")
         }
 
-    def _entries(self, measure: Figure, values: Sequence[float | None]) -> list[Entry]:
-        """The measure under each outcome, and which of them is the best: apart from every other one."""
-        best = self._best(measure, dict(zip(self.outcomes, values, strict=True)))
-        return [
-            Entry(
-                None if value is None else float(value), self.ratio(label, measure.key, value), label in best
-            )
-            for label, value in zip(self.outcomes, values, strict=True)
-        ]
-
-    def _best(self, measure: Figure, values: Mapping[str, float | None]) -> set[str]:
-        """The labels that have the measure's star (docs/certainty.md#verdicts)."""
-        judged = {
+    def _entries(self, measure: Figure) -> list[Entry]:
+        """The measure under each outcome; the best of those like the baseline are apart from all others."""
+        values = {label: self.figure(label, measure.key).value for label in self.outcomes}
+        like = {
             label: value
             for label, value in values.items()
-            if value is not None and self._like[label] and len(self.values(label, measure.key)) == self.runs
+            if value is not None and self._like[label] and label in self.repeated
         }
-        if self.runs < FEWEST or measure.better == "neither" or measure.key in MEASURED_HERE:
-            return set()
-        return starred(
-            judged,
-            lambda label, other: self.held(label, measure.key, other),
-            most=measure.better == "most",
-        )
+        best = self._judged.best(measure, like)
+        return [
+            Entry(value, self._ratio(label, measure.key), label in best) for label, value in values.items()
+        ]
 
-    def ratio(self, label: str, key: str, value: float | None) -> float | None:
+    def _ratio(self, label: str, key: str) -> float | None:
         """A figure over the baseline's: of fresh tables the median of the runs' ratios."""
         found = self.held(label, key)
         if found is not None:
             return found.ratio
-        if len(self.values(label, key)) > 1:  # a run lacks it
+        values, others = self.values(label, key), self.values(self.against, key)
+        if None in values or len(values) == len(others) > 1:  # a run lacks it
             return None
-        of_base = [known for known in self.values(self.against, key)[:1] if known is not None]
-        return ratio(float(value), float(of_base[0])) if value is not None and of_base else None
+        one, other = values[0], others[0]
+        return None if one is None or other is None else ratio(one, other)
 
     @property
     def bounds(self) -> dict[str, float | None]:
@@ -220,80 +181,39 @@ class Comparison:
         None where the two have other numbers of runs, or a run has no such figure. There is no verdict where
         they are of other jobs or clusters, and on figures of this machine.
         """
-        other = self.against if against is None else against
-        if (label, key, other) not in self._held:
-            self._held[label, key, other] = self._hold(label, key, other)
-        return self._held[label, key, other]
+        return self._judged.held(label, key, against)
 
     @cached_property
-    def _held(self) -> dict[tuple[str, str, str], Held | None]:
-        return {}
+    def _judged(self) -> Judged[str]:
+        sides = {
+            label: Side(
+                label,
+                self.over,
+                partial(self.values, label),
+                days_of(self.outcomes[label]) if self.over.kind == "moved" else None,
+                _jobs_and_cluster(self.outcomes[label]),
+            )
+            for label in self.repeated
+        }
+        return Judged(sides, lambda _: self.against, self._shared)
 
-    def _hold(self, label: str, key: str, other: str) -> Held | None:
-        if {label, other} - set(self.repeated):
-            return None
-        values, others = self.values(label, key), self.values(other, key)
-        parts = self.over.kind == "moved" and key in MEANS
-        split = Split.of(self._days[self.against]) if parts and self.against in self._days else None
-        ratios = parts_of(self._days[label], self._days[other], key, split) if parts else None
-        found = held(values, others, self.over.kind, ratios)
-        if found is None:
-            return None
-        if not (self._like[label] and self._like[other]) or key in MEASURED_HERE:
-            return found._replace(verdict=None)
-        if not parts or found.verdict not in APART or found.ratio == 1.0:
-            return found
-        one, two = self._days[label], self._days[other]
-        if one.jobs != two.jobs:
-            one, two = days_of_both(self.outcomes[label], self.outcomes[other])
-        return found._replace(carried=carried(one, two, key))
-
-    @cached_property
-    def _days(self) -> dict[str, Days]:
-        return {label: days_of(self.outcomes[label]) for label in self.repeated}
-
-    def by_part(self, label: str, key: str) -> list[float | None] | None:
-        """A measure in each of the six parts of the trace; None where there are none."""
-        if self.against not in self.repeated or label not in self.repeated or key not in MEANS:
-            return None
-        split = Split.of(self._days[self.against]) if self.over.kind == "moved" else None
-        return None if split is None else split.means(self._days[label], key)
-
-    def _pair(self, label: str, measure: Figure) -> Pair:
-        """What is held against what, for words."""
-        both = zip(self.values(label, measure.key), self.values(self.against, measure.key), strict=True)
-        parts = (self.by_part(one, measure.key) or () for one in (label, self.against))
-        zeros = (
-            max((one or 0.0 for one, other in pairs if not other), default=0.0)
-            for pairs in (both, zip(*parts, strict=True))
-        )
-        first, second = zeros
-        own = self.figure(label, measure.key).value or 0.0
-        return Pair(label, self.against, measure, self.over.kind, (own, first, second), self.over.began)
+    def _shared(self, label: str, other: str) -> tuple[Days, Days]:
+        one, two = self.outcomes[label], self.outcomes[other]
+        return days_of(one, two), days_of(two, one)
 
     def sentence(self, label: str, measure: Figure) -> str | None:
         """How a label's figure lies beside the baseline's; None where there is no verdict."""
-        found = None if label == self.against else self.held(label, measure.key)
-        return None if found is None else sentence(self._pair(label, measure), found)
+        return self._judged.sentence(label, measure)
 
     def lines(self, measure: Figure) -> dict[str, tuple[str, ...]]:
         """The same as cells of a table, by label; without labels that have no verdict."""
-        told = {
-            label: line(self._pair(label, measure), found)
-            for label in self.outcomes
-            if label != self.against and (found := self.held(label, measure.key)) is not None
-        }
+        told = {label: self._judged.line(label, measure) for label in self.outcomes}
         return {label: cells for label, cells in told.items() if cells}
 
-    def sentences(self, also: str | None = None) -> list[str]:
-        """What pages say below their tables: the mean completion time's sentences, or those of `also`."""
-        wanted = "mean_jct" if also is None else also
-        told = (
-            self.sentence(label, measure)
-            for measure in self.rows
-            if measure.key == wanted
-            for label in self.outcomes
-        )
+    def sentences(self) -> list[str]:
+        """What pages say below their tables: the mean completion time's sentences, of runs enough."""
+        of = (measure for measure in self.rows if measure.key == "mean_jct")
+        told = (self.sentence(label, measure) for measure in of for label in self.lines(measure))
         return [text for text in told if text is not None]
 
     def notes(self, verdicts: int = 0) -> list[str]:
@@ -301,8 +221,7 @@ class Comparison:
         if not self.repeated:
             return []
         once = [label for label in self.outcomes if label not in self.repeated]
-        more = [f"one run, and so without a verdict: {', '.join(once)}"] if once else []
-        return [*of_few(self.runs, verdicts), of_runs(self.runs, self.over.kind, self.over.changed), *more]
+        return of_runs(self.runs, self.over, verdicts) + ([of_one_run(once)] if once else [])
 
     def values(self, label: str, key: str) -> list[float | None]:
         """A measure in each run of a label: a single value of what was run once."""
@@ -333,7 +252,7 @@ class Comparison:
         are null where there is nothing of the kind.
         """
         rows = [self._row(measure, label, entry) for measure, label, entry in self._cells()]
-        schema = _SCHEMA if self.runs > 1 else dict(list(_SCHEMA.items())[:_ALWAYS])
+        schema = {name: SCHEMA[name] for name in (SCHEMA if self.runs > 1 else _ALWAYS)}
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     def _cells(self) -> Iterator[tuple[Figure, str, Entry]]:
@@ -346,12 +265,7 @@ class Comparison:
         row: dict[str, Any] = {"measure": measure.key, "policy": label, **entry._asdict()}
         if self.runs == 1:
             return row
-        told, found = self.figure(label, measure.key), self.held(label, measure.key)
-        return {
-            **row,
-            **columns_of(told, found, own=label == self.against),
-            "sentence": self.sentence(label, measure),
-        }
+        return row | self._judged.columns(label, measure, self.figure(label, measure.key))
 
     @property
     def plot(self) -> ringbco._Plots:
@@ -401,7 +315,7 @@ class Comparison:
         found = self.held(label, measure.key)
         return {
             "by_run": self.values(label, measure.key),
-            "by_part": self.by_part(label, measure.key),
+            "by_part": self._judged.by_part(label, measure.key),
             "carried": found and found.carried and found.carried._asdict(),
         }
 
@@ -467,7 +381,7 @@ def as_comparison(results: Comparison | Mapping[str, Outcome]) -> Comparison:
 
 def side_by_side(outcomes: Sequence[Outcome]) -> Comparison:
     """A comparison of outcomes at hand, labelled by policy and, where that is not enough, by what differs."""
-    return Comparison(dict(zip(labels_of(outcomes), outcomes, strict=True)))
+    return Comparison(dict(zip(_labels(outcomes), outcomes, strict=True)))
 
 
 def _jobs_and_cluster(outcome: Outcome) -> tuple[Any, ...]:
@@ -478,3 +392,36 @@ def _jobs_and_cluster(outcome: Outcome) -> tuple[Any, ...]:
     source = trace.get("sha256") or trace.get("path")
     ran = outcome.summary.get("jobs"), outcome.summary.get("jobs_refused", 0), of_summary(outcome.summary)
     return source, trace.get("rows"), *ran, *map(cluster.get, ("servers", "network", "recorded"))
+
+
+def _labels(outcomes: Sequence[Outcome]) -> list[str]:
+    """Each outcome's policy and, where that is not enough, the settings by which it differs."""
+    policies = [str(outcome.summary.get("policy", "?")) for outcome in outcomes]
+    settings = [_settings(outcome) for outcome in outcomes]
+    labels: list[str] = []
+    for number, policy in enumerate(policies):
+        same = [other for other, name in zip(settings, policies, strict=True) if name == policy]
+        own = settings[number]
+        differing = [name for name in own if any(other.get(name) != own[name] for other in same)]
+        label = policy
+        if differing:
+            label += f" ({', '.join(f'{name} {_short(own[name])}' for name in differing)})"
+        times = labels.count(label)
+        labels.append(label if not times else f"{label} [{times + 1}]")
+    return labels
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _settings(outcome: Outcome) -> dict[str, Any]:
+    """What may tell two runs of one policy apart, by the names that users know."""
+    run: Mapping[str, Any] = outcome.run
+    cluster = run.get("cluster", {})
+    return {
+        **{name: value for name, value in run.get("options", {}).items() if name != "policy"},
+        **cluster.get("network", {}),
+        "cluster": cluster.get("name"),
+        "trace": run.get("trace", {}).get("path"),
+    }

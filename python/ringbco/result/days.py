@@ -17,16 +17,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ringbco.result.outcome import Outcome
+    from ringbco.trace.jobs import JobTable
 
 DAY: Final = 86_400.0
 """Seconds; days begin at its multiples."""
 MEANS: Final = {"mean_jct": "jct", "mean_wait": "waited", "mean_time_to_start": "wait_time"}
 """The figures that have parts, and the columns of jobs.parquet that they are means of."""
 _FEWEST_DAYS: Final = 42
-FEWEST_WITH_JOBS: Final = 7
-"""Days with jobs below which it is not said which of them carry a difference."""
+_FEWEST_WITH_JOBS: Final = 7
 _ONE_IN: Final = 20
-_ALSO: Final = ("job_id", "submit_time", *MEANS.values())
+
+
+def has_days(table: JobTable) -> bool:
+    """Whether a table has days enough for something to be told of them."""
+    submit = table.frame["submit_time"].to_numpy()
+    return bool(np.ptp(submit // DAY) >= _FEWEST_WITH_JOBS - 1)
 
 
 class Days(NamedTuple):
@@ -59,40 +64,30 @@ class Days(NamedTuple):
         return float(self.sums[key][among].sum()) / count if count else None
 
 
-def days_of(outcome: Outcome) -> Days:
-    """The days of a result."""
-    return _of_jobs(measured(outcome).select(_ALSO))
-
-
-def days_of_both(outcome: Outcome, other: Outcome) -> tuple[Days, Days]:
-    """The days of two results, of the jobs alone that count under both."""
-    one, two = (measured(each).select(_ALSO) for each in (outcome, other))
-    return (
-        _of_jobs(one.join(two, on="job_id", how="semi", maintain_order="left")),
-        _of_jobs(two.join(one, on="job_id", how="semi", maintain_order="left")),
-    )
-
-
-def _of_jobs(jobs: pl.DataFrame) -> Days:
+def days_of(outcome: Outcome, also: Outcome | None = None) -> Days:
+    """The days of a result; of its jobs alone that count under another one too, where one is given."""
+    jobs = measured(outcome)
+    if also is not None:
+        jobs = jobs.join(measured(also), on="job_id", how="semi", maintain_order="left")
     ids = hashlib.sha256("\0".join(jobs["job_id"]).encode()).hexdigest()
     return _by_day(jobs, MEANS)._replace(jobs=ids)
 
 
 def _by_day(jobs: pl.DataFrame, keys: Iterable[str]) -> Days:
     """The days, with the sums of some figures and without the jobs' ids."""
-    day = np.floor_divide(jobs["submit_time"].to_numpy(), DAY)
-    order = None if bool((np.diff(day) >= 0).all()) else np.argsort(day, kind="stable")
-    day = day if order is None else day[order]
-    begins = np.flatnonzero(np.diff(day, prepend=-1.0))
+    # Beside `after` submit_time is the arrival, at which the job before has ended.
+    submitted = jobs["submitted" if "submitted" in jobs.columns else "submit_time"].to_numpy()
+    day = np.floor_divide(submitted, DAY)
+    order = np.argsort(day, kind="stable")
+    begins = np.flatnonzero(np.diff(day[order], prepend=-np.inf))
     counts = np.diff(begins, append=day.size)
     sums = {}
     for key in keys:
-        values = jobs[MEANS[key]].to_numpy()
-        values = values if order is None else values[order]
+        values = jobs[MEANS[key]].to_numpy()[order]
         # Slice by slice: numpy adds a slice up pairwise, and so to the last bits.
         each = (values[begin : begin + count].sum() for begin, count in zip(begins, counts, strict=True))
         sums[key] = np.fromiter(each, np.float64, begins.size)
-    return Days(day[begins].astype(np.int64), counts, sums, "")
+    return Days(day[order][begins].astype(np.int64), counts, sums, "")
 
 
 class Split(NamedTuple):
@@ -121,44 +116,28 @@ def parts_of(days: Days, base: Days, key: str, split: Split | None) -> tuple[flo
     return tuple(None if one is None or other is None else ratio(one, other) for one, other in both)
 
 
-def carried(days: Days, base: Days, key: str) -> Carried | None:
-    """The few days that carry the difference of a mean from the baseline's.
+def carried(days: Days, base: Days | None, key: str) -> Carried | None:
+    """The fewest days that carry half of the difference of a mean from the baseline's, the heaviest first.
 
-    Both are of the same jobs. None where no few days carry it.
+    base: of the same jobs; None where it is the mean itself that is carried. None where no few days carry it.
     """
-    found = _heaviest(days.sums[key] - base.sums[key])
-    if found is None:
+    gains = days.sums[key] if base is None else days.sums[key] - base.sums[key]
+    total = math.fsum(gains)
+    if gains.size < _FEWEST_WITH_JOBS or total == 0:
         return None
-    there, share = found
-    others = np.ones(days.days.size, np.bool_)
-    others[there] = False
-    one, other = days.mean(key, others), base.mean(key, others)
-    without = None if one is None or other is None else ratio(one, other)
-    return Carried(tuple(days.days[there].tolist()), share, without)
+    order = np.argsort(-gains * math.copysign(1.0, total), kind="stable")[: -(-gains.size // _ONE_IN)]
+    reached = np.cumsum(gains[order]) / total
+    enough = np.flatnonzero(reached >= 0.5)[:1]
+    if not enough.size:
+        return None
+    there = order[: enough[0] + 1]
+    others = np.isin(np.arange(gains.size), there, invert=True)
+    without = days.mean(key, others)
+    if base is not None and without is not None:
+        without = ratio(without, base.mean(key, others) or 0.0)
+    return Carried(tuple(days.days[there].tolist()), float(reached[enough[0]]), without)
 
 
 def carried_wait(outcome: Outcome) -> Carried | None:
     """The few days that carry the mean waiting time of a result; None where no few days do."""
-    days = _by_day(measured(outcome), ["mean_wait"])
-    found = _heaviest(days.sums["mean_wait"])
-    if found is None:
-        return None
-    there, share = found
-    others = np.ones(days.days.size, np.bool_)
-    others[there] = False
-    return Carried(tuple(days.days[there].tolist()), share, days.mean("mean_wait", others))
-
-
-def _heaviest(gains: NDArray[np.float64]) -> tuple[NDArray[np.intp], float] | None:
-    """The fewest days that add up to half of the sum, the heaviest first, and their share of it."""
-    total = math.fsum(gains)
-    if gains.size < FEWEST_WITH_JOBS or total == 0:
-        return None
-    order = np.argsort(-gains * math.copysign(1.0, total), kind="stable")
-    most = -(-gains.size // _ONE_IN)
-    reached = np.cumsum(gains[order[:most]]) / total
-    enough = np.flatnonzero(reached >= 0.5)
-    if not enough.size:
-        return None
-    count = int(enough[0]) + 1
-    return order[:count], float(reached[count - 1])
+    return carried(_by_day(measured(outcome), ["mean_wait"]), None, "mean_wait")

@@ -7,14 +7,15 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ringbco.result.certainty import APART, FEWEST, PARTS
+from ringbco.result.certainty import APART, FEWEST, PARTS, Ratio
 from ringbco.result.days import DAY, MEANS
 from ringbco.units import time
 
 if TYPE_CHECKING:
-    from ringbco.result.certainty import Carried, Held, Interval, Kind, Runs
+    from ringbco.result.certainty import Carried, Held, Interval, Runs
     from ringbco.result.figures import Figure
 
+ONE_RUN: Final = "one run: add --seeds 6 to tell differences from chance"
 MANY: Final = 20
 """Printed verdicts above which it is said that one in twenty is chance."""
 _NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six")
@@ -31,89 +32,95 @@ CHANGES: Final = {
 
 
 class Pair(NamedTuple):
-    """What is held against what: a figure under a label against that under another.
-
-    zero: what stands for a ratio to 0: the label's figure, and the greatest of those in runs and in parts.
-    epoch: of the job table's clock, None where it has none.
-    """
+    """What is held against what: a figure under a label against that under another, over which runs."""
 
     label: str
     against: str
     measure: Figure
-    kind: Kind
-    zero: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    epoch: datetime.datetime | None = None
+    over: Runs
 
-    def off(self, ratio: float, zero: float) -> str:
+    @property
+    def fresh(self) -> bool:
+        """Whether the runs are of tables made anew."""
+        return self.over.kind == "fresh tables"
+
+    def off(self, ratio: float) -> str:
         """A ratio in words: "12.7 % below", "12.3 times fifo's", "29.9 s, where fifo's is 0"."""
         if math.isinf(ratio):
-            return f"{self.measure.brief(zero)}, where {whose(self.against)} is 0"
+            return f"{self._figure(ratio)}, where {whose(self.against)} is 0"
         if ratio >= _TIMES:
             return f"{_times(ratio)} times {whose(self.against)}"
-        if ratio == 1.0:
-            return "0 %"
-        return f"{_percent(ratio)} % {_side(ratio)}"
+        return "0 %" if ratio == 1.0 else f"{_percent(ratio)} % {_side(ratio)}"
 
-    def range(self, ends: Interval, zero: float, *, side: bool) -> str:
+    def _figure(self, ratio: float) -> str:
+        """What stands for an infinite ratio."""
+        return self.measure.brief(ratio.figure if isinstance(ratio, Ratio) else ratio)
+
+    def range(self, ends: Interval, *, side: bool) -> str:
         """A range of ratios; side: whether one that lies on one side of 1 says on which."""
         low, high = ends
         if low < 1.0 < high and max(1.0 - low, high - 1.0) < _LITTLE:
             return "under 0.1 % either way"
+        if low == high == 1.0 or (math.isinf(low) and self._figure(low) == self._figure(high)):
+            return self.off(high)
         if high >= _TIMES:
-            first = f"{_times(low)}" if _TIMES <= low < math.inf else self.off(low, zero)
-            last = self.off(high, zero) if math.isinf(high) else f"{_times(high)} times"
-            return first if low == high else f"{first} to {last}"
+            first = _times(low) if low >= _TIMES else self.off(low)
+            last = self.off(high) if math.isinf(high) else f"{_times(high)} times"
+            return f"{self._figure(low) if math.isinf(low) else first} to {last}"
         if (low - 1.0) * (high - 1.0) <= 0.0:
-            return f"{self.off(low, zero)} to {self.off(high, zero)}"
+            return f"{self.off(low)} to {self.off(high)}"
         near, far = (high, low) if high < 1.0 else (low, high)
-        if abs(far - 1.0) < _LITTLE:
-            return "under 0.1 %" + (f" {_side(low)}" if side else "")
-        return f"{_percent(near)} to {_percent(far)} %" + (f" {_side(low)}" if side else "")
+        little = abs(far - 1.0) < _LITTLE
+        text = "under 0.1 %" if little else f"{_percent(near)} to {_percent(far)} %"
+        return f"{text} {_side(low)}" if side else text
 
 
 def sentence(pair: Pair, held: Held) -> str | None:
-    """One difference in words; None without a verdict, or of fewer runs than one takes."""
-    title, label, against = pair.measure.title, pair.label, pair.against
-    runs, zero = held.runs, pair.zero[1]
+    """One difference in words; None without a verdict."""
+    title, label, against, over = pair.measure.title, pair.label, pair.against, pair.over
+    runs = f"{held.runs} {'tables' if pair.fresh else 'runs'}"
     if held.verdict == "the same":
-        over = f"{runs} tables" if pair.kind == "fresh tables" else f"{runs} runs"
-        return f"{whose(label)} {title} is the same as {whose(against)} in all {over}."
+        return f"{whose(label)} {title} is the same as {whose(against)} in all {runs}."
     if held.verdict is None or held.interval is None:
-        return None
-    if held.verdict not in APART:
-        over = f" over {runs} tables" if pair.kind == "fresh tables" else ""
-        ends = pair.range(held.interval, zero, side=True)
-        return f"{label} and {against} cannot be told apart by {title}: {ends}{over}."
-    said = f"{whose(label)} {title} is {_than(pair, held.ratio, pair.zero[0])}"
-    if pair.kind == "fresh tables":
-        ends = pair.range(held.interval, zero, side=True)
-        return f"{said} in the median of {runs} tables of this kind (95 %: {ends})."
-    ends = pair.range(held.interval, zero, side=False)
-    parts = [f"{said} on these jobs ({ends} in {runs} runs).", _parts(pair, held), _carried(pair, held)]
+        return None if held.verdict is None else _too_few(held.runs)
+    apart = held.verdict in APART
+    ends = pair.range(held.interval, side=pair.fresh or not apart)
+    if not apart:
+        of = f" over {runs}" if pair.fresh else ""
+        return f"{label} and {against} cannot be told apart by {title}: {ends}{of}."
+    whom = "" if held.ratio >= _TIMES else f" {whose(against)}"
+    said = f"{whose(label)} {title} is {pair.off(held.ratio)}{whom}"
+    if pair.fresh:
+        return f"{said} in the median of {runs} of this kind (95 %: {ends})."
+    parts = [f"{said} on these jobs ({ends} in {runs}).", _parts(pair, held)]
+    if (found := held.carried) is not None:
+        rest = "" if found.without is None else f"; without {_them(found)} {pair.off(found.without)}"
+        parts.append(f"{_days(found, over)} {share(found)} of it{rest}.")
     return " ".join(filter(None, parts))
 
 
 def line(pair: Pair, held: Held) -> tuple[str, ...]:
-    """The same as cells of a table: how far, in which range, and in the parts of the trace."""
+    """The same as cells of a table: how far, in which range, and in the parts; none of too few runs."""
     if held.verdict == "the same":
-        return (f"the same in all {held.runs} {'tables' if pair.kind == 'fresh tables' else 'runs'}",)
+        return (f"the same in all {held.runs} {'tables' if pair.fresh else 'runs'}",)
     if held.verdict is None or held.interval is None:
         return ()
-    zero = pair.zero[1]
     if held.verdict not in APART:
-        return (f"cannot be told apart: {pair.range(held.interval, zero, side=True)}",)
-    cells = (pair.off(held.ratio, pair.zero[0]), pair.range(held.interval, zero, side=False))
-    if held.parts is None:
-        return cells
-    known = [part for part in held.parts if part is not None]
-    ends = pair.range((min(known), max(known)), pair.zero[2], side=True)
-    return (*cells, f"parts: {ends}, {held.agreeing} of {len(known)} {_side(held.ratio)}")
+        return (f"cannot be told apart: {pair.range(held.interval, side=True)}",)
+    cells = (pair.off(held.ratio), pair.range(held.interval, side=False))
+    return cells if held.parts is None else (*cells, f"parts: {in_parts(pair, held)}")
+
+
+def in_parts(pair: Pair, held: Held) -> str:
+    """The ratios in the parts of the trace, and in how many of them the side is that of all jobs."""
+    ends = pair.range((held.known[0], held.known[-1]), side=True)
+    return f"{ends}, {held.agreeing} of {len(held.known)} {_side(held.ratio)}"
 
 
 def of_mean_wait(found: Carried, over: Runs) -> str:
     """Which days carry the mean waiting time of one result, in words."""
     without = "" if found.without is None else f"; without {_them(found)} it is {time(found.without)}"
-    return f"{_days(found, over.began)} {_share(found)} of the mean waiting time{without}"
+    return f"{_days(found, over)} {share(found)} of the mean waiting time{without}"
 
 
 def whose(label: str) -> str:
@@ -121,27 +128,27 @@ def whose(label: str) -> str:
     return f"{label}'" if label.endswith("s") else f"{label}'s"
 
 
-def of_few(runs: int, verdicts: int) -> list[str]:
-    """What is said of the number of runs and of verdicts."""
-    if runs == 1:
-        return ["one run: add --seeds 6 to tell differences from chance"]
-    if runs < FEWEST:
-        return [f"too few runs: {runs}, at least {FEWEST} are needed"]
-    return ["one in twenty pairs that are alike may be called apart"] if verdicts > MANY else []
+def of_one_run(labels: Sequence[str]) -> str:
+    """What is said of results that were run once."""
+    return f"one run, and so without a verdict: {', '.join(labels)}"
 
 
-def of_runs(runs: int, kind: Kind, changed: Sequence[str]) -> str:
-    """What differs from run to run."""
-    if kind == "fresh tables":
-        return f"{runs} tables of this kind, made anew by generate"
-    what = ", ".join(text for name, text in CHANGES.items() if name in changed)
-    return f"{runs} runs: {what}" if what else f"{runs} runs"
+def of_runs(runs: int, over: Runs, verdicts: int | None = None) -> list[str]:
+    """What differs from run to run; before it, where verdicts are shown, what is said of their number."""
+    told = f"{runs} runs"
+    if over.kind == "fresh tables":
+        told = f"{runs} tables of this kind, made anew by generate"
+    elif over.changed:
+        told += f": {', '.join(text for name, text in CHANGES.items() if name in over.changed)}"
+    if verdicts is None:
+        return [told]
+    few = [_too_few(runs)] if runs < FEWEST else []
+    many = ["one in twenty pairs that are alike may be called apart"] if verdicts > MANY and not few else []
+    return [*few, *many, told]
 
 
-def _than(pair: Pair, ratio: float, zero: float) -> str:
-    """How a figure lies beside the other, the other's owner named."""
-    text = pair.off(ratio, zero)
-    return text if math.isinf(ratio) or ratio >= _TIMES else f"{text} {whose(pair.against)}"
+def _too_few(runs: int) -> str:
+    return f"too few runs: {runs}, at least {FEWEST} are needed"
 
 
 def _parts(pair: Pair, held: Held) -> str:
@@ -149,39 +156,23 @@ def _parts(pair: Pair, held: Held) -> str:
         return ""
     if held.parts is None:
         return "The trace is under six weeks: other weeks were not looked at."
-    side, agreeing = _side(held.ratio), held.agreeing
-    known = [part for part in held.parts if part is not None]
-    empty = PARTS - len(known)
-    if empty:
-        have = "has" if empty == 1 else "have"
-        return (
-            f"{_NUMBERS[empty].capitalize()} of the six parts {have} no jobs:"
-            f" {side} in {agreeing} of {len(known)}."
-        )
-    ends = (min(known), max(known))
-    if agreeing == PARTS:
-        spread = pair.range(ends, pair.zero[2], side=False)
-        return f"{side.capitalize()} in all six parts of the trace: {spread}."
-    spread = pair.range(ends, pair.zero[2], side=True)
-    return f"Not in all parts of the trace: {spread}, {side} in {agreeing} of {PARTS}."
+    side, there = _side(held.ratio), len(held.known)
+    if held.ends is None:
+        empty = _NUMBERS[PARTS - there].capitalize()
+        have = "has" if PARTS - there == 1 else "have"
+        return f"{empty} of the six parts {have} no jobs: {side} in {held.agreeing} of {there}."
+    if held.agreeing == PARTS:
+        return f"{side.capitalize()} in all six parts of the trace: {pair.range(held.ends, side=False)}."
+    spread = pair.range(held.ends, side=True)
+    return f"Not in all parts of the trace: {spread}, {side} in {held.agreeing} of {PARTS}."
 
 
-def _carried(pair: Pair, held: Held) -> str:
-    found = held.carried
-    if found is None:
-        return ""
-    without = ""
-    if found.without is not None:
-        without = f"; without {_them(found)} {pair.off(found.without, 0.0)}"
-    return f"{_days(found, pair.epoch)} {_share(found)} of it{without}."
-
-
-def _days(found: Carried, epoch: datetime.datetime | None) -> str:
-    names = [_date(day, epoch) if epoch is not None else f"{day}" for day in found.days]
-    verb = "carries" if len(names) == 1 else "carry"
+def _days(found: Carried, over: Runs) -> str:
+    epoch = over.began
+    names = [f"{day}" if epoch is None else _date(day, epoch) for day in found.days]
     if len(names) == 1:
-        return f"{'Day ' if epoch is None else ''}{names[0]} alone {verb}"
-    return f"{len(names)} days ({', '.join(names)}) {verb}"
+        return f"{'Day ' if epoch is None else ''}{names[0]} alone carries"
+    return f"{len(names)} days ({', '.join(names)}) carry"
 
 
 def _date(day: int, epoch: datetime.datetime) -> str:
@@ -195,7 +186,8 @@ def _them(found: Carried) -> str:
     return "it" if len(found.days) == 1 else "them"
 
 
-def _share(found: Carried) -> str:
+def share(found: Carried) -> str:
+    """Which share of the whole the days carry."""
     return "more than all" if found.share > 1.0 else f"{100.0 * found.share:.0f} %"
 
 

@@ -11,23 +11,22 @@ from typing import Any, NamedTuple, Unpack
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import RingbcoError
 from ringbco.result.bound import Bounds
+from ringbco.result.certainty import Runs
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.run.compare_runs import (
     Repeat,
     Watch,
-    assembled,
     check_baseline,
     check_inputs,
-    names_of,
     read_results,
     resolve_workloads,
     wanted_runs,
 )
-from ringbco.run.draws import Draws, Seeds, runs_of
+from ringbco.run.draws import Draws, Seeds, changes
 from ringbco.run.gone import refuse_gone
 from ringbco.run.kept import Ended, Kept, key_of
-from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer
+from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer, is_log
 from ringbco.run.options_generated import Options
 from ringbco.run.replay import carry_out
 from ringbco.run.setup import prepare
@@ -137,8 +136,10 @@ def compared(
     repeats = [one for run in wanted for one in run.repeats(cluster, seeds)]
     workloads = resolve_workloads(table, repeats)
     warn(_doubts(table, repeats, workloads.values()), within=1)
-    watch = Watch(names_of(wanted, seeds), table.num_jobs, progress, began)
-    over = runs_of(table, seeds, [{**checked(run.options), "policy": run.policy} for run in wanted])
+    watch = Watch([one.name for one in repeats], table.num_jobs, progress, began)
+    several = [run for run in wanted if not is_log(run.policy)]
+    given = [(table, {**checked(run.options), "policy": run.policy}) for run in several]
+    over = Runs(seeds.kind, changes(seeds, given) if given else (), table.epoch)
     # Those of run 0 are worked out when somebody asks for them, but for runs that are kept.
     bounds = Bounds() if kept is not None or seeds.fresh else None
 
@@ -157,12 +158,18 @@ def compared(
             kept.discard()
         raise
     warn(dict.fromkeys(line for one in repeats for line in making.doubts.get(id(one), ())), within=1)
-    firsts = [place for place, one in enumerate(repeats) if not one.number]
-    ends = [*firsts[1:], len(repeats)]
-    ended = {label: done[first:end] for label, first, end in zip(labels, firsts, ends, strict=True)}
-    written = {label: part[0].folder for label, part in ended.items()}
-    comparison = assembled(ended, finished, over=over, bounded=bounds is not None, baseline=baseline)
-    return comparison, {label: at for label, at in written.items() if at is not None}
+    ended: dict[str, list[Ended]] = {label: [] for label in labels}
+    for one, end in zip(repeats, done, strict=True):
+        ended[one.label].append(end)
+    of = slice(None) if seeds.fresh else slice(1)
+    comparison = Comparison(
+        {label: one.outcome for label, part in ended.items() for one in part if one.outcome} | finished,
+        {label: [one.summary for one in part] for label, part in ended.items() if len(part) > 1},
+        {label: [one.bound for one in part[of]] for label, part in ended.items()} if bounds else {},
+        over,
+        baseline,
+    )
+    return comparison, {label: part[0].folder for label, part in ended.items() if part[0].folder is not None}
 
 
 def _doubts(table: JobTable, repeats: Sequence[Repeat], workloads: Iterable[Workload]) -> dict[str, None]:

@@ -10,14 +10,11 @@ from typing import Any, Final, NamedTuple
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
-from ringbco.result.certainty import Runs
-from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.result.sound import check_tables
 from ringbco.run.at_hand import read_result, without_ended
-from ringbco.run.draws import Seeds, runs_once, seeded_options
-from ringbco.run.kept import Ended
-from ringbco.run.options import PARTS, as_cluster, checked, refusal, resolve_policy
+from ringbco.run.draws import Seeds, seeded_options
+from ringbco.run.options import PARTS, as_cluster, checked, is_log, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.scheduling import check_policy, fit
 from ringbco.trace.jobs import JobTable, near_name
@@ -31,8 +28,13 @@ _BESIDE: Final = ("policy", "cluster", "parameters")
 
 
 class Repeat(NamedTuple):
-    """One replay: where, what, the key of the first run's workload, its number among those of its label."""
+    """One replay: where, what, the key of the first run's workload, its number among those of its label.
 
+    name: what people call it.
+    """
+
+    label: str
+    name: str
     cluster: Cluster
     policy: str
     options: Mapping[str, Any]
@@ -54,44 +56,26 @@ class Run:
     cluster: Cluster | None = None
     parameters: Mapping[str, Any] | None = None
 
-    def repeat(self, number: int, cluster: Cluster) -> Repeat:
-        """The run of that number, from 0."""
+    def repeats(self, cluster: Cluster, seeds: Seeds) -> list[Repeat]:
+        """All its runs: a log has one."""
         # Where the trace was recorded is the same for all, unless the run's own cluster says otherwise.
         own = self.cluster
         here = cluster if own is None else own if own.recorded else own.with_recorded(cluster.recorded)
         common = checked(self.options)
-        options = seeded_options(self.options, number, common["seed"])
-        return Repeat(here, self.policy, options, self.parameters, key_of(here, common), number)
-
-    def repeats(self, cluster: Cluster, seeds: Seeds) -> list[Repeat]:
-        """All its runs."""
-        count = 1 if runs_once(self.policy) else seeds.seeds
-        return [self.repeat(number, cluster) for number in range(count)]
-
-
-def assembled(
-    ended: Mapping[str, Sequence[Ended]],
-    finished: dict[str, Outcome],
-    *,
-    over: Runs,
-    bounded: bool,
-    baseline: str | None,
-) -> Comparison:
-    """The comparison of what was run, by label, and of what is at hand.
-
-    over: what differs between runs. bounded: whether lower bounds were worked out.
-    """
-    outcomes = {label: one.outcome for label, part in ended.items() for one in part if one.outcome}
-    repeated = {label: part for label, part in ended.items() if len(part) > 1}
-    of = slice(None) if over.kind == "fresh tables" else slice(1)
-    bounds = {label: [one.bound for one in part[of]] for label, part in ended.items()} if bounded else {}
-    return Comparison(
-        outcomes | finished,
-        {label: [one.summary for one in part] for label, part in repeated.items()},
-        bounds,
-        over,
-        baseline,
-    )
+        seeds = seeds._replace(seeds=1) if is_log(self.policy) else seeds
+        return [
+            Repeat(
+                self.label,
+                ", ".join(filter(None, (self.label, seeds.name_of(number)))),
+                here,
+                self.policy,
+                seeded_options(self.options, number, common["seed"]),
+                self.parameters,
+                key_of(here, common),
+                number,
+            )
+            for number in range(seeds.seeds)
+        ]
 
 
 def wanted_runs(
@@ -127,16 +111,6 @@ def wanted_runs(
         _check_options(run)
         wanted.append(run)
     return wanted
-
-
-def names_of(wanted: Sequence[Run], seeds: Seeds) -> list[str]:
-    """What people call each of the runs, those of one label after each other."""
-    names = [
-        (run.label, "" if runs_once(run.policy) else seeds.name_of(number))
-        for run in wanted
-        for number in range(1 if runs_once(run.policy) else seeds.seeds)
-    ]
-    return [", ".join(filter(None, parts)) for parts in names]
 
 
 def check_inputs(something: bool, results: Sequence[object], jobs: object, cluster: object) -> None:

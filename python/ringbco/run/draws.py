@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
-from ringbco.result.certainty import Kind, Runs
-from ringbco.result.days import DAY, FEWEST_WITH_JOBS
+from ringbco.result.certainty import Kind
 from ringbco.run.options import PARTS, integer, is_log, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.trace.jobs import JobTable
@@ -71,24 +70,15 @@ class Seeds(NamedTuple):
             check_generated(table)
 
 
-def has_days(table: JobTable) -> bool:
-    """Whether a table has days enough for something to be told of them."""
-    submit = table.frame["submit_time"].to_numpy()
-    return bool(np.ptp(submit // DAY) >= FEWEST_WITH_JOBS - 1)
-
-
 def seeded_options(options: Mapping[str, Any], number: int, seed: int) -> Mapping[str, Any]:
     """The options of the run of that number, from 0: its seed, and that of shuffled ties."""
     if not number:
         return options
-    changed = {**options, "seed": seed + number}
+    changed = {**options, "seed": (seed + number) % 2**64}
     ties = options.get("ties")
     if isinstance(ties, str) and ties.startswith("shuffle:"):
         changed["ties"] = f"shuffle:{(int(ties.removeprefix('shuffle:')) + number) % 2**64}"
     return changed
-
-
-_CHANGING: Final = ("model", "policy", "order", "placement", "queue", "outages", "ties")
 
 
 def changes(seeds: Seeds, runs: Sequence[tuple[JobTable, Mapping[str, Any]]]) -> tuple[str, ...]:
@@ -98,27 +88,18 @@ def changes(seeds: Seeds, runs: Sequence[tuple[JobTable, Mapping[str, Any]]]) ->
     """
     if seeds.fresh:
         return ()
-    kinds = {
-        (id(table), *(repr(options.get(name)) for name in _CHANGING)): (table, options)
-        for table, options in runs
-    }
-    return tuple(dict.fromkeys(name for kind in kinds.values() for name in _changes(*kind)))
-
-
-def _changes(table: JobTable, options: Mapping[str, Any]) -> list[str]:
-    drawn = options.get("outages")
+    of_models = {id(table): table for table, options in runs if options.get("model") == "rar"}
     found = {
         "submissions": True,
-        "models": _draws_models(table, options),
-        "placement": _placement(options) == "random",
-        "outages": is_draw(drawn) and "seed=" not in str(drawn),
-        "ties": str(options.get("ties") or "").startswith("shuffle"),
+        "models": any(map(_lacks_models, of_models.values())),
+        "placement": any(_placement(options) == "random" for _, options in runs),
+        "outages": any(
+            is_draw(drawn) and "seed=" not in str(drawn)
+            for drawn in (options.get("outages") for _, options in runs)
+        ),
+        "ties": any(str(options.get("ties") or "").startswith("shuffle") for _, options in runs),
     }
-    return [name for name, changes in found.items() if changes]
-
-
-def _draws_models(table: JobTable, options: Mapping[str, Any]) -> bool:
-    return options.get("model") == "rar" and _lacks_models(table)
+    return tuple(name for name, changes in found.items() if changes)
 
 
 def _lacks_models(table: JobTable) -> bool:
@@ -187,7 +168,7 @@ class Draws:
         table = self.table(number)
         if self._kind == "fresh tables":
             return resolve(table, cluster, options)
-        if _draws_models(table, options) or options.get("search") is not None:
+        if (options.get("model") == "rar" and _lacks_models(table)) or options.get("search") is not None:
             made = resolve(table, cluster, options)
         else:
             columns = known.columns.copy()
@@ -212,19 +193,8 @@ class Draws:
         return made
 
 
-def runs_of(table: JobTable, seeds: Seeds, options: Sequence[Mapping[str, Any]]) -> Runs:
-    """What differs between the runs of these options, the policy among them."""
-    changed = changes(seeds, [(table, one) for one in options])
-    return Runs(seeds.kind, changed, table.epoch)
-
-
 def refuse_logs(policies: list[str]) -> None:
     """Raises UsageError where a log would be followed by jobs that it does not know."""
     for policy in policies:
-        if runs_once(policy):
+        if is_log(policy):
             raise UsageError(f"option policy: {policy!r}: a log knows its own jobs only; leave it out")
-
-
-def runs_once(policy: object) -> bool:
-    """Whether a policy has one run: a log knows its own jobs only."""
-    return isinstance(policy, str) and is_log(policy)

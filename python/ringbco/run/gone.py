@@ -19,7 +19,6 @@ GONE: Final = {
 
 def refuse_gone(given: Iterable[str]) -> None:
     """Raises UsageError for an option of earlier versions, by its parameter's name."""
-    there = set(given)
-    for name, instead in GONE.items():
-        if name in there:
-            raise UsageError(f"option {name.replace('_', '-')}: is no more: {instead}")
+    for name in given:
+        if name in GONE:
+            raise UsageError(f"option {name.replace('_', '-')}: is no more: {GONE[name]}")

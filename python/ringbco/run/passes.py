@@ -32,6 +32,10 @@ MOST_PASSES: Final = 50_000_000
 """Decisions of one run, each of which may leave a stretch of every running job in memory."""
 MOST_SECONDS: Final = 600.0
 """What the decisions of a run may take by the estimate, which is a low one."""
+MOST_BYTES: Final = 16e9
+"""What the stretches of a run may take of memory by the estimate, which is a low one."""
+_STRETCH: Final = 150.0
+"""Bytes that a stretch takes at least, until the result is written, as measured."""
 _CHECKPOINT: Final = 4e-8
 """Seconds that a checkpoint takes which costs its job time, as measured."""
 _INTERVAL: Final = 60.0
@@ -70,12 +74,13 @@ def _gavel(load: Load, period: float, fields: Mapping[str, Any]) -> float:
     rounds = load.length / period
     renewals = min(load.length / max(period, float(fields["renew"])), 2.0 * load.jobs)
     programs = {"first-come": 0.0, "max-min": 2.0}.get(fields["shares"], 20.0)
-    return rounds * (4e-4 + 2e-6 * load.present) + renewals * programs * 4e-8 * load.present**2
+    each = 4e-4 + 2e-6 * load.present + load.queued * (6e-4 + 1e-5 * load.running)
+    return rounds * each + renewals * programs * 4e-8 * load.present**2
 
 
 def _sia(load: Load, period: float, fields: Mapping[str, Any]) -> float:
     # Where nobody waits and all have the best there is, a round only looks whether that is still so.
-    return load.length / period * (4e-5 + load.queued * (4e-4 + 5e-6 * load.present))
+    return load.length / period * (4e-5 + load.queued * (7e-4 + 2.5e-6 * load.present))
 
 
 def _allox(load: Load, period: float, fields: Mapping[str, Any]) -> float:
@@ -103,15 +108,30 @@ def _compiled(running: float, present: float = 0.0) -> Callable[[Load, float, Ma
     return cost
 
 
-_COSTS: Final[dict[str, Callable[[Load, float, Mapping[str, Any]], float]]] = {
+COSTS: Final[dict[str, Callable[[Load, float, Mapping[str, Any]], float]]] = {
     "gavel": _gavel,
     "sia": _sia,
     "allox": _allox,
     # Each quantum ends the stretches of those that run, which stay in memory and are written.
-    "time-slice": _compiled(3e-6),
-    "ftf": _compiled(1e-7, 5e-8),
+    "time-slice": _compiled(7e-7),
+    "gittins": _compiled(0.0, 5e-9),
+    "ftf": _compiled(1e-7, 2e-8),
+    "afs": _compiled(1e-8),
+    "elasticflow": _compiled(0.0, 3e-7),
 }
 """Seconds that decisions take, as measured, by policy."""
+_LOOKS: Final = {
+    "srtf": 3e-8,
+    "srsf": 3e-8,
+    "repack": 5e-7,
+    "afs": 1e-7,
+    "optimus": 1e-7,
+    "elastic-srtf": 1e-7,
+}
+_LOOK: Final = 1e-8
+_FLOW: Final = 3e-6
+"""Seconds that a decision takes for each waiting job where it looks at all of them, as measured: of policies
+by name, of any other ranking, and of elasticflow."""
 
 
 def check_passes(policy: Policy, options: Mapping[str, Any], own: Own | None, workload: Workload) -> None:
@@ -120,6 +140,7 @@ def check_passes(policy: Policy, options: Mapping[str, Any], own: Own | None, wo
     if own is not None:
         _check_own(own, options, workload)
         return
+    _check_looks(policy, options, workload)
     name = next((name for name in ("interval", "quantum") if uses(policy, name)), None)
     if name is None:
         return
@@ -139,13 +160,92 @@ def check_passes(policy: Policy, options: Mapping[str, Any], own: Own | None, wo
             f" {least:.3g} s; the jobs keep the cluster busy for {busy:,.0f} s, and that would take more"
             f" than {MOST_PASSES:,} decisions"
         )
-    cost = _COSTS.get(policy.preemption)
+    cost = COSTS.get(policy.preemption)
     # Only a run that may be long is looked at closely: no more jobs run or wait than there are.
     jobs, gpus = workload.table.num_jobs, workload.cluster.num_gpus
-    if cost is None or cost(Load(jobs, gpus, 2.0 * busy, min(jobs, gpus), jobs), period, {}) <= MOST_SECONDS:
+    most = Load(jobs, gpus, 2.0 * busy, min(jobs, gpus), jobs)
+    memory = 2.0 * busy / period * min(jobs, gpus) * _STRETCH if name == "quantum" else 0.0
+    if cost is None or (cost(most, period, {}) <= MOST_SECONDS and memory <= MOST_BYTES):
         return
-    found = list(loads(workload, options["model"], resizes=False))
-    _check(policy.name, name, max(period, slot), found, lambda load, period: cost(load, period, {}))
+    found = list(loads(workload, options["model"], resizes=policy.is_("resizes")))
+    period = max(period, slot)
+    _check(policy.name, name, period, found, lambda load, period: cost(load, period, {}))
+    if name == "quantum":
+        # As many stretches end as jobs take turns.
+        turns = sum(load.length * load.queued * min(load.running, load.waiting) for load in found)
+        if turns * _STRETCH > MOST_BYTES * period:
+            least = turns * _STRETCH / MOST_BYTES
+            size = turns * _STRETCH / period / 1e9
+            raise UsageError(
+                f"option quantum: {period:g}: expected a quantum of at least {1.01 * least:.3g} s, or fewer"
+                f" jobs; the stretches of {policy.name} would take {size:,.0f} GB of memory or more"
+            )
+
+
+def _check_looks(policy: Policy, options: Mapping[str, Any], workload: Workload) -> None:
+    """Raises UsageError where decisions look at all waiting jobs, and the jobs' ends alone bring too many."""
+    protects = options["preempt_after"] > 0.0 or options["max_preemptions"] is not None
+    if policy.preemption == "elasticflow":
+        each, why = _FLOW, "jobs with deadlines"
+    elif policy.preemption != "none" and options["quota"] is not None:
+        each, why = _LOOKS.get(policy.preemption, _LOOK), "quotas"
+    elif policy.is_("ranks") and protects:
+        each, why = _LOOKS.get(policy.preemption, _LOOK), "protected jobs"
+    else:
+        return
+    jobs = workload.table.num_jobs
+    if each * jobs**2 / 2.0 <= MOST_SECONDS:
+        return  # no more wait than there are
+    period = options["interval"] or _INTERVAL if policy.is_("at intervals") else 0.0
+    if policy.preemption == "time-slice":
+        period = options["quantum"]
+    period = max(period, options["slot"] if options["clock"] == "slot" else 0.0)
+    resizes = policy.is_("resizes")
+    seconds = each * sum(
+        _looks(workload, rows, gpus, _times(workload, gpus, options["model"], resizes=resizes), period)
+        for rows, gpus in _parts(workload)
+    )
+    if seconds > MOST_SECONDS:
+        raise UsageError(
+            f"option policy: {policy.name}: expected fewer jobs, or another policy; with {why} each decision"
+            f" looks at all who wait, and the decisions for {jobs:,} jobs would take"
+            f" {seconds / 3600.0:,.1f} hours or more"
+        )
+
+
+def _looks(
+    workload: Workload, rows: NDArray[np.intp], gpus: int, times: tuple[Floats, Floats], period: float
+) -> float:
+    """How many jobs wait at least, added up over the instants at which jobs of a cluster are done.
+
+    However they are scheduled, i jobs are done no sooner than the work of the i least can be, and than the i
+    shortest can be if nobody waits. By then others have come. period: seconds between two decisions at least.
+    """
+    if not rows.size:
+        return 0.0
+    come, shortest, work = workload.columns["submit"][rows].astype(np.float64), times[0][rows], times[1][rows]
+    if "deadline" in workload.table.frame.columns:
+        # Whoever may be refused is not there.
+        late = workload.table.frame["deadline"].cast(float).to_numpy()[rows]
+        sure = late - come > 2.0 * (np.ptp(come) + work.sum() / gpus + shortest.max())
+        come, shortest, work = come[sure], shortest[sure], work[sure]
+    if not come.size:
+        return 0.0
+    ends = np.maximum(come.min() + np.cumsum(np.sort(work)) / gpus, np.sort(come + shortest))
+    running = gpus / min(1.0, float(asked_gpus(workload.table.frame).min()))
+    there = np.searchsorted(np.sort(come), ends, side="right")
+    looks = float(np.maximum(there - np.arange(1, come.size + 1) - running, 0.0).sum())
+    # Jobs that end together share a decision.
+    apart = max(period, _step(come, shortest))
+    return looks * (min(1.0, (ends[-1] - come.min()) / apart / come.size) if apart > 0.0 else 1.0)
+
+
+def _step(*times: Floats) -> float:
+    """The longest step of which all times are multiples, s; 0 where that is less than a millisecond."""
+    thousandths = 1e3 * np.concatenate(times)
+    if not (np.abs(thousandths) < 2.0**52).all() or (thousandths != np.rint(thousandths)).any():
+        return 0.0
+    return float(np.gcd.reduce(thousandths.astype(np.int64))) / 1e3
 
 
 def _every(options: Mapping[str, Any], workload: Workload) -> Floats:
@@ -193,7 +293,7 @@ def _check_own(own: Own, options: Mapping[str, Any], workload: Workload) -> None
     if isinstance(period, bool) or not isinstance(period, int | float) or not period > 0:
         return  # none, or one that is refused as the run begins
     slot = options["slot"] if options["clock"] == "slot" else 0.0
-    cost = _COSTS[own.name] if built_in else _ranks if isinstance(own.scheduler, RankPolicy) else _own
+    cost = COSTS[own.name] if built_in else _ranks if isinstance(own.scheduler, RankPolicy) else _own
     found = list(loads(workload, options["model"], resizes=bool(getattr(own.scheduler, "resizes", False))))
     _check(own.name, name, max(float(period), slot), found, lambda load, period: cost(load, period, fields))
 
@@ -236,7 +336,14 @@ def check_failures(policy: Policy, options: Mapping[str, Any], own: Own | None, 
     if not is_draw(options["outages"]):
         return
     draw, table, cluster = as_draw(options["outages"]), workload.table, workload.cluster
-    if any(options[name] not in (None, False) for name in ("search", "services", "quota", "evict")):
+    tiers = table.frame["priority"].n_unique() if "priority" in table.frame.columns else 1
+    quotas = options["quota"] is not None and table.num_jobs > 1
+    if (
+        options["search"] is not None
+        or options["services"] is not None
+        or quotas
+        or (options["evict"] and tiers > 1)
+    ):
         return  # whoever is stopped for others keeps its progress
     every = _every(options, workload)
     if table.num_jobs > 1 and (own is not None or policy.preemption != "none"):

@@ -25,13 +25,14 @@ from ringbco.errors import InputError, PolicyError, RingbcoError, one_line
 from ringbco.result import metrics
 from ringbco.result.days import days_of
 from ringbco.result.figures import flat
+from ringbco.run.compare_runs import check_baseline
 from ringbco.run.draws import Draw, Seeds
 from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.own import resolve
 from ringbco.run.scheduling import rigid
 from ringbco.sweeps.mapped import Mapped
 from ringbco.sweeps.objects import Trace, table_of_trace
-from ringbco.sweeps.over import Over, called, check_baseline
+from ringbco.sweeps.over import Over, called
 from ringbco.sweeps.settings import command, options_of
 from ringbco.sweeps.spec import ONCE, Run, Spec, read_spec
 from ringbco.sweeps.store import TABLE, Store
@@ -111,7 +112,7 @@ def sweep(
         threads = integer("threads", threads, 1, MOST_THREADS)
     check_callback(progress)
     check_callback(began, "began", "(number, runs in all, name)")
-    check_baseline(spec, baseline)
+    check_baseline(baseline, dict.fromkeys(str(run.settings.get("policy")) for run in spec.runs))
     target = Path(folder)
     store = Store(target, spec)
     warn(_damage(store.damaged))
@@ -232,7 +233,7 @@ def _told_of(outcome: Outcome, run: Run, policy: Any, table: JobTable) -> Record
     if found:
         record["warnings"] = found
     if run.by_day:
-        record["days"] = days_of(outcome).to_dict()
+        record["days"] = {**days_of(outcome).to_dict(), "epoch": table.epoch}
     return record
 
 

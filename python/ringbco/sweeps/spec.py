@@ -19,7 +19,8 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, nearest, show_toml
 from ringbco.io.toml import read_toml
 from ringbco.result.certainty import Kind
-from ringbco.run.draws import Draw, Seeds, changes, has_days, refuse_logs, seeded_options
+from ringbco.result.days import has_days
+from ringbco.run.draws import Draw, Seeds, changes, refuse_logs, seeded_options
 from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.run.own import BUILT_IN, Carried, carried
@@ -149,9 +150,10 @@ def spec_of(told: Mapping[str, Any], file: str | None, folder: Path, seeds: Seed
     tables = {run.trace: table_of_trace(run.trace) for run in once.runs}
     for table in tables.values():
         seeds.check(table)
-    by_day = {trace for trace, table in tables.items() if has_days(table)}
+    # Of few days nothing is told; a load may make many of them.
+    long = {trace for trace, table in tables.items() if has_days(table)}
     runs = tuple(
-        _repeated(run, seeds.kind, number, by_day=run.trace in by_day)
+        _repeated(run, seeds.kind, number, by_day=run.trace in long or run.load is not None)
         for run in once.runs
         for number in range(seeds.seeds)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from ringbco.result.certainty import Kind, figured
 from ringbco.result.figures import COMPARED, Figure
 from ringbco.run.draws import Seeds
 from ringbco.run.options import check_name
-from ringbco.sweeps.over import Over
+from ringbco.sweeps.over import Over, short
 from ringbco.sweeps.run import SweepResult
 from ringbco.sweeps.settings import options_of
 from ringbco.sweeps.spec import ONCE, Document, Spec, read_document, read_spec, spec_of
@@ -113,9 +113,8 @@ class Tried(NamedTuple):
     def of(cls, place: float, name: str, values: Sequence[float | None], kind: Kind) -> Tried:
         """From the figure of each run."""
         known = tuple(float(value) for value in values if value is not None)
-        if not known or len(known) < len(values):
-            return cls(place, name, None)
-        return cls(place, name, figured(known, kind).value, known)
+        complete = 0 < len(known) == len(values)
+        return cls(place, name, figured(known, kind).value, known) if complete else cls(place, name, None)
 
 
 @dataclass(frozen=True)
@@ -189,16 +188,24 @@ class Found:
 
 def found(over: Over, target: Target, name: str) -> list[Found]:
     """What meets the target along a setting, for each combination of the other settings."""
-    groups: dict[str, list[Tried]] = {}
+    tried = []
     for point in over.points:
         others = {key: value for key, value in point.settings.items() if key != name}
-        where = point._replace(settings=others).name
         value = point.settings[name]
-        place = float(point.gpus if name == "cluster" else value)
-        text = f"{value:g}" if isinstance(value, float) else str(value)
         values = point.figures.get(target.measure.key, [None])
-        groups.setdefault(where, []).append(Tried.of(place, text, values, over.of.kind))
-    return [settled(where, name, tried, target) for where, tried in groups.items()]
+        place = float(point.gpus if name == "cluster" else value)
+        tried.append(
+            (point._replace(settings=others).name, Tried.of(place, short(value), values, over.of.kind))
+        )
+    return grouped(tried, name, target)
+
+
+def grouped(tried: Iterable[tuple[str, Tried]], name: str, target: Target) -> list[Found]:
+    """What meets the target along a setting; tried: with what the other settings of each are called."""
+    groups: dict[str, list[Tried]] = {}
+    for where, one in tried:
+        groups.setdefault(where, []).append(one)
+    return [settled(where, name, own, target) for where, own in groups.items()]
 
 
 def settled(where: str, name: str, tried: Sequence[Tried], target: Target) -> Found:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ringbco.cluster.spec import RECORDED, Cluster
 from ringbco.errors import InputError
 from ringbco.trace.jobs import JobTable
-from ringbco.trace.profiles import Profiled, fewest_recorded, iteration_time, resolve
+from ringbco.trace.profiles import LEAST_SECONDS, Profiled, fewest_recorded, iteration_time, resolve
 
 NEAR: Final = (0.9, 1.1)
 """Within these the median of F x tau / duration needs no word."""
@@ -31,7 +31,8 @@ def apart(table: JobTable, recorded: Cluster, profiled: Profiled | None = None) 
             return []
     ring = frame["num_gpus"].to_numpy(), profiled.gradient_bytes, profiled.compute_time
     tau = iteration_time(*ring, fewest_recorded(table, recorded), recorded.network)
-    ratio = profiled.iterations * tau / frame["duration"].to_numpy()
+    # Of jobs that no replay by duration takes the quotient may have no end.
+    ratio = profiled.iterations * tau / np.maximum(frame["duration"].to_numpy(), LEAST_SECONDS)
     given = frame["iterations"].is_not_null().to_numpy()
     measured = np.zeros(given.size, np.bool_)
     for name in {"fp_time", "bp_time"} & set(frame.columns):

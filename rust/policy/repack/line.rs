@@ -108,6 +108,11 @@ impl Lines {
         self.lines[grade as usize].next(has_failed)
     }
 
+    /// Those that were left aside have turns again, as far as the walk has not passed them.
+    pub(super) fn call_back(&mut self, grade: u32) {
+        self.lines[grade as usize].call_back();
+    }
+
     /// Adds the GPUs of the jobs left aside that rank before one, until there are `enough`.
     pub(super) fn count_aside(&mut self, before: Rank, enough: u64, gpus: &mut u64) {
         let at = self.grade_of(before.1) as usize;
@@ -218,6 +223,17 @@ impl Line {
                 self.heads.push(Reverse((next, class)));
             }
             return Some(rank);
+        }
+    }
+
+    /// Those that were left aside have turns again, as far as the walk has not passed them.
+    fn call_back(&mut self) {
+        for Reverse((first, class)) in self.aside.drain() {
+            let next = match self.given {
+                Some(given) if first <= given => self.classes.get(&class).and_then(|members| members.after(given)),
+                _ => Some(first),
+            };
+            self.heads.extend(next.map(|next| Reverse((next, class))));
         }
     }
 

@@ -60,9 +60,15 @@ pub(super) struct Repack<F> {
     grades: Grades,
     /// Whether jobs may evict others by the machine's rule, and the stays that the latest one ended so.
     evicts: bool,
-    /// Whether jobs whose size has failed have a turn all the same.
+    /// Whether jobs whose size has failed have a turn all the same, and whether there is an end to that: what a job may
+    /// evict hangs on its size and grade alone.
     is_thorough: bool,
+    is_alike: bool,
     evicted: Vec<(Slot, Job)>,
+    /// The walk through a grade: of each demand for which nobody can be evicted a waiting job, and whether jobs have
+    /// started or moved since that was seen.
+    barren: Vec<Job>,
+    is_other: bool,
     changed: bool,
     /// The pass: sizes that no plan makes room for, and where; by pool, GPUs of jobs ahead in the ranking
     /// that wait for some there.
@@ -94,6 +100,11 @@ fn has_failed<S: Speed>(floor: &Floor<'_, S>, job: Job, failed: &[(u32, usize)])
     floor.jobs.tried(job).iter().all(|&(of, _)| failed.contains(&(size, floor.cluster.pool_of(of))))
 }
 
+/// Whether one of those jobs asks for the same.
+fn is_barren<S: Speed>(floor: &Floor<'_, S>, job: Job, barren: &[Job]) -> bool {
+    barren.iter().any(|&other| floor.jobs.demand(other) == floor.jobs.demand(job))
+}
+
 impl<F: Foresight> Repack<F> {
     pub(super) fn new(setting: &Setting<'_>, foresight: impl FnOnce(Lines) -> F) -> Self {
         let grades = Grades::new(setting);
@@ -102,7 +113,10 @@ impl<F: Foresight> Repack<F> {
             bench: Bench::default(),
             evicts: setting.has_standing(),
             is_thorough: setting.has_standing() || setting.server_types.is_some(),
+            is_alike: setting.side.quotas.is_none() && setting.server_types.is_none(),
             evicted: Vec::new(),
+            barren: Vec::new(),
+            is_other: false,
             grades,
             changed: false,
             failed: Vec::new(),
@@ -122,6 +136,7 @@ impl<F: Foresight> Repack<F> {
         self.residents.strains.leave(floor, job);
         let slot = floor.start(job);
         self.residents.settle(floor, slot);
+        self.is_other = true;
     }
 
     /// Run time left of a waiting job, s, with the pause of one that runs again.
@@ -142,9 +157,28 @@ impl<F: Foresight> Repack<F> {
         if placed {
             self.start(floor, job);
         }
+        self.is_other |= !evicted.is_empty();
         evicted.iter().for_each(|&(_, victim)| self.join(floor, victim));
         self.evicted = evicted;
         placed
+    }
+
+    /// The same of a job whose demand is barren from then on if it cannot be done.
+    fn tries_to_evict<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> bool {
+        let placed = self.start_by_evicting(floor, job);
+        if !placed && !is_barren(floor, job, &self.barren) {
+            self.barren.push(job);
+        }
+        placed
+    }
+
+    /// Drops who is barren no longer. Returns whether there is anybody.
+    fn review_barren<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> bool {
+        let before = self.barren.len();
+        if std::mem::take(&mut self.is_other) && self.evicts && before > 0 && floor.makes_room() {
+            self.barren.retain(|&job| !floor.can_evict_for(job));
+        }
+        self.barren.len() < before
     }
 
     /// Lets the urgent jobs of a grade run, whatever it costs. They spare whoever has more than half of their strain.
@@ -156,13 +190,20 @@ impl<F: Foresight> Repack<F> {
         let (cost, graded) = (floor.pause_seconds(), self.grades.differ());
         let quotas = floor.has_quotas(); // which change a job's grade, but not within a pass
         self.residents.strains.begin_walk(floor, limit);
+        self.barren.clear();
         'urgent: while let Some((strain, job)) = {
-            let lines = self.residents.foresight.lines();
-            // Members of a class are of one grade without quotas, and fail together unless each may evict.
-            let aside = |member: Job| {
-                !quotas && lines.grade_of(member) != grade || !self.evicts && has_failed(floor, member, &failed)
+            let comes_back = self.review_barren(floor);
+            let Self { residents, barren, evicts, .. } = self;
+            let lines = residents.foresight.lines();
+            // Without quotas members of a class are of one grade, and fail together.
+            let is_lost = |member: Job| {
+                has_failed(floor, member, &failed) && (!*evicts || !quotas && is_barren(floor, member, barren))
             };
-            self.residents.strains.next(floor, limit, aside)
+            let is_other = |member: Job| !quotas && lines.grade_of(member) != grade;
+            if comes_back {
+                residents.strains.call_back(|member| !is_other(member) && !is_lost(member));
+            }
+            residents.strains.next(floor, limit, |member| is_other(member) || is_lost(member))
         } {
             if self.residents.foresight.lines().grade_of(job) != grade {
                 continue;
@@ -170,7 +211,7 @@ impl<F: Foresight> Repack<F> {
             let (strain, work) = (strain / 2.0, f64::NEG_INFINITY);
             let (num_gpus, units) = (floor.asks(job), floor.units(job));
             if has_failed(floor, job, &failed) {
-                self.start_by_evicting(floor, job);
+                self.tries_to_evict(floor, job);
                 continue;
             }
             if floor.place(job) {
@@ -193,7 +234,7 @@ impl<F: Foresight> Repack<F> {
                     None => failed.push((units, pool)),
                 }
             }
-            self.start_by_evicting(floor, job);
+            self.tries_to_evict(floor, job);
         }
     }
 
@@ -236,6 +277,7 @@ impl<F: Foresight> Repack<F> {
         self.residents.foresight.leave(job);
         self.residents.strains.leave(floor, job);
         self.start_at(floor, job, &plan.parts);
+        self.is_other = true;
         for &(job, server) in &plan.moved {
             self.start_at(floor, job, &[(server, floor.asks(job))]);
         }
@@ -344,12 +386,22 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
 impl<F: Foresight> Repack<F> {
     /// Walks the waiting jobs of a grade.
     fn walk<S: Speed>(&mut self, floor: &mut Floor<'_, S>, grade: u32, limit: f64) {
-        let jobs = floor.jobs;
+        let (jobs, enough) = (floor.jobs, self.residents.strains.gpus());
         self.residents.foresight.lines_mut().begin_walk(grade);
+        self.barren.clear();
         while let Some(rank) = {
-            // Whoever may evict, or may have GPUs of another type, has a turn.
-            let aside = |units| !self.is_thorough && self.failed.contains(&(units, 0));
-            self.residents.foresight.lines_mut().next(grade, aside)
+            if self.review_barren(floor) {
+                self.residents.foresight.lines_mut().call_back(grade);
+            }
+            let Self { residents, failed, barren, .. } = self;
+            // Whoever may evict has a turn, or counts as ahead where these are not enough; so has who may have GPUs of
+            // another type.
+            let is_over = |units| {
+                !self.is_thorough
+                    || self.is_alike && self.ahead[0] >= enough && barren.iter().any(|&job| floor.units(job) == units)
+            };
+            let aside = |units| failed.contains(&(units, 0)) && is_over(units);
+            residents.foresight.lines_mut().next(grade, aside)
         } {
             let job = rank.1;
             let is_lost = self.is_thorough && has_failed(floor, job, &self.failed);
@@ -360,7 +412,7 @@ impl<F: Foresight> Repack<F> {
             if !is_lost && self.start_by_plan(floor, (grade, rank), limit) {
                 continue;
             }
-            if !self.start_by_evicting(floor, job) {
+            if !self.tries_to_evict(floor, job) {
                 for &(gpu_type, _) in jobs.tried(job) {
                     self.ahead[floor.cluster.pool_of(gpu_type)] += u64::from(floor.units(job));
                 }

@@ -1,7 +1,7 @@
 //! The waiting jobs that are due, and a walk through them by strain, the greatest first.
 //!
-//! Jobs that stand or fall together are a class. A walk leaves a class aside once it has failed. So it costs those that
-//! it gives, however many are due.
+//! Jobs that stand or fall together are a class. A walk leaves a class aside once it has failed, until somebody calls it
+//! back. So it costs those that it gives, however many are due.
 //!
 //! Invariant: a node of a class's tree holds the earliest origin and the least yardstick below it. So no strain below it
 //! is greater than that of these two, whatever the time. For example, of jobs submitted at one instant the shortest is
@@ -37,7 +37,10 @@ pub(super) struct Overdue {
     /// By job: its class, and its place there.
     places: Vec<(u32, u32)>,
     classes: Vec<Class>,
+    /// The walk: who is ahead, who was left aside, and the last that it gave.
     ahead: BinaryHeap<Ahead>,
+    aside: Vec<Ahead>,
+    given: Option<(u64, Reverse<Job>)>,
 }
 
 impl Overdue {
@@ -52,7 +55,13 @@ impl Overdue {
             classes[class].members.push(Job::at(job));
             (class as u32, classes[class].members.len() as u32 - 1)
         };
-        Self { places: (0..setting.jobs.len()).map(place).collect(), classes, ahead: BinaryHeap::new() }
+        Self {
+            places: (0..setting.jobs.len()).map(place).collect(),
+            classes,
+            ahead: BinaryHeap::new(),
+            aside: Vec::new(),
+            given: None,
+        }
     }
 
     /// The job is due from now on. Not during a walk.
@@ -84,6 +93,8 @@ impl Overdue {
     /// A walk begins through those of at least that strain.
     pub(super) fn begin_walk(&mut self, now: f64, limit: f64) {
         self.ahead.clear();
+        self.aside.clear();
+        self.given = None;
         (0..self.classes.len()).for_each(|class| self.see(class, 1, now, limit));
     }
 
@@ -100,17 +111,25 @@ impl Overdue {
 
     /// The next job of the walk and its strain, ties fifo, but for classes of which a member is to be left `aside`.
     pub(super) fn next(&mut self, now: f64, limit: f64, aside: impl Fn(Job) -> bool) -> Option<(f64, Job)> {
-        while let Some((strain, Reverse(job), Reverse((class, at)))) = self.ahead.pop() {
-            if aside(job) {
-                continue;
+        while let Some(first) = self.ahead.pop() {
+            let (strain, job, Reverse((class, at))) = first;
+            if aside(job.0) {
+                self.aside.push(first);
+            } else if 2 * at < self.classes[class].nodes.len() {
+                self.see(class, 2 * at, now, limit);
+                self.see(class, 2 * at + 1, now, limit);
+            } else if self.given.is_none_or(|given| (strain, job) < given) {
+                self.given = Some((strain, job));
+                return Some((f64::from_bits(strain), job.0));
             }
-            if 2 * at >= self.classes[class].nodes.len() {
-                return Some((f64::from_bits(strain), job));
-            }
-            self.see(class, 2 * at, now, limit);
-            self.see(class, 2 * at + 1, now, limit);
         }
         None
+    }
+
+    /// The classes that were left aside have turns again of which a member is to be called `back`: those of their jobs that
+    /// the walk has not passed.
+    pub(super) fn call_back(&mut self, back: impl Fn(Job) -> bool) {
+        self.ahead.extend(self.aside.extract_if(.., |aside| back(aside.1.0)));
     }
 }
 
@@ -130,7 +149,7 @@ mod tests {
             places.push((class as u32, classes[class].members.len() as u32));
             classes[class].members.push(Job::at(job));
         }
-        Overdue { places, classes, ahead: BinaryHeap::new() }
+        Overdue { places, classes, ahead: BinaryHeap::new(), aside: Vec::new(), given: None }
     }
 
     proptest! {
@@ -138,7 +157,7 @@ mod tests {
         fn a_walk_agrees_with_a_sort(
             // By job: its class, origin and yardstick, and whether it leaves, and comes again.
             jobs in prop::collection::vec((0usize..4, 0u32..6, 0u32..4, any::<bool>(), any::<bool>()), 0..70),
-            now in 0u32..400, limit in 1u32..40, aside in 0usize..5,
+            now in 0u32..400, limit in 1u32..40, aside in 0usize..5, back in 0usize..80,
         ) {
             let mut overdue = overdue(&jobs.iter().map(|job| job.0).collect::<Vec<_>>());
             let (now, limit) = (f64::from(now), f64::from(limit));
@@ -152,17 +171,32 @@ mod tests {
                     }
                 }
             }
-            let there = jobs.iter().enumerate().filter(|(_, job)| job.0 != aside && (!job.3 || job.4));
+            let there = jobs.iter().enumerate().filter(|(_, job)| !job.3 || job.4);
             let strains = there.map(|(job, &(_, origin, yardstick, leaves, _))| {
                 let yardstick = f64::from(yardstick) / if leaves { 2.0 } else { 1.0 };
                 (strain(now - f64::from(origin), yardstick), Job::at(job))
             });
             let mut want: Vec<(f64, Job)> = strains.filter(|(strain, _)| *strain >= limit).collect();
             want.sort_unstable_by_key(|&(strain, job)| (Reverse(strain.to_bits()), job));
+            // Members of the class that is aside have turns after so many others.
+            let is_aside = |job: Job| jobs[job.index()].0 == aside;
+            let others = want.iter().enumerate().filter(|(_, (_, job))| !is_aside(*job)).map(|(at, _)| at);
+            let passed = match back {
+                0 => 0,
+                _ => others.take(back).enumerate().last().filter(|last| last.0 + 1 == back).map_or(want.len(), |last| last.1 + 1),
+            };
+            let mut at = 0;
+            want.retain(|&(_, job)| {
+                at += 1;
+                at > passed || !is_aside(job)
+            });
             overdue.begin_walk(now, limit);
             let mut found = Vec::new();
-            while let Some(next) = overdue.next(now, limit, |job| jobs[job.index()].0 == aside) {
+            while let Some(next) = overdue.next(now, limit, |job| found.len() < back && is_aside(job)) {
                 found.push(next);
+                if found.len() == back {
+                    overdue.call_back(is_aside);
+                }
             }
             prop_assert_eq!(found, want);
         }

@@ -199,6 +199,11 @@ impl Strains {
         self.overdue.next(floor.seconds(), limit, aside)
     }
 
+    /// The classes have turns again that were left aside and of which a member is to be called `back`.
+    pub(super) fn call_back(&mut self, back: impl Fn(Job) -> bool) {
+        self.overdue.call_back(back);
+    }
+
     /// When the next pass is due if nothing happens, machine time.
     pub(super) fn next_pass(&self, clock: Clock) -> f64 {
         let last = clock.seconds(self.last);
