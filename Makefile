@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery memory-table certainty-table policy-table real-clusters combinations repack-table elastic-table operators-table feature-speed pass-costs generate docs clean
+.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery memory-table certainty-table policy-table real-clusters combinations repack-table elastic-table operators-table feature-speed pass-costs generate docs wheel sdist wheels release-check clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -53,7 +53,7 @@ lint: lint-rust lint-python ## formats, lints, types
 
 # Each prints all it has to say when it has ended. After a failure nothing more is begun, and make fails.
 test: ## lint, then the tests of both languages, two things at a time
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rust test-python lint
+	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-rust test-python lint
 
 test-rust: ## the engine's tests, which need no Python
 	cargo test --locked --no-default-features
@@ -176,5 +176,43 @@ $(VENV)/.docs: $(VENV)/.built
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'ringbco[docs]'
 	touch $@
 
+# zig alone is 400 MB, and tests may be running in .venv: what makes releases has an environment of its own.
+RELEASE := target/release-tools
+# On Linux: for every one since 2014. zig links against the C library of that year; maturin looks for it in the path.
+ifeq ($(shell uname -s),Linux)
+OLDEST := --zig --compatibility manylinux2014
+ZIG := 'ziglang>=0.17,<0.18'
+endif
+
+$(RELEASE)/.tools: $(VENV)/.tools
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2' 'twine>=6.1,<8' $(ZIG)
+	touch $@
+
+# Times in archives and in the list of parts are those of the commit.
+IN_RELEASE := PATH="$(CURDIR)/$(RELEASE)/bin:$$PATH" VIRTUAL_ENV="$(CURDIR)/$(RELEASE)" \
+	PYO3_PYTHON="$(CURDIR)/$(RELEASE)/bin/python" SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
+
+wheel: $(RELEASE)/.tools ## the wheel in dist/, its library stripped, below 5 MB
+	rm -f dist/*.whl
+	$(IN_RELEASE) maturin build --release --locked --strip $(OLDEST) --out dist
+	$(RELEASE)/bin/twine check --strict dist/*.whl
+	@test $$(wc -c <dist/*.whl) -lt 5000000 || { echo "the wheel is not below 5 MB" >&2; exit 1; }
+
+sdist: $(RELEASE)/.tools ## the source distribution in dist/
+	rm -f dist/*.tar.gz
+	$(IN_RELEASE) maturin sdist --out dist
+	$(RELEASE)/bin/twine check --strict dist/*.tar.gz
+
+wheels: ## the wheel and the source distribution in dist/, each tried in an empty environment
+	$(MAKE) --no-print-directory wheel
+	$(MAKE) --no-print-directory sdist
+	@echo "trying both"; .ci/try dist/*.tar.gz >target/tried 2>&1 & sdist=$$!; \
+	{ .ci/try dist/*.whl questions && wait $$sdist; } || { cat target/tried >&2; exit 1; }; tail -n 1 target/tried
+
+release-check: ## all that a release must hold: docs/releasing.md; TAG=v0.2.0 also that this is that version
+	$(MAKE) --no-print-directory wheels
+	$(RELEASE)/bin/python .ci/release_check.py $(TAG)
+
 clean: ## removes what was built
-	rm -rf $(VENV) target demo site
+	rm -rf $(VENV) target demo site dist

@@ -4,6 +4,10 @@ use std::env::var;
 use std::process::Command;
 
 fn main() {
+    if var("CARGO_CFG_WINDOWS").is_ok() {
+        println!("cargo::error=ringbco does not run on Windows: build it in WSL");
+        return;
+    }
     let compiler = var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let told = Command::new(compiler).arg("--version").output().ok();
     let version = told.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();

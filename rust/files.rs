@@ -2,7 +2,8 @@
 //!
 //! A check whether a name is free and a rename are two steps, and another program may take the name between
 //! them. Linux does both in one (`renameat2`). Where it cannot, on other systems and on some network file
-//! systems, the functions say `Unsupported` and the caller takes another way.
+//! systems, the functions say `Unsupported` and the caller takes another way. Tests make Linux take it by
+//! RINGBCO_SYSTEM=darwin, as `python/ringbco/io/system.py` says.
 
 use std::io;
 use std::path::Path;
@@ -34,6 +35,9 @@ mod system {
     pub(super) const EXCHANGE: RenameFlags = RenameFlags::EXCHANGE;
 
     pub(super) fn rename(from: &Path, to: &Path, flags: RenameFlags) -> io::Result<()> {
+        if std::env::var_os("RINGBCO_SYSTEM").is_some_and(|system| system != "linux") {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
         renameat_with(CWD, from, CWD, to, flags).map_err(|error| match error {
             // A file system without the flag says EINVAL, an old kernel ENOSYS.
             Errno::INVAL | Errno::NOSYS | Errno::NOTSUP => io::Error::from(io::ErrorKind::Unsupported),

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from ringbco import cli
+from ringbco.io.system import is_linux
 
 if TYPE_CHECKING:
     from browser import Browser
@@ -30,6 +31,8 @@ settings.load_profile("ringbco")
 
 SHARED = Path(os.environ.get("RINGBCO_SHARED") or Path(__file__).parents[2] / "shared")
 NO_TRACE = "no public trace"
+
+only_linux = pytest.mark.skipif(not is_linux(), reason="no other system has this")
 
 # Seven jobs on small servers: queueing, a gang over two servers, submissions in one second, a long tail.
 SMALL_JOBS = """\
@@ -124,6 +127,12 @@ def small_jobs(tmp_path: Path) -> Path:
     path = tmp_path / "small.csv"
     path.write_text(SMALL_JOBS)
     return path
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here, and in every process that the test starts, ringbco does as it does on macOS."""
+    monkeypatch.setenv("RINGBCO_SYSTEM", "darwin")
 
 
 @pytest.fixture

@@ -6,8 +6,29 @@ or package here is called as one of them is: importing it would hide the name. `
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any
+
+
+def _refuse(line: str) -> None:
+    """Raises ImportError. Where nobody catches it, the line is all that is printed."""
+    error, before = ImportError(line), sys.excepthook
+
+    def tell(kind: Any, raised: BaseException, trace: Any) -> None:
+        print(f"error: {line}", file=sys.stderr) if raised is error else before(kind, raised, trace)
+
+    sys.excepthook = tell
+    raise error
+
+
+if sys.platform == "win32":
+    _refuse("ringbco does not run on Windows: install it in WSL (https://learn.microsoft.com/windows/wsl)")
+if sys.version_info < (3, 11):  # noqa: UP036 - pip refuses it, a path to the source tree does not
+    _refuse(
+        "ringbco needs Python 3.11 or newer, and this is {}.{}: install it in an environment of a newer one,"
+        " such as python3.11 -m venv ENV".format(*sys.version_info)
+    )
 
 _HOMES = {
     "Bound": "result.bound",
@@ -68,6 +89,8 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         value = version("ringbco")
+    elif name == "_core":
+        value = _library()
     elif name == "errors":
         value = import_module("ringbco.errors")
     elif name in _HOMES:
@@ -82,6 +105,20 @@ def _above(name: str, *given: object) -> Any:
     """What the function of that name in `_ABOVE` makes of what it is given: how a result is drawn, say."""
     module, function = _ABOVE[name]
     return getattr(import_module(f"ringbco.{module}"), function)(*given)
+
+
+def _library() -> Any:
+    """The engine. Raises LibraryError where its file is missing or is of no use here."""
+    try:
+        return import_module("ringbco._core")
+    except ImportError as error:
+        from ringbco.errors import LibraryError
+
+        why = "is missing" if isinstance(error, ModuleNotFoundError) else f"does not load ({error})"
+        raise LibraryError(
+            f"the engine's library, _core.abi3.so, {why} in {__path__[0]}: install it again, by"
+            " pip install --force-reinstall --no-deps ringbco, or with its wheel's name for ringbco"
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -71,6 +71,10 @@ class ForkedError(RingbcoError):
     """This process was forked, and lacks threads that the work needs: exit status 1."""
 
 
+class LibraryError(RingbcoError, ImportError):
+    """The engine's compiled library is missing from the package, or does not load: exit status 1."""
+
+
 class PolicyError(RingbcoError):
     """A policy of one's own that cannot be loaded, or that would end the process: exit status 1."""
 

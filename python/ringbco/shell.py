@@ -7,11 +7,11 @@ import os
 import signal
 import sys
 import warnings
-from contextlib import suppress
 from typing import Final, NoReturn
 
 from ringbco.io.memory import memory_limit, out_of_memory
 from ringbco.io.process import listen, stop_listening, tell, tell_interrupt, watch
+from ringbco.io.system import c_function
 
 _FEWEST_FILES: Final = 16
 _LEAST_MEMORY: Final = 1_500_000_000  # bytes of addresses
@@ -86,10 +86,7 @@ def _keep_memory() -> None:
 
     Clearing pages was a tenth of what a large replay takes. Other C libraries have no such function.
     """
-    import ctypes
-
-    with suppress(OSError, AttributeError):
-        mallopt = ctypes.CDLL(None).mallopt
+    if mallopt := c_function("mallopt"):
         for parameter, value in _MALLOC.items():
             mallopt(parameter, value)
 
@@ -102,10 +99,8 @@ def _work_in_a_child(memory: int) -> None:
     parent = os.getpid()
     child = os.fork()
     if not child:
-        import ctypes
-
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+        if prctl := c_function("prctl"):
+            prctl(_DEATH_SIGNAL, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
         # What Python says is still heard; what the libraries say as they end is not.

@@ -82,15 +82,14 @@ fn build() -> (&'static str, &'static str, &'static str) {
 
 /// An error of the system as Python's `OSError` of the right kind, errno included.
 fn os_error(error: &std::io::Error) -> PyErr {
-    let number = error.raw_os_error().unwrap_or(match error.kind() {
-        std::io::ErrorKind::Unsupported => ENOTSUP,
-        _ => EIO,
-    });
-    pyo3::exceptions::PyOSError::new_err((number, error.to_string()))
+    if let Some(number) = error.raw_os_error() {
+        return pyo3::exceptions::PyOSError::new_err((number, error.to_string()));
+    }
+    // Each system has a number of its own.
+    let name = if error.kind() == std::io::ErrorKind::Unsupported { "ENOTSUP" } else { "EIO" };
+    let number = Python::attach(|py| py.import("errno")?.getattr(name)?.extract::<i32>());
+    number.map_or_else(|error| error, |number| pyo3::exceptions::PyOSError::new_err((number, error.to_string())))
 }
-
-const EIO: i32 = 5;
-const ENOTSUP: i32 = 95;
 
 /// Renames a file or folder; `FileExistsError` where the new name is taken, ENOTSUP where that takes two steps.
 #[pyfunction]

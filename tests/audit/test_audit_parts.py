@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 import ringbco
 from ringbco.audits import audit
-from ringbco.errors import InputError
+from ringbco.errors import InputError, RingbcoWarning
 from ringbco.result.outcome import Outcome
 from ringbco.run.replay import replay
 
@@ -128,3 +129,16 @@ def test_a_table_without_the_deadlines_that_admission_read(frame: pl.DataFrame) 
     outcome = replay(due, "2x4", policy="edf", admission=True)
     assert outcome.summary["jobs_refused"] > 0
     assert "jobs" in {finding.code for finding in audit(outcome, frame)}
+
+
+def test_a_run_of_which_nearly_all_is_cut() -> None:
+    """Its parts are what is left of 1e16 s, of which two neighbours are 2 s apart."""
+    rows = [("a", 0.0, 1, 9.0, None), ("b", 5.0, 1, 1e16, 2.0)]
+    names = ["job_id", "submit_time", "num_gpus", "duration", "time_limit"]
+    limited = pl.DataFrame(rows, schema=names, orient="row")
+    down = pl.DataFrame({"server": [0], "down_at": [8.0], "up_at": [12.0]})
+    options: dict[str, Any] = {"model": "fixed", "enforce_limits": True, "start_cost": 1.0, "outages": down}
+    with pytest.warns(RingbcoWarning, match="longer than in any public trace"):
+        outcome = replay(limited, "1x2", policy="fifo", **options)
+    assert outcome.jobs["reached_limit"].to_list() == [False, True]
+    assert audit(outcome, limited) == []

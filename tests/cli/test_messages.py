@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import ringbco
-from conftest import Invoke
+from conftest import Invoke, only_linux
 from ringbco.cli.fitted import Fitted
 from ringbco.errors import InputError, UsageError
 from ringbco.run.options import checked, policies, resolve_policy
@@ -409,6 +409,7 @@ def test_a_reader_that_leaves_early_changes_no_status(
     )
 
 
+@only_linux  # has /dev/full
 def test_a_full_disk_is_still_told_once(tmp_path: Path, small_jobs: Path) -> None:
     with open("/dev/full", "w") as full:
         run = subprocess.run(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Invoke
+from conftest import Invoke, only_linux
 from core_run import CASES
 from ringbco.io import process
 from ringbco.io.manifest import MANIFEST
@@ -54,7 +54,12 @@ def test_an_error_with_stderr_closed_keeps_its_status(tmp_path: Path) -> None:
     ("limit", "value", "said"),
     [
         (resource.RLIMIT_NOFILE, 5, "at most 5 files may be open: expected at least 16; raise `ulimit -n`"),
-        (resource.RLIMIT_AS, 400_000_000, "the process may use 400 MB of memory: expected at least 1,500"),
+        pytest.param(
+            resource.RLIMIT_AS,
+            400_000_000,
+            "the process may use 400 MB of memory: expected at least 1,500",
+            marks=only_linux,
+        ),
     ],
 )
 def test_a_limit_too_low_is_one_line(tmp_path: Path, limit: int, value: int, said: str) -> None:
@@ -218,6 +223,7 @@ def limited(folder: Path, size: int, *arguments: str) -> subprocess.CompletedPro
     )
 
 
+@only_linux
 @pytest.mark.long
 def test_a_limit_too_low_for_pictures_costs_no_table(small_jobs: Path) -> None:
     both = ("--policy", "fifo", "--policy", "sjf", "-o", "cmp", "--quiet")
@@ -235,8 +241,11 @@ def test_a_limit_too_low_for_pictures_costs_no_table(small_jobs: Path) -> None:
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("error: pictures need 70 GB of addresses")
     assert not (small_jobs.parent / "p.html").exists()
+    assert limited(small_jobs.parent, 16_000_000_000, "demo", "-q", "-o", "demo").returncode == 0
+    assert {"report.html"} == {path.name for path in small_jobs.parent.glob("demo/*.[hp]*")}
 
 
+@only_linux
 @pytest.mark.parametrize("how", ["os.abort()", "os.kill(os.getpid(), 11)", "raise MemoryError"])
 def test_a_death_under_a_limit_of_memory_is_one_line(small_jobs: Path, how: str) -> None:
     (small_jobs.parent / "mine.py").write_text(

@@ -196,12 +196,26 @@ def test_a_job_between_two_outages_that_come_too_soon_is_refused(policy: str) ->
         replay(jobs([10_000.0]), "32x8", name, outages=HOPELESS, **queue)
 
 
-def test_a_job_that_nobody_evicts_is_refused_beside_evict_and_quotas() -> None:
-    alike = jobs([10_000.0] * 2).with_columns(user=pl.lit("u0"), priority=pl.Series([3, 3], dtype=pl.Int32))
+@pytest.mark.parametrize(
+    ("policy", "options"),
+    [
+        *((policy, {}) for policy in ("fifo", "srtf", "tiresias", "ftf", "edf", "repack", "afs", "allox")),
+        ("fifo", {"evict": True}),
+        ("fifo", {"quota": QUOTA}),
+        ("fifo", {"search": "asha:eta=2,rungs=1"}),
+    ],
+)
+def test_other_jobs_do_not_help(policy: str, options: dict[str, Any]) -> None:
+    user, priority = pl.lit("u0"), pl.Series([3, 2], dtype=pl.Int32)
+    several = jobs([10_000.0] * 2).with_columns(user=user, priority=priority, group=pl.lit("s"))
+    several = several.with_columns(deadline=pl.lit(1e9), max_gpus=pl.lit(2))
     with pytest.raises(UsageError, match="expected checkpoints at most"):
-        replay(alike, "1x1", "fifo", outages=HOPELESS, evict=True)
-    with pytest.raises(UsageError, match="expected checkpoints at most"):
-        replay(alike.head(1), "1x1", "fifo", outages=HOPELESS, quota=QUOTA)
+        replay(several, "1x1", policy, outages=HOPELESS, **options)
+
+
+def test_turns_keep_progress() -> None:
+    done = replay(jobs([3000.0] * 2), "1x1", "time-slice", outages=HOPELESS, quantum=60.0)
+    assert done.jobs["failures"].min() > 0
 
 
 def test_closer_checkpoints_help_and_nothing_helps_a_pause_that_is_too_long() -> None:

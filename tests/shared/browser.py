@@ -37,8 +37,9 @@ _BEYOND: Final = """[...document.body.querySelectorAll("*")].filter(one =>
 
 
 def find_chromium() -> str | None:
-    """The browser's program: $RINGBCO_CHROMIUM, or the first on the path."""
-    return os.environ.get("RINGBCO_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    """The browser's program: $RINGBCO_CHROMIUM, none where that is empty, or the first on the path."""
+    named = os.environ.get("RINGBCO_CHROMIUM")
+    return next(filter(None, map(shutil.which, NAMES)), None) if named is None else named or None
 
 
 class Browser:

@@ -141,13 +141,14 @@ def _explain(error: BaseException) -> tuple[str, int]:
 
     from ringbco.errors import RingbcoError, one_line
 
+    limit = memory_limit()
+    if isinstance(error, ImportError) and _NO_ROOM in str(error):
+        return out_of_memory(limit), 1
     if isinstance(error, RingbcoError):
         return str(error), error.exit_code
-    limit = memory_limit()
     if (
         isinstance(error, MemoryError)
         or getattr(error, "errno", None) == errno.ENOMEM
-        or (isinstance(error, ImportError) and _NO_ROOM in str(error))
         # Libraries have many words for it, such as that a thread cannot be started.
         or (limit is not None and not isinstance(error, OSError) and not _is_policys(error))
     ):

@@ -95,8 +95,9 @@ def _policy(ctx: typer.Context) -> str | None:
 
 def _refuse_itself(folder: Path, out: Path) -> None:
     from ringbco.errors import UsageError
+    from ringbco.io.system import place
 
-    target, result = out.resolve(), folder.resolve()
+    target, result = Path(place(out)), Path(place(folder))
     if target == result:
         raise UsageError(f"option out: {out}: expected another folder than the result to be repeated")
     if target.is_relative_to(result) or result.is_relative_to(target):

@@ -270,10 +270,9 @@ def _check_targets(
     out: Path, cluster_out: Path | None, tables_out: Path | None, inputs: list[Path], force: bool
 ) -> None:
     """Refuse before any work what could not be written, or would overwrite an input."""
-    from os.path import realpath
-
     from ringbco.errors import UsageError
     from ringbco.io.atomic import check_output
+    from ringbco.io.system import place
     from ringbco.trace.jobs import JOBS_MARK, check_output_name
     from ringbco.trace.rate_table import RateTable
 
@@ -283,14 +282,13 @@ def _check_targets(
     named = {"--out": out, "--cluster-out": cluster_out, "--tables-out": tables_out}
     targets: dict[str, str] = {}
     for option, target in named.items():
-        # realpath, not resolve: that raises where links go round.
-        if target is not None and (other := targets.setdefault(realpath(target), option)) != option:
+        if target is not None and (other := targets.setdefault(place(target), option)) != option:
             raise UsageError(f"{other} and {option} are both {target}")
     marks = {"--out": JOBS_MARK, "--cluster-out": _cluster_mark(), "--tables-out": RateTable.mark()}
     for option, target in named.items():
         if target is None:
             continue
-        if any(realpath(target) == realpath(path) for path in inputs):
+        if any(place(target) == place(path) for path in inputs):
             raise UsageError(f"{target} is one of the inputs: write somewhere else")
         check_output(target, marks[option], force=force)
 

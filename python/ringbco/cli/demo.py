@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -45,9 +46,11 @@ def demo(
 
     Example: ringbco demo -o demo
     """
+    from ringbco.cli.inputs import tell_undrawn
     from ringbco.cli.progress import progress_bar
     from ringbco.cluster.spec import Cluster
     from ringbco.reports.charts import comparison, save_png
+    from ringbco.reports.drawing import UndrawableError
     from ringbco.reports.figures import chapters
     from ringbco.reports.html import page
     from ringbco.reports.player import embedded
@@ -80,9 +83,11 @@ def demo(
     with whole_folder(out, force=force, kind=kind) as folder:
         for policy, outcome in outcomes.items():
             outcome.write(folder / policy)
-        save_png(picture, folder / PICTURE)
+        with suppress(UndrawableError):  # the note of the page says why
+            save_png(picture, folder / PICTURE)
         (folder / REPORT).write_text(report, encoding="utf-8")
         (folder / SUMMARIES).write_text(json_text(summaries) + "\n", encoding="utf-8")
+    tell_undrawn()
     if as_json:
         say_json(summaries)
     elif not quiet:
@@ -96,7 +101,7 @@ def folder_kind() -> Kind:
     from ringbco.result.folder import RESULT
 
     def known(path: Path) -> bool:
-        return (path / SUMMARIES).is_file() and (path / PICTURE).is_file() and PAGE.knows(path / REPORT)
+        return (path / SUMMARIES).is_file() and PAGE.knows(path / REPORT)
 
     return Kind("demo", frozenset({SUMMARIES, PICTURE, REPORT}), known, RESULT)
 
@@ -116,7 +121,8 @@ def _show(outcomes: dict[str, Outcome], folder: Path, title: str) -> None:
     console.print()
     # Printed as they are, so that a long path is not broken over two lines.
     say(f"report:  {folder / REPORT}")
-    say(f"picture: {folder / PICTURE}")
+    if (folder / PICTURE).is_file():
+        say(f"picture: {folder / PICTURE}")
     say(f"results: {folder}{{{','.join(POLICIES)}}}".replace("{", "/{", 1))
 
 

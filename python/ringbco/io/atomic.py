@@ -185,7 +185,8 @@ def _recover(left: Path, target: Path) -> None:
         if not disk.lock(descriptor):
             return
         if left.name.endswith(".old"):
-            disk.rename_new(left, target)  # refuses where there is something new by now
+            with contextlib.suppress(_TakenError):  # there is something new by now
+                _rename_folder(left, target)
         elif left.is_dir():
             disk.remove_tree(left)
         else:

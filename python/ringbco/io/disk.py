@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 from typing import BinaryIO
 
-_NO_LOCKS = (errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS, errno.EBADF, errno.EINVAL)
+_NO_LOCKS = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EBADF, errno.EINVAL)
 
 
 def create_file(path: Path) -> BinaryIO:

@@ -7,11 +7,18 @@ import re
 import resource
 from typing import Final
 
+from ringbco.io.system import is_linux
+
 _WORDS: Final = re.compile("[Cc]annot allocate memory|alloc of size|memory allocation|start new thread")
 
 
 def memory_limit() -> int | None:
-    """Bytes of addresses that the process may use (`ulimit -v`); None where there is no limit."""
+    """Bytes of addresses that the process may use (`ulimit -v`); None where there is no limit.
+
+    macOS takes such a limit and does not keep it.
+    """
+    if not is_linux():
+        return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return None if limit in (resource.RLIM_INFINITY, -1) else limit
 

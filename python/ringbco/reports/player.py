@@ -15,6 +15,7 @@ from ringbco.errors import UsageError
 from ringbco.io.atomic import replacing
 from ringbco.io.forks import use_polars
 from ringbco.io.marks import PAGE
+from ringbco.io.system import place
 from ringbco.reports.outputs import check_page
 from ringbco.reports.player_data import Scene, scene_data
 from ringbco.reports.reading import default_title, labels
@@ -180,7 +181,7 @@ def _read(results: Any) -> dict[str, Outcome]:
     if not folders:
         raise UsageError("play: expected one or two results")
     names = [Path(os.path.realpath(folder)) for folder in folders]
-    if len(set(names)) < len(names):
+    if len(set(map(place, names))) < len(names):
         raise UsageError(f"{folders[-1]}: given twice")
     return dict(zip(labels(names), map(read_result, folders), strict=True))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
 from ringbco.errors import InputError, UsageError, show_path
+from ringbco.io.system import place
 from ringbco.result.certainty import ONE_RUN, Kind, Runs
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
@@ -38,8 +39,9 @@ def read_results(folders: Sequence[str | os.PathLike[str]]) -> Comparison:
     """
     found = [one for folder in folders for one in _results_in(Path(folder))]
     resolved = [Path(os.path.realpath(one.path)) for one in found]  # resolve() raises where links go round
-    for one, place in zip(found, resolved, strict=True):
-        if resolved.count(place) > 1:
+    places = [place(path) for path in resolved]
+    for one, there in zip(found, places, strict=True):
+        if places.count(there) > 1:
             raise UsageError(f"{one.path}: given twice")
     named = dict(zip(labels(resolved), found, strict=True))
     repeated = {label: one for label, one in named.items() if one.summaries}

@@ -16,7 +16,8 @@ import polars as pl
 import ringbco
 from ringbco.io import marks
 from ringbco.io.json_text import json_text
-from ringbco.io.manifest import Kind
+from ringbco.io.manifest import MANIFEST, Kind
+from ringbco.io.system import fold
 from ringbco.io.tables import write_table
 from ringbco.result.bound import of_results
 from ringbco.result.certainty import ONE_RUN, Figured, Held, Runs, figured, ratio
@@ -352,11 +353,16 @@ class Comparison:
 
     def _folders(self) -> list[str]:
         """A folder's name for each label: a policy's own, anything else made harmless and unique."""
+        taken = {FRAME, DOCUMENT, REPORT, MANIFEST}
         names: list[str] = []
         for number, label in enumerate(self.outcomes, start=1):
             name = re.sub(r"[^\w.=-]+", "-", label)
             name = re.sub("--+", "-", name).strip(".-") or str(number)
-            names.append(f"{name}-{number}" if name in names else name)
+            # Also where a file system does not tell A from a: somebody may copy the folder to one.
+            while fold(name) in taken:
+                name = f"{name}-{number}"
+            taken.add(fold(name))
+            names.append(name)
         return names
 
     def __repr__(self) -> str:

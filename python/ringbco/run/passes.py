@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
-from ringbco.run.options import Policy
+from ringbco.run.options import Policy, is_log
 from ringbco.run.outage_draws import MOST_OUTAGES, as_draw, failures_until, is_draw
 from ringbco.run.own import BUILT_IN, Own, RankPolicy
 from ringbco.run.scheduling import uses, waking
 from ringbco.trace.jobs import gpus_of
+from ringbco.trace.searches import NO_SEARCH
 from ringbco.trace.shares import asked_gpus
 
 if TYPE_CHECKING:
@@ -336,25 +337,21 @@ def check_failures(policy: Policy, options: Mapping[str, Any], own: Own | None, 
     if not is_draw(options["outages"]):
         return
     draw, table, cluster = as_draw(options["outages"]), workload.table, workload.cluster
-    tiers = table.frame["priority"].n_unique() if "priority" in table.frame.columns else 1
-    quotas = options["quota"] is not None and table.num_jobs > 1
-    if (
-        options["search"] is not None
-        or options["services"] is not None
-        or quotas
-        or (options["evict"] and tiers > 1)
-    ):
-        return  # whoever is stopped for others keeps its progress
+    of_user = own is not None and own.name not in BUILT_IN
+    if is_log(policy.name) or (of_user and table.num_jobs > 1):
+        return  # what stops their jobs, and when, is not known
     every = _every(options, workload)
-    if table.num_jobs > 1 and (own is not None or policy.preemption != "none"):
-        if own is not None or not policy.is_("at intervals"):
-            return
-        period = options["quantum"] if policy.preemption == "time-slice" else options["interval"]
-        every = np.minimum(every, period or _INTERVAL)
+    turns = getattr(own.scheduler, "round", None) if own is not None else None
+    if policy.preemption == "time-slice":
+        turns = options["quantum"]
+    if table.num_jobs > 1 and turns:
+        every = np.minimum(every, turns)  # a job whose turn is over keeps its progress, as at a checkpoint
     resizes = policy.is_("resizes") or (own is not None and own.scheduler.resizes)
     runs = _times(workload, cluster.num_gpus, options["model"], resizes=resizes)[0]
     if options["enforce_limits"] and "time_limit" in table.frame.columns:
         runs = np.where(table.frame["time_limit"].is_null().to_numpy(), runs, 0.0)  # limits end the others
+    if workload.trials is not None:  # which may end at their first rung
+        runs = np.where(workload.trials.of == NO_SEARCH, 1.0, workload.trials.search.part(0)) * runs
     asked = gpus_of(table.frame, "min_gpus") if resizes else workload.columns["num_gpus"]
     hosts = np.ceil(asked / cluster.server_gpus.max())
     pause, cost = options["preempt_cost"], options["checkpoint_cost"]

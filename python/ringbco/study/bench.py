@@ -28,6 +28,7 @@ import numpy as np
 from ringbco.cluster.spec import Cluster
 from ringbco.io.marks import document
 from ringbco.io.process import scratch_folder
+from ringbco.io.system import peak_memory, processor
 from ringbco.result.outcome import Outcome
 from ringbco.run.own import is_own
 from ringbco.study.bench_cases import Case, grown, jobs_of, offered_load
@@ -79,16 +80,8 @@ class Measurement:
 
 def machine() -> dict[str, Any]:
     """What the figures were measured on."""
-    model = platform.processor()
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            model = next(
-                (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), model
-            )
-    except OSError:
-        pass
     return {
-        "cpu": model or platform.machine(),
+        "cpu": processor(),
         "cores": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.release()}",
@@ -162,7 +155,7 @@ def _measure(case: Case, path: str, cluster: Cluster, generated: bool, repeat: i
     engine = statistics.median(engines)
     ratios = [e / f for e, f in zip(engines, floors, strict=True)]
     # Before the figures below, whose own arrays are no part of the replay.
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = peak_memory()
     return Measurement(
         group=case.group,
         label=case.label,
