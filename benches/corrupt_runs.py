@@ -17,7 +17,7 @@ from cases.case import Case
 from cases.of_policies import IN_PYTHON, QUEUES, RANKINGS, RESIZING
 from corrupt import Corrupt, unlike
 from ringbco.errors import RingbcoError
-from ringbco.result.schema import TABLES, has_table
+from ringbco.result.tables import TABLES
 
 FAMILIES: Final = {
     "queue": ("fifo", *QUEUES),
@@ -111,7 +111,7 @@ def _said(outcome: ringbco.Outcome, name: str) -> Any:
 
 def _files(outcome: ringbco.Outcome) -> list[str]:
     told = outcome.run["options"], outcome.run.get("record", {})
-    return [name for name in TABLES if has_table(name, *told)]
+    return [name for name, table in TABLES.items() if table.is_there(*told)]
 
 
 def _run(case: Case, **given: Any) -> ringbco.Outcome | None:

@@ -7,7 +7,7 @@ use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
 use crate::ids::{GpuType, Job};
 use crate::options::{Discipline, Options, Sharing};
-use crate::trace::{Demand, FairShares, Jobs, Outage, Quotas, RateTable, Services};
+use crate::trace::{Demand, FairShares, Jobs, RateTable, SideTables};
 use std::sync::Arc;
 
 /// When decisions from outside are due.
@@ -45,14 +45,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) options: &'a Options,
     /// When the first job of the whole table is submitted, s.
     pub(crate) opens: f64,
-    /// When servers are down; `None` where that is not asked.
-    pub(crate) outages: Option<&'a [Outage]>,
-    /// Those of them that are known ahead, as maintenance is; `None` where none is.
-    pub(crate) maintenance: Option<&'a [Outage]>,
-    /// What owners may hold; `None` where there are no quotas.
-    pub(crate) quotas: Option<Quotas<'a>>,
-    /// What services want; `None` for a run that knows none.
-    pub(crate) services: Option<Services<'a>>,
+    /// What is known beside the jobs.
+    pub(crate) side: SideTables<'a>,
     /// When decisions from outside are due (policy `outside`).
     pub(crate) when: When,
     /// Decisions to carry out (policy `log`).
@@ -72,17 +66,17 @@ impl<'a> Setting<'a> {
 
     /// Whether it is read how long jobs are reckoned to run: by EASY, and where maintenance is known ahead.
     pub(crate) fn reads_estimates(&self) -> bool {
-        self.options.queue == Discipline::Easy || self.maintenance.is_some()
+        self.options.queue == Discipline::Easy || self.side.maintenance.is_some()
     }
 
     /// Whether more than what jobs ask for says which of them stand or fall together.
     pub(crate) fn has_standing(&self) -> bool {
-        self.options.evict || self.quotas.is_some()
+        self.options.evict || self.side.quotas.is_some()
     }
 
     /// What says that: a job's tier and owner, where they matter, and what it asks for.
     pub(crate) fn class_of(&self, job: Job) -> (u32, Demand, u32) {
-        let owner = self.quotas.map_or(0, |quotas| quotas.owner[job.index()]);
+        let owner = self.side.quotas.map_or(0, |quotas| quotas.owner[job.index()]);
         (self.jobs.tier(job.index()), self.jobs.demand(job), owner)
     }
 
@@ -106,10 +100,7 @@ impl<'a> Setting<'a> {
             server_gpus,
             server_types: None,
             opens: jobs.submit.first().copied().unwrap_or(0.0),
-            outages: None,
-            maintenance: None,
-            quotas: None,
-            services: None,
+            side: SideTables::default(),
             few,
             network: if options.sharing == Sharing::Off { network.without_contention() } else { network },
             options,

@@ -68,6 +68,17 @@ _HOMES = {
     "timeline": "reports.timeline",
     "write_jobs": "trace.jobs",
 }
+# Of what a module may not import, since it stands above it or would close a circle: by name, where it is.
+_ABOVE = {
+    "plots": ("reports.plots", "Plots"),
+    "outcome": ("reports.notebook", "outcome_html"),
+    "sheet": ("reports.paper", "sheet_of"),
+    "comparison": ("reports.notebook", "comparison_html"),
+    "side by side": ("result.comparison", "side_by_side"),
+    "diff": ("result.diff", "diff"),
+    "why": ("result.why_teller", "why"),
+    "another form": ("sources", "another_form"),
+}
 __all__ = ["__version__", "errors"]
 __all__ += list(_HOMES)
 
@@ -88,6 +99,12 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'ringbco' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def _above(name: str, *given: object) -> Any:
+    """What the function of that name in `_ABOVE` makes of what it is given: how a result is drawn, say."""
+    module, function = _ABOVE[name]
+    return getattr(import_module(f"ringbco.{module}"), function)(*given)
 
 
 def _library() -> Any:

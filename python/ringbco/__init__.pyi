@@ -1,5 +1,7 @@
 """The public names, for type checkers; `__init__.py` says where each is at home."""
 
+from typing import Any
+
 from ringbco import errors as errors
 from ringbco.audits import audit as audit
 from ringbco.cluster.network import Network as Network
@@ -7,6 +9,7 @@ from ringbco.cluster.spec import Cluster as Cluster
 from ringbco.errors import DecisionError as DecisionError
 from ringbco.reports import report as report
 from ringbco.reports.player import play as play
+from ringbco.reports.plots import Plots
 from ringbco.reports.timeline import timeline as timeline
 from ringbco.result.bound import Bound as Bound
 from ringbco.result.comparison import Comparison as Comparison
@@ -47,3 +50,7 @@ from ringbco.trace.services import Services as Services
 from ringbco.trace.synthetic import generate as generate
 
 __version__: str
+_Plots = Plots
+_ABOVE: dict[str, tuple[str, str]]
+
+def _above(name: str, *given: object) -> Any: ...

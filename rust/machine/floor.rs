@@ -113,9 +113,9 @@ impl<'a, S: Speed> Floor<'a, S> {
     pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, outside: bool) -> Self {
         let options = setting.options;
         // A pause at the start, and what an outage takes, is time lost, which the ledger's columns tell.
-        let by_jobs = options.evict || setting.quotas.is_some();
-        let makes_room = by_jobs || setting.services.is_some();
-        let stays_end = setting.outages.is_some() || makes_room;
+        let by_jobs = options.evict || setting.side.quotas.is_some();
+        let makes_room = by_jobs || setting.side.services.is_some();
+        let stays_end = setting.side.outages.is_some() || makes_room;
         let protection = Protection::new(setting, stops);
         let stops = stops || options.pauses() || stays_end || options.search.is_some() || options.enforce_limits;
         let (jobs, clock) = (setting.jobs, Clock::new(options));
@@ -129,7 +129,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             // Reservations are of GPUs, not of numbers of them.
             (needs.lowest, needs.gpu_times) = (!placer.needs().gpu_times, true);
         }
-        needs.by_idle |= setting.services.is_some();
+        needs.by_idle |= setting.side.services.is_some();
         let mut cluster = Pools::new(setting.server_gpus, setting.server_types, needs);
         if jobs.shares.is_some() {
             cluster.share(needs);

@@ -37,7 +37,7 @@ pub(crate) enum Claimant {
 impl Holdings {
     /// Those of the setting, if it has quotas.
     pub(super) fn new(setting: &Setting<'_>) -> Option<Box<Self>> {
-        let quotas = setting.quotas?;
+        let quotas = setting.side.quotas?;
         Some(Box::new(Self {
             owner: quotas.owner.to_vec(),
             quotas: quotas.list.to_vec(),

@@ -38,7 +38,7 @@ pub(crate) struct Outages {
 impl Outages {
     /// Those of the setting, if it has any to speak of.
     pub(super) fn new(setting: &Setting<'_>, clock: Clock) -> Option<Box<Self>> {
-        let given = setting.outages?;
+        let given = setting.side.outages?;
         let at = |outage: &Outage| Outage {
             down: clock.arrival(outage.down),
             up: if outage.up == f64::INFINITY { outage.up } else { clock.arrival(outage.up) },

@@ -68,7 +68,7 @@ impl Services {
     /// Those of the setting, if it has any to speak of; those of its log, where nothing else is known of them.
     pub(super) fn new(setting: &Setting<'_>, clock: Clock) -> Option<Box<Self>> {
         let holder = Job::NONE.number() - 1 - setting.server_gpus.len() as u32;
-        let Some(given) = setting.services else {
+        let Some(given) = setting.side.services else {
             let follows = setting.log.is_some_and(|log| log.has(Verb::Replica));
             return follows.then(|| Box::new(Self { follows, holder, ..Self::default() }));
         };

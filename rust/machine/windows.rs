@@ -29,7 +29,7 @@ pub(crate) struct Windows {
 impl Windows {
     /// Those of the setting, if it has any to speak of.
     pub(super) fn new(setting: &Setting<'_>) -> Option<Box<Self>> {
-        let given = merged(setting.maintenance?.to_vec());
+        let given = merged(setting.side.maintenance?.to_vec());
         let mut all: Vec<_> = given.iter().map(|outage| (outage.down, outage.up, outage.server)).collect();
         all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.2.cmp(&b.2)));
         let is_hidden = vec![false; setting.server_gpus.len()];

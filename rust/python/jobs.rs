@@ -207,10 +207,10 @@ job_columns!(from_python);
 
 impl JobColumns<'_> {
     /// The place of each job's owner, and a quota an owner; `None` for a run without quotas.
-    pub(super) fn quotas(&self) -> PyResult<Option<(&[u32], Vec<Quota>)>> {
+    pub(super) fn quotas(&self) -> PyResult<Option<(Vec<u32>, Vec<Quota>)>> {
         let Some((owner, gpus, borrow)) = &self.quotas else { return Ok(None) };
         let list = gpus.iter().zip(borrow).map(|(&gpus, &borrow)| Quota { gpus, borrow });
-        Ok(Some((owner.as_slice()?, list.collect())))
+        Ok(Some((owner.as_slice()?.to_vec(), list.collect())))
     }
 
     /// The place of each job's owner, and a share an owner.

@@ -14,8 +14,7 @@ use crate::options::{Options, PlanOptions};
 use crate::pack as packing;
 use crate::planner;
 use crate::replay::{ClusterSpec, Extras, replay_with};
-use crate::simulation::OwnedServices;
-use crate::trace::{Jobs, Load, Outage, Quotas, Services};
+use crate::trace::{Jobs, Load, Outage, OwnedSideTables};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -108,31 +107,14 @@ impl ClusterColumns<'_> {
         })
     }
 
-    /// When servers are down; `None` for a run that knows no outages.
-    pub(super) fn outages(&self) -> PyResult<Option<Vec<Outage>>> {
-        Self::outages_of(self.outages.as_ref())
-    }
-
-    /// Those of them that are known ahead.
-    pub(super) fn maintenance(&self) -> PyResult<Option<Vec<Outage>>> {
-        Self::outages_of(self.maintenance.as_ref())
-    }
-
-    fn outages_of(columns: Option<&OutageColumns<'_>>) -> PyResult<Option<Vec<Outage>>> {
-        let Some((server, down, up)) = columns else { return Ok(None) };
-        let (server, down, up) = (server.as_slice()?, down.as_slice()?, up.as_slice()?);
-        let rows = (0..).zip(server).zip(down).zip(up);
-        let outage = |(((row, &server), &down), &up)| Outage { server: Server::new(server), down, up, row };
-        Ok(Some(rows.map(outage).collect()))
-    }
-
-    /// What services want; `None` for a run that knows none.
-    pub(super) fn services(&self) -> PyResult<Option<OwnedServices>> {
-        let Some((gpus, service, time, replicas)) = &self.services else { return Ok(None) };
-        let (service, time, replicas) = (service.as_slice()?, time.as_slice()?, replicas.as_slice()?);
-        let rows = service.iter().zip(time.iter().zip(replicas));
-        let loads = rows.map(|(&service, (&time, &replicas))| Load { service, time, replicas }).collect();
-        Ok(Some((gpus.as_slice()?.to_vec(), loads)))
+    /// What is known beside the jobs, of the job table and of the cluster.
+    pub(super) fn side_tables(&self, jobs: &JobColumns<'_>) -> PyResult<OwnedSideTables> {
+        Ok(OwnedSideTables {
+            outages: self.outages.as_ref().map(outages).transpose()?,
+            maintenance: self.maintenance.as_ref().map(outages).transpose()?,
+            quotas: jobs.quotas()?,
+            services: self.services.as_ref().map(services).transpose()?,
+        })
     }
 
     fn network(&self) -> Network {
@@ -146,6 +128,20 @@ impl ClusterColumns<'_> {
             degradation: alpha,
         }
     }
+}
+
+fn outages((server, down, up): &OutageColumns<'_>) -> PyResult<Vec<Outage>> {
+    let (server, down, up) = (server.as_slice()?, down.as_slice()?, up.as_slice()?);
+    let rows = (0..).zip(server).zip(down).zip(up);
+    let outage = |(((row, &server), &down), &up)| Outage { server: Server::new(server), down, up, row };
+    Ok(rows.map(outage).collect())
+}
+
+fn services((gpus, service, time, replicas): &ServiceColumns<'_>) -> PyResult<(Vec<u32>, Vec<Load>)> {
+    let (service, time, replicas) = (service.as_slice()?, time.as_slice()?, replicas.as_slice()?);
+    let rows = service.iter().zip(time.iter().zip(replicas));
+    let loads = rows.map(|(&service, (&time, &replicas))| Load { service, time, replicas }).collect();
+    Ok((gpus.as_slice()?.to_vec(), loads))
 }
 
 /// Replays a trace.
@@ -164,13 +160,9 @@ pub(super) fn replay(
     let table = jobs.jobs()?;
     let vc = slice(&jobs.vc)?;
     let log = jobs.log()?;
-    let (outages, maintenance) = (cluster.outages()?, cluster.maintenance()?);
-    let (quotas, services) = (jobs.quotas()?, cluster.services()?);
+    let side = cluster.side_tables(&jobs)?;
     let extras = Extras {
-        outages: outages.as_deref(),
-        maintenance: maintenance.as_deref(),
-        quotas: quotas.as_ref().map(|(owner, list)| Quotas { owner, list }),
-        services: services.as_ref().map(|(gpus, loads)| Services { gpus, loads }),
+        side: side.view(),
         deadline: slice(&jobs.deadline)?,
         user: slice(&jobs.user)?,
         key: slice(&jobs.key)?,

@@ -8,7 +8,7 @@ use super::raise;
 use super::results::RunResult;
 use super::run::{ClusterColumns, PythonWatch};
 use crate::options::{Options, Placement};
-use crate::simulation::{Beside, Course as Run, Figure, Prepared as Table, Reached, Refused, When};
+use crate::simulation::{Course as Run, Figure, Prepared as Table, Reached, Refused, When};
 use crate::trace::Columns;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
@@ -50,14 +50,9 @@ impl Prepared {
         let options: Options = read(options)?;
         let (jobs, server_types) = (JobColumns::read(jobs)?, cluster.server_types());
         let (vc, spec) = (slice(&jobs.vc)?, cluster.spec(server_types.as_deref())?);
-        let beside = Beside {
-            outages: cluster.outages()?,
-            maintenance: cluster.maintenance()?,
-            quotas: jobs.quotas()?.map(|(owner, list)| (owner.to_vec(), list)),
-            services: cluster.services()?,
-        };
+        let side = cluster.side_tables(&jobs)?;
         let table = Columns::to_owned(jobs.jobs()?);
-        Table::new(table, beside, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
+        Table::new(table, side, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
     }
 
     /// Number of virtual clusters; 1 for a cluster without.

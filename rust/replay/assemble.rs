@@ -73,7 +73,7 @@ pub(crate) fn assemble(
             let own = |climb: &Climb| Climb { job: Job::new(part.rows[climb.job.index()]), ..*climb };
             climbs.extend(outcome.climbing.climbs.iter().map(own));
         }
-        if extras.services.is_some() {
+        if extras.side.services.is_some() {
             serving = Some(outcome.serving);
         }
         contention.push(outcome.contention);
@@ -183,7 +183,7 @@ pub(crate) fn assemble(
         wait_gpus,
         wait_fragmented,
         knows: Knows {
-            outages: extras.outages.is_some(),
+            outages: extras.side.outages.is_some(),
             room: extras.make_room(options),
             elastic: jobs.range.is_some(),
             limits: options.enforce_limits,
@@ -300,7 +300,7 @@ impl Extras<'_> {
     pub(crate) fn tell_stays(&self, options: &Options) -> bool {
         let runs_through = self.log.is_some_and(|log| log.runs_through);
         (options.preemption.is_some() && !runs_through)
-            || self.outages.is_some()
+            || self.side.outages.is_some()
             || self.make_room(options)
             || options.search.is_some()
             || options.enforce_limits

@@ -39,11 +39,11 @@ pub(super) fn check_policy(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
     let asked = [
         (Feature::Search, options.search.is_some()),
         (Feature::Shares, jobs.shares.is_some()),
-        (Feature::Outages, extras.outages.is_some()),
-        (Feature::Services, extras.services.is_some()),
+        (Feature::Outages, extras.side.outages.is_some()),
+        (Feature::Services, extras.side.services.is_some()),
         (Feature::Priorities, jobs.priority.is_some()),
         (Feature::Evict, options.evict),
-        (Feature::Quota, extras.quotas.is_some()),
+        (Feature::Quota, extras.side.quotas.is_some()),
         (Feature::Types, jobs.types.is_some()),
     ];
     let mut asked = asked.into_iter().filter_map(|(feature, is_asked)| is_asked.then_some(feature));
@@ -80,7 +80,7 @@ pub(super) fn check_searches(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
 
 /// Refuses shares with eviction and quotas, and quotas that are not of these jobs.
 pub(super) fn check_room(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
-    let (name, value) = match extras.quotas {
+    let (name, value) = match extras.side.quotas {
         _ if options.evict => ("evict", "true"),
         Some(_) => ("quota", "quotas"),
         None => return Ok(()),
@@ -89,7 +89,7 @@ pub(super) fn check_room(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options
         let expected = "job tables without shares of a GPU".to_owned();
         return Err(Error::Option { name, value: value.to_owned(), expected });
     }
-    match extras.quotas.map(|quotas| quotas.owner.len()) {
+    match extras.side.quotas.map(|quotas| quotas.owner.len()) {
         Some(length) if length != jobs.len() => {
             Err(Error::ColumnLength { column: "quota", length, expected: jobs.len() })
         }
@@ -116,7 +116,7 @@ pub(super) fn check_checkpoints(jobs: &Jobs<'_>, options: &Options) -> Result<()
 
 /// Refuses outages that cannot be.
 pub(super) fn check_outages(extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> Result<()> {
-    [extras.outages, extras.maintenance]
+    [extras.side.outages, extras.side.maintenance]
         .into_iter()
         .flatten()
         .try_for_each(|outages| trace::check_outages(outages, spec.server_gpus.len()))
@@ -124,7 +124,7 @@ pub(super) fn check_outages(extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> Resu
 
 /// Refuses services that cannot be, and clusters and jobs that know none.
 pub(super) fn check_services(jobs: &Jobs<'_>, extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> Result<()> {
-    let Some(services) = extras.services else { return Ok(()) };
+    let Some(services) = extras.side.services else { return Ok(()) };
     let fail = |expected: &str| {
         let (name, value) = ("services", "given".to_owned());
         Err(Error::Option { name, value, expected: expected.to_owned() })
@@ -235,7 +235,7 @@ fn log_types(extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> BTreeSet<(u32, GpuT
 
 /// The quota that a row's job could never be within, where nothing may be borrowed.
 fn quota_below(extras: &Extras<'_>, row: usize, num_gpus: u32) -> Option<u64> {
-    let quotas = extras.quotas?;
+    let quotas = extras.side.quotas?;
     let quota = quotas.list.get(quotas.owner[row] as usize)?;
     (!quota.borrow && u64::from(num_gpus) > quota.gpus).then_some(quota.gpus)
 }

@@ -20,7 +20,7 @@ use crate::ids::GpuType;
 use crate::machine::Watch;
 use crate::options::Options;
 use crate::outcome::Outcome;
-use crate::trace::{FairShares, Jobs, Outage, OwnedTypes, Quotas, Services};
+use crate::trace::{FairShares, Jobs, OwnedTypes, SideTables};
 pub(crate) use assemble::assemble;
 pub(crate) use checks::check_iteration;
 use checks::{
@@ -62,21 +62,15 @@ pub struct Extras<'a> {
     pub fair: Option<FairShares<'a>>,
     /// Decisions to carry out (policy `log`).
     pub log: Option<&'a DecisionLog>,
-    /// When servers are down; `None` for a run that knows no outages.
-    pub outages: Option<&'a [Outage]>,
-    /// Those of them that are known ahead, as maintenance is; `None` where none is.
-    pub maintenance: Option<&'a [Outage]>,
-    /// What owners may hold; `None` for a run without quotas.
-    pub quotas: Option<Quotas<'a>>,
-    /// What services want; `None` for a run that knows none.
-    pub services: Option<Services<'a>>,
+    /// What is known beside the jobs.
+    pub side: SideTables<'a>,
 }
 
 impl Extras<'_> {
     /// Whether jobs may be evicted.
     pub(crate) fn make_room(&self, options: &Options) -> bool {
         let in_log = |log: &DecisionLog| log.has(Verb::Evicted) || log.has(Verb::Replica);
-        options.evict || self.quotas.is_some() || self.services.is_some() || self.log.is_some_and(in_log)
+        options.evict || self.side.quotas.is_some() || self.side.services.is_some() || self.log.is_some_and(in_log)
     }
 }
 

@@ -6,11 +6,11 @@
 use super::ClusterSpec;
 use crate::cluster::FewestServers;
 use crate::error::{Error, Result};
-use crate::ids::{GpuType, Job, Server};
+use crate::ids::{GpuType, Job};
 use crate::options::Ties;
 use crate::placement::Shape;
 use crate::rng::{GOLDEN, SplitMix64};
-use crate::trace::{Jobs, Outage};
+use crate::trace::Jobs;
 
 /// One virtual cluster's servers and jobs.
 #[derive(Debug)]
@@ -44,15 +44,6 @@ impl Part {
         self.rows = by_priority.iter().map(|&at| self.rows[at as usize]).collect();
         self.arrivals = Some(arrivals);
         self.whole = false;
-    }
-
-    /// The outages of its servers, as it numbers them.
-    pub(crate) fn outages(&self, outages: &[Outage]) -> Vec<Outage> {
-        let own = |outage: &Outage| {
-            let server = self.servers.binary_search(&outage.server.number()).ok()?;
-            Some(Outage { server: Server::at(server), ..*outage })
-        };
-        outages.iter().filter_map(own).collect()
     }
 }
 

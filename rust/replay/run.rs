@@ -14,7 +14,7 @@ use crate::outcome::ClusterOutcome;
 use crate::policy;
 use crate::rng::GOLDEN;
 use crate::setting::Setting;
-use crate::trace::{FairShares, Jobs, Quotas};
+use crate::trace::{FairShares, Jobs};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -60,9 +60,7 @@ pub(super) fn run_parts(
         let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
         let user = extras.user.map(|u| pick(u, &part.rows, gather));
         let key = extras.key.map(|k| pick(k, &part.rows, gather));
-        let outages = extras.outages.map(|outages| part.outages(outages));
-        let maintenance = extras.maintenance.map(|outages| part.outages(outages));
-        let owner = extras.quotas.map(|quotas| pick(quotas.owner, &part.rows, gather));
+        let side = extras.side.of(&part.servers, &part.rows);
         let fair = extras.fair.map(|fair| pick(fair.owner, &part.rows, gather));
         let dealt = logs.map(|logs| &logs[index]);
         let setting = Setting {
@@ -72,11 +70,8 @@ pub(super) fn run_parts(
             key: key.as_deref(),
             log: dealt.map(|dealt| &dealt.log),
             opens,
-            outages: outages.as_deref(),
-            maintenance: maintenance.as_deref(),
-            quotas: extras.quotas.zip(owner.as_deref()).map(|(quotas, owner)| Quotas { owner, ..quotas }),
+            side: side.view(),
             fair: extras.fair.zip(fair.as_deref()).map(|(fair, owner)| FairShares { owner, ..fair }),
-            services: extras.services,
             server_types: part.server_types.as_deref().filter(|_| jobs.types.is_some()),
             ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)
         };

@@ -29,11 +29,11 @@ use crate::machine::{Machine, Pause, Watch};
 use crate::options::{Model, Options};
 use crate::outcome::{Climbing, ClusterOutcome, Outcome};
 use crate::policy::{KeyedLine, Outside, Queued};
-use crate::replay::{ClusterSpec, Extras, Part, Ready, assemble, part_options, prepare};
+use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare};
 use crate::setting::Setting;
 pub use crate::setting::When;
 use crate::speed::{FixedSpeed, RingSpeed, Speed, TableSpeed};
-use crate::trace::{Load, Outage, OwnedJobs, Quota, Quotas, Services};
+use crate::trace::{OwnedJobs, OwnedSideTables};
 pub use figures::Figure;
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,52 +44,11 @@ use yoke::{Yoke, Yokeable};
 #[derive(Debug)]
 pub struct Prepared {
     jobs: OwnedJobs,
-    beside: Beside,
+    side: OwnedSideTables,
     ready: Ready,
     network: Network,
     options: Options,
     began: Instant,
-}
-
-/// GPUs of a replica of each service, and the loads: as [`Services`] has them.
-pub type OwnedServices = (Vec<u32>, Vec<Load>);
-
-/// What a run knows beyond its jobs.
-#[derive(Clone, Debug, Default)]
-pub struct Beside {
-    /// When servers are down.
-    pub outages: Option<Vec<Outage>>,
-    /// Those of them that are known ahead.
-    pub maintenance: Option<Vec<Outage>>,
-    /// The place of each job's owner, and a quota an owner: as [`Quotas`] has them.
-    pub quotas: Option<(Vec<u32>, Vec<Quota>)>,
-    /// What services want.
-    pub services: Option<OwnedServices>,
-}
-
-impl Beside {
-    fn extras(&self) -> Extras<'_> {
-        Extras {
-            outages: self.outages.as_deref(),
-            maintenance: self.maintenance.as_deref(),
-            quotas: self.quotas.as_ref().map(|(owner, list)| Quotas { owner, list }),
-            services: self.services.as_ref().map(|(gpus, loads)| Services { gpus, loads }),
-            ..Extras::default()
-        }
-    }
-
-    /// What a virtual cluster knows of it, as it numbers its servers and jobs.
-    fn of(&self, part: &Part) -> Self {
-        let owners = |(owner, list): &(Vec<u32>, Vec<Quota>)| {
-            (part.rows.iter().map(|&row| owner[row as usize]).collect(), list.clone())
-        };
-        Self {
-            outages: self.outages.as_ref().map(|outages| part.outages(outages)),
-            maintenance: self.maintenance.as_ref().map(|outages| part.outages(outages)),
-            quotas: self.quotas.as_ref().map(owners),
-            services: self.services.clone(),
-        }
-    }
 }
 
 /// What the run of one virtual cluster reads.
@@ -104,7 +63,7 @@ struct Inputs {
     few: FewestServers,
     network: Network,
     opens: f64,
-    beside: Beside,
+    side: OwnedSideTables,
     options: Options,
     when: When,
     /// The job of each row, and the server's own number of each server; `NONE` where it is of another cluster.
@@ -141,14 +100,14 @@ impl Prepared {
     /// As [`replay`](crate::replay::replay_with).
     pub fn new(
         jobs: OwnedJobs,
-        beside: Beside,
+        side: OwnedSideTables,
         vc: Option<&[u32]>,
         spec: &ClusterSpec<'_>,
         options: Options,
     ) -> Result<Self> {
         let began = Instant::now();
-        let ready = prepare(&jobs.view(), &beside.extras(), vc, spec, &options)?;
-        Ok(Self { ready, network: spec.network, options, began, jobs, beside })
+        let ready = prepare(&jobs.view(), &Extras { side: side.view(), ..Extras::default() }, vc, spec, &options)?;
+        Ok(Self { ready, network: spec.network, options, began, jobs, side })
     }
 
     /// Number of virtual clusters.
@@ -171,7 +130,7 @@ impl Prepared {
             server_of[server as usize] = Server::at(number);
         }
         let inputs = Arc::new(Inputs {
-            beside: self.beside.of(own),
+            side: self.side.view().of(&own.servers, &own.rows),
             jobs: self.ready.typed(&self.jobs.view()).gather(&own.rows, self.options.model),
             rows: own.rows.clone(),
             arrivals: own.arrivals.clone(),
@@ -195,7 +154,7 @@ impl Prepared {
     /// # Errors
     /// `Option` where the timeline would have too many points.
     pub fn outcome(&self, courses: Vec<Course>) -> Result<Outcome> {
-        let extras = self.beside.extras();
+        let extras = Extras { side: self.side.view(), ..Extras::default() };
         let sleeps = self.options.sleep_after < f64::INFINITY;
         let nobody = |part: usize| {
             let jobs = self.ready.parts[part].rows.len();
@@ -222,16 +181,12 @@ impl Prepared {
 impl<'a> Paused<'a> {
     fn new(inputs: &'a Inputs) -> Self {
         let Inputs { rows, server_gpus, few, network, options, when, .. } = inputs;
-        let extras = inputs.beside.extras();
         let setting = Setting {
             when: *when,
             arrivals: inputs.arrivals.as_deref(),
             server_types: inputs.server_types.as_deref(),
             opens: inputs.opens,
-            outages: extras.outages,
-            maintenance: extras.maintenance,
-            quotas: extras.quotas,
-            services: extras.services,
+            side: inputs.side.view(),
             ..Setting::new(inputs.jobs.view(), rows, server_gpus, few, *network, options)
         };
         let ring = RingSpeed { network: setting.network };

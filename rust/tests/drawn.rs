@@ -13,7 +13,7 @@ use ringbco::options::{ClockKind, Kind as OptionKind, Options, Table as _, Value
 use ringbco::outcome::Outcome;
 use ringbco::replay::{Extras, replay_with};
 use ringbco::trace::{
-    FairShares, Kind, Load, Outage, OwnedJobs, OwnedNoise, OwnedRange, OwnedTrials, OwnedTypes, Quota, Quotas, Services,
+    FairShares, Kind, Load, Outage, OwnedJobs, OwnedNoise, OwnedRange, OwnedSideTables, OwnedTrials, OwnedTypes, Quota,
 };
 use ringbco::{Network, Unwatched};
 use std::collections::HashMap;
@@ -156,18 +156,19 @@ impl<'a> Drawn<'a> {
         let deadline: Option<Vec<f64>> = self.find("deadline");
         let (user, key): (Option<Vec<u32>>, Option<Vec<f64>>) = (self.find("user"), self.find("key"));
         let fair = self.pair::<u32, f64>("fair");
-        let (outages, maintenance) = (self.outages("outages"), self.outages("maintenance"));
-        let (quotas, services) = (self.quotas(), self.loads());
+        let side = OwnedSideTables {
+            outages: self.outages("outages"),
+            maintenance: self.outages("maintenance"),
+            quotas: self.quotas(),
+            services: self.loads(),
+        };
         let extras = Extras {
             deadline: deadline.as_deref(),
             user: user.as_deref(),
             key: key.as_deref(),
             fair: fair.as_ref().map(|(owner, share)| FairShares { owner, share }),
             log: None,
-            outages: outages.as_deref(),
-            maintenance: maintenance.as_deref(),
-            quotas: quotas.as_ref().map(|(owner, list)| Quotas { owner, list }),
-            services: services.as_ref().map(|(gpus, loads)| Services { gpus, loads }),
+            side: side.view(),
         };
         replay_with(&case.table(), &extras, case.vc.as_deref(), &spec, &case.options, &mut Unwatched)
     }

@@ -9,8 +9,8 @@ use ringbco::decisions::Verb;
 use ringbco::options::{Discipline, Model, Options, Order, Oversize, Placement};
 use ringbco::outcome::Outcome;
 use ringbco::policies::named;
-use ringbco::simulation::{Beside, Course, Prepared, Reached, When};
-use ringbco::trace::{OwnedNoise, OwnedRange};
+use ringbco::simulation::{Course, Prepared, Reached, When};
+use ringbco::trace::{OwnedNoise, OwnedRange, OwnedSideTables};
 use std::cell::Cell;
 
 /// A small stream of draws; the machine's own is not shared with what it checks.
@@ -108,7 +108,8 @@ fn decide(course: &mut Course, draws: &mut Draws, kindly: bool, case: &Case) {
 
 /// Runs to the end; nothing where the run is refused. Forks, which must come to the same end.
 fn drive(case: &Case, options: &Options, seed: u64) -> Option<Outcome> {
-    let prepared = Prepared::new(case.jobs.clone(), Beside::default(), None, &case.spec(), options.clone()).ok()?;
+    let prepared =
+        Prepared::new(case.jobs.clone(), OwnedSideTables::default(), None, &case.spec(), options.clone()).ok()?;
     let end = |mut course: Course, mut draws: Draws, mut step: usize| {
         while course.run(f64::INFINITY, Unwatched).0.ok()? == Reached::Decision {
             step += 1;
@@ -206,7 +207,7 @@ fn what_is_decided_at_random_is_what_the_reference_makes_of_it() {
 fn an_outside_policy_may_wait_longer_than_a_ranking() {
     let case = Case { server_gpus: vec![1], ..Case::default() }.job(0.0, 1, 10.0);
     let options = Options { preemption: named("outside"), model: Model::Fixed, ..Options::default() };
-    let prepared = Prepared::new(case.jobs.clone(), Beside::default(), None, &case.spec(), options).unwrap();
+    let prepared = Prepared::new(case.jobs.clone(), OwnedSideTables::default(), None, &case.spec(), options).unwrap();
     let mut course = prepared.course(0, When { interval: Some(1.0), ..When::default() });
     while course.run(f64::INFINITY, Unwatched).0.unwrap() == Reached::Decision {
         if course.now() == 5000.0 {

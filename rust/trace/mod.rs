@@ -7,6 +7,7 @@ mod outages;
 mod quotas;
 mod rates;
 mod services;
+mod side_tables;
 mod trials;
 mod types;
 
@@ -20,5 +21,6 @@ pub(crate) use outages::{check_outages, merged};
 pub use quotas::{Quota, Quotas};
 pub use rates::{OwnedRates, Pair, RateTable, Rates};
 pub use services::{Load, Services};
+pub use side_tables::{OwnedSideTables, SideTables};
 pub use trials::{NO_SEARCH, OwnedTrials, Trials};
 pub use types::{Kind, OwnedTypes, Types};

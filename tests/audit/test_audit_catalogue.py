@@ -13,7 +13,7 @@ from cases.case import FILES, Case
 from cases.run import meet
 from corrupt import Corrupt, unlike
 from corrupt_cells import GIVEN, Genuine, cells, names
-from ringbco.result.schema import TABLES
+from ringbco.result.tables import TABLES
 
 SEEDS = [f"test.{number}" for number in (*range(1, 12), 14)]
 KINDS = ("cells", "labels", "runs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -13,7 +14,6 @@ from typing import Final
 import pytest
 
 import ringbco
-from ringbco.result.views import VIEWS
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "python" / "ringbco"
@@ -76,10 +76,36 @@ def test_no_module_is_called_as_a_public_name_is() -> None:
     assert modules & set(ringbco.__all__) == {"errors"}  # the public name is the module itself
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_every_view_is_found_by_its_name(view: str) -> None:
-    module, function = VIEWS[view]
-    assert callable(getattr(import_module(module), function))
+@pytest.mark.parametrize("name", ringbco._ABOVE)
+def test_what_stands_above_is_found_by_its_name(name: str) -> None:
+    module, function = ringbco._ABOVE[name]
+    assert callable(getattr(import_module(f"ringbco.{module}"), function))
+
+
+def importers(root: Path) -> set[str]:
+    """The modules that import by name, which no contract of pyproject.toml sees."""
+    return {
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if getattr(node, "id", getattr(node, "attr", None)) in ("import_module", "__import__")
+        or (isinstance(node, ast.ImportFrom) and "import_module" in {alias.name for alias in node.names})
+    }
+
+
+def test_no_circle_hides_behind_a_name(tmp_path: Path) -> None:
+    """Only who stands above all that it names imports by name, and who loads the code of others."""
+    downwards = {"__init__.py", "cli/__init__.py", "sources/__init__.py"}
+    assert importers(PACKAGE) == downwards | {"sweeps/executors.py", "run/own.py"}
+    for number, line in enumerate(
+        (
+            "from importlib import import_module as load",
+            "import importlib; importlib.import_module('a')",
+            "__import__('a')",
+        )
+    ):
+        (tmp_path / f"{number}.py").write_text(line, encoding="utf-8")
+    assert len(importers(tmp_path)) == 3
 
 
 def test_no_file_is_longer_than_a_reader_likes() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from fuzz import explained, fuzzed
 from fuzz.damage import damaged_bytes, damaged_table, damaged_text, written, written_parquet
 from ringbco import replay
-from ringbco.trace.rate_table import as_rate_table
+from ringbco.trace.rate_table import RateTable
 
 TABLE: Final = pl.DataFrame(
     {
@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def use(folder: Path, path: Path) -> None:
     """All that is done with such a file: it is read, and jobs run by it."""
-    table = explained(lambda: as_rate_table(path))
+    table = explained(lambda: RateTable.read(path))
     if table is not None:
         explained(lambda: replay(JOBS, folder / "c.toml", policy="fifo", model="table", tables=path))
 

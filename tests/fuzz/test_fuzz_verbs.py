@@ -38,7 +38,7 @@ from fuzz.verbs import (
     ran,
 )
 from ringbco.io.toml import toml_text
-from ringbco.result.schema import RESULT_FILES
+from ringbco.result.tables import RESULT_FILES
 from ringbco.run.own import BUILT_IN
 from ringbco.run.policies_generated import PRESETS
 from ringbco.sources import SOURCES

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from ringbco import Outcome
-from ringbco.result.causes import CAUSES_SCHEMA
+from ringbco.result.schema import CAUSES_SCHEMA
 
 HERE: Final = Path(__file__).parent
 _DIGITS: Final = 16

@@ -11,7 +11,7 @@ import pytest
 from frames import busy_jobs
 from ringbco import Outcome, plan, replay
 from ringbco.reports.data_jobs import time_columns
-from ringbco.result.causes import CAUSES_SCHEMA
+from ringbco.result.schema import CAUSES_SCHEMA
 from test_report import drawn, rows_of
 
 PREEMPTIVE = {

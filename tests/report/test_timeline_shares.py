@@ -20,7 +20,7 @@ from ringbco.reports.lanes_chart import lanes_chart
 from ringbco.reports.share_lanes import Held, assign_shares
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
-from ringbco.run.soundness import check_drawable
+from ringbco.result.sound import check_drawable
 from sharing import FIXED, jobs, random_jobs
 from test_timeline import check_format, events_of, slices
 

@@ -9,7 +9,7 @@ import pytest
 import ringbco
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster, ServerGroup
-from ringbco.result.causes import CAUSES_SCHEMA
+from ringbco.result.schema import CAUSES_SCHEMA
 from ringbco.trace.jobs import from_frame
 
 

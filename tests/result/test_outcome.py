@@ -25,12 +25,12 @@ from ringbco.io.manifest import MANIFEST, PICTURES
 from ringbco.io.marks import PAGE_MARK
 from ringbco.io.toml import toml_text
 from ringbco.result import outcome as module
-from ringbco.result.causes import CAUSES_SCHEMA
 from ringbco.result.folder import whole_folder
 from ringbco.result.outcome import Outcome, count_seconds, summarised_later
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
-    CARRIED_COLUMNS,
+    CARRIED_SCHEMA,
+    CAUSES_SCHEMA,
     ELASTIC_SCHEMA,
     EVICTION_SCHEMA,
     FAILURE_SCHEMA,
@@ -392,7 +392,7 @@ def test_every_file_and_column_is_documented() -> None:
             "allocations": GPUS_SCHEMA,
             "timeline": POWER_SCHEMA,
         }.get(table, {})
-        extra = [*more, ", ".join(CARRIED_COLUMNS)] if table == "jobs" else list(more)
+        extra = [*more, ", ".join(CARRIED_SCHEMA)] if table == "jobs" else list(more)
         assert documented == list(schema) + extra
         types = {row[0].removeprefix("| "): row[1].split(",")[0] for row in rows if len(row) > 2}
         typed = schema | more

@@ -12,7 +12,8 @@ from conftest import Invoke
 from ringbco import from_frame, read_jobs, replay
 from ringbco.errors import InputError
 from ringbco.result.outcome import Outcome
-from ringbco.run.again import TABLES, compare_tables, read_repeat
+from ringbco.result.tables import TABLES
+from ringbco.run.again import compare_tables, read_repeat
 
 TYPED = """\
 [network]
@@ -46,7 +47,7 @@ SELDOM = (
     "speeds",
     "stays",
 )
-USUAL = set(TABLES) - {f"{name}.parquet" for name in SELDOM}
+USUAL = {table.file for table in TABLES.values()} - {f"{name}.parquet" for name in SELDOM}
 
 
 @pytest.fixture

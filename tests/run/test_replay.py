@@ -14,9 +14,14 @@ import pytest
 import ringbco
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
-from ringbco.result.causes import CAUSES_SCHEMA
 from ringbco.result.outcome import Outcome, toml_text
-from ringbco.result.schema import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, PREEMPTION_SCHEMA, TIMELINE_SCHEMA
+from ringbco.result.schema import (
+    ALLOCATIONS_SCHEMA,
+    CAUSES_SCHEMA,
+    JOBS_SCHEMA,
+    PREEMPTION_SCHEMA,
+    TIMELINE_SCHEMA,
+)
 from ringbco.run.options import policies, resolve_policy
 from ringbco.run.policies_generated import PRESETS
 from ringbco.run.replay import replay

@@ -26,10 +26,12 @@ from ringbco.audits import (
     times,
 )
 from ringbco.audits.episodes import Episodes, episodes
-from ringbco.audits.facts import Facts, check_columns, gather
+from ringbco.audits.facts import Facts, gather
 from ringbco.audits.findings import Check, Finding, Report
 from ringbco.errors import InputError
+from ringbco.result import schema
 from ringbco.result.outcome import Outcome
+from ringbco.result.sound import check_types
 from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
 
 RULES: Final = {
@@ -69,6 +71,11 @@ _NEED_ALLOCATIONS: Final = (
     *("rows", "stretches", "gangs", "servers", "vcs", "types", "capacity", "outages", "num-servers"),
     *("contention", "run-times", "instants", "placement", "causes", "order", "idle", "reservation"),
 )
+_READ: Final = (
+    *("run_on_type", *schema.CAUSES_SCHEMA, *schema.PREEMPTION_SCHEMA),
+    *(*schema.FAILURE_SCHEMA, *schema.CARRIED_SCHEMA),
+)
+"""Columns that are read of a jobs.parquet that has them; others are compared, whatever they hold."""
 _BEFORE_INSTANTS: Final = ("jobs", "start", "slots", "stretches")
 __all__ = ["RULES", "Check", "Finding", "Report", "audit", "check_folder", "check_outcome"]
 
@@ -103,7 +110,7 @@ def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
     """Every check of a result against its job table."""
     if not isinstance(outcome.summary, dict):
         raise InputError("summary.json: expected an object with the figures of a replay")
-    check_columns(outcome.jobs)
+    check_types(outcome, _READ)
     checks = {code: Check(code, rule) for code, rule in RULES.items()}
     trace = outcome.run.get("trace")
     rows.check_trace(checks["trace"], trace if isinstance(trace, dict) else {}, jobs)

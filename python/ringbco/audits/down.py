@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ringbco.errors import InputError
 from ringbco.judge import clock
 from ringbco.judge.given import Outage
-from ringbco.trace.outages import as_outages
+from ringbco.trace.outages import Outages
+from ringbco.trace.side_table import Known
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,10 +42,7 @@ def read_down(outages: pl.DataFrame | None, num_servers: int, slot: float | None
     """The folder's outages, as the clock sees them; None for a run that knows none."""
     if outages is None:
         return None
-    try:
-        frame = as_outages(outages, num_servers).frame
-    except InputError as error:
-        raise InputError(f"outages.parquet: {error}") from None
+    frame = Outages.read(outages, Known(servers=num_servers), Outages.form.file).frame
     rows = [
         Outage(int(server), float(down), np.inf if up is None else float(up), None)
         for server, down, up in frame.select("server", "down_at", "up_at").iter_rows()

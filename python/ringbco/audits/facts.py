@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,13 +18,11 @@ from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.options import decides_itself, options_of, policy_is, preempts, resizes
 from ringbco.audits.types import Types, read_types
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError
 from ringbco.judge.given import Given
 from ringbco.judge.idle import Room
 from ringbco.judge.speed import Speeds as Rates
 from ringbco.result.folder import cluster_of
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import FAILURE_SCHEMA, PREEMPTION_SCHEMA
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.shares import thousandths
@@ -32,16 +30,6 @@ from ringbco.trace.shares import thousandths
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-_OPTIONAL: Final[dict[str, pl.DataType]] = {
-    **dict.fromkeys(
-        ("wait_behind", "wait_gpus", "wait_fragmented", "run_spread", "run_contention", "run_on_type"),
-        pl.Float32(),
-    ),
-    **PREEMPTION_SCHEMA,
-    **FAILURE_SCHEMA,
-    **{"user": pl.String(), "vc": pl.String(), "deadline": pl.Float64()},
-}
 
 
 @dataclass(frozen=True)
@@ -184,15 +172,6 @@ def first_boundary(times: Floats, slot: float) -> Floats:
     n = np.where((n - 1) * slot >= times, n - 1, n)
     n = np.where(n * slot < times, n + 1, n)
     return n * slot
-
-
-def check_columns(jobs: pl.DataFrame) -> None:
-    """Raises InputError for a column of another kind among those that not every jobs.parquet has."""
-    for name, dtype in _OPTIONAL.items():
-        found = jobs.schema.get(name, dtype)
-        like = found.is_float() or found.is_integer() if dtype.is_float() else found == dtype
-        if not like:
-            raise InputError(f"jobs.parquet: column {name}: {found}: expected {dtype}")
 
 
 def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]:

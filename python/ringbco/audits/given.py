@@ -27,12 +27,12 @@ from ringbco.judge.given import (
     Stay,
 )
 from ringbco.result.folder import cluster_of
-from ringbco.result.schema import SERVICES_SCHEMA
 from ringbco.trace import profiles, ties
-from ringbco.trace.fair_shares import FairShares, as_fair_shares, owners
+from ringbco.trace.fair_shares import FairShares, owners
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise
-from ringbco.trace.quotas import as_quotas
+from ringbco.trace.quotas import Quotas
+from ringbco.trace.services import Services
 from ringbco.trace.shares import thousandths
 from ringbco.trace.standing import preemptible, priorities
 
@@ -118,18 +118,14 @@ def _jobs(
 
 def _owners(outcome: Outcome, frame: pl.DataFrame) -> list[str | None] | None:
     """Whose quota counts for each job. Raises InputError where quota.parquet is none."""
-    try:
-        return None if outcome.quota is None else _said(frame, as_quotas(outcome.quota, None).column)
-    except InputError as error:
-        raise InputError(f"quota.parquet: {error}") from None
+    quota = outcome.quota
+    return None if quota is None else _said(frame, Quotas.read(quota, source=Quotas.form.file).column)
 
 
 def _fair(outcome: Outcome) -> FairShares | None:
     """The shares that were given. Raises InputError where fair_shares.parquet has none."""
-    try:
-        return None if outcome.fair_shares is None else as_fair_shares(outcome.fair_shares, None)
-    except InputError as error:
-        raise InputError(f"fair_shares.parquet: {error}") from None
+    fair = outcome.fair_shares
+    return None if fair is None else FairShares.read(fair, source=FairShares.form.file)
 
 
 def _plain(values: NDArray[Any] | None) -> list[Any] | None:
@@ -174,7 +170,7 @@ def _cluster(cluster: Servers, *, alone: bool) -> Cluster:
 
 
 def _loads(frame: pl.DataFrame | None) -> list[Load] | None:
-    return None if frame is None else [Load(*row) for row in frame.select(*SERVICES_SCHEMA).iter_rows()]
+    return None if frame is None else [Load(*row) for row in frame.select(*Services.form.schema).iter_rows()]
 
 
 def _outages(frame: pl.DataFrame | None) -> list[Outage] | None:

@@ -14,50 +14,39 @@ from ringbco.audits.facts import Facts, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches
 from ringbco.audits.options import policy_is
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import GPUS_SCHEMA, TABLES
+from ringbco.result.schema import GPUS_SCHEMA
+from ringbco.result.tables import TABLES
 from ringbco.trace.jobs import JobTable
+from ringbco.trace.side_tables import KINDS
 
-_MAY_BE_NULL: Final = (
-    *("by_job", "by_service", "by_server", "drains_from", "went_on", "group", "by", "share"),
-    *("best_job_id", "best_loss", "time_to_best"),
-)
-_JUDGED: Final = (
-    "jobs",
-    "allocations",
-    "timeline",
-    "replicas",
-    "stays_written",
-    "rungs",
-    "servers",
-    "searches",
-)
+_NOT_MADE: Final = {"decisions", *(kind.form.table for kind in KINDS.values())}
+"""Tables that say what was asked for, or given: others look at them."""
 
 
 def check_values(check: Check, outcome: Outcome) -> None:
     """No nulls, no infinite or NaN times. Where this fails nothing else can be looked at."""
-    for table in _JUDGED:
+    for table, known in TABLES.items():
         frame: pl.DataFrame | None = getattr(outcome, table)
-        if frame is None:
+        if frame is None or table in _NOT_MADE:
             continue
-        name, schema = TABLES[table]
+        schema = known.schema
         if table == "allocations" and "gpu" in frame.columns:
             schema = {**schema, **GPUS_SCHEMA}
         check.looked_at += len(schema)
         for column, dtype in schema.items():
-            if column in _MAY_BE_NULL or (table == "searches" and column == "finish_time"):
+            if column in known.nulls:
                 continue
             wrong = frame[column].is_null()
             if dtype.is_float():
                 wrong = wrong | ~frame[column].fill_null(0.0).is_finite()
             if wrong.any():
                 row = int(wrong.arg_max() or 0)
-                value = frame[column][row]
+                value = "null" if frame[column][row] is None else frame[column][row]
                 check.add(
                     [
                         Finding(
                             check.code,
-                            f"{name}, row {row + 1}, column {column}: {'null' if value is None else value};"
-                            " expected a number",
+                            f"{known.file}, row {row + 1}, column {column}: {value}; expected a number",
                         )
                     ],
                     int(wrong.sum()),

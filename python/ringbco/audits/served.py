@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ringbco.audits.findings import Check, Finding, number
-from ringbco.errors import InputError, show_value
-from ringbco.trace.services import as_services
+from ringbco.errors import show_value
+from ringbco.trace.services import Services
+from ringbco.trace.side_table import Known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,10 +58,8 @@ def read(facts: Facts) -> Served | None:
     given, replicas = facts.outcome.services, facts.outcome.replicas
     if given is None or replicas is None:
         return None
-    try:
-        checked = as_services(given, int(facts.server_gpus.max())).frame
-    except InputError as error:
-        raise InputError(f"services.parquet: {error}") from None
+    known = Known(largest=int(facts.server_gpus.max()))
+    checked = Services.read(given, known, Services.form.file).frame
     names: list[str] = []
     gpus: list[int] = []
     rows: list[list[tuple[float, int]]] = []

@@ -274,7 +274,7 @@ def _check_targets(
     from ringbco.io.atomic import check_output
     from ringbco.io.system import place
     from ringbco.trace.jobs import JOBS_MARK, check_output_name
-    from ringbco.trace.rate_table import MARK
+    from ringbco.trace.rate_table import RateTable
 
     check_output_name(out)
     if tables_out is not None:
@@ -284,7 +284,7 @@ def _check_targets(
     for option, target in named.items():
         if target is not None and (other := targets.setdefault(place(target), option)) != option:
             raise UsageError(f"{other} and {option} are both {target}")
-    marks = {"--out": JOBS_MARK, "--cluster-out": _cluster_mark(), "--tables-out": MARK}
+    marks = {"--out": JOBS_MARK, "--cluster-out": _cluster_mark(), "--tables-out": RateTable.mark()}
     for option, target in named.items():
         if target is None:
             continue
@@ -315,7 +315,7 @@ def _write(
     """All files or none: the others take their names only once the job table is in place."""
     from ringbco.io.atomic import replacing
     from ringbco.trace.jobs import table_file, write_jobs
-    from ringbco.trace.rate_table import MARK
+    from ringbco.trace.rate_table import RateTable
 
     with ExitStack() as others:
         if cluster_out is not None and conversion.cluster is not None:
@@ -323,7 +323,7 @@ def _write(
             file.write(_ORIGIN + b"\n" + conversion.cluster.to_toml().encode())
             file.flush()
         if tables_out is not None and conversion.tables is not None:
-            file = others.enter_context(table_file(tables_out, MARK, force=force))
+            file = others.enter_context(table_file(tables_out, RateTable.mark(), force=force))
             conversion.tables.write(file, as_csv=tables_out.suffix.lower() == ".csv")
             file.flush()
         write_jobs(conversion.table, out, force=force, csv_safe=csv_safe)

@@ -88,9 +88,9 @@ def outages(
     """
     from ringbco.run.outage_draws import figures
     from ringbco.run.outage_draws import outages as draw
-    from ringbco.trace.outages import MARK
+    from ringbco.trace.outages import Outages
 
-    one_file.check_table_name(out, MARK, force=force)
+    one_file.check_table_name(out, Outages.mark(), force=force)
     machine = inputs.parse_cluster(cluster, {})
     made = draw(
         machine,

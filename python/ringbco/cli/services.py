@@ -56,9 +56,9 @@ def services(
     Example: ringbco services requests.csv --gpus-per-replica 4 --tokens-per-gpu 500 -o services.csv
     """
     from ringbco.study.services import counted
-    from ringbco.trace.services import MARK
+    from ringbco.trace.services import Services
 
-    one_file.check_table_name(out, MARK, force=force)
+    one_file.check_table_name(out, Services.mark(), force=force)
     made, figures = counted(
         requests,
         gpus_per_replica=gpus_per_replica,

@@ -12,13 +12,14 @@ import math
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill, wrap
 from typing import Any, Final
 
 from ringbco import _core
 from ringbco.result.figures import FIGURES, Figure
+from ringbco.result.tables import TABLES
 from ringbco.run.option import Option, Preset
 from ringbco.run.own import BUILT_IN
 from ringbco.trace.column import Column
@@ -351,9 +352,15 @@ def _formatted(code: str) -> str:
     return code
 
 
+def _in_rows(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table of Markdown, as it stands between two marks."""
+    lines = (head, ["---"] * len(head), *rows)
+    return "\n".join(["", "", *(f"| {' | '.join(map(str, cells))} |" for cells in lines), "", ""])
+
+
 def _of_policies(table: Mapping[str, Sequence[Row]]) -> str:
     """The options that not every policy uses: who does, their values, their defaults."""
-    rows = ["", "", "| option | used by | values | default |", "| --- | --- | --- | --- |"]
+    rows = []
     for row in table["replay"]:
         parts = dict(row["users"])
         if parts and row["exclusive"] and "clock" not in parts:
@@ -364,17 +371,14 @@ def _of_policies(table: Mapping[str, Sequence[Row]]) -> str:
             default = row["absent"] or _shown(row["default"])
             expected = "on or off" if row["kind"] == "flag" else row["expected"]
             cells = (f"`--{row['name'].replace('_', '-')}`", by, expected, default)
-            rows.append(f"| {' | '.join(map(_cell, cells))} |")
-    return "\n".join([*rows, "", ""])
+            rows.append([*map(_cell, cells)])
+    return _in_rows(("option", "used by", "values", "default"), rows)
 
 
 def _of_sweeps(table: Mapping[str, Sequence[Row]]) -> str:
     """The settings of a sweep that are options of the command."""
-    rows = ["", "", "| key | meaning |", "| --- | --- |"]
-    rows += [
-        f"| {row['name']} | {_cell(_told(row))} |" for row in table["replay"] if row["name"] not in _NOT_SWEPT
-    ]
-    return "\n".join([*rows, "", ""])
+    rows = [(row["name"], _cell(_told(row))) for row in table["replay"] if row["name"] not in _NOT_SWEPT]
+    return _in_rows(("key", "meaning"), rows)
 
 
 def _of_runs(table: Mapping[str, Sequence[Row]]) -> str:
@@ -401,12 +405,11 @@ def _of_runs(table: Mapping[str, Sequence[Row]]) -> str:
 
 def _of_columns(_: Mapping[str, Sequence[Row]]) -> str:
     """The columns of the job table."""
-    rows = ["", "", "| column | type | required | rule |", "| --- | --- | --- | --- |"]
+    rows = []
     for column in _core.columns():
         kind = _DTYPES[column["dtype"]] + (f", {column['unit']}" if column["unit"] else "")
-        required = " yes" if column["required"] else ""
-        rows.append(f"| {column['name']} | {kind} |{required} | {column['about']} |")
-    return "\n".join([*rows, "", ""])
+        rows.append((column["name"], kind, "yes" if column["required"] else "", column["about"]))
+    return _in_rows(("column", "type", "required", "rule"), rows)
 
 
 def _stub(_: Mapping[str, Sequence[Row]]) -> str:
@@ -420,7 +423,7 @@ def _stub(_: Mapping[str, Sequence[Row]]) -> str:
 
 def _of_figures(_: Mapping[str, Sequence[Row]]) -> str:
     """Every figure by its key: what it is called, how it is told, and of what there is one."""
-    rows = ["", "", "| key | title | unit | better | of | told |", "| --- | --- | --- | --- | --- | --- |"]
+    rows = []
     told: dict[str, list[Figure]] = {}
     for row in FIGURES:
         if row.unit:
@@ -428,17 +431,21 @@ def _of_figures(_: Mapping[str, Sequence[Row]]) -> str:
     for key, same in told.items():
         scopes = frozenset().union(*(row.scopes for row in same))
         of = ", ".join(name for scope, name in _SCOPES.items() if scope in scopes)
-        cells = (key, same[0].title, same[0].unit, same[0].better, of, _TOLD[same[0].told])
-        rows.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join([*rows, "", ""])
+        rows.append((key, same[0].title, same[0].unit, same[0].better, of, _TOLD[same[0].told]))
+    return _in_rows(("key", "title", "unit", "better", "of", "told"), rows)
+
+
+def _of_tables(_: Mapping[str, Sequence[Row]]) -> str:
+    """Every table of a result: its file, what a row is, which runs have it."""
+    rows = [(row.file, row.about, row.when or "all", ", ".join(row.nulls)) for row in TABLES.values()]
+    return _in_rows(("file", "a row", "which runs have it", "may be null"), rows)
 
 
 def _all_policies(_: Mapping[str, Sequence[Row]]) -> str:
     """What each policy says of itself."""
     from ringbco.cli.policies import installed, registered
 
-    rows = ["", "", "| policy | decides by | preemptive | clairvoyant | refuses | paper |"]
-    rows.append(f"|{' --- |' * 6}")
+    rows = []
     built_in = [row for row in installed() if row["name"] in BUILT_IN]
     for row in (*map(registered, _policies()[0]), *built_in):
         preemptive, clairvoyant = ("yes" if row[name] else "no" for name in ("preemptive", "clairvoyant"))
@@ -447,8 +454,8 @@ def _all_policies(_: Mapping[str, Sequence[Row]]) -> str:
         if paper.startswith(row["about"]):  # in Python both are of the class's first line
             paper = paper.removeprefix(row["about"]).strip(" ().")
         cells = (row["about"], preemptive, known, ", ".join(row["refuses"]), paper)
-        rows.append(f"| `{row['name']}` | {' | '.join(map(_cell, cells))} |")
-    return "\n".join([*rows, "", ""])
+        rows.append((f"`{row['name']}`", *map(_cell, cells)))
+    return _in_rows(("policy", "decides by", "preemptive", "clairvoyant", "refuses", "paper"), rows)
 
 
 def _cell(text: str) -> str:
@@ -465,6 +472,7 @@ _BLOCKS: Final[Mapping[str, Callable[[Mapping[str, Sequence[Row]]], str]]] = {
     "job columns": _of_columns,
     "stub of job columns": _stub,
     "figures": _of_figures,
+    "tables of results": _of_tables,
 }
 
 

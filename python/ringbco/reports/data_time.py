@@ -17,8 +17,9 @@ from ringbco.reports.server_load import mean_spanning, server_gpus
 from ringbco.result.outcome import Outcome
 from ringbco.result.reliability import DownTime
 from ringbco.result.stays import stays_of_done
-from ringbco.trace.outages import as_outages
+from ringbco.trace.outages import Outages
 from ringbco.trace.shares import WHOLE
+from ringbco.trace.side_table import Known
 
 Results = Mapping[str, Outcome]
 Floats = NDArray[np.float64]
@@ -125,7 +126,8 @@ def down(results: Results) -> Iterator[Part]:
             continue
         seen.append(outcome.outages)
         gpus = np.array(server_gpus(outcome), np.uint32)
-        by_clock = as_outages(outcome.outages, gpus.size).on_clock(outcome.run.get("options", {}))
+        down = Outages.read(outcome.outages, Known(servers=gpus.size))
+        by_clock = down.on_clock(outcome.run.get("options", {}))
         lost = DownTime.of(by_clock, gpus)
         mean = np.array([lost.gpu_seconds(a, b) / (b - a) for a, b in pairwise(edges.tolist())])
         frames.append(_steps(edges, {"gpus": mean}, policy=label))

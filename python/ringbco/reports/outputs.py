@@ -9,7 +9,7 @@ from typing import Final
 from ringbco.errors import InputError, UsageError
 from ringbco.io import marks
 from ringbco.io.atomic import check_output
-from ringbco.result.schema import RESULT_FILES
+from ringbco.result.tables import RESULT_FILES
 
 PICTURE: Final = marks.picture("timeline")
 

@@ -14,8 +14,8 @@ from ringbco.reports.outputs import PICTURE, check_picture, check_trace
 from ringbco.reports.perfetto import write_trace
 from ringbco.reports.window import Window, window
 from ringbco.result.outcome import Outcome
+from ringbco.result.sound import check_tables
 from ringbco.run.at_hand import read_result
-from ringbco.run.soundness import check_tables
 
 
 class Trace(NamedTuple):

@@ -1,6 +1,7 @@
 """Results: their tables, figures and folders.
 
-Nothing here replays, and nothing draws (`views` names who does). Equal outcomes are written as equal bytes:
+Nothing here replays, and nothing draws (`ringbco/__init__.py` names who does). Equal outcomes are written as
+equal bytes:
 
     Outcome.read("result").write("copy")  # the same Parquet files
 """

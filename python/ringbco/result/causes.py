@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import polars as pl
 
 from ringbco.trace import profiles
 
@@ -16,14 +15,6 @@ if TYPE_CHECKING:
 
     from ringbco.cluster.network import Network
 
-# Columns of jobs.parquet. They are single precision: they explain, and nothing is computed from them.
-CAUSES_SCHEMA: Final[dict[str, pl.DataType]] = {
-    "wait_behind": pl.Float32(),
-    "wait_gpus": pl.Float32(),
-    "wait_fragmented": pl.Float32(),
-    "run_spread": pl.Float32(),
-    "run_contention": pl.Float32(),
-}
 # Rows worked out at once, in the cache: temporaries for all of them would be the peak of a large run.
 _BLOCK: Final = 1 << 16
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import polars as pl
 
+import ringbco
 from ringbco.io import marks
 from ringbco.io.json_text import json_text
 from ringbco.io.manifest import MANIFEST, Kind
@@ -25,14 +26,12 @@ from ringbco.result.figures import MEASURED_HERE, OVER_BOUND, TIME_TO_START, com
 from ringbco.result.folder import RESULT, place_again, whole_folder
 from ringbco.result.judged import SCHEMA, Judged, Side
 from ringbco.result.sentences import of_one_run, of_runs
-from ringbco.result.views import view
 from ringbco.result.window import of_summary
 
 if TYPE_CHECKING:
     from ringbco.result.days import Days
     from ringbco.result.figures import Figure
     from ringbco.result.outcome import Outcome
-    from ringbco.result.views import Plots
 
 FRAME: Final = "comparison.parquet"
 DOCUMENT: Final = "comparison.json"
@@ -270,9 +269,9 @@ class Comparison:
         return row | self._judged.columns(label, measure, self.figure(label, measure.key))
 
     @property
-    def plot(self) -> Plots:
+    def plot(self) -> ringbco._Plots:
         """Charts of these outcomes, overlaid."""
-        plots: Plots = view("plots", self.outcomes)
+        plots: ringbco._Plots = ringbco._above("plots", self.outcomes)
         return plots
 
     def by(self, column: str) -> pl.DataFrame:
@@ -283,7 +282,7 @@ class Comparison:
 
     def table(self, kind: str) -> str:
         """The measures as a table: "tex" (LaTeX), "md" (Markdown) or "csv"; UsageError for another kind."""
-        made: str = view("sheet", self).text(kind)
+        made: str = ringbco._above("sheet", self).text(kind)
         return made
 
     def to_dict(self) -> dict[str, Any]:
@@ -370,7 +369,7 @@ class Comparison:
         return f"<Comparison: {', '.join(self.outcomes)}>"
 
     def _repr_html_(self) -> str:
-        return str(view("comparison", self))
+        return str(ringbco._above("comparison", self))
 
 
 def is_comparison(path: Path) -> bool:

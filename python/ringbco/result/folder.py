@@ -16,7 +16,7 @@ from ringbco.io import atomic, disk
 from ringbco.io.atomic import recover, whole_path
 from ringbco.io.manifest import Kind, foreign, is_kind, write_manifest
 from ringbco.io.toml import read_toml
-from ringbco.result.schema import RESULT_FILES, RUN, SUMMARY
+from ringbco.result.tables import RESULT_FILES, RUN, SUMMARY
 
 _SHOWN_RESULTS: Final = 6
 _LOOKS: Final = 100

@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 
+import ringbco
 from ringbco.errors import InputError
 from ringbco.io.forks import use_polars
 from ringbco.io.json_text import json_text
@@ -21,16 +22,14 @@ from ringbco.io.threads import at_once
 from ringbco.io.toml import toml_text
 from ringbco.result.figures import LISTS
 from ringbco.result.folder import cluster_of, read_run, read_summary, whole_folder
-from ringbco.result.schema import OUTAGES, RUN, SUMMARY, TABLES, has_table
-from ringbco.result.views import view
-from ringbco.trace.outages import as_outages
+from ringbco.result.tables import RUN, SUMMARY, TABLES
+from ringbco.trace.outages import Outages
+from ringbco.trace.side_table import Known
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    import ringbco
-    from ringbco.result.views import Plots
     from ringbco.trace.jobs import TableLike
 
 
@@ -39,11 +38,23 @@ def _nothing() -> None:
 
 
 _TO_MAKE: Final = ("_later", "_figures", "_singly")
-# Tables that run.toml names where a result has them.
-_SAID: Final = ("decisions", "outages", "maintenance", "quota", "services", "fair_shares")
+_Class = TypeVar("_Class")
+
+
+def _with_tables(kind: type[_Class]) -> type[_Class]:
+    """The class with a field for each table of the registry; type checkers know those that it declares.
+
+    A table that a run may lack is no attribute of the class: that would hide what is made later.
+    """
+    for name in TABLES:
+        if name in vars(kind) or name not in kind.__annotations__:
+            kind.__annotations__[name] = "pl.DataFrame | None"
+            setattr(kind, name, field(default_factory=_nothing))
+    return kind
 
 
 @dataclass(eq=False)
+@_with_tables
 class Outcome:
     """What a replay gives. Times in seconds, columns as docs/results.md lists them.
 
@@ -78,8 +89,7 @@ class Outcome:
     rungs: pl.DataFrame | None = None
     searches: pl.DataFrame | None = None
     servers: pl.DataFrame | None = None
-    # By a factory, so that the class has no attribute of that name, which would hide what is made later.
-    stays_written: pl.DataFrame | None = field(default_factory=_nothing)
+    stays_written: pl.DataFrame | None = None
     work: NDArray[np.float64] | NDArray[np.uint64] | None = None
 
     def write(self, folder: str | os.PathLike[str], *, force: bool = False) -> dict[str, Any]:
@@ -94,22 +104,24 @@ class Outcome:
         with whole_folder(folder, force=force) as partial:
             # The figures beside the tables: one keeps one core busy, the other little more.
             tasks: list[Callable[[], float | None]] = [self._settle]
-            for name, (file, _) in TABLES.items():
-                if self.has(name):
-                    tasks.append(functools.partial(self._write, name, partial / file))
+            there = [table for name, table in TABLES.items() if self.has(name)]
+            tasks += [functools.partial(self._write, table.name, partial / table.file) for table in there]
             counted = at_once(tasks)[0] or 0.0
             summary = with_seconds(self.summary, time.perf_counter() - started - counted)
             (partial / SUMMARY).write_text(json_text(summary) + "\n", encoding="utf-8")
             # Who reads it must know whether a table is missing or was never there.
-            there = {"allocations": self.has("allocations")}
-            there |= {name: True for name in _SAID if self.has(name)}
-            run = {**self.run, "options": {**self.run.get("options", {}), **there}}
+            said = {
+                table.key: table in there
+                for table in TABLES.values()
+                if table.said == "options" and (table.unsaid or table in there)
+            }
+            run = {**self.run, "options": {**self.run.get("options", {}), **said}}
             (partial / RUN).write_text(toml_text(run), encoding="utf-8")
         return summary
 
     def compare(self, *others: Outcome) -> ringbco.Comparison:
         """This outcome and `others` side by side, with the others' figures as ratios to this one's."""
-        both: ringbco.Comparison = view("side by side", (self, *others))
+        both: ringbco.Comparison = ringbco._above("side by side", (self, *others))
         return both
 
     def diff(self, other: Outcome) -> ringbco.Diff:
@@ -117,7 +129,7 @@ class Outcome:
 
         Raises InputError where the two are not of the same jobs.
         """
-        found: ringbco.Diff = view("diff", self, other)
+        found: ringbco.Diff = ringbco._above("diff", self, other)
         return found
 
     def why(self, job: str, jobs: TableLike | None = None) -> ringbco.Story:
@@ -131,7 +143,7 @@ class Outcome:
 
         print(*outcome.why("j17").sentences, sep="\n")
         """
-        found: ringbco.Story = view("why", self, job, jobs)
+        found: ringbco.Story = ringbco._above("why", self, job, jobs)
         return found
 
     @property
@@ -145,9 +157,9 @@ class Outcome:
         return stays_of_jobs(self.jobs, self.work, types_of_jobs(self.jobs, self.allocations, cluster))
 
     @property
-    def plot(self) -> Plots:
+    def plot(self) -> ringbco._Plots:
         """Charts of this outcome, such as `outcome.plot.jct()`."""
-        plots: Plots = view("plots", {str(self.summary.get("policy", "outcome")): self})
+        plots: ringbco._Plots = ringbco._above("plots", {str(self.summary.get("policy", "outcome")): self})
         return plots
 
     def __repr__(self) -> str:
@@ -155,7 +167,7 @@ class Outcome:
         return f"<Outcome: {self.jobs.height:,} jobs on {on} under {self.summary.get('policy', '?')}>"
 
     def _repr_html_(self) -> str:
-        return str(view("outcome", self))
+        return str(ringbco._above("outcome", self))
 
     def has(self, table: str) -> bool:
         """Whether there is a table of that name; one that is made later is not made for that."""
@@ -222,32 +234,15 @@ class Outcome:
         for key, table in (("options", options), ("record", record)):
             if not isinstance(table, dict):
                 raise InputError(f"a table [{key}]", file=path / RUN, key=key, value=table)
-        tables = {
-            name: read_table(path / file, schema)
-            for name, (file, schema) in TABLES.items()
-            if has_table(name, options, record)
+        tables: dict[str, Any] = {
+            name: read_table(path / table.file, table.schema)
+            for name, table in TABLES.items()
+            if table.is_there(options, record)
         }
         if "outages" in tables:
             _check_outages(tables["outages"], path, run)
-        return cls(
-            jobs=tables["jobs"],
-            allocations=tables.get("allocations"),
-            timeline=tables["timeline"],
-            summary=read_summary(path / SUMMARY),
-            run=run,
-            decisions=tables.get("decisions"),
-            speeds=tables.get("speeds"),
-            outages=tables.get("outages"),
-            maintenance=tables.get("maintenance"),
-            quota=tables.get("quota"),
-            services=tables.get("services"),
-            fair_shares=tables.get("fair_shares"),
-            replicas=tables.get("replicas"),
-            rungs=tables.get("rungs"),
-            searches=tables.get("searches"),
-            servers=tables.get("servers"),
-            stays_written=tables.get("stays_written"),
-        )
+        tables.setdefault("allocations", None)
+        return cls(summary=read_summary(path / SUMMARY), run=run, **tables)
 
 
 def _check_outages(outages: pl.DataFrame, folder: Path, run: Mapping[str, Any]) -> None:
@@ -256,7 +251,7 @@ def _check_outages(outages: pl.DataFrame, folder: Path, run: Mapping[str, Any]) 
         servers = cluster_of(run).num_servers
     except InputError as error:
         raise InputError(str(error), file=folder / RUN) from None
-    as_outages(outages, servers, str(folder / OUTAGES))
+    Outages.read(outages, Known(servers=servers), str(folder / Outages.form.file))
 
 
 def with_seconds(summary: Mapping[str, Any], seconds: float) -> dict[str, Any]:
@@ -281,16 +276,16 @@ def summarised_later(
     return outcome
 
 
-def made_later(makers: Mapping[str, Callable[[], Any]], **known: Any) -> Outcome:
-    """An outcome whose fields are `known`, but for those that a maker gives when somebody first asks.
+def made_later(tables: Mapping[str, Any], **known: Any) -> Outcome:
+    """An outcome with these tables; a function among them makes one when somebody first asks for it.
 
-    A maker gives no None. It may be called by two threads at once; both get what one of them made.
+    It gives no None. It may be called by two threads at once; both get what one of them made.
     """
-    given: dict[str, Any] = {**dict.fromkeys(makers), **known}
-    outcome = Outcome(**given)
+    makers = {name: table for name, table in tables.items() if callable(table)}
+    outcome = Outcome(**{**tables, **dict.fromkeys(makers)}, **known)
     for name in makers:
         del outcome.__dict__[name]
-    outcome.__dict__["_later"] = dict(makers)
+    outcome.__dict__["_later"] = makers
     return outcome
 
 

@@ -1,8 +1,7 @@
-"""What the tables of a result folder hold, and the names of its files (docs/results.md)."""
+"""The columns of the tables of a result folder, and their types (docs/results.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
@@ -54,7 +53,33 @@ ELASTIC_SCHEMA: Final[
 }
 TYPES_SCHEMA: Final[dict[str, pl.DataType]] = {"run_on_type": pl.Float32()}  # GPUs that differ
 SHARES_SCHEMA: Final[dict[str, pl.DataType]] = {"gpu_share": pl.Float64()}  # job tables with shares of a GPU
-CARRIED_COLUMNS: Final = ("user", "vc", "deadline")  # after the others, where the job table has them
+CARRIED_SCHEMA: Final[dict[str, pl.DataType]] = {  # after the others, where the job table has them
+    "user": pl.String(),
+    "vc": pl.String(),
+    "deadline": pl.Float64(),
+}
+# Single precision: they explain, and nothing is computed from them. After the columns of every run.
+CAUSES_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "wait_behind": pl.Float32(),
+    "wait_gpus": pl.Float32(),
+    "wait_fragmented": pl.Float32(),
+    "run_spread": pl.Float32(),
+    "run_contention": pl.Float32(),
+}
+JOBS_MORE: Final = {
+    **CAUSES_SCHEMA,
+    **PREEMPTION_SCHEMA,
+    **FAILURE_SCHEMA,
+    **EVICTION_SCHEMA,
+    **LIMIT_SCHEMA,
+    **PAUSES_SCHEMA,
+    **PRIORITY_SCHEMA,
+    **ELASTIC_SCHEMA,
+    **TYPES_SCHEMA,
+    **SHARES_SCHEMA,
+    **CARRIED_SCHEMA,
+}
+"""The columns of jobs.parquet that some runs have; results of earlier versions have no causes."""
 ALLOCATIONS_SCHEMA: Final = {
     "job_id": pl.String(),
     "server": pl.UInt32(),
@@ -98,15 +123,6 @@ TIMELINE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "mean_contention": pl.Float64(),
 }
 POWER_SCHEMA: Final[dict[str, pl.DataType]] = {"watts": pl.Float64()}  # clusters whose GPU types have watts
-SPEEDS_SCHEMA: Final = {
-    "model": pl.String(),
-    "gpu_type": pl.String(),
-    "gpus": pl.UInt32(),
-    "servers": pl.UInt32(),
-    "rate": pl.Float64(),
-    "partner": pl.String(),
-    "partner_rate": pl.Float64(),
-}
 DECISIONS_SCHEMA: Final = {
     "time": pl.Float64(),
     "verb": pl.String(),
@@ -119,18 +135,6 @@ DECISIONS_SCHEMA: Final = {
     "replica": pl.UInt32(),
     "by": pl.String(),
     "cause": pl.String(),
-}
-OUTAGES_SCHEMA: Final = {
-    "server": pl.UInt32(),
-    "down_at": pl.Float64(),
-    "up_at": pl.Float64(),
-    "cause": pl.String(),
-}
-SERVICES_SCHEMA: Final = {
-    "service": pl.String(),
-    "time": pl.Float64(),
-    "replicas": pl.UInt32(),
-    "gpus_per_replica": pl.UInt32(),
 }
 REPLICAS_SCHEMA: Final = {
     "service": pl.String(),
@@ -168,67 +172,3 @@ SEARCHES_SCHEMA: Final = {
     "best_loss": pl.Float64(),
     "time_to_best": pl.Float64(),
 }
-QUOTA_SCHEMA: Final = {
-    "vc": pl.String(),
-    "user": pl.String(),
-    "gpus": pl.UInt64(),
-    "borrow": pl.Boolean(),
-}
-FAIR_SHARES_SCHEMA: Final = {"vc": pl.String(), "user": pl.String(), "share": pl.Float64()}
-SPEEDS: Final = "speeds.parquet"
-OUTAGES: Final = "outages.parquet"
-QUOTA: Final = "quota.parquet"
-SERVICES: Final = "services.parquet"
-MAINTENANCE: Final = "maintenance.parquet"
-FAIR_SHARES: Final = "fair_shares.parquet"
-TABLES: Final[dict[str, tuple[str, Mapping[str, pl.DataType]]]] = {
-    "jobs": ("jobs.parquet", JOBS_SCHEMA),
-    "allocations": ("allocations.parquet", ALLOCATIONS_SCHEMA),
-    "timeline": ("timeline.parquet", TIMELINE_SCHEMA),
-    "decisions": ("decisions.parquet", DECISIONS_SCHEMA),
-    "speeds": (SPEEDS, SPEEDS_SCHEMA),
-    "outages": (OUTAGES, OUTAGES_SCHEMA),
-    "maintenance": (MAINTENANCE, OUTAGES_SCHEMA),
-    "quota": (QUOTA, QUOTA_SCHEMA),
-    "services": (SERVICES, SERVICES_SCHEMA),
-    "fair_shares": (FAIR_SHARES, FAIR_SHARES_SCHEMA),
-    "replicas": ("replicas.parquet", REPLICAS_SCHEMA),
-    "rungs": ("rungs.parquet", RUNGS_SCHEMA),
-    "searches": ("searches.parquet", SEARCHES_SCHEMA),
-    "stays_written": ("stays.parquet", STAYS_SCHEMA),
-    "servers": ("servers.parquet", SERVERS_SCHEMA),
-}
-OPTIONAL: Final = {
-    "allocations": True,
-    **dict.fromkeys(("decisions", "outages", "maintenance", "quota", "services", "fair_shares"), False),
-}
-"""Tables that a result may lack, and whether one has them that does not say it in [options] of run.toml."""
-GIVEN: Final = {
-    "outages": OUTAGES,
-    "maintenance": MAINTENANCE,
-    "quota": QUOTA,
-    "services": SERVICES,
-    "fair_shares": FAIR_SHARES,
-}
-"""The copies of tables that a run was given, by their options. That of outages has the maintenance, too."""
-RECORDED: Final = {"stays_written": "stays", "servers": "servers"}
-"""Tables of what happened that a run has of itself, and their keys of [record] in run.toml."""
-
-
-def has_table(name: str, options: Mapping[str, object], record: Mapping[str, object]) -> bool:
-    """Whether a result has the table of that name. options, record: the tables of its run.toml."""
-    if name in RECORDED:
-        return bool(record.get(RECORDED[name], False))
-    if name == "speeds":
-        return options.get("model") == "table"
-    if name in ("rungs", "searches"):
-        return options.get("search") is not None
-    if name == "outages" and options.get("maintenance"):
-        return True  # it is among them
-    name = "services" if name == "replicas" else name
-    return bool(options.get(name, OPTIONAL.get(name, True)))
-
-
-SUMMARY: Final = "summary.json"
-RUN: Final = "run.toml"
-RESULT_FILES: Final = frozenset({SUMMARY, RUN, *(file for file, _ in TABLES.values())})

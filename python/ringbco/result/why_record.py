@@ -16,7 +16,7 @@ import polars as pl
 from ringbco import _core
 from ringbco.errors import InputError, RingbcoError
 from ringbco.result.folder import cluster_of
-from ringbco.result.why_sound import check
+from ringbco.result.sound import check_told
 from ringbco.trace.instants import first_instant
 from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
 from ringbco.trace.workload import Workload, resolve
@@ -146,7 +146,7 @@ class Record:
         self.outcome, self.run, self.found = outcome, outcome.run, found
         self.options: Mapping[str, Any] = outcome.run.get("options", {})
         self.cluster = cluster_of(outcome.run)
-        check(outcome, self.cluster)
+        check_told(outcome)
         self.gpus = self.cluster.server_gpus.astype(np.int64)
         self.planned = self.options.get("command") == "plan"
         self.policy = str(self.options.get("policy", "?"))

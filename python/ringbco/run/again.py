@@ -16,7 +16,7 @@ from ringbco.errors import InputError, UsageError
 from ringbco.io.tables import read_table
 from ringbco.result.folder import cluster_of, read_run
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import GIVEN, RESULT_FILES, SPEEDS
+from ringbco.result.tables import TABLES
 from ringbco.run import own, own_file
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan import plan
@@ -24,10 +24,10 @@ from ringbco.run.plan_options_generated import PLAN
 from ringbco.run.policies_generated import PRESETS
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import JobTable, read_jobs
+from ringbco.trace.side_tables import KINDS
 
-TABLES: Final = tuple(sorted(name for name in RESULT_FILES if name.endswith(".parquet")))
 _COMMANDS: Final[Mapping[str, Callable[..., Outcome]]] = {"replay": replay, "plan": plan}
-_TABLES: Final = {"replay": REPLAY, "plan": PLAN}
+_OPTIONS: Final = {"replay": REPLAY, "plan": PLAN}
 _WITHOUT_MEANING: Final = ("command",)
 _LONGEST_REASON: Final = 80
 
@@ -99,11 +99,9 @@ def read_repeat(
         raise UsageError("option policy: --again takes every setting from run.toml: leave it out")
     elif given.get("policy") in own.BUILT_IN:
         parameters = _as_mapping(_as_mapping(run.get("own_policy")).get("parameters"))
-    if given.get("model") == "table":
-        given["tables"] = path / SPEEDS  # the copy: the file itself may have changed
-    for name, file in GIVEN.items():
-        if options.get(name):
-            given[name] = path / file
+    for name, kind in KINDS.items():
+        if TABLES[kind.form.table].is_there(options, {}):
+            given[name] = path / kind.form.file  # the copy: the file itself may have changed
     return Repeat(
         folder=path,
         command=command,
@@ -209,14 +207,14 @@ def compare_tables(first: Path, second: Path) -> dict[str, str | None]:
     """For each Parquet file of two results, None where the bytes agree, else how the second differs."""
     return {
         name: _difference(first / name, second / name)
-        for name in TABLES
+        for name in sorted(table.file for table in TABLES.values())
         if (first / name).exists() or (second / name).exists()
     }
 
 
 def _options(command: str, options: Mapping[str, Any], record: Path) -> dict[str, Any]:
     """The options as the command takes them; InputError for one that it does not know."""
-    known = {option.name: name for name, option in _TABLES[command].items()}
+    known = {option.name: name for name, option in _OPTIONS[command].items()}
     given = {}
     ignored = set(_WITHOUT_MEANING)
     if command == "plan":

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from ringbco.result.outcome import Outcome
+from ringbco.result.sound import check_drawable
 from ringbco.result.window import of_summary
-from ringbco.run.soundness import check_drawable
 
 
 def read_result(folder: str | os.PathLike[str]) -> Outcome:

@@ -22,14 +22,12 @@ from ringbco.run.options_generated import Options
 from ringbco.run.outage_draws import is_draw
 from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.clocks import beside_jobs, epoch_of
-from ringbco.trace.fair_shares import as_fair_shares
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
 from ringbco.trace.noise import efficiency
-from ringbco.trace.outages import as_maintenance, as_outages
 from ringbco.trace.plausibility import warn
-from ringbco.trace.services import as_services
 from ringbco.trace.shares import asked_gpus
-from ringbco.trace.workload import Workload, resolve
+from ringbco.trace.side_tables import Known, read_side_tables
+from ringbco.trace.workload import READS, Workload, resolve
 
 Floats = NDArray[np.float64]
 
@@ -105,18 +103,9 @@ def _check_files(options: Mapping[str, Any], cluster: Cluster, table: JobTable) 
 
     Raises InputError for what it would refuse in them.
     """
-    outages, maintenance, services = (options[name] for name in ("outages", "maintenance", "services"))
-    epoch, servers = epoch_of(table), cluster.num_servers
-    if is_draw(outages):
-        outages = None
-    if options["fair_shares"] is not None:
-        as_fair_shares(options["fair_shares"], table.frame)
-    return beside_jobs(
-        table,
-        None if outages is None else as_outages(outages, servers, epoch=epoch),
-        None if maintenance is None else as_maintenance(maintenance, servers, epoch=epoch),
-        None if services is None else as_services(services, int(cluster.server_gpus.max()), epoch=epoch),
-    )
+    known = Known.of(cluster, table.frame, epoch_of(table))
+    not_here = {*READS, "outages"} if is_draw(options["outages"]) else READS
+    return beside_jobs(table, read_side_tables(options, known, not_here).values())
 
 
 def limits(workload: Workload, model: str) -> Callable[[int], tuple[Floats, Floats]]:

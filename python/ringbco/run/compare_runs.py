@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 from ringbco.result.outcome import Outcome
+from ringbco.result.sound import check_tables
 from ringbco.run.at_hand import read_result, without_ended
 from ringbco.run.draws import Seeds, seeded_options
 from ringbco.run.options import PARTS, as_cluster, checked, is_log, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.scheduling import check_policy, fit
-from ringbco.run.soundness import check_tables
 from ringbco.trace.jobs import JobTable, near_name
 from ringbco.trace.workload import Workload, key_of, resolve
 

@@ -16,19 +16,19 @@ from typing import Any, Final
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_path
 from ringbco.result.folder import read_run
-from ringbco.result.schema import GIVEN, RUN, SPEEDS, TABLES, has_table
+from ringbco.result.tables import RUN, TABLES
 from ringbco.run.log import Log, path_of
 from ringbco.run.options import resolve_policy
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.scheduling import uses
-from ringbco.trace.outages import as_maintenance, as_outages, united
-from ringbco.trace.services import as_services
+from ringbco.trace.outages import Maintenance, Outages, united
+from ringbco.trace.side_tables import KINDS, Known
 
 _DECIDED: Final = ("policy", "order", "queue")
 """What says who decides; a log decides itself."""
 _OF_THE_RUN: Final = ("placement", "evict", "quota", "fair_shares")
 """Options of the run that a log already tells the effect of: given again, they change nothing."""
-_NOT_NONE: Final = (*GIVEN, "search")
+_NOT_NONE: Final = (*KINDS, "search")
 """Options of which None says nothing."""
 
 
@@ -47,7 +47,7 @@ class Followed:
     @property
     def runs_through(self) -> bool:
         """Whether no stay could end before its job was done in the run that wrote the log."""
-        return self.run is not None and not has_table("stays_written", {}, self.run.get("record", {}))
+        return self.run is not None and not TABLES["stays_written"].is_there({}, self.run.get("record", {}))
 
     def told(self) -> dict[str, object]:
         """What run.toml says of it."""
@@ -61,7 +61,7 @@ class Followed:
 def folder_of(policy: str) -> Path | None:
     """The result folder in which a log lies that such a folder has; None for a log that lies elsewhere."""
     path = path_of(policy)
-    is_its_own = path.name == TABLES["decisions"][0] and (path.parent / RUN).is_file()
+    is_its_own = path.name == TABLES["decisions"].file and (path.parent / RUN).is_file()
     return path.parent if is_its_own else None
 
 
@@ -87,9 +87,13 @@ def follow(policy: str, given: Mapping[str, Any], cluster: Cluster) -> Followed:
             continue
         if name in _OF_THE_RUN or uses(chosen, name, told):
             options[name] = value
-    if options.get("model") == "table" and "tables" not in given:
-        options["tables"] = folder / SPEEDS
-    copies = {name: folder / file if told.get(name) else None for name, file in GIVEN.items()}
+    copies = {
+        name: folder / kind.form.file if TABLES[kind.form.table].is_there(told, {}) else None
+        for name, kind in KINDS.items()
+    }
+    speeds = copies.pop("tables")
+    if options.get("model") == "table":
+        options.setdefault("tables", speeds)
     for name, copy in copies.items():
         if name in given and name not in _OF_THE_RUN:
             _compare(name, given[name], copies, cluster)
@@ -114,20 +118,14 @@ def _from_rows(log: Log, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _compare(name: str, given: object, copies: Mapping[str, Path | None], cluster: Cluster) -> None:
     """Raises UsageError unless what was given is what the log's run was given."""
-    copy, servers = copies[name], cluster.num_servers
+    copy, kind, known = copies[name], KINDS[name], Known.of(cluster)
     if copy is None:
         raise _other(name, given, "none")
-    if name == "outages":
-        windows = None if copies["maintenance"] is None else as_maintenance(copies["maintenance"], servers)
-        both = united(as_outages(given, servers), windows)
-        assert both is not None
-        mine, theirs = both.frame, as_outages(copy, servers).frame
-    elif name == "maintenance":
-        mine, theirs = (as_maintenance(table, servers).frame for table in (given, copy))
-    else:
-        most = int(cluster.server_gpus.max())
-        mine, theirs = (as_services(table, most).frame for table in (given, copy))
-    if not mine.equals(theirs):
+    mine, theirs = kind.read(given, known), kind.read(copy, known)
+    if isinstance(mine, Outages) and kind is Outages and copies["maintenance"] is not None:
+        # What the run wrote down of outages has its maintenance, too.
+        mine = united(mine, Maintenance.read(copies["maintenance"], known)) or mine
+    if not mine.frame.equals(theirs.frame):
         raise _other(name, given, str(copy))
 
 

@@ -22,11 +22,12 @@ from ringbco.io.atomic import beside, recover, whole_path
 from ringbco.io.json_text import json_text
 from ringbco.result.folder import whole_folder
 from ringbco.result.outcome import Outcome
-from ringbco.result.schema import RESULT_FILES
+from ringbco.result.tables import RESULT_FILES
 from ringbco.run.options import is_log
 from ringbco.run.outage_draws import is_draw
 from ringbco.run.own import BUILT_IN
 from ringbco.run.setup import Setup
+from ringbco.trace.side_tables import KINDS
 
 ENDING: Final = "unfinished"
 _MARK: Final = "ringbco.json"
@@ -192,7 +193,7 @@ def key_of(setup: Setup) -> str | None:
     """
     record = setup.record
     own = record.get("own_policy")
-    beside = ("tables", "outages", "quotas", "services", "fair_shares")
+    beside = (kind.form.entry or name for name, kind in KINDS.items())
     told = [record["trace"], *(record[name] for name in beside if name in record)]
     if own is not None and own["name"] not in BUILT_IN:
         told.append(own)

@@ -21,13 +21,9 @@ from ringbco.run.option import Option
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.policies_generated import DECIDERS, PRESETS
 from ringbco.trace import ties as ties_
-from ringbco.trace.fair_shares import is_fair_shares
 from ringbco.trace.other_names import nearest
-from ringbco.trace.outages import is_outages
-from ringbco.trace.quotas import is_quotas
-from ringbco.trace.rate_table import is_rate_table
 from ringbco.trace.searches import Search
-from ringbco.trace.services import is_services
+from ringbco.trace.side_tables import KINDS
 from ringbco.units import moment, seconds_of
 
 if TYPE_CHECKING:
@@ -42,14 +38,6 @@ MOST_SEED: Final = 2**64 - 1
 MOST_THREADS: Final = 1024
 MOST_SAMPLES: Final = 10_000_000
 _LONGEST: Final = 60
-_FILES: Final = {
-    "tables": is_rate_table,
-    "outages": is_outages,
-    "maintenance": is_outages,
-    "services": is_services,
-    "quota": is_quotas,
-    "fair_shares": is_fair_shares,
-}
 _TEXTS: Final[dict[str, Callable[[str], object]]] = {"ties": ties_.check, "search": Search.parse}
 
 
@@ -97,9 +85,7 @@ def checked(
 def described(policy: Policy, values: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a replay as run.toml and the engine have them, parts of the policy in effect."""
     told = {
-        option.name: values[name]
-        for name, option in REPLAY.items()
-        if name != "policy" and name not in _FILES
+        option.name: values[name] for name, option in REPLAY.items() if name != "policy" and name not in KINDS
     }
     return {
         **told,
@@ -134,7 +120,7 @@ def _plain(option: Option, value: Any) -> Any:
                 raise refusal(name, value, option.expected)
             _TEXTS[option.kind](value)
         case "file":
-            if not _FILES[option.name](value):
+            if not KINDS[option.name].takes(value):
                 raise refusal(name, value, option.expected)
         case "flag":
             return flag(name, value)

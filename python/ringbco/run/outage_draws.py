@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from ringbco.cluster.spec import Cluster
 from ringbco.io.forks import use_polars
 from ringbco.run.options import MOST_SEED, as_cluster, check_name, integer, number, refusal
-from ringbco.trace.outages import Outages, as_outages
+from ringbco.trace.outages import Outages
 from ringbco.trace.schema import MOST_SECONDS
+from ringbco.trace.side_table import Known
 from ringbco.units import seconds_of
 
 REPAIRS: Final = ("exponential", "lognormal")
@@ -99,7 +100,7 @@ def outages(
             "cause": pl.repeat(cause or None, down.size, dtype=pl.String, eager=True),
         }
     )
-    return as_outages(frame, cluster.num_servers)
+    return Outages.read(frame, Known.of(cluster))
 
 
 @dataclass(frozen=True)

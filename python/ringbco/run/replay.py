@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.result.outcome import Outcome
+from ringbco.run.made import conclude
 from ringbco.run.option import takes
 from ringbco.run.options import check_callback
 from ringbco.run.options_generated import REPLAY, Options
-from ringbco.run.setup import Setup, conclude, prepare
+from ringbco.run.setup import Setup, prepare
 from ringbco.trace.jobs import TableLike
 from ringbco.trace.plausibility import warn
 from ringbco.trace.workload import Workload

@@ -1,34 +1,23 @@
-"""What a replay is made of: the checked inputs before it, the result after it.
+"""What a replay is made of: the checked inputs before it. What is made of it after is in `ringbco.run.made`.
 
-`replay` and `Simulation` share it, so that both refuse the same and give the same.
+`replay` and `Simulation` share both, so that they refuse the same and give the same.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
-from ringbco.io.forks import use_polars
-from ringbco.io.toml import copied
-from ringbco.result import causes, metrics
-from ringbco.result.figures import LISTS, evaluate
-from ringbco.result.outcome import Outcome, made_later, summarised_later, with_seconds
-from ringbco.result.schema import RECORDED
-from ringbco.result.searches import rungs_frame, searches_frame
-from ringbco.result.servers import servers_frame
-from ringbco.result.serving import Serving
-from ringbco.result.stays import stays_frame
 from ringbco.result.window import OPTIONS as WINDOW
 from ringbco.result.window import Window
 from ringbco.run import log, own
@@ -47,25 +36,14 @@ from ringbco.run.options import (
 from ringbco.run.outage_draws import DAY, MOST_OUTAGES, Draw, as_draw, is_draw
 from ringbco.run.passes import check_failures, check_passes, too_short_rounds
 from ringbco.run.scheduling import as_typed, check_limits, check_policy, deadline, user
-from ringbco.run.steps import (
-    allocations_frame,
-    describe_run,
-    ended,
-    explain,
-    jobs_columns,
-    refused,
-    timeline_frame,
-    with_causes,
-)
-from ringbco.run.summary import Source
+from ringbco.run.steps import describe_run, explain
 from ringbco.trace import fair_shares
 from ringbco.trace.clocks import beside_jobs, epoch_of
-from ringbco.trace.fair_shares import FairShares, as_fair_shares
+from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import JobTable, TableLike, as_table
-from ringbco.trace.outages import Outages, as_maintenance, as_outages, united
-from ringbco.trace.rate_table import RateTable
-from ringbco.trace.services import Services, as_services
-from ringbco.trace.shares import WHOLE
+from ringbco.trace.outages import Maintenance, Outages, united
+from ringbco.trace.services import Services
+from ringbco.trace.side_tables import KINDS, Known, SideTable, read_side_tables, the
 from ringbco.trace.uneven import uneven
 from ringbco.trace.workload import READS, Workload, key_of, resolve
 from ringbco.units import rounded_down
@@ -91,9 +69,10 @@ class Drawn:
 class Setup:
     """A run before it starts.
 
-    workload: the jobs, shared with other runs. own: the policy of one's own, if it is one. outages, services:
-    None for a run that knows none. jobs, servers, options: what the engine is given. followed: the log that
-    the run follows, if it does. drawn: how outages are drawn, where they are. fair: the shares given.
+    workload: the jobs, shared with other runs. own: the policy of one's own, if it is one. outages: when
+    servers are down, maintenance included; None for a run that knows none. jobs, servers, options: what the
+    engine is given. beside: its side tables, by option. followed: the log that the run follows, if it does.
+    drawn: how outages are drawn, where they are.
     """
 
     started: float
@@ -102,15 +81,12 @@ class Setup:
     values: Mapping[str, Any]
     own: own.Own | None
     outages: Outages | None
-    services: Services | None
     jobs: _core._Jobs
     servers: _core._Cluster
     options: dict[str, Any]
+    beside: Mapping[str, SideTable]
     followed: Followed | None = None
     drawn: Drawn | None = None
-    failures: Outages | None = None
-    maintenance: Outages | None = None
-    fair: FairShares | None = None
 
     @property
     def table(self) -> JobTable:
@@ -122,6 +98,11 @@ class Setup:
         """The cluster."""
         return self.workload.cluster
 
+    @property
+    def services(self) -> Services | None:
+        """The services of the run."""
+        return the(Services, self.beside)
+
     @cached_property
     def doubts(self) -> list[str]:
         """What is allowed and yet unlike any public trace or network, or not of the time of the jobs."""
@@ -130,8 +111,8 @@ class Setup:
     @cached_property
     def own_doubts(self) -> list[str]:
         """Those that runs of one workload need not share: tables on another clock, gains that dip."""
-        failures = self.failures if self.drawn is None else None
-        told = beside_jobs(self.table, failures, self.maintenance, self.services)
+        given = [table for name, table in self.beside.items() if self.drawn is None or name != "outages"]
+        told = beside_jobs(self.table, given)
         if self.own is None and self.chosen.is_("resizes"):
             told += uneven(self.workload, self.servers, self.options)
         return told
@@ -161,9 +142,10 @@ class Setup:
                 " --checkpoint-interval"
             )
         failures = drawn.outages(self.cluster)
-        outages = united(failures, self.maintenance) or failures
+        outages = united(failures, the(Maintenance, self.beside)) or failures
         servers: _core._Cluster = {**self.servers, "outages": outages.columns()}
-        return replace(self, outages=outages, failures=failures, servers=servers, drawn=drawn)
+        beside = {**self.beside, "outages": failures}
+        return replace(self, outages=outages, beside=beside, servers=servers, drawn=drawn)
 
     def described(self) -> dict[str, Any]:
         """The options as run.toml has them."""
@@ -179,16 +161,9 @@ class Setup:
         run = describe_run(*(self.table, self.cluster, self.chosen.name, self.described(), self.doubts))
         if self.own is not None:
             run["own_policy"] = {"name": self.chosen.name, **self.own.described}
-        for name, beside in (
-            ("tables", self.workload.rates),
-            ("outages", self.failures),
-            ("maintenance", self.maintenance),
-            ("quotas", self.workload.quotas),
-            ("services", self.services),
-            ("fair_shares", self.fair),
-        ):
-            if beside is not None:
-                run[name] = beside.told()
+        for name, kind in KINDS.items():
+            if name in self.beside:
+                run[kind.form.entry or name] = self.beside[name].told()
         if self.followed is not None:
             run["log"] = self.followed.told()
         return run
@@ -271,25 +246,19 @@ def prepare(
     check_passes(chosen, values, mine, workload)
     check_failures(chosen, values, mine, workload)
     drawn = _drawn(values, workload) if is_draw(values["outages"]) else None
-    failures, epoch = None if drawn is None else drawn.outages(cluster), epoch_of(table)
-    if drawn is None and values["outages"] is not None:
-        failures = as_outages(values["outages"], cluster.num_servers, epoch=epoch)
-    maintenance = None
-    if values["maintenance"] is not None:
-        maintenance = as_maintenance(values["maintenance"], cluster.num_servers, epoch=epoch)
-    outages = united(failures, maintenance)
-    services = None
-    if values["services"] is not None:
-        services = as_services(values["services"], int(cluster.server_gpus.max()), epoch=epoch)
-    fair = None
-    if values["fair_shares"] is not None:
-        fair = as_fair_shares(values["fair_shares"], table.frame)
+    known = Known.of(cluster, table.frame, epoch_of(table))
+    beside = {**workload.side_tables}
+    if drawn is not None:
+        beside["outages"] = drawn.outages(cluster)
+    beside |= read_side_tables(values, known, without=beside)
+    services, maintenance = the(Services, beside), the(Maintenance, beside)
+    outages = united(the(Outages, beside), maintenance)
     columns: _core._Jobs = {
         **workload.columns,
         "deadline": deadline(table, chosen),
         "user": user(table, chosen),
         "key": order_column(values["order"], table) if mine is None else None,
-        "fair": fair_shares.columns(table, fair) if chosen.order == "fairshare" else None,
+        "fair": fair_shares.columns(table, the(FairShares, beside)) if chosen.order == "fairshare" else None,
         "log": None,
     }
     if followed is not None:
@@ -310,142 +279,10 @@ def prepare(
     told = {"preemption": chosen.preemption, **described(chosen, values)}
     for name in WINDOW:
         del told[name]
-    beside = (outages, services, columns, servers, told)
-    setup = Setup(
-        *(started, workload, chosen, values, mine, *beside),
-        followed=followed,
-        drawn=drawn,
-        failures=failures,
-        maintenance=maintenance,
-        fair=fair,
-    )
+    of_engine = (outages, columns, servers, told)
+    setup = Setup(started, workload, chosen, values, mine, *of_engine, beside, followed, drawn)
     _ = setup.window  # refused before the run, if at all
     return setup
-
-
-def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
-    """The outcome of a run that is over."""
-    use_polars()
-    workload, table, frame, values = setup.workload, setup.table, setup.table.frame, setup.values
-    rates, quotas, trials, profiled = workload.rates, workload.quotas, workload.trials, workload.profiled
-    if not result.tables["jobs"]["kept"].any():
-        fate = "each one is larger than the cluster"
-        if refused(result).any():
-            fate = "admission refused each one" if values["admission"] else "each one was refused"
-        if ended(result).any():
-            fate = "each one was ended or refused before it was done"
-        raise InputError(f"no job is left to replay: {fate}", file=table.source)
-    window = setup.window
-    if (
-        window is not None
-        and not window.holds(workload.columns["submit"])[result.tables["jobs"]["kept"]].any()
-    ):
-        none = f"no job is left to measure: none submitted in the window, {window}, was done"
-        raise InputError(none, file=table.source)
-    # What follows is made when somebody asks for it. It keeps no more of the job table than it reads.
-    cluster, own, shares = setup.cluster, result.tables["jobs"], setup.jobs.get("shares")
-    why = partial(
-        causes.parts,
-        metrics.column(frame, "submit_time"),
-        metrics.column(frame, "num_gpus"),
-        profiled,
-        cluster.network,
-        own,
-        model=values["model"],
-        sharing=values["sharing"],
-        shares=shares if values["interference"] > 0 or _pairs(rates) else None,
-    )
-    finished, job_id = jobs_columns(frame, profiled.ideal_run_time, result), frame["job_id"]
-    name = setup.chosen.name
-    down = None if setup.outages is None else setup.outages.on_clock(values)
-    serving, service_names = None, () if setup.services is None else setup.services.names
-    if setup.followed is not None:
-        service_names = setup.followed.log.services(service_names)
-    if setup.services is not None:
-        serving = Serving.of(setup.services, result)
-    searches = None if trials is None else searches_frame(frame, trials, result)
-    searched = searches
-    if window is not None and searches is not None:
-        searched = searches.filter(pl.Series(window.holds(searches["submit_time"].to_numpy())))
-    # To a list of names polars comes by a long way.
-    read = ("submit_time", "num_gpus", *({"gpu_share"} & set(frame.columns)))
-    asked = pl.DataFrame([frame[name] for name in read])
-    source = Source(
-        *(name, asked, finished, setup.cluster, result, workload.vc, setup.outages, down, serving, searched),
-        may_resize=setup.chosen.is_("resizes") and "stays" in result.tables,
-        window=window,
-        users=workload.users,
-    )
-    last = source.last
-    makers: dict[str, Callable[[], Any]] = {
-        "jobs": lambda: with_causes(finished.frame, why(), own["kept"]),
-        "timeline": lambda: timeline_frame(
-            result,
-            cluster,
-            shares=shares is not None,
-            outages=down,
-            replicas=None if serving is None else serving.held(last),
-        ),
-    }
-    if values["allocations"]:
-        makers["allocations"] = lambda: allocations_frame(job_id, result, shares=shares is not None)
-    if "stays" in result.tables:
-        outages = None if setup.outages is None else setup.outages.merged
-        saves = values["checkpoint_cost"] > 0
-        makers["stays_written"] = lambda: stays_frame(
-            job_id, cluster, service_names, outages, result.tables["stays"], saves=saves
-        )
-    outcome = made_later(
-        makers,
-        **({} if values["allocations"] else {"allocations": None}),
-        decisions=_decisions(setup, service_names, serving, result) if values["decisions"] else None,
-        speeds=None if rates is None else rates.frame,
-        outages=None if setup.outages is None else setup.outages.frame,
-        maintenance=None if setup.maintenance is None else setup.maintenance.frame,
-        quota=None if quotas is None else quotas.frame,
-        services=None if setup.services is None else setup.services.frame,
-        fair_shares=None if setup.fair is None else setup.fair.frame,
-        replicas=None if serving is None else serving.frame(last),
-        servers=servers_frame(job_id, service_names, down, result.tables.get("asleep"), last),
-        work=_done(setup, own["kept"]),
-        rungs=None if trials is None else rungs_frame(frame, result),
-        searches=searches,
-    )
-    outcome.run = copied(setup.record)
-    recorded = {key: True for table, key in RECORDED.items() if outcome.has(table)}
-    if recorded:
-        outcome.run["record"] = recorded
-    seconds = time.perf_counter() - setup.started
-
-    def figures(without: Collection[str] = ()) -> dict[str, Any]:
-        return with_seconds(evaluate(source.rows, without), seconds)
-
-    return summarised_later(outcome, figures, partial(figures, LISTS))
-
-
-def _decisions(
-    setup: Setup, services: Sequence[str], serving: Serving | None, result: _core.RunResult
-) -> pl.DataFrame:
-    """decisions.parquet."""
-    outages = None if setup.outages is None else setup.outages.merged
-    shares = setup.jobs.get("shares")
-    told = log.decisions_frame(
-        *(setup.table.frame["job_id"], None if shares is None else shares / WHOLE, outages, services),
-        result.tables["log"],
-    )
-    return told if serving is None else serving.numbered(told)
-
-
-def _done(setup: Setup, kept: NDArray[np.bool_]) -> NDArray[np.float64] | NDArray[np.uint64]:
-    """The work of every job that ran, in its units; no copy of the column where all did."""
-    fixed = setup.values["model"] == "fixed"
-    work = setup.workload.columns["duration" if fixed else "iterations"]
-    return work if kept.all() else work[kept]
-
-
-def _pairs(rates: RateTable | None) -> bool:
-    """Whether speeds of two jobs on one GPU were measured."""
-    return rates is not None and rates.pairs.height > 0
 
 
 def vc_of_servers(cluster: Cluster) -> NDArray[np.uint32]:

@@ -19,10 +19,11 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import POLICY_NOTE, DecisionError, UsageError
 from ringbco.io.process import received
 from ringbco.result.outcome import Outcome
+from ringbco.run.made import conclude
 from ringbco.run.options import check_callback, number, refusal
 from ringbco.run.options_generated import Options
 from ringbco.run.own import BARE, KeyPolicy, Policy, RankPolicy, Scheduler, guarded, resolve
-from ringbco.run.setup import Setup, conclude, prepare
+from ringbco.run.setup import Setup, prepare
 from ringbco.run.state import Parts, State
 from ringbco.trace.jobs import TableLike
 from ringbco.trace.plausibility import warn

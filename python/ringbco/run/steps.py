@@ -21,7 +21,7 @@ from ringbco.result.energy import Held, Sleep, has_watts, watts
 from ringbco.result.reliability import DownTime
 from ringbco.result.schema import (
     ALLOCATIONS_SCHEMA,
-    CARRIED_COLUMNS,
+    CARRIED_SCHEMA,
     ELASTIC_SCHEMA,
     EVICTION_SCHEMA,
     FAILURE_SCHEMA,
@@ -141,7 +141,7 @@ def jobs_columns(
     shares = thousandths(frame)
     if shares is not None:
         columns |= dict(zip(SHARES_SCHEMA, [_share(shares)], strict=True))
-    columns |= {name: frame[name] for name in CARRIED_COLUMNS if name in frame.columns}
+    columns |= {name: frame[name] for name in CARRIED_SCHEMA if name in frame.columns}
     return Columns(columns, own["kept"], _jobs_frame)
 
 

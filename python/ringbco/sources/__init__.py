@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
     from ringbco.sources.source import Options as Choices
     from ringbco.sources.source import refuse_empty
     from ringbco.trace.jobs import from_frame, provenance
-    from ringbco.trace.rate_table import as_rate_table
+    from ringbco.trace.rate_table import RateTable
 
     options = options or Choices()
     source = get(name)
@@ -131,7 +132,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
                 " cluster file gives each"
                 " speed 1 under [gpu_types], to be mended there"
             )
-    tables = None if trace.tables is None else as_rate_table(trace.tables)
+    tables = None if trace.tables is None else RateTable.read(trace.tables)
     return Conversion(table, trace.account, cluster, tuple(notes), trace.epoch, tables)
 
 
@@ -146,14 +147,21 @@ def recognise(path: Path) -> tuple[str, str] | None:
     return None if found is None else (found[0].name, found[1].what)
 
 
-def raw_trace(path: Path) -> InputError | None:
-    """What to raise for a file of a public trace where a job table was asked for; None for any other file."""
+def another_form(file: str | os.PathLike[str]) -> InputError | None:
+    """What to raise for a table in another form where a job table was asked for; None for any other file."""
     from ringbco.sources.opening import heads
+    from ringbco.trace.schema import convert_hint
 
+    path = Path(file)
     try:
-        return not_jobs_yet(str(path), heads(path))
+        raw = not_jobs_yet(str(path), heads(path))
     except InputError:
-        return None
+        raw = None
+    form, names = other_form(path) or ("", []) if raw is None else ("", [])
+    if not form:
+        return raw
+    hint = convert_hint(os.fspath(file), names)
+    return InputError(f"is {form}, not a job table yet", file=file, hint=hint)
 
 
 def not_jobs_yet(file: str, heads: Iterable[str]) -> InputError | None:

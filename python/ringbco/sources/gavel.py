@@ -26,7 +26,7 @@ from ringbco.sources.rules import SECONDS, not_negative, timed, whole_gpus
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv
 from ringbco.sources.tables import CsvTable
 from ringbco.trace.jobs import MAX_COUNT
-from ringbco.trace.rate_table import SCHEMA
+from ringbco.trace.rate_table import RateTable
 
 _LOOKS: Final = {
     "steps_argument": r"-\S+",
@@ -213,7 +213,7 @@ def _tables(path: Path) -> pl.DataFrame:
     rows = list(_rows(path, document))
     if not rows:
         raise InputError(f"holds no throughput: expected {_SHAPE}", file=path)
-    frame = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    frame = pl.DataFrame(rows, schema=RateTable.form.schema, orient="row")
     # Where the same GPUs of one server have a rate, 0 on several servers means that nobody measured it.
     key = ["model", "gpu_type", "gpus"]
     fit = frame.filter(pl.col("partner").is_null(), pl.col("rate") > 0, servers=1).select(key)

@@ -30,7 +30,7 @@ from ringbco.sources.rules import SECONDS, has_id, not_negative, timed, whole_gp
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv, refuse_empty
 from ringbco.sources.tables import CsvTable
 from ringbco.trace.jobs import read_columns
-from ringbco.trace.rate_table import SCHEMA
+from ringbco.trace.rate_table import RateTable
 
 JOBS: Final = CsvTable(
     role="jobs",
@@ -183,7 +183,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         name: _application(folder / name) for name in asked["application"].unique(maintain_order=True)
     }
     rows = [row for name, model, size in asked.iter_rows() for row in _rates(applications[name], model, size)]
-    tables = pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    tables = pl.DataFrame(rows, schema=RateTable.form.schema, orient="row")
     work = {name: round(FINE * float(found.progress[-1])) for name, found in applications.items()}
     frame = frame.with_columns(
         iterations=pl.col("application").replace_strict(work, return_dtype=pl.UInt64),

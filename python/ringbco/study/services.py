@@ -9,7 +9,7 @@ import polars as pl
 
 from ringbco.run.options import integer, number, refusal
 from ringbco.trace.requests import read_requests
-from ringbco.trace.services import Services, as_services
+from ringbco.trace.services import Services
 from ringbco.units import seconds_of
 
 TARGET: Final = 0.7
@@ -125,4 +125,4 @@ def _wanted(
             "gpus_per_replica": pl.repeat(gpus, int(changes.sum()), dtype=pl.UInt32, eager=True),
         }
     )
-    return as_services(made, None)
+    return Services.read(made)

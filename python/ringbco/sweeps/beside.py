@@ -1,92 +1,46 @@
-"""Tables that a run reads beside its job table: speeds, outages, maintenance, quotas, services, shares."""
+"""The side tables of a sweep's runs: read from where the specification stands."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from ringbco.run.outage_draws import Draw, as_draw, is_draw
 from ringbco.trace.clocks import EPOCH, parse_epoch
-from ringbco.trace.fair_shares import FairShares, as_fair_shares
 from ringbco.trace.jobs import read_metadata
-from ringbco.trace.outages import Outages, as_maintenance, as_outages
-from ringbco.trace.quotas import Quotas, as_quotas
-from ringbco.trace.services import Services, as_services
+from ringbco.trace.side_tables import KINDS, Known, SideTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
     from pathlib import Path
 
     from ringbco.cluster.spec import Cluster
     from ringbco.trace.jobs import JobTable
-    from ringbco.trace.rate_table import RateTable
 
-BESIDE: Final = ("fair_shares", "outages", "maintenance", "quota", "services", "tables")
-"""The options that name them."""
-
-
-@dataclass(frozen=True)
-class Beside:
-    """Those of one run; None where it has none."""
-
-    tables: RateTable | None = None
-    outages: Outages | Draw | None = None
-    maintenance: Outages | None = None
-    quota: Quotas | None = None
-    services: Services | None = None
-    fair_shares: FairShares | None = None
-
-    @property
-    def given(self) -> dict[str, RateTable | Outages | Draw | Quotas | Services | FairShares]:
-        """Those that there are, by their options."""
-        found = {
-            "fair_shares": self.fair_shares,
-            "outages": self.outages,
-            "maintenance": self.maintenance,
-            "quota": self.quota,
-            "services": self.services,
-            "tables": self.tables,
-        }
-        return {name: table for name, table in found.items() if table is not None}
-
-    @property
-    def options(self) -> dict[str, object]:
-        """The same as `replay` takes them."""
-        return {
-            name: found.source if isinstance(found, Draw) else found for name, found in self.given.items()
-        }
+SideTables = Mapping[str, SideTable | Draw]
+"""Those of one run, by option."""
 
 
-def read_beside(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> Beside:
-    """The tables that the options name; those that are not read yet are read.
+def read_beside(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> SideTables:
+    """The tables that the options name, by option; those that are not read yet are read.
 
-    folder: where their names start from. Dates in them are read on the clock of the
-    trace. Raises InputError for a bad file.
+    folder: where their names start from. Dates in them are read on the clock of the trace. Raises InputError
+    for a bad file.
     """
-    epoch = None
-    if {"outages", "maintenance", "services"} & options.keys():
-        trace = options["trace"][1]
-        epoch = _epoch(trace.path, trace.table)
-    outages, services, servers = options.get("outages"), options.get("services"), cluster.num_servers
-    if outages is not None and is_draw(outages):
-        outages = as_draw(outages)
-    elif outages is not None:
-        outages = replace(as_outages(folder / outages, servers, epoch=epoch), source=outages)
-    if services is not None:
-        largest = int(cluster.server_gpus.max())
-        services = replace(as_services(folder / services, largest, epoch=epoch), source=services)
-    maintenance = options.get("maintenance")
-    if maintenance is not None:
-        windows = as_maintenance(folder / maintenance, servers, epoch=epoch)
-        maintenance = replace(windows, source=maintenance)
-    quota = options.get("quota")
-    if quota is not None:
-        quota = replace(as_quotas(folder / quota, None), source=quota)
-    fair = options.get("fair_shares")
-    if fair is not None:
-        fair = replace(as_fair_shares(folder / fair, None), source=fair)
-    return Beside(options.get("tables"), outages, maintenance, quota, services, fair)
+    named = {name: options[name] for name in KINDS if options.get(name) is not None}
+    timed = any(KINDS[name].form.instants for name in named)
+    trace = options["trace"][1] if timed else None
+    known = Known.of(cluster, epoch=None if trace is None else _epoch(trace.path, trace.table))
+    found: dict[str, SideTable | Draw] = {}
+    for name, given in named.items():
+        if isinstance(given, SideTable):
+            found[name] = given
+        elif is_draw(given):
+            found[name] = as_draw(given)
+        else:
+            found[name] = replace(KINDS[name].read(folder / given, known), source=given)
+    return found
 
 
 def _epoch(path: str, table: JobTable | None) -> datetime | None:

@@ -38,6 +38,7 @@ from ringbco.sweeps.spec import ONCE, Run, Spec, read_spec
 from ringbco.sweeps.store import TABLE, Store
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.plausibility import silently, warn
+from ringbco.trace.side_table import SideTable
 from ringbco.trace.workload import READS, Workload
 from ringbco.trace.workload import resolve as resolve_workload
 
@@ -331,7 +332,7 @@ def _filled(trace: Trace, runs: Iterable[Run]) -> Trace:
     shared: dict[tuple[Hashable, ...], list[Run]] = {}
     for run in runs:
         # What hangs on other tables is known by the object that holds them, which is another one elsewhere.
-        if run.trace == trace and not run.draw and not set(READS) & run.beside.given.keys():
+        if run.trace == trace and not run.draw and not set(READS) & run.beside.keys():
             shared.setdefault(_workload_of(run), []).append(run)
     most = sorted((runs for runs in shared.values() if len(runs) > 1), key=len, reverse=True)
     ready = {}
@@ -347,7 +348,9 @@ def _ready(run: Run, trace: Trace | Mapped, *, workload: bool) -> tuple[JobTable
     """The run's jobs, and what its command is given beside the options. workload: whether it takes one."""
     if isinstance(trace, Mapped):
         trace = trace.trace()
-    given = run.beside.options
+    given: dict[str, Any] = {
+        name: table if isinstance(table, SideTable) else table.source for name, table in run.beside.items()
+    }
     known = None if run.draw else trace.ready.get(_workload_of(run))
     if known is not None:
         return known.table, {**given, "workload": known}
@@ -370,7 +373,7 @@ def _read(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 def _workload_of(run: Run) -> tuple[Hashable, ...]:
     """What runs with the same workload have in common, but for their trace and draw."""
-    beside = tuple((name, found.sha256) for name, found in run.beside.given.items() if name in READS)
+    beside = tuple((name, found.sha256) for name, found in run.beside.items() if name in READS)
     return run.load, run.cluster, repr(_read(_given(run))), beside
 
 

@@ -24,11 +24,12 @@ from ringbco.run.draws import Draw, Seeds, changes, refuse_logs, seeded_options
 from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.run.own import BUILT_IN, Carried, carried
-from ringbco.sweeps.beside import BESIDE, Beside, read_beside
+from ringbco.sweeps.beside import SideTables, read_beside
 from ringbco.sweeps.objects import Objects, Trace, table_of_trace
 from ringbco.sweeps.settings import COMMANDS, EXPECTED, Setting, command, options_of
 from ringbco.sweeps.trials import Trials
-from ringbco.trace.rate_table import as_rate_table
+from ringbco.trace.rate_table import RateTable
+from ringbco.trace.side_tables import KINDS
 
 MOST_RUNS: Final = 1_000_000
 ONCE: Final = Seeds()
@@ -60,7 +61,7 @@ class Run:
     settings: Mapping[str, Any]
     version: str
     own: Carried | None = None
-    beside: Beside = field(default_factory=Beside)
+    beside: SideTables = field(default_factory=dict)
     draw: Draw | None = None
     by_day: bool = False
 
@@ -75,7 +76,7 @@ class Run:
             "cluster": self.cluster.to_toml(),
             "options": dict(self.options),
         }
-        content["options"] |= {name: found.sha256 for name, found in self.beside.given.items()}
+        content["options"] |= {name: found.sha256 for name, found in self.beside.items()}
         if self.draw is not None:
             content["draw"] = self.draw
         if self.by_day:
@@ -314,11 +315,11 @@ class _Reader:
         read = self._read(option, value, where)
         if name == "policy":
             read = self._policy(read)
-        if name in BESIDE and read is not None and not is_draw(read) and not (self._folder / read).is_file():
+        if name in KINDS and read is not None and not is_draw(read) and not (self._folder / read).is_file():
             expected = "the path of a table, relative to the specification"
             raise self._error(expected, where, show_toml(read), hint="there is no such file")
         if name == "tables" and read is not None:
-            read = replace(as_rate_table(self._folder / read), source=read)
+            read = replace(RateTable.read(self._folder / read), source=read)
         self._try(name, read, where)
         return read
 
@@ -416,7 +417,7 @@ class _Reader:
             self._clusters[value] = self._objects.cluster(replace(cluster, name=value))
         return self._clusters[value]
 
-    def _parts(self, values: Mapping[str, Any], where: str) -> tuple[Cluster, Beside]:
+    def _parts(self, values: Mapping[str, Any], where: str) -> tuple[Cluster, SideTables]:
         """The cluster of a run, and the tables beside its trace: what can be wrong under any policy."""
         for name, what, example in (
             ("trace", "a job table", "jobs.parquet"),
@@ -432,7 +433,7 @@ class _Reader:
             cluster = cluster.pooled()
         return cluster, read_beside(values, self._folder, cluster)
 
-    def _run(self, values: Mapping[str, Any], cluster: Cluster, beside: Beside) -> Run:
+    def _run(self, values: Mapping[str, Any], cluster: Cluster, beside: SideTables) -> Run:
         text, trace = values["trace"]
         known = options_of(self._command)
         defaults = {name: option.default for name, option in known.items()}
@@ -440,7 +441,7 @@ class _Reader:
         options = {
             name: value
             for name, value in (defaults | self._trials.fitted(given)).items()
-            if name not in BESIDE
+            if name not in KINDS
         }
         written = defaults | given
         if self._command == "replay":
@@ -466,7 +467,7 @@ class _Reader:
         }
         name = str(options.get("policy"))
         settings["policy"] = self._policies.get(name, settings["policy"])
-        settings |= {name: found.source for name, found in beside.given.items()}
+        settings |= {name: found.source for name, found in beside.items()}
         mine = carried(name) if name in BUILT_IN else self._trials.own.get(name)
         load, version = values.get("load"), ringbco.__version__
         return Run(self._command, trace, load, cluster, options, settings, version, mine, beside)

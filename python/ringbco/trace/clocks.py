@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +12,7 @@ from ringbco.units import duration
 
 if TYPE_CHECKING:
     from ringbco.trace.jobs import JobTable
-    from ringbco.trace.outages import Outages
-    from ringbco.trace.services import Services
+    from ringbco.trace.side_table import SideTable
 
 EPOCH: Final = "ringbco.epoch"
 """The footer key of a job table that says what submit_time 0 is."""
@@ -39,25 +38,14 @@ def parse_epoch(text: object) -> datetime | None:
     return None if epoch is None or epoch.year == _PLACEHOLDER else epoch
 
 
-def beside_jobs(
-    table: JobTable, outages: Outages | None, maintenance: Outages | None, services: Services | None
-) -> list[str]:
-    """A line for each table of which no row falls into the time of the jobs.
+def beside_jobs(table: JobTable, beside: Iterable[SideTable]) -> list[str]:
+    """A line for each table of which no row falls into the time of the jobs (`SideTable.times`).
 
-    That is from the first submission to the last, and the longest duration on. A row of outages lasts from
-    down_at to up_at, one of services is at its time. One row a service, before all jobs, means the same on
-    any clock.
+    That is from the first submission to the last, and the longest duration on.
     """
-    found: list[str] = []
-    for down in (outages, maintenance):
-        if down is not None:
-            found += _outside(table, down.source, down.frame["down_at"], down.frame["up_at"])
-    if services is not None:
-        time = services.frame["time"]
-        first: float = table.frame["submit_time"].min()  # type: ignore[assignment]
-        if len(services.names) < time.len() or (time > first).any():
-            found += _outside(table, services.source, time, time)
-    return found
+    first = _ends(table.frame["submit_time"])[0]
+    timed = ((side.source, side.times(first)) for side in beside)
+    return [line for source, times in timed if times is not None for line in _outside(table, source, *times)]
 
 
 def _outside(table: JobTable, source: str, begin: pl.Series, end: pl.Series) -> Iterator[str]:

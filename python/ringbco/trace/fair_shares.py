@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -11,12 +10,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import InputError
-from ringbco.io import marks
 from ringbco.trace.column import Column
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.quotas import COLUMNS as QUOTAS
-from ringbco.trace.quotas import OWNERS, OfOwners, owner_faults
-from ringbco.trace.side_tables import Form, is_table, read_side_table
+from ringbco.trace.quotas import OWNERS, OfOwners
+from ringbco.trace.side_table import Form
 
 USUAL: Final = 1.0
 """The share of an owner of whom nothing else is said."""
@@ -28,39 +26,16 @@ COLUMNS: Final[dict[str, Column]] = {
 }
 """The schema. A file has one of the two columns of owners."""
 
-MARK: Final = marks.table("table of fair shares", ("share",), COLUMNS)
-
 
 @dataclass(frozen=True, eq=False)
 class FairShares(OfOwners):
-    """Checked shares of the owners of a job table.
+    """Checked shares of the owners of a job table."""
 
-    frame: as given, with the columns of `COLUMNS`; one of the two owners is null throughout.
-    source: where they come from. sha256: of the file's bytes; None for a frame.
-    """
-
-    mark: ClassVar[marks.Mark] = MARK
+    form: ClassVar[Form] = Form("shares", "fair_shares", COLUMNS, ())
 
     def shares(self) -> dict[str, float]:
         """The share of each owner that has a row."""
         return dict(zip(self.frame[self.column], self.frame["share"].fill_null(USUAL), strict=True))
-
-
-def as_fair_shares(shares: object, jobs: pl.DataFrame | None) -> FairShares:
-    """The shares that `shares` stands for: themselves, a frame, or the Parquet or CSV file of that name.
-
-    jobs: the job table whose owners they are of; None where it is not known yet. Raises InputError naming
-    file, row, column, value and what was expected, for the lowest row at fault.
-    """
-    given = shares.frame if isinstance(shares, FairShares) else shares
-    form = Form("shares", "fair_shares", COLUMNS, (), partial(owner_faults, noun="shares", jobs=jobs))
-    read = read_side_table(given, form)
-    return shares if isinstance(shares, FairShares) else FairShares(*read)
-
-
-def is_fair_shares(value: object) -> bool:
-    """Whether `as_fair_shares` takes it."""
-    return isinstance(value, FairShares) or is_table(value)
 
 
 def owners(jobs: pl.DataFrame, shares: FairShares | None) -> list[str | None] | None:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -33,7 +32,7 @@ from ringbco.io.memory import raise_lack
 from ringbco.io.threads import at_once
 from ringbco.trace.columns_generated import COLUMNS
 from ringbco.trace.other_names import convert_command, near_name
-from ringbco.trace.schema import MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check, convert_hint
+from ringbco.trace.schema import MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check
 
 __all__ = [
     "COLUMNS",
@@ -205,16 +204,11 @@ def _no_raw_trace(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except InputError:
-        # By name: the sources are built on the job table, which knows none of them until it needs to.
-        sources = import_module("ringbco.sources")
-        raw: InputError | None = sources.raw_trace(Path(path))
-        if raw is not None:
-            raise raw from None
-        form, names = sources.other_form(Path(path)) or (None, ())
-        if form is None:
+        # The sources are built on the job table, which knows none of them until it needs to.
+        other: InputError | None = ringbco._above("another form", path)
+        if other is None:
             raise
-        hint = convert_hint(os.fspath(path), names)
-        raise InputError(f"is {form}, not a job table yet", file=path, hint=hint) from None
+        raise other from None
 
 
 def from_frame(

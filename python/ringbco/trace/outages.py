@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
@@ -13,11 +12,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import show_value
-from ringbco.io import marks
 from ringbco.trace.column import Column
 from ringbco.trace.instants import first_instant
 from ringbco.trace.schema import MOST_SECONDS, Fault
-from ringbco.trace.side_tables import INSTANT, Beside, Form, is_table, read_side_table
+from ringbco.trace.side_table import INSTANT, Form, Known, SideTable
 
 _UP: Final = Column(
     pl.Float64,
@@ -37,18 +35,42 @@ COLUMNS: Final[dict[str, Column]] = {
 _NEEDED: Final = ("server", "down_at", "up_at")
 
 
-MARK: Final = marks.table("table of outages", _NEEDED, COLUMNS)
+def _up_too_early(frame: pl.DataFrame) -> Iterator[Fault]:
+    """The fault of servers that come back before they are down, or as they go down."""
+    down, up = frame["down_at"], frame["up_at"]
+    bad = (up <= down).fill_null(value=False)
+    if bad.any():
+        rule = "a number of seconds > down_at"
+        told = f"{rule}, which is {show_value(down[int(bad.arg_max() or 0)])}"
+        yield Fault("up_at", bad, up, rule, told, _UP.hint)
 
 
 @dataclass(frozen=True, eq=False)
-class Outages(Beside):
+class Outages(SideTable):
     """Checked outages of a cluster's servers.
 
     frame: as given, with the columns of `COLUMNS`, rows in input order; up_at is null for a server that never
     comes back. source: where they come from. sha256: of the file's bytes; None for a frame.
     """
 
-    mark: ClassVar[marks.Mark] = MARK
+    form: ClassVar[Form] = Form(
+        "outages",
+        "outages",
+        COLUMNS,
+        _NEEDED,
+        _up_too_early,
+        may_be_empty=True,
+        instants=("down_at", "up_at"),
+    )
+
+    @classmethod
+    def form_for(cls, known: Known) -> Form:
+        """What they have to be on a cluster."""
+        if known.servers is None:
+            return cls.form
+        last = known.servers - 1
+        server = COLUMNS["server"]._replace(hint=f"the cluster's last server is {last}", high=last)
+        return cls.form._replace(columns={**COLUMNS, "server": server})
 
     @cached_property
     def merged(self) -> pl.DataFrame:
@@ -89,6 +111,21 @@ class Outages(Beside):
         """What run.toml says of them."""
         return super().told() | {"overlapping": self.num_overlapping}
 
+    def times(self, first: float) -> tuple[pl.Series, pl.Series]:
+        """From down_at to up_at."""
+        return self.frame["down_at"], self.frame["up_at"]
+
+
+class Maintenance(Outages):
+    """Outages that are known ahead. A row without a cause has "maintenance" as its."""
+
+    form: ClassVar[Form] = Outages.form._replace(noun="maintenance", option="maintenance")
+
+    @classmethod
+    def settled(cls, frame: pl.DataFrame) -> pl.DataFrame:
+        """With that cause."""
+        return frame.with_columns(pl.col("cause").fill_null("maintenance"))
+
 
 def _merged(frame: pl.DataFrame) -> pl.DataFrame:
     ordered = frame.with_columns(pl.col("up_at").fill_null(np.inf)).sort(
@@ -110,52 +147,9 @@ def _merged(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def as_outages(
-    outages: object, num_servers: int, source: str | None = None, *, epoch: datetime | None = None
-) -> Outages:
-    """The outages that `outages` stands for: themselves, a frame, or the Parquet or CSV file of that name.
-
-    num_servers: of the cluster whose servers they are. source: the file that a frame comes from. epoch: what
-    0 is on the job table's clock, None where nobody knows: dates are refused then. Raises InputError naming
-    file, row, column, value and what was expected, for the lowest row at fault.
-    """
-    given = outages.frame if isinstance(outages, Outages) else outages
-    read = read_side_table(given, _form("outages", num_servers), source, epoch)
-    return outages if isinstance(outages, Outages) else Outages(*read)
-
-
-def _form(noun: str, num_servers: int) -> Form:
-    last = num_servers - 1
-    server = COLUMNS["server"]._replace(hint=f"the cluster's last server is {last}", high=last)
-    return Form(noun, noun, {**COLUMNS, "server": server}, _NEEDED, _up_too_early, True, ("down_at", "up_at"))
-
-
-def as_maintenance(windows: object, num_servers: int, *, epoch: datetime | None = None) -> Outages:
-    """The maintenance that `windows` stands for, as `as_outages`. A row without a cause has that as its."""
-    given = windows.frame if isinstance(windows, Outages) else windows
-    found = Outages(*read_side_table(given, _form("maintenance", num_servers), None, epoch))
-    kept = windows if isinstance(windows, Outages) else found
-    return replace(kept, frame=found.frame.with_columns(pl.col("cause").fill_null("maintenance")))
-
-
-def united(outages: Outages | None, maintenance: Outages | None) -> Outages | None:
+def united(outages: Outages | None, maintenance: Maintenance | None) -> Outages | None:
     """When servers are down: the outages, and then the maintenance that is not among them."""
     if outages is None or maintenance is None:
         return outages or maintenance
     new = maintenance.frame.join(outages.frame, on=[*COLUMNS], how="anti", nulls_equal=True)
     return replace(outages, frame=pl.concat([outages.frame, new]))
-
-
-def is_outages(value: object) -> bool:
-    """Whether `as_outages` takes it."""
-    return isinstance(value, Outages) or is_table(value)
-
-
-def _up_too_early(frame: pl.DataFrame) -> Iterator[Fault]:
-    """The fault of servers that come back before they are down, or as they go down."""
-    down, up = frame["down_at"], frame["up_at"]
-    bad = (up <= down).fill_null(value=False)
-    if bad.any():
-        rule = "a number of seconds > down_at"
-        told = f"{rule}, which is {show_value(down[int(bad.arg_max() or 0)])}"
-        yield Fault("up_at", bad, up, rule, told, _UP.hint)

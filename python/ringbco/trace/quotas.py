@@ -11,10 +11,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.io import marks
 from ringbco.trace.column import Column
 from ringbco.trace.schema import MAX_COUNT, Fault
-from ringbco.trace.side_tables import Beside, Form, is_table, read_side_table
+from ringbco.trace.side_table import Form, Known, SideTable
 
 _OWNER: Final = "text"
 _HINT: Final = "name a value of that column of the job table, or drop the row"
@@ -36,11 +35,13 @@ COLUMNS: Final[dict[str, Column]] = {
 """The schema. A file has one of the two columns of owners."""
 
 
-MARK: Final = marks.table("table of quotas", ("gpus", "borrow"), COLUMNS)
-
-
-class OfOwners(Beside):
+class OfOwners(SideTable):
     """A table of the owners of a job table; one of the columns vc and user is null throughout."""
+
+    @classmethod
+    def form_for(cls, known: Known) -> Form:
+        """What it has to be beside the jobs."""
+        return cls.form._replace(beyond=partial(owner_faults, noun=cls.form.noun, jobs=known.jobs))
 
     @property
     def column(self) -> str:
@@ -50,13 +51,9 @@ class OfOwners(Beside):
 
 @dataclass(frozen=True, eq=False)
 class Quotas(OfOwners):
-    """Checked quotas of the owners of a job table.
+    """Checked quotas of the owners of a job table."""
 
-    frame: as given, with the columns of `COLUMNS`; one of the two owners is null throughout.
-    source: where they come from. sha256: of the file's bytes; None for a frame.
-    """
-
-    mark: ClassVar[marks.Mark] = MARK
+    form: ClassVar[Form] = Form("quotas", "quota", COLUMNS, ("gpus", "borrow"), entry="quotas")
 
     def columns(self, jobs: pl.DataFrame) -> tuple[NDArray[np.uint32], list[int], list[bool]]:
         """The place of each job's owner, 2^32 - 1 for a job without a quota; GPUs; whether to borrow."""
@@ -66,25 +63,6 @@ class Quotas(OfOwners):
             list(owners), places, default=2**32 - 1, return_dtype=pl.UInt32
         )
         return owner.to_numpy(), self.frame["gpus"].to_list(), self.frame["borrow"].to_list()
-
-
-def as_quotas(quotas: object, jobs: pl.DataFrame | None) -> Quotas:
-    """The quotas that `quotas` stands for: themselves, a frame, or the Parquet or CSV file of that name.
-
-    jobs: the job table whose owners they are of; None where it is not known yet. Raises InputError naming
-    file, row, column, value and what was expected, for the lowest row at fault.
-    """
-    given = quotas.frame if isinstance(quotas, Quotas) else quotas
-    form = Form(
-        "quotas", "quota", COLUMNS, ("gpus", "borrow"), partial(owner_faults, noun="quotas", jobs=jobs)
-    )
-    read = read_side_table(given, form)
-    return quotas if isinstance(quotas, Quotas) else Quotas(*read)
-
-
-def is_quotas(value: object) -> bool:
-    """Whether `as_quotas` takes it."""
-    return isinstance(value, Quotas) or is_table(value)
 
 
 def owner_faults(frame: pl.DataFrame, noun: str, jobs: pl.DataFrame | None) -> Iterator[Fault]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import BinaryIO, Final
+from typing import ClassVar, Final
 
 import polars as pl
 
 from ringbco.cluster.gpu_types import GpuType
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError, show_path
-from ringbco.io import marks
+from ringbco.errors import InputError
 from ringbco.trace.column import Column
 from ringbco.trace.schema import Fault
-from ringbco.trace.side_tables import Form, is_table, read_side_table
+from ringbco.trace.side_table import Form, SideTable
 
 _GIVE: Final = "give the number that was measured, or drop the row"
 _PAIR: Final = "partner and partner_rate stand together: give both, or neither"
@@ -29,22 +28,34 @@ COLUMNS: Final[dict[str, Column]] = {
 }
 """The schema. A row with a partner has the rate beside it on the same GPUs, and the partner's own there."""
 
-SCHEMA: Final = {name: column.dtype() for name, column in COLUMNS.items()}
 _REQUIRED: Final = tuple(name for name, column in COLUMNS.items() if column.required)
-MARK: Final = marks.table("table of speeds", _REQUIRED, COLUMNS)
 _KEY: Final = ("model", "gpu_type", "gpus", "servers", "partner")
 
 
+def _beyond_a_row(frame: pl.DataFrame) -> Iterator[Fault]:
+    """What is wrong beyond one cell: more servers than GPUs, half a pair, a measurement told twice."""
+    lonely = pl.col("partner").is_null() != pl.col("partner_rate").is_null()
+    which = frame.select(
+        servers=(pl.col("servers") > pl.col("gpus")).fill_null(value=False), partner_rate=lonely
+    )
+    for name in which.columns:
+        if which[name].any():
+            told = (
+                COLUMNS[name].rule if name == "servers" else "a rate where there is a partner, else nothing"
+            )
+            yield Fault(name, which[name], frame[name], told, told, COLUMNS[name].hint)
+    key = frame.select(*_KEY).with_columns(pl.col("gpu_type").map_elements(str.casefold, pl.String))
+    doubled = ~key.select(pl.struct(pl.all()).is_first_distinct()).to_series()
+    if doubled.any():
+        told = "each model, gpu_type, gpus, servers and partner once; a row above has them too"
+        yield Fault("gpus", doubled, frame["gpus"], told, told, "drop one of the rows")
+
+
 @dataclass(frozen=True, eq=False)
-class RateTable:
-    """A checked table of measured speeds: the columns of `COLUMNS`, rows in input order.
+class RateTable(SideTable):
+    """A checked table of measured speeds."""
 
-    source: where it comes from. sha256: of the file's bytes; None for a frame.
-    """
-
-    frame: pl.DataFrame
-    source: str
-    sha256: str | None = None
+    form: ClassVar[Form] = Form("speeds", "tables", COLUMNS, _REQUIRED, _beyond_a_row, name="speeds")
 
     @property
     def alone(self) -> pl.DataFrame:
@@ -86,49 +97,8 @@ class RateTable:
             gpu_types={**cluster.gpu_types, **known},
         )
 
-    def write(self, file: BinaryIO, *, as_csv: bool) -> None:
-        """Writes it as CSV or as Parquet; without the columns of partners where there are none."""
+    @property
+    def written(self) -> pl.DataFrame:
+        """What a file of it holds: no columns of partners where there are none."""
         paired = self.frame["partner"].is_not_null().any()
-        frame = self.frame if paired else self.frame.drop("partner", "partner_rate")
-        if as_csv:
-            frame.write_csv(file)
-        else:
-            frame.write_parquet(file, compression="zstd", metadata=marks.signature("speeds"))
-
-    def told(self) -> dict[str, object]:
-        """What run.toml says of it."""
-        return {"path": show_path(self.source), "sha256": self.sha256, "rows": self.frame.height}
-
-
-def as_rate_table(tables: object) -> RateTable:
-    """The table that `tables` stands for: itself, a frame, or the Parquet or CSV file of that name.
-
-    Raises InputError naming file, row, column, value and what was expected, for the lowest row at fault.
-    """
-    if isinstance(tables, RateTable):
-        return tables
-    return RateTable(*read_side_table(tables, Form("speeds", "tables", COLUMNS, _REQUIRED, _beyond_a_row)))
-
-
-def is_rate_table(value: object) -> bool:
-    """Whether `as_rate_table` takes it."""
-    return isinstance(value, RateTable) or is_table(value)
-
-
-def _beyond_a_row(frame: pl.DataFrame) -> Iterator[Fault]:
-    """What is wrong beyond one cell: more servers than GPUs, half a pair, a measurement told twice."""
-    lonely = pl.col("partner").is_null() != pl.col("partner_rate").is_null()
-    which = frame.select(
-        servers=(pl.col("servers") > pl.col("gpus")).fill_null(value=False), partner_rate=lonely
-    )
-    for name in which.columns:
-        if which[name].any():
-            told = (
-                COLUMNS[name].rule if name == "servers" else "a rate where there is a partner, else nothing"
-            )
-            yield Fault(name, which[name], frame[name], told, told, COLUMNS[name].hint)
-    key = frame.select(*_KEY).with_columns(pl.col("gpu_type").map_elements(str.casefold, pl.String))
-    doubled = ~key.select(pl.struct(pl.all()).is_first_distinct()).to_series()
-    if doubled.any():
-        told = "each model, gpu_type, gpus, servers and partner once; a row above has them too"
-        yield Fault("gpus", doubled, frame["gpus"], told, told, "drop one of the rows")
+        return self.frame if paired else self.frame.drop("partner", "partner_rate")

@@ -11,7 +11,7 @@ from ringbco.errors import InputError
 from ringbco.io.frames import as_polars
 from ringbco.trace.column import Column
 from ringbco.trace.jobs import Raw, read_columns
-from ringbco.trace.side_tables import INSTANT, Form, check_table, is_table
+from ringbco.trace.side_table import INSTANT, Form, check_table, is_table
 
 OTHER_NAMES: Final = {
     "TIMESTAMP": "arrival",
@@ -28,7 +28,7 @@ COLUMNS: Final[dict[str, Column]] = {
     "input_tokens": _TOKENS,
     "output_tokens": _TOKENS,
 }
-_FORM: Final = Form("requests", "requests", COLUMNS, tuple(COLUMNS), lambda _: iter(()))
+_FORM: Final = Form("requests", "requests", COLUMNS, tuple(COLUMNS))
 _FORMATS: Final = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f%:z")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import ClassVar, Final
 
@@ -13,10 +12,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import show_value
-from ringbco.io import marks
 from ringbco.trace.column import Column
 from ringbco.trace.schema import Fault
-from ringbco.trace.side_tables import INSTANT, Beside, Form, is_table, read_side_table
+from ringbco.trace.side_table import INSTANT, Form, Known, SideTable
 
 _MOST: Final = 2**32 - 1
 COLUMNS: Final[dict[str, Column]] = {
@@ -30,18 +28,55 @@ COLUMNS: Final[dict[str, Column]] = {
 """The schema. The most GPUs of a replica, and how to mend them, depend on the cluster."""
 
 
-MARK: Final = marks.table("table of services", tuple(COLUMNS), COLUMNS)
+def _at_odds(frame: pl.DataFrame) -> Iterator[Fault]:
+    """The faults of rows that say otherwise than an upper row of their service."""
+    first = frame.select(
+        gpus=pl.col("gpus_per_replica").first().over("service"),
+        again=pl.struct("service", pl.col("time") + 0.0).is_first_distinct().not_()
+        & pl.col("time").is_not_null()
+        & pl.col("service").is_not_null(),
+    )
+    gpus, time = frame["gpus_per_replica"], frame["time"]
+    bad = ((gpus != first["gpus"]) & frame["service"].is_not_null()).fill_null(value=False)
+    if bad.any():
+        at = int(bad.arg_max() or 0)
+        rule = "the same in all rows of a service"
+        told = f"{first['gpus'][at]}, as in the first row of service {show_value(frame['service'][at])}"
+        hint = "give replicas of another size another name"
+        yield Fault("gpus_per_replica", bad, gpus, rule, told, hint)
+    if first["again"].any():
+        name = show_value(frame["service"][int(first["again"].arg_max() or 0)])
+        rule = "one row of a service at a time"
+        told = f"one row of service {name} at a time, and an upper row has that time"
+        yield Fault("time", first["again"], time, rule, told, "drop one of them")
 
 
 @dataclass(frozen=True, eq=False)
-class Services(Beside):
+class Services(SideTable):
     """Checked services of a cluster.
 
     frame: as given, with the columns of `COLUMNS`, rows in input order. source: where they come from. sha256:
     of the file's bytes; None for a frame.
     """
 
-    mark: ClassVar[marks.Mark] = MARK
+    form: ClassVar[Form] = Form(
+        "services", "services", COLUMNS, tuple(COLUMNS), _at_odds, may_be_empty=True, instants=("time",)
+    )
+
+    @classmethod
+    def form_for(cls, known: Known) -> Form:
+        """What they have to be on a cluster."""
+        largest = known.largest
+        most = "" if largest is None else f"; the largest has {largest} GPUs"
+        gpus = COLUMNS["gpus_per_replica"]._replace(
+            hint=f"a replica runs on one server{most}", high=_MOST if largest is None else largest
+        )
+        return cls.form._replace(columns={**COLUMNS, "gpus_per_replica": gpus})
+
+    @classmethod
+    def settled(cls, frame: pl.DataFrame) -> pl.DataFrame:
+        """With 0.0 for -0.0, which is the same time."""
+        return frame.with_columns(pl.col("time") + 0.0)
 
     @cached_property
     def names(self) -> list[str]:
@@ -75,51 +110,7 @@ class Services(Beside):
         """What run.toml says of them."""
         return super().told() | {"services": len(self.names)}
 
-
-def as_services(services: object, largest: int | None, *, epoch: datetime | None = None) -> Services:
-    """The services that `services` stands for: themselves, a frame, or the Parquet or CSV file of that name.
-
-    largest: GPUs of the largest server of the cluster; None where no cluster is known. epoch: as for
-    `as_outages`. Raises InputError naming file, row, column, value and what was expected, for the lowest row
-    at fault.
-    """
-    given = services.frame if isinstance(services, Services) else services
-    most = "" if largest is None else f"; the largest has {largest} GPUs"
-    gpus = COLUMNS["gpus_per_replica"]._replace(
-        hint=f"a replica runs on one server{most}", high=_MOST if largest is None else largest
-    )
-    columns = {**COLUMNS, "gpus_per_replica": gpus}
-    form = Form("services", "services", columns, tuple(COLUMNS), _at_odds, True, ("time",))
-    read = read_side_table(given, form, epoch=epoch)
-    if isinstance(services, Services):
-        return services
-    # -0.0 is a time like 0.0.
-    return Services(read.frame.with_columns(pl.col("time") + 0.0), read.source, read.sha256)
-
-
-def is_services(value: object) -> bool:
-    """Whether `as_services` takes it."""
-    return isinstance(value, Services) or is_table(value)
-
-
-def _at_odds(frame: pl.DataFrame) -> Iterator[Fault]:
-    """The faults of rows that say otherwise than an upper row of their service."""
-    first = frame.select(
-        gpus=pl.col("gpus_per_replica").first().over("service"),
-        again=pl.struct("service", pl.col("time") + 0.0).is_first_distinct().not_()
-        & pl.col("time").is_not_null()
-        & pl.col("service").is_not_null(),
-    )
-    gpus, time = frame["gpus_per_replica"], frame["time"]
-    bad = ((gpus != first["gpus"]) & frame["service"].is_not_null()).fill_null(value=False)
-    if bad.any():
-        at = int(bad.arg_max() or 0)
-        rule = "the same in all rows of a service"
-        told = f"{first['gpus'][at]}, as in the first row of service {show_value(frame['service'][at])}"
-        hint = "give replicas of another size another name"
-        yield Fault("gpus_per_replica", bad, gpus, rule, told, hint)
-    if first["again"].any():
-        name = show_value(frame["service"][int(first["again"].arg_max() or 0)])
-        rule = "one row of a service at a time"
-        told = f"one row of service {name} at a time, and an upper row has that time"
-        yield Fault("time", first["again"], time, rule, told, "drop one of them")
+    def times(self, first: float) -> tuple[pl.Series, pl.Series] | None:
+        """Of each row its time. One row a service, before all jobs, means the same on any clock."""
+        time = self.frame["time"]
+        return (time, time) if len(self.names) < time.len() or (time > first).any() else None

@@ -1,224 +1,46 @@
-"""Tables that stand beside a job table (speeds, outages, quotas, services): read and checked in one way."""
+"""The side tables of a run, a row each: whoever reads, writes, checks or compares them goes over `KINDS`.
+
+A new one is a class with its `Form`, and its place here; the option that names it stands in the table of
+options of the engine.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from datetime import date, datetime
-from typing import ClassVar, Final, NamedTuple
+from collections.abc import Container, Mapping
+from typing import Any, Final, TypeVar
 
-import polars as pl
+from ringbco.trace.fair_shares import FairShares
+from ringbco.trace.outages import Maintenance, Outages
+from ringbco.trace.quotas import Quotas
+from ringbco.trace.rate_table import RateTable
+from ringbco.trace.services import Services
+from ringbco.trace.side_table import Known, SideTable
 
-from ringbco.errors import InputError, show_path
-from ringbco.io.csvtext import refuse_doubled
-from ringbco.io.frames import ArrowTable, as_polars
-from ringbco.io.marks import Mark, signature
-from ringbco.trace.column import Column
-from ringbco.trace.jobs import Raw, read_columns, table_file
-from ringbco.trace.schema import MOST_SECONDS, Fault, check_column
+__all__ = ["KINDS", "Known", "SideTable", "read_side_tables", "the"]
 
-INSTANT: Final = Column(
-    pl.Float64,
-    True,
-    "a finite number of seconds >= 0",
-    "count seconds from the epoch of submit_time, or drop the row",
-    0.0,
-    True,
-    MOST_SECONDS,
-)
-"""A column of times on the clock of the job table."""
-_DATE: Final = r"^\s*\d{4}[-/]\d"
-"""What begins as a date does."""
+_Kind = TypeVar("_Kind", bound=SideTable)
+
+KINDS: Final[dict[str, type[SideTable]]] = {
+    kind.form.option: kind for kind in (RateTable, Outages, Maintenance, Quotas, Services, FairShares)
+}
+"""Every kind by its option, in the order of run.toml."""
 
 
-class SideTable(NamedTuple):
-    """The columns of the schema, rows in input order; sha256 of the file's bytes, None for a frame."""
+def read_side_tables(
+    options: Mapping[str, Any], known: Known, without: Container[str] = ()
+) -> dict[str, SideTable]:
+    """The side tables that the options of a run name, by option. Raises InputError as `SideTable.read` does.
 
-    frame: pl.DataFrame
-    source: str
-    sha256: str | None
-
-
-@dataclass(frozen=True, eq=False)
-class Beside:
-    """A checked table that stands beside a job table.
-
-    frame: as given, with the columns of its schema, rows in input order. source: where it comes from. sha256:
-    of the file's bytes; None for a frame.
+    without: options of which nothing is read.
     """
-
-    frame: pl.DataFrame
-    source: str
-    sha256: str | None = None
-
-    mark: ClassVar[Mark]
-    """How a file that `save` wrote is known."""
-
-    @property
-    def written(self) -> pl.DataFrame:
-        """What a file of it holds."""
-        return self.frame
-
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Writes a file, Parquet or CSV by its ending, whole or not at all.
-
-        Raises UsageError for another ending, InputError if the file exists and `force` is not set or it is
-        none of ours, and where it cannot be written.
-        """
-        with table_file(path, self.mark, force=force) as file:
-            if os.fspath(path).lower().endswith(".csv"):
-                self.written.write_csv(file)
-            else:
-                metadata = signature(type(self).__name__.lower())
-                self.written.write_parquet(file, compression="zstd", metadata=metadata)
-
-    def told(self) -> dict[str, object]:
-        """What run.toml says of it."""
-        return {"path": show_path(self.source), "sha256": self.sha256, "rows": self.frame.height}
+    return {
+        name: kind.read(options[name], known)
+        for name, kind in KINDS.items()
+        if name not in without and options.get(name) is not None
+    }
 
 
-class Form(NamedTuple):
-    """What a table has to be.
-
-    noun: what its rows are, in the plural. option: the option that names it. beyond: what is wrong beyond one
-    cell. needed: the columns that must be there, though their cells may be empty where the schema says so.
-    may_be_empty: whether it may have no rows. instants: its columns of times on the clock of the job table.
-    """
-
-    noun: str
-    option: str
-    columns: Mapping[str, Column]
-    needed: tuple[str, ...]
-    beyond: Callable[[pl.DataFrame], Iterable[Fault]]
-    may_be_empty: bool = False
-    instants: tuple[str, ...] = ()
-
-
-def is_table(value: object) -> bool:
-    """Whether `read_side_table` takes it: a path or a frame."""
-    return isinstance(value, str | os.PathLike | pl.LazyFrame | ArrowTable)
-
-
-def read_side_table(
-    given: object, form: Form, source: str | None = None, epoch: datetime | None = None
-) -> SideTable:
-    """The table of a frame, or of the Parquet or CSV file of that name.
-
-    source: where a frame comes from, if that is a file. epoch: what 0 is on the clock of the job table, for
-    dates and times in a column of instants.
-    Raises InputError naming file, row, column, value and what was expected, for the lowest row at fault.
-    """
-    if isinstance(given, str | os.PathLike):
-        raw = read_columns(given)
-        with open(given, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return SideTable(check_table(_dated(raw, form, epoch), form), raw.source, digest)
-    source = source or f"<{form.option}>"
-    if not is_table(given):
-        raise InputError(
-            f"{form.option}: expected a path, or a table of polars, pyarrow, pandas (2.2 or newer) or another"
-            f" library with the Arrow PyCapsule interface, not {type(given).__name__}"
-        )
-    frame = as_polars(given, form.option)
-    raw = _dated(Raw(frame, source, False, None, {}), form, epoch)
-    return SideTable(check_table(raw, form), source, None)
-
-
-def _dated(raw: Raw, form: Form, epoch: datetime | None) -> Raw:
-    """The same with seconds from the epoch for dates and times in columns of instants."""
-    frame = raw.frame
-    for name in form.instants:
-        if name not in frame.columns:
-            continue
-        cells = frame[name]
-        if isinstance(cells.dtype, pl.Datetime | pl.Date):
-            at = cells.is_not_null()
-        elif cells.dtype == pl.String:
-            at = cells.str.contains(_DATE).fill_null(value=False)
-        else:
-            continue
-        if at.any():
-            rows = at.to_list()
-            made = [
-                _seconds(raw, name, row, cell, epoch) if dated else cell
-                for row, (cell, dated) in enumerate(zip(cells, rows, strict=True))
-            ]
-            text = cells.dtype == pl.String and (raw.as_text or not at.filter(cells.is_not_null()).all())
-            values = [cell if cell is None or not text else str(cell) for cell in made]
-            frame = frame.with_columns(pl.Series(name, values, pl.String if text else pl.Float64))
-    return raw._replace(frame=frame)
-
-
-def _seconds(raw: Raw, column: str, row: int, cell: object, epoch: datetime | None) -> float:
-    """Seconds from the epoch to a date and time."""
-    expected = "seconds: the job table does not say on which date its clock begins"
-    hint = "count seconds from the zero of submit_time, or convert the trace to a table with an epoch"
-    if epoch is not None:
-        own = "with" if epoch.tzinfo is not None else "without"
-        expected = f"a date and time such as 2024-05-01T06:30:00 ({own} an offset, as the epoch {epoch})"
-        hint = "mend it, or count seconds from the epoch"
-        try:
-            text = cell.isoformat() if isinstance(cell, date) else str(cell).strip()
-            when = datetime.fromisoformat(text)
-            if when.tzinfo is None:
-                when = when.replace(tzinfo=epoch.tzinfo)
-            return (when - epoch).total_seconds()
-        except (ValueError, TypeError):
-            pass
-    raise InputError(
-        expected,
-        file=raw.source,
-        row=row + 1,
-        column=column,
-        value=cell,
-        hint=hint,
-        line=None if raw.line_of is None else raw.line_of(row + 1),
-    )
-
-
-def check_table(raw: Raw, form: Form) -> pl.DataFrame:
-    """The columns of the form, rows in input order. Raises InputError as `read_side_table` does."""
-    frame, source, as_text = raw.frame, raw.source, raw.as_text
-    refuse_doubled(source, frame.columns)
-    missing = [name for name in form.needed if name not in frame.columns]
-    if missing:
-        others = [name for name in form.columns if name not in form.needed]
-        raise InputError(
-            f"has no column {', '.join(missing)}",
-            file=source,
-            hint=f"{form.noun} have the columns {', '.join(form.needed)}, and may have {', '.join(others)}",
-        )
-    if frame.height == 0:
-        if not form.may_be_empty:
-            raise InputError(f"holds no {form.noun}, only column names", file=source)
-        return pl.DataFrame(schema={name: column.dtype for name, column in form.columns.items()})
-    if as_text:
-        # An empty cell of CSV is no text.
-        frame = frame.with_columns(
-            pl.col(name).replace("", None) for name in form.columns if name in frame.columns
-        )
-    columns: list[pl.Series] = []
-    faults: list[Fault] = []
-    for name, column in form.columns.items():
-        if name not in frame.columns:
-            columns.append(pl.repeat(None, frame.height, dtype=column.dtype(), eager=True).rename(name))
-            continue
-        cells, fault = check_column(frame[name], column, source, as_text)
-        columns.append(cells)
-        faults += [] if fault is None else [fault]
-    made = pl.DataFrame(columns)
-    faults += form.beyond(made)
-    if faults:
-        worst = min(faults, key=lambda fault: fault.first)
-        raise InputError(
-            worst.expected,
-            file=source,
-            row=worst.first + 1,
-            column=worst.column,
-            value=worst.value,
-            hint=worst.hint,
-            line=None if raw.line_of is None else raw.line_of(worst.first + 1),
-        )
-    return made.rechunk()
+def the(kind: type[_Kind], tables: Mapping[str, SideTable]) -> _Kind | None:
+    """The table of that kind; None where there is none."""
+    found = tables.get(kind.form.option)
+    return found if isinstance(found, kind) else None

@@ -25,11 +25,12 @@ from ringbco.trace.columns_generated import PLAIN
 from ringbco.trace.jobs import JobTable, gpu_range
 from ringbco.trace.noise import noise
 from ringbco.trace.plausibility import doubts
-from ringbco.trace.quotas import Quotas, as_quotas
-from ringbco.trace.rate_table import RateTable, as_rate_table
+from ringbco.trace.quotas import Quotas
+from ringbco.trace.rate_table import RateTable
 from ringbco.trace.schema import said
 from ringbco.trace.searches import Trials, trials
 from ringbco.trace.shares import thousandths
+from ringbco.trace.side_table import Known, SideTable
 from ringbco.trace.standing import priorities
 from ringbco.trace.users import Users
 
@@ -59,6 +60,12 @@ class Workload:
     quotas: Quotas | None
     trials: Trials | None
     columns: _core._Jobs
+
+    @property
+    def side_tables(self) -> dict[str, SideTable]:
+        """The side tables that it hangs on, by option."""
+        there = (self.rates, self.quotas)
+        return {table.form.option: table for table in there if table is not None}
 
     @cached_property
     def doubts(self) -> list[str]:
@@ -117,7 +124,7 @@ def resolve(
     """The workload of runs with these options; of those only `READS` count, model and seed must be there.
 
     profiled: what models say of the jobs, where it is known already. Raises InputError and UsageError as
-    `profiles.resolve`, `measured.resolve`, `kinds.resolve`, `as_quotas`, `trials` and `as_rate_table` do.
+    `profiles.resolve`, `measured.resolve`, `kinds.resolve`, `trials` and `SideTable.read` do.
     """
     model, key = options["model"], key_of(cluster, options)
     rates = _rates(model, options.get("tables"))
@@ -131,7 +138,7 @@ def resolve(
         types = None if found is None else found.columns()
     else:
         profiled, types, speeds = measured.resolve(table, cluster, rates)
-    quotas = None if options.get("quota") is None else as_quotas(options["quota"], table.frame)
+    quotas = None if options.get("quota") is None else Quotas.read(options["quota"], Known(table.frame))
     searched = None
     if options.get("search") is not None:
         searched = trials(table, options["search"], options["seed"], vc)
@@ -167,4 +174,4 @@ def _rates(model: str, tables: object) -> RateTable | None:
         return None
     if tables is None:
         raise UsageError("option model: table: expected it together with tables, a file of measured speeds")
-    return as_rate_table(tables)
+    return RateTable.read(tables)

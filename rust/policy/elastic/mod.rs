@@ -174,7 +174,7 @@ impl<R: Rule> Resizing<R> {
                 .collect(),
         };
         let protects = options.preempt_after > 0.0 || options.max_preemptions.is_some();
-        let is_plain = setting.server_types.is_none() && setting.quotas.is_none() && setting.jobs.shares.is_none();
+        let is_plain = setting.server_types.is_none() && setting.side.quotas.is_none() && setting.jobs.shares.is_none();
         Self {
             rule,
             roster: Roster::new(setting.jobs.len()),
@@ -185,7 +185,7 @@ impl<R: Rule> Resizing<R> {
             base: (R::Rest::KEEPS && is_plain && !protects).then(|| Box::new(Base::new(setting.jobs.len()))),
             few,
             sheet: Sheet::default(),
-            makes_room: options.evict || setting.quotas.is_some(),
+            makes_room: options.evict || setting.side.quotas.is_some(),
             held: vec![0; setting.jobs.len()],
             fresh: Vec::new(),
             changed: false,

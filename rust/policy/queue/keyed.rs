@@ -148,7 +148,7 @@ impl<const ASKED: bool> Line for KeyedLine<ASKED> {
     fn new(setting: &Setting<'_>, _estimate: impl Fn(Job) -> f64) -> Self {
         let (jobs, queue) = (&setting.jobs, setting.options.queue);
         let n = jobs.len();
-        let strict = queue == Discipline::Strict && setting.quotas.is_none();
+        let strict = queue == Discipline::Strict && setting.side.quotas.is_none();
         let (count, class) = if strict { (1, vec![0; n]) } else { classes(setting) };
         let read = if setting.reads_estimates() { n } else { 0 };
         Self {

@@ -204,7 +204,7 @@ impl Line for FixedLine {
     fn new(setting: &Setting<'_>, estimate: impl Fn(Job) -> f64) -> Self {
         let (jobs, options) = (&setting.jobs, setting.options);
         let n = jobs.len();
-        let strict = options.queue == Discipline::Strict && setting.quotas.is_none() && setting.fair.is_none();
+        let strict = options.queue == Discipline::Strict && setting.side.quotas.is_none() && setting.fair.is_none();
         // Jobs are numbered in order of (priority down, submit_time, row), which is fifo.
         let ordered: Option<Vec<Job>> = match options.order {
             // QSSF's order and that of fair shares are not known from the start: their lines are others.

@@ -60,7 +60,7 @@ struct Class {
 impl<T: Copy + Ord> Owners<T> {
     /// Those of the setting, if it has quotas.
     pub(super) fn new(setting: &Setting<'_>, line: &impl Line<Spot = T>) -> Option<Self> {
-        let quotas = setting.quotas?;
+        let quotas = setting.side.quotas?;
         let mut of_class = vec![None; line.classes()];
         for job in (0..setting.jobs.len()).map(Job::at) {
             of_class[line.class_of(job)] = Some(setting.class_of(job));

@@ -26,7 +26,7 @@ pub(in crate::policy) struct TimeSlice {
 
 impl TimeSlice {
     pub(in crate::policy) fn new(setting: &Setting<'_>) -> Self {
-        let fails = setting.outages.is_some() || setting.services.is_some();
+        let fails = setting.side.outages.is_some() || setting.side.services.is_some();
         let jobs = if fails { setting.jobs.len() } else { 0 };
         Self { quantum: setting.options.quantum, key: vec![f64::NAN; jobs], passed: f64::NEG_INFINITY }
     }

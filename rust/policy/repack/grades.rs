@@ -22,7 +22,7 @@ pub(super) struct Grades {
 
 impl Grades {
     pub(super) fn new(setting: &Setting<'_>) -> Self {
-        let (jobs, quotas) = (&setting.jobs, setting.quotas.is_some());
+        let (jobs, quotas) = (&setting.jobs, setting.side.quotas.is_some());
         let mut tiers: Vec<u32> = (0..jobs.len()).map(|job| jobs.tier(job)).collect();
         tiers.dedup(); // jobs are in order of priority
         let above = |job| tiers.partition_point(|&tier| tier < jobs.tier(job)) as u32;

@@ -112,7 +112,7 @@ impl<F: Foresight> Repack<F> {
             bench: Bench::default(),
             evicts: setting.has_standing(),
             is_thorough: setting.has_standing() || setting.server_types.is_some(),
-            is_alike: setting.quotas.is_none() && setting.server_types.is_none(),
+            is_alike: setting.side.quotas.is_none() && setting.server_types.is_none(),
             evicted: Vec::new(),
             barren: Vec::new(),
             is_other: false,

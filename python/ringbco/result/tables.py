@@ -1,0 +1,124 @@
+"""The tables of a result, a row each: whoever writes, reads, checks or compares them goes over `TABLES`.
+
+A new one is its row here, and in `ringbco.run.made` who makes it. An `Outcome` has each by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, Literal, NamedTuple
+
+import polars as pl
+
+from ringbco.result import schema
+from ringbco.trace.side_tables import KINDS
+
+SUMMARY: Final = "summary.json"
+RUN: Final = "run.toml"
+
+
+class ResultTable(NamedTuple):
+    """One table of a result.
+
+    name: its attribute of an outcome. schema: the columns that it always has. about: what its rows are. when:
+    which runs have it; "" for all. nulls: the columns in which there may be nothing. said: the table of
+    run.toml that says whether a result has it. unsaid: whether one has it whose run.toml says nothing.
+    follows: whether a run with these options has it, whatever is said. stem: of its file, and its key in
+    `said`; by default its name. more: the columns that some runs have.
+    """
+
+    name: str
+    schema: Mapping[str, pl.DataType]
+    about: str
+    when: str = ""
+    nulls: tuple[str, ...] = ()
+    said: Literal["", "options", "record"] = ""
+    unsaid: bool = False
+    follows: Callable[[Mapping[str, object]], bool] | None = None
+    stem: str = ""
+    more: Mapping[str, pl.DataType] = {}
+
+    @property
+    def key(self) -> str:
+        """What run.toml calls it."""
+        return self.stem or self.name
+
+    @property
+    def file(self) -> str:
+        """Its file in a result folder."""
+        return f"{self.key}.parquet"
+
+    def is_there(self, options: Mapping[str, object], record: Mapping[str, object]) -> bool:
+        """Whether a result has it. options, record: the tables of its run.toml."""
+        if self.follows is not None and self.follows(options):
+            return True
+        told = options if self.said == "options" else record
+        return bool(told.get(self.key, self.unsaid)) if self.said else self.follows is None
+
+
+def _searches(options: Mapping[str, object]) -> bool:
+    return options.get("search") is not None
+
+
+_FOLLOWS: Final[Mapping[str, Callable[[Mapping[str, object]], bool]]] = {
+    "tables": lambda options: options.get("model") == "table",
+    "outages": lambda options: bool(options.get("maintenance")),  # which is among them
+}
+"""Side tables of which a run may have a copy where [options] does not say so."""
+_ROWS: Final = (
+    ResultTable(
+        *("jobs", schema.JOBS_SCHEMA, "a job that was done"),
+        nulls=("group", "gpu_share", *schema.CARRIED_SCHEMA),
+        more=schema.JOBS_MORE,
+    ),
+    ResultTable(
+        *("allocations", schema.ALLOCATIONS_SCHEMA, "a stretch of a job on a server"),
+        *("without `--no-allocations`", ("share",), "options"),
+        unsaid=True,
+        more=schema.GPUS_SCHEMA,
+    ),
+    ResultTable(
+        *("timeline", schema.TIMELINE_SCHEMA, "a sample of the cluster's state"), more=schema.POWER_SCHEMA
+    ),
+    ResultTable(
+        *("decisions", schema.DECISIONS_SCHEMA, "a decision, or a server of a start", "`--decisions`"),
+        tuple(name for name in schema.DECISIONS_SCHEMA if name not in ("time", "verb")),
+        "options",
+    ),
+    *(
+        ResultTable(
+            *(form.table, form.schema, f"a row of the {form.noun} that the run was given"),
+            f"`--{form.option.replace('_', '-')}`",
+            tuple(name for name, column in form.columns.items() if not column.required),
+            "" if form.option == "tables" else "options",
+            follows=_FOLLOWS.get(form.option),
+        )
+        for form in (kind.form for kind in KINDS.values())
+    ),
+    ResultTable(
+        *("replicas", schema.REPLICAS_SCHEMA, "a replica of a service", "`--services`", ("drains_from",)),
+        follows=lambda options: bool(options.get("services")),
+    ),
+    ResultTable(
+        *("rungs", schema.RUNGS_SCHEMA, "a rung that a trial reached", "`--search`", ("went_on",)),
+        follows=_searches,
+    ),
+    ResultTable(
+        *("searches", schema.SEARCHES_SCHEMA, "a search", "`--search`"),
+        ("finish_time", "best_job_id", "best_loss", "time_to_best"),
+        follows=_searches,
+    ),
+    ResultTable(
+        *("stays_written", schema.STAYS_SCHEMA, "a stay", "runs in which one may end before its job is done"),
+        *(("gpu_type", "by_job", "by_service", "by_server"), "record"),
+        stem="stays",
+        more=schema.STAY_TYPE_SCHEMA | schema.STAY_SAVING_SCHEMA,
+    ),
+    ResultTable(
+        *("servers", schema.SERVERS_SCHEMA, "a change of a server", "runs in which one may go down or sleep"),
+        *(("by",), "record"),
+    ),
+)
+TABLES: Final = {row.name: row for row in _ROWS}
+"""Every table by its name, in the order in which run.toml tells of them."""
+RESULT_FILES: Final = frozenset({SUMMARY, RUN, *(row.file for row in _ROWS)})

@@ -1,0 +1,305 @@
+"""A table that stands beside a job table (speeds, outages, quotas, services): read and checked in one way."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, NamedTuple, Self
+
+import polars as pl
+
+from ringbco.errors import InputError, show_path
+from ringbco.io.csvtext import refuse_doubled
+from ringbco.io.frames import ArrowTable, as_polars
+from ringbco.io.marks import Mark, signature
+from ringbco.io.marks import table as table_mark
+from ringbco.trace.column import Column
+from ringbco.trace.jobs import Raw, read_columns, table_file
+from ringbco.trace.schema import MOST_SECONDS, Fault, check_column
+
+if TYPE_CHECKING:
+    from ringbco.cluster.spec import Cluster
+
+INSTANT: Final = Column(
+    pl.Float64,
+    True,
+    "a finite number of seconds >= 0",
+    "count seconds from the epoch of submit_time, or drop the row",
+    0.0,
+    True,
+    MOST_SECONDS,
+)
+"""A column of times on the clock of the job table."""
+_DATE: Final = r"^\s*\d{4}[-/]\d"
+"""What begins as a date does."""
+
+
+class Form(NamedTuple):
+    """What a table has to be: the row of a kind of side tables.
+
+    noun: what its rows are, in the plural. option: the option that names it. columns: its schema. needed: the
+    columns that must be there, though their cells may be empty where the schema says so. beyond: what is
+    wrong beyond one cell. may_be_empty: whether it may have no rows. instants: its columns of times on the
+    clock of the job table. name: another than the option, for an outcome and the file of a result folder.
+    entry: another for the table of run.toml that tells of it.
+    """
+
+    noun: str
+    option: str
+    columns: Mapping[str, Column]
+    needed: tuple[str, ...]
+    beyond: Callable[[pl.DataFrame], Iterable[Fault]] = lambda _: ()
+    may_be_empty: bool = False
+    instants: tuple[str, ...] = ()
+    name: str = ""
+    entry: str = ""
+
+    @property
+    def table(self) -> str:
+        """The name of an outcome's table that is the run's copy of it."""
+        return self.name or self.option
+
+    @property
+    def file(self) -> str:
+        """The file of a result folder that holds the copy."""
+        return f"{self.table}.parquet"
+
+    @property
+    def schema(self) -> dict[str, pl.DataType]:
+        """The types of its columns."""
+        return {name: column.dtype() for name, column in self.columns.items()}
+
+
+class Known(NamedTuple):
+    """What a side table is read against; None for what is not known yet.
+
+    jobs: the job table. servers, largest: of the cluster, how many there are, and GPUs of the largest. epoch:
+    what 0 is on the clock of the job table; where it is None, dates are refused.
+    """
+
+    jobs: pl.DataFrame | None = None
+    servers: int | None = None
+    largest: int | None = None
+    epoch: datetime | None = None
+
+    @classmethod
+    def of(cls, cluster: Cluster, jobs: pl.DataFrame | None = None, epoch: datetime | None = None) -> Known:
+        """What is known of tables beside runs on a cluster."""
+        return cls(jobs, cluster.num_servers, int(cluster.server_gpus.max()), epoch)
+
+
+@dataclass(frozen=True, eq=False)
+class SideTable:
+    """A checked table that stands beside a job table; each kind of them is a class, a row of `KINDS`.
+
+    frame: as given, with the columns of its schema, rows in input order. source: where it comes from. sha256:
+    of the file's bytes; None for a frame.
+    """
+
+    frame: pl.DataFrame
+    source: str
+    sha256: str | None = None
+
+    form: ClassVar[Form]
+    """What it has to be, whatever is known."""
+
+    @classmethod
+    def mark(cls) -> Mark:
+        """How a file that `save` wrote is known."""
+        return table_mark(f"table of {cls.form.noun}", cls.form.needed, cls.form.columns)
+
+    @classmethod
+    def form_for(cls, known: Known) -> Form:
+        """What it has to be beside what is known."""
+        return cls.form
+
+    @classmethod
+    def settled(cls, frame: pl.DataFrame) -> pl.DataFrame:
+        """A frame that was checked, with what stands for values that it leaves out."""
+        return frame
+
+    @classmethod
+    def takes(cls, value: object) -> bool:
+        """Whether `read` takes it: a path, a frame, or what such was read as."""
+        of_kind = isinstance(value, SideTable) and (isinstance(value, cls) or issubclass(cls, type(value)))
+        return of_kind or is_table(value)
+
+    @classmethod
+    def read(cls, given: object, known: Known | None = None, source: str | None = None) -> Self:
+        """The table that `given` stands for: itself, a frame, or the Parquet or CSV file of that name.
+
+        source: the file that a frame comes from. Raises InputError naming file, row, column, value and what
+        was expected, for the lowest row at fault.
+        """
+        known = known or Known()
+        read = given.frame if isinstance(given, SideTable) else given
+        frame, named, sha256 = read_side_table(read, cls.form_for(known), source, known.epoch)
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, SideTable):
+            named, sha256 = given.source, given.sha256
+        return cls(cls.settled(frame), named, sha256)
+
+    @property
+    def written(self) -> pl.DataFrame:
+        """What a file of it holds."""
+        return self.frame
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Writes a file, Parquet or CSV by its ending, whole or not at all.
+
+        Raises UsageError for another ending, InputError if the file exists and `force` is not set or it is
+        none of ours, and where it cannot be written.
+        """
+        with table_file(path, self.mark(), force=force) as file:
+            self.write(file, as_csv=os.fspath(path).lower().endswith(".csv"))
+
+    def write(self, file: BinaryIO, *, as_csv: bool) -> None:
+        """Writes it as CSV or as Parquet."""
+        if as_csv:
+            self.written.write_csv(file)
+        else:
+            self.written.write_parquet(file, compression="zstd", metadata=signature(self.form.noun))
+
+    def told(self) -> dict[str, object]:
+        """What run.toml says of it."""
+        return {"path": show_path(self.source), "sha256": self.sha256, "rows": self.frame.height}
+
+    def times(self, first: float) -> tuple[pl.Series, pl.Series] | None:
+        """From when to when each row is, s; None where rows have no times, or what they say holds always.
+
+        first: the first submission.
+        """
+        return None
+
+
+def is_table(value: object) -> bool:
+    """Whether `read_side_table` takes it: a path or a frame."""
+    return isinstance(value, str | os.PathLike | pl.LazyFrame | ArrowTable)
+
+
+def read_side_table(
+    given: object, form: Form, source: str | None = None, epoch: datetime | None = None
+) -> tuple[pl.DataFrame, str, str | None]:
+    """The table of a frame, or of the Parquet or CSV file of that name; its source, and the file's SHA-256.
+
+    source: where a frame comes from, if that is a file. epoch: what 0 is on the clock of the job table, for
+    dates and times in a column of instants.
+    Raises InputError naming file, row, column, value and what was expected, for the lowest row at fault.
+    """
+    if isinstance(given, str | os.PathLike):
+        raw = read_columns(given)
+        with open(given, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return check_table(_dated(raw, form, epoch), form), raw.source, digest
+    source = source or f"<{form.option}>"
+    if not is_table(given):
+        raise InputError(
+            f"{form.option}: expected a path, or a table of polars, pyarrow, pandas (2.2 or newer) or another"
+            f" library with the Arrow PyCapsule interface, not {type(given).__name__}"
+        )
+    frame = as_polars(given, form.option)
+    raw = _dated(Raw(frame, source, False, None, {}), form, epoch)
+    return check_table(raw, form), source, None
+
+
+def _dated(raw: Raw, form: Form, epoch: datetime | None) -> Raw:
+    """The same with seconds from the epoch for dates and times in columns of instants."""
+    frame = raw.frame
+    for name in form.instants:
+        if name not in frame.columns:
+            continue
+        cells = frame[name]
+        if isinstance(cells.dtype, pl.Datetime | pl.Date):
+            at = cells.is_not_null()
+        elif cells.dtype == pl.String:
+            at = cells.str.contains(_DATE).fill_null(value=False)
+        else:
+            continue
+        if at.any():
+            rows = at.to_list()
+            made = [
+                _seconds(raw, name, row, cell, epoch) if dated else cell
+                for row, (cell, dated) in enumerate(zip(cells, rows, strict=True))
+            ]
+            text = cells.dtype == pl.String and (raw.as_text or not at.filter(cells.is_not_null()).all())
+            values = [cell if cell is None or not text else str(cell) for cell in made]
+            frame = frame.with_columns(pl.Series(name, values, pl.String if text else pl.Float64))
+    return raw._replace(frame=frame)
+
+
+def _seconds(raw: Raw, column: str, row: int, cell: object, epoch: datetime | None) -> float:
+    """Seconds from the epoch to a date and time."""
+    expected = "seconds: the job table does not say on which date its clock begins"
+    hint = "count seconds from the zero of submit_time, or convert the trace to a table with an epoch"
+    if epoch is not None:
+        own = "with" if epoch.tzinfo is not None else "without"
+        expected = f"a date and time such as 2024-05-01T06:30:00 ({own} an offset, as the epoch {epoch})"
+        hint = "mend it, or count seconds from the epoch"
+        try:
+            text = cell.isoformat() if isinstance(cell, date) else str(cell).strip()
+            when = datetime.fromisoformat(text)
+            if when.tzinfo is None:
+                when = when.replace(tzinfo=epoch.tzinfo)
+            return (when - epoch).total_seconds()
+        except (ValueError, TypeError):
+            pass
+    raise InputError(
+        expected,
+        file=raw.source,
+        row=row + 1,
+        column=column,
+        value=cell,
+        hint=hint,
+        line=None if raw.line_of is None else raw.line_of(row + 1),
+    )
+
+
+def check_table(raw: Raw, form: Form) -> pl.DataFrame:
+    """The columns of the form, rows in input order. Raises InputError as `read_side_table` does."""
+    frame, source, as_text = raw.frame, raw.source, raw.as_text
+    refuse_doubled(source, frame.columns)
+    missing = [name for name in form.needed if name not in frame.columns]
+    if missing:
+        others = [name for name in form.columns if name not in form.needed]
+        may = f", and may have {', '.join(others)}" if others else ""
+        raise InputError(
+            f"has no column {', '.join(missing)}",
+            file=source,
+            hint=f"{form.noun} have the columns {', '.join(form.needed)}{may}",
+        )
+    if frame.height == 0:
+        if not form.may_be_empty:
+            raise InputError(f"holds no {form.noun}, only column names", file=source)
+        return pl.DataFrame(schema={name: column.dtype for name, column in form.columns.items()})
+    if as_text:
+        # An empty cell of CSV is no text.
+        frame = frame.with_columns(
+            pl.col(name).replace("", None) for name in form.columns if name in frame.columns
+        )
+    columns: list[pl.Series] = []
+    faults: list[Fault] = []
+    for name, column in form.columns.items():
+        if name not in frame.columns:
+            columns.append(pl.repeat(None, frame.height, dtype=column.dtype(), eager=True).rename(name))
+            continue
+        cells, fault = check_column(frame[name], column, source, as_text)
+        columns.append(cells)
+        faults += [] if fault is None else [fault]
+    made = pl.DataFrame(columns)
+    faults += form.beyond(made)
+    if faults:
+        worst = min(faults, key=lambda fault: fault.first)
+        raise InputError(
+            worst.expected,
+            file=source,
+            row=worst.first + 1,
+            column=worst.column,
+            value=worst.value,
+            hint=worst.hint,
+            line=None if raw.line_of is None else raw.line_of(worst.first + 1),
+        )
+    return made.rechunk()
