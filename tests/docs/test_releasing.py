@@ -51,7 +51,7 @@ def recipe(target: str) -> str:
 def test_every_command_of_the_workflow_is_one_of_the_makefile() -> None:
     assert {job: commands(job) for job in JOBS} == {
         "wheels": ["make test", "make wheels"],
-        "check": ["make release-check TAG=${{ github.ref_name }}"],
+        "check": ['make release-check TAG="$GITHUB_REF_NAME"'],
         "publish": [],
     }
     for command in [command for job in JOBS for command in commands(job)]:

@@ -1,4 +1,4 @@
-"""The job table: what is read, what is refused and in which words, what is written."""
+"""The job table: what is read, what is refused and in which words"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ringbco.errors import InputError, RingbcoError, nearest
-from ringbco.trace.jobs import COLUMNS, from_frame, near_name, provenance, read_jobs, write_jobs
+from ringbco.trace.jobs import COLUMNS, from_frame, near_name, read_jobs, write_jobs
 
 HEADER = "job_id,submit_time,num_gpus,duration"
 GOOD = {"job_id": ["a", "b"], "submit_time": [0.0, 5.0], "num_gpus": [1, 8], "duration": [10.0, 2.5]}
@@ -452,56 +452,6 @@ def test_a_hint_is_at_most_two_slips_away(name: str, known: list[str]) -> None:
     far = {other: slips(name.lower(), other) for other in known}
     close = [other for other in known if far[other] <= 2 and far[other] < max(len(name), len(other))]
     assert nearest(name, known) == min(close, key=lambda other: far[other], default=None)
-
-
-# -- writing ---
-
-
-def test_parquet_round_trip_with_metadata(tmp_path: Path) -> None:
-    metadata = provenance(
-        "helios",
-        converter="convert helios",
-        rows_read=5,
-        dropped={"num_gpus = 0": 2, "no end": 1},
-        changed={"duration capped": 1},
-        epoch="2020-09-01T00:00:00+00:00",
-        options={"vc": "vcvGl"},
-    )
-    table = from_frame(pl.DataFrame(GOOD).with_columns(x=pl.lit(1)), metadata=metadata | {"other": "dropped"})
-    path = tmp_path / "out.parquet"
-    write_jobs(table, path)
-    back = read_jobs(path)
-    assert back.frame.equals(table.frame)
-    assert back.metadata == metadata
-    assert metadata["ringbco.rows_dropped"] == '{"num_gpus = 0": 2, "no end": 1}'
-    assert back.source == str(path)
-
-
-def test_csv_round_trip_is_exact(tmp_path: Path) -> None:
-    frame = pl.DataFrame(
-        {
-            "job_id": ["007", "a,b", 'q"', "l\nm"],
-            "submit_time": [0.1, 1e15 + 0.3, 5.0, 1 / 3],
-            "num_gpus": [1, 2, 3, 4_294_967_295],
-            "duration": [1e-7, 123_456_789.123, 1.0, 5e15],
-            "vc": ["6214e9", "", None, " x "],
-        }
-    )
-    table = from_frame(frame)
-    path = tmp_path / "out.csv"
-    write_jobs(table, path)
-    assert read_jobs(path).frame.equals(table.frame)
-
-
-def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
-    table = from_frame(pl.DataFrame(GOOD), metadata={"ringbco.b": "1", "ringbco.a": "2"})
-    again = from_frame(
-        pl.concat([pl.DataFrame(GOOD)[:1], pl.DataFrame(GOOD)[1:]], rechunk=False),
-        metadata={"ringbco.a": "2", "ringbco.b": "1"},
-    )
-    write_jobs(table, tmp_path / "1.parquet")
-    write_jobs(again, tmp_path / "2.parquet")
-    assert (tmp_path / "1.parquet").read_bytes() == (tmp_path / "2.parquet").read_bytes()
 
 
 # -- its page ---

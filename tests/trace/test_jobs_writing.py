@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from ringbco.errors import InputError, UsageError
-from ringbco.trace.jobs import from_frame, read_jobs, write_jobs
+from ringbco.trace.jobs import from_frame, provenance, read_jobs, write_jobs
 from test_jobs import GOOD, write
 
 
@@ -72,3 +72,50 @@ except InputError as error:
     assert run.stderr == ""
     assert os.listdir(tmp_path) == [name]
     assert path.read_bytes() == before
+
+
+def test_parquet_round_trip_with_metadata(tmp_path: Path) -> None:
+    metadata = provenance(
+        "helios",
+        converter="convert helios",
+        rows_read=5,
+        dropped={"num_gpus = 0": 2, "no end": 1},
+        changed={"duration capped": 1},
+        epoch="2020-09-01T00:00:00+00:00",
+        options={"vc": "vcvGl"},
+    )
+    table = from_frame(pl.DataFrame(GOOD).with_columns(x=pl.lit(1)), metadata=metadata | {"other": "dropped"})
+    path = tmp_path / "out.parquet"
+    write_jobs(table, path)
+    back = read_jobs(path)
+    assert back.frame.equals(table.frame)
+    assert back.metadata == metadata
+    assert metadata["ringbco.rows_dropped"] == '{"num_gpus = 0": 2, "no end": 1}'
+    assert back.source == str(path)
+
+
+def test_csv_round_trip_is_exact(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {
+            "job_id": ["007", "a,b", 'q"', "l\nm"],
+            "submit_time": [0.1, 1e15 + 0.3, 5.0, 1 / 3],
+            "num_gpus": [1, 2, 3, 4_294_967_295],
+            "duration": [1e-7, 123_456_789.123, 1.0, 5e15],
+            "vc": ["6214e9", "", None, " x "],
+        }
+    )
+    table = from_frame(frame)
+    path = tmp_path / "out.csv"
+    write_jobs(table, path)
+    assert read_jobs(path).frame.equals(table.frame)
+
+
+def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
+    table = from_frame(pl.DataFrame(GOOD), metadata={"ringbco.b": "1", "ringbco.a": "2"})
+    again = from_frame(
+        pl.concat([pl.DataFrame(GOOD)[:1], pl.DataFrame(GOOD)[1:]], rechunk=False),
+        metadata={"ringbco.a": "2", "ringbco.b": "1"},
+    )
+    write_jobs(table, tmp_path / "1.parquet")
+    write_jobs(again, tmp_path / "2.parquet")
+    assert (tmp_path / "1.parquet").read_bytes() == (tmp_path / "2.parquet").read_bytes()
