@@ -199,7 +199,10 @@ def test_a_job_between_two_outages_that_come_too_soon_is_refused(policy: str) ->
 @pytest.mark.parametrize(
     ("policy", "options"),
     [
-        *((policy, {}) for policy in ("fifo", "srtf", "tiresias", "ftf", "edf", "repack", "afs", "allox")),
+        *(
+            (policy, {})
+            for policy in ("fifo", "srtf", "tiresias", "ftf", "edf", "repack", "afs", "allox", "gavel")
+        ),
         ("fifo", {"evict": True}),
         ("fifo", {"quota": QUOTA}),
         ("fifo", {"search": "asha:eta=2,rungs=1"}),

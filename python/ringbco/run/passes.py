@@ -341,11 +341,9 @@ def check_failures(policy: Policy, options: Mapping[str, Any], own: Own | None, 
     if is_log(policy.name) or (of_user and table.num_jobs > 1):
         return  # what stops their jobs, and when, is not known
     every = _every(options, workload)
-    turns = getattr(own.scheduler, "round", None) if own is not None else None
-    if policy.preemption == "time-slice":
-        turns = options["quantum"]
-    if table.num_jobs > 1 and turns:
-        every = np.minimum(every, turns)  # a job whose turn is over keeps its progress, as at a checkpoint
+    if table.num_jobs > 1 and policy.preemption == "time-slice":
+        # A job whose turn is over keeps its progress, as at a checkpoint.
+        every = np.minimum(every, options["quantum"])
     resizes = policy.is_("resizes") or (own is not None and own.scheduler.resizes)
     runs = _times(workload, cluster.num_gpus, options["model"], resizes=resizes)[0]
     if options["enforce_limits"] and "time_limit" in table.frame.columns:
