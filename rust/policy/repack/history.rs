@@ -60,7 +60,7 @@ impl<'a> History<'a> {
     }
 
     /// Notes when a running job may reach the next bin.
-    fn expect<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) {
+    fn expect_edge<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) {
         let progress = self.yardstick_of(floor, stay);
         let more = self.predictor.next_edge(progress) - progress;
         let time = floor.seconds() + floor.pause_left_of(stay) + more;
@@ -91,7 +91,7 @@ impl Foresight for History<'_> {
         if self.user.is_some() {
             self.running.entry(self.group[stay.job.index()]).or_default().insert(stay.job);
         }
-        self.expect(floor, stay);
+        self.expect_edge(floor, stay);
     }
 
     fn stopped(&mut self, job: Job) {
