@@ -27,6 +27,20 @@ def audit(
             help="The job table that was replayed, Parquet or CSV. [default: the one that run.toml names]",
         ),
     ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:CLASS",
+            help="The policy of your own that decided, to repeat the run with it; it is loaded if its SHA-256"
+            " is the recorded one. [default: such a run is not repeated]",
+        ),
+    ] = None,
+    no_repeat: Annotated[
+        bool, typer.Option("--no-repeat", help="Check the physics alone: do not make the run once more.")
+    ] = False,
+    require_repeat: Annotated[
+        bool, typer.Option("--require-repeat", help="Exit with 3 where the run cannot be made once more.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the report as JSON and nothing else.")
     ] = False,
@@ -34,24 +48,34 @@ def audit(
         bool, typer.Option("--quiet", "-q", help="Print nothing but the checks that failed, on one line.")
     ] = False,
 ) -> None:
-    """Check the result in DIR against its job table and the model: no GPU taken twice, run times explained.
+    """Check the result in DIR against its job table and the model, then repeat the run and compare.
 
-    Everything is worked out again from the result's files and the job table alone. Exit status 3 if a check
-    fails.
+    The physics is worked out again from the result's files and the job table alone: no GPU taken twice, run
+    times explained. What the policy decided is checked by the repeat. Exit status 3 if a check fails.
 
     Example: ringbco audit results --jobs jobs.parquet
     """
-    from ringbco.audits import check_folder
-    from ringbco.errors import AuditFailure
+    from ringbco.audits import NOT_MADE, check_folder
+    from ringbco.cli.progress import progress_bar
+    from ringbco.errors import AuditFailure, UsageError
 
-    report = check_folder(folder, jobs)
+    if no_repeat and (require_repeat or policy is not None):
+        other = "require-repeat" if require_repeat else "policy"
+        raise UsageError(f"option {other}: expected no --no-repeat beside it")
+    with progress_bar(f"repeat of {folder}", quiet=quiet, unit="jobs") as progress:
+        report = check_folder(folder, jobs, policy=policy, repeat=not no_repeat, progress=progress)
     if as_json:
         say_json(report.to_dict())
     elif not quiet:
         _show(folder, report)
+        if not report.repeated:
+            say(NOT_MADE)
     if not report.ok:
         failed = [check.code for check in report.checks if check.failed]
         raise AuditFailure(f"{folder}: failed its audit: {', '.join(failed)}")
+    if require_repeat and not report.repeated:
+        (repeat,) = (check for check in report.checks if check.code == "repeat")
+        raise AuditFailure(f"{folder}: was not repeated: {repeat.not_run}")
 
 
 def _show(folder: Path, report: Report) -> None:
@@ -59,6 +83,7 @@ def _show(folder: Path, report: Report) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from ringbco.audits import OF_FOLDERS
     from ringbco.io.console import Console
 
     console = Console()
@@ -75,7 +100,8 @@ def _show(folder: Path, report: Report) -> None:
             table.add_row(check.code, check.rule, f"{check.looked_at:,}", failed)
     console.print(str(folder))
     console.print(table)
-    findings = report.findings
+    # What was edited, or decided otherwise, goes before what follows from it.
+    findings = sorted(report.findings, key=lambda finding: finding.code not in OF_FOLDERS)
     for finding in findings[:SHOWN]:
         say(str(finding))
     more = report.failed - min(len(findings), SHOWN)
