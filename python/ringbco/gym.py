@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import fields
-from typing import Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ForkedError, RingbcoWarning
 from ringbco.run.options import as_cluster, checked, flag, integer, refusal
-from ringbco.run.options_generated import Options
 from ringbco.run.simulation import Simulation
 from ringbco.trace.jobs import JobTable, TableLike
 from ringbco.trace.profiles import Profiled
 from ringbco.trace.schema import MOST_SECONDS
 from ringbco.trace.workload import resolve
+
+if TYPE_CHECKING:
+    from ringbco.run.option_types import Options
 
 try:
     import gymnasium

@@ -45,8 +45,7 @@ fn about(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
     }
 }
 
-/// The table of options by command: of each option all that is known of it. The Python code that needs it is made of
-/// it by `python -m ringbco.dev.generate`.
+/// The table of options by command: of each option all that is known of it, as `Option` of ringbco/run/option.py has it.
 #[pyfunction]
 pub(super) fn options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let table = PyDict::new(py);
@@ -59,9 +58,10 @@ pub(super) fn options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 
 fn tell<'py>(py: Python<'py>, entry: &Entry, default: &Value) -> PyResult<Bound<'py, PyDict>> {
     let row = PyDict::new(py);
-    row.set_item("name", entry.name)?;
+    row.set_item("name", entry.name.replace('-', "_"))?;
     row.set_item("expected", entry.wanted())?;
-    row.set_item("absent", entry.absent)?;
+    row.set_item("optional", entry.absent.is_some())?;
+    row.set_item("absent", entry.absent.unwrap_or_default())?;
     row.set_item("word", entry.word)?;
     row.set_item("unit", entry.unit)?;
     row.set_item("users", policies::parts_of(entry))?;

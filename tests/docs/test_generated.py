@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
+from ringbco.run.option_types import Options, PlanOptions  # TYPES
 
 from ringbco import _core, plan, replay
 from ringbco.cli import load
@@ -18,9 +19,7 @@ from ringbco.dev import generate
 from ringbco.errors import UsageError
 from ringbco.run.option import Option
 from ringbco.run.options import check, checked
-from ringbco.run.options_generated import REPLAY, Options
-from ringbco.run.plan_options_generated import PLAN, PlanOptions
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.registry import PLAN, PRESETS, REPLAY
 
 ROOT = Path(__file__).parents[2]
 TABLES = [("replay", REPLAY), ("plan", PLAN)]

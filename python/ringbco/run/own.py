@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ringbco.errors import InputError, PolicyError, RingbcoError, UsageError
 from ringbco.run import own_file
-from ringbco.run.policies_generated import DECIDERS, PRESETS
+from ringbco.run.registry import BUILT_IN, DECIDERS, PRESETS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     import ringbco
 
-BUILT_IN: Final = {name: f"ringbco.policies.{name}:{name.capitalize()}" for name in ("gavel", "allox", "sia")}
-"""The policies of this package that are written as one's own are, by name."""
 BARE: Final = "Simulation"
 """What the policy of a bare `Simulation` is called: whoever holds it decides."""
 _RUNNING: Final = RLock()

@@ -21,13 +21,12 @@ from ringbco.errors import UsageError
 from ringbco.io.forks import use_polars
 from ringbco.io.threads import begin
 from ringbco.trace import kinds, measured, profiles, records
-from ringbco.trace.columns_generated import PLAIN
 from ringbco.trace.jobs import JobTable, gpu_range
 from ringbco.trace.noise import noise
 from ringbco.trace.plausibility import doubts
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.rate_table import RateTable
-from ringbco.trace.schema import said
+from ringbco.trace.schema import COLUMNS, said
 from ringbco.trace.searches import Trials, trials
 from ringbco.trace.shares import thousandths
 from ringbco.trace.side_table import Known, SideTable
@@ -160,8 +159,9 @@ def resolve(
         "quotas": None if quotas is None else quotas.columns(frame),
         "vc": vc,
     }
-    for field, name in PLAIN.items():
-        columns.setdefault(field, said(frame, name))
+    for field, _, _, name in _core.job_columns():
+        if name in COLUMNS and COLUMNS[name].absent is not None:
+            columns.setdefault(field, said(frame, name))
     told = cast("_core._Jobs", columns)
     return Workload(table, cluster, key, profiled, vc, found, rates, quotas, searched, told)
 
