@@ -16,7 +16,7 @@ use crate::options::{Discipline, Is, Order, Placement};
 use crate::policies::{PRESETS, Preset, preemptive};
 use numpy::{IntoPyArray, PyArrayMethods, get_array_module};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 pyo3::create_exception!(_core, CoreError, pyo3::exceptions::PyException);
 
@@ -35,6 +35,11 @@ fn raise(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
+/// Names that nobody changes.
+fn tuple<'py>(py: Python<'py>, names: impl Iterator<Item = &'static str>) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, names.collect::<Vec<_>>())
+}
+
 /// The policies by name, then those that have no preset: what each is made of, and what it says of itself.
 #[pyfunction]
 fn policies(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
@@ -48,9 +53,9 @@ fn policies(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         row.set_item("preemption", policy.preemption.map_or("none", |facts| facts.name))?;
         row.set_item("paper", policy.paper)?;
         row.set_item("about", policy.about)?;
-        row.set_item("knows", policy.knows().iter().map(|feature| feature.name()).collect::<Vec<_>>())?;
-        row.set_item("is_", policy.is().iter().map(|is| is.name()).collect::<Vec<_>>())?;
-        row.set_item("options", policy.options().iter().map(|option| option.name).collect::<Vec<_>>())?;
+        row.set_item("knows", tuple(py, policy.knows().iter().map(|feature| feature.name()))?)?;
+        row.set_item("is_", tuple(py, policy.is().iter().map(|is| is.name()))?)?;
+        row.set_item("options", tuple(py, policy.options().iter().map(|option| option.name))?)?;
         Ok(row)
     };
     PRESETS.iter().copied().chain(deciders).map(tell).collect()

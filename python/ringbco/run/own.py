@@ -20,6 +20,7 @@ from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from ringbco import _core
 from ringbco.errors import InputError, PolicyError, RingbcoError, UsageError
 from ringbco.run import own_file
 from ringbco.run.registry import BUILT_IN, DECIDERS, PRESETS
@@ -121,8 +122,6 @@ def guarded(name: str, *, loading: bool = False) -> Iterator[None]:
     except (RingbcoError, KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:
-        from ringbco import _core  # the audit asks who knows a policy, and never loads the engine
-
         if isinstance(error, _core.CoreError) or (isinstance(error, Exception) and not loading):
             raise
         raise PolicyError(name, error) from error

@@ -6,7 +6,7 @@ options is in `option_types.pyi`, which is made of this module.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ringbco import _core
 from ringbco.run.option import Option, Preset
@@ -15,14 +15,9 @@ BUILT_IN: Final = {name: f"ringbco.policies.{name}:{name.capitalize()}" for name
 """The policies of this package that are written as one's own are, by name."""
 
 
-def _fixed(value: Any) -> Any:
-    """Lists as tuples, which nobody changes."""
-    return tuple(map(_fixed, value)) if isinstance(value, list | tuple) else value
-
-
 def _policies() -> tuple[dict[str, Preset], tuple[str, ...]]:
     """All policies, and what one may know: an order, which comes first, knows everything."""
-    rows = [{name: _fixed(value) for name, value in row.items()} for row in _core.policies()]
+    rows = _core.policies()
     known = [row.pop("knows") for row in rows]
     for row, knows in zip(rows, known, strict=True):
         row["refuses"] = tuple(feature for feature in known[0] if feature not in knows)
@@ -36,7 +31,7 @@ PRESETS: Final = {name: _ALL[name] for name in _NAMED}
 """The policies of `ringbco replay`, by name."""
 DECIDERS: Final = {name: policy for name, policy in _ALL.items() if name not in PRESETS}
 """What decides where no policy of a name does: a log, and whoever stands outside."""
-CLAIRVOYANT: Final[dict[str, tuple[str, ...]]] = {part: _fixed(names) for part, names in _core.clairvoyant()}
+CLAIRVOYANT: Final[dict[str, tuple[str, ...]]] = {part: tuple(names) for part, names in _core.clairvoyant()}
 """By part of a policy: the names that read how long a job will run."""
 
 
@@ -53,7 +48,7 @@ def _options(command: str) -> dict[str, Option]:
     for row in _ROWS[command]:
         names = ", ".join(row.get("names", ()))
         told = row["help"].replace("{names}", names).replace("{policies}", policies)
-        options.append(Option(**{name: _fixed(value) for name, value in row.items()} | {"help": told}))
+        options.append(Option(**row | {"help": told}))
     return {option.parameter: option for option in options}
 
 
