@@ -173,7 +173,7 @@ class Draws:
         else:
             columns = known.columns.copy()
             columns["submit"] = table.frame["submit_time"].to_numpy()
-            made = replace(known, table=table, key=key_of(cluster, options), columns=columns)
+            made = replace(known, whole=table, key=key_of(cluster, options), columns=columns)
         # These are worked out once for all runs.
         vars(made).update(doubts=known.doubts, users=known.users)
         return made
