@@ -179,7 +179,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     searching.check_searches(checks["searches"], facts, eps)
     if outcome.allocations is not None:
         _decided(checks, facts, eps)
-    judging.check_book(checks, facts)
+    judging.check_all(checks, facts)
 
 
 def _decided(checks: dict[str, Check], facts: Facts, eps: Episodes) -> None:
