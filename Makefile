@@ -165,7 +165,7 @@ feature-speed: $(VENV)/.tools ## what each feature costs the engine beside plain
 	touch $(VENV)/.built
 	RAYON_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -W ignore benches/feature_speed.py docs/performance.md
 
-generate: build ## what is made of the tables of options and policies: Python code, docs/cli/, tables in the docs
+generate: build ## what is made of the tables of options and policies: types of options, docs/cli/, tables in the docs
 	$(BIN)/python -m ringbco.dev.generate
 
 docs: $(VENV)/.docs ## the documentation as a site in site/, links checked

@@ -16,7 +16,7 @@ import ringbco
 from cases.case import Case
 from corrupt import Corrupt, coarse, resolution, unlike_at_all
 from ringbco.errors import RingbcoError
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.registry import PRESETS
 
 TABLES: Final = {
     "jobs": "jobs",

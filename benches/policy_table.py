@@ -19,7 +19,7 @@ from ringbco.cluster.presets import ServerGroup
 from ringbco.cluster.spec import Cluster
 from ringbco.run.bound import bound
 from ringbco.run.options import policies
-from ringbco.run.options_generated import REPLAY
+from ringbco.run.registry import REPLAY
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import read_jobs
 

@@ -12,7 +12,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from ringbco.cluster.spec import Cluster
 from ringbco.result import metrics
 from ringbco.run.options import policies
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.registry import PRESETS
 from ringbco.run.replay import replay
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs

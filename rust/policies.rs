@@ -59,23 +59,23 @@ impl Preset {
     #[must_use]
     pub fn options(&self) -> Vec<&'static Entry> {
         let mut own: Vec<_> = Options::TABLE.iter().filter(|entry| self.uses(entry)).collect();
-        own.sort_by_key(|entry| users_of(entry).count());
+        own.sort_by_cached_key(|entry| users_of(entry).count());
         own
     }
 
     /// Whether the policy, as it is, uses an option. No policy is by its clock.
     fn uses(&self, entry: &Entry) -> bool {
-        parts_of(entry).iter().any(|(part, names)| self.part(part).is_some_and(|own| names.contains(&own)))
+        self.is_among(entry.users, entry.name)
     }
 
-    /// The name of its own for a part, as the options call it, if it has one.
-    fn part(&self, part: &str) -> Option<&'static str> {
-        match (part, self.preemption) {
-            ("placement", _) => Some(self.placement.name()),
-            ("preemption", Some(facts)) => Some(facts.name),
-            ("order", None) => Some(self.order.name()),
-            ("queue", None) => Some(self.queue.name()),
-            _ => None,
+    fn is_among(&self, users: Users, option: &str) -> bool {
+        match (users, self.preemption) {
+            (Users::Any(users), _) => users.iter().any(|&users| self.is_among(users, option)),
+            (Users::Placement(placements), _) => placements.contains(&self.placement),
+            (Users::Policies, Some(facts)) => facts.options.contains(&option),
+            (Users::Order(orders), None) => orders.contains(&self.order),
+            (Users::Queue(queues), None) => queues.contains(&self.queue),
+            _ => false,
         }
     }
 }

@@ -20,6 +20,7 @@ __all__ = [
     "dips",
     "exchange",
     "job_columns",
+    "load_arrays",
     "options",
     "pack",
     "plan",
@@ -333,6 +334,9 @@ def bound(
 
 def dips(jobs: _Jobs, cluster: _Cluster, options: dict[str, Any]) -> list[NDArray[np.uint32]]:
     """Elastic jobs whose gain per GPU falls and rises again: rows, types, on how many GPUs it does each."""
+
+def load_arrays() -> None:
+    """Looks for numpy's functions, by `ringbco.io.bridge` alone. Raises what Python raises meanwhile."""
 
 def options() -> dict[str, list[dict[str, Any]]]: ...
 def build() -> tuple[str, str, str]: ...

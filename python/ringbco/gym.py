@@ -6,7 +6,7 @@ Needs the extra `gym`: `pip install 'ringbco[gym]'`.
 from __future__ import annotations
 
 import os
-from typing import Any, Final, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,12 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import ForkedError
 from ringbco.io.forks import is_fork
 from ringbco.run.options import as_cluster, flag, integer, refusal
-from ringbco.run.options_generated import Options
 from ringbco.run.simulation import Simulation
 from ringbco.trace.jobs import JobTable, TableLike
 from ringbco.trace.schema import MOST_SECONDS
+
+if TYPE_CHECKING:
+    from ringbco.run.option_types import Options
 
 try:
     import gymnasium

@@ -258,7 +258,7 @@ pub(super) fn columns(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         row.set_item("dtype", column.dtype)?;
         row.set_item("required", column.required)?;
         row.set_item("rule", column.rule)?;
-        row.set_item("hint", column.mend)?;
+        row.set_item("hint", column.mend.replace("{name}", column.name))?;
         row.set_item("unit", column.unit)?;
         row.set_item("about", column.about)?;
         row.set_item("low", column.low)?;

@@ -14,9 +14,9 @@ use crate::error::Error;
 use crate::files;
 use crate::options::{Discipline, Is, Order, Placement};
 use crate::policies::{PRESETS, Preset, preemptive};
-use numpy::PyArray1;
+use numpy::{IntoPyArray, PyArrayMethods, get_array_module};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 pyo3::create_exception!(_core, CoreError, pyo3::exceptions::PyException);
 
@@ -35,6 +35,11 @@ fn raise(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
+/// Names that nobody changes.
+fn tuple<'py>(py: Python<'py>, names: impl Iterator<Item = &'static str>) -> PyResult<Bound<'py, PyTuple>> {
+    PyTuple::new(py, names.collect::<Vec<_>>())
+}
+
 /// The policies by name, then those that have no preset: what each is made of, and what it says of itself.
 #[pyfunction]
 fn policies(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
@@ -48,9 +53,9 @@ fn policies(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         row.set_item("preemption", policy.preemption.map_or("none", |facts| facts.name))?;
         row.set_item("paper", policy.paper)?;
         row.set_item("about", policy.about)?;
-        row.set_item("knows", policy.knows().iter().map(|feature| feature.name()).collect::<Vec<_>>())?;
-        row.set_item("is_", policy.is().iter().map(|is| is.name()).collect::<Vec<_>>())?;
-        row.set_item("options", policy.options().iter().map(|option| option.name).collect::<Vec<_>>())?;
+        row.set_item("knows", tuple(py, policy.knows().iter().map(|feature| feature.name()))?)?;
+        row.set_item("is_", tuple(py, policy.is().iter().map(|is| is.name()))?)?;
+        row.set_item("options", tuple(py, policy.options().iter().map(|option| option.name))?)?;
         Ok(row)
     };
     PRESETS.iter().copied().chain(deciders).map(tell).collect()
@@ -103,10 +108,19 @@ fn exchange(one: std::path::PathBuf, other: std::path::PathBuf) -> PyResult<()> 
     files::exchange(&one, &other).map_err(|error| os_error(&error))
 }
 
+/// Loads what the crate numpy looks up when the first array crosses over, which panics there if it fails.
+///
+/// Importing numpy and asking for its version run Python, where a signal raises. So they come first, and the rest, its
+/// tables of functions and of borrowed arrays, and the type that owns a column, runs none.
+#[pyfunction]
+fn load_arrays(py: Python<'_>) -> PyResult<()> {
+    get_array_module(py)?.getattr("_ARRAY_API")?;
+    drop(Vec::<f64>::new().into_pyarray(py).try_readonly()?);
+    Ok(())
+}
+
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // Loads numpy's table of functions now: an interrupt during its first use would be a panic there.
-    PyArray1::<f64>::zeros(module.py(), 0, false);
     module.add("CoreError", module.py().get_type::<CoreError>())?;
     module.add_class::<results::RunResult>()?;
     module.add_class::<results::PlanResult>()?;
@@ -123,6 +137,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(jobs::job_columns, module)?)?;
     module.add_function(wrap_pyfunction!(options::options, module)?)?;
     module.add_function(wrap_pyfunction!(build, module)?)?;
+    module.add_function(wrap_pyfunction!(load_arrays, module)?)?;
     module.add_function(wrap_pyfunction!(rename_new, module)?)?;
     module.add_function(wrap_pyfunction!(exchange, module)?)?;
     module.add_function(wrap_pyfunction!(clairvoyant, module)?)?;

@@ -1,11 +1,11 @@
 //! Options from Python, and the table of them for Python.
 
-use super::raise;
+use super::{raise, tuple};
 use crate::options::{Entry, Kind, Table, Value, commands};
 use crate::policies::{self, PRESETS};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 /// The options that Python gives by their names; the others have their defaults.
 pub(super) fn read<T: Table>(given: &Bound<'_, PyDict>) -> PyResult<T> {
@@ -45,8 +45,7 @@ fn about(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
     }
 }
 
-/// The table of options by command: of each option all that is known of it. The Python code that needs it is made of
-/// it by `python -m ringbco.dev.generate`.
+/// The table of options by command: of each option all that is known of it, as `Option` of ringbco/run/option.py has it.
 #[pyfunction]
 pub(super) fn options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let table = PyDict::new(py);
@@ -59,13 +58,16 @@ pub(super) fn options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 
 fn tell<'py>(py: Python<'py>, entry: &Entry, default: &Value) -> PyResult<Bound<'py, PyDict>> {
     let row = PyDict::new(py);
-    row.set_item("name", entry.name)?;
+    row.set_item("name", entry.name.replace('-', "_"))?;
     row.set_item("expected", entry.wanted())?;
-    row.set_item("absent", entry.absent)?;
+    row.set_item("optional", entry.absent.is_some())?;
+    row.set_item("absent", entry.absent.unwrap_or_default())?;
     row.set_item("word", entry.word)?;
     row.set_item("unit", entry.unit)?;
-    row.set_item("users", policies::parts_of(entry))?;
-    row.set_item("policies", policies::users_of(entry).map(|policy| policy.name).collect::<Vec<_>>())?;
+    let users = policies::parts_of(entry).into_iter();
+    let users = users.map(|(part, names)| Ok((part, PyTuple::new(py, names)?))).collect::<PyResult<Vec<_>>>()?;
+    row.set_item("users", PyTuple::new(py, users)?)?;
+    row.set_item("policies", tuple(py, policies::users_of(entry).map(|policy| policy.name))?)?;
     row.set_item("exclusive", entry.exclusive)?;
     row.set_item("demand", entry.demand)?;
     row.set_item("form", entry.form)?;
@@ -76,7 +78,7 @@ fn tell<'py>(py: Python<'py>, entry: &Entry, default: &Value) -> PyResult<Bound<
         Value::Flag(flag) => row.set_item("default", flag)?,
         Value::Integer(count) => row.set_item("default", count)?,
         Value::Number(number) => row.set_item("default", number)?,
-        Value::Numbers(numbers) => row.set_item("default", numbers)?,
+        Value::Numbers(numbers) => row.set_item("default", PyTuple::new(py, numbers)?)?,
         Value::Text(text) => row.set_item("default", text)?,
         Value::Policy(facts) => row.set_item("default", facts.name)?,
     }
@@ -95,15 +97,15 @@ fn tell<'py>(py: Python<'py>, entry: &Entry, default: &Value) -> PyResult<Bound<
             if matches!(entry.kind, Kind::Number(_)) { "number" } else { "numbers" }
         }
         Kind::Name(names) => {
-            row.set_item("names", names)?;
+            row.set_item("names", PyTuple::new(py, names)?)?;
             "name"
         }
         Kind::Ties(texts) => {
-            row.set_item("names", texts)?;
+            row.set_item("names", PyTuple::new(py, texts)?)?;
             "ties"
         }
         Kind::Policy => {
-            row.set_item("names", PRESETS.iter().map(|policy| policy.name).collect::<Vec<_>>())?;
+            row.set_item("names", tuple(py, PRESETS.iter().map(|policy| policy.name))?)?;
             "name"
         }
         Kind::Search => "search",

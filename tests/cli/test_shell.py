@@ -212,6 +212,55 @@ def test_a_signal_during_an_import_waits_until_it_is_done(tmp_path: Path) -> Non
     assert done.stderr == "interrupted: nothing was written\n"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_engine_looks_for_numpy(small_jobs: Path, number: signal.Signals) -> None:
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import numpy.lib, ringbco.shell as s\nreal = numpy.lib.NumpyVersion\n"
+        "def ask(version):\n"
+        f"    print('asked', flush=True); signal.raise_signal({int(number)}); return real(version)\n"
+        "numpy.lib.NumpyVersion = ask\ns.main()"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, *COMMAND[3:], "--quiet"],
+        cwd=small_jobs.parent,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (run.returncode, run.stdout) == (128 + number, "asked\n")
+    assert run.stderr == "interrupted: nothing was written\n"
+    assert not (small_jobs.parent / "r").exists()
+
+
+def test_the_engine_finds_numpy_however_often_it_was_interrupted(small_jobs: Path) -> None:
+    """At each step of Python on the way, one after the other; what follows is as if nothing had been."""
+    code = (
+        "import sys, ringbco\n"
+        "from ringbco.io.bridge import open_arrays\n"
+        "steps = 0\n"
+        "def trace(frame, event, _):\n"
+        "    global left\n"
+        "    left -= 1\n"
+        "    if left < 0: raise KeyboardInterrupt\n"
+        "    return trace\n"
+        "while True:\n"
+        "    left = steps\n"
+        "    sys.settrace(trace)\n"
+        "    try: open_arrays()\n"
+        "    except KeyboardInterrupt: steps += 1\n"
+        "    else: break\n"
+        "    finally: sys.settrace(None)\n"
+        "print(steps, ringbco.replay('small.csv', '2x8').jobs.height)"
+    )
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, cwd=small_jobs.parent, check=False, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
+    steps, jobs = map(int, run.stdout.split())
+    assert steps > 10
+    assert jobs == read_jobs(small_jobs).num_jobs
+
+
 def limited(folder: Path, size: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "ringbco", *arguments],

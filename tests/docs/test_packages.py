@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 import shutil
 import subprocess
@@ -108,11 +109,49 @@ def test_no_circle_hides_behind_a_name(tmp_path: Path) -> None:
     assert len(importers(tmp_path)) == 3
 
 
+def with_arrays() -> set[str]:
+    """What of the engine is given arrays, or gives some: the names of its stub that are called."""
+    tree = ast.parse((PACKAGE / "_core.pyi").read_text(encoding="utf-8"))
+    told = (ast.FunctionDef, ast.ClassDef)
+    made = {node.name: node for node in tree.body if isinstance(node, told) and not node.name.startswith("_")}
+    for name, node in list(made.items()):
+        if isinstance(node, ast.ClassDef):
+            made[name] = next((part for part in node.body if getattr(part, "name", "") == "__new__"), None)
+    return {
+        name
+        for name, node in made.items()
+        if isinstance(node, ast.FunctionDef) and re.search(r"NDArray|_Jobs", ast.unparse(node))
+    }
+
+
+def unopened(text: str) -> list[str]:
+    """The calls of the engine with arrays that no `open_arrays()` stands before, in the same function."""
+    found = []
+    for function in ast.walk(ast.parse(text)):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+        opened = min((c.lineno for c in calls if ast.unparse(c.func) == "open_arrays"), default=math.inf)
+        found += [
+            f"{function.name}: {ast.unparse(call.func)}"
+            for call in calls
+            if ast.unparse(call.func) in {f"_core.{name}" for name in with_arrays()} and call.lineno < opened
+        ]
+    return found
+
+
+def test_who_gives_the_engine_arrays_opens_their_way_first() -> None:
+    """A signal while rust-numpy looks for numpy's functions by itself would be a panic."""
+    assert with_arrays() >= {"replay", "plan", "bound", "dips", "Prepared", "SpeedTable"}
+    texts = [path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")]
+    assert sum(text.count("    open_arrays()") for text in texts) >= 8
+    assert [call for text in texts for call in unopened(text)] == []
+    assert unopened("def f():\n    _core.plan()\n    open_arrays()\n") == ["f: _core.plan"]
+
+
 def test_no_file_is_longer_than_a_reader_likes() -> None:
     long = {
-        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
-        for path in SOURCES
-        if not path.stem.endswith("_generated")  # a table of options, which nobody reads from end to end
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES
     }
     assert len(long) > 150
     assert {name: lines for name, lines in long.items() if lines > MOST_LINES} == {}

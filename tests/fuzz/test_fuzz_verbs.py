@@ -39,8 +39,7 @@ from fuzz.verbs import (
 )
 from ringbco.io.toml import toml_text
 from ringbco.result.tables import RESULT_FILES
-from ringbco.run.own import BUILT_IN
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.registry import BUILT_IN, PRESETS
 from ringbco.sources import SOURCES
 
 SEEDS: Final = range(400)

@@ -25,7 +25,7 @@ from cases.run import meet
 from fuzz import LONGEST, HangError
 from fuzz.damage import TEXTS, damaged_bytes, damaged_table, damaged_text, parquet_bytes
 from ringbco import cli
-from ringbco.run.options_generated import REPLAY
+from ringbco.run.registry import REPLAY
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 

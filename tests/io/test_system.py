@@ -195,7 +195,7 @@ def test_who_asks_first_is_told_by_an_import_error() -> None:
 def test_a_package_that_lost_its_library_is_one_line(
     left: bytes | None, why: str, small_jobs: Path, tmp_path: Path
 ) -> None:
-    """Commands that need no engine still work; from Python it is an ImportError, too."""
+    """From Python it is an ImportError, too; what needs no engine still works."""
     package = tmp_path / "lost" / "ringbco"
     copytree(Path(ringbco.__file__).parent, package, ignore=ignore_patterns("_core*.so", "__pycache__"))
     if left is not None:
@@ -210,6 +210,7 @@ def test_a_package_that_lost_its_library_is_one_line(
         assert done.stderr.startswith(f"error: the engine's library, _core.abi3.so, {why}")
         assert str(package) in done.stderr
         assert "pip install --force-reinstall" in done.stderr
+    assert python(f"{code}sys.argv[1:] = ['--help']; from ringbco.shell import main; main()").returncode == 0
     caught = python(
         f"{code}import pickle, ringbco\ntry:\n    ringbco.replay\n"
         "except ImportError as e:\n    print(pickle.loads(pickle.dumps(e)))"

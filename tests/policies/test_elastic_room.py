@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import ringbco
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.registry import PRESETS
 
 RESIZING = [name for name, preset in PRESETS.items() if "resizes" in preset.is_]
 

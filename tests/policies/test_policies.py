@@ -23,9 +23,8 @@ from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
 from ringbco.run.foresight import foreknowledge, of_policy
 from ringbco.run.options import policies
-from ringbco.run.own import BUILT_IN
 from ringbco.run.plan import plan
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.registry import BUILT_IN, PRESETS
 from ringbco.run.replay import replay
 from ringbco.run.scheduling import waking
 

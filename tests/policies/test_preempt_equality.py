@@ -22,7 +22,7 @@ from oracle_result import PreemptResult
 from ringbco import _core
 from ringbco.cluster.network import Network
 from ringbco.result.causes import parts
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.registry import PRESETS
 from ringbco.trace.profiles import Profiled
 from strategies import CLOCKS, MODELS, PLACEMENTS, VARIANTS, Case, build_case
 

@@ -10,7 +10,7 @@ from cases.knowing import difference
 from cases.of_claims import maintenance
 from cases.own import Keyed, LeastLeft
 from ringbco.run.foresight import foreknowledge, of_policy
-from ringbco.run.policies_generated import CLAIRVOYANT, PRESETS
+from ringbco.run.registry import CLAIRVOYANT, PRESETS
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 

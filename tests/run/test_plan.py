@@ -13,7 +13,7 @@ from ringbco.audits import check_outcome
 from ringbco.cli.plan import _show as shown
 from ringbco.errors import InputError, UsageError
 from ringbco.run.plan import plan
-from ringbco.run.plan_options_generated import PLAN
+from ringbco.run.registry import PLAN
 
 POLICIES = ("sjf-bco", "ff", "ls", "rand")
 

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Invoke
 from ringbco.run.options import policies
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.registry import PRESETS
 
 ROOT = Path(__file__).parents[2]
 # The page that shows the audit of a trace.

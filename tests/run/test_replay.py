@@ -23,7 +23,7 @@ from ringbco.result.schema import (
     TIMELINE_SCHEMA,
 )
 from ringbco.run.options import policies, resolve_policy
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.registry import PRESETS
 from ringbco.run.replay import replay
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs

@@ -13,8 +13,7 @@ from ringbco.audits.episodes import Episodes
 from ringbco.audits.facts import Bools, Facts, Floats
 from ringbco.audits.findings import Check, blame, number
 from ringbco.audits.options import preempts
-from ringbco.run.options_generated import REPLAY
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.registry import PRESETS, REPLAY
 
 TICKS = {
     policy: name

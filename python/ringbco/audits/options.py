@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ringbco.errors import InputError, UsageError, show_value
-from ringbco.run.options_generated import REPLAY
-from ringbco.run.own import BARE, BUILT_IN
-from ringbco.run.plan_options_generated import PLAN
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.own import BARE
+from ringbco.run.registry import BUILT_IN, PLAN, PRESETS, REPLAY
 from ringbco.trace import ties
 from ringbco.units import moment
 

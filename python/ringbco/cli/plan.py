@@ -9,7 +9,7 @@ import typer
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
 from ringbco.io.terminal import note, say_json
-from ringbco.run.plan_options_generated import PLAN
+from ringbco.run.registry import PLAN
 
 
 @takes(PLAN, before="units")

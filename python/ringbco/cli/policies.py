@@ -9,7 +9,7 @@ import typer
 from ringbco.io.terminal import say_json
 from ringbco.run.foresight import of_policy
 from ringbco.run.option import Preset
-from ringbco.run.policies_generated import FEATURES, PRESETS
+from ringbco.run.registry import FEATURES, PRESETS
 
 _TABLE_WIDTH: Final = 70
 

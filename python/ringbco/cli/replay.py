@@ -10,7 +10,7 @@ import typer
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
-from ringbco.run.options_generated import REPLAY
+from ringbco.run.registry import REPLAY
 
 if TYPE_CHECKING:
     from ringbco.result.outcome import Outcome

@@ -1,9 +1,23 @@
-"""polars' way to numpy, opened while this module is imported.
+"""The ways by which columns cross to numpy: that of polars and that of the engine.
 
-polars looks for numpy's functions when the first column crosses over, and a signal then makes it panic.
-Signals wait until an import is done (`ringbco.shell`), so it looks here.
+Both look for numpy's functions when the first column crosses over, and panic where a signal ends that.
+Signals wait until an import is done (`ringbco.shell`), so polars looks while this module is imported. The
+engine looks when it is told to, and raises: much of what it is asked needs no numpy.
 """
 
+from __future__ import annotations
+
+import numpy  # noqa: F401 - where both look
 import polars as pl
 
+from ringbco import _core
+
 pl.Series([0.0]).to_numpy()
+
+
+def open_arrays() -> None:
+    """Opens the engine's way: whoever gives it arrays, or gets some of it, calls this before.
+
+    Raises KeyboardInterrupt where a signal comes in between; the next call begins anew.
+    """
+    _core.load_arrays()

@@ -13,6 +13,8 @@ import shutil
 from pathlib import Path
 from typing import BinaryIO
 
+from ringbco import _core
+
 _NO_LOCKS = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.ENOSYS, errno.EBADF, errno.EINVAL)
 
 
@@ -28,15 +30,11 @@ def create_folder(path: Path) -> None:
 
 def rename_new(old: Path, new: Path) -> None:
     """Renames a file or a folder; FileExistsError for a taken name, ENOTSUP where it takes two steps."""
-    from ringbco import _core  # here: the audit never loads the engine
-
     _core.rename_new(old, new)
 
 
 def exchange(one: Path, other: Path) -> None:
     """Exchanges two names in one step; ENOTSUP where that takes more."""
-    from ringbco import _core
-
     _core.exchange(one, other)
 
 

@@ -17,8 +17,7 @@ from ringbco.io.tables import read_table
 from ringbco.reports.reading import runs_of
 from ringbco.result.certainty import Runs, figured
 from ringbco.result.figures import COMPARED, Figure
-from ringbco.run.options_generated import REPLAY
-from ringbco.run.plan_options_generated import PLAN
+from ringbco.run.registry import PLAN, REPLAY
 from ringbco.sweeps.targets import Found, Target, Tried, grouped
 
 REPEATED: Final = "seed"

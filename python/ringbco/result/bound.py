@@ -11,7 +11,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco import _core
 from ringbco.errors import InputError
+from ringbco.io.bridge import open_arrays
 from ringbco.result.folder import cluster_of
 from ringbco.result.rows import gpus_of
 from ringbco.result.window import measured
@@ -62,8 +64,7 @@ class Bound:
 
 def lower_bound(submit: Floats, shortest: Floats, work: Floats, gpus: int) -> Bound:
     """The bound of jobs on so many GPUs. shortest: run times, s. work: the least GPU-seconds of each job."""
-    from ringbco import _core
-
+    open_arrays()
     total, sets, jobs = _core.bound(submit, shortest, work, gpus)
     return Bound(total, len(submit), dict(zip(TERMS, sets, strict=True)), dict(zip(TERMS, jobs, strict=True)))
 
@@ -129,8 +130,6 @@ def _resizes(outcome: Outcome) -> bool:
 
 
 def _of_result(outcome: Outcome) -> float | None:
-    from ringbco import _core
-
     jobs = measured(outcome)
     try:
         cluster = cluster_of(outcome.run)

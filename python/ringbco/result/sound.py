@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from ringbco import _core
 from ringbco.cluster.spec import MAX_GPUS
 from ringbco.errors import ABSENT, InputError, UsageError, show_value
 from ringbco.result.figures import COMPARED, MAY_BE_NULL, SPREADS, rows_of
@@ -57,10 +58,7 @@ _OPTIONS: Final[Mapping[str, Callable[[Any], bool]]] = {
 @cache
 def _endless() -> frozenset[str]:
     """The options of which infinity is a value."""
-    from ringbco import _core  # audits look at types here, and never load the engine
-
-    rows = _core.options()["replay"]
-    return frozenset(row["name"].replace("-", "_") for row in rows if row.get("endless"))
+    return frozenset(row["name"] for row in _core.options()["replay"] if row.get("endless"))
 
 
 def check_drawable(outcome: Outcome, folder: Path) -> None:

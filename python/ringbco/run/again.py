@@ -19,10 +19,8 @@ from ringbco.result.folder import WALL_TIME, cluster_of, read_run, read_summary
 from ringbco.result.outcome import Outcome
 from ringbco.result.tables import SUMMARY, TABLES
 from ringbco.run import own, own_file
-from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan import plan
-from ringbco.run.plan_options_generated import PLAN
-from ringbco.run.policies_generated import PRESETS
+from ringbco.run.registry import BUILT_IN, PLAN, PRESETS, REPLAY
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import JobTable, read_jobs
 from ringbco.trace.side_tables import KINDS
@@ -117,7 +115,7 @@ def read_repeat(
         parameters = _as_mapping(told.get("parameters"))
     elif policy is not None:
         raise UsageError("option policy: --again takes every setting from run.toml: leave it out")
-    elif given.get("policy") in own.BUILT_IN:
+    elif given.get("policy") in BUILT_IN:
         parameters = _as_mapping(_as_mapping(run.get("own_policy")).get("parameters"))
     for name, kind in KINDS.items():
         if TABLES[kind.form.table].is_there(options, {}):
@@ -182,7 +180,7 @@ def _is_ours(policy: object) -> bool:
     True of what is no text either, which `replay` refuses.
     """
     return not isinstance(policy, str) or (
-        policy in PRESETS or policy in own.BUILT_IN or policy.startswith("log:")
+        policy in PRESETS or policy in BUILT_IN or policy.startswith("log:")
     )
 
 

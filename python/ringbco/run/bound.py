@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from ringbco.result.window import Window
 from ringbco.run.bound_options import OPTIONS
 from ringbco.run.option import takes
 from ringbco.run.options import as_cluster, checked
-from ringbco.run.options_generated import Options
 from ringbco.run.outage_draws import is_draw
 from ringbco.trace import kinds, measured, profiles
 from ringbco.trace.clocks import beside_jobs, epoch_of
@@ -28,6 +27,9 @@ from ringbco.trace.plausibility import warn
 from ringbco.trace.shares import asked_gpus
 from ringbco.trace.side_tables import Known, read_side_tables
 from ringbco.trace.workload import READS, Workload, resolve
+
+if TYPE_CHECKING:
+    from ringbco.run.option_types import Options
 
 Floats = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ringbco.run.options_generated import REPLAY
+from ringbco.run.registry import REPLAY
 
 _OTHERS: Final = ("policy", "sample", "allocations")
 OPTIONS: Final = {name: option for name, option in REPLAY.items() if name not in _OTHERS}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import RingbcoError
@@ -27,12 +27,14 @@ from ringbco.run.draws import Draws, Seeds, changes
 from ringbco.run.gone import refuse_gone
 from ringbco.run.kept import Ended, Kept, key_of
 from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer, is_log
-from ringbco.run.options_generated import Options
 from ringbco.run.replay import carry_out
 from ringbco.run.setup import prepare
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import doubts, silently, warn
 from ringbco.trace.workload import Workload
+
+if TYPE_CHECKING:
+    from ringbco.run.option_types import Options
 
 
 def compare(

@@ -15,7 +15,7 @@ from ringbco.result.sound import check_tables
 from ringbco.run.at_hand import read_result, without_ended
 from ringbco.run.draws import Seeds, seeded_options
 from ringbco.run.options import PARTS, as_cluster, checked, is_log, refusal, resolve_policy
-from ringbco.run.options_generated import REPLAY
+from ringbco.run.registry import REPLAY
 from ringbco.run.scheduling import check_policy, fit
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.other_names import hint_at

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ringbco.run.option import Preset
-from ringbco.run.options_generated import REPLAY
-from ringbco.run.policies_generated import CLAIRVOYANT, PRESETS
+from ringbco.run.registry import CLAIRVOYANT, PRESETS, REPLAY
 
 SECRET: Final = ("duration", "iterations", "status")
 """Columns of which no scheduler knows anything before the job has ended."""

@@ -25,7 +25,7 @@ from ringbco.result.outcome import Outcome
 from ringbco.result.tables import RESULT_FILES
 from ringbco.run.options import is_log
 from ringbco.run.outage_draws import is_draw
-from ringbco.run.own import BUILT_IN
+from ringbco.run.registry import BUILT_IN
 from ringbco.run.setup import Setup
 from ringbco.trace.side_tables import KINDS
 

@@ -1,4 +1,4 @@
-"""What is known of one option, and of one policy: rows of the tables in `ringbco.run.options_generated`."""
+"""What is known of one option, and of one policy: rows of the tables in `ringbco.run.registry`."""
 
 from __future__ import annotations
 

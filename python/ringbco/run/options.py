@@ -18,8 +18,7 @@ import polars as pl
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.run.option import Option
-from ringbco.run.options_generated import REPLAY
-from ringbco.run.policies_generated import DECIDERS, PRESETS
+from ringbco.run.registry import BUILT_IN, DECIDERS, PRESETS, REPLAY
 from ringbco.trace import ties as ties_
 from ringbco.trace.other_names import nearest
 from ringbco.trace.searches import Search
@@ -176,8 +175,6 @@ def _moment(option: Option, value: Any) -> float | str:
 
 def _names(option: Option) -> Sequence[str]:
     """The names that an option may have."""
-    from ringbco.run.own import BUILT_IN
-
     return (*option.names, *BUILT_IN) if option is REPLAY["policy"] else option.names
 
 

@@ -20,9 +20,10 @@ from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from ringbco import _core
 from ringbco.errors import InputError, PolicyError, RingbcoError, UsageError
 from ringbco.run import own_file
-from ringbco.run.policies_generated import DECIDERS, PRESETS
+from ringbco.run.registry import BUILT_IN, DECIDERS, PRESETS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
     import ringbco
 
-BUILT_IN: Final = {name: f"ringbco.policies.{name}:{name.capitalize()}" for name in ("gavel", "allox", "sia")}
-"""The policies of this package that are written as one's own are, by name."""
 BARE: Final = "Simulation"
 """What the policy of a bare `Simulation` is called: whoever holds it decides."""
 _RUNNING: Final = RLock()
@@ -123,8 +122,6 @@ def guarded(name: str, *, loading: bool = False) -> Iterator[None]:
     except (RingbcoError, KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:
-        from ringbco import _core  # the audit asks who knows a policy, and never loads the engine
-
         if isinstance(error, _core.CoreError) or (isinstance(error, Exception) and not loading):
             raise
         raise PolicyError(name, error) from error

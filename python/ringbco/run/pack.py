@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
+from ringbco.io.bridge import open_arrays
 from ringbco.result.metrics import column
 from ringbco.run.options import as_cluster, integer, refusal
 from ringbco.run.steps import explain
@@ -108,6 +109,7 @@ def pack(
     steps = [number * STEP for number in range(int(until / STEP + 1e-9) + 1)]
     asked = [*steps, until] if until - steps[-1] > 1e-9 else steps
     allocated, refused = [], []
+    open_arrays()
     too_large: list[int] = []
     for own in range(seed, seed + runs):
         order = _order(units, until * capacity, np.random.default_rng(own))

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from ringbco.errors import UsageError
 from ringbco.run.options import Policy, is_log
 from ringbco.run.outage_draws import MOST_OUTAGES, as_draw, failures_until, is_draw
-from ringbco.run.own import BUILT_IN, Own, RankPolicy
+from ringbco.run.own import Own, RankPolicy
+from ringbco.run.registry import BUILT_IN
 from ringbco.run.scheduling import uses, waking
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.searches import NO_SEARCH

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import astuple
-from typing import Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
+from ringbco.io.bridge import open_arrays
 from ringbco.io.toml import copied
 from ringbco.result import causes, metrics
 from ringbco.result.figures import evaluate
@@ -30,8 +31,7 @@ from ringbco.run.options import (
     described,
     integer,
 )
-from ringbco.run.options_generated import REPLAY
-from ringbco.run.plan_options_generated import PLAN, PlanOptions
+from ringbco.run.registry import PLAN, REPLAY
 from ringbco.run.setup import vc_of_servers
 from ringbco.run.steps import (
     allocations_frame,
@@ -46,6 +46,9 @@ from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import warn
 from ringbco.trace.shares import thousandths
 from ringbco.trace.workload import resolve
+
+if TYPE_CHECKING:
+    from ringbco.run.option_types import PlanOptions
 
 PLACEMENTS: Final = {
     "sjf-bco": "sjf-bco",
@@ -116,6 +119,7 @@ def plan(
     _check_sample(values["sample"], float(profiled.ideal_run_time.max()))
     frame = table.frame.with_columns(pl.lit(0.0).alias("submit_time"))
     network = cluster.network
+    open_arrays()
     try:
         planned = _core.plan(
             {**workload.columns, "submit": metrics.column(frame, "submit_time")},

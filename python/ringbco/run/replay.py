@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
+from ringbco.io.bridge import open_arrays
 from ringbco.result.outcome import Outcome
 from ringbco.run.made import conclude
 from ringbco.run.option import takes
 from ringbco.run.options import check_callback
-from ringbco.run.options_generated import REPLAY, Options
+from ringbco.run.registry import REPLAY
 from ringbco.run.setup import Setup, prepare
 from ringbco.trace.jobs import TableLike
 from ringbco.trace.plausibility import warn
 from ringbco.trace.workload import Workload
 
 if TYPE_CHECKING:
+    from ringbco.run.option_types import Options
     from ringbco.run.own import Scheduler
 
 
@@ -73,6 +75,7 @@ def carry_out(setup: Setup, progress: Callable[[int, int], None] | None) -> Outc
     setup.workload.begin()
     try:
         if setup.own is None:
+            open_arrays()
             result = _core.replay(setup.jobs, setup.servers, setup.options, progress)
         else:
             from ringbco.run.simulation import drive

@@ -11,9 +11,8 @@ import polars as pl
 
 from ringbco.errors import InputError, UsageError
 from ringbco.run.options import Policy, check, is_log, refusal, resolve_policy
-from ringbco.run.options_generated import REPLAY
 from ringbco.run.own import Carried, Own, is_own, kind_of
-from ringbco.run.policies_generated import DECIDERS, PRESETS
+from ringbco.run.registry import DECIDERS, PRESETS, REPLAY
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.standing import preemptible
 

@@ -9,7 +9,7 @@ import copy
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn, SupportsIndex, Unpack
+from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsIndex, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,17 +17,20 @@ from numpy.typing import ArrayLike, NDArray
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import POLICY_NOTE, DecisionError, UsageError
+from ringbco.io.bridge import open_arrays
 from ringbco.io.process import received
 from ringbco.result.outcome import Outcome
 from ringbco.run.made import conclude
 from ringbco.run.options import check_callback, number, refusal
-from ringbco.run.options_generated import Options
 from ringbco.run.own import BARE, KeyPolicy, Policy, RankPolicy, Scheduler, guarded, resolve
 from ringbco.run.setup import Setup, prepare
 from ringbco.run.state import Parts, State
 from ringbco.trace.jobs import TableLike
 from ringbco.trace.plausibility import warn
 from ringbco.trace.workload import Rows, Workload
+
+if TYPE_CHECKING:
+    from ringbco.run.option_types import Options
 
 _END, _TIME, _DECISION = 0, 1, 2
 _LONGEST: Final = 1e9
@@ -281,6 +284,7 @@ def _after(
 
 
 def _prepared(setup: Setup) -> _core.Prepared:
+    open_arrays()
     try:
         return _core.Prepared(setup.jobs, setup.servers, setup.options)
     except _core.CoreError as error:

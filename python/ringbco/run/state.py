@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ringbco import _core
 from ringbco.errors import DecisionError, UsageError
 from ringbco.run.job_columns import Columns, frozen, hidden
-from ringbco.run.policies_generated import CLAIRVOYANT
+from ringbco.run.registry import CLAIRVOYANT
 from ringbco.trace.shares import WHOLE
 
 if TYPE_CHECKING:
@@ -347,7 +347,7 @@ class State:
             return 1
         if placement is not None:
             from ringbco.run.options import check_name
-            from ringbco.run.options_generated import REPLAY
+            from ringbco.run.registry import REPLAY
 
             check_name("placement", placement, REPLAY["placement"].names)
         strictly = bool(strict)

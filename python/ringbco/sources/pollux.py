@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ringbco import _core
 from ringbco.errors import InputError, UsageError
+from ringbco.io.bridge import open_arrays
 from ringbco.sources.account import ROW, drop
 from ringbco.sources.parsing import number, optional_text
 from ringbco.sources.rules import SECONDS, has_id, not_negative, timed, whole_gpus
@@ -238,6 +239,7 @@ class _Alone:
         }
         model = np.array([self._number[name] for name in tables["model"]], np.uint32)
         sizes = (tables["gpus"].to_numpy(), tables["servers"].to_numpy())
+        open_arrays()
         self._speeds = _core.SpeedTable(
             (len(self._number) + 1, 1), (model, np.zeros_like(model), *sizes), tables["rate"].to_numpy()
         )

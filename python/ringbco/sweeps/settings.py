@@ -8,8 +8,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 import ringbco
-from ringbco.run.options_generated import REPLAY
-from ringbco.run.plan_options_generated import PLAN
+from ringbco.run.registry import PLAN, REPLAY
 from ringbco.units import QUANTITIES, moment, quantity
 
 COMMANDS: Final = ("replay", "plan")

@@ -23,7 +23,8 @@ from ringbco.result.days import has_days
 from ringbco.run.draws import Draw, Seeds, changes, refuse_logs, seeded_options
 from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.outage_draws import is_draw
-from ringbco.run.own import BUILT_IN, Carried, carried
+from ringbco.run.own import Carried, carried
+from ringbco.run.registry import BUILT_IN
 from ringbco.sweeps.beside import SideTables, read_beside
 from ringbco.sweeps.objects import Objects, Trace, table_of_trace
 from ringbco.sweeps.settings import COMMANDS, EXPECTED, Setting, command, options_of

@@ -16,7 +16,6 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import RingbcoError, UsageError
 from ringbco.result.window import EmptyWindowError
 from ringbco.run.own import (
-    BUILT_IN,
     Carried,
     KeyPolicy,
     Policy,
@@ -27,6 +26,7 @@ from ringbco.run.own import (
     is_own,
     kind_of,
 )
+from ringbco.run.registry import BUILT_IN
 from ringbco.run.scheduling import fit
 from ringbco.sweeps.settings import command, options_of
 from ringbco.trace.jobs import JobTable, from_frame

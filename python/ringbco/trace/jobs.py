@@ -30,9 +30,8 @@ from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
 from ringbco.io.memory import raise_lack
 from ringbco.io.threads import at_once
-from ringbco.trace.columns_generated import COLUMNS
 from ringbco.trace.other_names import convert_command, near_name
-from ringbco.trace.schema import MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check
+from ringbco.trace.schema import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check
 
 __all__ = [
     "COLUMNS",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
+from ringbco.io.bridge import open_arrays
 from ringbco.trace import kinds, profiles
 from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, gpus_of
 from ringbco.trace.rate_table import RateTable
@@ -66,6 +67,7 @@ class _Lookup:
         alone = rates.alone
         self.models = {name: index for index, name in enumerate(alone["model"].unique(maintain_order=True))}
         types = [self.number[name.casefold()] for name in alone["gpu_type"]]
+        open_arrays()
         self.speeds = _core.SpeedTable(
             (len(self.models) + 1, len(self.types)),
             (

@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco import _core
 from ringbco.errors import InputError, show_value
 from ringbco.io.csvtext import refuse_doubled
 from ringbco.io.threads import at_once
 from ringbco.trace.column import Column
-from ringbco.trace.columns_generated import COLUMNS
 from ringbco.trace.other_names import (
     NODES_ALONE,
     NODES_GO,
@@ -26,6 +26,19 @@ from ringbco.trace.other_names import (
     near_name,
 )
 
+_DTYPES: Final[dict[str, type[pl.DataType]]] = {
+    "text": pl.String, "bool": pl.Boolean, "f64": pl.Float64,
+    "u32": pl.UInt32, "u64": pl.UInt64, "i32": pl.Int32,
+}  # fmt: skip
+
+
+def _columns() -> dict[str, Column]:
+    """The schema, in canonical order, as rust/trace/columns.rs declares it."""
+    rows: list[Any] = [row | {"dtype": _DTYPES[row["dtype"]]} for row in _core.columns()]
+    return {row["name"]: Column(*(row[field] for field in Column._fields)) for row in rows}
+
+
+COLUMNS: Final = _columns()
 MAX_COUNT: Final = COLUMNS["iterations"].high or 0
 """The largest count float64 holds exactly: the bound of `iterations`."""
 MOST_SECONDS: Final = COLUMNS["submit_time"].high or 0

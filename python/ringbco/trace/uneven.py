@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ringbco import _core
 from ringbco.errors import show_value
+from ringbco.io.bridge import open_arrays
 from ringbco.trace.jobs import gpu_range
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ def uneven(workload: Workload, servers: _core._Cluster, options: dict[str, Any])
     numbers = gpu_range(frame)
     if numbers is None:
         return []
+    open_arrays()
     try:
         rows, types, falls, rises = _core.dips(workload.columns, servers, options)
     except _core.CoreError:

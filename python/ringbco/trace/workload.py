@@ -21,13 +21,12 @@ from ringbco.errors import UsageError
 from ringbco.io.forks import use_polars
 from ringbco.io.threads import begin
 from ringbco.trace import kinds, measured, profiles, records
-from ringbco.trace.columns_generated import PLAIN
 from ringbco.trace.jobs import JobTable, gpu_range
 from ringbco.trace.noise import noise
 from ringbco.trace.plausibility import doubts
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.rate_table import RateTable
-from ringbco.trace.schema import is_silent, said
+from ringbco.trace.schema import COLUMNS, is_silent, said
 from ringbco.trace.searches import Trials, trials
 from ringbco.trace.shares import thousandths
 from ringbco.trace.side_table import Known, SideTable
@@ -38,6 +37,12 @@ Rows = slice | NDArray[np.intp]
 """Some rows of a table, in its order."""
 READS: Final = ("model", "seed", "tables", "quota", "search")
 """The options of a run that a workload hangs on."""
+PLAIN: Final = {
+    field: name
+    for field, _form, _kind, name in _core.job_columns()
+    if name in COLUMNS and COLUMNS[name].absent is not None
+}
+"""Columns of which the engine reads `Column.absent` where the table says nothing, by its own names."""
 _MANY: Final = 1 << 17
 """Jobs for whom a thread of its own is worth while."""
 
