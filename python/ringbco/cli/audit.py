@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
-
+from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -16,24 +15,16 @@ SHOWN: Final = 20
 """Findings printed in full."""
 
 
-def audit(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder of `ringbco replay`.")],
-    *,
-    jobs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="JOBS",
-            readable=False,
-            help="The job table that was replayed, Parquet or CSV. [default: the one that run.toml names]",
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report as JSON and nothing else.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but the checks that failed, on one line.")
-    ] = False,
-) -> None:
+_ROWS: Final = """
+folder
+jobs JOBS: The job table that was replayed, Parquet or CSV. [default: the one that run.toml names]
+as_json --json: Print the report as JSON and nothing else.
+quiet --quiet -q: Print nothing but the checks that failed, on one line.
+"""
+
+
+@takes(_ROWS)
+def audit(folder: Path, *, jobs: Path | None = None, as_json: bool = False, quiet: bool = False) -> None:
     """Check the result in DIR against its job table and the model: no GPU taken twice, run times explained.
 
     Everything is worked out again from the result's files and the job table alone. Exit status 3 if a check
