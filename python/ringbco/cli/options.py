@@ -124,7 +124,9 @@ def _declared(
     """The verb's parameters, each with what typer tells of it."""
     own = inspect.signature(verb, eval_str=True).parameters
     yield from (parameter for parameter in own.values() if parameter.annotation is typer.Context)
-    panels = list(dict.fromkeys(option.panel for option in table.values()))
+    panels: dict[str, list[Option]] = {}
+    for option in table.values():
+        panels.setdefault(option.panel, []).append(option)
     apart = tuple(name[1:] for name in rows if name.startswith("*") and name != "*")
     for name, row in rows.items():
         if not name.startswith("*"):
@@ -132,12 +134,9 @@ def _declared(
             told = _told(row, kind, table[name].names if name in table else ())
             yield own[name].replace(annotation=Annotated[own[name].annotation, told])
             continue
-        for option in sorted(table.values(), key=lambda option: panels.index(option.panel)):
-            wanted = option.panel.startswith(name[1:]) if name != "*" else not option.panel.startswith(apart)
-            if wanted and option.parameter not in rows:
-                default = _default(option)
-                annotation = _annotation(option, default)
-                yield inspect.Parameter(option.parameter, _KEYWORD, default=default, annotation=annotation)
+        for panel, options in panels.items():
+            if panel.startswith(name[1:]) if name != "*" else not panel.startswith(apart):
+                yield from (_parameter(option) for option in options if option.parameter not in rows)
 
 
 def _told(row: _Row, kind: Callable[..., Any], offered: tuple[str, ...] = ()) -> Any:
@@ -157,20 +156,20 @@ def _told(row: _Row, kind: Callable[..., Any], offered: tuple[str, ...] = ()) ->
     )
 
 
-def _annotation(option: Option, default: Any) -> Any:
-    """The type that typer reads a value as, and what it tells of the option."""
+def _parameter(option: Option) -> inspect.Parameter:
+    """An option of the table: the type that typer reads a value as, and what it tells of it."""
+    default = _default(option)
     kind: Any = str if isinstance(default, str) else _TYPES.get(option.kind, str)
     names = (option.word,) if isinstance(default, str) and option.word else option.names
-    return Annotated[
-        kind if default is not None else kind | None,
-        typer.Option(
-            f"--{option.typed}/--no-{option.typed}" if default is True else f"--{option.typed}",
-            help=option.help + (f" Default: {option.absent}." if option.absent else ""),
-            rich_help_panel=option.panel,
-            autocompletion=offer(*names) if names else None,
-            **({"metavar": _metavar(option)} | (_measured(option.unit) if option.kind == "number" else {})),
-        ),
-    ]
+    told = typer.Option(
+        f"--{option.typed}/--no-{option.typed}" if default is True else f"--{option.typed}",
+        help=option.help + (f" Default: {option.absent}." if option.absent else ""),
+        rich_help_panel=option.panel,
+        autocompletion=offer(*names) if names else None,
+        **({"metavar": _metavar(option)} | (_measured(option.unit) if option.kind == "number" else {})),
+    )
+    kind = kind if default is not None else kind | None
+    return inspect.Parameter(option.parameter, _KEYWORD, default=default, annotation=Annotated[kind, told])
 
 
 def _default(option: Option) -> Any:
