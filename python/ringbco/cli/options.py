@@ -80,10 +80,13 @@ def _rows(text: str) -> Iterator[_Row]:
             panel = None if line == "[Options]" else line[1:-1]
             continue
         told, colon, words = line.partition(": ")
-        name, *rest = told.split(" ")
+        name, _, value = told.partition(" ")
+        flags: tuple[str, ...] = ()
+        while value.startswith("-"):
+            flag, _, value = value.partition(" ")
+            flags += (flag,)
         if colon or name.startswith("*"):
-            flags = tuple(word for word in rest if word.startswith("-"))
-            yield _Row(name, flags, " ".join(rest[len(flags) :]), words, panel)
+            yield _Row(name, flags, value, words, panel)
         else:
             yield _COMMON[name]._replace(panel=panel)
 
