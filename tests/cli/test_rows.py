@@ -23,6 +23,7 @@ out --out -o DIR: Where to.
 threads N>=2: How many: two \[at least].
 share: A part.
 vc
+quiet
 [Options]
 by {user|vc}|none: Whose.
 scaling --scaling/--no-scaling: Also grow.
@@ -48,6 +49,7 @@ def made_up(
     threads: int | None = None,
     share: float = 0.5,
     vc: str = "split",
+    quiet: bool = False,
     by: str | None = None,
     scaling: bool | None = None,
     every: bool = False,
@@ -67,7 +69,7 @@ def parameters() -> dict[str, Any]:
 
 def test_the_order_is_that_of_the_rows(parameters: dict[str, Any]) -> None:
     """The network's constants come with a table, the panels in the order of their first option."""
-    told = ["source", "inputs", "out", "threads", "share", "vc", "by", "scaling", "model"]
+    told = ["source", "inputs", "out", "threads", "share", "vc", "quiet", "by", "scaling", "model"]
     assert list(parameters) == [*told, "seed", "lambda_", *NETWORK, "every"]
     kinds = [parameter.param_type_name for parameter in parameters.values()]
     assert kinds == ["argument"] * 2 + ["option"] * (len(kinds) - 2)
@@ -91,9 +93,14 @@ def test_flags_values_and_help(parameters: dict[str, Any]) -> None:
 
 def test_panels_and_what_is_shared(parameters: dict[str, Any]) -> None:
     panels = {name: getattr(one, "rich_help_panel", None) for name, one in parameters.items()}
-    assert [name for name, panel in panels.items() if panel == "Group of some"] == ["threads", "share", "vc"]
+    assert [name for name, panel in panels.items() if panel == "Group of some"] == [
+        "threads",
+        "share",
+        "quiet",
+    ]
     assert panels["by"] is panels["out"] is panels["every"] is None
     assert (panels["model"], panels["seed"]) == ("Model and more", "Execution")
+    assert (panels["vc"], panels["quiet"]) == ("Execution", "Group of some")  # its own one; where it stands
     assert parameters["vc"].help.startswith("Virtual clusters the cluster names:")
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 SHOWN: Final = 20
 """Findings printed in full."""
 
-
 _ROWS: Final = """
 folder
 jobs JOBS: The job table that was replayed, Parquet or CSV. [default: the one that run.toml names]

@@ -16,7 +16,6 @@ _JOBS: Final = 1_000_000
 _SEED: Final = 1
 _LEAST_GPUS: Final = 10  # generated jobs take up to a tenth of the cluster
 
-
 _ROWS: Final = """
 jobs_path [JOBS]: A job table of your own to replay; otherwise jobs are generated.
 cluster SxG|C.toml|preset:NAME: The cluster; without JOBS the jobs are generated for its GPUs, and its virtual

@@ -20,11 +20,9 @@ _TERMS: Final = {
     "busy": "mean busy times on pooled GPUs",
 }
 
-
 _ROWS: Final = """
 jobs
 cluster
-[Execution]
 recorded_cluster
 *
 vc

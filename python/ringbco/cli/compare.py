@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ringbco.run.kept import Kept
 
 _FEWEST: Final = 2
+
 _ROWS: Final = f"""
 jobs JOBS: The job table, Parquet or CSV. Needed for --policy and --run.
 cluster SxG|C.toml|preset:NAME: S servers of G GPUs such as 32x8, a cluster file, or the preset of a real
@@ -43,7 +44,6 @@ by {{user|vc}}: Print the figures of each user or virtual cluster too, how unequ
 sort MEASURE: Which measure of comparison.parquet is the first column, best first, such as p99_wait. Default:
   mean_jct.
 every --all: Print all measures, not the five that are asked for first.
-[Execution]
 recorded_cluster
 *
 vc

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from ringbco.sources import Conversion
     from ringbco.trace.elastic import Elastic
 
-_OUTPUT = "Output"
-_SOURCE = "Options of one source"
-_ELASTIC = "Elastic jobs"
-
-
 _ROWS: Final = f"""
 source SOURCE: The format: {", ".join(SOURCES)}.
 inputs INPUT...: The trace's files in any order, plain or as gzip, zstd, bzip2, tar or zip.

@@ -25,7 +25,6 @@ PICTURE: Final = "comparison.png"
 SUMMARIES: Final = "comparison.json"
 REPORT: Final = "report.html"
 
-
 _ROWS: Final = """
 out
 force: Replace what an earlier demo left in DIR.

@@ -25,15 +25,12 @@ _MOST_PARTS: Final = 3
 _TOLD: Final = 0.05
 """Of all that a job's parts differ by: what a part must differ by to be printed beside the job."""
 
-
 _ROWS: Final = """
 a A: A result folder of `ringbco replay`.
 b B: Another, of the same job table.
 out --out -o PAGE.html: Also write a page.
 csv FILE.csv: Also write a table with a row a job.
-[Output]
 units
-[Options]
 force: Replace an earlier page and table.
 as_json --json: Print all of it as JSON, times in seconds, and nothing else.
 quiet

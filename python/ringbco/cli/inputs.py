@@ -24,7 +24,7 @@ _BY_POLICY: Final = ("preempted", "moved", "resized")
 
 Jobs = Annotated[Path, shared("jobs")]
 ClusterName = Annotated[str, shared("cluster")]
-VirtualClusters = Annotated[str, shared("vc", "Execution")]
+VirtualClusters = Annotated[str, shared("vc")]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the summary as JSON and nothing else.", rich_help_panel="Output")
 ]

@@ -25,7 +25,6 @@ _GROUPS: Final = (
     ("status", "status", "statuses"),
 )
 
-
 _ROWS: Final = """
 jobs
 cluster SxG|C.toml|preset:NAME: Also give the load on this cluster's GPUs and the jobs it cannot hold.
@@ -34,9 +33,7 @@ shape {philly|helios-venus|helios-earth|helios-saturn|helios-uranus}|openb: The 
   figures against. Default: the one the table says it is of.
 png FILE.png: Also draw a sheet of charts.
 html FILE.html: The same as a page that needs no network and shows values under the pointer.
-[Output]
 units
-[Options]
 force: Replace chart files that ringbco wrote.
 as_json --json: Print the figures as JSON and nothing else.
 quiet --quiet -q: Print nothing but errors: for --png and --html.

@@ -1,7 +1,7 @@
 """A verb's options as rows of text, and those of the tables of `replay` and `plan`, as typer takes them.
 
     name --flag -f METAVAR: help    an option, or the argument where the verb takes it by position
-    name                            the row of that name in `_SHARED`
+    name                            the row of that name in `_SHARED`, which may know its panel
     [Panel]                         the group of the rows below it; [Options] is the one that needs no name
     *Panel                          the table's options of the panel that begins so; * alone is all others
 
@@ -32,21 +32,23 @@ _SHARED: Final = r"""
 jobs JOBS: The job table, Parquet or CSV.
 cluster SxG|C.toml|preset:NAME: S servers of G GPUs such as 32x8, a cluster file, or the preset of a real
   cluster.
-recorded_cluster SxG|C.toml|preset:NAME: The cluster on which JOBS was recorded: the iterations of a job
-  follow from its recorded run time there, and do not change with --cluster or the network options. Default:
-  \[recorded] of --cluster's file, else servers of 8 GPUs and the default network.
-vc {split|pool}: Virtual clusters the cluster names: each on its own (split), or their servers in one pool.
 folder DIR: A result folder of `ringbco replay`.
 out --out -o DIR: The folder to make.
 end --to TIME: Up to this time, likewise. Default: the run's last.
 servers A-B,C: Only these servers, by index from 0. Default: all.
 title TEXT: The page's title. Default: the trace and the cluster.
 elastic_share SHARE: Share of the jobs that --elastic takes. Default: 0.5.
-units {human|seconds}: How times are printed: human (87.3 s, 12.4 min, 31.0 h, 5.2 d) or seconds. Files and
-  --json are always in seconds.
 force: Replace the file if ringbco wrote it.
 as_json --json: Print the figures as JSON, times in seconds, and nothing else.
 quiet --quiet -q: Print nothing but errors.
+[Execution]
+recorded_cluster SxG|C.toml|preset:NAME: The cluster on which JOBS was recorded: the iterations of a job
+  follow from its recorded run time there, and do not change with --cluster or the network options. Default:
+  \[recorded] of --cluster's file, else servers of 8 GPUs and the default network.
+vc {split|pool}: Virtual clusters the cluster names: each on its own (split), or their servers in one pool.
+[Output]
+units {human|seconds}: How times are printed: human (87.3 s, 12.4 min, 31.0 h, 5.2 d) or seconds. Files and
+  --json are always in seconds.
 """
 _NETWORK: Final = """
 [Network (each overrides the cluster file)]
@@ -88,7 +90,8 @@ def _rows(text: str) -> Iterator[_Row]:
         if colon or name.startswith("*"):
             yield _Row(name, flags, value, words, panel)
         else:
-            yield _COMMON[name]._replace(panel=panel)
+            shared = _COMMON[name]
+            yield shared._replace(panel=shared.panel or panel)
 
 
 _COMMON: Final = {row.name: row for row in _rows(_SHARED)}
@@ -116,9 +119,9 @@ def takes(text: str, table: Mapping[str, Option] | None = None) -> Callable[[_Ve
     return give
 
 
-def shared(name: str, panel: str | None = None) -> Any:
+def shared(name: str) -> Any:
     """What typer tells of a shared row, for a verb that has it as an annotation."""
-    return _told(_COMMON[name]._replace(panel=panel), typer.Argument if name == "jobs" else typer.Option)
+    return _told(_COMMON[name], typer.Argument if name == "jobs" else typer.Option)
 
 
 def _declared(

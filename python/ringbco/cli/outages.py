@@ -11,7 +11,6 @@ from ringbco.cli.options import takes
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
 
-
 _ROWS: Final = """
 cluster
 mtbf TIME: Mean time that a server is up before it fails: 50d, 36h, 30m, 90s, or seconds.

@@ -17,7 +17,6 @@ cluster
 out --out -o DIR: The result folder to make.
 [Options]
 clock slot: A plan starts jobs at slots: it has no other clock.
-[Execution]
 recorded_cluster
 *
 *Network

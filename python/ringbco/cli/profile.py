@@ -13,14 +13,11 @@ from ringbco.io.terminal import say_json
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
 
-
 _ROWS: Final = r"""
 jobs
 out --out -o OUT.parquet: The job table to write: .parquet (how it was made is in its footer) or .csv.
 cluster C.toml: A cluster file whose table \[recorded] says where JOBS was recorded. Default: none.
-[Execution]
 recorded_cluster
-[Options]
 seed: Of the models drawn for jobs that name none.
 force
 as_json --json: Print what was filled in as JSON and nothing else.

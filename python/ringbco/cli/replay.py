@@ -14,21 +14,18 @@ from ringbco.run.options_generated import REPLAY
 if TYPE_CHECKING:
     from ringbco.result.outcome import Outcome
 
-
 _ROWS: Final = """
 jobs
 cluster SxG|C.toml|preset:NAME: S servers of G GPUs such as 32x8, a cluster file, or the preset of a real
   cluster. Needed unless --again is given.
 [Output]
 out --out -o DIR: The result folder to make. Needed unless --again is given.
-[Execution]
 recorded_cluster
 [Options]
 again DIR: Repeat the result in DIR (of replay or plan) from its run.toml, and say whether the bytes of its
   Parquet files agree. Takes no other setting (but --policy, where it was one's own). JOBS says where the job
   table is now, -o keeps the repeat.
 *
-[Execution]
 vc
 *Network
 *Output

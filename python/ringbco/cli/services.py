@@ -11,7 +11,6 @@ from ringbco.cli.options import takes
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
 
-
 _ROWS: Final = """
 requests REQUESTS: A request trace, Parquet or CSV: arrival (s), input_tokens, output_tokens; or TIMESTAMP,
   ContextTokens, GeneratedTokens.

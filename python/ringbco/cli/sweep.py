@@ -24,13 +24,8 @@ if TYPE_CHECKING:
     from ringbco.sweeps.run import SweepResult
     from ringbco.sweeps.spec import Spec
 
-_WHERE: Final = "Where the runs go"
-_SEEDS: Final = "Seeds"
-_TARGETS: Final = "Targets"
-_PAPERS: Final = "For papers"
 _SHOWN_ROWS: Final = 40
 _SHARED_WIDTH: Final = 40
-
 
 _ROWS: Final = r"""
 spec SPEC.toml: What to run: see docs/sweeps.md.
@@ -56,7 +51,6 @@ bisect SETTING=LOW..HIGH: Search for it between two values of a setting, such as
 [For papers]
 figures KIND,...: Also write each chart beside DIR, as NAME-CHART.KIND: svg, pdf, png.
 table KIND,...: Also write the figures beside DIR, as NAME-table.KIND: tex, csv, md.
-[Output]
 units
 [Options]
 as_json --json: Print what was done as JSON and nothing else.

@@ -30,16 +30,13 @@ _MARKS: Final = {
 }
 """How a stay ended; where several ended in one place of the lane, the first of these is shown."""
 
-
 _ROWS: Final = """
 folder
 job JOB: The job_id of a job.
 jobs JOBS: The job table that was replayed, Parquet or CSV. [default: the one that run.toml names, if it is
   unchanged]
 every --all: Print all of a job that was stopped often, not its first and last stays.
-[Output]
 units
-[Options]
 as_json --json: Print the story as JSON, times in seconds, and nothing else.
 """
 
