@@ -38,7 +38,6 @@ VERBS: Final = {
     "compare": "compare jobs.csv --cluster 4x8 --policy fifo --policy sjf -o cmp",
     "diff": "diff fifo gavel",
     "why": "why fifo 7",
-    "reproduce": "reproduce --seeds 1 -o figures",
     "sweep": "sweep sweep.toml -o sweep",
     "report": "report fifo -o page.html",
     "report, with charts": "report fifo -o drawn.html --figures svg",

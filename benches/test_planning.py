@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from paper_figures import NAMES, servers
 from ringbco.run.plan import plan
-from ringbco.study import reproduce
 from ringbco.trace import profiles
 from ringbco.trace.synthetic import generate
 
 DISPATCHES = ("idle", "reserve")
 
 
-@pytest.mark.parametrize("policy", reproduce.POLICIES)
+@pytest.mark.parametrize("policy", NAMES)
 @pytest.mark.parametrize("dispatch", DISPATCHES)
 def test_plan_paper(benchmark: BenchmarkFixture, policy: str, dispatch: str) -> None:
-    table, cluster = generate("paper", 160, 1), reproduce.servers(1)
+    table, cluster = generate("paper", 160, 1), servers(1)
     outcome = benchmark(plan, table, cluster, policy=policy, dispatch=dispatch)
     benchmark.extra_info["engine_seconds"] = outcome.summary["engine_seconds"]
     assert outcome.jobs.height == 160

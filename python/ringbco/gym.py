@@ -6,22 +6,19 @@ Needs the extra `gym`: `pip install 'ringbco[gym]'`.
 from __future__ import annotations
 
 import os
-import warnings
-from dataclasses import fields
-from typing import Any, Final, Unpack
+from typing import Any, Final, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import ForkedError, RingbcoWarning
-from ringbco.run.options import as_cluster, checked, flag, integer, refusal
+from ringbco.errors import ForkedError
+from ringbco.io.forks import is_fork
+from ringbco.run.options import as_cluster, flag, integer, refusal
 from ringbco.run.options_generated import Options
 from ringbco.run.simulation import Simulation
 from ringbco.trace.jobs import JobTable, TableLike
-from ringbco.trace.profiles import Profiled
 from ringbco.trace.schema import MOST_SECONDS
-from ringbco.trace.workload import resolve
 
 try:
     import gymnasium
@@ -36,6 +33,9 @@ IDLE_WAIT: Final = 60.0
 """Seconds that a wait takes where it would take for ever: nobody runs and nobody is still to come."""
 PATIENCE: Final = 1000
 """So many of those waits in a row truncate the episode."""
+
+_MOST_KEPT: Final = 8
+"""Traces that a process keeps for those that are forked from it."""
 
 Observation = dict[str, NDArray[np.float64]]
 
@@ -70,12 +70,12 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
     ) -> None:
         if options.get("quota") is not None:
             raise refusal("quota", "given", "none: an episode's jobs need not be of every owner")
-        self._cluster = as_cluster(cluster, recorded_cluster)
-        self._vc, self._options = vc, options
         self._refusal: ForkedError | None = None
-        most_jobs = window
+        self._cluster, most_jobs = as_cluster(cluster, recorded_cluster), window
         try:
-            most_jobs = self._read(jobs)
+            self._trace = _trace(jobs, self._cluster, vc, options)
+            setup = self._trace._setup
+            self._cluster, most_jobs = setup.cluster, setup.jobs["submit"].size
         except ForkedError as error:
             # gymnasium.vector tells what a reset raises in another process, and not what is raised here.
             self._refusal = error
@@ -101,20 +101,6 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         self.observation_space = space
         self.action_space = gymnasium.spaces.Discrete(self._shown + 1)
 
-    def _read(self, jobs: TableLike) -> int:
-        """Checks everything and derives every job's work, once: a reset cuts its window out of it.
-
-        Returns the number of jobs.
-        """
-        whole = Simulation(jobs, self._cluster, vc=self._vc, **self._options)
-        setup = whole._setup
-        rows = np.flatnonzero(whole.state.remaining > 0)  # not of other virtual clusters, nor left out
-        self._table = JobTable(setup.table.frame[rows].rechunk(), setup.table.source)
-        self._profiled = _rows(setup.workload.profiled, rows)
-        self._cluster = setup.cluster
-        self._by_slots = setup.values["clock"] == "slot"
-        return rows.size
-
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
@@ -126,26 +112,18 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         super().reset(seed=seed)
         if self._refusal is not None:
             raise self._refusal
-        last = self._table.num_jobs - self._window
+        setup = self._trace._setup
+        last = setup.jobs["submit"].size - self._window
         first = int(self.np_random.integers(last + 1))
         if options and "first" in options:
             first = integer("first", options["first"], 0, last)
-        rows = slice(first, first + self._window)
-        source = f"{self._table.source}, rows {first + 1} to {first + self._window}"
-        self.jobs = JobTable(self._table.frame[rows], source)
-        """The jobs of this episode."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RingbcoWarning)  # the whole trace has had its warnings
-            workload = resolve(
-                self.jobs, self._cluster, checked(self._options), profiled=_rows(self._profiled, rows)
-            )
-            self.simulation = Simulation(
-                self.jobs, self._cluster, vc=self._vc, workload=workload, **self._options
-            )
-            """The run of this episode; its `outcome()` is there once the episode has terminated."""
-        state = self.simulation.state
-        self._submit = state.jobs["submit_time"]
-        known = [self._submit, state.jobs["num_gpus"]]
+        source = f"{setup.workload.whole.source}, rows {first + 1} to {first + self._window}"
+        self.simulation = self._trace._part(slice(first, first + self._window), source)
+        """The run of this episode; its `outcome()` is there once the episode has terminated."""
+        state, columns = self.simulation.state, self.simulation._setup.jobs
+        self._by_slots = setup.values["clock"] == "slot"
+        self._submit = columns["submit"]
+        known: list[NDArray[Any]] = [self._submit, columns["num_gpus"]]
         if self._clairvoyant:
             known.append(state.remaining)
         self._known = np.column_stack(known).astype(np.float64)
@@ -154,6 +132,11 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         self._waiting, self._idle_waits = state.waiting, 0
         self._advance()
         return self._observation(), self._info()
+
+    @property
+    def jobs(self) -> JobTable:
+        """The jobs of this episode."""
+        return self.simulation._setup.table
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Starts a job, or waits. Raises gymnasium's ResetNeeded when the episode is over."""
@@ -210,9 +193,49 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         return {"time": self._now, "first": self._first, "rows": rows}
 
 
-def _rows(profiled: Profiled, rows: slice | NDArray[np.intp]) -> Profiled:
-    """What models say of some rows."""
-    return Profiled(*(getattr(profiled, field.name)[rows] for field in fields(profiled)))
+class _Kept(NamedTuple):
+    """A trace that was read, and what it was read of: objects are told apart by where they are."""
+
+    trace: Simulation
+    given: tuple[Any, ...]
+
+
+_KEPT: Final[dict[tuple[Any, ...], _Kept]] = {}
+
+
+def _trace(jobs: TableLike, cluster: Cluster, vc: str | None, options: Options) -> Simulation:
+    """The jobs that take part, checked, with their work; episodes are parts of it.
+
+    A process that was forked has no polars to read any. There it is what its parent read last of the same.
+    """
+    given = (jobs, cluster, vc, *options.values())
+    identity = (*options, *map(_identity, given))
+    if is_fork() and identity in _KEPT:
+        return _KEPT[identity].trace
+    whole = Simulation(jobs, cluster, vc=vc, **options)
+    # Those of other virtual clusters, and those left out, take no part.
+    rows = np.flatnonzero(whole.state.remaining > 0)
+    trace = whole._part(rows, whole._setup.table.source)
+    _ = trace._setup.table  # cut here, where there is polars
+    _KEPT.pop(identity, None)
+    _KEPT[identity] = _Kept(trace, given)
+    if len(_KEPT) > _MOST_KEPT:
+        del _KEPT[next(iter(_KEPT))]
+    return trace
+
+
+def _identity(given: Any) -> Any:
+    """What an argument is known by: a file by its path, time and size, an object by where it is."""
+    if given is None or isinstance(given, bool | int | float | Cluster):
+        return type(given), given
+    if not isinstance(given, str | os.PathLike):
+        return type(given), id(given)
+    path = os.path.abspath(given)
+    try:
+        file = os.stat(path)
+    except (OSError, ValueError):
+        return os.fspath(given)
+    return path, file.st_mtime_ns, file.st_size
 
 
 gymnasium.register("ringbco/Replay-v0", entry_point=f"{__name__}:ReplayEnv")

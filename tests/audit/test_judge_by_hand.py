@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from ringbco.errors import InputError
 from ringbco.judge import judge
 from ringbco.judge.given import (
     Book,
@@ -72,25 +71,6 @@ def test_a_server_that_fails() -> None:
     assert found.summary["lost_gpu_hours_by_cause"] == {"fan": pytest.approx(10 / 3600)}
     assert found.summary["goodput"] == pytest.approx(1 - (20 + 10) / (2 * 135))
     assert found.summary["makespan"] == 145
-
-
-@pytest.mark.parametrize(
-    ("stays", "says"),
-    [
-        ([Stay(0, 0.0, 1.0, ((1, 1),))], "servers that there are"),
-        ([Stay(0, 0.0, 1.0, ((0, 0),))], "servers that there are"),
-        ([Stay(0, 0.0, 1.0, ())], "some GPUs"),
-        ([Stay(0, 0.0, 1.0, ((0, 1), (0, 1)))], "each server once"),
-        ([Stay(0, 2.0, 1.0, ((0, 1),))], "finite times"),
-        ([Stay(0, 0.0, float("nan"), ((0, 1),))], "finite times"),
-        ([Stay(1, 0.0, 1.0, ((0, 1),)), Stay(0, 0.0, 1.0, ((0, 1),))], "in order"),
-        ([Stay(0, 0.0, 2.0, ((0, 1),), "moved"), Stay(0, 1.0, 3.0, ((0, 1),))], "in order"),
-        ([Stay(0, 0.0, 1.0, ((0, 1),), "dropped")], "some job was done"),
-    ],
-)
-def test_what_is_no_book(stays: list[Stay], says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        judge(given(jobs([(0.0, 1, 1.0), (0.0, 1, 1.0)]), [2]), Book(stays))
 
 
 def test_jobs_that_share_a_gpu() -> None:

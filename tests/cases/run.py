@@ -15,7 +15,8 @@ from cases.draw import build, toss
 from frames import cluster_of
 from oracle.model import RowError
 from ringbco.errors import RingbcoError
-from ringbco.run.again import compare_tables
+from ringbco.result.tables import SUMMARY
+from ringbco.run.again import compare_results
 
 TABLES = ("jobs", "allocations", "timeline", "replicas", "rungs", "searches")
 
@@ -139,8 +140,8 @@ def _again(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
             case.frame(), cluster_of(case.toml()), policy=f"log:{first}/decisions.parquet"
         )
         followed.write(second)
-        for name, difference in compare_tables(first, second).items():
-            if difference is not None:
+        for name, difference in compare_results(first, second).items():
+            if difference is not None and name != SUMMARY:  # which names another policy
                 yield f"log {name}", difference
     for finding in ringbco.audit(followed, case.frame()):
         yield f"log {finding.code}", str(finding)

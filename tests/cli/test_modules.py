@@ -44,7 +44,7 @@ READS: Final = RESULTS | {"pyarrow.parquet"}
 CHARTS: Final = {"altair", "jinja2", "jsonschema", "narwhals"}
 SWEEP: Final = '[base]\ntrace = "small.csv"\ncluster = "2x8"\n[grid]\npolicy = ["fifo", "sjf"]\n'
 
-SLOW: Final = ("bench", "demo", "reproduce")
+SLOW: Final = ("bench", "demo")
 # A command line, and all that it may import; `SLOW` lists the verbs that are tested by their help alone.
 # A comparison draws its page, so it loads what a report does.
 ALLOWED: Final[dict[str, set[str]]] = {

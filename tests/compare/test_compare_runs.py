@@ -14,17 +14,10 @@ from ringbco import Cluster, compare, replay
 from ringbco.audits import check_folder
 from ringbco.errors import InputError, UsageError
 from ringbco.result.bound import of_results
-from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.run.draws import Draws
 from ringbco.trace.jobs import as_table
 from ringbco.units import number
-
-
-def entry(comparison: Comparison, label: str, key: str) -> float | None:
-    (entries,) = (entries for measure, entries in comparison.rows.items() if measure.key == key)
-    return entries[list(comparison.outcomes).index(label)].value
-
 
 # Settings
 
@@ -106,7 +99,7 @@ def test_results_stand_beside_what_is_run(small_jobs: Path, tmp_path: Path) -> N
         small_jobs, "2x8", ["fifo"], results=[tmp_path / "old", old, replay(small_jobs, "2x8", policy="fifo")]
     )
     assert list(comparison.outcomes) == ["fifo", str(tmp_path / "old"), "tiresias", "fifo [2]"]
-    assert entry(comparison, str(tmp_path / "old"), "mean_jct") == old.summary["mean_jct"]
+    assert comparison.figure(str(tmp_path / "old"), "mean_jct").value == old.summary["mean_jct"]
     comparison.write(tmp_path / "cmp")
     (folder,) = (path for path in (tmp_path / "cmp").iterdir() if path.name.endswith("old"))
     assert Outcome.read(folder).jobs.equals(old.jobs)
@@ -138,7 +131,7 @@ def test_seeds_give_means_and_spreads(small_jobs: Path, tmp_path: Path) -> None:
         assert comparison.outcomes[label].jobs.equals(alone[0].jobs)
         jct = [outcome.summary["mean_jct"] for outcome in alone]
         assert len(set(jct)) > 1
-        assert entry(comparison, label, "mean_jct") == jct[0]
+        assert comparison.frame.filter(policy=label, measure="mean_jct")["value"].item() == jct[0]
         assert comparison.figure(label, "mean_jct") == (jct[0], (min(jct), max(jct)), 6)
         assert comparison.bounds_by_run[label] == [of_results({"": alone[0]})[""]]
         assert comparison.figure(label, "mean_jct_over_bound")[1:] == (None, 6)  # a bound of run 0 alone

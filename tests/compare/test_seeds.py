@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from html import unescape
@@ -11,10 +10,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from rich.console import Console
 
+from comparisons import printed
 from ringbco import compare, replay, report
-from ringbco.cli.comparison import show
 from ringbco.errors import InputError
 from ringbco.reports.figures import Chapter, chapters
 from ringbco.reports.html import page
@@ -50,12 +48,6 @@ def text(html: str) -> str:
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", html)))
 
 
-def printed(made: Comparison) -> str:
-    console = Console(width=200, file=io.StringIO(), record=True)
-    show("title", made, console, every=True)
-    return console.export_text()
-
-
 def told(made: Comparison, key: str) -> list[tuple[str, str]]:
     """The figure, and the range below it, as people read them, by label."""
     (measure,) = (measure for measure in COMPARED if measure.key == key)
@@ -68,7 +60,7 @@ def told(made: Comparison, key: str) -> list[tuple[str, str]]:
 def test_terminal_page_and_notebook_tell_the_same(comparison: Comparison, key: str) -> None:
     (measure,) = (measure for measure in COMPARED if measure.key == key)
     parts = [part for both in told(comparison, key) for part in both]
-    terminal, notebook = printed(comparison), text(comparison_html(comparison))
+    terminal, notebook = printed(comparison, 200, every=True), text(comparison_html(comparison))
     shown = text(page(comparison, [Chapter("Jobs", [])], title="t").split("<body>")[1])
     for where in (terminal, notebook, shown):
         begin = 0 if where is shown else where.index(measure.title)
@@ -138,8 +130,9 @@ def test_charts_say_of_which_seed_they_are(comparison: Comparison) -> None:
 )
 def test_few_runs_have_no_star(jobs: pl.DataFrame, seeds: int, said: str) -> None:
     made = compare(jobs, "3x8", ["rand", "sjf"], seeds=seeds)
-    assert said in printed(made)
-    assert "best of its measure" not in printed(made)
+    shown = printed(made, 200, every=True)
+    assert said in shown
+    assert "best of its measure" not in shown
     assert not made.frame["best"].any()
     if seeds > 1:
         (row,) = made.frame.filter(policy="sjf", measure="mean_jct").to_dicts()

@@ -226,12 +226,17 @@ def written(path: Path, data: bytes) -> Path:
     return path
 
 
-def written_parquet(path: Path, table: pa.Table) -> Path:
-    """The Parquet file, with the table in it; gives the case up where Parquet cannot hold it."""
+def storable(table: pa.Table) -> bytes:
+    """The table as Parquet; gives the case up where that cannot hold it."""
     try:
-        return written(path, parquet_bytes(table))
+        return parquet_bytes(table)
     except pa.ArrowNotImplementedError:
         reject()
+
+
+def written_parquet(path: Path, table: pa.Table) -> Path:
+    """The Parquet file, with the table in it."""
+    return written(path, storable(table))
 
 
 def retyped(column: pa.Array, kind: str) -> pa.Array:

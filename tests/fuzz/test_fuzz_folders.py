@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from conftest import SMALL_JOBS
 from fuzz import CASES, explained, fuzzed
-from fuzz.damage import TEXTS, VALUES, damaged_bytes, damaged_document, damaged_table, written
+from fuzz.damage import TEXTS, VALUES, damaged_bytes, damaged_document, damaged_table, storable, written
 from fuzz.test_fuzz_jobs import TABLE
 from fuzz.test_fuzz_results import cases, jobs_of, sound
 from ringbco import compare
@@ -91,9 +91,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def damage(draw: Callable[[Any], Any], path: Path) -> bytes:
     """A sound file of a sweep, damaged."""
     if path.suffix == ".parquet" and draw(st.booleans()):
-        out = io.BytesIO()
-        pq.write_table(draw(damaged_table(pq.read_table(path))), out)
-        return out.getvalue()
+        return storable(draw(damaged_table(pq.read_table(path))))
     if path.suffix == ".json" and draw(st.booleans()):
         document = draw(damaged_document(json.loads(path.read_bytes()), (*VALUES, *TEXTS)))
         return json.dumps(document).encode("utf-8", "surrogatepass")

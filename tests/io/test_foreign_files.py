@@ -17,7 +17,6 @@ from ringbco.cli.demo import folder_kind as demo_kind
 from ringbco.errors import InputError
 from ringbco.io.manifest import MANIFEST, PICTURES, Kind
 from ringbco.reports import drawing
-from ringbco.reports.reproduce_page import FOLDER as REPRODUCE
 from ringbco.result.comparison import COMPARISON
 from ringbco.result.folder import RESULT, whole_folder
 
@@ -165,10 +164,6 @@ def write_like(folder: Path, kind: Kind) -> None:
         "result": {"summary.json": "{}", "run.toml": "[ringbco]", "jobs.parquet": "PAR1"},
         "comparison": {"comparison.json": '{"policies": [], "summaries": {}}', "comparison.parquet": "PAR1"},
         "pictures": {"jct.png": "a chart", "queue.png": "a chart"},
-        "reproduce": {
-            "index.html": "<title>SJF-BCO: figures 4 to 7 again</title>", "runs.parquet": "PAR1",
-            **{f"figure-{number}.png": "a chart" for number in (4, 5, 6, 7)},
-        },
         "demo": {
             "comparison.json": "[]", "comparison.png": "a chart",
             "report.html": '<!DOCTYPE html><meta name="generator" content="ringbco report">',
@@ -214,9 +209,7 @@ def plant(draw: random.Random, folder: Path, outside: Path, names: tuple[str, ..
     return planted
 
 
-@pytest.mark.parametrize(
-    "kind", [RESULT, COMPARISON, PICTURES, REPRODUCE, demo_kind()], ids=lambda kind: kind.name
-)
+@pytest.mark.parametrize("kind", [RESULT, COMPARISON, PICTURES, demo_kind()], ids=lambda kind: kind.name)
 def test_no_folder_loses_a_byte_of_others(tmp_path: Path, kind: Kind) -> None:
     replaced = 0
     for seed in range(CASES // 4):

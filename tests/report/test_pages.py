@@ -12,15 +12,13 @@ from browser import Browser
 from frames import busy_jobs
 from ringbco import generate, replay, sweep
 from ringbco.cluster.spec import Cluster
-from ringbco.reports import report, reproduce_page
+from ringbco.reports import report
 from ringbco.reports.sheet_page import inspect_page
 from ringbco.run.draws import Seeds
-from ringbco.study import reproduce
 from ringbco.study.inspection import inspect_jobs
-from ringbco.study.reproduce_claims import claims
 from ringbco.sweeps.targets import asked
 
-PAGES = ("one", "sweep", "inspect", "reproduce")
+PAGES = ("one", "sweep", "inspect")
 # The page of several results, of the same style, is opened in both modes at every width (test_report_browser)
 VIEWS = ((420, True), (1280, False), (2560, True))
 Made = Callable[[str], Path]
@@ -48,11 +46,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
     @cache
     def make(kind: str) -> Path:
-        if kind == "reproduce":
-            runs = reproduce.run(1)
-            (folder / kind).mkdir()
-            reproduce_page.write(folder / kind, runs, claims(runs))
-            return folder / kind / "index.html"
         path = folder / f"{kind}.html"
         {"one": one, "sweep": swept, "inspect": inspected}[kind](path)
         return path

@@ -23,7 +23,6 @@ from jinja2 import UndefinedError
 import ringbco as rb
 from conftest import GRID
 from ringbco.io.marks import is_page
-from ringbco.reports import reproduce_page
 from ringbco.reports.facts import facts
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
@@ -32,9 +31,7 @@ from ringbco.reports.sheet_page import inspect_page
 from ringbco.reports.sweep_page import sweep_page
 from ringbco.reports.sweep_points import SweepRuns, read_sweep
 from ringbco.reports.templates import render
-from ringbco.study import reproduce
 from ringbco.study.inspection import inspect_jobs
-from ringbco.study.reproduce_claims import Claim
 from ringbco.trace.jobs import from_frame
 
 PACKAGE: Final = Path(rb.__file__).parent
@@ -169,23 +166,6 @@ def swept_page(swept: SweepRuns, name: str) -> str:
     return sweep_page(SweepRuns(frame, ("policy", "trace", "seed"), {"base": {name: name}}), title=name)[0]
 
 
-@pytest.fixture(scope="module")
-def plans() -> pl.DataFrame:
-    return reproduce.run(1)
-
-
-def reproduced(plans: pl.DataFrame, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The page with all words that the templates get from elsewhere replaced by that name."""
-    monkeypatch.setattr(reproduce_page, "reasons", lambda _: [name])
-    monkeypatch.setattr(reproduce_page, "rule", lambda _: name)
-    monkeypatch.setattr(reproduce_page, "NAMES", dict.fromkeys(reproduce.NAMES, name))
-    claims = [
-        Claim(4, name, dispatch, variant, "yes", 1, (1.0, 2.0), (1.0, 2.0))
-        for dispatch, variant in reproduce.READINGS
-    ]
-    return reproduce_page._page(plans, claims, dict.fromkeys(reproduce_page.FIGURES, ()))
-
-
 def check(make: Callable[[str], str], name: str) -> None:
     """The page made with this name has the elements and attributes that it has with a harmless one."""
     text = make(name)
@@ -223,13 +203,6 @@ def test_a_page_of_a_sweep(name: str, swept: SweepRuns) -> None:
 @pytest.mark.parametrize("make", [inspected, compared, lambda name: outcome_html(outcome(name))])
 def test_a_page_of_a_job_table_and_what_notebooks_show(name: str, make: Callable[[str], str]) -> None:
     check(make, name)
-
-
-@pytest.mark.parametrize("name", EVIL)
-def test_the_page_of_the_papers_figures(
-    name: str, plans: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    check(lambda name: reproduced(plans, name, monkeypatch), name)
 
 
 def test_every_place_for_a_name_is_tried() -> None:
@@ -342,5 +315,5 @@ def test_a_template_escapes_all_it_is_given(path: Path) -> None:
 
 def test_the_templates_are_there() -> None:
     assert {path.name.partition(".")[0] for path in TEMPLATES} >= {
-        "results", "sweep", "inspect", "outcome", "comparison", "reproduce",
+        "results", "sweep", "inspect", "outcome", "comparison",
     }  # fmt: skip

@@ -12,7 +12,7 @@ from frames import busy_jobs
 from ringbco import Outcome, replay
 from ringbco.errors import InputError
 from ringbco.result.outcome import _with_tables
-from ringbco.result.sound import _TOLD, check_told
+from ringbco.result.sound import _TOLD, check_book, check_told
 from ringbco.result.tables import TABLES
 
 SERVICES = pl.DataFrame({"service": ["a"], "time": [900.0], "replicas": [1], "gpus_per_replica": [2]})
@@ -78,6 +78,49 @@ def test_stays_that_cannot_be_are_named(
 ) -> None:
     with pytest.raises(InputError, match=f"^{TABLES[table].file}: row 1, column {column}: .*{expected}"):
         check_told(changed(outcome, table, column, value))
+
+
+def ids(outcome: Outcome) -> pl.Series:
+    return outcome.jobs["job_id"]
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "expected"),
+    [
+        ("stays_written", "job_id", "nobody", "stays of each job in stays.parquet|a job of the job table"),
+        ("stays_written", "by_job", "nobody", "a job of the job table"),
+        ("stays_written", "start_time", float("nan"), "a finite number"),
+        ("stays_written", "num_gpus", 0, "1 GPU or more"),
+        ("allocations", "server", 4, "0 to 3, the cluster's servers"),
+        ("allocations", "stay", 99, "a stay that the result knows"),
+        ("replicas", "service", "b", "a service"),
+        ("replicas", "num_gpus", 0, "1 GPU or more"),
+        ("replicas", "end_time", -1.0, "a time after start_time"),
+        ("replicas", "server", 4, "0 to 3, the cluster's servers"),
+    ],
+)
+def test_what_nothing_can_be_added_up_of_is_named(
+    outcome: Outcome, table: str, column: str, value: Any, expected: str
+) -> None:
+    check_book(outcome, ids(outcome))
+    with pytest.raises(InputError, match=expected):
+        check_book(changed(outcome, table, column, value), ids(outcome))
+
+
+def test_stays_are_of_the_jobs_of_the_table_in_its_order(outcome: Outcome) -> None:
+    with pytest.raises(InputError, match=r"^stays.parquet: row \d+, column job_id: .*the job table's order"):
+        check_book(outcome, ids(outcome).reverse())
+    with pytest.raises(InputError, match=r"^stays.parquet: row 1, column job_id: .*a job of the job table"):
+        check_book(outcome, ids(outcome)[1:])
+    assert outcome.stays_written is not None
+    assert outcome.allocations is not None
+    others = outcome.allocations.filter(pl.col("job_id") != ids(outcome)[0])
+    lost = dataclasses.replace(outcome, allocations=others)
+    with pytest.raises(InputError, match=r"^stays.parquet: row 1, column stay: .*a stay with rows in"):
+        check_book(lost, ids(outcome))
+    stays = outcome.stays_written.with_columns(ended=pl.lit("failed"))
+    with pytest.raises(InputError, match=r"^stays.parquet: column ended: expected a job"):
+        check_book(dataclasses.replace(outcome, stays_written=stays), ids(outcome))
 
 
 def test_an_outcome_has_every_table_of_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:

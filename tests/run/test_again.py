@@ -1,4 +1,4 @@
-"""`replay --again`: a result repeated from its run.toml, byte for byte."""
+"""`replay --again`: a result repeated from its run.toml, every table and figure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ringbco import from_frame, read_jobs, replay
 from ringbco.errors import InputError
 from ringbco.result.outcome import Outcome
 from ringbco.result.tables import TABLES
-from ringbco.run.again import compare_tables, read_repeat
+from ringbco.run.again import compare_results, read_repeat
 
 TYPED = """\
 [network]
@@ -47,7 +47,7 @@ SELDOM = (
     "speeds",
     "stays",
 )
-USUAL = {table.file for table in TABLES.values()} - {f"{name}.parquet" for name in SELDOM}
+USUAL = {table.file for table in TABLES.values()} - {f"{name}.parquet" for name in SELDOM} | {"summary.json"}
 
 
 @pytest.fixture
@@ -86,8 +86,10 @@ def test_every_kind_of_option_is_repeated(invoke: Invoke, small_jobs: Path, opti
     if "--no-allocations" in options:
         files.remove("allocations.parquet")
     assert [line.split(maxsplit=1) for line in again.stdout.splitlines()[1:]] == [
-        [name, "same bytes"] for name in sorted(files)
+        [name, "the same"] for name in (*sorted(files - {"summary.json"}), "summary.json")
     ]
+    for name in files - {"summary.json"}:
+        assert Path("again", name).read_bytes() == Path("r", name).read_bytes()
     assert Outcome.read("again").run == Outcome.read("r").run
 
 
@@ -131,7 +133,7 @@ def test_without_a_folder_nothing_is_left(invoke: Invoke, result: Path, tmp_path
             lambda frame: frame.with_columns(
                 finish_time=pl.when(pl.int_range(pl.len()) == 2).then(0.5).otherwise("finish_time")
             ),
-            "1 of 7 values of finish_time differ, first in row 3: was 0.5, is ",
+            "1 of 7 rows differ; row 3, column finish_time: was 0.5, is ",
         ),
         ("allocations.parquet", lambda frame: frame.head(3), "had 3 rows, and has "),
         ("timeline.parquet", lambda frame: frame.drop("queued_gpus"), "has other columns (queued_gpus)"),
@@ -140,7 +142,11 @@ def test_without_a_folder_nothing_is_left(invoke: Invoke, result: Path, tmp_path
             lambda frame: frame.with_columns(pl.col("num_gpus").cast(pl.Int64)),
             "column num_gpus was Int64, and is UInt32",
         ),
-        ("jobs.parquet", lambda frame: frame, "holds the same values in other bytes"),
+        (
+            "jobs.parquet",
+            lambda frame: frame.vstack(frame.tail(1)),
+            "had 8 rows, and has 7",
+        ),
     ],
 )
 def test_a_file_that_differs_is_named_and_how(invoke: Invoke, result: Path, name, change, said) -> None:  # type: ignore[no-untyped-def]
@@ -150,7 +156,31 @@ def test_a_file_that_differs_is_named_and_how(invoke: Invoke, result: Path, name
     assert again.stderr == f"error: r: came out otherwise: {name}\n"
     (line,) = (line for line in again.stdout.splitlines() if line.startswith(name))
     assert said in line
-    assert again.stdout.count("same bytes") == 2
+    assert again.stdout.count("the same") == 3
+
+
+def test_equal_values_in_other_bytes_are_the_same(invoke: Invoke, result: Path) -> None:
+    path = result / "jobs.parquet"
+    pl.read_parquet(path).write_parquet(path, compression="uncompressed")
+    assert invoke("replay", "--again", result).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["mean_jct", "jobs", "policy", "p99_wait"])
+def test_a_figure_that_differs_is_named(invoke: Invoke, result: Path, name: str) -> None:
+    summary = json.loads((result / "summary.json").read_text())
+    was = summary[name]
+    summary[name] = "fifo" if name == "policy" else was * 2
+    (result / "summary.json").write_text(json.dumps(summary))
+    again = invoke("replay", "--again", result)
+    assert (again.returncode, again.stderr) == (3, "error: r: came out otherwise: summary.json\n")
+    assert again.stdout.splitlines()[-1].startswith(f"summary.json         {name} was ")
+
+
+def test_wall_time_is_no_figure(invoke: Invoke, result: Path) -> None:
+    summary = json.loads((result / "summary.json").read_text())
+    summary |= {"engine_seconds": 7.0, "total_seconds": 8.0, "jobs_per_second": 9.0}
+    (result / "summary.json").write_text(json.dumps(summary))
+    assert invoke("replay", "--again", result).returncode == 0
 
 
 def test_damaged_and_missing_files(invoke: Invoke, result: Path) -> None:
@@ -161,7 +191,7 @@ def test_damaged_and_missing_files(invoke: Invoke, result: Path) -> None:
     assert "came out otherwise: jobs.parquet, timeline.parquet\n" in again.stderr
     assert "jobs.parquet         is a truncated or damaged Parquet file (" in again.stdout
     assert "timeline.parquet     is not in the result" in again.stdout
-    assert compare_tables(result, result)["allocations.parquet"] is None
+    assert compare_results(result, result)["allocations.parquet"] is None
 
 
 def test_a_changed_setting_comes_out_otherwise_and_versions_are_told(invoke: Invoke, result: Path) -> None:
@@ -204,7 +234,7 @@ def test_a_table_made_in_memory_has_to_be_given(small_jobs: Path, tmp_path: Path
         read_repeat(tmp_path / "r")
     outcome = read_repeat(tmp_path / "r", small_jobs).run()
     outcome.write(tmp_path / "again")
-    assert set(compare_tables(tmp_path / "r", tmp_path / "again").values()) == {None}
+    assert set(compare_results(tmp_path / "r", tmp_path / "again").values()) == {None}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from conftest import Invoke
 from ringbco import replay
 from ringbco.errors import InputError
-from ringbco.run.again import compare_tables, read_repeat
+from ringbco.run.again import compare_results, read_repeat
 
 MINE = """\
 import pathlib
@@ -85,7 +85,7 @@ def test_no_other_command_runs_it(invoke: Invoke, mine: Path, tmp_path: Path) ->
 def test_a_policy_that_is_given_again_is_run(invoke: Invoke, mine: Path, tmp_path: Path) -> None:
     done = invoke("replay", "--again", "r", "--policy", "mine.py:Mine")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("same bytes") == 4
+    assert done.stdout.count("the same") == 5
     assert (tmp_path / "ran").exists()
     (tmp_path / "mine.py").rename(tmp_path / "elsewhere.py")
     assert invoke("replay", "--again", "r", "--policy", "elsewhere.py:Mine").returncode == 0
@@ -157,7 +157,7 @@ def test_from_python(mine: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="code is not run because a folder names it"):
         read_repeat("r")
     read_repeat("r", policy="mine.py:Mine").run().write("again")
-    assert set(compare_tables(Path("r"), Path("again")).values()) == {None}
+    assert set(compare_results(Path("r"), Path("again")).values()) == {None}
 
 
 def test_a_policy_that_was_made_in_memory(invoke: Invoke, small_jobs: Path) -> None:

@@ -55,7 +55,7 @@ def test_the_documented_example(invoke: Invoke) -> None:
     assert invoke("audit", "r").returncode == 0
     again = invoke("replay", "--again", "r")
     assert again.returncode == 0
-    assert "outages.parquet      same bytes" in again.stdout
+    assert "outages.parquet      the same" in again.stdout
 
 
 def test_a_gang_falls_back_on_all_its_servers() -> None:

@@ -192,7 +192,7 @@ def test_who_borrows_gives_back_and_the_folder_tells_it(invoke: Invoke) -> None:
     Path("quota.csv").unlink()  # the folder has a copy
     again = invoke("replay", "--again", "r")
     assert (again.returncode, again.stderr) == (0, "")
-    assert "quota.parquet        same bytes" in again.stdout
+    assert "quota.parquet        the same" in again.stdout
 
 
 def test_a_file_that_is_refused_leaves_nothing(invoke: Invoke) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ from ringbco.audits import (
     judging,
     placing,
     plans,
+    repeating,
     rows,
     searching,
     served,
@@ -28,6 +29,7 @@ from ringbco.audits import (
 from ringbco.audits.episodes import Episodes, episodes
 from ringbco.audits.facts import Facts, gather
 from ringbco.audits.findings import Check, Finding, Report
+from ringbco.audits.repeating import NOT_MADE
 from ringbco.errors import InputError
 from ringbco.result import schema
 from ringbco.result.outcome import Outcome
@@ -35,6 +37,7 @@ from ringbco.result.sound import check_types
 from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
 
 RULES: Final = {
+    "seal": "tables and figures are those that the run wrote",
     "trace": "the job table is the one replayed",
     "values": "no nulls, no infinite times",
     "jobs": "each job has one row, in the table's order",
@@ -66,7 +69,10 @@ RULES: Final = {
     "reservation": "nobody takes what is reserved",
     "summary": "summary.json follows from the jobs",
     "timeline": "timeline.parquet follows from the jobs",
+    "repeat": "run.toml gives the same tables and figures again",
 }
+OF_FOLDERS: Final = ("seal", "repeat")
+"""The checks of a folder, not of what is in its tables."""
 _NEED_ALLOCATIONS: Final = (
     *("rows", "stretches", "gangs", "servers", "vcs", "types", "capacity", "outages", "num-servers"),
     *("contention", "run-times", "instants", "placement", "causes", "order", "idle", "reservation"),
@@ -77,7 +83,17 @@ _READ: Final = (
 )
 """Columns that are read of a jobs.parquet that has them; others are compared, whatever they hold."""
 _BEFORE_INSTANTS: Final = ("jobs", "start", "slots", "stretches")
-__all__ = ["RULES", "Check", "Finding", "Report", "audit", "check_folder", "check_outcome"]
+__all__ = [
+    "NOT_MADE",
+    "OF_FOLDERS",
+    "RULES",
+    "Check",
+    "Finding",
+    "Report",
+    "audit",
+    "check_folder",
+    "check_outcome",
+]
 
 
 def audit(outcome: Outcome, jobs: TableLike) -> list[Finding]:
@@ -91,19 +107,38 @@ def audit(outcome: Outcome, jobs: TableLike) -> list[Finding]:
     return check_outcome(outcome, as_table(jobs)).findings
 
 
-def check_folder(folder: str | os.PathLike[str], jobs: str | os.PathLike[str] | None = None) -> Report:
+def check_folder(
+    folder: str | os.PathLike[str],
+    jobs: str | os.PathLike[str] | None = None,
+    *,
+    policy: str | None = None,
+    repeat: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
     """Audits a result folder; the job table is `jobs` or, without it, the one that run.toml names.
 
-    Raises InputError where the folder is not a result, or the job table cannot be found or read.
+    repeat: whether the run is made once more, too. policy: the caller's FILE.py:CLASS or MODULE:CLASS, for a
+    repeat of a policy of one's own. progress: told of the repeat's jobs done, and of all. Raises InputError
+    where the folder is not a result, the job table cannot be found or read, or the policy is another one.
     """
-    outcome = Outcome.read(folder)
+    path = Path(folder)
+    outcome = Outcome.read(path)
+    sealed, again = (Check(code, RULES[code]) for code in OF_FOLDERS)
+    repeating.check_seal(sealed, path)
     trace = outcome.run.get("trace", {})
     named = trace.get("path") if isinstance(trace, dict) else None
     if jobs is None and not (isinstance(named, str) and Path(named).is_file()):
         raise InputError(
             f"the job table of this result, {named}, is not there; give it with --jobs", file=folder
         )
-    return check_outcome(outcome, read_jobs(str(named) if jobs is None else jobs, without=UNREAD))
+    report = check_outcome(outcome, read_jobs(str(named) if jobs is None else jobs, without=UNREAD))
+    if not repeat:
+        again.not_run = "not asked for"
+    elif any(check.code == "trace" and check.failed for check in report.checks):
+        again.not_run = "trace failed"
+    else:
+        repeating.check_repeat(again, path, None if jobs is None else Path(jobs), policy, progress)
+    return Report((sealed, *report.checks, again))
 
 
 def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
@@ -111,15 +146,15 @@ def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
     if not isinstance(outcome.summary, dict):
         raise InputError("summary.json: expected an object with the figures of a replay")
     check_types(outcome, _READ)
-    checks = {code: Check(code, rule) for code, rule in RULES.items()}
+    checks = {code: Check(code, rule) for code, rule in RULES.items() if code not in OF_FOLDERS}
     trace = outcome.run.get("trace")
     rows.check_trace(checks["trace"], trace if isinstance(trace, dict) else {}, jobs)
     rows.check_values(checks["values"], outcome)
     if checks["values"].failed:
-        _leave_out(checks, set(RULES) - {"trace", "values"}, "values are missing")
+        _leave_out(checks, set(checks) - {"trace", "values"}, "values are missing")
     elif outcome.jobs.height == 0:
         checks["jobs"].fail("jobs.parquet has no rows")
-        _leave_out(checks, set(RULES) - {"trace", "values", "jobs"}, "there are no jobs")
+        _leave_out(checks, set(checks) - {"trace", "values", "jobs"}, "there are no jobs")
     else:
         # Times of a damaged result may be of any size.
         with np.errstate(over="ignore", invalid="ignore"), _uncollected():
@@ -148,7 +183,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     facts, misfits = gather(outcome, table)
     rows.check_jobs(checks["jobs"], facts, misfits)
     if facts.row.size == 0:
-        _leave_out(checks, set(RULES) - {"trace", "values", "jobs"}, "no job of the result is in the table")
+        _leave_out(checks, set(checks) - {"trace", "values", "jobs"}, "no job of the result is in the table")
         return
     times.check_starts(checks["start"], facts)
     times.check_slots(checks["slots"], facts)
@@ -179,7 +214,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     searching.check_searches(checks["searches"], facts, eps)
     if outcome.allocations is not None:
         _decided(checks, facts, eps)
-    judging.check_book(checks, facts)
+    judging.check_all(checks, facts)
 
 
 def _decided(checks: dict[str, Check], facts: Facts, eps: Episodes) -> None:

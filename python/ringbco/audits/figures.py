@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ringbco.audits.difference import RELATIVE
 from ringbco.audits.findings import number
 from ringbco.errors import show_value
+from ringbco.result.folder import WALL_TIME
 
 if TYPE_CHECKING:
     from ringbco.audits.difference import Differences
@@ -20,7 +21,7 @@ Fail = Callable[[str, str], None]
 CLOSE: Final = 1e-12
 """How far what is no sum may be off, relative: order statistics and differences."""
 NO_SUMS: Final = ("median_", "p90_", "p99_", "worst_", "makespan", "deadlines")
-UNJUDGED: Final = ("engine_seconds", "total_seconds", "jobs_per_second", "decisions")
+UNJUDGED: Final = (*WALL_TIME, "decisions")
 """Figures of wall time, and of what a policy tried."""
 FATES: Final = ("jobs_refused", "jobs_ended")
 """What a policy of one's own alone knows."""

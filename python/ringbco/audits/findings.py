@@ -76,6 +76,11 @@ class Report:
         return all(check.failed == 0 for check in self.checks)
 
     @property
+    def repeated(self) -> bool:
+        """Whether the run was made once more."""
+        return any(check.code == "repeat" and check.not_run is None for check in self.checks)
+
+    @property
     def findings(self) -> list[Finding]:
         """The findings that were kept, check by check."""
         return [finding for check in self.checks for finding in check.findings]

@@ -11,7 +11,6 @@ import numpy as np
 from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.options import decides_itself, options_of, preempts, resizes
 from ringbco.audits.types import Types, read_types, recorded_type
-from ringbco.errors import InputError
 from ringbco.judge.given import (
     Book,
     Cluster,
@@ -208,7 +207,7 @@ def _speeds(frame: pl.DataFrame, names: dict[str, int]) -> list[Speed]:
 
 
 def book_of(outcome: Outcome, given: Given) -> Book:
-    """What a result says that happened. Raises InputError for what the job table or the tables do not know.
+    """What a result says that happened. That it can be read, `result.sound.check_book` tells.
 
     Where nobody recorded who held which servers, every job is said to hold all of its GPUs on one that it may
     use, so that times, GPUs and counts follow all the same.
@@ -228,18 +227,11 @@ def book_of(outcome: Outcome, given: Given) -> Book:
         held, places = _held(outcome.allocations, shared=shared)
     stays = []
     for name, number, start, end, gpus, ended, job, service, server in rows:
-        own, there = row.get(name), held.get((name, number), ())
-        if own is None or (job is not None and job not in row):
-            raise InputError("jobs of the job table", value=f"stay {number} of job {name}", column="by_job")
-        if outcome.allocations is None:
-            there = ((_one_of(given, own), gpus),)
-        elif not there:
-            raise InputError("rows of each stay in allocations.parquet", value=f"stay {number} of job {name}")
+        own = row[name]
+        there = held[name, number] if outcome.allocations is not None else ((_one_of(given, own), gpus),)
         by = None if job is None else row[job]
         on = places.get((name, number), ((there[0][0], 0),) * gpus) if shared else ()
         stays.append(Stay(own, start, end, there, ended, by, service, server, on))
-    if len(stays) < len(held):
-        raise InputError("a stay of each row of allocations.parquet", value=f"{len(stays)} stays")
     replicas: Sequence[Replica] = ()
     if outcome.replicas is not None:
         of = "service", "server", "num_gpus", "start_time", "end_time", "ended"
@@ -247,7 +239,7 @@ def book_of(outcome: Outcome, given: Given) -> Book:
     rungs: Sequence[Rung] = ()
     if outcome.rungs is not None:
         values = outcome.rungs.select("job_id", "rung", "time", "went_on").iter_rows()
-        rungs = [Rung(row.get(name, -1), rung, time, went_on) for name, rung, time, went_on in values]
+        rungs = [Rung(row[name], rung, time, went_on) for name, rung, time, went_on in values]
     return Book(stays, replicas, rungs)
 
 

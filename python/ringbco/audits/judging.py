@@ -16,6 +16,7 @@ from ringbco.audits.given import book_of
 from ringbco.errors import InputError
 from ringbco.judge import judge
 from ringbco.judge.rules import RULES, faults, unknown
+from ringbco.result.sound import check_book
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ JUDGED: Final = (
 Checks = dict[str, "Check"]
 
 
-def check_book(checks: Checks, facts: Facts) -> None:
+def check_all(checks: Checks, facts: Facts) -> None:
     """Judges the book of a result, and counts every difference from it."""
     outcome = facts.outcome
     given = facts.given
@@ -48,6 +49,7 @@ def check_book(checks: Checks, facts: Facts) -> None:
         _not_run(checks, f"{', '.join(broken)} failed")
         return
     try:
+        check_book(outcome, pl.Series(given.jobs.id, dtype=pl.String))
         book = book_of(outcome, given)
         found = judge(given, book)
     except InputError as error:

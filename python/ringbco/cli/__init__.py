@@ -35,7 +35,6 @@ VERBS: Final = {
     "compare": "Replay a job table under several policies, side by side.",
     "diff": "Say which jobs of two results became faster or slower, and by what.",
     "why": "Say what happened to a job of a result, and why.",
-    "reproduce": "Make the paper's figures 4 to 7 again, beside its values.",
     "sweep": "Do many runs over a grid of settings; one row a run.",
     "report": "Show results as one page of figures and charts.",
     "play": "Play one or two results on a page: GPUs, queue and events over time.",
@@ -45,6 +44,8 @@ VERBS: Final = {
     "bench": "Measure scheduler throughput on this machine.",
     "demo": "Replay a bundled sample under four policies; a table and a picture.",
 }
+# Verbs of the version before, and the script with the same options that took their place.
+_GONE: Final = {"reproduce": "docs/examples/paper_figures.py"}
 
 
 class _LazyGroup(TyperGroup):
@@ -56,6 +57,8 @@ class _LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command named by `args[0]`, its module imported."""
+        if args[0] in _GONE and not ctx.resilient_parsing:
+            _refuse_gone(*args)
         name, command, rest = super().resolve_command(ctx, args)
         return name, load(name) if name in VERBS else command, rest
 
@@ -72,6 +75,16 @@ class _LazyGroup(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             raise typer.Exit(process.tell_interrupt(str(interrupt))) from None
+
+
+def _refuse_gone(verb: str, *options: str) -> NoReturn:
+    """Raises UsageError with the command that does what a verb of the version before did."""
+    import shlex
+
+    from ringbco.errors import UsageError
+
+    command = shlex.join(("python", _GONE[verb], *options))
+    raise UsageError(f"verb {verb}: is no more: in a copy of the repository, {command} does the same")
 
 
 def load(verb: str) -> Any:

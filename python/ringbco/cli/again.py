@@ -1,4 +1,4 @@
-"""`ringbco replay --again DIR`: a result repeated from its run.toml, and whether the bytes agree."""
+"""`ringbco replay --again DIR`: a result repeated from its run.toml, and whether it comes out the same."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def repeat(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Runs the result in `folder` once more; OtherwiseError (exit status 3) where other bytes come out.
+    """Runs the result in `folder` once more; OtherwiseError (exit status 3) where it comes out otherwise.
 
     out: where the repeat is kept; None for nowhere.
     """
     from ringbco.cli.progress import progress_bar
     from ringbco.errors import OtherwiseError
     from ringbco.result.folder import check_target
-    from ringbco.run.again import compare_tables, read_repeat
+    from ringbco.run.again import compare_results, read_repeat
 
     policy = _policy(ctx)
     if out is not None:
@@ -46,12 +46,12 @@ def repeat(
         outcome = wanted.run(progress)
     if out is not None:
         outcome.write(out, force=force)
-        found = compare_tables(folder, out)
+        found = compare_results(folder, out, named=wanted.is_own)
     else:
         with scratch_folder("ringbco-") as scratch:
             outcome.write(scratch / "again")
-            found = compare_tables(folder, scratch / "again")
-    others = _other_versions(wanted, outcome.run["ringbco"])
+            found = compare_results(folder, scratch / "again", named=wanted.is_own)
+    others = wanted.other_versions(outcome.run["ringbco"])
     if as_json:
         told: dict[str, Any] = {
             "result": str(folder),
@@ -104,18 +104,9 @@ def _refuse_itself(folder: Path, out: Path) -> None:
         raise UsageError(f"option out: {out}: expected a folder apart from the result to be repeated")
 
 
-def _other_versions(wanted: Repeat, here: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    """The programs whose versions were others then: name -> (then, now)."""
-    return {
-        name: (str(wanted.versions[name]), str(version))
-        for name, version in here.items()
-        if name in wanted.versions and wanted.versions[name] != version
-    }
-
-
 def _show(wanted: Repeat, found: dict[str, str | None], out: Path | None) -> None:
     kept = "" if out is None else f", kept in {out}"
     say(f"{wanted.folder}: {wanted.command} of {wanted.trace} on {wanted.cluster.name}, repeated{kept}")
     width = max(map(len, found))
     for name, difference in found.items():
-        say(f"{name:{width}}  {'same bytes' if difference is None else difference}")
+        say(f"{name:{width}}  {'the same' if difference is None else difference}")

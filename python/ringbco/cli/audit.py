@@ -17,31 +17,54 @@ SHOWN: Final = 20
 _ROWS: Final = """
 folder
 jobs JOBS: The job table that was replayed, Parquet or CSV. [default: the one that run.toml names]
+policy FILE.py:CLASS: The policy of your own that decided, to repeat the run with it; it is loaded if its
+  SHA-256 is the recorded one. [default: such a run is not repeated]
+no_repeat: Check the physics alone: do not make the run once more.
+require_repeat: Exit with 3 where the run cannot be made once more.
 as_json --json: Print the report as JSON and nothing else.
 quiet --quiet -q: Print nothing but the checks that failed, on one line.
 """
 
 
 @takes(_ROWS)
-def audit(folder: Path, *, jobs: Path | None = None, as_json: bool = False, quiet: bool = False) -> None:
-    """Check the result in DIR against its job table and the model: no GPU taken twice, run times explained.
+def audit(
+    folder: Path,
+    *,
+    jobs: Path | None = None,
+    policy: str | None = None,
+    no_repeat: bool = False,
+    require_repeat: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
+) -> None:
+    """Check the result in DIR against its job table and the model, then repeat the run and compare.
 
-    Everything is worked out again from the result's files and the job table alone. Exit status 3 if a check
-    fails.
+    The physics is worked out again from the result's files and the job table alone: no GPU taken twice, run
+    times explained. What the policy decided is checked by the repeat. Exit status 3 if a check fails.
 
     Example: ringbco audit results --jobs jobs.parquet
     """
-    from ringbco.audits import check_folder
-    from ringbco.errors import AuditFailure
+    from ringbco.audits import NOT_MADE, check_folder
+    from ringbco.cli.progress import progress_bar
+    from ringbco.errors import AuditFailure, UsageError
 
-    report = check_folder(folder, jobs)
+    if no_repeat and (require_repeat or policy is not None):
+        other = "require-repeat" if require_repeat else "policy"
+        raise UsageError(f"option {other}: expected no --no-repeat beside it")
+    with progress_bar(f"repeat of {folder}", quiet=quiet, unit="jobs") as progress:
+        report = check_folder(folder, jobs, policy=policy, repeat=not no_repeat, progress=progress)
     if as_json:
         say_json(report.to_dict())
     elif not quiet:
         _show(folder, report)
+        if not report.repeated:
+            say(NOT_MADE)
     if not report.ok:
         failed = [check.code for check in report.checks if check.failed]
         raise AuditFailure(f"{folder}: failed its audit: {', '.join(failed)}")
+    if require_repeat and not report.repeated:
+        (repeat,) = (check for check in report.checks if check.code == "repeat")
+        raise AuditFailure(f"{folder}: was not repeated: {repeat.not_run}")
 
 
 def _show(folder: Path, report: Report) -> None:
@@ -49,6 +72,7 @@ def _show(folder: Path, report: Report) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from ringbco.audits import OF_FOLDERS
     from ringbco.io.console import Console
 
     console = Console()
@@ -65,7 +89,8 @@ def _show(folder: Path, report: Report) -> None:
             table.add_row(check.code, check.rule, f"{check.looked_at:,}", failed)
     console.print(str(folder))
     console.print(table)
-    findings = report.findings
+    # What was edited, or decided otherwise, goes before what follows from it.
+    findings = sorted(report.findings, key=lambda finding: finding.code not in OF_FOLDERS)
     for finding in findings[:SHOWN]:
         say(str(finding))
     more = report.failed - min(len(findings), SHOWN)

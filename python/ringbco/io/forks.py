@@ -38,6 +38,11 @@ _PROCESS: Final = _Process()
 os.register_at_fork(after_in_child=_PROCESS.forked)
 
 
+def is_fork() -> bool:
+    """Whether this process was forked from one in which polars had worked, or may have."""
+    return _PROCESS.lost or _PROCESS.unsure
+
+
 def use_polars() -> None:
     """Goes before work of polars. Raises ForkedError where it would wait for ever."""
     if _PROCESS.unsure:

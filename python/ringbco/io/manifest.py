@@ -27,21 +27,24 @@ class Kind(NamedTuple):
     """What kind of folder ringbco makes.
 
     name: as the manifest has it. files: the names that we may write in it. known: whether a folder is one, of
-    whatever version. within: the kind of the folders in it; None where there are none of ours.
+    whatever version. within: the kind of the folders in it; None where there are none of ours. sealed:
+    further digests of a folder's content, by name.
     """
 
     name: str
     files: frozenset[str]
     known: Callable[[Path], bool]
     within: Kind | None = None
+    sealed: Callable[[Path], dict[str, str]] = lambda folder: {}
 
 
 class Manifest(NamedTuple):
-    """kind: the name of the folder's kind. files: name -> sha256. folders: names."""
+    """kind: the name of the folder's kind. files, sealed: name -> sha256. folders: names."""
 
     kind: str
     files: dict[str, str]
     folders: tuple[str, ...]
+    sealed: dict[str, str]
 
 
 def write_manifest(folder: Path, kind: Kind) -> None:
@@ -54,6 +57,9 @@ def write_manifest(folder: Path, kind: Kind) -> None:
         "files": {path.name: digest for path, digest in zip(files, digests, strict=True)},
         "folders": [entry.name for entry in entries if entry.is_dir()],
     }
+    sealed = kind.sealed(folder)
+    if sealed:
+        told["sealed"] = sealed
     (folder / MANIFEST).write_text(json_text(told) + "\n", encoding="utf-8")
 
 
@@ -64,9 +70,10 @@ def read_manifest(folder: Path) -> Manifest | None:
         return None
     told = document(path)
     kind, files, folders = (told.get(key) for key in ("ringbco", "files", "folders"))
+    sealed = told.get("sealed", {})
     if not (isinstance(kind, str) and isinstance(files, dict) and isinstance(folders, list)):
         return None
-    return Manifest(kind, files, tuple(folders))
+    return Manifest(kind, files, tuple(folders), sealed if isinstance(sealed, dict) else {})
 
 
 def is_kind(folder: Path, kind: Kind) -> bool:

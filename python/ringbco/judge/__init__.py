@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ringbco.judge import clock, columns, contention, searches, services, sound, stays, timeline
+from ringbco.judge import clock, columns, contention, searches, services, stays, timeline
 from ringbco.judge.figures import Summary
 from ringbco.judge.given import Book, Given, Judgement
 from ringbco.judge.idle import Room
@@ -23,10 +23,9 @@ __all__ = ["Book", "Given", "Judgement", "judge"]
 def judge(given: Given, book: Book) -> Judgement:
     """Every column, every figure, and how far each job's work is off at its end.
 
-    It writes what it finds into the stays of the book, so a book is judged once. Raises InputError for what
-    is no book: stays out of order, or of GPUs or servers that there are none of.
+    It writes what it finds into the stays of the book, so a book is judged once: stays by job and time, on
+    GPUs that there are.
     """
-    sound.check(given, book)
     speeds = Speeds(given)
     down = clock.seen(given.outages or (), given.slot)
     stays.chain(given, book)

@@ -159,9 +159,9 @@ class Held(NamedTuple):
     @property
     def agreeing(self) -> int | None:
         """How many parts lie on the ratio's side of 1; None where no parts were looked at."""
-        if self.parts is None or self.ratio == 1.0:
-            return None if self.parts is None else 0
-        return sum(part != 1.0 and (part < 1.0) == (self.ratio < 1.0) for part in self.known)
+        if self.parts is None:
+            return None
+        return sum((part - 1.0) * (self.ratio - 1.0) > 0.0 for part in self.known)
 
 
 def figured(values: Sequence[float | None], kind: Kind) -> Figured:

@@ -208,8 +208,7 @@ class Comparison:
 
     def lines(self, measure: Figure) -> dict[str, tuple[str, ...]]:
         """The same as cells of a table, by label; without labels that have no verdict."""
-        told = {label: self._judged.line(label, measure) for label in self.outcomes}
-        return {label: cells for label, cells in told.items() if cells}
+        return {label: cells for label in self.outcomes if (cells := self._judged.line(label, measure))}
 
     def sentences(self) -> list[str]:
         """What pages say below their tables: the mean completion time's sentences, of runs enough."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -14,10 +15,13 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, RingbcoError
 from ringbco.io import atomic, disk
 from ringbco.io.atomic import recover, whole_path
+from ringbco.io.json_text import json_text
 from ringbco.io.manifest import Kind, foreign, is_kind, write_manifest
 from ringbco.io.toml import read_toml
 from ringbco.result.tables import RESULT_FILES, RUN, SUMMARY
 
+WALL_TIME: Final = ("engine_seconds", "total_seconds", "jobs_per_second")
+"""The figures of a summary that two runs do not share."""
 _SHOWN_RESULTS: Final = 6
 _LOOKS: Final = 100
 
@@ -70,7 +74,15 @@ def read_run(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return read_toml(path / RUN)
 
 
-RESULT: Final = Kind("result", RESULT_FILES, is_result)
+def figures_digest(folder: Path) -> str:
+    """SHA-256 of the figures of a result's summary.json, but for those of wall time."""
+    figures = {name: value for name, value in read_summary(folder / SUMMARY).items() if name not in WALL_TIME}
+    return hashlib.sha256(json_text(figures).encode()).hexdigest()
+
+
+RESULT: Final = Kind(
+    "result", RESULT_FILES, is_result, sealed=lambda folder: {SUMMARY: figures_digest(folder)}
+)
 
 
 def check_target(folder: str | os.PathLike[str], *, force: bool, kind: Kind = RESULT) -> Path:

@@ -99,9 +99,10 @@ class Judged(Generic[T]):
 
     def by_part(self, label: T, key: str) -> list[float | None] | None:
         """A measure in each of the six parts of the trace; None where there are none."""
-        split = self._split(label) if label in self._sides and key in MEANS else None
-        days = self._sides[label].days if split is not None else None
-        return None if split is None or days is None else split.means(days, key)
+        if label not in self._sides or key not in MEANS:
+            return None
+        split, days = self._split(label), self._sides[label].days
+        return split.means(days, key) if split and days else None
 
     def _told(self, label: T, measure: Figure) -> tuple[Pair, Held] | None:
         base, found = self._base(label), self.held(label, measure.key)
@@ -124,11 +125,8 @@ class Judged(Generic[T]):
         """Which of some like results, with their figures, have the measure's star."""
         if measure.better == "neither":
             return set()
-        return starred(
-            values,
-            lambda one, other: self.held(one, measure.key, other),
-            most=measure.better == "most",
-        )
+        most = measure.better == "most"
+        return starred(values, lambda one, other: self.held(one, measure.key, other), most=most)
 
     def columns(self, label: T, measure: Figure, told: Figured) -> dict[str, Any]:
         """The columns of comparison.parquet that several runs add. told: the figure of the label."""

@@ -197,10 +197,7 @@ def _side(ratio: float) -> str:
 
 def _percent(ratio: float) -> str:
     share = abs(ratio - 1.0)
-    if share < _LITTLE:
-        return "under 0.1"
-    percent = 100.0 * share
-    return f"{percent:.1f}" if percent < 99.95 else f"{percent:,.0f}"
+    return "under 0.1" if share < _LITTLE else _times(100.0 * share)
 
 
 def _times(ratio: float) -> str:

@@ -96,7 +96,27 @@ def check_told(outcome: Outcome) -> None:
     for name in ("allocations", "replicas", "outages"):
         if getattr(outcome, name) is not None:
             result.check_servers(name)
+    from ringbco.result.stays import BEGAN  # of the engine
+
+    result.check_ran()
+    result.check_words("began", BEGAN)
     result.check_stays()
+
+
+def check_book(outcome: Outcome, job_ids: pl.Series) -> None:
+    """Raises InputError for the first thing of which nothing can be added up. job_ids: of the job table."""
+    result = _Result(outcome, None)
+    for name in ("stays_written", "allocations", "replicas", "rungs"):
+        if getattr(outcome, name) is not None:
+            result.check_values(name)
+    for name in ("allocations", "replicas"):
+        if getattr(outcome, name) is not None:
+            result.check_servers(name)
+    if outcome.stays_written is None:
+        result.check_ran()
+    result.check_stays()
+    result.check_order(job_ids)
+    result.check_beside(job_ids)
 
 
 @dataclass(frozen=True)
@@ -190,16 +210,20 @@ class _Result:
             strays = stretches["job_id"].is_in(unknown.implode())
             self._check_rows("allocations", "job_id", strays, f"a job of {TABLES['jobs'].file}")
 
-    def check_stays(self) -> None:
-        """Each job once, its stays one after the other, and rows of allocations of those alone."""
-        jobs, stays, rows = self.outcome.jobs, self.outcome.stays_written, self.outcome.allocations
+    def check_ran(self) -> None:
+        """Each job of jobs.parquet once, on some GPUs, for some time."""
+        jobs = self.outcome.jobs
         self._check_rows("jobs", "job_id", ~jobs["job_id"].is_first_distinct(), "each job once")
         early = jobs["finish_time"] < jobs["start_time"]
         self._check_rows("jobs", "finish_time", early, "no time before start_time")
         self._check_rows("jobs", "num_gpus", jobs["num_gpus"] < 1, "1 GPU or more")
+
+    def check_stays(self) -> None:
+        """The stays of a job one after the other, and rows of allocations of those alone."""
+        jobs, stays, rows = self.outcome.jobs, self.outcome.stays_written, self.outcome.allocations
         known = jobs.select("job_id", stay=pl.lit(0, pl.UInt32))
         if stays is not None:
-            from ringbco.result.stays import BEGAN, ENDED
+            from ringbco.result.stays import ENDED
 
             name, number = stays["job_id"], stays["stay"].cast(pl.Int64)
             goes_on = (name == name.shift()) & (number == number.shift() + 1)
@@ -210,9 +234,7 @@ class _Result:
             early = stays["end_time"] < stays["start_time"]
             self._check_rows("stays_written", "end_time", early, "no time before start_time")
             self._check_rows("stays_written", "num_gpus", stays["num_gpus"] < 1, "1 GPU or more")
-            for column, words in (("began", BEGAN), ("ended", ENDED)):
-                expected = f"one of {', '.join(words)}"
-                self._check_rows("stays_written", column, ~stays[column].is_in(words), expected)
+            self.check_words("ended", ENDED)
             lacking = ~jobs["job_id"].is_in(name.implode())
             self._check_rows("jobs", "job_id", lacking, "stays of each job in stays.parquet")
             known = stays.select("job_id", "stay")
@@ -222,6 +244,52 @@ class _Result:
                 there, on=["job_id", "stay"], how="left", maintain_order="left"
             )
             self._check_rows("allocations", "stay", joined["there"].is_null(), "a stay that the result knows")
+
+    def check_words(self, column: str, words: Collection[str]) -> None:
+        """How stays begin, or end."""
+        if self.outcome.stays_written is not None:
+            wrong = ~self.outcome.stays_written[column].is_in(words)
+            self._check_rows("stays_written", column, wrong, f"one of {', '.join(words)}")
+
+    def check_order(self, job_ids: pl.Series) -> None:
+        """Stays are of jobs of the job table, in its order, on servers; the last of some job was its end."""
+        name = "jobs" if self.outcome.stays_written is None else "stays_written"
+        stays, rows = self._frame(name), self.outcome.allocations
+        at = _place(stays["job_id"], job_ids)
+        self._check_rows(name, "job_id", at.is_null(), "a job of the job table")
+        self._check_rows(name, "job_id", at < at.shift(fill_value=0), "jobs in the job table's order")
+        if name == "jobs":
+            return
+        by = stays["by_job"].drop_nulls()
+        strays = by.filter(_place(by, job_ids).is_null())
+        self._check_rows(name, "by_job", stays["by_job"].is_in(strays.implode()), "a job of the job table")
+        if not stays["ended"].is_in(("done", "limit")).any():
+            raise self._refusal(
+                TABLES[name].file, "a job that came to its end; there is none", column="ended"
+            )
+        if rows is not None:
+            held = stays.select("job_id", "stay").join(
+                rows.select("job_id", "stay", pl.lit(value=True).alias("there")).unique(["job_id", "stay"]),
+                on=["job_id", "stay"],
+                how="left",
+                maintain_order="left",
+            )
+            lacking = held["there"].is_null()
+            self._check_rows(name, "stay", lacking, f"a stay with rows in {TABLES['allocations'].file}")
+
+    def check_beside(self, job_ids: pl.Series) -> None:
+        """Replicas are of services that there are, rungs of jobs that there are."""
+        replicas, rungs = self.outcome.replicas, self.outcome.rungs
+        if replicas is not None:
+            services = self.outcome.services
+            known = [] if services is None else services["service"].unique().to_list()
+            self._check_rows("replicas", "service", ~replicas["service"].is_in(known), "a service")
+            self._check_rows("replicas", "num_gpus", replicas["num_gpus"] < 1, "1 GPU or more")
+            none = replicas["end_time"] <= replicas["start_time"]
+            self._check_rows("replicas", "end_time", none, "a time after start_time")
+        if rungs is not None:
+            at = _place(rungs["job_id"], job_ids)
+            self._check_rows("rungs", "job_id", at.is_null(), "a job of the job table")
 
     def check_options(self) -> None:
         """The options that a story reads are as a run has them."""
@@ -341,6 +409,13 @@ class _Result:
             return InputError(expected, file=file, value=value, **place)
         hint = f"run `ringbco audit {self.folder}` to see what else is wrong"
         return InputError(expected, file=self.folder / file, value=value, hint=hint, **place)
+
+
+def _place(names: pl.Series, among: pl.Series) -> pl.Series:
+    """Where each name stands among others; null where it does not."""
+    known = pl.DataFrame({"job_id": among, "at": pl.int_range(among.len(), eager=True)})
+    told = pl.DataFrame({"job_id": names})
+    return told.join(known, on="job_id", how="left", maintain_order="left")["at"]
 
 
 def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:

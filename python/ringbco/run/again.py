@@ -1,4 +1,4 @@
-"""A result repeated from its run.toml, and whether the repeat gives the same bytes."""
+"""A result repeated from its run.toml, and whether the repeat gives the same."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
 from ringbco.cluster.spec import Cluster
-from ringbco.errors import InputError, UsageError
+from ringbco.errors import InputError, UsageError, show_value
 from ringbco.io.tables import read_table
-from ringbco.result.folder import cluster_of, read_run
+from ringbco.result.folder import WALL_TIME, cluster_of, read_run, read_summary
 from ringbco.result.outcome import Outcome
-from ringbco.result.tables import TABLES
+from ringbco.result.tables import SUMMARY, TABLES
 from ringbco.run import own, own_file
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.plan import plan
@@ -30,6 +31,11 @@ _COMMANDS: Final[Mapping[str, Callable[..., Outcome]]] = {"replay": replay, "pla
 _OPTIONS: Final = {"replay": REPLAY, "plan": PLAN}
 _WITHOUT_MEANING: Final = ("command",)
 _LONGEST_REASON: Final = 80
+_NONE: Final = "not there"
+
+
+class CannotRepeatError(InputError):
+    """What run.toml asks for cannot be run here; nothing is said of whether it would come out again."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,19 @@ class Repeat:
         """The job table. Raises InputError where it is not the one that the result was made of."""
         _check_trace(self.trace, self.sha256, self.folder)
         return read_jobs(self.trace)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a policy of somebody's own decided."""
+        return isinstance(self.options.get("policy"), own.Carried)
+
+    def other_versions(self, here: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+        """The programs whose versions were others then: name -> (then, now). here: those of a repeat."""
+        return {
+            name: (str(self.versions[name]), str(version))
+            for name, version in here.items()
+            if name in self.versions and self.versions[name] != version
+        }
 
     def run(self, progress: Callable[[int, int], None] | None = None) -> Outcome:
         """Runs it once more. Raises what the command raises; InputError for an option out of range."""
@@ -83,7 +102,8 @@ def read_repeat(
     options = _table(run, "options", record)
     command = options.get("command", "replay")
     if command not in _COMMANDS:
-        raise InputError(f"one of {', '.join(_COMMANDS)}", file=record, key="options.command", value=command)
+        expected = f"one of {', '.join(_COMMANDS)}"
+        raise CannotRepeatError(expected, file=record, key="options.command", value=command)
     place, sha256 = _trace(run, path, jobs, f"ringbco replay JOBS --again {path}")
     try:
         cluster = cluster_of(run)
@@ -130,14 +150,14 @@ def _trace(
     trace = _table(run, "trace", record)
     named, sha256 = trace.get("path"), trace.get("sha256")
     if jobs is None and (not isinstance(named, str) or sha256 is None):
-        raise InputError(
+        raise CannotRepeatError(
             "names no file as its job table, which was made in memory",
             file=record,
             hint=f"write the table to a file, and give it: {mend}",
         )
     place = Path(str(named) if jobs is None else jobs)
     if not place.is_file():
-        raise InputError(
+        raise CannotRepeatError(
             f"the job table that {record} names is not there" if jobs is None else "no such file",
             file=place,
             hint=f"say where it is: {mend}" if jobs is None else "check the path",
@@ -169,7 +189,7 @@ def _is_ours(policy: object) -> bool:
 def _own_policy(named: str, told: Mapping[str, Any], given: str | None, record: Path) -> own.Carried:
     """The policy that was given for the one that run.toml names, read and compared, not loaded yet."""
     if given is None:
-        raise InputError(
+        raise CannotRepeatError(
             "a policy of ringbco: code is not run because a folder names it",
             file=record,
             key="options.policy",
@@ -179,7 +199,7 @@ def _own_policy(named: str, told: Mapping[str, Any], given: str | None, record: 
         )
     sha256 = told.get("sha256")
     if not isinstance(sha256, str):
-        raise InputError(
+        raise CannotRepeatError(
             "a policy that stands in a file; this one was made in memory",
             file=record,
             key="own_policy",
@@ -203,13 +223,24 @@ def _as_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def compare_tables(first: Path, second: Path) -> dict[str, str | None]:
-    """For each Parquet file of two results, None where the bytes agree, else how the second differs."""
-    return {
+def compare_results(first: Path, second: Path, *, named: bool = False) -> dict[str, str | None]:
+    """For each file of a result, None where a repeat has the same, else the first place where it has not.
+
+    Of tables their values count, of summary.json all figures but those of wall time. named: whether the
+    policy may have another name, as one of a caller's own has where its file was moved.
+    """
+    names = sorted(table.file for table in TABLES.values())
+    found = {
         name: _difference(first / name, second / name)
-        for name in sorted(table.file for table in TABLES.values())
+        for name in names
         if (first / name).exists() or (second / name).exists()
     }
+    without = (*WALL_TIME, "policy") if named else WALL_TIME
+    one, other = (
+        {key: value for key, value in read_summary(folder / SUMMARY).items() if key not in without}
+        for folder in (first, second)
+    )
+    return found | {SUMMARY: _other_figure(one, other)}
 
 
 def _options(command: str, options: Mapping[str, Any], record: Path) -> dict[str, Any]:
@@ -223,7 +254,7 @@ def _options(command: str, options: Mapping[str, Any], record: Path) -> dict[str
         if name in known:
             given[known[name]] = value
         elif name not in ignored:
-            raise InputError(
+            raise CannotRepeatError(
                 f"an option of {command} that this version of ringbco knows",
                 file=record,
                 key=f"options.{name}",
@@ -263,22 +294,38 @@ def _difference(first: Path, second: Path) -> str | None:
     return _first_difference(*frames)
 
 
-def _first_difference(one: pl.DataFrame, other: pl.DataFrame) -> str:
-    """The first place where two frames differ, the columns in order."""
+def _first_difference(one: pl.DataFrame, other: pl.DataFrame) -> str | None:
+    """The first row in which two frames differ; None where they hold the same."""
     if one.columns != other.columns:
         strange = [name for name in (*one.columns, *other.columns)
                    if (name in one.columns) != (name in other.columns)]  # fmt: skip
         return f"has other columns ({', '.join(strange) or 'the same in another order'})"
-    if one.height != other.height:
-        return f"had {one.height:,} rows, and has {other.height:,}"
     for name in one.columns:
-        unlike = one[name].ne_missing(other[name]) if one[name].dtype == other[name].dtype else None
-        if unlike is None:
+        if one[name].dtype != other[name].dtype:
             return f"column {name} was {one[name].dtype}, and is {other[name].dtype}"
+    rows = min(one.height, other.height)
+    firsts, differ = {}, np.zeros(rows, bool)
+    for name in one.columns:
+        unlike = one[name].head(rows).ne_missing(other[name].head(rows)).to_numpy()
         if unlike.any():
-            row = unlike.arg_max() or 0
-            return (
-                f"{unlike.sum():,} of {one.height:,} values of {name} differ, first in row {row + 1}:"
-                f" was {one[name][row]}, is {other[name][row]}"
-            )
-    return "holds the same values in other bytes"
+            firsts[name] = int(unlike.argmax())
+            differ |= unlike
+    told = "" if one.height == other.height else f"had {one.height:,} rows, and has {other.height:,}"
+    if not firsts:
+        return told or None
+    name = min(firsts, key=lambda name: firsts[name])
+    row = firsts[name]
+    of = f"{differ.sum():,} of {rows:,} rows differ; " if not told else f"{told}; "
+    return f"{of}row {row + 1}, column {name}: was {one[name][row]}, is {other[name][row]}"
+
+
+def _other_figure(one: object, other: object, name: str = "") -> str | None:
+    """The first figure in which two summaries differ; None where they have the same."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = dict.fromkeys((*one, *other))
+        pairs = ((one.get(key, _NONE), other.get(key, _NONE), f"{name}.{key}".lstrip(".")) for key in keys)
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = ((a, b, f"{name}[{at}]") for at, (a, b) in enumerate(zip(one, other, strict=True)))
+    else:
+        return None if one == other else f"{name} was {show_value(one)}, is {show_value(other)}"
+    return next((told for pair in pairs if (told := _other_figure(*pair)) is not None), None)

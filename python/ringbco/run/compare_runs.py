@@ -17,7 +17,8 @@ from ringbco.run.draws import Seeds, seeded_options
 from ringbco.run.options import PARTS, as_cluster, checked, is_log, refusal, resolve_policy
 from ringbco.run.options_generated import REPLAY
 from ringbco.run.scheduling import check_policy, fit
-from ringbco.trace.jobs import JobTable, near_name
+from ringbco.trace.jobs import JobTable
+from ringbco.trace.other_names import hint_at
 from ringbco.trace.workload import Workload, key_of, resolve
 
 _EXAMPLE: Final = '{"sjf-bco, kappa 4": {"policy": "sjf-bco", "kappa": 4}}'
@@ -133,9 +134,8 @@ def check_inputs(something: bool, results: Sequence[object], jobs: object, clust
 def check_baseline(baseline: str | None, labels: Collection[str]) -> None:
     """Raises UsageError unless the baseline is one of what is compared."""
     if baseline is not None and baseline not in labels:
-        near = near_name(baseline, labels)
-        hint = f"; did you mean {near}?" if near else ""
-        raise UsageError(f"option baseline: {baseline!r}: expected one of {', '.join(labels)}{hint}")
+        known = f"one of {', '.join(labels)}{hint_at(baseline, labels)}"
+        raise UsageError(f"option baseline: {baseline!r}: expected {known}")
 
 
 def read_results(
@@ -188,8 +188,7 @@ def _check_run(label: object, own: Mapping[str, Any], policies: Sequence[str]) -
     known = ("cluster", "parameters", *REPLAY)
     for name in own:
         if name not in known:
-            near = near_name(str(name), known)
-            hint = f"; did you mean {near}?" if near else ""
+            hint = hint_at(str(name), known)
             raise UsageError(f"option run: {label!r}: {name!r}: expected an option of replay{hint}")
 
 

@@ -89,15 +89,13 @@ def changes(seeds: Seeds, runs: Sequence[tuple[JobTable, Mapping[str, Any]]]) ->
     if seeds.fresh:
         return ()
     of_models = {id(table): table for table, options in runs if options.get("model") == "rar"}
+    of = [options for _, options in runs]
     found = {
         "submissions": True,
         "models": any(map(_lacks_models, of_models.values())),
-        "placement": any(_placement(options) == "random" for _, options in runs),
-        "outages": any(
-            is_draw(drawn) and "seed=" not in str(drawn)
-            for drawn in (options.get("outages") for _, options in runs)
-        ),
-        "ties": any(str(options.get("ties") or "").startswith("shuffle") for _, options in runs),
+        "placement": any(_placement(one) == "random" for one in of),
+        "outages": any(is_draw(drawn := one.get("outages")) and "seed=" not in str(drawn) for one in of),
+        "ties": any(str(one.get("ties") or "").startswith("shuffle") for one in of),
     }
     return tuple(name for name, changes in found.items() if changes)
 
@@ -159,24 +157,23 @@ class Draws:
         self, number: int, known: Workload, cluster: Cluster, options: Mapping[str, Any]
     ) -> Workload:
         """The workload of a run. known: that of run 0, from which all is taken that no run changes."""
-        key = (number, key_of(cluster, options))
-        return self._kept(key, lambda: self._work_out(number, known, cluster, options))
+        key = key_of(cluster, options)
 
-    def _work_out(
-        self, number: int, known: Workload, cluster: Cluster, options: Mapping[str, Any]
-    ) -> Workload:
-        table = self.table(number)
-        if self._kind == "fresh tables":
-            return resolve(table, cluster, options)
-        if (options.get("model") == "rar" and _lacks_models(table)) or options.get("search") is not None:
-            made = resolve(table, cluster, options)
-        else:
-            columns = known.columns.copy()
-            columns["submit"] = table.frame["submit_time"].to_numpy()
-            made = replace(known, table=table, key=key_of(cluster, options), columns=columns)
-        # These are worked out once for all runs.
-        vars(made).update(doubts=known.doubts, users=known.users)
-        return made
+        def make() -> Workload:
+            table = self.table(number)
+            if self._kind == "fresh tables":
+                return resolve(table, cluster, options)
+            if (options.get("model") == "rar" and _lacks_models(table)) or options.get("search") is not None:
+                made = resolve(table, cluster, options)
+            else:
+                columns = known.columns.copy()
+                columns["submit"] = table.frame["submit_time"].to_numpy()
+                made = replace(known, whole=table, key=key, columns=columns)
+            # These are worked out once for all runs.
+            vars(made).update(doubts=known.doubts, users=known.users)
+            return made
+
+        return self._kept((number, key), make)
 
     def _kept(self, key: Hashable, make: Callable[[], T]) -> T:
         """What is made under that key, once while it is among the last few that were asked for."""

@@ -14,7 +14,6 @@ GONE: Final = {
     "same_jobs": "all runs are of the same jobs now, unless --fresh asks for tables made anew"
     " (docs/certainty.md)",
 }
-"""Options of earlier versions, and what replaced them."""
 
 
 def refuse_gone(given: Iterable[str]) -> None:

@@ -14,6 +14,8 @@ from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise_scale
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from ringbco.trace.workload import Workload
 
 
@@ -28,10 +30,13 @@ class Columns:
     """Columns of the job table that a scheduler may know, read-only: `jobs.num_gpus`, `jobs["user"]`."""
 
     def __init__(self, workload: Workload, *, clairvoyant: bool) -> None:
-        self._frame = workload.table.frame
-        self._iterations = workload.profiled.iterations
+        self._workload = workload
         self._clairvoyant = clairvoyant
         self._read: dict[str, NDArray[Any]] = {}
+
+    @property
+    def _frame(self) -> pl.DataFrame:
+        return self._workload.table.frame
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name not in self._read:
@@ -39,7 +44,7 @@ class Columns:
                 raise AttributeError(hidden(name))
             values: NDArray[Any]
             if name == "iterations":
-                values = self._iterations
+                values = self._workload.profiled.iterations
             elif name in ("min_gpus", "max_gpus"):
                 values = gpus_of(self._frame, name)
             elif name == "noise_scale":
@@ -63,7 +68,7 @@ class Columns:
         return name in self._frame.columns
 
     def __len__(self) -> int:
-        return self._frame.height
+        return self._workload.columns["submit"].size
 
 
 def hidden(name: str) -> str:

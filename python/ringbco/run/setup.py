@@ -45,7 +45,7 @@ from ringbco.trace.outages import Maintenance, Outages, united
 from ringbco.trace.services import Services
 from ringbco.trace.side_tables import KINDS, Known, SideTable, read_side_tables, the
 from ringbco.trace.uneven import uneven
-from ringbco.trace.workload import READS, Workload, key_of, resolve
+from ringbco.trace.workload import READS, Rows, Workload, key_of, resolve
 from ringbco.units import rounded_down
 
 _OUTLAST: Final = "let stays outlast their pauses: a shorter --preempt-cost, or decisions less often"
@@ -146,6 +146,15 @@ class Setup:
         servers: _core._Cluster = {**self.servers, "outages": outages.columns()}
         beside = {**self.beside, "outages": failures}
         return replace(self, outages=outages, beside=beside, servers=servers, drawn=drawn)
+
+    def part(self, rows: Rows, source: str) -> Setup:
+        """The same run of some rows alone, its decisions made by the caller; takes no polars."""
+        workload = self.workload.part(rows, source)
+        servers = self.servers
+        if workload.columns["types"] is None:
+            servers = {**servers, "server_types": None}
+        jobs: _core._Jobs = {**self.jobs, **workload.columns}
+        return replace(self, started=time.perf_counter(), workload=workload, jobs=jobs, servers=servers)
 
     def described(self) -> dict[str, Any]:
         """The options as run.toml has them."""

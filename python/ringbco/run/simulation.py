@@ -27,7 +27,7 @@ from ringbco.run.setup import Setup, prepare
 from ringbco.run.state import Parts, State
 from ringbco.trace.jobs import TableLike
 from ringbco.trace.plausibility import warn
-from ringbco.trace.workload import Workload
+from ringbco.trace.workload import Rows, Workload
 
 _END, _TIME, _DECISION = 0, 1, 2
 _LONGEST: Final = 1e9
@@ -73,6 +73,13 @@ class Simulation:
         warn(setup.doubts)
         self._begin(setup, _prepared(setup), _number_of(setup, vc), None, progress)
 
+    def _part(self, rows: Rows, source: str) -> Simulation:
+        """The same run of some rows of its table alone, from its beginning; takes no polars."""
+        other = object.__new__(Simulation)
+        setup = self._setup.part(rows, source)
+        other._begin(setup, _prepared(setup), self._number, None, None)
+        return other
+
     def _begin(
         self,
         setup: Setup,
@@ -83,6 +90,7 @@ class Simulation:
     ) -> None:
         self._setup = setup
         self._prepared = prepared
+        self._number = part
         self._policy = policy
         self._progress = progress
         self._reached = _TIME
@@ -170,7 +178,7 @@ class Simulation:
                 f"fork: {policy!r}: expected an object of a class derived from ringbco.Policy, or None"
             )
         other = object.__new__(Simulation)
-        other._setup, other._prepared = self._setup, self._prepared
+        other._setup, other._prepared, other._number = self._setup, self._prepared, self._number
         other._policy = copy.deepcopy(policy)
         other._progress, other._reached = None, self._reached
         other._course = self._course.fork()

@@ -19,7 +19,7 @@ from ringbco import _core
 from ringbco.errors import DecisionError, UsageError
 from ringbco.run.job_columns import Columns, frozen, hidden
 from ringbco.run.policies_generated import CLAIRVOYANT
-from ringbco.trace.shares import WHOLE, thousandths
+from ringbco.trace.shares import WHOLE
 
 if TYPE_CHECKING:
     import ringbco
@@ -76,7 +76,7 @@ class State:
         """Whether jobs may be evicted for others, by `--evict` or a quota."""
         self.has_quotas = workload.quotas is not None
         """Whether owners have quotas."""
-        self.shares = thousandths(workload.table.frame)
+        self.shares = workload.columns["shares"]
         """Thousandths of a GPU that each row asks for, 0 for whole GPUs; None where all do."""
         self._clairvoyant = clairvoyant
         self._columns: dict[str, NDArray[np.float64]] = {}

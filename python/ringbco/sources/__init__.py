@@ -60,13 +60,9 @@ def get(name: str) -> Source:
     Raises UsageError naming those there are.
     """
     if name not in SOURCES:
-        from ringbco.trace.jobs import near_name
+        from ringbco.trace.other_names import hint_at
 
-        near = near_name(name, SOURCES)
-        raise UsageError(
-            f"no source {name}: choose one of {', '.join(SOURCES)}"
-            + (f"; did you mean {near}?" if near else "")
-        )
+        raise UsageError(f"no source {name}: choose one of {', '.join(SOURCES)}{hint_at(name, SOURCES)}")
     source: Source = import_module(f"ringbco.sources.{SOURCES[name]}").SOURCE
     return source
 

@@ -46,8 +46,8 @@ from ringbco.sources.rules import (
 )
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
 from ringbco.sources.tables import EXTRA, CsvFile
-from ringbco.trace.jobs import COLUMNS, MOST_SECONDS, REQUIRED, near_name
-from ringbco.trace.other_names import NODES_ALONE, NODES_GO, convert_command, lists_nodes
+from ringbco.trace.jobs import COLUMNS, MOST_SECONDS, REQUIRED
+from ringbco.trace.other_names import NODES_ALONE, NODES_GO, convert_command, hint_at, lists_nodes
 from ringbco.trace.plausibility import slurm_parts
 from ringbco.trace.schema import other_names_of
 
@@ -193,16 +193,14 @@ def _names(file: CsvFile | JsonLines, options: Options) -> tuple[dict[str, str],
     allowed = [*COLUMNS, *SPAN]
     for ours, theirs in column_map.items():
         if ours not in allowed:
-            near = near_name(ours, allowed)
             raise UsageError(
                 f"--map {ours}={theirs}: {ours} is no column of the job table"
-                + (f"; did you mean {near}?" if near else f": choose among {', '.join(allowed)}")
+                + (hint_at(ours, allowed) or f": choose among {', '.join(allowed)}")
             )
         if theirs not in columns and (ours, theirs) != ("job_id", ROW_NUMBER):
-            near = near_name(theirs, columns)
             raise UsageError(
                 f"--map {ours}={theirs}: {shown} has no column {theirs}"
-                + (f"; did you mean {near}?" if near else f": its columns are {', '.join(columns)}")
+                + (hint_at(theirs, columns) or f": its columns are {', '.join(columns)}")
             )
     own = {**{name.lower(): name for name in columns}, **{name: name for name in columns}}
     names = {c: column_map.get(c) or own.get(c, c) for c in allowed}

@@ -36,7 +36,7 @@ from ringbco.sources.source import (
     first_submission,
     without_servers,
 )
-from ringbco.trace.jobs import near_name
+from ringbco.trace.other_names import hint_at
 
 _JOB: Final = "__job"  # which job of the array a row is of
 SERVERS: Final = PRESETS["philly"].servers
@@ -172,10 +172,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
     """The job table of the log under `options.mode`; submit_time 0 is the first kept submission."""
     mode = options.mode or "span"
     if mode not in MODES:
-        near = near_name(mode, MODES)
-        raise UsageError(
-            f"--mode {mode}: choose one of {', '.join(MODES)}" + (f"; did you mean {near}?" if near else "")
-        )
+        raise UsageError(f"--mode {mode}: choose one of {', '.join(MODES)}{hint_at(mode, MODES)}")
     opened = inputs["log"]
     data = _mapped(opened)
     raws = _split_array(data, opened.shown)

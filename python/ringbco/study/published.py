@@ -103,12 +103,11 @@ SHAPES: Final[Mapping[str, Shape]] = {
 def require(name: str) -> None:
     """Raises UsageError, with the names there are, for a shape that is none."""
     if name not in SHAPES:
-        from ringbco.trace.jobs import near_name
+        from ringbco.trace.other_names import hint_at
 
-        near = near_name(name, SHAPES)
+        known = ", ".join(SHAPES)
         raise UsageError(
-            f"option shape: no published shape {name}: choose one of {', '.join(SHAPES)}"
-            + (f"; did you mean {near}?" if near else "")
+            f"option shape: no published shape {name}: choose one of {known}{hint_at(name, SHAPES)}"
         )
 
 

@@ -18,7 +18,7 @@ from ringbco.io import marks
 from ringbco.io.atomic import replacing
 from ringbco.io.json_text import json_text
 from ringbco.io.marks import Mark, signature
-from ringbco.result.folder import check_target
+from ringbco.result.folder import WALL_TIME, check_target
 from ringbco.sweeps.over import Over
 from ringbco.sweeps.spec import Run, Spec
 
@@ -28,7 +28,6 @@ RUNS: Final = "runs"
 SPEC: Final = "sweep.json"
 _DIGEST: Final = "sha256"
 _MOVE: Final = "move it away, or give another name"
-_MEASURED_HERE: Final = ("engine_seconds", "total_seconds", "jobs_per_second")
 
 Record = dict[str, Any]
 """How a run ended: {"summary": ...} or {"error": ..., "final": whether it would end so again}.
@@ -175,7 +174,7 @@ def _frame(rows: Sequence[tuple[Run, Record]]) -> pl.DataFrame:
     columns = {}
     for name in dict.fromkeys(chain.from_iterable(run.settings for run, _ in rows)):
         columns[name] = _column([run.settings[name] for run, _ in rows])
-    for name in sorted(dict.fromkeys(chain.from_iterable(summaries)), key=_MEASURED_HERE.__contains__):
+    for name in sorted(dict.fromkeys(chain.from_iterable(summaries)), key=WALL_TIME.__contains__):
         values = [summary.get(name) for summary in summaries]
         if name not in columns:
             columns[name] = _column(values)

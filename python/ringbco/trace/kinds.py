@@ -52,6 +52,12 @@ class Kinds:
             "kinds": [(kind.recorded_speed, None, list(kind.allowed)) for kind in self.kinds],
         }
 
+    def if_any(self, types: int) -> Kinds | None:
+        """Itself; None where they change nothing: there is one type, which all may use as recorded."""
+        there = (self.kinds[number] for number in np.unique(self.of))
+        plain = types == 1 and all(kind.allowed == ((0, kind.recorded_speed),) for kind in there)
+        return None if plain else self
+
     def most_speedup(self) -> NDArray[np.float64]:
         """Of each job: how much faster than recorded it may compute."""
         return np.array([kind.most_speedup() for kind in self.kinds])[self.of]
@@ -102,9 +108,8 @@ def resolve(table: JobTable, cluster: Cluster, *, always: bool = False) -> Kinds
         rows, index = distinct.select(there).to_dicts(), of["kind"].to_numpy().astype(np.uint32)
     else:
         rows, index = [{}], np.zeros(frame.height, np.uint32)
-    kinds = tuple(_kind(row, table, cluster, facts, number) for row in rows)
-    plain = len(facts) == 1 and all(kind.allowed == ((0, kind.recorded_speed),) for kind in kinds)
-    return None if plain and not always else Kinds(index, kinds)
+    found = Kinds(index, tuple(_kind(row, table, cluster, facts, number) for row in rows))
+    return found if always else found.if_any(len(facts))
 
 
 def _kind(

@@ -126,6 +126,12 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
     return near or next((ours for ours in known if columns_meant([ours], [name]).get(ours)), None)
 
 
+def hint_at(name: str, known: Iterable[str]) -> str:
+    """How a message on a name that is not in `known` ends: "; did you mean fifo?", or "" without an idea."""
+    near = near_name(name, known)
+    return f"; did you mean {near}?" if near else ""
+
+
 def columns_meant(wanted: Iterable[str], found: Iterable[str]) -> dict[str, str]:
     """Of the `wanted` columns of a job table, those that go by another name among `found`: ours -> theirs.
 

@@ -139,7 +139,13 @@ def said(frame: pl.DataFrame, name: str) -> NDArray[Any] | None:
     assert column.absent is not None, "what stands for nothing hangs on more than the column"
     absent = np.array(column.absent, frame[name].dtype.to_python())
     values = frame[name].fill_null(absent.item()).to_numpy()
-    return None if np.array_equal(values, np.broadcast_to(absent, values.shape), equal_nan=True) else values
+    return None if is_silent(values, name) else values
+
+
+def is_silent(values: NDArray[Any], name: str) -> bool:
+    """Whether a column says nothing of any job, as the engine reads it."""
+    absent = np.array(COLUMNS[name].absent, values.dtype)
+    return np.array_equal(values, np.broadcast_to(absent, values.shape), equal_nan=True)
 
 
 def check_column(

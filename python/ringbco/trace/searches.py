@@ -65,6 +65,18 @@ class Trials:
         """As the engine reads them."""
         return self.of, list(self.curve)
 
+    def part(self, rows: slice | NDArray[np.intp]) -> Trials:
+        """The trials among some rows of the table."""
+        of = self.of[rows].copy()
+        named = of != NO_SEARCH
+        numbers, firsts = np.unique(of[named], return_index=True)
+        there = numbers[np.argsort(firsts)]
+        place = np.empty(len(self.names), np.uint32)
+        place[there] = np.arange(there.size)
+        of[named] = place[of[named]]
+        a, b, c = (values[rows] for values in self.curve)
+        return Trials(self.search, [self.names[number] for number in there], of, (a, b, c))
+
     def loss(self, rows: NDArray[np.intp], part: float) -> Floats:
         """The loss of the jobs of some rows once they have done a part of their work."""
         a, b, c = (values[rows] for values in self.curve)

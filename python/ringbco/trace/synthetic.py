@@ -18,7 +18,8 @@ from ringbco.cluster.presets import PRESETS as CLUSTERS
 from ringbco.errors import InputError, UsageError
 from ringbco.io.forks import use_polars
 from ringbco.trace.elastic import SHARE, parse
-from ringbco.trace.jobs import METADATA_PREFIX, JobTable, from_frame, near_name, provenance
+from ringbco.trace.jobs import METADATA_PREFIX, JobTable, from_frame, provenance
+from ringbco.trace.other_names import hint_at
 from ringbco.trace.profiles import iteration_time
 
 Floats = NDArray[np.float64]
@@ -135,11 +136,7 @@ def generate(  # noqa: PLR0917 - the options of the command
     use_polars()
     stretch = None if elastic is None else parse(elastic, share=elastic_share, seed=seed)
     if preset not in PRESETS:
-        near = near_name(preset, PRESETS)
-        raise UsageError(
-            f"preset {preset!r}: expected one of {', '.join(PRESETS)}"
-            + (f"; did you mean {near}?" if near else "")
-        )
+        raise UsageError(f"preset {preset!r}: expected one of {', '.join(PRESETS)}{hint_at(preset, PRESETS)}")
     for name, value, low, high in (
         ("jobs", num_jobs, 1, MAX_JOBS),
         ("seed", seed, 0, 2**64 - 1),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final, cast
 
@@ -27,13 +27,15 @@ from ringbco.trace.noise import noise
 from ringbco.trace.plausibility import doubts
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.rate_table import RateTable
-from ringbco.trace.schema import said
+from ringbco.trace.schema import is_silent, said
 from ringbco.trace.searches import Trials, trials
 from ringbco.trace.shares import thousandths
 from ringbco.trace.side_table import Known, SideTable
 from ringbco.trace.standing import priorities
 from ringbco.trace.users import Users
 
+Rows = slice | NDArray[np.intp]
+"""Some rows of a table, in its order."""
 READS: Final = ("model", "seed", "tables", "quota", "search")
 """The options of a run that a workload hangs on."""
 _MANY: Final = 1 << 17
@@ -47,10 +49,11 @@ class Workload:
     cluster: with the GPU type of the measured speeds where its servers named none. key: what it hangs on.
     profiled: what models say. vc: as `profiles.vc_index` has it. kinds: what GPU types mean; None where they
     change nothing, and under the model `table`. rates, quotas, trials: None for runs that know none.
-    columns: what the engine reads of the jobs.
+    columns: what the engine reads of the jobs. whole: the table; rows: which of its rows, all or those of a
+    part, and what the part is called.
     """
 
-    table: JobTable
+    whole: JobTable
     cluster: Cluster
     key: tuple[Hashable, ...]
     profiled: profiles.Profiled
@@ -60,6 +63,40 @@ class Workload:
     quotas: Quotas | None
     trials: Trials | None
     columns: _core._Jobs
+    rows: tuple[Rows, str] | None = None
+
+    @cached_property
+    def table(self) -> JobTable:
+        """The job table, cut to a part's rows when somebody asks: only this takes polars."""
+        if self.rows is None:
+            return self.whole
+        rows, source = self.rows
+        return JobTable(self.whole.frame[rows].rechunk(), source)
+
+    def part(self, rows: Rows, source: str) -> Workload:
+        """What `resolve` makes of some rows alone, without polars, from what it made of all. No quotas."""
+        columns: dict[str, Any] = {**_rows_of(self.columns, rows, self.columns["submit"].size)}
+        found = self.kinds
+        if found is not None:
+            found = kinds.Kinds(found.of[rows], found.kinds).if_any(len(self.cluster.types))
+            columns["types"] = None if found is None else found.columns()
+        searched = None if self.trials is None else self.trials.part(rows)
+        columns["trials"] = None if searched is None else searched.columns()
+        _leave_out_silent(columns)
+        told = cast("_core._Jobs", columns)
+        profiled = profiles.Profiled(
+            *(getattr(self.profiled, field.name)[rows] for field in fields(self.profiled))
+        )
+        return replace(
+            self,
+            whole=self.table,
+            profiled=profiled,
+            vc=columns["vc"],
+            kinds=found,
+            trials=searched,
+            columns=told,
+            rows=(rows, source),
+        )
 
     @property
     def side_tables(self) -> dict[str, SideTable]:
@@ -114,17 +151,11 @@ def _named(value: object) -> Hashable:
     return id(value)
 
 
-def resolve(
-    table: JobTable,
-    cluster: Cluster,
-    options: Mapping[str, Any],
-    *,
-    profiled: profiles.Profiled | None = None,
-) -> Workload:
+def resolve(table: JobTable, cluster: Cluster, options: Mapping[str, Any]) -> Workload:
     """The workload of runs with these options; of those only `READS` count, model and seed must be there.
 
-    profiled: what models say of the jobs, where it is known already. Raises InputError and UsageError as
-    `profiles.resolve`, `measured.resolve`, `kinds.resolve`, `trials` and `SideTable.read` do.
+    Raises InputError and UsageError as `profiles.resolve`, `measured.resolve`, `kinds.resolve`, `trials` and
+    `SideTable.read` do.
     """
     model, key = options["model"], key_of(cluster, options)
     rates = _rates(model, options.get("tables"))
@@ -133,7 +164,7 @@ def resolve(
     vc = profiles.vc_index(table, cluster)
     found, types, speeds = None, None, None
     if rates is None:
-        profiled = profiled or profiles.resolve(table, cluster, model=model, seed=options["seed"])
+        profiled = profiles.resolve(table, cluster, model=model, seed=options["seed"])
         found = kinds.resolve(table, cluster)
         types = None if found is None else found.columns()
     else:
@@ -164,6 +195,31 @@ def resolve(
         columns.setdefault(field, said(frame, name))
     told = cast("_core._Jobs", columns)
     return Workload(table, cluster, key, profiled, vc, found, rates, quotas, searched, told)
+
+
+def _rows_of(told: Any, rows: Rows, jobs: int) -> Any:
+    """Some rows of whatever has one entry a job, in columns as the engine takes them; the rest as it is."""
+    if isinstance(told, np.ndarray):
+        return told[rows] if told.size == jobs else told
+    if isinstance(told, dict):
+        return {name: _rows_of(each, rows, jobs) for name, each in told.items()}
+    return tuple(_rows_of(each, rows, jobs) for each in told) if isinstance(told, tuple) else told
+
+
+def _leave_out_silent(columns: dict[str, Any]) -> None:
+    """Makes None of the columns that say nothing of any of their jobs, as those who read a table do."""
+    span, noisy, level, shares = (columns[name] for name in ("range", "noise", "priority", "shares"))
+    elastic = None if span is None else span[0] < span[1]
+    silent = {
+        "range": elastic is None or not elastic.any(),
+        "noise": elastic is None or noisy is None or not (elastic & np.isfinite(noisy[0])).any(),
+        "priority": level is None or (level == level[0]).all(),
+        "shares": shares is None or not shares.any(),
+    }
+    for field, name in PLAIN.items():
+        if field not in silent:
+            silent[field] = columns[field] is None or is_silent(columns[field], name)
+    columns.update(dict.fromkeys((name for name, is_so in silent.items() if is_so)))
 
 
 def _rates(model: str, tables: object) -> RateTable | None:
