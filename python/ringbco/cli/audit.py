@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
-
+from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -15,38 +14,28 @@ if TYPE_CHECKING:
 SHOWN: Final = 20
 """Findings printed in full."""
 
+_ROWS: Final = """
+folder
+jobs JOBS: The job table that was replayed, Parquet or CSV. [default: the one that run.toml names]
+policy FILE.py:CLASS: The policy of your own that decided, to repeat the run with it; it is loaded if its
+  SHA-256 is the recorded one. [default: such a run is not repeated]
+no_repeat: Check the physics alone: do not make the run once more.
+require_repeat: Exit with 3 where the run cannot be made once more.
+as_json --json: Print the report as JSON and nothing else.
+quiet --quiet -q: Print nothing but the checks that failed, on one line.
+"""
 
+
+@takes(_ROWS)
 def audit(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder of `ringbco replay`.")],
+    folder: Path,
     *,
-    jobs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="JOBS",
-            readable=False,
-            help="The job table that was replayed, Parquet or CSV. [default: the one that run.toml names]",
-        ),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE.py:CLASS",
-            help="The policy of your own that decided, to repeat the run with it; it is loaded if its SHA-256"
-            " is the recorded one. [default: such a run is not repeated]",
-        ),
-    ] = None,
-    no_repeat: Annotated[
-        bool, typer.Option("--no-repeat", help="Check the physics alone: do not make the run once more.")
-    ] = False,
-    require_repeat: Annotated[
-        bool, typer.Option("--require-repeat", help="Exit with 3 where the run cannot be made once more.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report as JSON and nothing else.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but the checks that failed, on one line.")
-    ] = False,
+    jobs: Path | None = None,
+    policy: str | None = None,
+    no_repeat: bool = False,
+    require_repeat: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Check the result in DIR against its job table and the model, then repeat the run and compare.
 

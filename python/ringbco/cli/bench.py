@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
+from ringbco.cli.options import takes
 from ringbco.io.json_text import json_text
 from ringbco.io.terminal import say
 
@@ -17,64 +16,38 @@ _JOBS: Final = 1_000_000
 _SEED: Final = 1
 _LEAST_GPUS: Final = 10  # generated jobs take up to a tenth of the cluster
 
+_ROWS: Final = """
+jobs_path [JOBS]: A job table of your own to replay; otherwise jobs are generated.
+cluster SxG|C.toml|preset:NAME: The cluster; without JOBS the jobs are generated for its GPUs, and its virtual
+  clusters are put together.
+jobs N>=100: Jobs to generate; not with JOBS. Default: 1,000,000.
+policy NAME: A policy to measure; repeat for several. Of one of your own, such as mine.py:Class, the command
+  also tells where the time goes. Default: those of docs/performance.md.
+scaling --scaling/--no-scaling: Also grow jobs, servers, queue and bursts; not with JOBS or --policy. Default:
+  where possible.
+repeat >=1: Runs of each case; medians are quoted.
+seed N>=0: Seed of the generated jobs; not with JOBS. Default: 1.
+picture --png FILE: Draw the scaling curves into FILE.
+json_path --json FILE: Write every figure into FILE as JSON.
+force: Replace FILEs that ringbco wrote.
+quiet
+"""
 
+
+@takes(_ROWS)
 def bench(
-    jobs_path: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[JOBS]", help="A job table of your own to replay; otherwise jobs are generated."
-        ),
-    ] = None,
+    jobs_path: Path | None = None,
     *,
-    cluster: Annotated[
-        str,
-        typer.Option(
-            "--cluster",
-            metavar="SxG|C.toml|preset:NAME",
-            help="The cluster; without JOBS the jobs are generated for its GPUs, and its virtual clusters"
-            " are put together.",
-        ),
-    ] = "256x8",
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs", min=100, metavar="N", help="Jobs to generate; not with JOBS. Default: 1,000,000."
-        ),
-    ] = None,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--policy",
-            metavar="NAME",
-            help="A policy to measure; repeat for several. Of one of your own, such as mine.py:Class, the"
-            " command also tells where the time goes. Default: those of docs/performance.md.",
-        ),
-    ] = None,
-    scaling: Annotated[
-        bool | None,
-        typer.Option(
-            "--scaling/--no-scaling",
-            help="Also grow jobs, servers, queue and bursts; not with JOBS or --policy. Default: where"
-            " possible.",
-        ),
-    ] = None,
-    repeat: Annotated[
-        int, typer.Option("--repeat", min=1, help="Runs of each case; medians are quoted.")
-    ] = 3,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed", min=0, metavar="N", help="Seed of the generated jobs; not with JOBS. Default: 1."
-        ),
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option("--png", metavar="FILE", help="Draw the scaling curves into FILE.")
-    ] = None,
-    json_path: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write every figure into FILE as JSON.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILEs that ringbco wrote.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    cluster: str = "256x8",
+    jobs: int | None = None,
+    policy: list[str] | None = None,
+    scaling: bool | None = None,
+    repeat: int = 3,
+    seed: int | None = None,
+    picture: Path | None = None,
+    json_path: Path | None = None,
+    force: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Measure scheduler throughput: engine time as a multiple of sorting the events.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.cli import inputs
@@ -19,16 +20,29 @@ _TERMS: Final = {
     "busy": "mean busy times on pooled GPUs",
 }
 
+_ROWS: Final = """
+jobs
+cluster
+recorded_cluster
+*
+vc
+*Network
+*Output
+[Output]
+units
+as_json --json: Print the summary as JSON and nothing else.
+"""
 
-@takes(OPTIONS, before="vc")
+
+@takes(_ROWS, OPTIONS)
 def bound(
-    jobs: inputs.Jobs,
+    jobs: Path,
     *,
-    cluster: inputs.ClusterName,
-    recorded_cluster: inputs.RecordedCluster = None,
-    vc: inputs.VirtualClusters = "split",
-    units: inputs.Units = "human",
-    as_json: inputs.Json = False,
+    cluster: str,
+    recorded_cluster: str | None = None,
+    vc: str = "split",
+    units: str = "human",
+    as_json: bool = False,
     **options: Any,
 ) -> None:
     """Say how low the mean completion time of JOBS on a cluster can be at best, whatever the policy.

@@ -5,15 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
-
-import typer
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ringbco.cli import inputs
-from ringbco.cli.completion import offer
-from ringbco.cli.options import declare
-from ringbco.cli.replay import replay
+from ringbco.cli.options import takes
 from ringbco.io.terminal import note, say_json
+from ringbco.run.options_generated import REPLAY
 
 if TYPE_CHECKING:
     from ringbco.reports.series import Figure
@@ -21,35 +18,71 @@ if TYPE_CHECKING:
     from ringbco.run.kept import Kept
 
 _FEWEST: Final = 2
-_DEFAULTS: Final = {
-    "out": inspect.Parameter.empty,
-    "seeds": 6,
-    "fresh": False,
-    "every": False,
-}
-_JOBS: Final = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="JOBS",
-        help="The job table, Parquet or CSV. Needed for --policy and --run.",
-        readable=False,
-        show_default=False,
-    ),
-]
-_CLUSTER: Final = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SxG|C.toml|preset:NAME",
-        help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster. Needed for"
-        " --policy and --run.",
-        show_default=False,
-    ),
-]
-# What `replay` takes to repeat a result.
-_ONLY_REPLAY: Final = ("ctx", "again", "parameters", "round_length")
+
+_ROWS: Final = f"""
+jobs JOBS: The job table, Parquet or CSV. Needed for --policy and --run.
+cluster SxG|C.toml|preset:NAME: S servers of G GPUs such as 32x8, a cluster file, or the preset of a real
+  cluster. Needed for --policy and --run.
+policy NAME: Repeatable, two or more with --run and --result; the first is what the others are held against.
+  {REPLAY["policy"].help}
+run TEXT: A policy with settings of its own, as one text: --run "sjf-bco --kappa 4". It takes the options of
+  replay, which go before the common ones. Repeatable.
+result DIR: A result folder of replay or plan to put beside them; it is not run again. Repeatable.
+seeds N: Runs of each replay: six take six times as long. Run 0 is of JOBS as they are; in the others each
+  submission moves by under a minute, and models that no job names are drawn anew. So differences are told
+  from chance (docs/certainty.md). Folders and charts are those of run 0.
+fresh: Runs of tables that `ringbco generate` makes anew, instead of moved submissions. Only of a table that
+  it made.
+baseline NAME: What the others are held against: a policy, the text of a --run or the path of a --result.
+  Default: the first.
+out
+threads N: Replays at a time. Default: one a processor.
+figures KIND,...: Also write each chart beside DIR, as DIR-CHART.KIND: svg, pdf, png.
+table KIND,...: Also write the figures beside DIR, as DIR-table.KIND: tex, csv, md.
+by {{user|vc}}: Print the figures of each user or virtual cluster too, how unequal users fare, and who pays:
+  whose wait rose most against the baseline.
+sort MEASURE: Which measure of comparison.parquet is the first column, best first, such as p99_wait. Default:
+  mean_jct.
+every --all: Print all measures, not the five that are asked for first.
+recorded_cluster
+*
+vc
+*Network
+*Output
+[Output]
+units
+force: Replace an earlier result in DIR.
+as_json --json: Print the summary as JSON and nothing else.
+quiet
+"""
 
 
-def compare(**given: Any) -> None:
+@takes(_ROWS, REPLAY)
+def compare(
+    jobs: Path | None = None,
+    *,
+    cluster: str | None = None,
+    policy: list[str] | None = None,
+    run: list[str] | None = None,
+    result: list[Path] | None = None,
+    seeds: int = 6,
+    fresh: bool = False,
+    baseline: str | None = None,
+    out: Path,
+    threads: int | None = None,
+    figures: str | None = None,
+    table: str | None = None,
+    by: str | None = None,
+    sort: str | None = None,
+    every: bool = False,
+    recorded_cluster: str | None = None,
+    vc: str = "split",
+    units: str = "human",
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
+    **options: Any,
+) -> None:
     """Replay JOBS under several policies on one cluster, and print them side by side.
 
     DIR gets one result folder per policy, comparison.parquet, comparison.json and report.html (that of
@@ -78,39 +111,44 @@ def compare(**given: Any) -> None:
     from ringbco.run.options import check_name, resolve_policy
     from ringbco.units import check_units
 
-    jobs, cluster, out = (given.pop(name) for name in ("jobs", "cluster", "out"))
-    asked = _Asked(*(list(given.pop(name) or ()) for name in ("policy", "run", "result")))
-    shown = _Shown(*(given.pop(name) for name in ("as_json", "quiet", "units", "sort", "by", "every")))
-    force = given.pop("force")
-    check_units(shown.units)
-    if sum(len(part) for part in (asked.policies, asked.texts, asked.results)) < _FEWEST:
+    asked = _Asked(policy or [], run or [], result or [], baseline)
+    shown = _Shown(as_json, quiet, units, sort, by, every)
+    check_units(units)
+    if sum(len(part) for part in asked[:3]) < _FEWEST:
         raise UsageError("option policy: expected at least two: --policy fifo --policy sjf-bco")
     check_inputs(bool(asked.policies or asked.texts), asked.results, jobs, cluster)
-    for policy in asked.policies:
-        resolve_policy(policy)
-    if shown.sort is not None:
-        check_name("sort", shown.sort, [measure.key for measure in COMPARED])
-    if shown.by is not None:
-        check_name("by", shown.by, list(OWNERS))
+    for name in asked.policies:
+        resolve_policy(name)
+    if sort is not None:
+        check_name("sort", sort, [measure.key for measure in COMPARED])
+    if by is not None:
+        check_name("by", by, list(OWNERS))
     check_target(out, force=force, kind=COMPARISON)
-    others = beside(out, given.pop("figures"), given.pop("table"), force=force)
+    others = beside(out, figures, table, force=force)
+    options |= {
+        "seeds": seeds,
+        "fresh": fresh,
+        "threads": threads,
+        "recorded_cluster": recorded_cluster,
+        "vc": vc,
+    }
     with Kept(out) as kept, process.leaving(kept.told):
         try:
-            if jobs is None:
-                made = _at_hand(asked, given)
+            if jobs is None or cluster is None:
+                made = _at_hand(asked, options)
             else:
-                made = _replayed(jobs, cluster, asked, given, kept, shown=shown)
-            page, figures = _page(made.comparison)
+                made = _replayed(jobs, cluster, asked, options, kept, shown=shown)
+            page, charts = _page(made.comparison)
             made.comparison.write(out, force=force, report=page, written=made.written)
             if others.wanted:
-                others.write(sheet_of(made.comparison), figures)
+                others.write(sheet_of(made.comparison), charts)
         except BaseException as error:
             if process.received or isinstance(error, KeyboardInterrupt):
                 raise
             raise _told_of(error, kept) from None
         kept.clear()
     tell_undrawn()
-    if not shown.quiet:
+    if not quiet:
         _tell_kept(kept)
         made.tell()
         _tell_unequal(made.comparison)
@@ -133,139 +171,13 @@ def _told_of(error: BaseException, kept: Kept) -> BaseException:
     return error
 
 
-def _options() -> list[inspect.Parameter]:
-    """The verb's parameters: those of `replay`, but several policies, another DIR, and threads."""
-    borrowed = inspect.signature(replay).parameters
-    (policy,) = borrowed["policy"].annotation.__metadata__
-    own = {
-        "policy": Annotated[
-            list[str] | None,
-            typer.Option(
-                metavar="NAME",
-                autocompletion=policy.autocompletion,
-                help="Repeatable, two or more with --run and --result; the first is what the others are held"
-                f" against. {policy.help}",
-                show_default=False,
-            ),
-        ],
-        "run": Annotated[
-            list[str] | None,
-            typer.Option(
-                metavar="TEXT",
-                help='A policy with settings of its own, as one text: --run "sjf-bco --kappa 4". It takes the'
-                " options of replay, which go before the common ones. Repeatable.",
-                show_default=False,
-            ),
-        ],
-        "result": Annotated[
-            list[Path] | None,
-            typer.Option(
-                metavar="DIR",
-                help="A result folder of replay or plan to put beside them; it is not run again. Repeatable.",
-                show_default=False,
-            ),
-        ],
-        "seeds": Annotated[
-            int,
-            typer.Option(
-                metavar="N",
-                help="Runs of each replay: six take six times as long. Run 0 is of JOBS as they are; in the"
-                " others each submission moves by under a minute, and models that no job names are drawn"
-                " anew. So differences are told from chance (docs/certainty.md). Folders and charts are those"
-                " of run 0.",
-            ),
-        ],
-        "fresh": Annotated[
-            bool,
-            typer.Option(
-                "--fresh",
-                help="Runs of tables that `ringbco generate` makes anew, instead of moved submissions. Only"
-                " of a table that it made.",
-            ),
-        ],
-        "baseline": Annotated[
-            str | None,
-            typer.Option(
-                metavar="NAME",
-                help="What the others are held against: a policy, the text of a --run or the path of a"
-                " --result. Default: the first.",
-                show_default=False,
-            ),
-        ],
-        "out": Annotated[
-            Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to make.", show_default=False)
-        ],
-        "threads": Annotated[
-            int | None,
-            typer.Option(
-                metavar="N", help="Replays at a time. Default: one a processor.", show_default=False
-            ),
-        ],
-        "figures": Annotated[
-            str | None,
-            typer.Option(
-                metavar="KIND,...",
-                help="Also write each chart beside DIR, as DIR-CHART.KIND: svg, pdf, png.",
-                show_default=False,
-            ),
-        ],
-        "table": Annotated[
-            str | None,
-            typer.Option(
-                metavar="KIND,...",
-                help="Also write the figures beside DIR, as DIR-table.KIND: tex, csv, md.",
-                show_default=False,
-            ),
-        ],
-        "by": Annotated[
-            str | None,
-            typer.Option(
-                metavar="user|vc",
-                autocompletion=offer("user", "vc"),
-                help="Print the figures of each user or virtual cluster too, how unequal users fare, and who"
-                " pays: whose wait rose most against the baseline.",
-                show_default=False,
-            ),
-        ],
-        "sort": Annotated[
-            str | None,
-            typer.Option(
-                metavar="MEASURE",
-                help="Which measure of comparison.parquet is the first column, best first, such as p99_wait."
-                " Default: mean_jct.",
-                show_default=False,
-            ),
-        ],
-        "every": Annotated[
-            bool, typer.Option("--all", help="Print all measures, not the five that are asked for first.")
-        ],
-    }
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [
-        inspect.Parameter("jobs", positional, default=None, annotation=_JOBS),
-        inspect.Parameter("cluster", keyword, default=None, annotation=_CLUSTER),
-    ]
-    for name, annotation in own.items():
-        default = _DEFAULTS.get(name)
-        parameters.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
-    return parameters + [
-        parameter
-        for name, parameter in borrowed.items()
-        if name not in ("jobs", "cluster", *_ONLY_REPLAY, *own)
-    ]
-
-
-# What `replay` learns, `compare` then knows too.
-declare(compare, _options())
-
-
 class _Asked(NamedTuple):
-    """What is to be compared: names of policies, texts of --run, result folders."""
+    """What is to be compared: names of policies, texts of --run, result folders; against which of them."""
 
     policies: list[str]
     texts: list[str]
     results: list[Path]
+    baseline: str | None
 
 
 class _Shown(NamedTuple):
@@ -288,18 +200,18 @@ class _Made(NamedTuple):
     tell: Callable[[], None]
 
 
-def _at_hand(asked: _Asked, given: dict[str, Any]) -> _Made:
+def _at_hand(asked: _Asked, given: Mapping[str, Any]) -> _Made:
     """Results alone. Nothing is run, so options have no use, and more runs cannot be had."""
     from ringbco.errors import UsageError
     from ringbco.reports.reading import default_title
     from ringbco.run.compare import compare as run
 
-    defaults = {parameter.name: parameter.default for parameter in _options()}
-    unused = [name for name, value in given.items() if value != defaults[name] and name != "baseline"]
+    taken = inspect.signature(compare).parameters
+    unused = [name for name in taken if name in given and given[name] != taken[name].default]
     for name in ("seeds", "fresh"):
         if name in unused:
             raise UsageError(f"option {name}: results at hand have one run; leave it out, or add --policy")
-    comparison = run(results=asked.results, baseline=given["baseline"])
+    comparison = run(results=asked.results, baseline=asked.baseline)
 
     def tell() -> None:
         for name in unused:
@@ -327,7 +239,7 @@ def _replayed(
     from ringbco.run.draws import Seeds
 
     threads, quiet, by = given.pop("threads"), shown.quiet, shown.by
-    seeds, baseline = Seeds(*(given.pop(name) for name in Seeds._fields)), given.pop("baseline")
+    seeds = Seeds(*(given.pop(name) for name in Seeds._fields))
     network, vc, recorded = inputs.network_of(given), given.pop("vc"), given.pop("recorded_cluster")
     runs = parse_runs(asked.texts, cluster, network, vc, recorded)
     machine = parse_cluster(cluster, network, vc, recorded)
@@ -342,7 +254,7 @@ def _replayed(
             runs=runs,
             results=asked.results,
             seeds=seeds,
-            baseline=baseline,
+            baseline=asked.baseline,
             threads=threads,
             progress=progress,
             began=began,

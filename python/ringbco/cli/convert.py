@@ -6,10 +6,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
+from ringbco.cli.options import takes
 from ringbco.io.terminal import note, say, say_json
 from ringbco.sources import SOURCES
 
@@ -18,181 +17,71 @@ if TYPE_CHECKING:
     from ringbco.sources import Conversion
     from ringbco.trace.elastic import Elastic
 
-_OUTPUT = "Output"
-_SOURCE = "Options of one source"
-_ELASTIC = "Elastic jobs"
+_ROWS: Final = f"""
+source SOURCE: The format: {", ".join(SOURCES)}.
+inputs INPUT...: The trace's files in any order, plain or as gzip, zstd, bzip2, tar or zip.
+[Output]
+out --out -o JOBS.parquet: The job table to write: .parquet (with the account in its footer) or .csv.
+cluster_out C.toml: Also write the servers the trace ran on, for `ringbco replay --cluster`.
+tables_out T.parquet: gavel, pollux: also write the measured speeds, for `ringbco replay --tables`.
+[Options of one source]
+mode NAME: philly: how attempts make a job. span: first start to last end, GPUs of the first attempt; sum:
+  lengths added, GPUs of the widest; split: a job per attempt; last: the last one only. Default: span.
+known_vcs: philly, helios: drop jobs of virtual clusters without servers, which a replay on --cluster-out
+  refuses. helios: give cluster_gpu_number.csv too.
+snapshot YYYY-MM-DD: helios: the day whose GPUs per virtual cluster --cluster-out takes. Default: 2020-09-01.
+column_map --map ours=theirs: csv: the file's name for a column of the job table; repeatable. start_time and
+  end_time stand in for a missing duration; job_id=# numbers the rows.
+columns NAME[,NAME...]: csv: the names of the columns, in order, of a file without a header line.
+unit ms|s|min|h: csv: the unit of times and durations that are numbers. Default: s.
+deadline_from submit: csv: deadlines are durations, counted from their job's submission. Default: they are
+  times on the clock of submit_time.
+throughputs FILE: gavel: the measured throughputs, simulation_throughputs.json, plain or as gzip.
+profiles DIR: pollux: the folder of the profiles, with a folder an application.
+[Elastic jobs]
+elastic LOW:HIGH: Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales of a
+  catalogue. Default: jobs stay as the trace has them.
+elastic_share
+seed S: Which jobs --elastic takes, and which model stands in where a job names none. Default: 0.
+[Output]
+csv_safe: In a .csv, put ' before texts that a spreadsheet would take for a formula: those that begin with = +
+  - @. Default: texts stay as they are.
+[Options]
+strict: Stop at the first row that would be dropped or changed.
+cite: Print where SOURCE is published, its licence and a BibTeX entry; no more.
+[Output]
+force: Replace files that ringbco wrote.
+as_json --json: Print the account as JSON and nothing else.
+quiet
+"""
 
 
+@takes(_ROWS)
 def convert(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"The format: {', '.join(SOURCES)}.")],
-    inputs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="INPUT...",
-            readable=False,
-            help="The trace's files in any order, plain or as gzip, zstd, bzip2, tar or zip.",
-            show_default=False,
-        ),
-    ] = None,
+    source: str,
+    inputs: list[Path] | None = None,
     *,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="JOBS.parquet",
-            help="The job table to write: .parquet (with the account in its footer) or .csv.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    cluster_out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="C.toml",
-            help="Also write the servers the trace ran on, for `ringbco replay --cluster`.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    tables_out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="T.parquet",
-            help="gavel, pollux: also write the measured speeds, for `ringbco replay --tables`.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="philly: how attempts make a job. span: first start to last end, GPUs of the first attempt;"
-            " sum: lengths added, GPUs of the widest; split: a job per attempt; last: the last one only."
-            " Default: span.",
-            rich_help_panel=_SOURCE,
-        ),
-    ] = None,
-    known_vcs: Annotated[
-        bool,
-        typer.Option(
-            "--known-vcs",
-            help="philly, helios: drop jobs of virtual clusters without servers, which a replay on"
-            " --cluster-out refuses. helios: give cluster_gpu_number.csv too.",
-            rich_help_panel=_SOURCE,
-        ),
-    ] = False,
-    snapshot: Annotated[
-        str | None,
-        typer.Option(
-            metavar="YYYY-MM-DD",
-            help="helios: the day whose GPUs per virtual cluster --cluster-out takes. Default: 2020-09-01.",
-            rich_help_panel=_SOURCE,
-        ),
-    ] = None,
-    column_map: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map",
-            metavar="ours=theirs",
-            help="csv: the file's name for a column of the job table; repeatable. start_time and end_time"
-            " stand in for a missing duration; job_id=# numbers the rows.",
-            rich_help_panel=_SOURCE,
-        ),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME[,NAME...]",
-            help="csv: the names of the columns, in order, of a file without a header line.",
-            rich_help_panel=_SOURCE,
-        ),
-    ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ms|s|min|h",
-            help="csv: the unit of times and durations that are numbers. Default: s.",
-            rich_help_panel=_SOURCE,
-        ),
-    ] = None,
-    deadline_from: Annotated[
-        str | None,
-        typer.Option(
-            metavar="submit",
-            help="csv: deadlines are durations, counted from their job's submission. Default: they are times"
-            " on the clock of submit_time.",
-            rich_help_panel=_SOURCE,
-        ),
-    ] = None,
-    throughputs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="gavel: the measured throughputs, simulation_throughputs.json, plain or as gzip.",
-            rich_help_panel=_SOURCE,
-        ),
-    ] = None,
-    profiles: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="pollux: the folder of the profiles, with a folder an application.",
-            rich_help_panel=_SOURCE,
-        ),
-    ] = None,
-    elastic: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LOW:HIGH",
-            help="Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales of a"
-            " catalogue. Default: jobs stay as the trace has them.",
-            rich_help_panel=_ELASTIC,
-        ),
-    ] = None,
-    elastic_share: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Share of the jobs that --elastic takes. Default: 0.5.",
-            rich_help_panel=_ELASTIC,
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="S",
-            help="Which jobs --elastic takes, and which model stands in where a job names none. Default: 0.",
-            rich_help_panel=_ELASTIC,
-        ),
-    ] = None,
-    csv_safe: Annotated[
-        bool,
-        typer.Option(
-            "--csv-safe",
-            help="In a .csv, put ' before texts that a spreadsheet would take for a formula: those that begin"
-            " with = + - @. Default: texts stay as they are.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = False,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Stop at the first row that would be dropped or changed."),
-    ] = False,
-    cite: Annotated[
-        bool,
-        typer.Option(
-            "--cite", help="Print where SOURCE is published, its licence and a BibTeX entry; no more."
-        ),
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace files that ringbco wrote.", rich_help_panel=_OUTPUT)
-    ] = False,
-    as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print the account as JSON and nothing else.", rich_help_panel=_OUTPUT),
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=_OUTPUT)
-    ] = False,
+    out: Path | None = None,
+    cluster_out: Path | None = None,
+    tables_out: Path | None = None,
+    mode: str | None = None,
+    known_vcs: bool = False,
+    snapshot: str | None = None,
+    column_map: list[str] | None = None,
+    columns: str | None = None,
+    unit: str | None = None,
+    deadline_from: str | None = None,
+    throughputs: Path | None = None,
+    profiles: Path | None = None,
+    elastic: str | None = None,
+    elastic_share: float | None = None,
+    seed: int | None = None,
+    csv_safe: bool = False,
+    strict: bool = False,
+    cite: bool = False,
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Turn the files of a public trace into a job table, cleaned as the field cleans it.
 

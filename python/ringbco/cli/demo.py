@@ -5,10 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
-
+from ringbco.cli.options import takes
 from ringbco.io.json_text import json_text
 from ringbco.io.terminal import say, say_json
 
@@ -26,17 +25,17 @@ PICTURE: Final = "comparison.png"
 SUMMARIES: Final = "comparison.json"
 REPORT: Final = "report.html"
 
+_ROWS: Final = """
+out
+force: Replace what an earlier demo left in DIR.
+as_json --json: Print the summaries as JSON and nothing else.
+quiet
+"""
 
+
+@takes(_ROWS)
 def demo(
-    *,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The folder to make.")] = Path(
-        "ringbco-demo"
-    ),
-    force: Annotated[bool, typer.Option("--force", help="Replace what an earlier demo left in DIR.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summaries as JSON and nothing else.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    *, out: Path = Path("ringbco-demo"), force: bool = False, as_json: bool = False, quiet: bool = False
 ) -> None:
     """Replay a bundled sample (5,000 synthetic jobs shaped like Philly's) on 32 servers of 8 GPUs.
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from ringbco.cli import inputs
-from ringbco.cli.one_file import Quiet
+from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -28,25 +25,29 @@ _MOST_PARTS: Final = 3
 _TOLD: Final = 0.05
 """Of all that a job's parts differ by: what a part must differ by to be printed beside the job."""
 
+_ROWS: Final = """
+a A: A result folder of `ringbco replay`.
+b B: Another, of the same job table.
+out --out -o PAGE.html: Also write a page.
+csv FILE.csv: Also write a table with a row a job.
+units
+force: Replace an earlier page and table.
+as_json --json: Print all of it as JSON, times in seconds, and nothing else.
+quiet
+"""
 
+
+@takes(_ROWS)
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A", help="A result folder of `ringbco replay`.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Another, of the same job table.")],
+    a: Path,
+    b: Path,
     *,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="PAGE.html", help="Also write a page.", show_default=False),
-    ] = None,
-    csv: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", help="Also write a table with a row a job.", show_default=False),
-    ] = None,
-    units: inputs.Units = "human",
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier page and table.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print all of it as JSON, times in seconds, and nothing else.")
-    ] = False,
-    quiet: Quiet = False,
+    out: Path | None = None,
+    csv: Path | None = None,
+    units: str = "human",
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Say which jobs of two results became faster or slower in B than in A, and by what.
 

@@ -4,76 +4,47 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import Final
 
 from ringbco.cli import one_file
-from ringbco.cli.completion import offer
+from ringbco.cli.options import takes
 from ringbco.io.terminal import say_json
 
+_ROWS: Final = """
+preset {philly|helios|paper}: Whose shape: sizes, run times, cycles and bursts of Philly or Helios, or the
+  paper's experiment.
+jobs N: Number of jobs.
+out --out -o JOBS.parquet: The job table to write: .parquet (how it was made is in its footer) or .csv.
+seed S: The same options and seed give the same bytes.
+gpus GPUS: GPUs of the cluster the load is meant for; no job asks more than a tenth. Not for paper.
+load SHARE: Offered load: GPU-seconds asked / (GPUs x seconds from first to last submission), which scales the
+  arrivals. Not for paper, where all jobs come at 0.
+types TYPE:SHARE,...: Shares of the jobs that ask for a GPU type, such as V100:0.5,A100:0.3, or for one of
+  several: 'V100|T4:0.2'. The others may run on any. Default: no job asks for a type.
+elastic LOW:HIGH: Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales of a
+  catalogue. Default: all jobs are rigid.
+elastic_share
+force
+as_json --json: Print the table's figures as JSON and nothing else.
+quiet
+"""
 
+
+@takes(_ROWS)
 def generate(
     *,
-    preset: Annotated[
-        str,
-        typer.Option(
-            metavar="philly|helios|paper",
-            autocompletion=offer("philly", "helios", "paper"),
-            help="Whose shape: sizes, run times, cycles and bursts of Philly or Helios, or the paper's"
-            " experiment.",
-            show_default=False,
-        ),
-    ],
-    jobs: Annotated[int, typer.Option(metavar="N", help="Number of jobs.", show_default=False)],
-    out: Annotated[Path, one_file.out("JOBS.parquet", one_file.JOB_TABLE)],
-    seed: Annotated[
-        int, typer.Option(metavar="S", help="The same options and seed give the same bytes.")
-    ] = 0,
-    gpus: Annotated[
-        int,
-        typer.Option(
-            metavar="GPUS",
-            help="GPUs of the cluster the load is meant for; no job asks more than a tenth. Not for paper.",
-        ),
-    ] = 2048,
-    load: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE",
-            help="Offered load: GPU-seconds asked / (GPUs x seconds from first to last submission), which "
-            "scales the arrivals. Not for paper, where all jobs come at 0.",
-        ),
-    ] = 0.9,
-    types: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TYPE:SHARE,...",
-            help="Shares of the jobs that ask for a GPU type, such as V100:0.5,A100:0.3, or for one of"
-            " several: 'V100|T4:0.2'. The others may run on any. Default: no job asks for a type.",
-            show_default=False,
-        ),
-    ] = None,
-    elastic: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LOW:HIGH",
-            help="Let jobs hold from LOW to HIGH times num_gpus, such as 0.5:2, with noise scales of a"
-            " catalogue. Default: all jobs are rigid.",
-            show_default=False,
-        ),
-    ] = None,
-    elastic_share: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE", help="Share of the jobs that --elastic takes. Default: 0.5.", show_default=False
-        ),
-    ] = None,
-    force: one_file.Force = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the table's figures as JSON and nothing else.")
-    ] = False,
-    quiet: one_file.Quiet = False,
+    preset: str,
+    jobs: int,
+    out: Path,
+    seed: int = 0,
+    gpus: int = 2048,
+    load: float = 0.9,
+    types: str | None = None,
+    elastic: str | None = None,
+    elastic_share: float | None = None,
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Make a synthetic job table with the shape of a real cluster's jobs.
 

@@ -1,4 +1,4 @@
-"""What several verbs take: options, a job table, a cluster with its network constants overridden."""
+"""What several verbs take: a job table, a cluster with its network constants overridden; notes on a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ringbco.cli.completion import offer
+from ringbco.cli.options import NETWORK, shared
 from ringbco.io.terminal import note
 
 if TYPE_CHECKING:
@@ -21,162 +21,13 @@ _MUCH: Final = 0.1
 """Of the GPU time that jobs hold: more spent in pauses is worth a word."""
 _BY_POLICY: Final = ("preempted", "moved", "resized")
 """How stays end that the policy ends."""
-_EXECUTION: Final = "Execution"
-_OUTPUT: Final = "Output"
 
-# Not `readable`: who reads a file says so in the form, and with the status, of bad input.
-Jobs = Annotated[Path, typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.", readable=False)]
-ClusterName = Annotated[
-    str,
-    typer.Option(
-        metavar="SxG|C.toml|preset:NAME",
-        help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster.",
-    ),
-]
-RecordedCluster = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SxG|C.toml|preset:NAME",
-        help="The cluster on which JOBS was recorded: the iterations of a job follow from its recorded run"
-        " time there, and do not change with --cluster or the network options. Default: \\[recorded] of"
-        " --cluster's file, else servers of 8 GPUs and the default network.",
-        rich_help_panel=_EXECUTION,
-        show_default=False,
-    ),
-]
-VirtualClusters = Annotated[
-    str,
-    typer.Option(
-        help="Virtual clusters the cluster names: each on its own (split), or their servers in one pool.",
-        rich_help_panel=_EXECUTION,
-        metavar="split|pool",
-        autocompletion=offer("split", "pool"),
-    ),
-]
-ResultFolder = Annotated[
-    Path,
-    typer.Option("--out", "-o", metavar="DIR", help="The result folder to make.", rich_help_panel=_OUTPUT),
-]
-# `replay` without --again needs all three, and says so itself.
-JobsUnlessAgain = Annotated[
-    Path | None,
-    typer.Argument(metavar="JOBS", help="The job table, Parquet or CSV.", readable=False, show_default=False),
-]
-ClusterUnlessAgain = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SxG|C.toml|preset:NAME",
-        help="S servers of G GPUs such as 32x8, a cluster file, or the preset of a real cluster."
-        " Needed unless --again is given.",
-        show_default=False,
-    ),
-]
-ResultFolderUnlessAgain = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="DIR",
-        help="The result folder to make. Needed unless --again is given.",
-        rich_help_panel=_OUTPUT,
-        show_default=False,
-    ),
-]
-Force = Annotated[
-    bool, typer.Option("--force", help="Replace an earlier result in DIR.", rich_help_panel=_OUTPUT)
-]
+Jobs = Annotated[Path, shared("jobs")]
+ClusterName = Annotated[str, shared("cluster")]
+VirtualClusters = Annotated[str, shared("vc")]
 Json = Annotated[
-    bool,
-    typer.Option("--json", help="Print the summary as JSON and nothing else.", rich_help_panel=_OUTPUT),
+    bool, typer.Option("--json", help="Print the summary as JSON and nothing else.", rich_help_panel="Output")
 ]
-Parameters = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-P",
-        metavar="NAME=VALUE",
-        help="A field of a policy of one's own, if its class is a dataclass; may be given several times.",
-        rich_help_panel="Policy",
-    ),
-]
-Round = Annotated[
-    str | None,
-    typer.Option(
-        "--round",
-        metavar="S",
-        help="gavel, sia: seconds of a round; short for -P round=S. Default: gavel 360, sia 60.",
-        rich_help_panel="Policy",
-        show_default=False,
-    ),
-]
-Units = Annotated[
-    str,
-    typer.Option(
-        help="How times are printed: human (87.3 s, 12.4 min, 31.0 h, 5.2 d) or seconds. Files and --json are"
-        " always in seconds.",
-        metavar="human|seconds",
-        autocompletion=offer("human", "seconds"),
-        rich_help_panel=_OUTPUT,
-    ),
-]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=_OUTPUT)
-]
-
-
-def measured(unit: str) -> dict[str, Any]:
-    """What makes an option that counts `unit` take numbers with other units too, such as 25Gb/s or 30min."""
-    from ringbco.units import QUANTITIES, quantity
-
-    if unit not in QUANTITIES:
-        return {}
-
-    def read(text: str | float) -> float:
-        try:
-            return quantity(str(text), unit)
-        except ValueError as error:
-            raise typer.BadParameter(f"{text!r}: expected {error}") from None
-
-    read.__name__ = unit  # what --help shows for a value
-    return {"parser": read, "metavar": "TIME" if unit == "s" else "RATE"}
-
-
-_NETWORK: Final = "Network (each overrides the cluster file)"
-
-
-def _constant(told: str, unit: str = "") -> Any:
-    kind = typer.Option(help=told, rich_help_panel=_NETWORK, **measured(unit))
-    return Annotated[float | None, kind]
-
-
-NETWORK: Final[Mapping[str, Any]] = {
-    "intra_bandwidth": _constant(
-        "b_i, between GPUs of one server: 1200Gb/s, 150GB/s, or bytes/s. Default 150e9: a V100's NVLink 2.0,"
-        " one way.",
-        "bytes/s",
-    ),
-    "inter_bandwidth": _constant(
-        "b_e, between servers: 100Gb/s, 12.5GB/s, or bytes/s. Default 12.5e9: one 100 Gb/s port a server.",
-        "bytes/s",
-    ),
-    "reduce_speed": _constant(
-        "C, bytes/s of gradients summed. Default 500e9: a sum is bound by memory, and this is"
-        " about half of a V100's 900 GB/s.",
-        "bytes/s",
-    ),
-    "xi1": _constant(
-        "Share of the spanning jobs on a server that contend at once, in (0, 1]. Default 0.5: jobs"
-        " compute half of the time, so two on a server do not yet meet."
-    ),
-    "xi2": _constant(
-        "Overhead of an iteration, seconds per server used. Default 5e-4: half a millisecond to set"
-        " up and synchronise a server's connections.",
-        "s",
-    ),
-    "alpha": _constant(
-        "Loss beyond fair sharing: k contenders get 1 / (k + alpha (k - 1)) of b_e each, >= 0."
-        " Default 0.3: a second contender costs 30 % more than its fair share."
-    ),
-}
 
 
 def network_of(options: dict[str, Any]) -> dict[str, float | None]:

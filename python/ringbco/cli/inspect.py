@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from ringbco.cli.completion import offer
-from ringbco.cli.inputs import Jobs, Units
+from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -28,46 +25,33 @@ _GROUPS: Final = (
     ("status", "status", "statuses"),
 )
 
+_ROWS: Final = """
+jobs
+cluster SxG|C.toml|preset:NAME: Also give the load on this cluster's GPUs and the jobs it cannot hold.
+  Default: none.
+shape {philly|helios-venus|helios-earth|helios-saturn|helios-uranus}|openb: The published trace to hold the
+  figures against. Default: the one the table says it is of.
+png FILE.png: Also draw a sheet of charts.
+html FILE.html: The same as a page that needs no network and shows values under the pointer.
+units
+force: Replace chart files that ringbco wrote.
+as_json --json: Print the figures as JSON and nothing else.
+quiet --quiet -q: Print nothing but errors: for --png and --html.
+"""
 
+
+@takes(_ROWS)
 def inspect(
-    jobs: Jobs,
+    jobs: Path,
     *,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SxG|C.toml|preset:NAME",
-            help="Also give the load on this cluster's GPUs and the jobs it cannot hold. Default: none.",
-        ),
-    ] = None,
-    shape: Annotated[
-        str | None,
-        typer.Option(
-            metavar="philly|helios-venus|helios-earth|helios-saturn|helios-uranus|openb",
-            autocompletion=offer("philly", "helios-venus", "helios-earth", "helios-saturn", "helios-uranus"),
-            help="The published trace to hold the figures against. Default: the one the table says it is of.",
-            show_default=False,
-        ),
-    ] = None,
-    png: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.png", help="Also draw a sheet of charts.", show_default=False),
-    ] = None,
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.html",
-            help="The same as a page that needs no network and shows values under the pointer.",
-            show_default=False,
-        ),
-    ] = None,
-    units: Units = "human",
-    force: Annotated[bool, typer.Option("--force", help="Replace chart files that ringbco wrote.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the figures as JSON and nothing else.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but errors: for --png and --html.")
-    ] = False,
+    cluster: str | None = None,
+    shape: str | None = None,
+    png: Path | None = None,
+    html: Path | None = None,
+    units: str = "human",
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Say what is in a job table: counts, shapes, load, users, and the rows a cleaner would drop and why.
 

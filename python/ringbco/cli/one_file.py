@@ -1,13 +1,12 @@
-"""What verbs share that make one file: options, the check before the work, what is printed after it."""
+"""What verbs share that make one file: the check before the work, what is printed after it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from ringbco.cli.options import shared
 from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -15,28 +14,8 @@ if TYPE_CHECKING:
 
     from ringbco.io.marks import Mark
 
-Force = Annotated[bool, typer.Option("--force", help="Replace the file if ringbco wrote it.")]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print the figures as JSON, times in seconds, and nothing else.")
-]
-Until = Annotated[
-    str | None,
-    typer.Option("--to", metavar="TIME", help="Up to this time, likewise. Default: the run's last."),
-]
-Servers = Annotated[
-    str | None,
-    typer.Option(metavar="A-B,C", help="Only these servers, by index from 0. Default: all."),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-
-
-_TABLE: Final = "The file to write: .parquet or .csv."
-JOB_TABLE: Final = "The job table to write: .parquet (how it was made is in its footer) or .csv."
-
-
-def out(metavar: str, told: str = _TABLE) -> Any:
-    """The option of the file's name."""
-    return typer.Option("--out", "-o", metavar=metavar, help=told, show_default=False)
+Until = Annotated[str | None, shared("end")]
+Servers = Annotated[str | None, shared("servers")]
 
 
 def check_table_name(path: Path, mark: Mark, *, force: bool) -> None:

@@ -3,80 +3,48 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.cli import inputs, one_file
-from ringbco.cli.completion import offer
+from ringbco.cli.options import takes
 
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
 
+_ROWS: Final = """
+cluster
+mtbf TIME: Mean time that a server is up before it fails: 50d, 36h, 30m, 90s, or seconds.
+mttr TIME: Mean time that it is down: 50d, 36h, 30m, 90s, or seconds.
+days DAYS: Days within which outages begin.
+out --out -o OUTAGES.parquet: The file to write: .parquet or .csv.
+seed S: The same options and seed give the same outages.
+repair {exponential|lognormal}: The distribution of the time that a server is down, of mean --mttr.
+sigma NUMBER: lognormal: the standard deviation of the logarithm, from 0 (each repair takes --mttr) to 5.
+  Default: 1.
+start --from SECONDS: When the days begin, on the clock of submit_time; all servers are up then.
+cause TEXT: What the column cause says of each outage. Default: the file has no such column.
+force
+as_json
+quiet
+"""
 
+
+@takes(_ROWS)
 def outages(
     *,
-    cluster: inputs.ClusterName,
-    mtbf: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="Mean time that a server is up before it fails: 50d, 36h, 30m, 90s, or seconds.",
-            show_default=False,
-        ),
-    ],
-    mttr: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="Mean time that it is down: 50d, 36h, 30m, 90s, or seconds.",
-            show_default=False,
-        ),
-    ],
-    days: Annotated[
-        float,
-        typer.Option(metavar="DAYS", help="Days within which outages begin.", show_default=False),
-    ],
-    out: Annotated[Path, one_file.out("OUTAGES.parquet")],
-    seed: Annotated[
-        int, typer.Option(metavar="S", help="The same options and seed give the same outages.")
-    ] = 0,
-    repair: Annotated[
-        str,
-        typer.Option(
-            metavar="exponential|lognormal",
-            autocompletion=offer("exponential", "lognormal"),
-            help="The distribution of the time that a server is down, of mean --mttr.",
-        ),
-    ] = "exponential",
-    sigma: Annotated[
-        float | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="lognormal: the standard deviation of the logarithm, from 0 (each repair takes --mttr)"
-            " to 5. Default: 1.",
-            show_default=False,
-        ),
-    ] = None,
-    start: Annotated[
-        float,
-        typer.Option(
-            "--from",
-            metavar="SECONDS",
-            help="When the days begin, on the clock of submit_time; all servers are up then.",
-        ),
-    ] = 0.0,
-    cause: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="What the column cause says of each outage. Default: the file has no such column.",
-            show_default=False,
-        ),
-    ] = None,
-    force: one_file.Force = False,
-    as_json: one_file.Json = False,
-    quiet: one_file.Quiet = False,
+    cluster: str,
+    mtbf: str,
+    mttr: str,
+    days: float,
+    out: Path,
+    seed: int = 0,
+    repair: str = "exponential",
+    sigma: float | None = None,
+    start: float = 0.0,
+    cause: str | None = None,
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Draw outages of a cluster's servers at random.
 

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from pathlib import Path
+from typing import Any, Final
 
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
 from ringbco.io.terminal import note, say_json
 from ringbco.run.registry import PLAN
 
+_ROWS: Final = """
+jobs
+cluster
+[Output]
+out --out -o DIR: The result folder to make.
+[Options]
+clock slot: A plan starts jobs at slots: it has no other clock.
+recorded_cluster
+*
+*Network
+*Output
+[Output]
+units
+force: Replace an earlier result in DIR.
+as_json --json: Print the summary as JSON and nothing else.
+quiet
+"""
 
-@takes(PLAN, before="units")
+
+@takes(_ROWS, PLAN)
 def plan(
-    jobs: inputs.Jobs,
+    jobs: Path,
     *,
-    cluster: inputs.ClusterName,
-    out: inputs.ResultFolder,
-    clock: Annotated[
-        str, typer.Option(metavar="slot", help="A plan starts jobs at slots: it has no other clock.")
-    ] = "slot",
-    recorded_cluster: inputs.RecordedCluster = None,
-    units: inputs.Units = "human",
-    force: inputs.Force = False,
-    as_json: inputs.Json = False,
-    quiet: inputs.Quiet = False,
+    cluster: str,
+    out: Path,
+    clock: str = "slot",
+    recorded_cluster: str | None = None,
+    units: str = "human",
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
     **options: Any,
 ) -> None:
     """Plan JOBS on a cluster, all of them there at time 0, and write the schedule to a folder.

@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Final
 
-import typer
-
-from ringbco.cli.one_file import Quiet, Servers, Until
+from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
 
+_ROWS: Final = """
+folders DIR [DIR2]: One or two result folders of `ringbco replay`.
+out --out -o PAGE.html: The page to write.
+start --from TIME: From this time on, on the job table's clock: seconds or a text such as 12d. Default: the
+  run's first instant or, of a run larger than a page holds, before its longest queue.
+end
+servers
+title
+force: Replace an earlier page.
+as_json --json: Print what was written as JSON and nothing else.
+quiet
+"""
 
+
+@takes(_ROWS)
 def play(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR [DIR2]", help="One or two result folders of `ringbco replay`."),
-    ],
+    folders: list[Path],
     *,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="PAGE.html", help="The page to write.", show_default=False)
-    ],
-    start: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="TIME",
-            help="From this time on, on the job table's clock: seconds or a text such as 12d. Default: the"
-            " run's first instant or, of a run larger than a page holds, before its longest queue.",
-        ),
-    ] = None,
-    end: Until = None,
-    servers: Servers = None,
-    title: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="The page's title. Default: the trace and the cluster."),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier page.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was written as JSON and nothing else.")
-    ] = False,
-    quiet: Quiet = False,
+    out: Path,
+    start: str | None = None,
+    end: str | None = None,
+    servers: str | None = None,
+    title: str | None = None,
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Play a result: GPUs coloured by who holds them, the queue beside them, a slider over time.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-import typer
-
+from ringbco.cli.options import takes
 from ringbco.io.terminal import say_json
 from ringbco.run.foresight import of_policy
 from ringbco.run.option import Preset
@@ -14,10 +13,8 @@ from ringbco.run.registry import FEATURES, PRESETS
 _TABLE_WIDTH: Final = 70
 
 
-def policies(
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
-) -> None:
+@takes("as_json --json: Print JSON and nothing else.")
+def policies(*, as_json: bool = False) -> None:
     """List the scheduling policies: where each comes from, whether it preempts, whether it must know how long
     a job will run, which features it refuses, and its own options of `ringbco replay`.
 

@@ -4,36 +4,39 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from ringbco.cli import inputs, one_file
+from ringbco.cli import one_file
+from ringbco.cli.options import takes
 from ringbco.io.terminal import say_json
 
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
 
+_ROWS: Final = r"""
+jobs
+out --out -o OUT.parquet: The job table to write: .parquet (how it was made is in its footer) or .csv.
+cluster C.toml: A cluster file whose table \[recorded] says where JOBS was recorded. Default: none.
+recorded_cluster
+seed: Of the models drawn for jobs that name none.
+force
+as_json --json: Print what was filled in as JSON and nothing else.
+[Output]
+quiet
+"""
 
+
+@takes(_ROWS)
 def profile(
-    jobs: inputs.Jobs,
+    jobs: Path,
     *,
-    out: Annotated[Path, one_file.out("OUT.parquet", one_file.JOB_TABLE)],
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="C.toml",
-            help="A cluster file whose table \\[recorded] says where JOBS was recorded. Default: none.",
-            show_default=False,
-        ),
-    ] = None,
-    recorded_cluster: inputs.RecordedCluster = None,
-    seed: Annotated[int, typer.Option(help="Of the models drawn for jobs that name none.")] = 0,
-    force: one_file.Force = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was filled in as JSON and nothing else.")
-    ] = False,
-    quiet: inputs.Quiet = False,
+    out: Path,
+    cluster: str | None = None,
+    recorded_cluster: str | None = None,
+    seed: int = 0,
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Write JOBS again with iterations, gradient bytes and compute times filled in for every job.
 

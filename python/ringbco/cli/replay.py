@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from ringbco.cli import inputs
 from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
 from ringbco.run.registry import REPLAY
@@ -15,32 +14,50 @@ from ringbco.run.registry import REPLAY
 if TYPE_CHECKING:
     from ringbco.result.outcome import Outcome
 
+_ROWS: Final = """
+jobs
+cluster SxG|C.toml|preset:NAME: S servers of G GPUs such as 32x8, a cluster file, or the preset of a real
+  cluster. Needed unless --again is given.
+[Output]
+out --out -o DIR: The result folder to make. Needed unless --again is given.
+recorded_cluster
+[Options]
+again DIR: Repeat the result in DIR (of replay or plan) from its run.toml, and say whether the bytes of its
+  Parquet files agree. Takes no other setting (but --policy, where it was one's own). JOBS says where the job
+  table is now, -o keeps the repeat.
+*
+vc
+*Network
+*Output
+[Output]
+units
+force: Replace an earlier result in DIR.
+[Policy]
+parameters -P NAME=VALUE: A field of a policy of one's own, if its class is a dataclass; may be given several
+  times.
+round_length --round S: gavel, sia: seconds of a round; short for -P round=S. Default: gavel 360, sia 60.
+[Output]
+as_json --json: Print the summary as JSON and nothing else.
+quiet
+"""
 
-@takes(REPLAY, before="vc")
+
+@takes(_ROWS, REPLAY)
 def replay(
     ctx: typer.Context,
-    jobs: inputs.JobsUnlessAgain = None,
+    jobs: Path | None = None,
     *,
-    cluster: inputs.ClusterUnlessAgain = None,
-    out: inputs.ResultFolderUnlessAgain = None,
-    recorded_cluster: inputs.RecordedCluster = None,
-    again: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Repeat the result in DIR (of replay or plan) from its run.toml, and say whether the bytes"
-            " of its Parquet files agree. Takes no other setting (but --policy, where it was one's own)."
-            " JOBS says where the job table is now, -o keeps the repeat.",
-            show_default=False,
-        ),
-    ] = None,
-    vc: inputs.VirtualClusters = "split",
-    units: inputs.Units = "human",
-    force: inputs.Force = False,
-    parameters: inputs.Parameters = None,
-    round_length: inputs.Round = None,
-    as_json: inputs.Json = False,
-    quiet: inputs.Quiet = False,
+    cluster: str | None = None,
+    out: Path | None = None,
+    recorded_cluster: str | None = None,
+    again: Path | None = None,
+    vc: str = "split",
+    units: str = "human",
+    force: bool = False,
+    parameters: list[str] | None = None,
+    round_length: str | None = None,
+    as_json: bool = False,
+    quiet: bool = False,
     **options: Any,
 ) -> None:
     """Replay JOBS on a cluster under a scheduling policy, and write what happened to a folder.

@@ -3,57 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Final
 
-import typer
-
+from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
 
+_ROWS: Final = """
+folders DIR...: Result folders of `ringbco replay`, or one of `ringbco compare` or `ringbco sweep`.
+out --out -o REPORT.html: The page to write.
+png DIR: Also make this folder, with each chart as a picture.
+title
+figures KIND,...: Also write each chart beside the page, as NAME-CHART.KIND: svg, pdf, png.
+table KIND,...: Also write the figures beside the page, as NAME-table.KIND: tex, csv, md.
+force: Replace an earlier page and its pictures.
+as_json --json: Print what was written as JSON and nothing else.
+quiet
+"""
 
+
+@takes(_ROWS)
 def report(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DIR...",
-            help="Result folders of `ringbco replay`, or one of `ringbco compare` or `ringbco sweep`.",
-        ),
-    ],
+    folders: list[Path],
     *,
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="REPORT.html", help="The page to write.", show_default=False),
-    ],
-    png: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Also make this folder, with each chart as a picture.", show_default=False
-        ),
-    ] = None,
-    title: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="The page's title. Default: the trace and the cluster."),
-    ] = None,
-    figures: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND,...",
-            help="Also write each chart beside the page, as NAME-CHART.KIND: svg, pdf, png.",
-            show_default=False,
-        ),
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND,...",
-            help="Also write the figures beside the page, as NAME-table.KIND: tex, csv, md.",
-            show_default=False,
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier page and its pictures.")] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was written as JSON and nothing else.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    out: Path,
+    png: Path | None = None,
+    title: str | None = None,
+    figures: str | None = None,
+    table: str | None = None,
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Show results on one page: the answer first, where the time goes, who pays; then all figures and charts.
 

@@ -3,50 +3,42 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.cli import one_file
+from ringbco.cli.options import takes
 
 if TYPE_CHECKING:
     from ringbco.cli.fitted import Fitted
 
+_ROWS: Final = """
+requests REQUESTS: A request trace, Parquet or CSV: arrival (s), input_tokens, output_tokens; or TIMESTAMP,
+  ContextTokens, GeneratedTokens.
+gpus_per_replica N: GPUs of a replica, all of one server.
+tokens_per_gpu T: Tokens a second that a GPU can do, input and output together.
+out --out -o SERVICES.parquet: The file to write: .parquet or .csv.
+target SHARE: The utilisation aimed at, > 0 and <= 1.
+window TIME: Replicas change once in this time: 1h, 5m, 60s, or seconds.
+service NAME: The name of the service.
+force
+as_json
+quiet
+"""
 
+
+@takes(_ROWS)
 def services(
+    requests: Path,
     *,
-    requests: Annotated[
-        Path,
-        typer.Argument(
-            metavar="REQUESTS",
-            help="A request trace, Parquet or CSV: arrival (s), input_tokens, output_tokens; or TIMESTAMP,"
-            " ContextTokens, GeneratedTokens.",
-            show_default=False,
-        ),
-    ],
-    gpus_per_replica: Annotated[
-        int, typer.Option(metavar="N", help="GPUs of a replica, all of one server.", show_default=False)
-    ],
-    tokens_per_gpu: Annotated[
-        float,
-        typer.Option(
-            metavar="T",
-            help="Tokens a second that a GPU can do, input and output together.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[Path, one_file.out("SERVICES.parquet")],
-    target: Annotated[
-        float, typer.Option(metavar="SHARE", help="The utilisation aimed at, > 0 and <= 1.")
-    ] = 0.7,
-    window: Annotated[
-        str,
-        typer.Option(metavar="TIME", help="Replicas change once in this time: 1h, 5m, 60s, or seconds."),
-    ] = "60s",
-    service: Annotated[str, typer.Option(metavar="NAME", help="The name of the service.")] = "service",
-    force: one_file.Force = False,
-    as_json: one_file.Json = False,
-    quiet: one_file.Quiet = False,
+    gpus_per_replica: int,
+    tokens_per_gpu: float,
+    out: Path,
+    target: float = 0.7,
+    window: str = "60s",
+    service: str = "service",
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Turn a trace of requests into the replicas that a service wants.
 

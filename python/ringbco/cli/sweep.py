@@ -7,11 +7,9 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from ringbco.cli.inputs import Units
+from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -26,146 +24,60 @@ if TYPE_CHECKING:
     from ringbco.sweeps.run import SweepResult
     from ringbco.sweeps.spec import Spec
 
-_WHERE: Final = "Where the runs go"
-_SEEDS: Final = "Seeds"
-_TARGETS: Final = "Targets"
-_PAPERS: Final = "For papers"
 _SHOWN_ROWS: Final = 40
 _SHARED_WIDTH: Final = 40
 
+_ROWS: Final = r"""
+spec SPEC.toml: What to run: see docs/sweeps.md.
+out --out -o DIR: The sweep's folder, made or taken up again.
+[Where the runs go]
+threads N>=1: Threads. Default: one a processor.
+processes N>=1: Processes of this machine instead.
+dask ADDRESS: Dask workers instead: a scheduler's tcp://HOST:PORT, its scheduler file (.json), or local:N.
+  Needs ringbco\[dask].
+scatter: With --dask: send each trace to the workers once, instead of having them read its path.
+[Seeds]
+seeds N: Runs of each point, with the seeds from its own on: figures with intervals, and verdicts against a
+  policy (docs/certainty.md), also in DIR/seeds.parquet.
+fresh: With --seeds: make a table of `ringbco generate` anew for each run. Else each submission moves by under
+  a minute.
+baseline POLICY: With --seeds: what the other policies are held against. Default: the first.
+[Targets]
+measure MEASURE: The measure of comparison.parquet that is told first, and that --target is of, such as
+  p90_wait. Default: mean_jct.
+target VALUE: Name the smallest cluster, or the greatest load, whose measure is no worse, such as 10min.
+bisect SETTING=LOW..HIGH: Search for it between two values of a setting, such as cluster=16x8..512x8, instead
+  of running a grid.
+[For papers]
+figures KIND,...: Also write each chart beside DIR, as NAME-CHART.KIND: svg, pdf, png.
+table KIND,...: Also write the figures beside DIR, as NAME-table.KIND: tex, csv, md.
+units
+[Options]
+as_json --json: Print what was done as JSON and nothing else.
+quiet
+"""
 
+
+@takes(_ROWS)
 def sweep(
-    spec: Annotated[
-        Path, typer.Argument(metavar="SPEC.toml", help="What to run: see docs/sweeps.md.", readable=False)
-    ],
+    spec: Path,
     *,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="The sweep's folder, made or taken up again.",
-            show_default=False,
-        ),
-    ],
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Threads. Default: one a processor.",
-            rich_help_panel=_WHERE,
-            show_default=False,
-        ),
-    ] = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Processes of this machine instead.",
-            rich_help_panel=_WHERE,
-            show_default=False,
-        ),
-    ] = None,
-    dask: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Dask workers instead: a scheduler's tcp://HOST:PORT, its scheduler file (.json), or"
-            " local:N. Needs ringbco\\[dask].",
-            rich_help_panel=_WHERE,
-            show_default=False,
-        ),
-    ] = None,
-    scatter: Annotated[
-        bool,
-        typer.Option(
-            "--scatter",
-            help="With --dask: send each trace to the workers once, instead of having them read its path.",
-            rich_help_panel=_WHERE,
-        ),
-    ] = False,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            help="Runs of each point, with the seeds from its own on: figures with intervals, and verdicts"
-            " against a policy (docs/certainty.md), also in DIR/seeds.parquet.",
-            rich_help_panel=_SEEDS,
-        ),
-    ] = 1,
-    fresh: Annotated[
-        bool,
-        typer.Option(
-            "--fresh",
-            help="With --seeds: make a table of `ringbco generate` anew for each run. Else each submission"
-            " moves by under a minute.",
-            rich_help_panel=_SEEDS,
-        ),
-    ] = False,
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            metavar="POLICY",
-            help="With --seeds: what the other policies are held against. Default: the first.",
-            rich_help_panel=_SEEDS,
-            show_default=False,
-        ),
-    ] = None,
-    measure: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MEASURE",
-            help="The measure of comparison.parquet that is told first, and that --target is of, such as"
-            " p90_wait. Default: mean_jct.",
-            rich_help_panel=_TARGETS,
-            show_default=False,
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VALUE",
-            help="Name the smallest cluster, or the greatest load, whose measure is no worse, such as 10min.",
-            rich_help_panel=_TARGETS,
-            show_default=False,
-        ),
-    ] = None,
-    bisect: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SETTING=LOW..HIGH",
-            help="Search for it between two values of a setting, such as cluster=16x8..512x8, instead of"
-            " running a grid.",
-            rich_help_panel=_TARGETS,
-            show_default=False,
-        ),
-    ] = None,
-    figures: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND,...",
-            rich_help_panel=_PAPERS,
-            help="Also write each chart beside DIR, as NAME-CHART.KIND: svg, pdf, png.",
-            show_default=False,
-        ),
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND,...",
-            rich_help_panel=_PAPERS,
-            help="Also write the figures beside DIR, as NAME-table.KIND: tex, csv, md.",
-            show_default=False,
-        ),
-    ] = None,
-    units: Units = "human",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was done as JSON and nothing else.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    out: Path,
+    threads: int | None = None,
+    processes: int | None = None,
+    dask: str | None = None,
+    scatter: bool = False,
+    seeds: int = 1,
+    fresh: bool = False,
+    baseline: str | None = None,
+    measure: str | None = None,
+    target: str | None = None,
+    bisect: str | None = None,
+    figures: str | None = None,
+    table: str | None = None,
+    units: str = "human",
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Do every run that SPEC.toml asks for and that DIR does not hold yet; one row a run in DIR/runs.parquet.
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
-
-from ringbco.cli import inputs
+from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
 
 if TYPE_CHECKING:
@@ -32,30 +30,26 @@ _MARKS: Final = {
 }
 """How a stay ended; where several ended in one place of the lane, the first of these is shown."""
 
+_ROWS: Final = """
+folder
+job JOB: The job_id of a job.
+jobs JOBS: The job table that was replayed, Parquet or CSV. [default: the one that run.toml names, if it is
+  unchanged]
+every --all: Print all of a job that was stopped often, not its first and last stays.
+units
+as_json --json: Print the story as JSON, times in seconds, and nothing else.
+"""
 
+
+@takes(_ROWS)
 def why(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A result folder of `ringbco replay`.")],
-    job: Annotated[str, typer.Argument(metavar="JOB", help="The job_id of a job.")],
+    folder: Path,
+    job: str,
     *,
-    jobs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="JOBS",
-            readable=False,
-            help="The job table that was replayed, Parquet or CSV. [default: the one that run.toml names, if"
-            " it is unchanged]",
-        ),
-    ] = None,
-    every: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="Print all of a job that was stopped often, not its first and last stays."
-        ),
-    ] = False,
-    units: inputs.Units = "human",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the story as JSON, times in seconds, and nothing else.")
-    ] = False,
+    jobs: Path | None = None,
+    every: bool = False,
+    units: str = "human",
+    as_json: bool = False,
 ) -> None:
     """Say what happened to a job, and why: whom it waited for, who held the GPUs, who slowed it.
 
