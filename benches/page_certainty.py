@@ -1,46 +1,32 @@
-"""Makes the tables of docs/certainty.md: `make certainty-table`.
-
-The first one is of public traces, sjf held against fifo. The second one is of generated tables, of which the
-truth is known: how often `apart in all parts` is wrong, and how often an interval of fresh tables holds the
-median of their kind.
-"""
+"""Tables of docs/certainty.md: of public traces, and of generated tables, of which the truth is known."""
 
 from __future__ import annotations
 
-import argparse
-import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
-import page_tables
-import policy_table
+from page_tables import Given, head, line
+from page_traces import CLUSTERS, VENUS
 from ringbco.cluster.spec import Cluster
 from ringbco.result.certainty import Held, Interval
 from ringbco.result.comparison import Comparison
 from ringbco.result.sentences import Pair, in_parts, share
 from ringbco.run.compare import compare
-from ringbco.trace.jobs import JobTable, from_frame, read_jobs
+from ringbco.trace.jobs import JobTable, from_frame
 from ringbco.trace.synthetic import generate
 
-TRACES: Final = (
-    *(f"philly/{vc}" for vc in ("6214e9", "103959", "0e4a51", "2869ce", "e13805")),
-    "helios/venus_2vc_2020-09",
-)
 MEASURE: Final = "mean_jct"
-REAL, GENERATED = "real traces", "generated tables"
 TABLES: Final = 60
 RUNS: Final = 6
-ALIKE: Final[dict[str, dict[str, Any]]] = {
-    name: {"policy": "fifo", "order": f"column:{name}"} for name in ("heads", "tails")
-}
+ALIKE: Final = {name: {"policy": "fifo", "order": f"column:{name}"} for name in ("heads", "tails")}
 """Two orders by random numbers: one is as good as the other, and yet they differ on any table."""
 FIRST_FRESH: Final = 1000
 """The least seed of the fresh tables, above those of the others."""
+COMPARED: Final = (*(f"philly/{vc}" for vc in ("6214e9", "103959", "0e4a51", "2869ce", "e13805")), VENUS)
 
 
 class Kind(NamedTuple):
@@ -49,18 +35,14 @@ class Kind(NamedTuple):
     preset: str
     jobs: int
     gpus: int
-    load: float
+    load: float = 0.8
 
     @property
     def cluster(self) -> str:
         return f"{self.gpus // 8}x8"
 
 
-KINDS: Final = (
-    Kind("philly", 12_000, 64, 0.8),
-    Kind("helios", 12_000, 128, 0.8),
-    Kind("paper", 160, 64, 0.8),
-)
+KINDS: Final = (Kind("philly", 12_000, 64), Kind("helios", 12_000, 128), Kind("paper", 160, 64))
 
 
 def compared(jobs: JobTable, cluster: Cluster | str, **more: Any) -> Comparison:
@@ -75,14 +57,6 @@ def held(found: Comparison, label: str = "sjf", against: str | None = None) -> H
     return one
 
 
-def real(folder: Path, name: str) -> str:
-    """The line of a trace."""
-    groups, path = policy_table.CLUSTERS[name], folder / f"{name}.csv"
-    found = compared(read_jobs(path), Cluster.from_groups(groups, name=path.stem))
-    servers = " + ".join(f"{group.count}" for group in groups)
-    return f"| {path.stem} | {servers} | {' | '.join(cells(held(found), pair(found)))} |"
-
-
 def pair(found: Comparison) -> Pair:
     """What words need to know of sjf against fifo."""
     return Pair("sjf", "fifo", next(row for row in found.rows if row.key == MEASURE), found.over)
@@ -92,21 +66,24 @@ def cells(held: Held, words: Pair) -> Iterator[str]:
     """On these jobs, when moved, in six parts, the verdict, and what carries it."""
     yield words.off(held.ratio)
     yield words.range(held.interval or (1.0, 1.0), side=True)
-    parts = in_parts(words, held).partition(",")[0] if held.ratio == 1.0 else ""
-    yield "-" if held.ends is None else parts or in_parts(words, held)
+    told = in_parts(words, held).partition(",")[0] if held.ratio == 1.0 else ""
+    yield "-" if held.ends is None else told or in_parts(words, held)
     yield held.verdict or "-"
-    found = held.carried
-    if found is None:
+    if (found := held.carried) is None:
         yield "-"
     else:
         days = f"day{'s' * (len(found.days) > 1)} {', '.join(map(str, found.days))}: {share(found)}"
         yield days if found.without is None else f"{days}; without {words.off(found.without)}"
 
 
-def reals(folder: Path) -> Iterator[str]:
+def certainty(given: Given) -> Iterator[str]:
+    """sjf held against fifo on traces."""
     yield "| trace | servers | on these jobs | when moved | in six parts | verdict | what carries it |"
     yield "| --- | ---: | --- | --- | --- | --- | --- |"
-    yield from (real(folder, name) for name in TRACES)
+    for name in given.some(COMPARED, slice(-1, None)):
+        groups, stem = CLUSTERS[name], name.rpartition("/")[2]
+        found = compared(given.jobs(name), Cluster.from_groups(groups, name=stem))
+        yield line(stem, " + ".join(f"{group.count}" for group in groups), *cells(held(found), pair(found)))
 
 
 def alone(kind: Kind, seed: int) -> tuple[Held, Held]:
@@ -119,8 +96,8 @@ def alone(kind: Kind, seed: int) -> tuple[Held, Held]:
 
 def fresh(kind: Kind, number: int) -> tuple[list[Interval], list[list[float]]]:
     """Intervals over fresh tables, and what they are of: fifo's and sjf's mean, and the ratio of the two."""
-    table = generate(*kind[:2], FIRST_FRESH + RUNS * number, *kind[2:])
-    found = compared(table, kind.cluster, fresh=True)
+    jobs = generate(*kind[:2], FIRST_FRESH + RUNS * number, *kind[2:])
+    found = compared(jobs, kind.cluster, fresh=True)
     ends = [*(found.figure(label, MEASURE).interval for label in ("fifo", "sjf")), held(found).interval]
     values = [[float(one or 0.0) for one in found.values(label, MEASURE)] for label in ("fifo", "sjf")]
     values.append([one / other for other, one in zip(*values, strict=True)])
@@ -131,7 +108,8 @@ def fresh(kind: Kind, number: int) -> tuple[list[Interval], list[list[float]]]:
 
 
 def counted(kind: Kind, tables: int) -> str:
-    """The line of a preset."""
+    """How often `apart in all parts` is wrong, and how often an interval of fresh tables holds the median of
+    their kind."""
     differ, alike = zip(*(alone(kind, seed) for seed in range(tables)), strict=True)
     truth = median(one.ratio for one in differ)
     (parts, these), (false, chance) = (
@@ -142,38 +120,18 @@ def counted(kind: Kind, tables: int) -> str:
     ends, values = zip(*(fresh(kind, number) for number in range(tables)), strict=True)
     medians = [median(one for table in values for one in table[number]) for number in range(3)]
     there = sum(low <= medians[number] <= high for table in ends for number, (low, high) in enumerate(table))
-    share = f"{there} of {3 * tables} ({100 * there / (3 * tables):.1f} %)"
     asked = "" if kind.preset == "paper" else f" --gpus {kind.gpus} --load {kind.load}"
-    return (
-        f"| {kind.preset} | `--jobs {kind.jobs}{asked}` | {kind.cluster} | {parts}, {these} |"
-        f" {wrong} of {tables} | {chance} | {false} of {tables} | {share} |"
-    )
+    return line(
+        kind.preset, f"`--jobs {kind.jobs}{asked}`", kind.cluster, f"{parts}, {these}",
+        f"{wrong} of {tables}", chance, f"{false} of {tables}",
+        f"{there} of {3 * tables} ({100 * there / (3 * tables):.1f} %)",
+    )  # fmt: skip
 
 
-def most(tables: int) -> float:
-    """The greatest share of wrong or false verdicts that is no worse than 2.5 %: by two standard errors."""
-    return 0.025 + 2.0 * math.sqrt(0.025 * 0.975 / tables)
-
-
-def generated(kinds: Sequence[Kind] = KINDS, tables: int = TABLES) -> Iterator[str]:
-    yield (
-        "| preset | tables | cluster | sjf, fifo: apart in all parts, on these jobs alone | wrong |"
-        " alike: apart on these jobs | false: in all parts | intervals of fresh tables that hold the median |"
-    )
-    yield "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |"
-    for kind in kinds:
-        yield counted(kind, tables)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("traces", type=Path, help="the folder with philly/ and helios/")
-    parser.add_argument("page", type=Path, help="the page with the tables")
-    arguments = parser.parse_args()
-    made = {REAL: "\n".join(reals(arguments.traces)), GENERATED: "\n".join(generated())}
-    page = arguments.page.read_text(encoding="utf-8")
-    arguments.page.write_text(page_tables.filled(page, made), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def generated(given: Given, kinds: Sequence[Kind] = KINDS) -> Iterator[str]:
+    """Of generated tables, of which the truth is known."""
+    names = ("sjf, fifo: apart in all parts, on these jobs alone", "wrong", "alike: apart on these jobs")
+    names += ("false: in all parts", "intervals of fresh tables that hold the median")
+    yield from head("preset", "tables", "cluster", *names, words=3)
+    tables = given.draws(TABLES)
+    yield from (counted(kind, tables) for kind in given.some(kinds, slice(-1, None)))
