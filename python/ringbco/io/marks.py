@@ -143,12 +143,12 @@ def is_trace(start: bytes) -> bool:
     return start.startswith(TRACE_START + FIRST_EVENT)
 
 
-def is_picture(start: bytes, verb: str = "timeline") -> bool:
+def is_picture(start: bytes, verb: str) -> bool:
     """Whether a file that starts so is a PNG that `signed` gave."""
     return start.startswith(_PNG_SIGNATURE) and start[_PNG_HEADER:].startswith(_software(verb))
 
 
-def signed(picture: bytes, verb: str = "timeline") -> bytes:
+def signed(picture: bytes, verb: str) -> bytes:
     """The PNG with a note of who made it."""
     return picture[:_PNG_HEADER] + _software(verb) + picture[_PNG_HEADER:]
 
