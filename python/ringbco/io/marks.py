@@ -116,7 +116,8 @@ def is_polars(footer: Any) -> bool:
 def is_output(path: Path) -> bool:
     """Whether a file is a page, a trace or a picture that was drawn of a result, whatever its name."""
     start = first_bytes(path) or b""
-    return is_page(start) or is_trace(start) or is_picture(start)
+    # Earlier versions drew pictures of timelines.
+    return is_page(start) or is_trace(start) or is_picture(start, "timeline")
 
 
 def first_bytes(path: Path) -> bytes | None:
