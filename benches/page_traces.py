@@ -1,8 +1,7 @@
-"""Tables of docs pages, of public traces: every policy, the bound, repack, elastic jobs."""
+"""Tables of docs pages, of public traces: every policy, repack, elastic jobs."""
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
 import re
@@ -177,68 +176,6 @@ def drawn(chart: Any) -> bytes:
 
     font = "Liberation Sans, Helvetica, sans-serif"
     return png(chart.configure(background="white", padding=12, font=font), scale=1.6)
-
-
-# docs/bound.md
-
-
-def meets(jobs: list[tuple[float, float]], slowdown: float) -> bool:
-    """Whether jobs of (submission, run time), in that order, can all be done one at a time within `slowdown`
-    times their run times: by earliest deadline first, which preempts at no cost."""
-    open_jobs: list[tuple[float, float]] = []
-    for (submitted, run), (until, _) in itertools.pairwise([*jobs, (math.inf, 0.0)]):
-        heapq.heappush(open_jobs, (submitted + slowdown * run, run))
-        now = submitted
-        while open_jobs and now < until:
-            deadline, left = heapq.heappop(open_jobs)
-            done = now + left
-            if done > until:
-                heapq.heappush(open_jobs, (deadline, done - until))
-            elif done > deadline + 1e-6:
-                return False
-            now = min(done, until)
-    return True
-
-
-def worst_slowdown_bound(jobs: pl.DataFrame, cluster: Cluster) -> float:
-    """What the worst slowdown is at least under any policy: gangs of more than half of the GPUs run one at a
-    time (docs/bound.md#slowdown). jobs: of a result."""
-    bounds = [1.0]
-    for own, gpus in parts(cluster, jobs):
-        big = own.filter(2 * pl.col("num_gpus") > gpus).select("submit_time", "ideal_run_time")
-        alone = sorted(big.iter_rows())
-        low, high = 1.0, 2.0
-        while not meets(alone, high):
-            low, high = high, 2 * high
-        while high - low > 1e-4:
-            middle = (low + high) / 2
-            low, high = (low, middle) if meets(alone, middle) else (middle, high)
-        bounds.append(math.floor(100 * low) / 100)
-    return max(bounds)
-
-
-def bounds(given: Given) -> Iterator[str]:
-    """A line a trace and speed. As SRTF does, repack knows the run times."""
-    names = ("ideal run time, s", "bound, s", "jobs by term", "srtf, s", "srtf / bound", "repack, s")
-    names += ("repack / bound", "repack, worst slowdown", "its bound")
-    yield from head("trace", "links", "jobs", *names, words=2)
-    for trace in given.some(CLUSTERS):
-        jobs = given.jobs(trace)
-        for speed, cluster in at_speeds(trace):
-            found = bound(jobs, cluster, oversize="drop")
-            first, packed = (
-                replay(jobs, cluster, oversize="drop", **of) for of in ({"policy": "srtf"}, ORACLE)
-            )
-            ratios: list[str] = []
-            for outcome in (first, packed):
-                mean = outcome.summary["mean_jct"]
-                ratios += [f"{mean:,.0f}", f"{mean / found.mean_jct:.4f}"]
-            ideal, terms = first.jobs["ideal_run_time"].mean(), found.set_jobs.values()
-            yield line(
-                trace, speed, f"{found.jobs:,}", f"{ideal:,.0f}", f"{found.mean_jct:,.0f}",
-                ", ".join(f"{count:,}" for count in terms), *ratios, f"{packed.summary[WORST]:,.2f}",
-                f"{worst_slowdown_bound(packed.jobs, cluster):,.2f}",
-            )  # fmt: skip
 
 
 # docs/repack.md

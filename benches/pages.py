@@ -27,9 +27,9 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-import page_certainty
 import page_examples
 import page_features
+import page_sure
 import page_traces
 import ringbco
 from page_tables import Given, Note, filled, line, marked
@@ -306,7 +306,7 @@ ROWS: Final = (
     *(Row(page, "", lambda _: (), slow=True) for page in CUTS),
     Row("results-policies", "policies", page_traces.policies, TRACES, slow=True,
         picture=("images/policies.png", page_traces.policies_picture)),
-    Row("bound", "bounds", page_traces.bounds, TRACES),
+    Row("bound", "bounds", page_sure.bounds, TRACES),
     Row("repack", "repack", page_traces.repack, TRACES, slow=True),
     Row("repack", "repack runs", page_traces.repack_runs, TRACES, slow=True),
     Row("elastic", "traces", page_traces.described, TRACES),
@@ -314,8 +314,8 @@ ROWS: Final = (
       for part in page_traces.ELASTIC_TABLES if part != page_traces.WINDOW),
     Row("elastic", page_traces.WINDOW, partial(page_traces.elastic, part=page_traces.WINDOW), TRACES,
         slow=True, picture=("images/elastic.png", page_traces.elastic_picture)),
-    Row("certainty", "real traces", page_certainty.certainty, TRACES),
-    Row("certainty", "generated tables", page_certainty.generated, slow=True),
+    Row("certainty", "real traces", page_sure.certainty, TRACES),
+    Row("certainty", "generated tables", page_sure.generated, slow=True),
     Row("priorities", "priorities", page_examples.priorities, TRACES),
     Row("priorities", "quotas", page_examples.quotas, TRACES),
     Row("services", "services", page_examples.services, TRACES),

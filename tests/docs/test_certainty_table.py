@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import page_certainty as made
+import page_sure as made
 import page_tables
 from ringbco import compare, generate
 from ringbco.result.certainty import Carried, Held, depth

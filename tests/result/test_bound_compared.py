@@ -14,7 +14,7 @@ from rich.console import Console
 import ringbco
 from conftest import Invoke
 from own_policies import Stretchy
-from page_traces import worst_slowdown_bound
+from page_sure import worst_slowdown_bound
 from ringbco.cli.comparison import by_measure
 from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.reports.notebook import comparison_html

@@ -1,7 +1,10 @@
-"""Tables of docs/certainty.md: of public traces, and of generated tables, of which the truth is known."""
+"""Tables of docs pages, of what is sure: lower bounds (docs/bound.md), and verdicts on differences."""
 
 from __future__ import annotations
 
+import heapq
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any, Final, NamedTuple
@@ -10,14 +13,80 @@ import numpy as np
 import polars as pl
 
 from page_tables import Given, head, line
-from page_traces import CLUSTERS, VENUS
+from page_traces import CLUSTERS, ORACLE, VENUS, WORST, at_speeds, parts
 from ringbco.cluster.spec import Cluster
 from ringbco.result.certainty import Held, Interval
 from ringbco.result.comparison import Comparison
 from ringbco.result.sentences import Pair, in_parts, share
+from ringbco.run.bound import bound
 from ringbco.run.compare import compare
+from ringbco.run.replay import replay
 from ringbco.trace.jobs import JobTable, from_frame
 from ringbco.trace.synthetic import generate
+
+# docs/bound.md
+
+
+def meets(jobs: list[tuple[float, float]], slowdown: float) -> bool:
+    """Whether jobs of (submission, run time), in that order, can all be done one at a time within `slowdown`
+    times their run times: by earliest deadline first, which preempts at no cost."""
+    open_jobs: list[tuple[float, float]] = []
+    for (submitted, run), (until, _) in itertools.pairwise([*jobs, (math.inf, 0.0)]):
+        heapq.heappush(open_jobs, (submitted + slowdown * run, run))
+        now = submitted
+        while open_jobs and now < until:
+            deadline, left = heapq.heappop(open_jobs)
+            done = now + left
+            if done > until:
+                heapq.heappush(open_jobs, (deadline, done - until))
+            elif done > deadline + 1e-6:
+                return False
+            now = min(done, until)
+    return True
+
+
+def worst_slowdown_bound(jobs: pl.DataFrame, cluster: Cluster) -> float:
+    """What the worst slowdown is at least under any policy: gangs of more than half of the GPUs run one at a
+    time (docs/bound.md#slowdown). jobs: of a result."""
+    bounds = [1.0]
+    for own, gpus in parts(cluster, jobs):
+        big = own.filter(2 * pl.col("num_gpus") > gpus).select("submit_time", "ideal_run_time")
+        alone = sorted(big.iter_rows())
+        low, high = 1.0, 2.0
+        while not meets(alone, high):
+            low, high = high, 2 * high
+        while high - low > 1e-4:
+            middle = (low + high) / 2
+            low, high = (low, middle) if meets(alone, middle) else (middle, high)
+        bounds.append(math.floor(100 * low) / 100)
+    return max(bounds)
+
+
+def bounds(given: Given) -> Iterator[str]:
+    """A line a trace and speed. As SRTF does, repack knows the run times."""
+    names = ("ideal run time, s", "bound, s", "jobs by term", "srtf, s", "srtf / bound", "repack, s")
+    names += ("repack / bound", "repack, worst slowdown", "its bound")
+    yield from head("trace", "links", "jobs", *names, words=2)
+    for trace in given.some(CLUSTERS):
+        jobs = given.jobs(trace)
+        for speed, cluster in at_speeds(trace):
+            found = bound(jobs, cluster, oversize="drop")
+            first, packed = (
+                replay(jobs, cluster, oversize="drop", **of) for of in ({"policy": "srtf"}, ORACLE)
+            )
+            ratios: list[str] = []
+            for outcome in (first, packed):
+                mean = outcome.summary["mean_jct"]
+                ratios += [f"{mean:,.0f}", f"{mean / found.mean_jct:.4f}"]
+            ideal, terms = first.jobs["ideal_run_time"].mean(), found.set_jobs.values()
+            yield line(
+                trace, speed, f"{found.jobs:,}", f"{ideal:,.0f}", f"{found.mean_jct:,.0f}",
+                ", ".join(f"{count:,}" for count in terms), *ratios, f"{packed.summary[WORST]:,.2f}",
+                f"{worst_slowdown_bound(packed.jobs, cluster):,.2f}",
+            )  # fmt: skip
+
+
+# docs/certainty.md
 
 MEASURE: Final = "mean_jct"
 TABLES: Final = 60
