@@ -324,6 +324,7 @@ def test_the_command(outcome: Outcome, tmp_path: Path, invoke: Invoke) -> None:
     [
         (["r", "-o", "t.gz"], 2, "ends in .json.gz or .json"),
         (["r", "-o", "t.json", "--png", "t.png"], 2, "shows it: ringbco play r -o t.html\n"),
+        (["r", "-o", "t.json", "--png", ""], 2, "shows it: ringbco play r -o play.html\n"),
         (
             ["r", "-o", "t.json", "--png", "a b.png", "--from", "12d", "--to", "1e6", "--servers", "0,2-3"],
             2,

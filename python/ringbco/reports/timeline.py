@@ -49,7 +49,7 @@ def timeline(
     """
     if png is not None:
         folder = "DIR" if isinstance(result, Outcome) else os.fspath(result)
-        page = Path(png).with_suffix(".html")
+        page = Path(png).parent / f"{Path(png).stem or 'play'}.html"
         cut = {"--from": start, "--to": end, "--servers": servers}
         asked = [word for name, value in cut.items() if value is not None for word in (name, _shown(value))]
         raise UsageError(
