@@ -41,22 +41,17 @@ def priorities(given: Given) -> Iterator[str]:
     """A tenth of the jobs goes first, under two policies, without and with evictions."""
     jobs = given.jobs(LARGEST).frame
 
-    def ran(draw: int, **options: Any) -> tuple[Outcome, Figures]:
+    def ran(draw: int = 0, *, ranked: bool = True, **options: Any) -> tuple[Outcome, Figures]:
         urgent = pl.Series([zlib.crc32(name.encode()) % 10 == draw for name in jobs["job_id"]])
-        ranked = jobs if draw < 0 else jobs.with_columns(priority=urgent.cast(pl.Int32))
-        mine = urgent if draw >= 0 else pl.Series([zlib.crc32(n.encode()) % 10 == 0 for n in jobs["job_id"]])
-        result = ringbco.replay(ranked, "32x8", **options)
-        return result, waits(result, urgent=mine, others=~mine)
+        asked = jobs.with_columns(priority=urgent.cast(pl.Int32)) if ranked else jobs
+        result = ringbco.replay(asked, "32x8", **options)
+        return result, waits(result, urgent=urgent, others=~urgent)
 
-    runs = {
-        label: ran(draw, policy=policy, **more)
-        for policy in ("fifo", "sjf")
-        for label, draw, more in (
-            (f"`{policy}`, no priorities", -1, {}),
-            (f"`{policy}`", 0, {}),
-            (f"`{policy} --evict`", 0, {"evict": True}),
-        )
-    }
+    runs: dict[str, tuple[Outcome, Figures]] = {}
+    for policy in ("fifo", "sjf"):
+        runs[f"`{policy}`, no priorities"] = ran(ranked=False, policy=policy)
+        runs[f"`{policy}`"] = ran(policy=policy)
+        runs[f"`{policy} --evict`"] = ran(policy=policy, evict=True)
     columns = {
         "mean wait, urgent": "{urgent:hours}",
         "mean wait, others": "{others:hours}",
