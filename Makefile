@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery memory-table certainty-table policy-table real-clusters combinations repack-table elastic-table operators-table feature-speed pass-costs generate docs wheel sdist wheels release-check clean
+.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python release-build bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery pages generate docs wheel sdist wheels release-check clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -96,9 +96,11 @@ lint-python: build
 	$(BIN)/mypy --strict
 	$(BIN)/python -m mypy.stubtest --mypy-config-file <(printf '[mypy]\n[mypy-ringbco.*]\nfollow_imports = skip\n') ringbco._core
 
-bench: $(VENV)/.tools ## how long loading, the profile, a replay, its metrics and writing take
+release-build: $(VENV)/.tools
 	$(BIN)/maturin develop --release --extras test
 	touch $(VENV)/.built
+
+bench: release-build ## how long loading, the profile, a replay, its metrics and writing take
 	$(BIN)/python -m pytest benches --benchmark-enable --benchmark-only
 
 bench-against: build ## the engine against another commit: make bench-against REV=HEAD^ [WITH=--instructions, or --audit]
@@ -133,37 +135,9 @@ play-picture: build ## the pictures of README and docs/play.md, from the public 
 gallery: build ## the pictures of docs/gallery.md, by the commands below them; no trace is needed
 	PYTHONPATH=tests/shared POLARS_MAX_THREADS=1 $(BIN)/python benches/gallery.py
 
-combinations: build ## the table of docs/combinations.md: every policy with every feature
-	$(BIN)/python -W ignore benches/combinations.py docs/combinations.md
-
-operators-table: build ## the table of docs/operators.md, from the trace VENUS (default ../shared/traces/helios/venus_2vc_2020-09.csv)
-	$(BIN)/python -W ignore benches/operators.py $(or $(VENUS),../shared/traces/helios/venus_2vc_2020-09.csv) docs/operators.md
-
-real-clusters: build ## the tables of docs/real-clusters.md, from the published logs in PHYSICAL (default ../shared/peers/physical)
-	$(BIN)/python benches/real_clusters.py $(or $(PHYSICAL),../shared/peers/physical) docs/real-clusters.md
-
-memory-table: build ## the table of docs/reliability.md: the least `ulimit -v` of each verb
-	$(BIN)/python benches/memory_table.py docs/reliability.md
-
-certainty-table: build ## the tables of docs/certainty.md, from the public traces in TRACES and from generated ones
-	POLARS_MAX_THREADS=1 $(BIN)/python -W ignore benches/certainty_table.py $(or $(TRACES),../shared/traces) docs/certainty.md
-
-policy-table: build ## tables and picture of docs/results-policies.md, from the public traces in TRACES (default ../shared/traces)
-	$(BIN)/python benches/policy_table.py $(or $(TRACES),../shared/traces) docs/results-policies.md
-
-repack-table: build ## the table of docs/repack.md, from the public traces in TRACES
-	$(BIN)/python benches/repack_table.py $(or $(TRACES),../shared/traces) docs/repack.md
-
-elastic-table: build ## tables and picture of docs/elastic.md, from the public traces in TRACES
-	$(BIN)/python benches/elastic_table.py $(or $(TRACES),../shared/traces) docs/elastic.md
-
-pass-costs: $(VENV)/.built ## what a decision takes, beside what it is taken for before a run: a table of docs/reliability.md
-	POLARS_MAX_THREADS=1 $(BIN)/python -W ignore benches/pass_costs.py docs/reliability.md
-
-feature-speed: $(VENV)/.tools ## what each feature costs the engine beside plain fifo: a table of docs/performance.md
-	$(BIN)/maturin develop --release --extras test
-	touch $(VENV)/.built
-	RAYON_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -W ignore benches/feature_speed.py docs/performance.md
+# Speed is that of an engine built for release.
+pages: $(if $(findstring performance,$(ROW)),release-build,build) ## whether the tables of the docs are what they are made of: all, or ROW="elastic certainty/real-traces"; WRITE=1 writes them; from TRACES and PEERS (default ../shared/traces, ../shared/peers)
+	POLARS_MAX_THREADS=1 $(BIN)/python -W ignore benches/pages.py $(ROW) $(TRACES:%=--traces %) $(PEERS:%=--peers %) $(WRITE:%=--write)
 
 generate: build ## what is made of the tables of options and policies: types of options, docs/cli/, tables in the docs
 	$(BIN)/python -m ringbco.dev.generate

@@ -86,9 +86,6 @@ ALLOWED: Final[dict[str, set[str]]] = {
     "report done -o page.html": READS | CHARTS | {"vl_convert", "numpy.ma", "pyarrow.compute"},
     "play done -o play.html": READS | {"jinja2", "numpy.ma", "pyarrow.compute"},
     "timeline done -o trace.json": READS | {"numpy.ma", "pyarrow.compute"},
-    "timeline done -o both.json --png trace.png": READS
-    | CHARTS
-    | {"vl_convert", "numpy.ma", "pyarrow.compute"},
 }
 
 # Runs command lines one after the other, and writes after each which heavy modules have been loaded by then.

@@ -8,8 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import page_tables
-import question_answers as made
+import pages
 from conftest import Invoke
 from frames import busy_jobs
 from ringbco import Outcome, replay
@@ -103,8 +102,7 @@ def test_what_is_refused(results: Path, invoke: Invoke, arguments: list[str], st
 
 
 @pytest.mark.long
-def test_the_examples_of_the_page(tmp_path: Path) -> None:
-    """What the page prints is what its commands print: else run python benches/question_answers.py."""
-    page = made.DOCS / "why.md"
-    on_page = page_tables.marked(page.read_text(encoding="utf-8"))
-    assert dict(made.answers(page, tmp_path)) == on_page
+def test_the_examples_of_the_page() -> None:
+    """What the page prints is what its commands print: else run make pages ROW=why WRITE=1."""
+    (row,) = (row for row in pages.ROWS if row.page == "why")
+    assert row.made(pages.Given())[0] == row.stands()

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from pages import BUILT, ROOT, Page, follow, follow_and_build
+from followed_page import BUILT, ROOT, Page, follow, follow_and_build
 
 NAMES: Final = ("adding-a-column.md", "adding-a-figure.md", "adding-a-policy.md")
 POLICY: Final = Page("adding-a-policy.md")

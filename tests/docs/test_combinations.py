@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-import combinations as made
+import page_features as made
 import page_tables
 
 PAGE = Path(__file__).parents[2] / "docs" / "combinations.md"
-TEXT = page_tables.marked(PAGE.read_text(encoding="utf-8"))[made.MARK]
+TEXT = page_tables.marked(PAGE.read_text(encoding="utf-8"))["combinations"]
 ROWS = {row[""]: row for _, _, row in page_tables.rows(TEXT)}
 REASONS = dict(line.split(". ", 1) for line in TEXT.splitlines() if ". " in line and line[0].isdigit())
 
@@ -19,13 +19,13 @@ def test_a_row_is_what_its_runs_say(row: str) -> None:
     if row in ("gavel", "allox", "sia"):
         pytest.importorskip("highspy", reason="needs the extra lp: pip install 'ringbco[lp]'")
     told = {name: REASONS.get(value) for name, value in ROWS[row].items() if name}
-    assert told == {name: made.cell(row, name) for name in made.FEATURES}, "run: make combinations"
+    assert told == {name: made.cell(row, name) for name in made.FEATURES}, "run: make pages ROW=combinations"
     assert all((value == "yes") == (told[name] is None) for name, value in ROWS[row].items() if name)
 
 
 REFUSED = {
     (row, tuple(cells["features"].split(" and "))): cells["why"]
-    for _, _, cells in page_tables.rows(page_tables.marked(PAGE.read_text(encoding="utf-8"))[made.PAIRS])
+    for _, _, cells in page_tables.rows(page_tables.marked(PAGE.read_text(encoding="utf-8"))["pairs"])
     for row in cells["refused by"].split(", ")
 }
 """Why a row does not run with two features, each of which it knows."""
@@ -34,7 +34,7 @@ REFUSED = {
 @pytest.mark.parametrize("row", made.ROWS)
 def test_what_does_not_go_together_is_refused_so(row: str) -> None:
     own = {pair: why for (name, pair), why in REFUSED.items() if name == row}
-    assert {pair: made.cell(row, *pair) for pair in own} == own, "run: make combinations"
+    assert {pair: made.cell(row, *pair) for pair in own} == own, "run: make pages ROW=combinations"
     assert all(ROWS[row][name] == "yes" for pair in own for name in pair)
 
 

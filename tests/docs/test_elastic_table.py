@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import elastic_table as table
 import page_tables
+import page_traces as table
 from conftest import RunCli
 from findings import change, changes, finding, numbers
 
@@ -16,7 +16,12 @@ PAGE = ROOT / "docs" / "elastic.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
-TOLD = table.told(TEXT)
+MARKED = page_tables.marked(TEXT)
+TOLD = {
+    (part, *of): value
+    for part in table.ELASTIC_TABLES
+    for of, value in table.told_elastic(MARKED[part]).items()
+}
 LOADS = sorted({load for *_, load in TOLD})
 QUEUED = LOADS[1:]
 TRACES = list(table.TRACES)
@@ -28,7 +33,7 @@ PUBLISHED = (72.8, 11.8)  # per cent of deadlines met by elasticflow and edf: Gu
 
 def works() -> dict[str, tuple[float, float]]:
     """Jobs and GPU-hours of work of each trace."""
-    rows = page_tables.rows(page_tables.marked(TEXT)[table.SET])
+    rows = page_tables.rows(MARKED["traces"])
     number = page_tables.number
     return {of["trace"]: (number(of["jobs"]), number(of["work, GPU-hours"])) for _, _, of in rows}
 
@@ -61,9 +66,12 @@ def after(title: str, page: str = TEXT) -> str:
 
 def test_every_replay_is_in_the_tables() -> None:
     wanted = {
-        (cell.part, cell.trace, cell.policy, metric, round(100 * cell.load))
-        for cell in table.cells(Path())
-        for metric in (table.DUE_METRICS if cell.part == DEADLINES else table.METRICS)
+        (part, trace, policy, metric, round(100 * load))
+        for part, (policies, traces, metrics) in table.ELASTIC_TABLES.items()
+        for trace in traces
+        for policy in policies
+        for metric in metrics
+        for load in table.AT
     }
     assert set(TOLD) == wanted
     assert list(works()) == TRACES
@@ -161,8 +169,8 @@ def test_what_is_said_by_hand_is_in_the_tables() -> None:
 
 @pytest.mark.long
 def test_the_picture_is_a_png() -> None:
-    assert (PAGE.parent / table.PICTURE).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    assert table.picture(TEXT)[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (PAGE.parent / "images/elastic.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert table.elastic_picture(MARKED[WINDOW])[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.mark.long

@@ -7,12 +7,12 @@ from statistics import median
 import pytest
 
 import page_tables
-import policy_table as table
+import page_traces as table
 from findings import change, changes, finding, numbers
 
 PAGE = Path(__file__).parents[2] / "docs" / "results-policies.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-ROWS = table.rows(page_tables.marked(TEXT)[table.MARK])
+ROWS = table.told_policies(page_tables.marked(TEXT)["policies"])
 OF = {(*row.case, row.policy): row for row in ROWS}
 CASES = list(dict.fromkeys(row.case for row in ROWS))
 TRACES, SPEEDS, POLICIES = list(table.CLUSTERS), list(table.SPEEDS), list(table.runs())
@@ -144,8 +144,8 @@ def test_turns() -> None:
 
 @pytest.mark.long
 def test_the_picture_is_a_png() -> None:
-    assert (PAGE.parent / table.PICTURE).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    assert table.picture(ROWS)[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (PAGE.parent / "images/policies.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert table.policies_picture(page_tables.marked(TEXT)["policies"])[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 def test_ratios_to_the_best_of_the_case() -> None:
@@ -153,7 +153,7 @@ def test_ratios_to_the_best_of_the_case() -> None:
     own = "\n".join(
         f"| {name} | {jct} | 1 | 3 |" for name, jct in (("a", "2,500"), ("b", "5,000"), ("c", 1e4))
     )
-    rows = table.rows(f"### t/one: 4 servers of 8 GPUs\n\n10 Gb/s:\n\n{head}\n{own}\n")
+    rows = table.told_policies(f"### t/one: 4 servers of 8 GPUs\n\n10 Gb/s:\n\n{head}\n{own}\n")
     assert [(row.case, row.policy) for row in rows] == [(("t/one", "10 Gb/s"), name) for name in "abc"]
     assert table.to_best(rows) == [1.0, 2.0, 4.0]
     assert table.typical(rows) == {"a": 1.0, "b": 2.0, "c": 4.0}

@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
+import page_examples as made
 import page_tables
-import real_clusters as made
-from conftest import SHARED, present
 
 PAGE = Path(__file__).parents[2] / "docs" / "real-clusters.md"
 TABLES = page_tables.marked(PAGE.read_text(encoding="utf-8"))
@@ -18,7 +15,7 @@ FITTED = {"`srtf --interval 360`": (3.0, 4.0, 0.99), LISTED: (7.0, 5.0, 0.95)}
 def test_the_replay_is_near_to_the_testbed() -> None:
     fitted, plain = TABLES["muri"].split("Nothing fitted")
     rows = {row["policy"]: row for _, _, row in page_tables.rows(fitted)}
-    assert list(rows) == [f"`{label}`" for label in made.POLICIES]
+    assert list(rows) == [f"`{label}`" for label in made.MURI]
     for label, (mean, job, near) in FITTED.items():
         assert abs(page_tables.number(rows[label]["difference"])) <= mean
         assert page_tables.number(rows[label]["median job"]) <= job
@@ -27,16 +24,3 @@ def test_the_replay_is_near_to_the_testbed() -> None:
         if row["policy"] in FITTED:
             assert abs(page_tables.number(row["difference"])) <= 10.0
             assert page_tables.number(row["median job"]) <= 10.0
-
-
-def test_muris_table_is_that_of_the_logs() -> None:
-    pytest.importorskip("highspy", reason="needs the extra lp: pip install 'ringbco[lp]'")
-    text = "\n".join(made.muri(present(SHARED / "peers" / "physical")))
-    assert TABLES["muri"].strip() == text, "run: make real-clusters"
-
-
-@pytest.mark.long
-def test_shockwaves_table_is_that_of_the_logs() -> None:
-    pytest.importorskip("highspy", reason="needs the extra lp: pip install 'ringbco[lp]'")
-    text = "\n".join(made.shockwave(present(SHARED / "peers" / "physical")))
-    assert TABLES["shockwave"].strip() == text, "run: make real-clusters"

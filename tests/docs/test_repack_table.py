@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import page_tables
-import repack_table as made
+import page_traces as made
 from conftest import SMALL_JOBS
 from ringbco import replay
 
@@ -16,7 +16,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "repack.md").read_text(encoding="ut
 def test_the_table_tells_mean_ends_and_seeds(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text(SMALL_JOBS)
-    text = made.table(made.replays(path, "2x8", 3))
+    text = "\n".join(made.repack_of(path, "2x8", 3))
     assert "a mean over 3 seeds (0 to 2), then the least and the greatest" in text
     times = [replay(path, "2x8", policy="srtf", seed=seed).summary["mean_jct"] for seed in range(3)]
     told = f"{sum(times) / 3:,.0f} ({min(times):,.0f} to {max(times):,.0f})"
@@ -24,16 +24,10 @@ def test_the_table_tells_mean_ends_and_seeds(tmp_path: Path) -> None:
 
 
 def test_the_page_has_five_seeds() -> None:
-    part = page_tables.marked(PAGE)[made.MARK]
+    part = page_tables.marked(PAGE)["repack"]
     assert f"a mean over {made.SEEDS} seeds" in part
     assert made.SEEDS == 5
     assert part.count(" to ") == 10  # two cells of four policies, the bound, the seeds
-
-
-@pytest.mark.long
-def test_the_page_is_what_the_trace_makes(shared_traces: Path) -> None:
-    text = made.table(made.replays(shared_traces / made.TRACE, made.CLUSTER, made.SEEDS))
-    assert page_tables.marked(PAGE)[made.MARK] == text, "run: make repack-table"
 
 
 # The bound
@@ -55,13 +49,13 @@ def most(trace: str, servers: str) -> float:
     """How many times the best blind policy's mean JCT the page allows."""
     if trace == made.VENUS and "+" not in servers and int(servers) <= 23:
         return 1.005
-    of = made.policy_table.CLUSTERS.get(trace, ())
+    of = made.CLUSTERS.get(trace, ())
     if trace.startswith("philly/") and of[0].count >= 16:
         return 1.02 if (trace, servers) == ("philly/2869ce", "12") else 1.005
     return BEHIND
 
 
-ROWS = [row for _, _, row in page_tables.rows(page_tables.marked(PAGE)[made.RUNS])]
+ROWS = [row for _, _, row in page_tables.rows(page_tables.marked(PAGE)["repack runs"])]
 
 
 def test_the_table_of_runs_keeps_the_bound() -> None:
@@ -78,10 +72,11 @@ def test_the_table_of_runs_keeps_the_bound() -> None:
 @pytest.mark.long
 def test_the_bound(shared_traces: Path) -> None:
     """Every run of the table anew with one of its seeds; the best blind policy's mean JCT is the table's."""
-    cases = list(made.cases(shared_traces))
+    given = page_tables.Given(shared_traces)
+    cases = list(made.cases(given))
     assert [(case.trace, case.servers) for case in cases] == [(row["trace"], row["servers"]) for row in ROWS]
     for case, row in zip(cases, ROWS, strict=True):
-        outcome = made.run(case, case.jobs(shared_traces), "repack", 0)
+        outcome = made.run(case, case.jobs(given), 0, policy="repack")
         worst, mean = (outcome.summary[key] for key in ("worst_finish_time_fairness", "mean_jct"))
         peak = made.peak(outcome, case.cluster)
         assert worst <= max(SLOWDOWN, PER_DEMAND * peak), case

@@ -27,7 +27,7 @@ VERBS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "compare": (("compare", *ON, "--policy", "fifo", "--policy", "sjf", "-o", "x"), ("x",)),
     "sweep": (("sweep", "sweep.toml", "--threads", "1", "-q", "-o", "x"), ("x",)),
     "report": (("report", "result", "-q", "-o", "x.html", "--png", "x"), ("x", "x.html")),
-    "timeline": (("timeline", "result", "-q", "-o", "x.json", "--png", "x.png"), ("x.json", "x.png")),
+    "timeline": (("timeline", "result", "-q", "-o", "x.json"), ("x.json",)),
     "diff": (("diff", "result", "result", "-q", "-o", "x.html", "--csv", "x.csv"), ("x.html", "x.csv")),
     "inspect": (("inspect", "small.csv", "-q", "--html", "x.html", "--png", "x.png"), ("x.html", "x.png")),
     "generate": (("generate", "--preset", "helios", "--jobs", "9", "-q", "-o", "x.csv"), ("x.csv",)),

@@ -37,7 +37,6 @@ OUTPUTS = {
     **{f"speeds {ending}": (*GAVEL, "--tables-out", f"x.{ending}") for ending in ("parquet", "csv")},
     "cluster": (*HELIOS, "--cluster-out", "x.toml"),
     "trace": ("timeline", "r", "-q", "-o", "x.json"),
-    "picture": ("timeline", "r", "-q", "-o", "t.json.gz", "--png", "x.png"),
     "page": ("report", "r", "-q", "-o", "x.html"),
     "diff": ("diff", "r", "r", "-q", "-o", "x.html"),
     "differences": ("diff", "r", "r", "-q", "--csv", "x.csv"),

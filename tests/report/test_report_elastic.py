@@ -19,8 +19,6 @@ from ringbco.reports.data_parts import MOST_LANES
 from ringbco.reports.elastic_lanes import MOST_STAYS, lanes_of
 from ringbco.reports.figures import Chapter, chapters
 from ringbco.reports.html import page
-from ringbco.reports.lanes import RESIZED, assign_lanes, held_rows
-from ringbco.reports.lanes_chart import lanes_chart
 from ringbco.reports.perfetto import _threads, write_trace
 from ringbco.reports.series import MOST_BESIDE, Figure
 from ringbco.reports.window import window
@@ -303,45 +301,6 @@ def test_a_damaged_cost_is_told(tmp_path: Path) -> None:
 # The timeline
 
 
-def test_a_resized_job_keeps_lanes() -> None:
-    """j0 on lanes 0 and 1, from 100 on 0 to 7, from 200 on 0 and 1 again; j1 comes at 150 on 8 and 9."""
-    outcome = planned()
-    found = held_rows(outcome)
-    taken = [
-        (found["job_id"][lane.row], found["start"][lane.row], lane.first, lane.width)
-        for lane in assign_lanes(found, outcome)
-    ]
-    assert taken == [
-        ("j0", 0.0, 0, 2),
-        ("j0", 100.0, 0, 8),
-        ("j1", 150.0, 8, 2),
-        ("j0", 200.0, 0, 2),
-        ("j0", 300.0, 0, 4),
-    ]
-
-
-def test_who_is_resized_goes_before_who_starts() -> None:
-    """a leaves lanes 0 and 1 as b, on 2 and 3, shrinks and c starts: b keeps lane 2."""
-    rows = pl.DataFrame(
-        {
-            "server": [0, 0, 0, 0],
-            "gpus": [2, 2, 3, 1],
-            "start": [0.0, 0.0, 10.0, 10.0],
-            "end": [10.0, 10.0, 20.0, 30.0],
-            "job_id": ["a", "b", "c", "b"],
-            "before": [None, None, None, 2],
-        }
-    )
-    lanes = assign_lanes(rows, planned(cluster="1x16"))
-    assert [(lane.row, lane.first, lane.width) for lane in lanes] == [
-        (0, 0, 2),
-        (1, 2, 2),
-        (2, 0, 2),
-        (2, 3, 1),
-        (3, 2, 1),
-    ]
-
-
 def test_who_is_resized_keeps_its_thread_from_who_starts() -> None:
     """b, on thread 1, shrinks as c, which ends sooner, starts: c takes thread 3. At 20 two are free."""
     rows = pl.DataFrame(
@@ -354,20 +313,6 @@ def test_who_is_resized_keeps_its_thread_from_who_starts() -> None:
         }
     )
     assert _threads(rows) == [1, 2, 3, 1, 2]
-
-
-def test_the_picture_marks_resizes() -> None:
-    outcome = planned()
-
-    def marks(start: float | None, end: float | None) -> list[float]:
-        bars = lanes_chart(outcome, window(outcome, start, end, None)).vconcat[-1].layer[0].data
-        return bars.filter(pl.col("level") == RESIZED)["start"].to_list()
-
-    assert marks(None, None) == pytest.approx([100 / 60, 200 / 60, 300 / 60])
-    assert marks(150.0, 250.0) == [50.0 / 1.0]  # the stay cut by the window began before
-    plain = ringbco.replay(ONE, "1x16", policy="srtf")
-    drawn = lanes_chart(plain, window(plain, None, None, None)).to_dict()["vconcat"][-1]["layer"][0]
-    assert RESIZED not in drawn["encoding"]["color"]["scale"]["domain"]
 
 
 def test_slices_tell_the_gpus_held() -> None:

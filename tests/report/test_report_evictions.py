@@ -1,4 +1,4 @@
-"""A report's chapter on evictions, its table by priority, and how a timeline marks who made room."""
+"""A report's chapter on evictions, its table by priority, and how a timeline tells who made room."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ import ringbco
 from frames import rows_table
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
-from ringbco.reports.lanes import EVICTED
-from ringbco.reports.lanes_chart import lanes_chart
 from ringbco.reports.perfetto import write_trace
 from ringbco.reports.tables import by_priority
-from ringbco.reports.window import Window, window
+from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
 
 DAY = 86_400.0
@@ -132,25 +130,6 @@ def test_quotas_alone_have_one_row() -> None:
 
 
 # The timeline
-
-
-def marks(outcome: Outcome, within: Window) -> list[tuple[float, float]]:
-    chart = lanes_chart(outcome, within)
-    bars = chart.vconcat[-1].layer[0].data
-    return bars.filter(pl.col("level") == EVICTED).select("end", "bottom").rows()
-
-
-def test_the_picture_marks_the_ends_of_stays() -> None:
-    outcome = replayed(TWICE)
-    whole = window(outcome, None, None, None)
-    unit = 60.0  # the run is some minutes long
-    assert marks(outcome, whole) == [(pytest.approx(10 / unit), 8), (pytest.approx(100 / unit), 8)]
-    # A stay that goes on after the window was not evicted in it.
-    assert marks(outcome, window(outcome, 0.0, 50.0, None)) == [(10.0, 8)]
-    plain = replayed(TWICE, evict=False)
-    assert marks(plain, window(plain, None, None, None)) == []
-    domain = lanes_chart(plain, window(plain, None, None, None)).to_dict()
-    assert EVICTED not in json.dumps(domain["vconcat"][-1]["layer"][0]["encoding"]["color"]["scale"])
 
 
 def test_slices_tell_that_they_were_evicted() -> None:

@@ -6,18 +6,14 @@ import gzip
 import zlib
 from pathlib import Path
 
-import altair as alt
-import polars as pl
 import pytest
 import vl_convert
 
 from conftest import Invoke
 from frames import busy_jobs
 from ringbco import replay
-from ringbco.errors import InputError
-from ringbco.io.marks import is_page, is_picture, is_trace, signed
-from ringbco.reports.charts import save_png
-from ringbco.reports.outputs import check_page, check_picture, check_trace
+from ringbco.io.marks import is_page, is_trace, signed
+from ringbco.reports.outputs import check_page, check_trace
 
 WRITES = [("report", "x.HTM"), ("timeline", "x.json"), ("timeline", "x.json.gz")]
 
@@ -59,14 +55,13 @@ def test_force_replaces_an_earlier_one_and_an_empty_file(
         b"\x00",
     ],
 )
-@pytest.mark.parametrize(("verb", "name"), [*WRITES, ("timeline", "x.png")])
+@pytest.mark.parametrize(("verb", "name"), WRITES)
 def test_force_replaces_nothing_else(
     result: Path, invoke: Invoke, verb: str, name: str, content: bytes
 ) -> None:
     Path(name).write_bytes(content)
     before = state(result.parent)
-    out = ["-o", name] if not name.endswith(".png") else ["-o", "t.json", "--png", name]
-    run = invoke(verb, "r", *out, "--force")
+    run = invoke(verb, "r", "-o", name, "--force")
     assert run.returncode == 1
     assert run.stderr.startswith(f"error: {name}: already exists and is no ")
     assert run.stderr.count("\n") == 1
@@ -98,22 +93,10 @@ def test_a_file_of_a_result_is_never_replaced(result: Path, invoke: Invoke, forc
     assert state(result.parent) == before
 
 
-def test_a_picture_is_replaced_by_a_picture(result: Path, invoke: Invoke) -> None:
-    assert invoke("timeline", "r", "-o", "t.json", "--png", "t.png").returncode == 0
-    first = Path("t.png").read_bytes()
-    assert is_picture(first)
-    assert invoke("timeline", "r", "-o", "t.json", "--png", "t.png", "--force").returncode == 0
-    assert Path("t.png").read_bytes() == first
-    # The report's pictures are another thing.
-    save_png(alt.Chart(pl.DataFrame({"a": [1]})).mark_point(), Path("jct.png"))
-    with pytest.raises(InputError, match="is no picture of `ringbco timeline`"):
-        check_picture(Path("jct.png"), force=True)
-
-
 def test_a_signed_picture_is_still_one() -> None:
     """Every chunk's checksum holds, and the note is one of them."""
     chart = {"mark": "point", "data": {"values": [{"a": 1}]}, "encoding": {"x": {"field": "a"}}}
-    picture = signed(vl_convert.vegalite_to_png(chart))
+    picture = signed(vl_convert.vegalite_to_png(chart), "report")
     at, kinds = 8, []
     while at < len(picture):
         length = int.from_bytes(picture[at : at + 4])

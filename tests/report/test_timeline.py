@@ -22,8 +22,6 @@ from frames import busy_jobs
 from ringbco import replay
 from ringbco.errors import InputError, UsageError
 from ringbco.reports import lanes, perfetto
-from ringbco.reports.charts import png
-from ringbco.reports.lanes_chart import lanes_chart
 from ringbco.reports.window import parse_servers, window
 from ringbco.result.outcome import Outcome
 
@@ -260,30 +258,6 @@ def test_counters_of_a_window_are_those_of_the_whole(policy: str) -> None:
             assert state_at(part, at) == state_at(whole, at), (start, end, at)
 
 
-def test_lanes_of_gangs_that_follow_each_other_at_one_instant() -> None:
-    """Each takes the whole server at the instant at which the one before leaves it."""
-    jobs = pl.DataFrame(
-        {
-            "job_id": ["a", "b", "c"],
-            "submit_time": [0.0, 0.0, 0.0],
-            "num_gpus": [4, 4, 2],
-            "duration": [10.0, 5.0, 1.0],
-        }
-    )
-    made = replay(jobs, "1x4", policy="fifo", model="fixed")
-    frame = lanes.held_rows(made)
-    assert [lane[2:] for lane in lanes.assign_lanes(frame, made)] == [(0, 4), (0, 4), (0, 2)]
-
-
-def test_a_server_that_holds_too_much_is_told(outcome: Outcome) -> None:
-    assert outcome.allocations is not None
-    crowded = dataclasses.replace(
-        outcome, allocations=outcome.allocations.with_columns(server=pl.lit(0, pl.UInt32))
-    )
-    with pytest.raises(InputError, match="server 0 holds more GPUs"):
-        lanes_chart(crowded, window(crowded, None, None, None))
-
-
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [(None, [0, 1, 2, 3]), ("2", [2]), ("0-1,3", [0, 1, 3]), ("3,0-1,1", [0, 1, 3]), (" 1 - 2 ", [1, 2])],
@@ -328,13 +302,12 @@ def test_without_allocations_there_is_nothing_to_show(outcome: Outcome) -> None:
 
 def test_the_command(outcome: Outcome, tmp_path: Path, invoke: Invoke) -> None:
     outcome.write(tmp_path / "r")
-    run = invoke("timeline", "r", "-o", "t.json.gz", "--png", "t.png")
+    run = invoke("timeline", "r", "-o", "t.json.gz")
     assert (run.returncode, run.stderr) == (0, "")
     packed = Path("t.json.gz").read_bytes()
     trace = json.loads(gzip.decompress(packed))
     check_format(trace)
     assert f"{len(trace['traceEvents']):,} events" in run.stdout
-    assert Path("t.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert trace["otherData"]["run"]["options"]["policy"] == "rand"
     told = json.loads(invoke("timeline", "r", "-o", "t.json", "--servers", "0-1", "--json").stdout)
     plain = json.loads(Path("t.json").read_text(encoding="utf-8"))
@@ -350,9 +323,14 @@ def test_the_command(outcome: Outcome, tmp_path: Path, invoke: Invoke) -> None:
     ("options", "status", "says"),
     [
         (["r", "-o", "t.gz"], 2, "ends in .json.gz or .json"),
-        (["r", "-o", "t.json", "--png", "t.jpg"], 2, "ends in .png"),
+        (["r", "-o", "t.json", "--png", "t.png"], 2, "shows it: ringbco play r -o t.html\n"),
+        (["r", "-o", "t.json", "--png", ""], 2, "shows it: ringbco play r -o play.html\n"),
+        (
+            ["r", "-o", "t.json", "--png", "a b.png", "--from", "12d", "--to", "1e6", "--servers", "0,2-3"],
+            2,
+            "ringbco play r --from 1036800 --to 1000000 --servers 0,2-3 -o 'a b.html'\n",
+        ),
         (["r", "-o", "there.json"], 1, "already exists"),
-        (["r", "-o", "t.json", "--png", "there.json"], 2, "ends in .png"),
         (["r", "-o", "t.json", "--servers", "0-9"], 2, "the cluster's servers are 0 to 3"),
         (["r", "-o", "t.json", "--from", "10", "--to", "5"], 2, "from < to"),
         (
@@ -374,25 +352,6 @@ def test_refusals_leave_nothing(
     assert run.stderr.count("\n") == 1
     assert {path.name for path in tmp_path.iterdir()} == {"r", "there.json"}
     assert (tmp_path / "there.json").read_text() == "mine"
-
-
-def test_the_picture_holds_the_lanes(outcome: Outcome) -> None:
-    chart = lanes_chart(outcome, window(outcome, None, None, None)).to_dict()
-    bars = next(rows for rows in chart["datasets"].values() if "level" in rows[0])
-    area = sum((row["end"] - row["start"]) * (row["bottom"] - row["top"]) for row in bars)
-    assert outcome.allocations is not None
-    held = outcome.allocations.select(
-        (pl.col("num_gpus") * (pl.col("end_time") - pl.col("start_time"))).sum()
-    ).item()
-    unit = held / area
-    assert min(abs(unit - wanted) for wanted in (1, 60, 3_600, 86_400)) < 1e-3 * unit
-
-
-def test_the_picture_refuses_what_no_eye_could_tell_apart() -> None:
-    jobs = busy_jobs(200).with_columns(submit_time=pl.lit(0.0), num_gpus=pl.lit(3))
-    large = replay(jobs, "200x4", policy="fifo")
-    with pytest.raises(UsageError, match="cut it by --from, --to or --servers"):
-        lanes_chart(large, window(large, None, None, None))
 
 
 def test_servers_on_which_nothing_ran_are_left_out() -> None:
@@ -431,7 +390,6 @@ def test_a_window_in_which_nothing_ran() -> None:
     events = list(perfetto.trace_events(made, shown))
     check_format({"traceEvents": events, "displayTimeUnit": "ms"})
     assert {event["pid"] for event in events} == {perfetto.CLUSTER}
-    assert png(lanes_chart(made, shown))[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 @pytest.mark.parametrize("options", [{}, {"allocations": False}])

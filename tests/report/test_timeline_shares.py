@@ -1,10 +1,9 @@
-"""A timeline of jobs that share GPUs: slices tell which and what share, the picture how full GPUs are."""
+"""A timeline of jobs that share GPUs: slices tell which and what share."""
 
 from __future__ import annotations
 
 import dataclasses
 import random
-from collections import defaultdict
 from pathlib import Path
 
 import polars as pl
@@ -14,11 +13,7 @@ import ringbco
 from conftest import Invoke
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
-from ringbco.reports import lanes, perfetto
-from ringbco.reports.charts import png
-from ringbco.reports.lanes_chart import lanes_chart
-from ringbco.reports.share_lanes import Held, assign_shares
-from ringbco.reports.window import window
+from ringbco.reports import perfetto
 from ringbco.result.outcome import Outcome
 from ringbco.result.sound import check_drawable
 from sharing import FIXED, jobs, random_jobs
@@ -101,62 +96,6 @@ def test_slices_are_the_rows_of_the_allocations(random_outcome: Outcome) -> None
     assert len(slices(events)) == gangs.height < len(rows)
 
 
-def test_holders_of_a_gpu_keep_apart(random_outcome: Outcome) -> None:
-    """Two of one GPU at one time share no thousandth; each has what it asked for."""
-    frame = lanes.held_rows(random_outcome)
-    held = assign_shares(frame, random_outcome)
-    rows = frame.rows(named=True)
-    of: dict[tuple[int, int], list[Held]] = defaultdict(list)
-    for one in held:
-        assert sum(width for _, width in one.spans) == round((rows[one.row]["share"] or 1.0) * 1000)
-        assert all(first >= 0 and first + width <= 1000 for first, width in one.spans)
-        of[one.server, one.gpu].append(one)
-    together = 0
-    for holders in of.values():
-        for one in holders:
-            start, end = rows[one.row]["start"], rows[one.row]["end"]
-            for other in holders:
-                apart = rows[other.row]["end"] <= start or rows[other.row]["start"] >= end
-                if other is one or apart:
-                    continue
-                together += 1
-                mine, others = (
-                    {k for first, width in each.spans for k in range(first, first + width)}
-                    for each in (one, other)
-                )
-                assert not mine & others
-    assert together > 20
-
-
-def test_the_picture_fills_gpus_by_shares(random_outcome: Outcome) -> None:
-    chart = lanes_chart(random_outcome, window(random_outcome, None, None, None))
-    assert png(chart)[:8] == b"\x89PNG\r\n\x1a\n"
-    rows = next(rows for rows in chart.to_dict()["datasets"].values() if "level" in rows[0])
-    area = sum((row["end"] - row["start"]) * (row["bottom"] - row["top"]) for row in rows)
-    assert random_outcome.allocations is not None
-    held = random_outcome.allocations.select(
-        (pl.col("share").fill_null(1.0) * (pl.col("end_time") - pl.col("start_time"))).sum()
-    ).item()
-    assert min(abs(held / area - unit) for unit in (1, 60, 3_600, 86_400)) < 1e-6 * held / area
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "says"),
-    [
-        ("gpu", 9, "server 0 has no room for what its GPU 9 holds at 10 s"),
-        ("share", 0.9, "server 0 has no room for what its GPU 0 holds at 10 s"),
-    ],
-)
-def test_what_no_gpu_can_hold(small: Outcome, column: str, value: float, says: str) -> None:
-    assert small.allocations is not None
-    other = pl.when(pl.col("job_id") == "d").then(pl.lit(value)).otherwise(column)
-    wrong = small.allocations.with_columns(other.cast(small.allocations.schema[column]).alias(column))
-    with pytest.raises(InputError, match=says):
-        lanes_chart(
-            damaged := dataclasses.replace(small, allocations=wrong), window(damaged, None, None, None)
-        )
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -185,4 +124,4 @@ def test_servers_are_named_by_their_type(tmp_path: Path, invoke: Invoke) -> None
     told = [e["args"]["name"] for e in events_of(made) if e["name"] == "process_name"]
     assert told == ["cluster", "server 0 (2 GPUs, V100)", "server 1 (2 GPUs, T4)"]
     made.write(tmp_path / "r")
-    assert invoke("timeline", "r", "-o", "t.json.gz", "--png", "t.png").returncode == 0
+    assert invoke("timeline", "r", "-o", "t.json.gz").returncode == 0

@@ -6,7 +6,6 @@ import dataclasses
 from itertools import pairwise
 from typing import Any
 
-import altair as alt
 import numpy as np
 import polars as pl
 import pytest
@@ -14,8 +13,6 @@ import pytest
 from frames import busy_jobs
 from ringbco import plan, replay
 from ringbco.reports import cluster_state, perfetto
-from ringbco.reports.charts import png
-from ringbco.reports.lanes_chart import lanes_chart
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
 from ringbco.trace.instants import first_instant
@@ -198,65 +195,3 @@ def test_much_contention_is_told_by_the_samples(sparse: Outcome, monkeypatch: py
     state = cluster_state.cluster_state(sparse, window(sparse, start, None, None))["mean_contention"]
     assert state.height == 2
     assert state["value"].to_list() == [pytest.approx(truth(sparse, start)[-1]), 0.0]
-
-
-def panels(chart: Any) -> list[pl.DataFrame]:
-    """The steps above the lanes: jobs waiting, then the mean contention."""
-    document = chart.to_dict()
-    return [pl.DataFrame(document["datasets"][part["data"]["name"]]) for part in document["vconcat"][:2]]
-
-
-def test_the_picture_of_a_window_shows_the_state_that_was(sparse: Outcome) -> None:
-    start = float(sparse.jobs.filter(max_contention=3)["start_time"].max())
-    cut = window(sparse, start, start + 90.0, None)
-    chart = lanes_chart(sparse, cut)
-    for panel, column in zip(panels(chart), (0, -1), strict=True):
-        # Seconds, from the window's start to its end.
-        assert (panel["time"][0], panel["time"][-1]) == (0.0, pytest.approx(90.0))
-        assert panel["value"].max() > 0
-        for time, value in panel.iter_rows():
-            assert value == pytest.approx(truth(sparse, cut.start + min(time, 89.9) + 1e-6)[column])
-
-
-@pytest.mark.long
-def test_a_picture_of_thousands_of_bars_and_steps() -> None:
-    rows = 6_000
-    jobs = pl.DataFrame(
-        {
-            "job_id": [f"j{row}" for row in range(rows)],
-            "submit_time": np.arange(rows) * 0.4,
-            "num_gpus": np.ones(rows, np.int64),
-            "duration": np.ones(rows),
-        }
-    )
-    made = replay(jobs, "1x2", policy="fifo", model="fixed")
-    chart = lanes_chart(made, window(made, None, None, None))
-    assert png(chart)[:8] == b"\x89PNG\r\n\x1a\n"
-    assert alt.data_transformers.options.get("max_rows", 5_000) == 5_000
-
-
-@pytest.mark.parametrize(
-    ("start", "title", "ends"),
-    [
-        (None, "seconds since the first submission", [0.0, 60.0]),
-        (4_000.0, "seconds since 4,000 s, which is 33.3 min after the first submission", [0.0, 60.0]),
-        (1_990.0, "seconds since the first submission", [-10.0, 50.0]),
-    ],
-)
-def test_the_axis_of_a_late_window_counts_from_its_start(
-    start: float | None, title: str, ends: list[float]
-) -> None:
-    jobs = busy_jobs().with_columns(pl.col("submit_time") - pl.col("submit_time").min() + 2_000)
-    made = replay(jobs, "4x4", policy="fifo")
-    part = lanes_chart(made, window(made, start, (start or 2_000) + 60, None)).to_dict()["vconcat"][2]
-    axis = part["layer"][0]["encoding"]["x"]
-    assert axis["title"] == title
-    assert axis["scale"]["domain"] == ends
-
-
-def test_a_counter_of_zeros_lies_at_the_bottom() -> None:
-    jobs = pl.DataFrame({"job_id": ["a"], "submit_time": [0.0], "num_gpus": [2], "duration": [10.0]})
-    made = replay(jobs, "4x4", policy="fifo", model="fixed")
-    document = lanes_chart(made, window(made, None, None, None)).to_dict()
-    for part in document["vconcat"][:2]:
-        assert part["encoding"]["y"]["scale"]["domain"] == [0, 1]

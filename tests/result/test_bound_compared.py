@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from importlib import import_module
 from io import StringIO
 from pathlib import Path
 
@@ -13,8 +12,9 @@ import pytest
 from rich.console import Console
 
 import ringbco
-from conftest import SHARED, Invoke, present
+from conftest import Invoke
 from own_policies import Stretchy
+from page_sure import worst_slowdown_bound
 from ringbco.cli.comparison import by_measure
 from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.reports.notebook import comparison_html
@@ -123,11 +123,9 @@ def test_a_policy_that_may_resize_costs_no_other_result_its_bound(invoke: Invoke
     assert "without a lower bound (docs/bound.md): stretchy\n" in done.stdout
 
 
-def test_the_worst_slowdown_of_gangs_that_run_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worst_slowdown_of_gangs_that_run_one_at_a_time() -> None:
     """b and c cannot run beside a, nor beside each other. d can run beside a. With b, a is done at 110 s at
     best. With c, too, the later of b and c is done 20 s after it came. The bound is rounded down."""
-    monkeypatch.syspath_prepend(ROOT / "benches")
-    least = import_module("bound_table").worst_slowdown_bound
     times = {"a": (0.0, 6, 100.0), "b": (5.0, 5, 10.0), "c": (5.0, 8, 10.0), "d": (5.0, 4, 1.0)}
     jobs = pl.DataFrame(
         [(job, *row) for job, row in times.items()],
@@ -139,16 +137,6 @@ def test_the_worst_slowdown_of_gangs_that_run_one_at_a_time(monkeypatch: pytest.
         worst = []
         for policy in ("srtf", "ftf", "repack"):
             ran = ringbco.replay(some, "1x8", policy=policy, model="fixed", predict="exact", preempt_cost=0.0)
-            assert least(ran.jobs, Cluster.parse("1x8")) == bound
+            assert worst_slowdown_bound(ran.jobs, Cluster.parse("1x8")) == bound
             worst.append(ran.summary["worst_finish_time_fairness"])
         assert min(worst) >= bound
-
-
-@pytest.mark.parametrize("trace", ["philly/2869ce", "philly/51b7ef", "helios/venus_2vc_2020-09"])
-def test_the_table_of_the_page(monkeypatch: pytest.MonkeyPatch, trace: str) -> None:
-    present(SHARED / "traces" / f"{trace}.csv")
-    monkeypatch.syspath_prepend(ROOT / "benches")
-    rows = list(import_module("bound_table").rows(SHARED / "traces", trace))
-    page = (ROOT / "docs" / "bound.md").read_text(encoding="utf-8").splitlines()
-    assert rows
-    assert [row for row in page if row.startswith(f"| {trace} |")] == rows

@@ -291,7 +291,7 @@ def test_the_timeline_and_the_report_show_outages(
     assert len(down) == down_times(result, shown).height
     named = [(e["pid"], e["tid"]) for e in events if e["args"].get("name") == "outages"]
     assert {(event["pid"], event["tid"]) for event in down} == set(named)
-    ringbco.timeline(result, tmp_path / "t.json", png=tmp_path / "t.png")
+    ringbco.timeline(result, tmp_path / "t.json")
     ringbco.report(result, out=tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "GPUs down over time" in page

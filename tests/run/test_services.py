@@ -201,7 +201,7 @@ def test_the_timeline_and_the_report_show_services(
     assert result.replicas is not None
     assert len(drawn) == result.replicas.height
     assert {event["name"] for event in drawn} == {f"service: {name}" for name in result.replicas["service"]}
-    ringbco.timeline(result, tmp_path / "t.json", png=tmp_path / "t.png")
+    ringbco.timeline(result, tmp_path / "t.json")
     ringbco.report(result, out=tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     for title in ("Attainment", "Replicas of s0"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,8 @@ import polars as pl
 import pytest
 
 from ringbco.cluster.spec import Cluster
-from ringbco.reports.sheet import sheet
+from ringbco.reports.pictures import sheet
+from ringbco.reports.sheet import figures
 from ringbco.reports.sheet_page import inspect_page
 from ringbco.study.inspection import inspect_jobs
 from ringbco.trace.jobs import from_frame, write_jobs
@@ -26,27 +27,10 @@ Invoke = Callable[..., SimpleNamespace]
 LOADS = re.compile(r"""(?:src|href)\s*=\s*["']?\s*(?:https?:)?//|@import|url\(\s*["']?https?:|<link""", re.I)
 
 
-def drawn(frame: pl.DataFrame, cluster: str | None = None) -> dict[str, Any]:
-    """The sheet as Vega-Lite, from a table without an epoch."""
+def drawn(frame: pl.DataFrame, cluster: str | None = None) -> dict[str, list[dict[str, Any]]]:
+    """What each chart draws, of a table without an epoch."""
     seen = inspect_jobs(from_frame(frame), None if cluster is None else Cluster.parse(cluster))
-    spec: dict[str, Any] = sheet(frame, seen, title="t", subtitle="s").to_dict()
-    return spec
-
-
-def panels(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The single charts of a sheet."""
-    for part in spec.get("vconcat", []) + spec.get("hconcat", []):
-        yield from panels(part)
-    if "mark" in spec or "layer" in spec:
-        yield spec
-
-
-def data(spec: dict[str, Any], title: str) -> list[dict[str, Any]]:
-    """The rows behind the chart whose title starts so."""
-    (panel,) = [panel for panel in panels(spec) if str(panel.get("title", "")).startswith(title)]
-    first = panel["layer"][0] if "layer" in panel else panel
-    rows: list[dict[str, Any]] = spec["datasets"][first["data"]["name"]]
-    return rows
+    return {figure.name: figure.data.to_dicts() for figure in figures(frame, seen) if figure.data is not None}
 
 
 FRAME = pl.DataFrame(
@@ -64,19 +48,20 @@ WORK = 1 + 100 + 100 + 8_000 + 640
 
 
 def test_sizes_and_days_and_cycles() -> None:
-    spec = drawn(FRAME)
-    sizes = {(row["name"], row["of"]): row["share"] for row in data(spec, "Job sizes")}
-    assert sizes["1", "of jobs"] == 0.4
-    assert sizes["8", "of GPU time"] == 8_000 / WORK
-    assert [row["jobs"] for row in data(spec, "Jobs submitted a day")] == [3, 2]
-    hours = {row["hour"]: row["share"] for row in data(spec, "Submissions by hour")}
-    assert (hours[0], hours[1], hours[2]) == (0.2, 0.4, 0.4)
-    offered = [row["offered"] for row in data(spec, "GPU-days asked for")]
+    data = drawn(FRAME)
+    sizes = {(row["name"], row["of"]): row["share"] for row in data["sizes"]}
+    assert sizes["1 GPU", "of jobs"] == 0.4
+    assert sizes["8 GPUs", "of GPU time"] == 8_000 / WORK
+    assert [(row["from"], row["to"], row["jobs"]) for row in data["arrivals"]] == [(0, 1, 3), (1, 2, 2)]
+    hours = {row["hour"]: row["share"] for row in data["hours"]}
+    assert (hours[0], hours[1], hours[2], len(hours)) == (0.2, 0.4, 0.4, 24)
+    assert sum(row["share"] for row in data["weekdays"]) == pytest.approx(1)
+    offered = [row["offered"] for row in data["load"]]
     assert offered == pytest.approx([201 / 86_400, 8_640 / 86_400])
 
 
 def test_run_times_end_at_every_job_and_never_come_early() -> None:
-    rows = data(drawn(FRAME), "Run times")
+    rows = drawn(FRAME)["run-times"]
     one = [(row["value"], row["share"]) for row in rows if row["size"] == "1 GPU: 2 jobs"]
     assert one[0][1] == 0.0
     # 1 s and 100 s: the second job may appear up to one bin late, never before it ended.
@@ -89,27 +74,27 @@ def test_run_times_end_at_every_job_and_never_come_early() -> None:
 
 @pytest.mark.long
 def test_statuses_and_users_sum_up() -> None:
-    spec = drawn(FRAME)
-    every = {row["status"]: row["jobs"] for row in data(spec, "Final status") if row["name"] == "all jobs"}
+    data = drawn(FRAME)
+    every = {row["status"]: row["jobs"] for row in data["statuses"] if row["name"] == "all jobs"}
     assert every == {"Pass": 2, "Failed": 1, "odd": 1, "(none)": 1}
-    users = [row["name"] for row in data(spec, "Top users") if row["of"] == "of jobs"]
+    assert list(every) == ["Pass", "Failed", "(none)", "odd"]  # by fate
+    users = [row["name"] for row in data["top-users"] if row["of"] == "of jobs"]
     assert users[0] == "(none)"
     many = FRAME.head(1).join(pl.DataFrame({"n": range(30)}), how="cross")
     many = many.with_columns(user=pl.format("u{}", "n"), job_id=pl.format("j{}", "n")).drop("n")
-    rest = data(drawn(many), "Top users")[-1]
+    rest = drawn(many)["top-users"][-1]
     assert (rest["name"], rest["share"]) == ("20 others", pytest.approx(2 / 3))
 
 
 @pytest.mark.long
 def test_load_needs_a_cluster_and_virtual_clusters_have_their_own(tmp_path: Path) -> None:
-    assert [row["offered"] for row in data(drawn(FRAME, "2x8"), "Load of 2x8 by day")] == pytest.approx(
-        [201 / 86_400 / 16, 8_640 / 86_400 / 16]
-    )
+    offered = [row["offered"] for row in drawn(FRAME, "2x8")["load"]]
+    assert offered == pytest.approx([201 / 86_400 / 16, 8_640 / 86_400 / 16])
     frame = FRAME.with_columns(vc=pl.Series(["x", "x", "y", "y", "y"]))
     (tmp_path / "c.toml").write_text(
         '[[servers]]\ncount = 1\ngpus = 8\nvc = "x"\n[[servers]]\ncount = 1\ngpus = 8\nvc = "y"\n'
     )
-    rows = data(drawn(frame, str(tmp_path / "c.toml")), "Load of the virtual clusters")
+    rows = drawn(frame, str(tmp_path / "c.toml"))["vc-loads"]
     assert [(row["vc"], row["level"]) for row in rows] == [
         *(("x (8 GPUs)", level) for level in ("below 20%", "none")),
         *(("y (8 GPUs)", "below 20%"),) * 2,
@@ -130,10 +115,8 @@ def test_load_needs_a_cluster_and_virtual_clusters_have_their_own(tmp_path: Path
     ids=["one job", "bare", "one instant", "centuries", "short runs", "nothing named"],
 )
 def test_odd_tables_can_be_drawn(frame: pl.DataFrame) -> None:
-    from ringbco.reports.charts import png
-
     seen = inspect_jobs(from_frame(frame), Cluster.parse("1x8"))
-    assert png(sheet(frame, seen, title="t", subtitle="s"), scale=0.5).startswith(b"\x89PNG\r\n\x1a\n")
+    assert sheet(figures(frame, seen), "t", ["s"]).startswith(b"\x89PNG\r\n\x1a\n")
     assert "NaN" not in inspect_page(frame, seen, title="t", said=["s"])
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
 from ringbco.io.terminal import note, say_json
-from ringbco.run.options_generated import REPLAY
+from ringbco.run.registry import REPLAY
 
 if TYPE_CHECKING:
     from ringbco.reports.series import Figure

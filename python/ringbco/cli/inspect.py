@@ -134,14 +134,14 @@ def _draw(
 
     from ringbco.io.atomic import replacing
     from ringbco.io.marks import SHEET, picture, signed
-    from ringbco.reports import charts
-    from ringbco.reports.sheet import sheet
+    from ringbco.reports.pictures import sheet
+    from ringbco.reports.sheet import figures
     from ringbco.reports.sheet_page import inspect_page
 
     with ExitStack() as files:
         if png is not None:
-            chart = sheet(frame, inspection, title=name, subtitle=_caption(inspection))
-            drawn = signed(charts.png(chart), "inspect")
+            charts = figures(frame, inspection)
+            drawn = signed(sheet(charts, name, _caption(inspection)), "inspect")
             files.enter_context(replacing(png, picture("inspect"), force=force)).write(drawn)
         if html is not None:
             text = inspect_page(frame, inspection, title=name, said=_caption(inspection)).encode()

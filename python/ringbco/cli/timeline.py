@@ -37,9 +37,9 @@ def timeline(
     servers: Servers = None,
     png: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.png", help="Also draw a picture, with a lane a GPU.", show_default=False),
+        typer.Option(hidden=True),  # refused for one version, and the command that shows the same is told
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier trace and picture.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier trace.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written as JSON and nothing else.")
     ] = False,
@@ -61,11 +61,8 @@ def timeline(
     events, shown = written.events, written.window
     if as_json:
         told = {"trace": str(out), "events": events, "from": shown.start, "to": shown.end}
-        told |= {"servers": len(shown.servers)}
-        say_json(told | ({"picture": str(png)} if png is not None else {}))
+        say_json(told | {"servers": len(shown.servers)})
     elif not quiet:
         span = f"{shown.start:,.0f} to {shown.end:,.0f} s"
         count = len(shown.servers)
         say(f"{out}: {events:,} events, {span} on {count:,} server{'s'[: count != 1]}")
-        if png is not None:
-            say(f"{png}: the same as a picture")

@@ -69,7 +69,8 @@ def _contents() -> Iterator[str]:
 
 def _page(verb: str) -> str:
     command = load(verb)
-    parameters = [parameter for parameter in command.params if parameter.name not in _OWN_NAMES]
+    shown = [one for one in command.params if not getattr(one, "hidden", False)]
+    parameters = [one for one in shown if one.name not in _OWN_NAMES]
     arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
     options = [parameter for parameter in parameters if parameter.param_type_name == "option"]
     paragraphs = (command.help or "").strip().split("\n\n")

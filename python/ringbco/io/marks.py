@@ -116,7 +116,8 @@ def is_polars(footer: Any) -> bool:
 def is_output(path: Path) -> bool:
     """Whether a file is a page, a trace or a picture that was drawn of a result, whatever its name."""
     start = first_bytes(path) or b""
-    return is_page(start) or is_trace(start) or is_picture(start)
+    # Earlier versions drew pictures of timelines.
+    return is_page(start) or is_trace(start) or is_picture(start, "timeline")
 
 
 def first_bytes(path: Path) -> bytes | None:
@@ -143,12 +144,12 @@ def is_trace(start: bytes) -> bool:
     return start.startswith(TRACE_START + FIRST_EVENT)
 
 
-def is_picture(start: bytes, verb: str = "timeline") -> bool:
+def is_picture(start: bytes, verb: str) -> bool:
     """Whether a file that starts so is a PNG that `signed` gave."""
     return start.startswith(_PNG_SIGNATURE) and start[_PNG_HEADER:].startswith(_software(verb))
 
 
-def signed(picture: bytes, verb: str = "timeline") -> bytes:
+def signed(picture: bytes, verb: str) -> bytes:
     """The PNG with a note of who made it."""
     return picture[:_PNG_HEADER] + _software(verb) + picture[_PNG_HEADER:]
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
 
 from ringbco.errors import InputError, UsageError
 from ringbco.io import marks
 from ringbco.io.atomic import check_output
 from ringbco.result.tables import RESULT_FILES
-
-PICTURE: Final = marks.picture("timeline")
 
 
 def check_page(path: Path, *, force: bool) -> None:
@@ -26,11 +23,6 @@ def check_page(path: Path, *, force: bool) -> None:
 def check_trace(path: Path, *, force: bool) -> None:
     """The same of a trace."""
     _check(path, "out", (".json.gz", ".json"), marks.TRACE, force=force)
-
-
-def check_picture(path: Path, *, force: bool) -> None:
-    """The same of a picture of the lanes."""
-    _check(path, "png", (".png",), PICTURE, force=force)
 
 
 def _check(path: Path, option: str, endings: tuple[str, ...], mark: marks.Mark, *, force: bool) -> None:

@@ -36,6 +36,13 @@ def picture(figure: Figure, kind: str, caption: str, *, scale: float = 2.0) -> b
     return draw("png", told, scale=scale)
 
 
+def sheet(figures: Sequence[Figure], title: str, subtitle: Sequence[str]) -> bytes:
+    """Charts of a page as one PNG."""
+    from ringbco.reports.style import together
+
+    return draw("png", json.dumps(together(figures, title, subtitle)), scale=2.0)
+
+
 def write_pictures(figures: Sequence[Figure], folder: Path, caption: str = "") -> None:
     """Writes FIGURE.png for each figure. caption: what they are of."""
     for figure in figures:

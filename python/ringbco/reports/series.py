@@ -36,18 +36,13 @@ TONES: Final = {
     "#D9541E": "#f0723c",
     "#A3341C": "#d5573b",
     "#6E1F12": "#b0452f",
-    # Of job tables and of the paper's figures.
+    # Of the paper's figures, and of a job table's statuses.
     "#0072B2": "#56a9e0",
     "#E69F00": "#f0b840",
-    "#e69f00": "#f0b840",
     "#009E73": "#35c997",
     "#CC79A7": "#e09ac0",
     "#56B4E9": "#8fd0f5",
     "#D55E00": "#f5894a",
-    "#d55e00": "#f5894a",
-    "#440154": "#a877e8",
-    "#3b528b": "#7d9be0",
-    "#21918c": "#4cc3bd",
     "#5ec962": "#86dd86",
     # From no load to far too much of it: from the page's paper to what stands out.
     "#f2f2f2": "#23272e",
@@ -166,14 +161,14 @@ def first_few(results: Mapping[str, Outcome]) -> tuple[dict[str, Outcome], str]:
     return drawn, f" The first {len(drawn)} results of {len(results)} only." if few else ""
 
 
-def _shades(results: Mapping[str, Outcome]) -> dict[str, str]:
+def _shades(results: Mapping[str, object]) -> dict[str, str]:
     """What a legend calls each result: by its label, or one of the others."""
     others = f"{len(results) - FIRST} others"
     few = len(results) <= FIRST + 1
     return {label: label if few or n < FIRST else others for n, label in enumerate(results)}
 
 
-def shaded(data: pl.DataFrame, results: Mapping[str, Outcome]) -> pl.DataFrame:
+def shaded(data: pl.DataFrame, results: Mapping[str, object]) -> pl.DataFrame:
     """With a column `shade`, by which a result has its colour, and rows of grey ones first, to lie below."""
     shades = _shades(results)
     place = {label: number for number, label in enumerate(results)}
@@ -187,7 +182,7 @@ def shaded(data: pl.DataFrame, results: Mapping[str, Outcome]) -> pl.DataFrame:
     )
 
 
-def colour(results: Mapping[str, Outcome]) -> alt.Color:
+def colour(results: Mapping[str, object]) -> alt.Color:
     """One colour a result of data that are `shaded`, the same in every chart."""
     names = list(dict.fromkeys(_shades(results).values()))
     return alt.Color(
@@ -197,7 +192,7 @@ def colour(results: Mapping[str, Outcome]) -> alt.Color:
     )
 
 
-def strokes(results: Mapping[str, Outcome]) -> dict[str, Any]:
+def strokes(results: Mapping[str, object]) -> dict[str, Any]:
     """The encodings of lines: colours, and dashes for readers who do not tell those apart."""
     made = colour(results)
     names = list(dict.fromkeys(_shades(results).values()))

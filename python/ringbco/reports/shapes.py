@@ -1,4 +1,4 @@
-"""The six shapes of a report's charts: each draws data by encodings, whatever they tell.
+"""The shapes of all charts of pages: each draws data by encodings, whatever they tell.
 
 Data have the label of a row's result in the column `policy`. A shape is handed the figure without a chart,
 all results of the page, the data and the encodings, and gives the figure with its chart. For example, `rows`
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, cast
 
 import altair as alt
 import polars as pl
 
 from ringbco.reports.elastic_lanes import Lanes
 from ringbco.reports.series import (
+    COLOURS,
     FIRST,
     GREY,
     WIDTH,
@@ -33,13 +34,16 @@ from ringbco.result.outcome import Outcome
 from ringbco.units import time
 
 Results = Mapping[str, Outcome]
+Labels = Mapping[str, object]
+"""What a chart overlays, by label, in order: mostly results."""
 
+HOT: Final = "#D9541E"
 STEPS: Final[dict[str, Any]] = {"interpolate": "step-after", "strokeWidth": 1.5}
 STATES: Final = {
     "fewer than num_gpus": "#F0A94B",
     "num_gpus": "#B9BEC6",
     "more than num_gpus": "#2B7BBA",
-    "pause": "#D9541E",
+    "pause": HOT,
 }
 """What an elastic job holds, each with its colour."""
 _ROW: Final = 20  # pixels
@@ -73,7 +77,7 @@ def said(data: pl.DataFrame, told: Sequence[str]) -> pl.DataFrame:
     return data.with_columns(said=pl.Series(texts, dtype=pl.String))
 
 
-def _told(data: pl.DataFrame, results: Results, told: Sequence[str] = ("policy",)) -> pl.DataFrame:
+def _told(data: pl.DataFrame, results: Labels, told: Sequence[str] = ("policy",)) -> pl.DataFrame:
     return said(shaded(short(data), results), told)
 
 
@@ -104,7 +108,8 @@ def _classes(data: pl.DataFrame, by: str) -> list[str]:
     return names
 
 
-def _rows(names: Sequence[str], by: str) -> alt.Y:
+def names_axis(names: Sequence[str], by: str) -> alt.Y:
+    """A row a name, in their order."""
     axis = alt.Axis(
         labelLimit=label_limit(),
         labelExpr="split(datum.label, '\\n')",
@@ -126,7 +131,7 @@ def _row(names: Sequence[str]) -> int:
 
 def rows(
     figure: Figure,
-    results: Results,
+    results: Labels,
     data: pl.DataFrame,
     *,
     by: str,
@@ -159,7 +164,7 @@ def rows(
     else:
         x = alt.X(f"{value}:Q", title=across).axis(format=number, tickCount=5)
         x = x.scale(domain=[0, ceiling]) if ceiling is not None else x.scale(zero=True)
-    y: dict[str, Any] = {"y": _rows(names, by)}
+    y: dict[str, Any] = {"y": names_axis(names, by)}
     if beside:
         y["yOffset"] = alt.YOffset("policy:N", sort=list(results), scale=alt.Scale(domain=list(results)))
     base = alt.Chart(_told(data, results, told)).encode(**y, description="said:N")
@@ -182,7 +187,7 @@ def rows(
 
 def stack(
     figure: Figure,
-    results: Results,
+    results: Labels,
     data: pl.DataFrame,
     *,
     part: str,
@@ -224,44 +229,109 @@ def stack(
     x = alt.X(f"{value}:Q", title=across, axis=scale.axis, scale=scale.scale).stack("zero")
     each = _row(classes) + 2
     drawn = alt.Chart(said(short(data), told)).mark_bar(height={"band": 0.72})
-    chart = drawn.encode(x=x, y=_rows(classes, by), description="said:N", **encoded)
+    chart = drawn.encode(x=x, y=names_axis(classes, by), description="said:N", **encoded)
     return replace(figure, chart=chart, height=each * len(classes) + _AXIS)
 
 
 def lines(
     figure: Figure,
-    results: Results,
+    results: Labels,
     data: pl.DataFrame,
     *,
     y: alt.Y,
     x: alt.X | None = None,
     mark: Mapping[str, Any] = STEPS,
     dots: bool = False,
+    ends: tuple[str, str] | None = None,
+    aim: Aim | None = None,
+    told: Sequence[str] = ("policy",),
 ) -> Figure:
-    """A line a result. x: None for time. dots: whether the points are marked."""
+    """A line a result. x: None for time. dots: whether the points are marked. ends: columns from where to
+    where a bar goes through a point."""
     if x is None:
         data, x = over(data)
-    chart: Any = alt.Chart(_told(data, results)).encode(x=x, y=y, **strokes(results))
-    drawn = chart.mark_line(clip=True, strokeJoin="round", **mark).encode(description="said:N")
+    base = alt.Chart(_told(data, results, told)).encode(x=x, y=y)
+    layers = _aimed(aim, y)
+    if ends is not None:
+        low, high = ends
+        bars = base.transform_filter(f"isValid(datum.{low})").mark_rule(strokeWidth=2, opacity=0.45)
+        layers.append(bars.encode(y=alt.Y(f"{low}:Q", title=None), y2=high, color=colour(results)))
+    drawn = base.mark_line(clip=True, strokeJoin="round", **mark).encode(**strokes(results))
+    layers.append(drawn if dots else drawn.encode(description="said:N"))
     if dots:
-        drawn = alt.layer(drawn, chart.mark_point(filled=True, size=40, opacity=1))
-    return replace(figure, chart=drawn)
+        points = base.mark_point(filled=True, size=50, opacity=1)
+        layers.append(points.encode(color=colour(results), description="said:N"))
+    return replace(figure, chart=alt.layer(*layers) if len(layers) > 1 else layers[0])
 
 
-def areas(figure: Figure, results: Results, data: pl.DataFrame, *, y: alt.Y, wanted: bool = False) -> Figure:
-    """An area a result over time. wanted: a line instead, over a grey area of the rows that are that."""
-    data, x = over(data)
+class Aim(NamedTuple):
+    """A dashed line across a chart, at a value of its y axis, and what is written on it."""
+
+    value: float
+    text: str = ""
+
+
+def _aimed(aim: Aim | None, y: alt.Y) -> list[Any]:
+    if aim is None:
+        return []
+    column = cast("dict[str, Any]", y.to_dict())["field"]
+    rule = alt.Chart(pl.DataFrame({column: [aim.value]})).encode(y=y)
+    layers: list[Any] = [rule.mark_rule(strokeDash=[5, 4], color=GREY, strokeWidth=1.5)]
+    if aim.text:
+        text = rule.mark_text(align="right", baseline="bottom", dy=-3, fontSize=12)
+        layers.append(text.encode(x=alt.value(WIDTH - 70), text=alt.value(aim.text)))
+    return layers
+
+
+def areas(
+    figure: Figure,
+    results: Labels,
+    data: pl.DataFrame,
+    *,
+    y: alt.Y,
+    x: alt.X | None = None,
+    wanted: bool = False,
+    aim: Aim | None = None,
+) -> Figure:
+    """An area a result. x: None for time. wanted: a line instead, over a grey area of rows that are that."""
+    if x is None:
+        data, x = over(data)
     base = alt.Chart(_told(data, results)).encode(x=x, y=y, description="said:N")
     if not wanted:
         area = base.mark_area(interpolate="step-after", opacity=0.5, line={"strokeWidth": 1})
         return replace(figure, chart=area.encode(color=colour(results)))
     area = base.mark_area(interpolate="step-after", color=GREY, opacity=0.35)
     line = base.mark_line(**STEPS).transform_filter("!datum.wanted").encode(**strokes(results))
-    return replace(figure, chart=alt.layer(area.transform_filter("datum.wanted"), line))
+    layers = [area.transform_filter("datum.wanted"), *_aimed(aim, y), line]
+    return replace(figure, chart=alt.layer(*layers))
+
+
+def blocks(
+    figure: Figure,
+    data: pl.DataFrame,
+    *,
+    shade: alt.Color | alt.Opacity,
+    fill: str = HOT,
+    height: int,
+    **where: Any,
+) -> Figure:
+    """A rectangle a row, in the colour `fill` or by its shade. where: encodings of x, y and their ends.
+
+    Rows where the column `met` is true have a frame; those with a column `text` say it.
+    """
+    base = alt.Chart(short(data)).encode(**where)
+    by: dict[str, Any] = {"opacity" if isinstance(shade, alt.Opacity) else "color": shade}
+    layers: list[Any] = [base.mark_rect(color=fill).encode(**by)]
+    if "met" in data.columns:
+        framed = base.transform_filter("datum.met")
+        layers.append(framed.mark_rect(color="transparent", stroke=COLOURS[0], strokeWidth=2.5))
+    if "text" in data.columns:
+        layers.append(base.mark_text().encode(text="text:N"))
+    return replace(figure, chart=alt.layer(*layers) if len(layers) > 1 else layers[0], height=height)
 
 
 def cells(
-    figure: Figure, results: Results, data: pl.DataFrame, *, servers: int, days: float, top: float
+    figure: Figure, results: Labels, data: pl.DataFrame, *, servers: int, days: float, top: float
 ) -> Figure:
     """A map of rows of servers over time, from pale at 1 to darkest at `top`.
 
@@ -281,34 +351,29 @@ def cells(
     data = data.with_columns(ends.head(data.height))
     named = sorted({round(1 + (most - 1) * n / 3, 1) for n in range(4)})
     domain, span = ([1.0, most], [lightest, darkest]) if most > 1 else ([0.0, 1.0], [lightest, lightest])
-    chart = (
-        alt.Chart(short(data))
-        .mark_rect(color="#D9541E")
-        .encode(
-            x=x,
-            x2="end_day:Q",
-            y=alt.Y("row:Q", title="server")
-            .axis(grid=False, minExtent=34, tickMinStep=1, format="d")
-            .scale(domain=[0, servers], reverse=True, nice=False),
-            y2="end_row:Q",
-            opacity=alt.Opacity("dark:Q", title=None)
-            .scale(domain=span, range=span)
-            .legend(
-                orient="top",
-                direction="horizontal",
-                type="symbol",
-                symbolType="square",
-                symbolFillColor="#D9541E",
-                values=[_dark(value, domain, span) for value in named],
-                labelExpr=" ".join(
-                    f"abs(datum.value - {_dark(value, domain, span)}) < 1e-6 ? '{value:g}' :"
-                    for value in named
-                )
-                + " ''",
-            ),
+    shade = (
+        alt.Opacity("dark:Q", title=None)
+        .scale(domain=span, range=span)
+        .legend(
+            orient="top",
+            direction="horizontal",
+            type="symbol",
+            symbolType="square",
+            symbolFillColor=HOT,
+            values=[_dark(value, domain, span) for value in named],
+            labelExpr=" ".join(
+                f"abs(datum.value - {_dark(value, domain, span)}) < 1e-6 ? '{value:g}' :" for value in named
+            )
+            + " ''",
         )
     )
-    return replace(figure, chart=chart, height=min(max(servers * 4, 60), 150))
+    y = (
+        alt.Y("row:Q", title="server")
+        .axis(grid=False, minExtent=34, tickMinStep=1, format="d")
+        .scale(domain=[0, servers], reverse=True, nice=False)
+    )
+    height = min(max(servers * 4, 60), 150)
+    return blocks(figure, data, shade=shade, height=height, x=x, x2="end_day:Q", y=y, y2="end_row:Q")
 
 
 def _dark(value: float, domain: Sequence[float], span: Sequence[float]) -> float:
@@ -316,7 +381,7 @@ def _dark(value: float, domain: Sequence[float], span: Sequence[float]) -> float
     return span[0] + (span[1] - span[0]) * (value - domain[0]) / (domain[1] - domain[0])
 
 
-def stepped_lanes(figure: Figure, results: Results, data: pl.DataFrame, *, lanes: Lanes, lane: int) -> Figure:
+def stepped_lanes(figure: Figure, results: Labels, data: pl.DataFrame, *, lanes: Lanes, lane: int) -> Figure:
     """A lane a job, in which the GPUs that it held are a bar: the more, the higher. lane: pixels."""
     bars, x = over(data)
     each = float(bars["end_day"].to_numpy().max()) / float(data["end_day"].to_numpy().max())

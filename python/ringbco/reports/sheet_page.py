@@ -10,8 +10,7 @@ import polars as pl
 import ringbco
 from ringbco.reports.cells import Cell, Table
 from ringbco.reports.html import document
-from ringbco.reports.panels import figure_of
-from ringbco.reports.sheet import panels
+from ringbco.reports.sheet import figures
 from ringbco.reports.style import shown
 from ringbco.units import number, percent, time
 
@@ -23,9 +22,8 @@ _SPREAD: Final = ("mean", "min", "median", "p90", "p99", "max")
 def inspect_page(
     frame: pl.DataFrame, inspection: Mapping[str, Any], *, title: str, said: Sequence[str]
 ) -> str:
-    """The page as text. frame, inspection: as for `panels`. said: the sentences that it begins with."""
-    charts = [figure_of(chart) for row in panels(frame, inspection) for chart in row]
-    drawn = [shown(figure) for figure in charts]
+    """The page as text. frame, inspection: as for `figures`. said: the sentences that it begins with."""
+    drawn = [shown(figure) for figure in figures(frame, inspection)]
     return document(
         "inspect",
         title=title,

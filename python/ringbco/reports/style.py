@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -28,6 +28,8 @@ _FILE: Final = {
     "width": str(WIDTH),
     "style": "background:#fff",
 }
+_PLOT: Final = 400
+"""Width of each chart of several in one picture, without its axis, pixels."""
 _MOST_ROWS: Final = 60
 """Of a table for LaTeX: more is for no reader."""
 _SAFE: Final = ",:;/=()[]|+*!~$?@"
@@ -109,16 +111,44 @@ def on_white(figure: Figure) -> dict[str, Any]:
         "config": _config(_SIZE),
         "background": "white",
         "padding": 14,
-        "title": {
-            "text": textwrap.wrap(figure.title, int(WIDTH / LETTER * 0.8)),
-            "subtitle": textwrap.wrap(figure.note, int(WIDTH / LETTER * 1.05)),
-            "anchor": "start",
-            "frame": "bounds",  # from the left edge: a reader's font may be wider
-            "fontSize": 15,
-            "subtitleFontSize": 11.5,
-            "subtitleColor": "#555",
-            "offset": 12,
-        },
+        "title": _titled(figure.title, figure.note, WIDTH, 15),
+    }
+
+
+def together(figures: Sequence[Figure], title: str, subtitle: Sequence[str]) -> dict[str, Any]:
+    """Charts with their titles and notes in two columns, as one picture."""
+    charts = [
+        _described(figure)
+        | {"width": _PLOT, "height": figure.height, "title": _titled(figure.title, figure.note, _PLOT, 14)}
+        for figure in figures
+    ]
+    for chart in charts:
+        chart.pop("config", None)
+    return {
+        "$schema": charts[0].pop("$schema"),
+        "datasets": {name: rows for chart in charts for name, rows in chart.pop("datasets").items()},
+        "concat": charts,
+        "columns": 2,
+        "spacing": 40,
+        "align": "each",
+        "resolve": {"scale": dict.fromkeys(("color", "opacity", "strokeDash"), "independent")},
+        "config": _config(_SIZE),
+        "background": "white",
+        "padding": 20,
+        "title": _titled(title, "", 2 * WIDTH, 18) | {"subtitle": list(subtitle), "subtitleFontSize": 13},
+    }
+
+
+def _titled(title: str, note: str, width: int, size: float) -> dict[str, Any]:
+    return {
+        "text": textwrap.wrap(title, int(width / LETTER * 0.8)),
+        "subtitle": textwrap.wrap(note, int(width / LETTER * 1.05)),
+        "anchor": "start",
+        "frame": "bounds",  # from the left edge: a reader's font may be wider
+        "fontSize": size,
+        "subtitleFontSize": 11.5,
+        "subtitleColor": "#555",
+        "offset": 12,
     }
 
 

@@ -9,8 +9,9 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
-from ringbco.reports.series import AT_ONCE, WIDTH, Figure, colour, scaled, shaded, short, strokes
-from ringbco.reports.shapes import rows, said
+from ringbco.reports import shapes
+from ringbco.reports.series import AT_ONCE, Figure, scaled
+from ringbco.reports.shapes import Aim, blocks, rows
 from ringbco.reports.sweep_points import CLUSTER, Axis, Point, SweepRuns, named, told
 from ringbco.result.figures import Figure as Measure
 from ringbco.units import brief as figure_told
@@ -20,7 +21,6 @@ _MOST_VALUES: Final = 60
 _MOST_TICKS: Final = 12
 _SPAN: Final = 8.0
 _CELL: Final = 30
-_MET: Final = "#1A7F4B"
 _SHADE: Final = "#2B7BBA"
 _PALE: Final = (0.05, 0.55)
 _HOUR: Final = 3_600.0
@@ -62,20 +62,17 @@ def heat_map(runs: SweepRuns) -> Figure | None:
         ]
     )
     order = [[told(axis.name, value) for value in axis.values] for axis in (across, up)]
-    base = alt.Chart(short(data)).encode(
+    scale = alt.Scale(range=list(_PALE), zero=False, type="log" if _spans(data["value"]) else "linear")
+    made = blocks(
+        figure,
+        data,
+        shade=alt.Opacity("value:Q", scale=scale, legend=None),
+        fill=_SHADE,
+        height=_CELL * len(up.values),
         x=alt.X("x:N", title=_axis_title(across), sort=order[0]).axis(labelAngle=0, orient="bottom"),
         y=alt.Y("y:N", title=_axis_title(up), sort=order[1][::-1]),
     )
-    scale = alt.Scale(range=list(_PALE), zero=False, type="log" if _spans(data["value"]) else "linear")
-    cell = base.mark_rect(color=_SHADE).encode(opacity=alt.Opacity("value:Q", scale=scale, legend=None))
-    frame = base.transform_filter("datum.met").mark_rect(color="transparent", stroke=_MET, strokeWidth=2.5)
-    text = base.mark_text().encode(text="text:N")
-    return replace(
-        figure,
-        chart=alt.layer(cell, frame, text),
-        height=_CELL * len(up.values),
-        data=data.drop("met", "text"),
-    )
+    return replace(made, data=data.drop("met", "text"))
 
 
 def _figure(runs: SweepRuns, axis: Axis, measure: Measure) -> Figure:
@@ -210,27 +207,22 @@ def _lines(
 ) -> Figure:
     """A line for each of the other settings, the interval of each of its points, and the target."""
     target = runs.target.value if runs.target is not None and runs.target.measure == measure else None
-    aimed = pl.DataFrame({"value": [target]}, schema={"value": pl.Float64()})
-    ends = pl.concat(
-        [data.select("value", low="low", high="high"), aimed.with_columns(low=None, high=None)],
-        how="vertical_relaxed",
-    )
-    times = measure.unit == "time"
-    drawn = _drawn(measure, data)
+    times, drawn, aim = measure.unit == "time", _drawn(measure, data), None
+    if target is not None:
+        aim = Aim(target, f"target {_text(measure, target)}")
     if measure.unit in ("share", "index"):
         y = alt.Y("value:Q", title=None).scale(zero=False)
         y = y.axis(tickCount=5, format="%") if measure.unit == "share" else y.axis(tickCount=5)
     else:
-        scale = scaled(
-            ends.with_columns(pl.col("low").clip(lower_bound=0.0)),
-            "value", "low", "high",
-            times=times, zero=AT_ONCE if times and "wait" in measure.key else "0", grid=True,
-        )  # fmt: skip
+        ends = drawn.select("value", "low", "high", target=pl.lit(target, dtype=pl.Float64))
+        zero = AT_ONCE if times and "wait" in measure.key else "0"
+        scale = scaled(ends, *ends.columns, times=times, zero=zero, grid=True)
         y = alt.Y("value:Q", title=None, scale=scale.scale, axis=scale.axis)
-        drawn = drawn.with_columns(
-            scale.place(name) for name in ("value", "low", "high") if drawn[name].count()
-        )
-        aimed = aimed.with_columns(scale.place("value"))
+        placed = [scale.place(name) for name in ends.columns if ends[name].count()]
+        ends = ends.with_columns(placed)
+        drawn = drawn.with_columns(ends.drop("target"))
+        if aim is not None:
+            aim = aim._replace(value=ends["target"][0])
     places = sorted(set(axis.places or ()))
     wide = places[0] > 0 and places[-1] / places[0] > _SPAN
     kind: dict[str, Any] = {"type": "log"} if wide else {"zero": False}
@@ -240,25 +232,18 @@ def _lines(
         each = (f"datum.value === {place!r} ? '{text}' : " for place, text in zip(places, texts, strict=True))
         ticks = {"values": places, "labelExpr": "".join(each) + "''"}
     x = alt.X("place:Q", title=_axis_title(axis), scale=alt.Scale(nice=False, padding=14, **kind))
-    x = x.axis(alt.Axis(grid=False, labelOverlap="greedy", labelSeparation=6, **ticks))
-    base = alt.Chart(said(shaded(short(drawn), lines), ("policy", "at", "figure"))).encode(x=x, y=y)
-    layers = []
-    if target is not None:
-        rule = alt.Chart(aimed).encode(y=y)
-        layers.append(rule.mark_rule(strokeDash=[5, 4], color="#8A8F98", strokeWidth=1.5))
-        text = f"target {_text(measure, target)}"
-        layers.append(
-            rule.mark_text(align="right", baseline="bottom", dy=-3, fontSize=12).encode(
-                x=alt.value(WIDTH - 70), text=alt.value(text)
-            )
-        )
-    if drawn["low"].count():
-        bars = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2, opacity=0.45)
-        layers.append(bars.encode(y=alt.Y("low:Q", title=None), y2="high", color=colour(lines)))
-    layers.append(base.mark_line(strokeWidth=2).encode(**strokes(lines)))
-    dots = base.mark_point(filled=True, size=50, opacity=1)
-    layers.append(dots.encode(color=colour(lines), description="said:N"))
-    return replace(figure, chart=alt.layer(*layers), height=220)
+    return shapes.lines(
+        replace(figure, height=220),
+        lines,
+        drawn,
+        y=y,
+        x=x.axis(alt.Axis(grid=False, labelOverlap="greedy", labelSeparation=6, **ticks)),
+        mark={"strokeWidth": 2},
+        dots=True,
+        ends=("low", "high") if drawn["low"].count() else None,
+        aim=aim,
+        told=("policy", "at", "figure"),
+    )
 
 
 def _rows_of_names(

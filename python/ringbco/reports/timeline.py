@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
+from ringbco.errors import UsageError
 from ringbco.io.atomic import replacing
 from ringbco.io.forks import use_polars
-from ringbco.io.marks import TRACE, signed
-from ringbco.reports.outputs import PICTURE, check_picture, check_trace
+from ringbco.io.marks import TRACE
+from ringbco.reports.outputs import check_trace
 from ringbco.reports.perfetto import write_trace
 from ringbco.reports.window import Window, window
 from ringbco.result.outcome import Outcome
@@ -40,18 +41,24 @@ def timeline(
 
     result: an outcome or the path of a result folder. out: the trace to write, .json.gz or .json.
     start, end: the seconds to show, on the job table's clock; None for the whole run.
-    servers: those to show, by index from 0, such as "0-3,7"; None for all. png: a picture of the lanes too.
-    force: whether an earlier trace and picture are replaced.
+    servers: those to show, by index from 0, such as "0-3,7"; None for all. force: whether an earlier trace is
+    replaced. png: no longer known; another version will not have it.
 
     Raises InputError for a result without allocations, or one that cannot be read or written, UsageError for
-    a window without anything in it, one of more than a million slices, or a name that ends otherwise.
+    a window without anything in it, one of more than a million slices, a name that ends otherwise, or `png`.
     """
+    if png is not None:
+        folder = "DIR" if isinstance(result, Outcome) else os.fspath(result)
+        page = Path(png).parent / f"{Path(png).stem or 'play'}.html"
+        cut = {"--from": start, "--to": end, "--servers": servers}
+        asked = [word for name, value in cut.items() if value is not None for word in (name, _shown(value))]
+        raise UsageError(
+            "option png: a timeline is no longer drawn as a picture; the player shows it:"
+            f" {shlex.join(['ringbco', 'play', folder, *asked, '-o', str(page)])}"
+        )
     use_polars()
     target = Path(out)
-    picture = None if png is None else Path(png)
     check_trace(target, force=force)
-    if picture is not None:
-        check_picture(picture, force=force)
     # Jobs that were ended have no slice, but they held GPUs: the counters count them.
     if isinstance(result, Outcome):
         outcome = result
@@ -59,13 +66,10 @@ def timeline(
     else:
         outcome = read_result(result)
     shown = window(outcome, start, end, servers)
-    with ExitStack() as stack:
-        if picture is not None:
-            from ringbco.reports.charts import png as drawing
-            from ringbco.reports.lanes_chart import lanes_chart
-
-            drawn = signed(drawing(lanes_chart(outcome, shown)))
-            stack.enter_context(replacing(picture, PICTURE, force=force)).write(drawn)
-        file = stack.enter_context(replacing(target, TRACE, force=force))
+    with replacing(target, TRACE, force=force) as file:
         events = write_trace(outcome, shown, file, compress=target.name.lower().endswith(".gz"))
     return Trace(target, events, shown)
+
+
+def _shown(value: float | str) -> str:
+    return value if isinstance(value, str) else repr(value).removesuffix(".0")
