@@ -152,7 +152,7 @@ def test_a_damaged_summary(outcome: Outcome, tmp_path: Path, invoke: Invoke, sum
         (
             r'clock = "continuous"\nslot = 1.0',
             'clock = "slot"\nslot = 0',
-            "options.slot: 0: expected a slot's seconds",
+            "options.slot: 0: expected a number of seconds",
         ),
         (r'clock = "continuous"\nslot = 1.0', 'clock = "slot"', "options.slot: .*there is none"),
         ("count = 4", "count = 0", "cluster.servers: .*count and gpus"),

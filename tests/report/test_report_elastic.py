@@ -294,7 +294,7 @@ def test_damaged_ranges_are_told(tmp_path: Path, change: pl.Expr, says: str) -> 
 def test_a_damaged_cost_is_told(tmp_path: Path) -> None:
     outcome = planned()
     outcome.run["options"]["resize_cost"] = "long"
-    with pytest.raises(InputError, match=r"options\.resize_cost: long: expected seconds"):
+    with pytest.raises(InputError, match=r"options\.resize_cost: long: expected a time >= 0"):
         check_drawable(outcome, tmp_path)
 
 

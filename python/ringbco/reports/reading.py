@@ -14,7 +14,7 @@ from ringbco.io.system import place
 from ringbco.result.certainty import ONE_RUN, Kind, Runs
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import is_number, wrong_figure
+from ringbco.result.sound_run import is_number, wrong_figure
 from ringbco.run.at_hand import read_result, without_ended
 
 _COMPARISON: Final = "comparison.json"

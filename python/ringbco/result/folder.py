@@ -80,9 +80,11 @@ def figures_digest(folder: Path) -> str:
     return hashlib.sha256(json_text(figures).encode()).hexdigest()
 
 
-RESULT: Final = Kind(
-    "result", RESULT_FILES, is_result, sealed=lambda folder: {SUMMARY: figures_digest(folder)}
-)
+def _sealed(folder: Path) -> dict[str, str]:
+    return {SUMMARY: figures_digest(folder)} if (folder / SUMMARY).is_file() else {}
+
+
+RESULT: Final = Kind("result", RESULT_FILES, is_result, sealed=_sealed)
 
 
 def check_target(folder: str | os.PathLike[str], *, force: bool, kind: Kind = RESULT) -> Path:

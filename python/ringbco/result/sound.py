@@ -7,26 +7,21 @@ result is possible is for `ringbco audit` to say.
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 
-from ringbco import _core
-from ringbco.cluster.spec import MAX_GPUS
-from ringbco.errors import ABSENT, InputError, UsageError, show_value
-from ringbco.result.figures import COMPARED, MAY_BE_NULL, SPREADS, rows_of
-from ringbco.result.metrics import STATISTICS
+from ringbco.errors import show_value
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import GPUS_SCHEMA
-from ringbco.result.tables import RUN, SUMMARY, TABLES
-from ringbco.result.window import measured, of_summary
-from ringbco.trace import ties
+from ringbco.result.sound_run import Record, Refusing
+from ringbco.result.tables import TABLES
+from ringbco.result.window import measured
 
 _NUMBER: Final = "a finite number"
 # A trace counts microseconds, and a chart adds and squares: beyond this they would overflow.
@@ -42,32 +37,16 @@ _RULES: Final[Mapping[tuple[str, str], tuple[Callable[[pl.Series], pl.Series], s
     ("allocations", "gpu"): (lambda gpu: gpu >= 0, "a GPU's index, from 0"),
 }
 """Of columns of tables that are more than numbers: what their values are."""
-_OPTIONS: Final[Mapping[str, Callable[[Any], bool]]] = {
-    **dict.fromkeys(
-        ("policy", "order", "placement", "queue", "model", "clock", "estimate"),
-        lambda value: isinstance(value, str),
-    ),
-    "kappa": lambda value: isinstance(value, int | str),
-    "seed": lambda value: isinstance(value, int) and value >= 0,
-    **dict.fromkeys(("estimate_factor", "half_life"), lambda value: is_number(value) and value > 0),
-    "thresholds": lambda value: isinstance(value, list) and all(map(is_number, value)),
-}
-"""What a story reads of a run's options, and what each must be where it is there."""
-
-
-@cache
-def _endless() -> frozenset[str]:
-    """The options of which infinity is a value."""
-    return frozenset(row["name"] for row in _core.options()["replay"] if row.get("endless"))
 
 
 def check_drawable(outcome: Outcome, folder: Path) -> None:
     """Raises InputError for the first thing in a result, read from `folder`, that could not be drawn."""
     result = _Result(outcome, folder)
-    result.check_run()
+    record = Record(outcome.run, folder)
+    record.check_shown()
     check_tables(outcome, folder)
     result.check_allocations()
-    result.check_summary()
+    record.check_summary(outcome.summary, measured(outcome).height)
 
 
 def check_tables(outcome: Outcome, folder: Path | None = None) -> None:
@@ -87,7 +66,7 @@ def check_types(outcome: Outcome, names: Collection[str]) -> None:
 def check_told(outcome: Outcome) -> None:
     """Raises InputError for the first thing in a result of which no story could be told."""
     result = _Result(outcome, None)
-    result.check_options()
+    Record(outcome.run, None).check_options()
     for name in _TOLD:
         if getattr(outcome, name) is not None:
             result.check_values(name)
@@ -118,7 +97,7 @@ def check_book(outcome: Outcome, job_ids: pl.Series) -> None:
 
 
 @dataclass(frozen=True)
-class _Result:
+class _Result(Refusing):
     outcome: Outcome
     folder: Path | None
 
@@ -159,7 +138,7 @@ class _Result:
         """jobs.parquet."""
         jobs = self.outcome.jobs
         if jobs.is_empty():
-            raise self._refusal(TABLES["jobs"].file, "holds no job, so there is nothing to show")
+            raise self.refusal(TABLES["jobs"].file, "holds no job, so there is nothing to show")
         self.check_values("jobs")
         self._check_rows("jobs", "num_gpus", jobs["num_gpus"] < 1, "1 GPU or more")
 
@@ -167,7 +146,7 @@ class _Result:
         """timeline.parquet, whose samples go on in time."""
         timeline = self.outcome.timeline
         if timeline.is_empty():
-            raise self._refusal(TABLES["timeline"].file, "holds no sample of the cluster, not even one")
+            raise self.refusal(TABLES["timeline"].file, "holds no sample of the cluster, not even one")
         self.check_values("timeline")
         if not timeline["time"].is_sorted():
             back = timeline["time"].diff().fill_null(0.0) < 0
@@ -188,12 +167,12 @@ class _Result:
         if stretches is None:
             return
         if stretches.is_empty():
-            raise self._refusal(TABLES["allocations"].file, "holds no stretch, though jobs ran")
+            raise self.refusal(TABLES["allocations"].file, "holds no stretch, though jobs ran")
         if any(name in (*jobs.columns, *stretches.columns) for name in ("gpu_share", *GPUS_SCHEMA)):
             for name in GPUS_SCHEMA:
                 if name not in stretches.columns:
                     told = "a column, as jobs share GPUs; there is none"
-                    raise self._refusal(TABLES["allocations"].file, told, column=name)
+                    raise self.refusal(TABLES["allocations"].file, told, column=name)
         self.check_values("allocations")
         self.check_servers("allocations")
         self._check_rows("allocations", "num_gpus", stretches["num_gpus"] < 1, "1 GPU or more")
@@ -262,9 +241,7 @@ class _Result:
         strays = by.filter(_place(by, job_ids).is_null())
         self._check_rows(name, "by_job", stays["by_job"].is_in(strays.implode()), "a job of the job table")
         if not stays["ended"].is_in(("done", "limit")).any():
-            raise self._refusal(
-                TABLES[name].file, "a job that came to its end; there is none", column="ended"
-            )
+            raise self.refusal(TABLES[name].file, "a job that came to its end; there is none", column="ended")
         if rows is not None:
             held = stays.select("job_id", "stay").join(
                 rows.select("job_id", "stay", pl.lit(value=True).alias("there")).unique(["job_id", "stay"]),
@@ -289,89 +266,6 @@ class _Result:
             at = _place(rungs["job_id"], job_ids)
             self._check_rows("rungs", "job_id", at.is_null(), "a job of the job table")
 
-    def check_options(self) -> None:
-        """The options that a story reads are as a run has them."""
-        options = self.outcome.run.get("options", {})
-        for name, fits in _OPTIONS.items():
-            if options.get(name) is not None and not fits(options[name]):
-                raise self._key(RUN, options, name, "an option as a run has it")
-        try:
-            ties.check(str(options.get("ties", "rows")))
-        except UsageError as error:
-            raise self._refusal(RUN, str(error)) from None
-
-    def check_summary(self) -> None:
-        """summary.json has the figures that every result has, and numbers wherever numbers are shown."""
-        summary: Any = self.outcome.summary
-        if not isinstance(summary, dict):
-            raise self._refusal(SUMMARY, "expected an object with the figures of a run")
-        if not isinstance(summary.get("policy"), str):
-            raise self._key(SUMMARY, summary, "policy", "a policy's name")
-        jobs = measured(self.outcome).height
-        if not is_number(summary.get("jobs")) or summary["jobs"] != jobs:
-            where = "" if of_summary(summary) is None else " in the window"
-            raise self._key(SUMMARY, summary, "jobs", f"{jobs}, the rows of {TABLES['jobs'].file}{where}")
-        wrong = wrong_figure(summary)
-        if wrong is not None:
-            raise self._key(SUMMARY, summary, *wrong)
-        types = summary.get("gpu_types", [])
-        if not isinstance(types, list) or not all(map(_is_type, types)):
-            raise self._key(SUMMARY, summary, "gpu_types", "GPU types, each with its figures")
-
-    def check_run(self) -> None:
-        """run.toml says which servers there were, and what else the page tells is of the right kind."""
-        run: Mapping[str, Any] = self.outcome.run
-        for table in ("ringbco", "trace", "cluster", "options"):
-            if not isinstance(run.get(table, {}), dict):
-                raise self._key(RUN, run, table, "a table")
-        for key, value in _leaves(run):
-            endless = key.removeprefix("options.") in _endless() and value == math.inf
-            if isinstance(value, float) and not (math.isfinite(value) or endless):
-                raise self._key(RUN, {key: value}, key, _NUMBER)
-        cluster, trace = run.get("cluster", {}), run.get("trace", {})
-        groups = cluster.get("servers")
-        if not isinstance(groups, list) or not groups or not all(map(_is_group, groups)):
-            where = {"cluster.servers": groups} if "servers" in cluster else {}
-            raise self._key(RUN, where, "cluster.servers", "groups of servers, each with count and gpus")
-        if sum(group["count"] * group["gpus"] for group in groups) > MAX_GPUS:
-            raise self._key(RUN, {}, "cluster.servers", f"at most {MAX_GPUS} GPUs in all")
-        network = cluster.get("network", {})
-        if not isinstance(network, dict):
-            raise self._key(RUN, {"cluster.network": network}, "cluster.network", "a table")
-        for key, value in network.items():
-            if not is_number(value):
-                name = f"cluster.network.{key}"
-                raise self._key(RUN, {name: value}, name, _NUMBER)
-        if not is_number(trace.get("rows", 0)):
-            raise self._key(RUN, {"trace.rows": trace["rows"]}, "trace.rows", "a number of rows")
-        for table, key in (("trace", "sha256"), ("ringbco", "version")):
-            value = run.get(table, {}).get(key)
-            if not isinstance(value, str | None):
-                raise self._key(RUN, {f"{table}.{key}": value}, f"{table}.{key}", "a text")
-        self._check_clock(run.get("options", {}))
-        self._check_costs(run.get("options", {}))
-        self._check_warnings(run)
-
-    def _check_clock(self, options: Mapping[str, Any]) -> None:
-        """A slot's length says when the jobs of a timeline were first seen."""
-        slot = options.get("slot")
-        if options.get("clock") == "slot" and not (is_number(slot) and options["slot"] > 0):
-            raise self._key(
-                RUN, {} if slot is None else {"options.slot": slot}, "options.slot", "a slot's seconds"
-            )
-
-    def _check_costs(self, options: Mapping[str, Any]) -> None:
-        """How long a job pauses as it is resized is drawn."""
-        for name in ("preempt_cost", "resize_cost"):
-            if options.get(name) is not None and not is_number(options[name]):
-                raise self._key(RUN, {f"options.{name}": options[name]}, f"options.{name}", "seconds")
-
-    def _check_warnings(self, run: Mapping[str, Any]) -> None:
-        """The page shows them as they are."""
-        lines = run.get("warnings", [])
-        if not (isinstance(lines, list) and all(isinstance(line, str) for line in lines)):
-            raise self._key(RUN, run, "warnings", "a list of texts")
-
     def _frame(self, name: str) -> pl.DataFrame:
         frame: pl.DataFrame = getattr(self.outcome, name)
         return frame
@@ -384,7 +278,7 @@ class _Result:
         else:
             fits, expected = cells.dtype == wanted, "texts" if wanted == pl.String else "true or false"
         if not fits:
-            raise self._refusal(TABLES[name].file, expected, column=cells.name, value=str(cells.dtype))
+            raise self.refusal(TABLES[name].file, expected, column=cells.name, value=str(cells.dtype))
 
     def _check_rows(self, name: str, column: str, wrong: pl.Series, expected: str) -> None:
         """Names the first row of a table that is wrong, and whose it is."""
@@ -395,18 +289,7 @@ class _Result:
         job = frame["job_id"][row] if "job_id" in frame.columns and column != "job_id" else None
         whose = "" if job is None else f", in this row of job {show_value(job)}"
         told, value = f"{expected}{whose}", frame[column][row]
-        raise self._refusal(TABLES[name].file, told, row=row + 1, column=column, value=value)
-
-    def _key(self, file: str, table: Mapping[str, Any], key: str, expected: str) -> InputError:
-        if key not in table:
-            return self._refusal(file, f"{expected}; there is none", key=key)
-        return self._refusal(file, expected, key=key, value=table[key])
-
-    def _refusal(self, file: str, expected: str, *, value: object = ABSENT, **place: Any) -> InputError:
-        if self.folder is None:
-            return InputError(expected, file=file, value=value, **place)
-        hint = f"run `ringbco audit {self.folder}` to see what else is wrong"
-        return InputError(expected, file=self.folder / file, value=value, hint=hint, **place)
+        raise self.refusal(TABLES[name].file, told, row=row + 1, column=column, value=value)
 
 
 def _place(names: pl.Series, among: pl.Series) -> pl.Series:
@@ -414,59 +297,3 @@ def _place(names: pl.Series, among: pl.Series) -> pl.Series:
     known = pl.DataFrame({"job_id": among, "at": pl.int_range(among.len(), eager=True)})
     told = pl.DataFrame({"job_id": names})
     return told.join(known, on="job_id", how="left", maintain_order="left")["at"]
-
-
-def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """The single values of a document, each with its place such as cluster.network.alpha."""
-    if isinstance(value, Mapping):
-        for key, below in value.items():
-            yield from _leaves(below, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list):
-        for below in value:
-            yield from _leaves(below, path)
-    else:
-        yield path, value
-
-
-def wrong_figure(summary: object) -> tuple[str, str] | None:
-    """The first key of a summary that has no number where one is shown, and what it should have.
-
-    Where it is no table at all, the key is "".
-    """
-    if not isinstance(summary, dict):
-        return "", "a table"
-    empty = {key for key in MAY_BE_NULL if summary.get(key, 0) is None}
-    # Earlier versions knew no bounded slowdown.
-    always = ["makespan", *(f"{statistic}_{name}" for name, *_ in SPREADS[:-1] for statistic in STATISTICS)]
-    shown = (*(measure.key for measure in COMPARED), "jobs_dropped")
-    for key in always:
-        if not is_number(summary.get(key)):
-            return key, _NUMBER
-        if summary[key] < 0:
-            return key, "0 or more"
-    told = (key for key in shown if key in summary and key not in empty)
-    return next(((key, _NUMBER) for key in told if not is_number(summary[key])), None)
-
-
-def is_number(value: object) -> bool:
-    """A finite one, and no truth value."""
-    most = sys.float_info.max
-    return isinstance(value, int | float) and not isinstance(value, bool) and -most <= value <= most
-
-
-def _is_type(row: object) -> bool:
-    """Whether it is a GPU type's row of summary.json."""
-    counted = [told for told in rows_of("type") if told.unit]
-    return (
-        isinstance(row, dict)
-        and isinstance(row.get("gpu_type"), str)
-        and all(is_number(row.get(told.key)) for told in counted if told.key in row or not told.sometimes)
-    )
-
-
-def _is_group(group: object) -> bool:
-    """Whether this is an entry of [[cluster.servers]]."""
-    if not isinstance(group, dict):
-        return False
-    counts = all(type(group.get(key)) is int and group[key] >= 1 for key in ("count", "gpus"))
-    return counts and all(isinstance(group.get(key), str | None) for key in ("vc", "gpu_type"))
