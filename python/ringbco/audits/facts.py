@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from ringbco.audits import gpu_rows
 from ringbco.audits.down import Down, read_down
-from ringbco.audits.given import given_of
-from ringbco.audits.measured import Speeds, read_speeds
+from ringbco.audits.given import Profiles, given_of
+from ringbco.audits.measured import Speeds
 from ringbco.audits.options import decides_itself, options_of, policy_is, preempts, resizes
-from ringbco.audits.types import Types, read_types
+from ringbco.audits.types import Types
+from ringbco.checker.given import Given
+from ringbco.checker.idle import Room
+from ringbco.checker.speed import Speeds as Rates
 from ringbco.cluster.spec import Cluster
-from ringbco.judge.given import Given
-from ringbco.judge.idle import Room
-from ringbco.judge.speed import Speeds as Rates
 from ringbco.result.folder import cluster_of
 from ringbco.result.outcome import Outcome
 from ringbco.trace import profiles
@@ -53,6 +53,7 @@ class Facts:
     table: JobTable
     cluster: Cluster
     options: Mapping[str, Any]
+    known: Profiles
     workload: profiles.Profiled
     jobs: pl.DataFrame
     row: Ints
@@ -102,8 +103,8 @@ class Facts:
 
     @cached_property
     def given(self) -> Given:
-        """What the judge is handed of the run."""
-        return given_of(self.outcome, self.table)
+        """What the checker is given of the run."""
+        return given_of(self.outcome, self.table, self.known)
 
     @cached_property
     def room(self) -> Room:
@@ -181,12 +182,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     """
     cluster = cluster_of(outcome.run)
     options = options_of(outcome.run)
-    speeds = read_speeds(outcome.speeds, table, cluster) if options["model"] == "table" else None
-    workload = (
-        profiles.resolve(table, cluster, model=options["model"], seed=int(options.get("seed", 0)))
-        if speeds is None
-        else speeds.workload
-    )
+    known_of = Profiles.read(outcome, table)
     index = profiles.vc_index(table, cluster)
     vc_of_row = np.zeros(table.num_jobs, np.int64) if index is None else index.astype(np.int64)
     numbers = {name: number for number, name in enumerate(cluster.vc_names)}
@@ -242,7 +238,8 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         table=table,
         cluster=cluster,
         options=options,
-        workload=workload,
+        known=known_of,
+        workload=known_of.workload,
         jobs=jobs,
         row=row,
         ids=pl.concat([jobs["job_id"], ended.sort("_row")["job_id"]]),
@@ -259,8 +256,8 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         vc=vc_of_row[row],
         server_vc=server_vc,
         vc_of_row=vc_of_row,
-        types=read_types(table.frame, cluster, always=speeds is not None),
-        speeds=speeds,
+        types=known_of.types,
+        speeds=known_of.speeds,
         outages=down,
         a_job=a_job,
         a_server=a_server,
