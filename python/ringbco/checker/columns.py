@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from ringbco.checker.arrays import by_group, most_of, optional
 from ringbco.checker.given import (
@@ -78,7 +79,7 @@ class Records:
         """Of a column of stays, the sum of each job's."""
         return by_group(values, self.stays.head)[self.group]
 
-    def largest(self, values: Ints) -> Ints:
+    def largest(self, values: NDArray[Any]) -> NDArray[Any]:
         """The largest of each job's."""
         return most_of(values, self.stays.head)[self.group]
 
