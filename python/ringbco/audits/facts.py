@@ -23,6 +23,7 @@ from ringbco.checker.speed import Speeds as Rates
 from ringbco.cluster.spec import Cluster
 from ringbco.result.folder import cluster_of
 from ringbco.result.outcome import Outcome
+from ringbco.result.sound import places
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.shares import thousandths
@@ -189,12 +190,13 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     vcs = cluster.server_vc
     server_vc = np.array([0] * cluster.num_servers if vcs is None else [numbers[vc] for vc in vcs], np.int64)
 
-    jobs = outcome.jobs.with_row_index("_at")
     known = table.frame.select(pl.col("job_id").cast(pl.String)).with_row_index("_row")
-    jobs = jobs.join(known, on="job_id", how="left", maintain_order="left")
-    unknown = jobs.filter(pl.col("_row").is_null())
-    repeated = jobs.filter(pl.col("_row").is_not_null() & ~pl.col("job_id").is_first_distinct())
-    jobs = jobs.filter(pl.col("_row").is_not_null()).unique("job_id", keep="first", maintain_order=True)
+    jobs = outcome.jobs.with_columns(_row=places(outcome.jobs["job_id"], known["job_id"]))
+    unknown = repeated = jobs.clear()
+    if jobs["_row"].null_count() or (jobs["_row"].diff() < 1).any():
+        unknown = jobs.filter(pl.col("_row").is_null())
+        repeated = jobs.filter(pl.col("_row").is_not_null() & ~pl.col("job_id").is_first_distinct())
+        jobs = jobs.filter(pl.col("_row").is_not_null()).unique("job_id", keep="first", maintain_order=True)
 
     def column(frame: pl.DataFrame, name: str, dtype: Any) -> NDArray[Any]:
         return np.asarray(frame[name].to_numpy().astype(dtype))
@@ -210,11 +212,11 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         if decides_itself(options) or options.get("search") is not None:
             ended = known.join(allocations, on="job_id", how="semi").join(jobs, on="job_id", how="anti")
         ids = pl.concat([jobs.select("job_id"), ended.sort("_row").select("job_id")])
-        stretches = allocations.join(
-            ids.with_row_index("_job"), on="job_id", how="left", maintain_order="left"
-        )
-        strays = stretches.filter(pl.col("_job").is_null())
-        stretches = stretches.filter(pl.col("_job").is_not_null())
+        stretches = allocations.with_columns(_job=places(allocations["job_id"], ids["job_id"]))
+        strays = stretches.clear()
+        if stretches["_job"].null_count():
+            strays = stretches.filter(pl.col("_job").is_null())
+            stretches = stretches.filter(pl.col("_job").is_not_null())
     shares = thousandths(table.frame)
     on_gpus = None
     if shares is not None:

@@ -12,7 +12,7 @@ import polars as pl
 
 from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.options import decides_itself, options_of, preempts, resizes
-from ringbco.audits.types import Types, read_types, recorded_type
+from ringbco.audits.types import Types, distinct, read_types, recorded_type
 from ringbco.checker.arrays import ranges
 from ringbco.checker.given import (
     ENDED,
@@ -33,6 +33,7 @@ from ringbco.checker.given import (
     Stays,
 )
 from ringbco.result.folder import cluster_of
+from ringbco.result.sound import places
 from ringbco.trace import profiles
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise
@@ -134,7 +135,7 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
         owner=_owners(outcome, frame),
         types=None if types is None else np.isfinite(types.listed),
         speedup=None if types is None else types.speedup,
-        model=None if speeds is None else pl.Series(speeds.model, dtype=pl.String),
+        model=None if speeds is None else speeds.model,
         recorded=None if speeds is None else speeds.reference,
         group=said(frame, "group"),
         user=said(frame, "user"),
@@ -201,11 +202,8 @@ def _quotas(frame: pl.DataFrame | None) -> dict[str, tuple[int, bool]] | None:
 def _names(table: JobTable, cluster: Servers) -> dict[str, int]:
     """The number of each GPU type by its name in lower case: the cluster's, then others recorded on."""
     types = list(dict.fromkeys(str(label).lower() for label in cluster.server_gpu_type or ()))
-    none = [None] * table.num_jobs
-    told = (said(table.frame, name) for name in ("gpu_type", "recorded_on"))
-    columns = [none if column is None else column.to_list() for column in told]
     known = list(types)
-    for asked, on in dict.fromkeys(zip(*columns, strict=True)):
+    for asked, on in distinct(table.frame, "gpu_type", "recorded_on")[0]:
         name = recorded_type(asked, on, types, cluster).lower()
         if name not in known:
             known.append(name)
@@ -306,12 +304,7 @@ def _ints(column: pl.Series) -> Ints:
 def rows_of(names: pl.Series, ids: pl.Series) -> Ints:
     """The row of the job table of each name, NONE for nulls. Raises KeyError for one that it has not."""
     names = names.cast(pl.String)
-    if names.len() == ids.len() and names.equals(ids):
-        return np.arange(ids.len())
-    if names.null_count() == names.len():
-        return np.full(names.len(), NONE)
-    known = pl.DataFrame({"name": ids, "row": np.arange(ids.len())})
-    found = names.to_frame("name").join(known, on="name", how="left", maintain_order="left")["row"]
+    found = places(names, ids)
     unknown = found.is_null() & names.is_not_null()
     if unknown.any():
         raise KeyError(names.filter(unknown)[0])

@@ -40,6 +40,20 @@ def ranges(first: Ints, count: Ints) -> Ints:
     return found
 
 
+def in_order(values: Ints) -> Ints:
+    """The rows in order of whole numbers; those of one number as they are."""
+    # Small ones sort in a pass or two.
+    small = values.size and values.min() >= -(2**15) and values.max() < 2**15
+    return np.argsort(values.astype(np.int16) if small else values, kind="stable")
+
+
+def by_place(place: Ints, time: Floats) -> tuple[Ints, Ints]:
+    """The rows in order of place, then of time, else as they are; and the rank in time of each."""
+    order = np.argsort(time, kind="stable")
+    rank = in_order(place[order])
+    return order[rank], rank
+
+
 def overlap(since: Floats, until: Floats, first: float, last: float) -> Floats:
     """Seconds of stretches of time between two instants."""
     found: Floats = np.maximum(0.0, np.minimum(until, last) - np.maximum(since, first))

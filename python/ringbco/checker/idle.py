@@ -143,13 +143,15 @@ class Room:
         if jobs.share is not None:
             demand[:, 2] = jobs.share[job]
         tries = self.tries[job] if jobs.types is not None else np.ones((job.size, 1), np.bool_)
-        packed = np.packbits(tries, axis=1)
-        _, at, of = np.unique(
-            np.column_stack([demand, packed]), axis=0, return_index=True, return_inverse=True
-        )
+        key = np.zeros(job.size, np.int64)
+        if tries.shape[1] > 1:
+            key = np.unique(np.packbits(tries, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+        for column in demand.T:
+            key = key * (int(column.max()) + 1) + column
+        _, at, of = np.unique(key, return_index=True, return_inverse=True)
         pools = Pools(self, book, down, np.unique(demand[:, 2]))
-        order = np.argsort(of.reshape(-1), kind="stable")
-        bounds = np.append(np.searchsorted(of.reshape(-1)[order], np.arange(at.size)), job.size)
+        order = np.argsort(of, kind="stable")
+        bounds = np.append(np.searchsorted(of[order], np.arange(at.size)), job.size)
         for number, one in enumerate(at.tolist()):
             mine = order[bounds[number] : bounds[number + 1]]
             vc, gpus, share = demand[one].tolist()

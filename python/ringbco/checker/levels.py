@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ringbco.checker.arrays import by_place
 from ringbco.checker.given import Bools, Floats, Ints
 
 
@@ -81,7 +82,7 @@ class Changes(NamedTuple):
         place, time = np.concatenate([self.place, down.place]), np.concatenate([self.time, down.time])
         up = down.place.size == 0
         change = self.change if up else np.concatenate([self.change, np.zeros_like(down.change)])
-        order = np.lexsort((time, place))
+        order, rank = by_place(place, time)
         place, time, change = place[order], time[order], change[order]
         first = np.flatnonzero(np.diff(place, prepend=-1))
         groups = np.repeat(np.arange(first.size), np.diff(np.append(first, place.size)))
@@ -95,12 +96,14 @@ class Changes(NamedTuple):
             level = np.where(dark - before_all[first][groups] < 0, 0, level)
         last = np.ones(place.size, np.bool_)
         last[:-1] = (place[1:] != place[:-1]) | (time[1:] != time[:-1])
-        place, time, level = place[last], time[last], level[last]
+        place, time, level, rank = place[last], time[last], level[last], rank[last]
         before = np.concatenate([[0], level[:-1]])[: place.size]
         begins = np.diff(place, prepend=-1) != 0
         before[begins] = at_first[place[begins]]
         rows = np.flatnonzero(before != level)
-        rows = rows[np.argsort(time[rows], kind="stable")]
+        in_time = np.full(order.size, -1)
+        in_time[rank[rows]] = rows
+        rows = in_time[in_time >= 0]
         return Moves(place[rows], time[rows], before[rows], level[rows])
 
 
