@@ -150,7 +150,7 @@ def large(name: str, preset: str, jobs: int) -> tuple[ringbco.Outcome, pl.DataFr
 @pytest.mark.parametrize("preset", ["philly", "helios"])
 @pytest.mark.parametrize("name", LARGE)
 def test_long_runs_are_checked_as_the_judge_does(name: str, preset: str) -> None:
-    outcome, frame = large(name, preset, 600)
+    outcome, frame = large(name, preset, 2000)
     assert list(differences(outcome, from_frame(frame))) == []
 
 

@@ -183,7 +183,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     """
     cluster = cluster_of(outcome.run)
     options = options_of(outcome.run)
-    known_of = Profiles.read(outcome, table)
+    profiled = Profiles.read(outcome, table)
     index = profiles.vc_index(table, cluster)
     vc_of_row = np.zeros(table.num_jobs, np.int64) if index is None else index.astype(np.int64)
     numbers = {name: number for number, name in enumerate(cluster.vc_names)}
@@ -240,8 +240,8 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         table=table,
         cluster=cluster,
         options=options,
-        known=known_of,
-        workload=known_of.workload,
+        known=profiled,
+        workload=profiled.workload,
         jobs=jobs,
         row=row,
         ids=pl.concat([jobs["job_id"], ended.sort("_row")["job_id"]]),
@@ -258,8 +258,8 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         vc=vc_of_row[row],
         server_vc=server_vc,
         vc_of_row=vc_of_row,
-        types=known_of.types,
-        speeds=known_of.speeds,
+        types=profiled.types,
+        speeds=profiled.speeds,
         outages=down,
         a_job=a_job,
         a_server=a_server,

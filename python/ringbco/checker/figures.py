@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -145,15 +146,11 @@ class Summary:
                 figures["jain_index_users"] = total(means) ** 2 / (means.size * total(means * means))
         return figures
 
-    @property
+    @cached_property
     def _users(self) -> Ints | None:
         """The number of each job's user; -1 for none."""
         user = self.given.jobs.user
-        if user is None:
-            return None
-        if not hasattr(self, "_user_codes"):
-            self._user_codes = codes(user)[0]
-        return self._user_codes
+        return None if user is None else codes(user)[0]
 
     def _deadlines(self, rows: Ints) -> Figures:
         due = self.given.jobs.deadline

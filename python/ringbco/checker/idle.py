@@ -194,12 +194,12 @@ class Pools:
         gpu_moves = self._gpu_moves() if shared else None
         self.moves = moves = self._server_moves(gpu_moves)
         self.pools: dict[int, Pool] = {}
-        for key in np.unique(self.key).tolist():
+        keys = np.unique(self.key).tolist()
+        for key in keys:
             servers = np.flatnonzero(self.key == key)
-            mine = self.key[moves.server] == key
-            pool = Pool(servers, gpus[servers], Moves(*(column[mine] for column in moves)))
+            pool = Pool(servers, gpus[servers], moves if len(keys) == 1 else moves.of(self.key == key))
             if gpu_moves is not None:
-                own = Moves(*(column[self.key[gpu_moves.server] == key] for column in gpu_moves))
+                own = gpu_moves.of(self.key == key)
                 count = int(pool.sizes.sum())
                 pool.thousandths = steps(own.time, own.after - own.before, WHOLE * count)
                 for share in shares[shares > 0].tolist():

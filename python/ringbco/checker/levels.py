@@ -30,6 +30,11 @@ class Moves(NamedTuple):
     before: Ints
     after: Ints
 
+    def of(self, servers: Bools) -> Moves:
+        """Those of some servers."""
+        mine = servers[self.server]
+        return Moves(self.server[mine], self.time[mine], self.before[mine], self.after[mine])
+
 
 def steps(time: Floats, change: Ints, at_first: int) -> Steps:
     """A step function by its changes, in order of time."""
@@ -79,28 +84,28 @@ class Changes(NamedTuple):
 
     def levels(self, at_first: Ints, down: Changes) -> Moves:
         """The level of each place before and after each of its changes, in order of time; 0 while down."""
-        place, time = np.concatenate([self.place, down.place]), np.concatenate([self.time, down.time])
-        up = down.place.size == 0
-        change = self.change if up else np.concatenate([self.change, np.zeros_like(down.change)])
+        place, time = np.append(self.place, down.place), np.append(self.time, down.time)
         order, rank = by_place(place, time)
-        place, time, change = place[order], time[order], change[order]
+        place, time = place[order], time[order]
         first = np.flatnonzero(np.diff(place, prepend=-1))
-        groups = np.repeat(np.arange(first.size), np.diff(np.append(first, place.size)))
-        sums = np.cumsum(change)
-        level = at_first[place] + sums - (sums - change)[first][groups] if place.size else sums
-        level = np.maximum(level, 0)
-        if not up:
-            dark = np.concatenate([np.zeros_like(self.change), down.change])[order]
-            dark = np.cumsum(dark)
-            before_all = dark - np.concatenate([np.zeros_like(self.change), down.change])[order]
-            level = np.where(dark - before_all[first][groups] < 0, 0, level)
+        lengths = np.diff(np.append(first, place.size))
+
+        def sums(change: Ints) -> Ints:
+            """Of each place, up to each of its changes."""
+            own = change[order]
+            found = np.cumsum(own)
+            return np.asarray(found - np.repeat((found - own)[first], lengths))
+
+        level = np.maximum(0, at_first[place] + sums(np.append(self.change, np.zeros_like(down.change))))
+        if down.place.size:
+            level[sums(np.append(np.zeros_like(self.change), down.change)) < 0] = 0
         last = np.ones(place.size, np.bool_)
         last[:-1] = (place[1:] != place[:-1]) | (time[1:] != time[:-1])
         place, time, level, rank = place[last], time[last], level[last], rank[last]
-        before = np.concatenate([[0], level[:-1]])[: place.size]
+        before = np.append(0, level[:-1])[: place.size]
         begins = np.diff(place, prepend=-1) != 0
         before[begins] = at_first[place[begins]]
-        rows = np.flatnonzero(before != level)
+        rows = np.flatnonzero(before != level)  # in order of place; then of time
         in_time = np.full(order.size, -1)
         in_time[rank[rows]] = rows
         rows = in_time[in_time >= 0]

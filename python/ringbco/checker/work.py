@@ -40,8 +40,8 @@ class Worker:
         self.given, self.speeds, self.stays, self.parts = given, speeds, stays, parts
         self.unit, self.saves = speeds.unit, Saves(given)
         self.begin = stays.start + stays.pause
-        self.pieces: dict[int, list[Save]] = {}
-        """Of stays that write checkpoints: those that take time."""
+        self.written: dict[int, list[Save]] = {}
+        """The checkpoints that take time, of each stay that writes any."""
         self.rate = speeds.rate(stays.job, given.cluster.of_type[stays.at], stays.gpus, stays.servers)
 
     def integrate(self, marks: Marks, rungs: Rungs) -> tuple[Ints, Floats]:
@@ -84,7 +84,7 @@ class Worker:
             end = float(stays.end[row])
             own = list(saves.of(often, float(self.begin[row]), end, by_itself=itself))
             if own:
-                self.pieces[row] = own
+                self.written[row] = own
                 stays.saving[row] = saves.time(own, end)
 
     def _cuts(self, marks: Marks, rungs: Rungs, cut: Bools, until: Floats) -> Cuts:
@@ -187,7 +187,7 @@ class Worker:
     def _between(self, stay: Ints, since: Floats, until: Floats) -> Floats:
         """Work done by stays between two instants."""
         of = None
-        if self.pieces:
+        if self.written:
             of, stay, since, until = self._without_saves(stay, since, until)
         size = stay.size
         found = np.zeros(size)
@@ -226,13 +226,13 @@ class Worker:
         self, stay: Ints, since: Floats, until: Floats
     ) -> tuple[tuple[Ints, int], Ints, Floats, Floats]:
         """Stretches of stays without their checkpoints; of which each is a piece, and of how many."""
-        writes = np.isin(stay, np.array(list(self.pieces), np.int64))
+        writes = np.isin(stay, np.array(list(self.written), np.int64))
         of: list[int] = []
         begins: list[float] = []
         ends: list[float] = []
         for row in np.flatnonzero(writes).tolist():
             begin, end = float(since[row]), float(until[row])
-            for begun, over in self.pieces[int(stay[row])]:
+            for begun, over in self.written[int(stay[row])]:
                 if over > begin and begun < end:
                     of.append(row)
                     begins.append(begin)
