@@ -6,7 +6,7 @@ import pytest
 
 from cases.of_policies import IN_PYTHON
 from cases.run import meet
-from ringbco.audits.given import book_of, given_of
+from ringbco.audits import ruling
 from ringbco.judge import judge
 from ringbco.judge.deciding import Fault
 from ringbco.judge.given import Book, Cluster, Given, Jobs, Network, Stay
@@ -92,7 +92,6 @@ def test_genuine_runs_have_no_fault(seed: int | str) -> None:
     case = meet(seed, check=False).seen
     assert case.case.policy in IN_PYTHON
     assert case.outcome is not None
-    run = given_of(case.outcome, as_table(case.case.frame()))
-    book = book_of(case.outcome, run)
+    run, book = ruling.of(case.outcome, as_table(case.case.frame()))
     judge(run, book)
     assert list(faults(run, book)) == []

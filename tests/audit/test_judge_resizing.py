@@ -8,7 +8,7 @@ import pytest
 
 import ringbco
 from cases.of_policies import RESIZING
-from ringbco.audits.given import book_of, given_of
+from ringbco.audits import ruling
 from ringbco.judge import judge
 from ringbco.judge.deciding import Fault
 from ringbco.judge.doubts import Doubts
@@ -170,7 +170,6 @@ def test_no_run_passes_for_one_of_another_policy(
     policy: str, claimed: str, runs: dict[str, ringbco.Outcome]
 ) -> None:
     outcome = replace(runs[policy], run=runs[claimed].run)
-    run = given_of(outcome, as_table(elastic()))
-    book = book_of(outcome, run)
+    run, book = ruling.of(outcome, as_table(elastic()))
     judge(run, book)
     assert (list(faults(run, book)) == []) == (policy == claimed)

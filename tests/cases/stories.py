@@ -15,7 +15,7 @@ import pytest
 
 import ringbco
 from oracle_fair import Fair
-from ringbco.audits.given import book_of, given_of
+from ringbco.audits import ruling
 from ringbco.judge import clock, stays
 from ringbco.judge.deciding import Standing
 from ringbco.judge.floor import Floor
@@ -171,8 +171,8 @@ class Truth:
     """The judge's view of a run, which has nothing of what tells stories."""
 
     def __init__(self, outcome: ringbco.Outcome, jobs: pl.DataFrame) -> None:
-        self.outcome, self.given = outcome, given_of(outcome, from_frame(jobs))
-        self.book = book_of(outcome, self.given)
+        self.outcome = outcome
+        self.given, self.book = ruling.of(outcome, from_frame(jobs))
         stays.chain(self.given, self.book)
         self.down = clock.seen(self.given.outages or (), self.given.slot)
         self.row = {name: row for row, name in enumerate(self.given.jobs.id)}

@@ -157,7 +157,7 @@ def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
         _leave_out(checks, set(checks) - {"trace", "values", "jobs"}, "there are no jobs")
     else:
         # Times of a damaged result may be of any size.
-        with np.errstate(over="ignore", invalid="ignore"), _uncollected():
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"), _uncollected():
             _run(checks, outcome, jobs)
     return Report(tuple(checks.values()))
 

@@ -1,8 +1,8 @@
-"""The difference of a result's tables from those that the judge makes of its book: which rows, and how."""
+"""The difference of a result's tables from those that follow from its book: which rows, and how."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,11 +11,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.audits.findings import Finding, number
+from ringbco.audits.given import rows_of
 from ringbco.errors import show_value
 
 if TYPE_CHECKING:
     from ringbco.audits.findings import Check
-    from ringbco.judge import Given, Judgement
+    from ringbco.checker import Given, Judgement
+    from ringbco.checker.given import Column, Table
     from ringbco.result.outcome import Outcome
 
 Floats = NDArray[np.float64]
@@ -32,7 +34,7 @@ TABLES: Final = {
     "stays": "stays_written",
     **{name: name for name in ("allocations", "timeline", "servers", "replicas", "rungs", "searches")},
 }
-"""By the judge's names: where an outcome has the tables that follow from a book."""
+"""By the checker's names: where an outcome has the tables that follow from a book."""
 CODES: Final = {
     "jobs": "inputs",
     "stays": "stays",
@@ -91,14 +93,14 @@ def code_of(table: str, column: str) -> str:
 
 @dataclass(frozen=True)
 class Difference:
-    """A column of a result that is not what the judge says. rows: which; none where all of it is odd."""
+    """A column of a result that does not follow from its book. rows: which; none where all of it is odd."""
 
     table: str
     column: str
     rows: Ints
     says: str = ""
     told: pl.Series | None = None
-    right: Sequence[Any] = ()
+    right: Column | None = None
 
     @property
     def code(self) -> str:
@@ -108,19 +110,16 @@ class Difference:
     def how(self, row: int) -> str:
         """What a row says and should say."""
         assert self.told is not None, "rows"
+        assert self.right is not None, "rows"
+        right = self.right[row] if isinstance(self.right, pl.Series) else self.right[row].item()
         where = "" if self.table in ("jobs", "timeline") else f"{self.table}.parquet, row {row + 1}: "
-        return f"{where}{self.column} is {_shown(self.told[row])}; expected {_shown(self.right[row])}"
+        return f"{where}{self.column} is {_shown(self.told[row])}; expected {_shown(right)}"
 
 
 def _shown(value: Any) -> str:
     if value is None:
         return "none"
     return number(value) if isinstance(value, int | float) else show_value(value)
-
-
-def _plainly(value: Any) -> str:
-    """As polars writes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def blame(check: Check, frame: pl.DataFrame, found: Difference) -> None:
@@ -146,7 +145,7 @@ def blame(check: Check, frame: pl.DataFrame, found: Difference) -> None:
 
 
 class Differences:
-    """A result beside what the judge makes of its book.
+    """A result beside what follows from its book.
 
     recorded: whether the book says who held which servers. ulp: how fine its times are. whole, alone: by row
     of the job table, its work and its ideal run time.
@@ -158,14 +157,17 @@ class Differences:
         self._arrays: dict[tuple[str, str], Floats] = {}
         latest = max(np.abs(self._floats("stays", "end_time")).max(), np.abs(jobs.submit).max())
         self.ulp = float(np.spacing(latest + 1e-9))
-        self.whole = np.array(jobs.duration if given.model == "fixed" else jobs.iterations, np.float64)
-        self.alone = np.array(jobs.ideal, np.float64)
+        self.whole = jobs.duration if given.model == "fixed" else jobs.iterations
+        self.alone = jobs.ideal
 
     def _floats(self, table: str, column: str) -> Floats:
-        """A column of numbers as the judge has it; NaN for none."""
+        """A column of numbers as it follows from the book; NaN for none."""
         key = table, column
         if key not in self._arrays:
-            self._arrays[key] = np.array(self.found.tables[table][column], np.float64)
+            right = self.found.tables[table][column]
+            if isinstance(right, pl.Series):
+                right = right.cast(pl.Float64).fill_null(np.nan).to_numpy()
+            self._arrays[key] = right.astype(np.float64, copy=False)
         return self._arrays[key]
 
     def frame(self, table: str) -> pl.DataFrame | None:
@@ -201,9 +203,7 @@ class Differences:
         literal = options["variant"] == "literal" and options["placement"] in ("lbsgf", "sjf-bco")
         return literal and (self.given.decides or self.given.makes_room)
 
-    def _columns(
-        self, table: str, frame: pl.DataFrame, right: Mapping[str, Sequence[Any]]
-    ) -> Iterator[Difference]:
+    def _columns(self, table: str, frame: pl.DataFrame, right: Table) -> Iterator[Difference]:
         height = len(next(iter(right.values())))
         if frame.height != height:
             said = f"{table}.parquet has {frame.height} rows; expected {height}"
@@ -232,14 +232,12 @@ class Differences:
         }
         return unknown.get(table, ()) if self._sleeps else ()
 
-    def _rows(self, table: str, frame: pl.DataFrame, column: str, right: Mapping[str, Sequence[Any]]) -> Ints:
+    def _rows(self, table: str, frame: pl.DataFrame, column: str, right: Table) -> Ints:
         """The rows in which a column differs."""
         told, expected = frame[column], right[column]
-        if not told.dtype.is_numeric() or any(isinstance(value, str) for value in expected[:1]):
+        if not told.dtype.is_numeric() or (isinstance(expected, pl.Series) and expected.dtype == pl.String):
             # Whatever kind of column it is: numbers told as words are no numbers.
-            if not set(map(type, expected)) <= {str, type(None)}:
-                expected = [None if value is None else _plainly(value) for value in expected]
-            plain = pl.Series(column, expected, pl.String)
+            plain = pl.Series(column, expected).cast(pl.String)
             bad = told.cast(pl.String, strict=False).ne_missing(plain).to_numpy()
         else:
             want = self._floats(table, column)
@@ -262,14 +260,13 @@ class Differences:
         unsure = self._unsure(table, frame, column)
         return np.flatnonzero(bad if unsure is None else bad & ~unsure)
 
-    def _near(self, table: str, column: str, want: Floats, right: Mapping[str, Sequence[Any]]) -> Floats:
+    def _near(self, table: str, column: str, want: Floats, right: Table) -> Floats:
         """How far each row of a column of sums may be off."""
         near: Floats = RELATIVE * np.abs(want) * (column not in INSTANTS)
         if table == "jobs":
             return near + self._near_of_job(column, want, right)
         if table == "stays" and column in ("work", "lost"):
-            number_of = {name: row for row, name in enumerate(self.given.jobs.id)}
-            row = np.array([number_of[name] for name in right["job_id"]], np.int64)
+            row = rows_of(pl.Series(right["job_id"]), self.given.jobs.id)
             near = self.whole[row] * (RELATIVE + 64.0 * self.ulp / self.alone[row])
         elif table == "stays" and column in WAITS:
             waited = np.abs(np.sum([self._floats(table, name) for name in WAITS], axis=0))
@@ -278,13 +275,13 @@ class Differences:
         elif column == "watts":
             near = np.full(want.size, RELATIVE * float(np.abs(want).max(initial=0.0)))
         elif column == "gpu_hours":
-            gpus = sum(self.given.cluster.gpus) * len(self.found.tables["stays"]["stay"])
+            gpus = int(self.given.cluster.gpus.sum()) * len(self.found.tables["stays"]["stay"])
             near = near + 8.0 * self.ulp * gpus / 3600.0
         elif column != "mean_contention":
             near = near + 8.0 * self.ulp
         return near
 
-    def _near_of_job(self, column: str, want: Floats, right: Mapping[str, Sequence[Any]]) -> Floats:
+    def _near_of_job(self, column: str, want: Floats, right: Table) -> Floats:
         """What of that is for a job's stays: each begins and ends at times that are only so fine."""
         stays = np.ones(want.size)
         for name in ("preemptions", "evictions", "failures", "pauses"):
@@ -295,7 +292,7 @@ class Differences:
             if column not in WAITS:  # what is left of the whole run, of which most may be cut
                 near = near + 8.0 * np.spacing(self._floats("jobs", "ideal_run_time"))
         elif column.endswith("gpu_time"):
-            near = near * sum(self.given.cluster.gpus)
+            near = near * int(self.given.cluster.gpus.sum())
         return near
 
     def _unsure(self, table: str, frame: pl.DataFrame, column: str) -> NDArray[np.bool_] | None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ringbco.judge import clock
-from ringbco.judge.given import Outage
+from ringbco.checker import clock
+from ringbco.checker.given import Outage
 from ringbco.trace.outages import Outages
 from ringbco.trace.side_table import Known
 

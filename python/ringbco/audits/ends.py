@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import chain
-from math import fsum, ulp
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
 
 from ringbco.audits.findings import Finding, number
 from ringbco.audits.given import BY
+from ringbco.checker import clock
+from ringbco.checker.arrays import by_group, ranges
+from ringbco.checker.given import DONE, ENDED, LIMIT, MOVED, NONE, PREEMPTED, RESIZED
+from ringbco.checker.protection import STOPPED, Protection
 from ringbco.errors import show_value
-from ringbco.judge import clock
-from ringbco.judge.protection import ENDED, Protection
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ringbco.audits.findings import Check
-    from ringbco.judge import Book, Given
-    from ringbco.judge.given import Stay
+    from ringbco.checker.given import Book, Bools, Floats, Given
 
 GOES_ON: Final = ("preempted", "moved", "resized", "evicted", "failed", "rung")
 """How a stay may end that is not its job's last."""
@@ -36,238 +39,311 @@ Told = tuple[str, str]
 class Ends:
     """The stays of a book, and who may have made them end.
 
-    failing: (server, instant) of each server that goes down. starts: who starts at an instant. came: when
-    replicas do. of: the stays of a job. owned: of each owner of a quota, when its GPUs began and ceased to be
-    held, in order. over: when they were more. ended: jobs that a policy of one's own ended or may have, since
-    they are not done.
-    recorded: whether stays say who held which servers.
+    failing: (server, instant) of each server that goes down. ended: jobs that a policy of one's own ended or
+    may have, since they are not done. recorded: whether stays say who held which servers. owned: of each
+    owner of a quota, when its GPUs began and ceased to be held, in order. over: when they were more.
     """
 
     def __init__(self, given: Given, book: Book, ended: Collection[int], *, recorded: bool) -> None:
-        self.given, self.book, self.ended, self.recorded = given, book, ended, recorded
+        self.given, self.stays, self.replicas = given, book.stays, book.replicas
+        self.ended, self.recorded = ended, recorded
         self.down = clock.seen(given.outages or (), given.slot)
         self.failing = {(outage.server, outage.down) for outage in self.down}
-        self.starts: dict[float, list[Stay]] = {}
-        for stay in book.stays if given.makes_room else ():
-            self.starts.setdefault(stay.start, []).append(stay)
-        self.replicas = {(r.service, r.server, r.start) for r in book.replicas}
-        self.came = {replica.start for replica in book.replicas}
-        self.of: dict[int, list[Stay]] = {}
-        for stay in book.stays if given.makes_room else ():
-            self.of.setdefault(stay.job, []).append(stay)
         self.protection = Protection(given)
-        self.over: dict[Owner, list[float]] = {}
-        self.owned: dict[Owner, tuple[list[float], list[float]]] = {}
-        for stay in book.stays if given.quotas is not None else ():
-            owner = self.owner(stay.job)
-            if owner is not None:
-                begun, ceased = self.owned.setdefault(owner, ([], []))
-                begun += [stay.start] * stay.gpus
-                ceased += [stay.end] * stay.gpus
-        for times in (times for both in self.owned.values() for times in both):
-            times.sort()
+        self.over: dict[Owner, Floats] = {}
+        self.owned: dict[Owner, tuple[Floats, Floats]] = {}
+        stays = self.stays
+        of = {owner: np.flatnonzero(jobs[stays.job]) for owner, jobs in self._owners.items()}
+        for owner, rows in sorted(of.items(), key=lambda one: one[1][:1].tolist()):
+            if rows.size:
+                gpus = stays.gpus[rows]
+                begun, ceased = (np.sort(np.repeat(own[rows], gpus)) for own in (stays.start, stays.end))
+                self.owned[owner] = begun, ceased
+
+    @cached_property
+    def _owners(self) -> dict[Owner, Bools]:
+        """The jobs of each owner of a quota in each virtual cluster."""
+        told, jobs = self.given.jobs.owner, self.given.jobs
+        found: dict[Owner, Bools] = {}
+        if told is None:
+            return found
+        for name in self.given.quotas or {}:
+            mine = told.eq_missing(pl.Series([name])).to_numpy()
+            for vc in np.unique(jobs.in_vc[mine]).tolist():
+                found[name, vc] = mine & (jobs.in_vc == vc)
+        return found
+
+    @cached_property
+    def _starts(self) -> dict[float, list[int]]:
+        """Who starts at an instant, row by row."""
+        found: dict[float, list[int]] = {}
+        for row, start in enumerate(self.stays.start.tolist()):
+            found.setdefault(start, []).append(row)
+        return found
+
+    @cached_property
+    def _came(self) -> set[tuple[str, int, float]]:
+        """The replicas: service, server, start."""
+        told = self.replicas
+        names, servers, starts = told.service.to_list(), told.server.tolist(), told.start.tolist()
+        return set(zip(names, servers, starts, strict=True))
 
     def owner(self, job: int) -> Owner | None:
         """Whose quota counts for a job, and in which virtual cluster; None where it has none."""
         owners = self.given.jobs.owner
         owner = owners[job] if owners is not None else None
         known = owner is not None and owner in (self.given.quotas or {})
-        return (owner, self.given.jobs.in_vc(job)) if owner is not None and known else None
+        return (owner, int(self.given.jobs.in_vc[job])) if owner is not None and known else None
 
     def beyond(self) -> Iterator[tuple[float, str]]:
         """When an owner first holds more than a quota without borrowing, and how much."""
         for owner, (begun, ended) in self.owned.items():
             most, borrows = (self.given.quotas or {})[owner[0]]
-            for time in () if borrows else dict.fromkeys(begun):
-                held = bisect_right(begun, time) - bisect_right(ended, time)
-                if held > most:
-                    yield time, f"{show_value(owner[0])} holds {held} GPUs; its quota is {most}"
-                    break
+            if borrows:
+                continue
+            times = np.unique(begun)
+            held = np.searchsorted(begun, times, side="right") - np.searchsorted(ended, times, side="right")
+            if (held > most).any():
+                at = int((held > most).argmax())
+                yield float(times[at]), f"{show_value(owner[0])} holds {held[at]} GPUs; its quota is {most}"
 
-    def all(self) -> Iterator[tuple[Stay, Told]]:
+    def all(self) -> Iterator[tuple[int, Told]]:
         """Every stay whose end cannot be."""
-        stays = self.book.stays
-        for stay, after in zip(stays, (*stays[1:], None), strict=True):
-            last = after is None or after.job != stay.job
-            if last and stay.ended == "done" and not self._named(stay):
-                continue  # as most do
-            for told in self._one(stay, None if last else after):
-                yield stay, told
+        stays = self.stays
+        last: Bools = np.append(stays.job[1:] != stays.job[:-1], [True])
+        for row in np.flatnonzero(~self._plainly(last)).tolist():
+            for told in self._one(row, last=bool(last[row])):
+                yield row, told
 
-    def beyond_limits(self) -> Iterator[tuple[Stay, Told]]:
+    def _plainly(self, last: Bools) -> Bools:
+        """Stays that end as most do, which need no second look."""
+        stays, given = self.stays, self.given
+        named = (stays.by_job != NONE) | (stays.by_server != NONE)
+        if stays.by_service is not None:
+            named |= stays.by_service.is_not_null().to_numpy()
+        plain: Bools = last & (stays.ended == DONE)
+        if not self.protection.is_on and not self.failing:
+            if given.preempts:
+                plain |= ~last & (stays.ended == PREEMPTED)
+            if given.preempts or (given.resizes and given.elastic):
+                plain |= ~last & self._shifted()
+        plain &= ~named
+        return plain
+
+    def _shifted(self) -> Bools:
+        """Stays that are moved or resized, and go on at once elsewhere, or on other GPUs."""
+        stays, given = self.stays, self.given
+        ways = [
+            way for way, may in ((MOVED, given.preempts), (RESIZED, given.resizes and given.elastic)) if may
+        ]
+        found: Bools = np.zeros(len(stays), np.bool_)
+        rows = np.flatnonzero(np.isin(stays.ended[:-1], ways))
+        after = rows + 1
+        right = (stays.end[rows] == stays.start[after]) & (
+            (stays.gpus[rows] == stays.gpus[after]) == (stays.ended[rows] == MOVED)
+        )
+        if given.jobs.share is None:
+            other = stays.servers[rows] != stays.servers[after]
+            same = np.flatnonzero(~other)
+            count = stays.servers[rows[same]]
+            one, two = (ranges(stays.first[own[same]], count) for own in (rows, after))
+            differs = (stays.server[one] != stays.server[two]) | (stays.held[one] != stays.held[two])
+            if same.size:
+                other[same] = by_group(differs.astype(np.int64), np.cumsum(count) - count) > 0
+            found[rows[right & other]] = True
+        return found
+
+    def beyond_limits(self) -> Iterator[tuple[int, Told]]:
         """The last stays of jobs that held GPUs for longer than their limits, or reached them too early."""
-        limits, held, job = self.given.jobs.limit, [0.0], -1
+        limits, stays = self.given.jobs.limit, self.stays
         if limits is None or not self.given.limited:
             return
-        stays = self.book.stays
-        for stay, after in zip(stays, (*stays[1:], None), strict=True):
-            held = [*(held if stay.job == job else ()), stay.end - stay.start]
-            job = stay.job
-            if after is not None and after.job == job:
-                continue
-            limit, total = clock.boundary(limits[job], self.given.slot), fsum(held)
-            near = 1e-9 * total + 64.0 * len(held) * ulp(stay.end)
-            if total > limit + near or (stay.ended == "limit" and total < limit - near):
-                yield stay, ("stays", f"ends after {number(total)} s on GPUs; its limit is {number(limit)} s")
+        total = by_group(stays.end - stays.start, stays.head)
+        limit = clock.boundary(limits[stays.job[stays.head]], self.given.slot)
+        count = np.diff(np.append(stays.head, len(stays)))
+        near = 1e-9 * total + 64.0 * count * np.spacing(np.abs(stays.end[stays.tail]))
+        cut = stays.ended[stays.tail] == LIMIT
+        for at in np.flatnonzero((total > limit + near) | (cut & (total < limit - near))).tolist():
+            said = f"ends after {number(total[at])} s on GPUs; its limit is {number(limit[at])} s"
+            yield int(stays.tail[at]), ("stays", said)
 
-    def _one(self, stay: Stay, after: Stay | None) -> Iterator[Told]:
-        word = stay.ended
-        waits = after is None and word in GOES_ON and stay.job in self.ended
-        if word not in (LAST if after is None else GOES_ON) and not waits:
-            others = "is its job's last" if after is None else "has others after it"
+    def _one(self, row: int, *, last: bool) -> Iterator[Told]:
+        stays, word = self.stays, ENDED[self.stays.ended[row]]
+        waits = last and word in GOES_ON and int(stays.job[row]) in self.ended
+        if word not in (LAST if last else GOES_ON) and not waits:
+            others = "is its job's last" if last else "has others after it"
             yield "stays", f"ended is {show_value(word)}, and the stay {others}"
             return
-        if after is not None and word in SHIFTED:
-            moved = after.start == stay.end and (after.gpus == stay.gpus) == (word == "moved")
-            same = self.recorded and (after.held, after.places) == (stay.held, stay.places)
-            if not moved or same:
+        if not last and word in SHIFTED:
+            as_many = stays.gpus[row + 1] == stays.gpus[row]
+            moved = stays.start[row + 1] == stays.end[row] and as_many == (word == "moved")
+            if not moved or (self.recorded and self._held(row + 1) == self._held(row)):
                 yield "stays", "is said to be moved or resized, and is not"
-        yield from self._allowed(stay)
-        if self.protection.is_on and word in ENDED:
-            yield from self._protected(stay)
-        yield from self._by(stay)
+        yield from self._allowed(row, word)
+        if self.protection.is_on and stays.ended[row] in STOPPED:
+            yield from self._protected(row)
+        yield from self._by(row, word)
 
-    def _allowed(self, stay: Stay) -> Iterator[Told]:
+    def _held(self, row: int) -> list[list[int]]:
+        """What a stay holds, in order."""
+        stays, told = self.stays, slice(*self.stays.first[row : row + 2])
+        found = [stays.server[told].tolist(), stays.held[told].tolist()]
+        if stays.spot is not None and stays.on is not None and stays.gpu is not None:
+            told = slice(*stays.spot[row : row + 2])
+            found += [stays.on[told].tolist(), stays.gpu[told].tolist()]
+        return found
+
+    def _allowed(self, row: int, word: str) -> Iterator[Told]:
         """Whether stays may end so in this run."""
-        given, word = self.given, stay.ended
+        given, stays = self.given, self.stays
+        end = float(stays.end[row])
         if word in ("preempted", "moved") and not given.preempts:
             yield "stays", f"is {word}; the policy preempts nobody"
         if word == "resized" and not (given.resizes and given.elastic):
             yield "stays", "is resized; the policy may resize nobody"
         if word == "dropped" and not given.decides:
             yield "stays", "is dropped; only a policy of one's own ends jobs"
-        if word == "rung" and not (stay.marks and stay.marks[-1].time == stay.end):
+        if word == "rung" and stays.mark[row] != end:
             yield "searches", "ends at a rung; rungs.parquet has none at which it gives its GPUs back then"
         if word == "limit" and not given.limited:
             yield "stays", "reached a limit; nobody enforces limits in this run"
         if word == "evicted" and not given.makes_room:
             yield "evictions", "is evicted; nobody makes room in this run"
-        if word not in ("done", "limit", "rung", "failed") and stay.end > stay.start and self.recorded:
-            lost = next(
-                (server for server in self._servers(stay) if (server, stay.end) in self.failing), None
-            )
+        if word not in ("done", "limit", "rung", "failed") and end > stays.start[row] and self.recorded:
+            lost = next((server for server in self._servers(row) if (server, end) in self.failing), None)
             if lost is not None:
                 yield "outages", f"is {word} as server {lost} goes down; expected failed"
 
-    def _protected(self, stay: Stay) -> Iterator[Told]:
+    def _protected(self, row: int) -> Iterator[Told]:
         """Whether it was protected from that: but not from services, nor a guest from those within quotas."""
-        protection = self.protection
-        until, stopped = protection.until(stay.job, stay.start), protection.stopped[stay.job]
-        protection.ended(stay)
-        if stay.end >= until or stay.by_service is not None or self._over_quota(stay):
+        protection, stays = self.protection, self.stays
+        job, word = int(stays.job[row]), ENDED[stays.ended[row]]
+        until, stopped = protection.until(job, float(stays.start[row])), protection.stopped[job]
+        protection.ended(job, int(stays.ended[row]))
+        if stays.end[row] >= until or self._service(row) is not None or self._over_quota(row):
             return
-        code = "evictions" if stay.ended == "evicted" else "stays"
+        code = "evictions" if word == "evicted" else "stays"
         if until == math.inf:
-            yield code, f"is {stay.ended}; max_preemptions is {protection.most}, and {stopped} before it were"
+            yield code, f"is {word}; max_preemptions is {protection.most}, and {stopped} before it were"
         else:
-            yield code, f"is {stay.ended} though it is protected until {until:.12g} s (preempt_after)"
+            yield code, f"is {word} though it is protected until {until:.12g} s (preempt_after)"
 
-    def _servers(self, stay: Stay) -> Sequence[int]:
+    def _servers(self, row: int) -> Sequence[int]:
         """Those that a stay held, in order; all of them where nobody recorded it."""
         if not self.recorded:
-            return range(len(self.given.cluster.gpus))
-        return sorted(server for server, _ in stay.held)
+            return range(self.given.cluster.gpus.size)
+        return sorted(self.stays.server[slice(*self.stays.first[row : row + 2])].tolist())
 
-    def _named(self, stay: Stay) -> list[str]:
-        """The columns in which it names somebody."""
-        if stay.by_job is None and stay.by_service is None and stay.by_server is None:
-            return []
-        return [name for name in BY if getattr(stay, name) is not None]
+    def _service(self, row: int) -> str | None:
+        told = self.stays.by_service
+        return None if told is None else told[row]
 
-    def _by(self, stay: Stay) -> Iterator[Told]:
+    def _by(self, row: int, word: str) -> Iterator[Told]:
         """Whether whom it names made it end, and it names nobody else."""
-        may = {"evicted": ("by_job", "by_service"), "failed": ("by_server",)}.get(stay.ended, ())
-        told = self._named(stay)
-        code = "outages" if stay.ended == "failed" else "evictions" if stay.ended == "evicted" else "stays"
+        stays, end = self.stays, float(self.stays.end[row])
+        may = {"evicted": ("by_job", "by_service"), "failed": ("by_server",)}.get(word, ())
+        by_job, by_server, service = int(stays.by_job[row]), int(stays.by_server[row]), self._service(row)
+        there = zip(BY, (by_job != NONE, service is not None, by_server != NONE), strict=True)
+        told = [name for name, is_there in there if is_there]
+        code = {"failed": "outages", "evicted": "evictions"}.get(word, "stays")
         if len(told) != bool(may) or not set(told) <= set(may):
             names = " and ".join(told) or "nobody"
-            yield code, f"is {stay.ended} and names {names}; expected {' or '.join(may) or 'nobody'}"
-        elif stay.by_server is not None:
-            failed = [server for server in self._servers(stay) if (server, stay.end) in self.failing]
-            if stay.by_server not in (failed[:1] if self.recorded else failed):
+            yield code, f"is {word} and names {names}; expected {' or '.join(may) or 'nobody'}"
+        elif by_server != NONE:
+            failed = [server for server in self._servers(row) if (server, end) in self.failing]
+            if by_server not in (failed[:1] if self.recorded else failed):
                 wanted = f"server {failed[0]}" if failed else "one of its servers that goes down then"
-                yield code, f"by_server is {stay.by_server}; expected {wanted}"
-        elif stay.by_service is not None:
-            named_as = show_value(stay.by_service)
-            if not self._may_evict(stay.job):
+                yield code, f"by_server is {by_server}; expected {wanted}"
+        elif service is not None:
+            named_as = show_value(service)
+            if not self._may_evict(int(stays.job[row])):
                 yield "services", f"is evicted for {named_as}, and not preemptible"
-            elif not any((stay.by_service, own, stay.end) in self.replicas for own in self._servers(stay)):
+            elif not any((service, own, end) in self._came for own in self._servers(row)):
                 yield "services", f"by_service is {named_as}, none of whose replicas comes there then"
-        elif stay.by_job is not None:
-            yield from self._by_job(stay, stay.by_job)
+        elif by_job != NONE:
+            yield from self._by_job(row, by_job)
 
-    def _by_job(self, stay: Stay, other: int) -> Iterator[Told]:
+    def _by_job(self, row: int, other: int) -> Iterator[Told]:
         """Whether a job may evict another: it stands higher, or is within its quota and the other is over."""
+        stays, job = self.stays, int(self.stays.job[row])
         name, jobs = self.given.jobs.id[other], self.given.jobs
-        its = self._placed(other, stay.end)
+        its = self._placed(other, float(stays.end[row]))
         if its is None:
             yield "evictions", f"by_job is {name}, which does not start then"
             return
-        there = set(self._servers(stay)) & set(self._servers(its))
+        there = set(self._servers(row)) & set(self._servers(its))
         # Verbs, and repack's plans, may start one that evicts, and then stop it, or move it.
         moves = self.given.decides or self.given.options["policy"] == "repack"
-        if its.gpus <= min(self.given.cluster.gpus) and not there and not moves:
+        if stays.gpus[its] <= self.given.cluster.gpus.min() and not there and not moves:
             yield "evictions", f"by_job is {name}, which starts on none of its servers"
         priority = jobs.priority
-        higher = priority is not None and priority[other] > priority[stay.job]
-        if self.given.options.get("evict") and higher and self._may_evict(stay.job):
+        higher = priority is not None and priority[other] > priority[job]
+        if self.given.options.get("evict") and higher and self._may_evict(job):
             return
-        if not self._over_quota(stay):
+        if not self._over_quota(row):
             yield "evictions", f"by_job is {name}, which may not evict it"
 
-    def _placed(self, job: int, time: float) -> Stay | None:
+    def _placed(self, job: int, time: float) -> int | None:
         """The stay that a job begins at an instant, or goes on with, as it got back what others took."""
-        for own in self.starts.get(time, ()):
-            if own.job == job:
-                return own
-        others = time in self.starts or time in self.came
-        own_stays = (own for own in self.of.get(job, ()) if own.start < time < own.end)
-        return next(own_stays, None) if others else None
+        stays, starts = self.stays, self._starts.get(time, ())
+        for row in starts:
+            if stays.job[row] == job:
+                return row
+        if not starts and not (self.replicas.start == time).any():
+            return None
+        low, high = np.searchsorted(stays.job, (job, job + 1))
+        on = (stays.start[low:high] < time) & (time < stays.end[low:high])
+        return int(low + on.argmax()) if on.any() else None
 
     def _may_evict(self, job: int) -> bool:
         may = self.given.jobs.preemptible
-        return may is None or may[job]
+        return may is None or bool(may[job])
 
-    def _over_quota(self, stay: Stay) -> bool:
+    def _over_quota(self, row: int) -> bool:
         """Whether its owner may have held more than its quota as it began, or went on at some instant."""
-        owner = self.owner(stay.job)
+        stays = self.stays
+        owner = self.owner(int(stays.job[row]))
         if owner is None:
             return False
         most, borrows = (self.given.quotas or {})[owner[0]]
+        start, end = stays.start[row], stays.end[row]
         if owner not in self.over:
             begun, ended = self.owned[owner]
-            instants = dict.fromkeys(begun)
-            self.over[owner] = [t for t in instants if bisect_right(begun, t) - bisect_left(ended, t) > most]
+            times = np.unique(begun)
+            held = np.searchsorted(begun, times, side="right") - np.searchsorted(ended, times, side="left")
+            self.over[owner] = times[held > most]
         over = self.over[owner]
-        if not borrows or bisect_left(over, stay.start) < bisect_right(over, stay.end):
+        if not borrows or np.searchsorted(over, start) < np.searchsorted(over, end, side="right"):
             return borrows
         # One of the owner's may have started first at that instant, and been evicted at once.
-        return any(
-            other.since <= stay.start <= other.start
-            and other.job != stay.job
-            and self.owner(other.job) == owner
-            for other in self.book.stays
-        )
+        others = self._owners[owner][stays.job] & (stays.job != stays.job[row])
+        return bool((others & (stays.since <= start) & (start <= stays.start)).any())
 
 
 def check_ends(checks: Mapping[str, Check], ends: Ends) -> None:
     """Counts a failure for each stay and each replica whose end cannot be."""
-    given, book = ends.given, ends.book
-    for stay, (code, says) in chain(ends.all(), ends.beyond_limits()):
-        check = checks[code]
-        check.add(
-            [Finding(check.code, f"stay {stay.number} {says}", given.jobs.id[stay.job], time=stay.end)], 1
-        )
+    given, stays, replicas = ends.given, ends.stays, ends.replicas
+    for row, (code, says) in chain(ends.all(), ends.beyond_limits()):
+        check, job = checks[code], given.jobs.id[int(stays.job[row])]
+        message = f"stay {stays.number[row]} {says}"
+        check.add([Finding(check.code, message, job, time=float(stays.end[row]))], 1)
     for time, says in ends.beyond():
         checks["evictions"].fail(says, time=time)
-    last = max(stay.end for stay in book.stays)
-    for replica in book.replicas:
-        failed = (replica.server, replica.end) in ends.failing
+    last = float(stays.end.max())
+    each = zip(
+        replicas.service.to_list(),
+        replicas.server.tolist(),
+        replicas.end.tolist(),
+        replicas.ended.to_list(),
+        strict=True,
+    )
+    for service, server, end, ended in each:
+        failed = (server, end) in ends.failing
         may: tuple[str, ...] = (
-            ("end of run", "surplus") if replica.end == last else ("failed",) if failed else ("surplus",)
+            ("end of run", "surplus") if end == last else ("failed",) if failed else ("surplus",)
         )
-        if replica.end == last and failed:
+        if end == last and failed:
             may = ("end of run", "failed", "surplus")
-        if replica.ended not in may:
-            told = f"a replica of {show_value(replica.service)} ended is {show_value(replica.ended)}"
-            checks["services"].fail(f"{told}; expected {' or '.join(may)}", time=replica.end)
+        if ended not in may:
+            told = f"a replica of {show_value(service)} ended is {show_value(ended)}"
+            checks["services"].fail(f"{told}; expected {' or '.join(may)}", time=end)

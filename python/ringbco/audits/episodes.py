@@ -44,9 +44,10 @@ def episodes(job: Ints, server: Ints, gpus: Ints, *, start: Floats, end: Floats)
         start = np.concatenate([start[~cut], extra[:, 2]])
         end = np.concatenate([end[~cut], extra[:, 3]])
         gpus = np.concatenate([gpus[~cut], extra[:, 4].astype(np.int64)])
-    order = np.lexsort((server, end, start, job))
-    job, server, start, end = job[order], server[order], start[order], end[order]
-    gpus = gpus[order]
+    if not _in_order(job, start, end, server):
+        order = np.lexsort((server, end, start, job))
+        job, server, start, end = job[order], server[order], start[order], end[order]
+        gpus = gpus[order]
     first = _starts(job, start, end)
     numbers = np.cumsum(first) - 1
     return (
@@ -71,10 +72,19 @@ def _starts(*columns: Ints | Floats) -> Bools:
     return first
 
 
+def _in_order(*columns: Ints | Floats) -> bool:
+    """Whether rows are sorted by some columns, the first of which counts most."""
+    late = np.zeros(max(columns[0].size - 1, 0), bool)
+    for column in reversed(columns):
+        late = (column[1:] < column[:-1]) | ((column[1:] == column[:-1]) & late)
+    return not late.any()
+
+
 def _ragged(job: Ints, server: Ints, start: Floats, end: Floats) -> Ints:
     """Jobs with a server twice at a time, or with overlapping stretches that differ in start or end."""
-    order = np.lexsort((server, end, start, job))
-    job, server, start, end = job[order], server[order], start[order], end[order]
+    if not _in_order(job, start, end, server):
+        order = np.lexsort((server, end, start, job))
+        job, server, start, end = job[order], server[order], start[order], end[order]
     same_job = job[1:] == job[:-1]
     together = same_job & (start[1:] == start[:-1]) & (end[1:] == end[:-1])
     twice = together & (server[1:] == server[:-1])

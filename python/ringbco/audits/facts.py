@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 
 from ringbco.audits import gpu_rows
 from ringbco.audits.down import Down, read_down
-from ringbco.audits.given import given_of
-from ringbco.audits.measured import Speeds, read_speeds
+from ringbco.audits.given import Profiles, given_of
+from ringbco.audits.measured import Speeds
 from ringbco.audits.options import decides_itself, options_of, policy_is, preempts, resizes
-from ringbco.audits.types import Types, read_types
+from ringbco.audits.types import Types
+from ringbco.checker.given import Given
+from ringbco.checker.idle import Room
+from ringbco.checker.speed import Speeds as Rates
 from ringbco.cluster.spec import Cluster
-from ringbco.judge.given import Given
-from ringbco.judge.idle import Room
-from ringbco.judge.speed import Speeds as Rates
 from ringbco.result.folder import cluster_of
 from ringbco.result.outcome import Outcome
+from ringbco.result.sound import places
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.shares import thousandths
@@ -53,6 +54,7 @@ class Facts:
     table: JobTable
     cluster: Cluster
     options: Mapping[str, Any]
+    known: Profiles
     workload: profiles.Profiled
     jobs: pl.DataFrame
     row: Ints
@@ -102,8 +104,8 @@ class Facts:
 
     @cached_property
     def given(self) -> Given:
-        """What the judge is handed of the run."""
-        return given_of(self.outcome, self.table)
+        """What the checker is given of the run."""
+        return given_of(self.outcome, self.table, self.known)
 
     @cached_property
     def room(self) -> Room:
@@ -181,24 +183,20 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     """
     cluster = cluster_of(outcome.run)
     options = options_of(outcome.run)
-    speeds = read_speeds(outcome.speeds, table, cluster) if options["model"] == "table" else None
-    workload = (
-        profiles.resolve(table, cluster, model=options["model"], seed=int(options.get("seed", 0)))
-        if speeds is None
-        else speeds.workload
-    )
+    profiled = Profiles.read(outcome, table)
     index = profiles.vc_index(table, cluster)
     vc_of_row = np.zeros(table.num_jobs, np.int64) if index is None else index.astype(np.int64)
     numbers = {name: number for number, name in enumerate(cluster.vc_names)}
     vcs = cluster.server_vc
     server_vc = np.array([0] * cluster.num_servers if vcs is None else [numbers[vc] for vc in vcs], np.int64)
 
-    jobs = outcome.jobs.with_row_index("_at")
     known = table.frame.select(pl.col("job_id").cast(pl.String)).with_row_index("_row")
-    jobs = jobs.join(known, on="job_id", how="left", maintain_order="left")
-    unknown = jobs.filter(pl.col("_row").is_null())
-    repeated = jobs.filter(pl.col("_row").is_not_null() & ~pl.col("job_id").is_first_distinct())
-    jobs = jobs.filter(pl.col("_row").is_not_null()).unique("job_id", keep="first", maintain_order=True)
+    jobs = outcome.jobs.with_columns(_row=places(outcome.jobs["job_id"], known["job_id"]))
+    unknown = repeated = jobs.clear()
+    if jobs["_row"].null_count() or (jobs["_row"].diff() < 1).any():
+        unknown = jobs.filter(pl.col("_row").is_null())
+        repeated = jobs.filter(pl.col("_row").is_not_null() & ~pl.col("job_id").is_first_distinct())
+        jobs = jobs.filter(pl.col("_row").is_not_null()).unique("job_id", keep="first", maintain_order=True)
 
     def column(frame: pl.DataFrame, name: str, dtype: Any) -> NDArray[Any]:
         return np.asarray(frame[name].to_numpy().astype(dtype))
@@ -214,11 +212,11 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         if decides_itself(options) or options.get("search") is not None:
             ended = known.join(allocations, on="job_id", how="semi").join(jobs, on="job_id", how="anti")
         ids = pl.concat([jobs.select("job_id"), ended.sort("_row").select("job_id")])
-        stretches = allocations.join(
-            ids.with_row_index("_job"), on="job_id", how="left", maintain_order="left"
-        )
-        strays = stretches.filter(pl.col("_job").is_null())
-        stretches = stretches.filter(pl.col("_job").is_not_null())
+        stretches = allocations.with_columns(_job=places(allocations["job_id"], ids["job_id"]))
+        strays = stretches.clear()
+        if stretches["_job"].null_count():
+            strays = stretches.filter(pl.col("_job").is_null())
+            stretches = stretches.filter(pl.col("_job").is_not_null())
     shares = thousandths(table.frame)
     on_gpus = None
     if shares is not None:
@@ -242,7 +240,8 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         table=table,
         cluster=cluster,
         options=options,
-        workload=workload,
+        known=profiled,
+        workload=profiled.workload,
         jobs=jobs,
         row=row,
         ids=pl.concat([jobs["job_id"], ended.sort("_row")["job_id"]]),
@@ -259,8 +258,8 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         vc=vc_of_row[row],
         server_vc=server_vc,
         vc_of_row=vc_of_row,
-        types=read_types(table.frame, cluster, always=speeds is not None),
-        speeds=speeds,
+        types=profiled.types,
+        speeds=profiled.speeds,
         outages=down,
         a_job=a_job,
         a_server=a_server,

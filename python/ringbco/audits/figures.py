@@ -1,4 +1,4 @@
-"""summary.json: every figure beside that of the judge; and what of it nobody else knows."""
+"""summary.json: every figure beside the one that follows from the book; and what of it nobody else knows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import polars as pl
+
 from ringbco.audits.difference import RELATIVE
 from ringbco.audits.findings import number
+from ringbco.audits.given import rows_of
 from ringbco.errors import show_value
 from ringbco.result.folder import WALL_TIME
 
@@ -47,25 +51,25 @@ PAUSED: Final = ("lost_gpu_seconds", "goodput", "lost_work_gpu_seconds", "lost_g
 
 
 class Figures:
-    """The figures of a result beside those of the judge. fail: takes a figure's name, and what is wrong."""
+    """The figures of a result beside those of its book. fail: takes a figure's name, and what is wrong."""
 
     def __init__(self, differences: Differences, fail: Fail) -> None:
         self.given, self.fail, self.looked_at = differences.given, fail, 0
         stays = differences.found.tables["stays"]
-        gpus = stays["num_gpus"]
-        rounding = 2.0 * differences.ulp * float(sum(gpus))
-        counted = {name for job, name in enumerate(self.given.jobs.id) if self.given.counts(job)}
-        columns = (stays[name] for name in ("job_id", "start_time", "end_time", "num_gpus"))
-        held = math.fsum(
-            (end - start) * own for name, start, end, own in zip(*columns, strict=True) if name in counted
+        start, end, gpus = (np.asarray(stays[name]) for name in ("start_time", "end_time", "num_gpus"))
+        rounding = 2.0 * differences.ulp * float(gpus.sum())
+        counted = self.given.counted
+        mine = (
+            slice(None) if counted.all() else counted[rows_of(pl.Series(stays["job_id"]), self.given.jobs.id)]
         )
+        held = float(np.sum(((end - start) * gpus)[mine]))
         self.share: float
         self.seconds, self.share = rounding, rounding / held if held > 0 else 0.0
         self.ulp: float = 16.0 * differences.ulp
         cluster = self.given.cluster
-        span = max(stays["end_time"]) - min(stays["start_time"])
+        span = float(end.max() - start.min())
         watts = max((fact.busy_watts or 0.0 for fact in cluster.types), default=0.0)
-        self.energy = (rounding + RELATIVE * sum(cluster.gpus) * span) / 3.6e6 * watts
+        self.energy = (rounding + RELATIVE * int(cluster.gpus.sum()) * span) / 3.6e6 * watts
         self.left_out: tuple[str, ...] = ()
         if not differences.recorded:
             sleeps = self.given.sleep_after < math.inf or self.given.outages is not None
@@ -174,9 +178,9 @@ def _check_fates(check: Check, differences: Differences) -> None:
     """Whom a policy of one's own refused or ended, as many as are left out and as are told of elsewhere."""
     told, tables = differences.outcome.summary, differences.found.tables
     given = differences.given
-    counted = {name for job, name in enumerate(given.jobs.id) if given.counts(job)}
-    jobs = len(counted) - differences.found.summary["jobs_dropped"]
-    stayed = len(counted.intersection(tables["stays"]["job_id"]))
+    jobs = int(given.counted.sum()) - differences.found.summary["jobs_dropped"]
+    ran = rows_of(pl.Series(tables["stays"]["job_id"]), given.jobs.id)
+    stayed = int(np.unique(ran[given.counted[ran]]).size)
     fates = {name: told.get(name, 0) for name in FATES}
     if not all(isinstance(count, int) for count in fates.values()):
         check.fail(f"{' and '.join(FATES)} are {show_value(list(fates.values()))}; expected numbers of jobs")

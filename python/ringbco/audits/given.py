@@ -1,33 +1,40 @@
-"""A result, its job table and its options as plain lists, as the judge is handed them."""
+"""A result, its job table and its options as columns, as the checker is given them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
 from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.options import decides_itself, options_of, preempts, resizes
-from ringbco.audits.types import Types, read_types, recorded_type
-from ringbco.judge.given import (
+from ringbco.audits.types import Types, distinct, read_types, recorded_type
+from ringbco.checker.arrays import ranges
+from ringbco.checker.given import (
+    ENDED,
+    NONE,
     Book,
     Cluster,
     Given,
     GpuType,
+    Ints,
     Jobs,
+    LeastBusy,
     Load,
     Network,
     Outage,
-    Replica,
-    Rung,
+    Replicas,
+    Rungs,
     Speed,
-    Stay,
+    Stays,
 )
 from ringbco.result.folder import cluster_of
-from ringbco.trace import profiles, ties
-from ringbco.trace.fair_shares import FairShares, owners
+from ringbco.result.sound import places
+from ringbco.trace import profiles
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise
 from ringbco.trace.quotas import Quotas
@@ -36,120 +43,125 @@ from ringbco.trace.shares import thousandths
 from ringbco.trace.standing import preemptible, priorities
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
 
     from ringbco.cluster.spec import Cluster as Servers
     from ringbco.result.outcome import Outcome
     from ringbco.trace.jobs import JobTable
 
+BY: Final = ("by_job", "by_service", "by_server")
+"""Columns of stays.parquet that name who made a stay end."""
 
-def given_of(outcome: Outcome, table: JobTable) -> Given:
-    """The run of a result, before it started."""
-    options, cluster = options_of(outcome.run), cluster_of(outcome.run)
-    speeds = read_speeds(outcome.speeds, table, cluster) if options["model"] == "table" else None
-    types = read_types(table.frame, cluster, always=speeds is not None)
-    jobs = _jobs(outcome, table, cluster, types, speeds)
+
+@dataclass(frozen=True)
+class Profiles:
+    """What the job table says of jobs on a cluster.
+
+    types: None where GPU types change nothing. speeds: None unless they were measured.
+    """
+
+    cluster: Servers
+    types: Types | None
+    speeds: Speeds | None
+    workload: profiles.Profiled
+
+    @classmethod
+    def read(cls, outcome: Outcome, table: JobTable) -> Profiles:
+        """That of a result. Raises InputError where its speeds cannot be read."""
+        options, cluster = options_of(outcome.run), cluster_of(outcome.run)
+        speeds = read_speeds(outcome.speeds, table, cluster) if options["model"] == "table" else None
+        types = read_types(table.frame, cluster, always=speeds is not None)
+        if speeds is not None:
+            return cls(cluster, types, speeds, speeds.workload)
+        seed = int(options.get("seed", 0))
+        return cls(cluster, types, None, profiles.resolve(table, cluster, model=options["model"], seed=seed))
+
+
+def given_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) -> Given:
+    """The run of a result, before it started. known: its profiles, if they have been read."""
+    options, known = options_of(outcome.run), known or Profiles.read(outcome, table)
+    cluster = known.cluster
     return Given(
-        jobs,
+        _jobs(outcome, table, known),
         _cluster(cluster, alone=options.get("sharing") == "off"),
         options,
         preempts=preempts(options),
         resizes=resizes(options),
         decides=decides_itself(options),
-        outages=_outages(outcome.outages),
-        windows=_outages(outcome.maintenance),
+        follows=str(options["policy"]).startswith("log:"),
+        by_gpus=options["order"] == "smallest",
+        least_busy=_least_busy(options),
+        outages=outages_of(outcome.outages),
         services=_loads(outcome.services),
         quotas=_quotas(outcome.quota),
-        shares={} if (fair := _fair(outcome)) is None else fair.shares(),
         speeds=[] if outcome.speeds is None else _speeds(outcome.speeds, _names(table, cluster)),
-        fields=outcome.run.get("own_policy", {}).get("parameters", {}),
     )
 
 
-def _jobs(
-    outcome: Outcome, table: JobTable, cluster: Servers, types: Types | None, speeds: Speeds | None
-) -> Jobs:
+def _least_busy(options: Mapping[str, Any]) -> LeastBusy | None:
+    """What lbsgf, read literally, looks at; sjf-bco takes it for gangs of more than kappa GPUs."""
+    placement = options["placement"]
+    if placement not in ("lbsgf", "sjf-bco") or options.get("variant") != "literal":
+        return None
+    if options.get("command") == "plan":
+        return None
+    return LeastBusy(0 if placement == "lbsgf" else int(options["kappa"]), float(options.get("lambda", 1.0)))
+
+
+def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
     frame, options = table.frame, options_of(outcome.run)
-    model, seed = options["model"], int(options.get("seed", 0))
-    told = profiles.resolve(table, cluster, model=model, seed=seed) if speeds is None else speeds.workload
-    noisy, vc, shares = noise(frame), profiles.vc_index(table, cluster), thousandths(frame)
+    types, speeds, workload = known.types, known.speeds, known.workload
+    noisy, vc, shares = noise(frame), profiles.vc_index(table, known.cluster), thousandths(frame)
     every = float(options.get("checkpoint_interval", 1800.0))
     planned = options.get("command") == "plan"
-    allowed = speedup = None
-    if types is not None:
-        allowed, speedup = _allowed(types)
     return Jobs(
-        id=frame["job_id"].to_list(),
-        submit=[0.0] * frame.height if planned else frame["submit_time"].to_list(),
-        gpus=frame["num_gpus"].to_list(),
-        duration=frame["duration"].to_list(),
-        iterations=told.iterations.astype(np.float64).tolist(),
-        gradient=told.gradient_bytes.tolist(),
-        compute=told.compute_time.tolist(),
-        ideal=told.ideal_run_time.tolist(),
-        least=gpus_of(frame, "min_gpus").tolist(),
-        most=gpus_of(frame, "max_gpus").tolist(),
-        noise=None if noisy is None else noisy[0].tolist(),
-        batch=None if noisy is None else noisy[1].astype(np.float64).tolist(),
-        share=_plain(shares),
-        priority=_plain(priorities(frame)),
-        checkpoint=None if (own := _said(frame, "checkpoint_interval")) is None
-        else [every if value is None else value for value in own],
-        limit=None if (own := _said(frame, "time_limit")) is None
-        else [math.inf if value is None else value for value in own],
-        vc=_plain(vc),
+        id=frame["job_id"].cast(pl.String),
+        submit=np.zeros(frame.height) if planned else _floats(frame["submit_time"]),
+        gpus=frame["num_gpus"].to_numpy().astype(np.int64),
+        duration=_floats(frame["duration"]),
+        iterations=workload.iterations.astype(np.float64),
+        gradient=workload.gradient_bytes,
+        compute=workload.compute_time,
+        ideal=workload.ideal_run_time,
+        least=gpus_of(frame, "min_gpus").astype(np.int64),
+        most=gpus_of(frame, "max_gpus").astype(np.int64),
+        noise=None if noisy is None else noisy[0],
+        batch=None if noisy is None else noisy[1].astype(np.float64),
+        share=_whole(shares),
+        priority=_whole(priorities(frame)),
+        checkpoint=None if (own := said(frame, "checkpoint_interval")) is None else _floats(own, every),
+        limit=None if (own := said(frame, "time_limit")) is None else _floats(own, math.inf),
+        vc=_whole(vc),
         owner=_owners(outcome, frame),
-        types=allowed,
-        speedup=speedup,
+        types=None if types is None else np.isfinite(types.listed),
+        speedup=None if types is None else types.speedup,
         model=None if speeds is None else speeds.model,
-        recorded=None if speeds is None else speeds.reference.tolist(),
-        group=_said(frame, "group"),
-        user=_said(frame, "user"),
-        deadline=_said(frame, "deadline"),
-        vc_said=_said(frame, "vc"),
-        preemptible=_plain(preemptible(frame)),
-        tied=_tied(frame.height, str(options.get("ties", "rows"))),
-        column=_column(frame, str(options["order"])),
-        fair=owners(frame, _fair(outcome)) if options["order"] == "fairshare" else None,
-    )  # fmt: skip
+        recorded=None if speeds is None else speeds.reference,
+        group=said(frame, "group"),
+        user=said(frame, "user"),
+        deadline=said(frame, "deadline"),
+        vc_said=said(frame, "vc"),
+        preemptible=preemptible(frame),
+    )
 
 
-def _owners(outcome: Outcome, frame: pl.DataFrame) -> list[str | None] | None:
+def _owners(outcome: Outcome, frame: pl.DataFrame) -> pl.Series | None:
     """Whose quota counts for each job. Raises InputError where quota.parquet is none."""
     quota = outcome.quota
-    return None if quota is None else _said(frame, Quotas.read(quota, source=Quotas.form.file).column)
+    return None if quota is None else said(frame, Quotas.read(quota, source=Quotas.form.file).column)
 
 
-def _fair(outcome: Outcome) -> FairShares | None:
-    """The shares that were given. Raises InputError where fair_shares.parquet has none."""
-    fair = outcome.fair_shares
-    return None if fair is None else FairShares.read(fair, source=FairShares.form.file)
+def _whole(values: NDArray[Any] | None) -> Ints | None:
+    return None if values is None else values.astype(np.int64)
 
 
-def _plain(values: NDArray[Any] | None) -> list[Any] | None:
-    return None if values is None else values.tolist()
+def _floats(column: pl.Series, null: float = math.nan) -> NDArray[np.float64]:
+    return column.cast(pl.Float64).fill_null(null).to_numpy()
 
 
-def _tied(jobs: int, rule: str) -> list[int] | None:
-    """By which rows of one submission go first; None where the rows themselves do."""
-    return None if rule == "rows" else ties.key(np.arange(jobs, dtype=np.int64), rule).tolist()
-
-
-def _column(frame: pl.DataFrame, order: str) -> list[float] | None:
-    """The keys of an order that is a column of the job table."""
-    own = _said(frame, order.removeprefix("column:")) if order.startswith("column:") else None
-    return None if own is None else [float(value) for value in own]
-
-
-def _said(frame: pl.DataFrame, name: str) -> list[Any] | None:
-    return frame[name].to_list() if name in frame.columns else None
-
-
-def _allowed(types: Types) -> tuple[list[tuple[int, ...]], list[list[float]]]:
-    """By job: the types that it may use, as it lists them, and its speed on each type of the cluster."""
-    order, count = np.argsort(types.listed, axis=1, kind="stable").tolist(), np.isfinite(types.listed).sum(1)
-    return [tuple(own[:n]) for own, n in zip(order, count.tolist(), strict=True)], types.speedup.tolist()
+def said(frame: pl.DataFrame, name: str) -> pl.Series | None:
+    """A column of the job table, if it has it."""
+    return frame[name] if name in frame.columns else None
 
 
 def _cluster(cluster: Servers, *, alone: bool) -> Cluster:
@@ -157,11 +169,11 @@ def _cluster(cluster: Servers, *, alone: bool) -> Cluster:
     xi1 = 0.0 if alone else cluster.network.xi1
     net, vcs = cluster.network, {name: number for number, name in enumerate(cluster.vc_names)}
     return Cluster(
-        cluster.server_gpus.tolist(),
+        cluster.server_gpus.astype(np.int64),
         Network(net.intra_bandwidth, net.inter_bandwidth, net.reduce_speed, xi1, net.xi2, net.alpha),
-        None if cluster.server_vc is None else [vcs[name] for name in cluster.server_vc],
+        None if cluster.server_vc is None else np.array([vcs[name] for name in cluster.server_vc], np.int64),
         list(vcs),
-        _plain(cluster.server_types),
+        _whole(cluster.server_types),
         [GpuType(t.name, t.idle_watts, t.busy_watts, t.price_per_hour) for t in cluster.type_facts]
         if cluster.server_types is not None
         else (),
@@ -172,7 +184,8 @@ def _loads(frame: pl.DataFrame | None) -> list[Load] | None:
     return None if frame is None else [Load(*row) for row in frame.select(*Services.form.schema).iter_rows()]
 
 
-def _outages(frame: pl.DataFrame | None) -> list[Outage] | None:
+def outages_of(frame: pl.DataFrame | None) -> list[Outage] | None:
+    """The rows of outages.parquet, or of another table of that form."""
     if frame is None:
         return None
     rows = frame.select("server", "down_at", "up_at", "cause").iter_rows()
@@ -189,9 +202,8 @@ def _quotas(frame: pl.DataFrame | None) -> dict[str, tuple[int, bool]] | None:
 def _names(table: JobTable, cluster: Servers) -> dict[str, int]:
     """The number of each GPU type by its name in lower case: the cluster's, then others recorded on."""
     types = list(dict.fromkeys(str(label).lower() for label in cluster.server_gpu_type or ()))
-    columns = [_said(table.frame, name) or [None] * table.num_jobs for name in ("gpu_type", "recorded_on")]
     known = list(types)
-    for asked, on in dict.fromkeys(zip(*columns, strict=True)):
+    for asked, on in distinct(table.frame, "gpu_type", "recorded_on")[0]:
         name = recorded_type(asked, on, types, cluster).lower()
         if name not in known:
             known.append(name)
@@ -210,71 +222,106 @@ def book_of(outcome: Outcome, given: Given) -> Book:
     """What a result says that happened. That it can be read, `result.sound.check_book` tells.
 
     Where nobody recorded who held which servers, every job is said to hold all of its GPUs on one that it may
-    use, so that times, GPUs and counts follow all the same.
+    use, so that times, GPUs and counts follow all the same. Raises KeyError where a stay holds none.
     """
-    jobs, told = given.jobs, outcome.stays_written
-    row = {name: number for number, name in enumerate(jobs.id)}
-    shared = jobs.share is not None
+    ids = given.jobs.id
+    return Book(_stays(outcome, given), _replicas(outcome.replicas), _rungs(outcome.rungs, ids))
+
+
+def _stays(outcome: Outcome, given: Given) -> Stays:
+    told, ids = outcome.stays_written, given.jobs.id
     if told is None:
         # The row of a job is its one stay.
-        plain = outcome.jobs.select("job_id", "start_time", "finish_time", "num_gpus").rows()
-        rows = [(name, 0, start, end, gpus, "done", None, None, None) for name, start, end, gpus in plain]
+        frame = outcome.jobs.select("job_id", "start_time", "num_gpus", end_time="finish_time")
+        job, none = rows_of(frame["job_id"], ids), np.full(frame.height, NONE)
+        number, ended, by_job, by_server, service = np.zeros_like(job), np.zeros_like(job), none, none, None
     else:
-        rows = told.select("job_id", "stay", "start_time", "end_time", "num_gpus", "ended", *BY).rows()
-    held: Mapping[Key, Places] = {}
-    places: Mapping[Key, Places] = {}
-    if outcome.allocations is not None:
-        held, places = _held(outcome.allocations, shared=shared)
-    stays = []
-    for name, number, start, end, gpus, ended, job, service, server in rows:
-        own = row[name]
-        there = held[name, number] if outcome.allocations is not None else ((_one_of(given, own), gpus),)
-        by = None if job is None else row[job]
-        on = places.get((name, number), ((there[0][0], 0),) * gpus) if shared else ()
-        stays.append(Stay(own, start, end, there, ended, by, service, server, on))
-    replicas: Sequence[Replica] = ()
-    if outcome.replicas is not None:
-        of = "service", "server", "num_gpus", "start_time", "end_time", "ended"
-        replicas = [Replica(*values) for values in outcome.replicas.select(of).iter_rows()]
-    rungs: Sequence[Rung] = ()
-    if outcome.rungs is not None:
-        values = outcome.rungs.select("job_id", "rung", "time", "went_on").iter_rows()
-        rungs = [Rung(row[name], rung, time, went_on) for name, rung, time, went_on in values]
-    return Book(stays, replicas, rungs)
-
-
-def _one_of(given: Given, job: int) -> int:
-    """A server that a job may use, of those of its virtual cluster; the first where there is none."""
-    types, cluster = given.jobs.types, given.cluster
-    may = (
-        server
-        for server in range(len(cluster.gpus))
-        if cluster.in_vc(server) == given.jobs.in_vc(job)
-        and (types is None or cluster.of_type(server) in types[job])
+        frame, job, number = told, rows_of(told["job_id"], ids), _ints(told["stay"])
+        ended = _ints(told["ended"].cast(pl.Enum(ENDED)).to_physical())
+        by_job, by_server = rows_of(told["by_job"], ids), _ints(told["by_server"])
+        service = None if told["by_service"].null_count() == told.height else told["by_service"]
+    start, end = _floats(frame["start_time"]), _floats(frame["end_time"])
+    stays = Stays(
+        job, start, end, ended, by_job, by_server, service, *_unplaced(given, job, frame["num_gpus"])
     )
-    return next(may, 0)
+    shared = given.jobs.share is not None
+    if outcome.allocations is None:
+        if shared:
+            stays.spot = np.concatenate([[0], np.cumsum(stays.held)])
+            stays.on, stays.gpu = np.repeat(stays.server, stays.held), np.zeros(int(stays.spot[-1]), np.int64)
+        return stays
+    rows, first, server = _in_order(outcome.allocations, ids, job, number)
+    stays.first, stays.server, stays.held = first, server, _ints(outcome.allocations["num_gpus"])[rows]
+    if shared:
+        stays.spot, stays.on, stays.gpu = first, server, _ints(outcome.allocations["gpu"])[rows]
+        of = np.repeat(np.arange(job.size), np.diff(first))
+        begins = np.flatnonzero((np.diff(of, prepend=-1) != 0) | (np.diff(server, prepend=-1) != 0))
+        stays.first = np.searchsorted(begins, first)
+        stays.server, stays.held = server[begins], np.diff(np.append(begins, server.size))
+    return stays
 
 
-BY = ("by_job", "by_service", "by_server")
-Places = tuple[tuple[int, int], ...]
-Key = tuple[str, int]
+def _in_order(allocations: pl.DataFrame, ids: pl.Series, job: Ints, number: Ints) -> tuple[Ints, Ints, Ints]:
+    """The rows of allocations.parquet in the order of some stays, the first of each, and their servers."""
+    told, stay = rows_of(allocations["job_id"], ids), _ints(allocations["stay"])
+    server = _ints(allocations["server"])
+    base = 1 + max(int(stay.max(initial=0)), int(number.max(initial=0)))
+    key, wanted = told * base + stay, job * base + number
+    rows = np.arange(key.size)
+    if (np.diff(key) < 0).any():
+        rows = np.argsort(key, kind="stable")
+        key, server = key[rows], server[rows]
+    low, high = (np.searchsorted(key, wanted, side=side) for side in ("left", "right"))
+    if (high == low).any():
+        at = int((high == low).argmax())
+        raise KeyError((ids[int(job[at])], int(number[at])))
+    if (low[1:] == high[:-1]).all():
+        return rows, np.append(low, high[-1:]), server
+    taken = ranges(low, high - low)
+    return rows[taken], np.concatenate([[0], np.cumsum(high - low)]), server[taken]
 
 
-def _held(frame: pl.DataFrame, *, shared: bool) -> tuple[dict[Key, Places], dict[Key, Places]]:
-    """By job and stay: the GPUs on each server and, where jobs have shares, each of them."""
-    there: dict[Key, list[tuple[int, int]]] = {}
-    keys = zip(frame["job_id"].to_list(), frame["stay"].to_list(), strict=True)
-    servers, gpus = frame["server"].to_list(), frame["num_gpus"].to_list()
-    if not shared:
-        for key, server, count in zip(keys, servers, gpus, strict=True):
-            there.setdefault(key, []).append((server, count))
-        return {key: tuple(own) for key, own in there.items()}, {}
-    for key, server, gpu in zip(keys, servers, frame["gpu"].to_list(), strict=True):
-        there.setdefault(key, []).append((server, gpu))
-    held: dict[Key, Places] = {}
-    for key, own in there.items():
-        count_of: dict[int, int] = {}
-        for server, _ in own:
-            count_of[server] = count_of.get(server, 0) + 1
-        held[key] = tuple(count_of.items())
-    return held, {key: tuple(own) for key, own in there.items()}
+def _unplaced(given: Given, job: Ints, gpus: pl.Series) -> tuple[Ints, Ints, Ints]:
+    """All GPUs of each stay on one server that its job may use; the first where there is none."""
+    cluster, jobs = given.cluster, given.jobs
+    kinds = 1 if jobs.types is None else jobs.types.shape[1]
+    kind = cluster.of_type if kinds > 1 else np.zeros(cluster.gpus.size, np.int64)
+    one = np.full((max(1, len(cluster.vcs)), kinds), cluster.gpus.size)
+    np.minimum.at(one, (cluster.in_vc, kind), np.arange(cluster.gpus.size))
+    mine = one[jobs.in_vc[job]]
+    if jobs.types is not None:
+        mine = np.where(jobs.types[job], mine, cluster.gpus.size)
+    server = mine.min(axis=1)
+    server[server == cluster.gpus.size] = 0
+    return np.arange(job.size + 1), server, _ints(gpus)
+
+
+def _ints(column: pl.Series) -> Ints:
+    """Whole numbers; NONE for nulls."""
+    return column.cast(pl.Int64).fill_null(NONE).to_numpy()
+
+
+def rows_of(names: pl.Series, ids: pl.Series) -> Ints:
+    """The row of the job table of each name, NONE for nulls. Raises KeyError for one that it has not."""
+    names = names.cast(pl.String)
+    found = places(names, ids)
+    unknown = found.is_null() & names.is_not_null()
+    if unknown.any():
+        raise KeyError(names.filter(unknown)[0])
+    return _ints(found)
+
+
+def _replicas(frame: pl.DataFrame | None) -> Replicas:
+    none, empty = np.zeros(0, np.int64), pl.Series(dtype=pl.String)
+    if frame is None:
+        return Replicas(empty, none, none, np.zeros(0), np.zeros(0), empty)
+    server, gpus = (_ints(frame[name]) for name in ("server", "num_gpus"))
+    start, end = (_floats(frame[name]) for name in ("start_time", "end_time"))
+    return Replicas(frame["service"], server, gpus, start, end, frame["ended"])
+
+
+def _rungs(frame: pl.DataFrame | None, ids: pl.Series) -> Rungs:
+    if frame is None:
+        return Rungs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+    time, went_on = (_floats(frame[name]) for name in ("time", "went_on"))
+    return Rungs(rows_of(frame["job_id"], ids), _ints(frame["rung"]), time, went_on)

@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from ringbco.audits import rows, rungs, served
 from ringbco.audits.episodes import Episodes
@@ -36,7 +35,6 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
     if facts.logged:
         check.not_run = "a log, or a policy of one's own, decided"
         return
-    ended = _ended(facts, eps)
     policy = str(facts.options.get("policy"))
     option = TICKS.get(policy)
     if (
@@ -57,7 +55,8 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
             return
         said = f"though its policy decides every {number(period)} s"
         early = ~_on_ticks(facts, eps.start, float(period))
-        lost = ~last & ~np.isin(ended, ("failed", "rung")) & ~_on_ticks(facts, eps.end, float(period))
+        lost = ~last & ~_on_ticks(facts, eps.end, float(period))
+        lost &= ~_ended(facts, eps, "failed", "rung")
         services = served.read(facts)
         if services is not None:
             lost &= ~np.isin(eps.end, services.start)  # a replica may evict at any instant
@@ -83,7 +82,7 @@ def check_instants(check: Check, facts: Facts, eps: Episodes) -> None:
             early &= ~_on_ticks(facts, eps.start, float(interval))
             lost &= ~_on_ticks(facts, eps.end, float(interval))
     if facts.resizes:
-        _check_ages(check, facts, eps, ~last & ~np.isin(ended, ("failed", "evicted", "rung")))
+        _check_ages(check, facts, eps, ~last & ~_ended(facts, eps, "failed", "evicted", "rung"))
     given = "is given GPUs" if facts.preemptive else "starts"
     for bad, times, what in ((early, eps.start, given), (lost, eps.end, "is preempted")):
         blame(check, facts, np.flatnonzero(bad), f"{what}, {said}", job=eps.job, time=times)
@@ -131,15 +130,17 @@ def _looked(facts: Facts, eps: Episodes, mine: Bools, times: Floats, side: Liter
     return np.asarray(begun > over)
 
 
-def _ended(facts: Facts, eps: Episodes) -> NDArray[np.str_]:
-    """Why each episode ended, as stays.parquet says it; empty where it has no such stay."""
+def _ended(facts: Facts, eps: Episodes, *words: str) -> Bools:
+    """Which episodes ended in one of some ways, as stays.parquet says it."""
     told = facts.outcome.stays_written
-    if told is None:
-        return np.full(eps.job.size, "done")
-    stays = told.select("job_id", "start_time", "ended").unique(["job_id", "start_time"], keep="last")
+    if told is None or not (mine := told["ended"].is_in(words)).any():
+        return np.zeros(eps.job.size, np.bool_)
+    key = ["job_id", "start_time"]
+    ids = told["job_id"].filter(mine).unique()
+    stays = told.select(*key, so=mine).filter(pl.col("job_id").is_in(ids.implode())).unique(key, keep="last")
     episodes = pl.DataFrame({"job_id": facts.ids.gather(eps.job), "start_time": eps.start})
-    found = episodes.join(stays, on=["job_id", "start_time"], how="left", maintain_order="left")["ended"]
-    return np.array(found.fill_null("").to_list(), dtype=np.str_)
+    found = episodes.join(stays, on=key, how="left", maintain_order="left")["so"]
+    return found.fill_null(value=False).to_numpy()
 
 
 def _on_ticks(facts: Facts, times: Floats, period: float) -> Bools:

@@ -1,4 +1,4 @@
-"""What the judge makes of a result's book beside what the result says: tables, figures, work, ends."""
+"""What follows from a result's book beside what the result says: tables, figures, work, ends."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from ringbco.audits.ends import Ends, check_ends
 from ringbco.audits.figures import check_summary
 from ringbco.audits.findings import Finding, number
 from ringbco.audits.given import book_of
+from ringbco.audits.ruling import integrate, plain
+from ringbco.checker import check
+from ringbco.checker.given import DROPPED
 from ringbco.errors import InputError
-from ringbco.judge import judge
 from ringbco.judge.rules import RULES, faults, unknown
 from ringbco.result.sound import check_book
 
@@ -23,13 +25,13 @@ if TYPE_CHECKING:
 
     from ringbco.audits.facts import Facts
     from ringbco.audits.findings import Check
-    from ringbco.judge import Book, Given
-    from ringbco.judge.given import Stay
+    from ringbco.checker import Book, Given
+    from ringbco.checker.given import Ints
 
 RELATIVE: Final = 1e-9
 """How far work may be from what was to do, relative to that."""
 BOOK: Final = ("jobs", "rows", "stretches", "gangs", "servers", "types", "services")
-"""Where one of these fails there is no book to judge."""
+"""Where one of these fails there is no book to check."""
 BEFORE_RULES: Final = (*BOOK, "start", "slots", "vcs", "capacity", "outages")
 """Where one of these fails nobody knows what was idle, or who waited."""
 JUDGED: Final = (
@@ -40,23 +42,22 @@ Checks = dict[str, "Check"]
 
 
 def check_all(checks: Checks, facts: Facts) -> None:
-    """Judges the book of a result, and counts every difference from it."""
-    outcome = facts.outcome
-    given = facts.given
+    """Checks the book of a result, and counts every difference from it."""
+    outcome, given = facts.outcome, facts.given
     _leave_out(checks, facts, given)
     broken = [code for code in BOOK if checks[code].failed]
     if broken:
         _not_run(checks, f"{', '.join(broken)} failed")
         return
     try:
-        check_book(outcome, pl.Series(given.jobs.id, dtype=pl.String))
+        check_book(outcome, given.jobs.id)
         book = book_of(outcome, given)
-        found = judge(given, book)
+        found = check(given, book)
     except InputError as error:
         _no_book(checks, str(error))
         return
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        # Of a genuine result the judge can make something. What else a damaged one holds is of any kind.
+        # Of a genuine result something follows. What else a damaged one holds is of any kind.
         _no_book(checks, f"{type(error).__name__}: {error}")
         return
     recorded = outcome.allocations is not None
@@ -71,18 +72,20 @@ def check_all(checks: Checks, facts: Facts) -> None:
     check_summary(checks["summary"], differences, len(book.stays))
     if recorded:
         _check_work(checks, given, book, differences)
-    done = set(outcome.jobs["job_id"])
     # A policy of one's own may end a job while it waits: its stay before that was its last.
-    ended = [row for row, name in enumerate(given.jobs.id) if name not in done] if given.decides else []
-    check_ends(checks, Ends(given, book, frozenset(ended), recorded=recorded))
+    ended: Ints = np.zeros(0, np.int64)
+    if given.decides:
+        ended = np.flatnonzero(~given.jobs.id.is_in(outcome.jobs["job_id"].implode()).to_numpy())
+    check_ends(checks, Ends(given, book, frozenset(ended.tolist()), recorded=recorded))
     if recorded:
-        _check_rules(checks, facts, given, book)
+        _check_rules(checks, facts, book)
 
 
-def _check_rules(checks: Checks, facts: Facts, given: Given, book: Book) -> None:
+def _check_rules(checks: Checks, facts: Facts, book: Book) -> None:
     """Counts a failure for each decision that the policy does not make."""
-    reasons = dict.fromkeys(RULES, "theta decides, not who is idle") if facts.planned else unknown(given)
     broken = [code for code in BEFORE_RULES if checks[code].failed]
+    given, own = plain(facts.outcome, facts.table, facts.given, book)
+    reasons = dict.fromkeys(RULES, "theta decides, not who is idle") if facts.planned else unknown(given)
     if broken:
         # With jobs missing or GPUs taken twice, what was idle and who waited is anybody's guess.
         reasons = dict.fromkeys(RULES, f"{', '.join(broken)} failed")
@@ -92,11 +95,12 @@ def _check_rules(checks: Checks, facts: Facts, given: Given, book: Book) -> None
             continue
         check.not_run = reasons.get(code)
         if code not in reasons:
-            check.looked_at = len(book.stays)
+            check.looked_at = len(own.stays)
     if broken or facts.planned:
         return
     try:
-        for fault in faults(given, book):
+        integrate(given, own)
+        for fault in faults(given, own):
             checks[fault.what].fail(fault.says, given.jobs.id[fault.job], fault.time)
     except (ArithmeticError, LookupError, ValueError) as error:
         # Of a genuine result all can be followed.
@@ -132,38 +136,36 @@ def _leave_out(checks: Checks, facts: Facts, given: Given) -> None:
 
 def _check_work(checks: Checks, given: Given, book: Book, differences: Differences) -> None:
     """Counts a failure for each job whose work is not what it should be."""
-    checks["run-times"].looked_at += len(differences.found.off)
-    for stay, code, says in off(given, book, differences):
-        checks[code].add([Finding(code, says, given.jobs.id[stay.job], time=stay.end)], 1)
+    checks["run-times"].looked_at += differences.found.ended.size
+    for row, code, says in off(given, book, differences):
+        job, end = int(book.stays.job[row]), float(book.stays.end[row])
+        checks[code].add([Finding(code, says, given.jobs.id[job], time=end)], 1)
 
 
-def off(given: Given, book: Book, differences: Differences) -> Iterator[tuple[Stay, str, str]]:
+def off(given: Given, book: Book, differences: Differences) -> Iterator[tuple[int, str, str]]:
     """The last stay of each job whose work was not done at its end, or before, or at its rungs; code, how.
 
     A job that was ended did less.
     """
-    units = "recorded seconds" if given.model == "fixed" else "iterations"
+    units, stays = "recorded seconds" if given.model == "fixed" else "iterations", book.stays
     slack = (RELATIVE + 64.0 * differences.ulp / differences.alone) * differences.whole
     beyond = np.zeros(slack.size)
-    beyond[list(differences.found.off)] = list(differences.found.off.values())
-    odd = set(np.flatnonzero(~(np.abs(beyond) <= slack)).tolist())
-    own: dict[int, list[Stay]] = {}
-    for stay in book.stays:
-        if stay.job in odd or stay.ended == "dropped":
-            own[stay.job] = []
-    for stay in book.stays if own else ():
-        if stay.job in own:
-            own[stay.job].append(stay)
-    for job, stays in own.items():
-        stay, whole, more = stays[-1], float(differences.whole[job]), float(beyond[job])
-        left = math.fsum(each.work - each.lost for each in stays)
-        after = f"after {number(stay.end - stays[0].start)} s with"
+    beyond[differences.found.ended] = differences.found.off
+    odd = ~(np.abs(beyond) <= slack)
+    odd[stays.job[stays.ended == DROPPED]] = True
+    group = given.jobs.group if given.searched else None
+    for place in np.flatnonzero(odd[stays.job[stays.head]]).tolist():
+        first, row = int(stays.head[place]), int(stays.tail[place])
+        job = int(stays.job[row])
+        whole, more = float(differences.whole[job]), float(beyond[job])
+        left = math.fsum((stays.work - stays.lost)[first : row + 1].tolist())
+        after = f"after {number(float(stays.end[row] - stays.start[first]))} s with"
         met = f"{units} done under the contention it met; expected"
-        if stay.ended == "dropped":
+        if stays.ended[row] == DROPPED:
             if left > whole + slack[job]:
-                yield stay, "run-times", f"is ended {after} {number(left)} {met} less than {number(whole)}"
-        elif stay.marks or (given.searched and given.jobs.group and given.jobs.group[job] is not None):
+                yield row, "run-times", f"is ended {after} {number(left)} {met} less than {number(whole)}"
+        elif not np.isnan(stays.mark[row]) or (group is not None and group[job] is not None):
             how = f"does {number(more)} {units} too many on its way to a rung, or to its end"
-            yield stay, "searches", how
+            yield row, "searches", how
         else:
-            yield stay, "run-times", f"finishes {after} {number(whole + more)} {met} {number(whole)}"
+            yield row, "run-times", f"finishes {after} {number(whole + more)} {met} {number(whole)}"

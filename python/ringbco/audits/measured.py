@@ -13,7 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.audits.types import recorded_type
+from ringbco.audits.types import distinct, recorded_type
+from ringbco.checker.arrays import codes
 from ringbco.errors import InputError
 from ringbco.trace import profiles
 
@@ -33,7 +34,7 @@ class Speeds:
     """
 
     entries: Mapping[tuple[str, int], Mapping[int, _Sizes]]
-    model: list[str]
+    model: pl.Series
     reference: NDArray[np.int64]
     workload: profiles.Profiled
 
@@ -49,35 +50,32 @@ def read_speeds(speeds: pl.DataFrame | None, table: JobTable, cluster: Cluster) 
         raise InputError("expected a model of every job under model table", file=table.source, column="model")
     labels = [str(label).lower() for label in cluster.server_gpu_type]
     types = list(dict.fromkeys(labels))
-    columns = [
-        frame[name].to_list() if name in frame.columns else [None] * frame.height
-        for name in ("gpu_type", "recorded_on")
-    ]
-    recorded = [
-        recorded_type(asked, on, types, cluster).lower()
-        for asked, on in zip(columns[0], columns[1], strict=True)
-    ]
+    asked, of = distinct(frame, "gpu_type", "recorded_on")
+    recorded = [recorded_type(listed, on, types, cluster).lower() for listed, on in asked]
     types += [name for name in dict.fromkeys(recorded) if name not in types]
     entries = _entries(speeds, types)
-    model = frame["model"].to_list()
+    model = frame["model"].cast(pl.String)
+    models = codes(model)
     rows = np.arange(frame.height)
     gpus = frame["num_gpus"].to_numpy().astype(np.int64)
-    on = np.array([types.index(name) for name in recorded], np.int64)
+    recorded_on = np.array([types.index(name) for name in recorded], np.int64)[of]
 
     def rate(gpu_type: NDArray[np.int64], servers: NDArray[np.uint32]) -> NDArray[np.float64]:
-        return _rates(entries, model, np.stack([rows, gpu_type, gpus, servers.astype(np.int64)]))
+        return _rates(entries, models, np.stack([rows, gpu_type, gpus, servers.astype(np.int64)]))
 
     few = profiles.fewest(table, cluster)
-    derived = frame["duration"].to_numpy() * rate(on, profiles.fewest_recorded(table, cluster.recorded_on))
+    derived = frame["duration"].to_numpy() * rate(
+        recorded_on, profiles.fewest_recorded(table, cluster.recorded_on)
+    )
     given = profiles.floats(frame, "iterations")
     iterations = np.where(np.isnan(given), np.maximum(1.0, np.rint(derived)), given)
-    reference, alone = on.copy(), rate(on, few)
+    reference, alone = recorded_on.copy(), rate(recorded_on, few)
     for row in np.flatnonzero(alone == 0).tolist():
-        allowed = [name.strip().lower() for name in (columns[0][row] or "").split("|") if name.strip()]
+        allowed = [name.strip().lower() for name in (asked[of[row]][0] or "").split("|") if name.strip()]
         may = [number for number, name in enumerate(dict.fromkeys(labels)) if not allowed or name in allowed]
         for number in may:
-            asked = np.array([[row], [number], [gpus[row]], [few[row]]])
-            found = float(_rates(entries, model, asked)[0])
+            wanted = np.array([[row], [number], [gpus[row]], [few[row]]])
+            found = float(_rates(entries, models, wanted)[0])
             if found > alone[row]:
                 alone[row], reference[row] = found, number
     unknown = np.isnan(alone) | (alone == 0) | np.isnan(iterations)
@@ -109,19 +107,19 @@ def _entries(speeds: pl.DataFrame, types: list[str]) -> dict[tuple[str, int], di
 
 
 def _rates(
-    entries: Mapping[tuple[str, int], Mapping[int, _Sizes]], model: list[str], asked: NDArray[np.int64]
+    entries: Mapping[tuple[str, int], Mapping[int, _Sizes]],
+    models: tuple[NDArray[np.int64], list[str]],
+    asked: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """The rate of each column of (row, type, GPUs, servers)."""
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(model))}
-    names = list(numbers)
-    of = np.array([numbers[name] for name in model], np.int64)
-    keyed = asked.copy()
-    keyed[0] = of[asked[0]]
-    distinct, inverse = np.unique(keyed, axis=1, return_inverse=True)
-    found = [
-        _rate(entries.get((names[m], t), {}), gpus, servers) for m, t, gpus, servers in distinct.T.tolist()
-    ]
-    rates: NDArray[np.float64] = np.array(found, np.float64)[inverse.reshape(-1)]
+    of, names = models
+    key = of[asked[0]]
+    for column in asked[1:]:
+        key = key * (int(column.max(initial=0)) + 1) + column
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    wanted = zip(of[asked[0, first]].tolist(), *asked[1:, first].tolist(), strict=True)
+    found = [_rate(entries.get((names[m], t), {}), gpus, servers) for m, t, gpus, servers in wanted]
+    rates: NDArray[np.float64] = np.array(found, np.float64)[inverse]
     return rates
 
 

@@ -13,6 +13,7 @@ from ringbco.audits.episodes import Episodes
 from ringbco.audits.facts import Facts, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
 from ringbco.audits.options import preempts
+from ringbco.checker.arrays import by_place, in_order
 from ringbco.result.metrics import column
 
 if TYPE_CHECKING:
@@ -47,12 +48,16 @@ def check_gangs(check: Check, facts: Facts) -> None:
     """
     check.looked_at = facts.num_gpus.size
     key = facts.a_job * (facts.a_stay.max(initial=0) + 1) + facts.a_stay
-    _, first, of = np.unique(key, return_index=True, return_inverse=True)
+    if (key[1:] >= key[:-1]).all():
+        begins = np.diff(key, prepend=-1) != 0
+        first, of = np.flatnonzero(begins), np.cumsum(begins) - 1
+    else:
+        _, first, of = np.unique(key, return_index=True, return_inverse=True)
     given = np.bincount(of, facts.a_gpus, first.size).astype(np.int64)
     gang = np.ones(first.size, dtype=bool)
     for times in (facts.a_start, facts.a_end):  # where its rows differ it is no stay
         gang[of[times != times[first][of]]] = False
-    none = np.setdiff1d(np.arange(facts.num_gpus.size), facts.a_job)
+    none = np.flatnonzero(np.bincount(facts.a_job, minlength=facts.num_gpus.size) == 0)
     job, given = np.append(facts.a_job[first][gang], none), np.append(given[gang], 0 * none)
     time = np.append(facts.a_start[first][gang], facts.start[none])
     least, most = facts.num_gpus[job], facts.num_gpus[job]
@@ -114,11 +119,12 @@ def check_capacity(check: Check, facts: Facts, services: Served | None) -> None:
     known = (server < facts.cluster.num_servers) & (end > start)
     server, gpus = server[known], gpus[known]
     server = np.concatenate([server, server])
-    time = np.concatenate([start[known], end[known]])
-    change = np.concatenate([gpus, -gpus])
+    time = np.concatenate([end[known], start[known]])
+    change = np.concatenate([-gpus, gpus])
     # By server, then time, GPUs freed before GPUs taken. Each server's changes add up to nothing, so the
     # running sum over all of them is each server's own.
-    order = np.lexsort((change, time, server))
+    order = in_order(change)
+    order = order[by_place(server[order], time[order])[0]]
     server, time, used = server[order], time[order], np.cumsum(change[order])
     over = used > facts.server_gpus[server]
     began = np.flatnonzero(over & ~np.append(False, over[:-1] & (server[1:] == server[:-1])))

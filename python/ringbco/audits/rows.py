@@ -91,7 +91,7 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
     missing = np.setdiff1d(missing, refusable(facts))
     ended = np.flatnonzero(facts.table.frame["job_id"].is_in(_ended(facts).implode()).to_numpy())
     missing = np.setdiff1d(missing, ended)
-    counted = [row for row in missing.tolist() if facts.given.counts(row)]
+    counted = missing[facts.given.counted[missing]]
     if facts.logged and len(counted) == unseen(facts):
         return  # a policy of one's own refused them, or ended them before they ever held GPUs
     names = facts.table.frame["job_id"].cast(pl.String)
@@ -106,7 +106,7 @@ def unseen(facts: Facts) -> int:
     """
     said = [facts.outcome.summary.get(name, 0) for name in ("jobs_refused", "jobs_ended")]
     rows = np.flatnonzero(facts.table.frame["job_id"].is_in(_ended(facts).implode()).to_numpy())
-    held = sum(map(facts.given.counts, rows.tolist()))
+    held = int(facts.given.counted[rows].sum())
     return sum(count for count in said if isinstance(count, int)) - held
 
 
@@ -148,7 +148,8 @@ def refusable(facts: Facts) -> Ints:
 
 def dropped(facts: Facts) -> Ints:
     """Rows without a result that could not have one: no placement even on the empty cluster, or its quota."""
-    return np.array([row for row in left_out(facts).tolist() if not facts.room.placeable(row)], np.int64)
+    rows = left_out(facts)
+    return rows[~facts.room.placeable[rows]] if rows.size else rows
 
 
 def check_rows(check: Check, facts: Facts) -> None:

@@ -6,7 +6,7 @@ A gang holds GPUs of one type, one that its job may use. Where types change noth
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,25 +53,25 @@ def read_types(frame: pl.DataFrame, cluster: Cluster, *, always: bool = False) -
         return None
     names = [str(label).lower() for label in cluster.server_gpu_type]
     types = list(dict.fromkeys(names))
-    columns = [
-        frame[name].to_list() if name in frame.columns else [None] * frame.height
-        for name in ("gpu_type", "recorded_on", "model")
-    ]
-    known: dict[tuple[str | None, str | None, str | None], tuple[list[float], list[float]]] = {}
-    rows = [
-        known[asked] if asked in known else known.setdefault(asked, _allowed(*asked, types, cluster))
-        for asked in zip(columns[0], columns[1], columns[2], strict=True)
-    ]
-    shape = (frame.height, len(types))
-    speedup = np.array([row[0] for row in rows], dtype=np.float64).reshape(shape)
+    asked, of = distinct(frame, "gpu_type", "recorded_on", "model")
+    rows = [_allowed(listed, on, model, types, cluster) for listed, on, model in asked]
+    shape = (len(rows), len(types))
+    speedup, listed = (np.array([row[i] for row in rows], np.float64).reshape(shape)[of] for i in (0, 1))
     if not always and len(types) == 1 and (speedup == 1.0).all():
         return None
-    listed = np.array([row[1] for row in rows], dtype=np.float64).reshape(shape)
-    return Types(
-        np.array([types.index(name) for name in names], dtype=np.int64),
-        speedup,
-        listed,
-    )
+    return Types(np.array([types.index(name) for name in names], np.int64), speedup, listed)
+
+
+def distinct(frame: pl.DataFrame, *names: str) -> tuple[list[tuple[Any, ...]], NDArray[np.int64]]:
+    """The distinct rows of some columns, None for one that is not there; and which of them each row is."""
+    there = [name for name in names if name in frame.columns]
+    if not there or not frame.height:
+        return [(None,) * len(names)][: frame.height], np.zeros(frame.height, np.int64)
+    own = frame.select(there)
+    rows = own.unique(maintain_order=True)
+    of = own.join(rows.with_row_index("_of"), on=there, how="left", nulls_equal=True, maintain_order="left")
+    columns = [rows[name].to_list() if name in there else [None] * rows.height for name in names]
+    return list(zip(*columns, strict=True)), of["_of"].to_numpy().astype(np.int64)
 
 
 def recorded_type(asked: str | None, recorded: str | None, types: list[str], cluster: Cluster) -> str:

@@ -1,0 +1,320 @@
+"""summary.json: every figure of docs/results.md but wall time, decisions and what a policy alone knows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from ringbco.checker import services
+from ringbco.checker.arrays import codes, overlap, total
+from ringbco.checker.columns import OVER, Records
+from ringbco.checker.contention import Spanning
+from ringbco.checker.given import EVICTED, FAILED, Bools, Floats, Ints, Table
+from ringbco.checker.searches import merged
+from ringbco.checker.span import HOUR, Span
+from ringbco.checker.stays import AS_RESIZED
+from ringbco.errors import InputError
+
+SHARES: Final = (("median", 0.5), ("p90", 0.9), ("p99", 0.99))
+CLASSES: Final = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33-", math.inf))
+Figures = dict[str, Any]
+
+
+def mean(values: Floats) -> float:
+    """Of one value or more."""
+    return total(values) / values.size
+
+
+def percentile(ordered: Floats, share: float) -> float:
+    """Linear interpolation between the order statistics around (n - 1) x share."""
+    at = (ordered.size - 1) * share
+    low = math.floor(at)
+    high = min(low + 1, ordered.size - 1)
+    return float(ordered[low] + (ordered[high] - ordered[low]) * (at - low))
+
+
+class Summary:
+    """The figures of a run. placeable: which rows of the job table could ever run.
+
+    Figures of jobs are of those of the window, figures of time of what of it is in the run. Raises InputError
+    where no job of the window was done.
+    """
+
+    def __init__(self, span: Span, done: Records, placeable: Bools) -> None:
+        self.span, self.given, self.done, stays = span.measured(), span.given, done, span.stays
+        given, counted = span.given, span.given.counted
+        self.jobs = stays.job[stays.head]
+        self.mine = np.flatnonzero(counted[done.job])
+        """Of `done`, those of the window."""
+        if not self.mine.size:
+            raise InputError("a job that was done and submitted in the window", key="options.measure_from")
+        over = np.isin(stays.ended[stays.tail], OVER)
+        self.ends = not over.all()
+        self.ended: Bools = np.zeros(len(given.jobs), np.bool_)
+        """Jobs of the window that ran, and were ended before they were done."""
+        self.ended[self.jobs[~over]] = True
+        self.ended &= counted
+        self.is_done: Bools = np.zeros(len(given.jobs), np.bool_)
+        self.is_done[done.job[self.mine]] = True
+        self.known: Bools = np.zeros(len(given.jobs), np.bool_)
+        self.known[self.jobs] = True
+        self.lost = ~self.known
+        if self.lost.any():
+            self.lost &= ~placeable
+        self.dropped = int(self.lost.sum())
+        weight = given.jobs.weight[stays.job] if given.jobs.share is not None else 1.0
+        self.gpus = stays.gpus * weight
+        """Of each stay, in whole GPUs."""
+
+    def of(self, spanning: Spanning, searches: Table | None) -> Figures:
+        """All of them."""
+        span, given, mine = self.span, self.given, self.mine
+        everywhere = np.ones(given.cluster.gpus.size, np.bool_)
+        figures: Figures = {"policy": given.options["policy"], "jobs": mine.size}
+        window = given.window or (-math.inf, math.inf)
+        named = zip(("measure_from", "measure_to"), window, strict=True)
+        figures |= {name: time for name, time in named if math.isfinite(time)}
+        figures |= self._fates(given.counted)
+        figures |= self._common(mine, every=True) | self._place(mine, self.ended, everywhere, slice(None))
+        figures |= {"events": 2 * (len(given.jobs) - self.dropped)}
+        figures |= self._resizes() | self._outages() | self._used()
+        figures["mean_contention"] = _contention(spanning, span)
+        figures["size_classes"] = self._classes(mine)
+        if given.cluster.vc is not None:
+            figures["vcs"] = list(self._vcs())
+        if given.cluster.gpu_type is not None:
+            figures |= self._types()
+        if given.services is not None:
+            figures |= services.figures(span)
+        return figures | _searches(searches, window)
+
+    def _fates(self, rows: Bools) -> Figures:
+        """Of rows of the job table: how many were left out and, where any of all were, refused and ended."""
+        given = self.given
+        dropped = int((self.lost & rows).sum())
+        figures: Figures = {"jobs_dropped": dropped}
+        refused = int((~self.known).sum()) - self.dropped
+        if refused and given.decides:
+            return figures  # nobody tells whom it refused, and whom it ended before they ever ran
+        if refused:
+            figures["jobs_refused"] = int((~self.known & rows).sum()) - dropped
+        if self.ends:
+            figures["jobs_ended"] = int((self.ended & rows).sum())
+        return figures
+
+    def _common(self, rows: Ints, *, every: bool) -> Figures:
+        """Of rows of `done`. every: percentiles too."""
+        given, done = self.given, self.done
+        figures: Figures = {}
+        for name, column in (
+            ("jct", done.jct),
+            ("wait", done.wait if given.several else done.to_start),
+            ("time_to_start", done.to_start),
+            ("slowdown", done.rho),
+            ("bounded_slowdown", done.bounded),
+        ):
+            values = column[rows]
+            figures[f"mean_{name}"] = mean(values)
+            if every:
+                values.sort()
+                figures |= {f"{label}_{name}": percentile(values, share) for label, share in SHARES}
+        if given.several or given.pauses:
+            figures["preemptions"] = int(done.stopped[rows].sum())
+            figures["lost_gpu_seconds"] = total(done.paused_gpu[rows])
+        if given.makes_room:
+            figures["evictions"] = int(done.ended(EVICTED)[rows].sum())
+        return figures | self._fairness(rows) | self._deadlines(rows)
+
+    def _fairness(self, rows: Ints) -> Figures:
+        job, rho = merged(self.given, self.done, rows)
+        figures: Figures = {
+            "mean_finish_time_fairness": mean(rho),
+            "worst_finish_time_fairness": float(rho.max()),
+        }
+        if self._users is not None:
+            of, fair = self._users[job], rho > 0
+            of, speed = of[(of >= 0) & fair], 1.0 / rho[(of >= 0) & fair]
+            count = np.bincount(of)
+            if of.size:
+                some = np.flatnonzero(count)
+                means = np.bincount(of, speed)[some] / count[some]
+                figures["jain_index_users"] = total(means) ** 2 / (means.size * total(means * means))
+        return figures
+
+    @cached_property
+    def _users(self) -> Ints | None:
+        """The number of each job's user; -1 for none."""
+        user = self.given.jobs.user
+        return None if user is None else codes(user)[0]
+
+    def _deadlines(self, rows: Ints) -> Figures:
+        due = self.given.jobs.deadline
+        if due is None:
+            return {}
+        by = due.cast(pl.Float64).fill_null(np.nan).to_numpy()[self.done.job[rows]]
+        told, missed = int((~np.isnan(by)).sum()), int((self.done.finish[rows] > by).sum())
+        figures: Figures = {"deadlines": told, "deadlines_missed": missed}
+        return figures | ({"deadlines_met": (told - missed) / told} if told else {})
+
+    def _place(self, rows: Ints, ended: Bools, servers: Bools, ran: Bools | slice) -> Figures:
+        """Makespan and utilisation, of jobs that were done or ended, on some servers.
+
+        ran: all stays there, which hold GPUs in the window whosever they are.
+        """
+        span, stays, jobs, done = self.span, self.span.stays, self.given.jobs, self.done
+        mine = ended.copy()
+        mine[done.job[rows]] = True
+        own = mine[stays.job]
+        came = jobs.submit[stays.job[own]]
+        first, last, closes = float(came.min()), float(stays.end[own].max()), float(came.max())
+        figures: Figures = {
+            "makespan": last - first,
+            "jobs_spread": int((done.servers[rows] > 1).sum()),
+        }
+        if self.given.limited:
+            others = done.jct[rows][~done.cut[rows]]
+            figures["jobs_over_limit"] = rows.size - others.size
+            figures["mean_jct_completed"] = mean(others) if others.size else None
+        if self.given.window is not None:
+            up = span.up(servers, span.first, span.last)
+            used = span.held(ran, span.first, span.last) / up if up > 0 else 0.0
+            return figures | {"utilisation": used}
+        up, window = span.up(servers, first, last), span.up(servers, first, closes)
+        figures["utilisation"] = span.held(own, first, last) / up if up > 0 else 0.0
+        if closes > first:
+            share = span.held(own, first, closes) / window if window > 0 else None
+            figures["utilisation_to_last_submission"] = share
+        return figures
+
+    def _classes(self, rows: Ints) -> list[Figures]:
+        of = np.searchsorted([high for _, high in CLASSES], self.given.jobs.gpus[self.done.job[rows]])
+        found = []
+        for number, (name, _) in enumerate(CLASSES):
+            mine = rows[of == number]
+            if mine.size:
+                figures = {"gpus": name, "jobs": mine.size, "preemptions": 0}
+                found.append(figures | self._common(mine, every=False))
+        return found
+
+    def _vcs(self) -> Iterator[Figures]:
+        """Of each virtual cluster."""
+        cluster, stays, given = self.given.cluster, self.span.stays, self.given
+        of = given.jobs.in_vc
+        for number, name in enumerate(cluster.vcs):
+            servers, jobs = cluster.in_vc == number, of == number
+            gpus = int(cluster.gpus[servers].sum())
+            rows = self.mine[jobs[self.done.job[self.mine]]]
+            figures: Figures = {"vc": name, "servers": int(servers.sum()), "gpus": gpus}
+            figures |= {"jobs": rows.size} | self._fates(jobs & given.counted)
+            if rows.size:
+                figures |= self._common(rows, every=True)
+                figures |= self._place(rows, self.ended & jobs, servers, jobs[stays.job])
+                figures["size_classes"] = self._classes(rows)
+            yield figures
+
+    def _resizes(self) -> Figures:
+        if not self.given.elastic or not self.given.resizes:
+            return {}
+        stays = self.span.stays
+        resized = (stays.began == AS_RESIZED) & self.is_done[stays.job]
+        return {
+            "resizes": int(resized.sum()),
+            "jobs_resized": int(np.unique(stays.job[resized]).size),
+            "resize_lost_gpu_seconds": total((stays.gpus * stays.pause)[resized]),
+        }
+
+    def _outages(self) -> Figures:
+        if self.given.outages is None:
+            return {}
+        stays = self.span.stays
+        failed = np.flatnonzero((stays.ended == FAILED) & self.is_done[stays.job])
+        cause = {(outage.server, outage.down): outage.cause or "unknown" for outage in self.span.down}
+        lost = (stays.lost_time * self.gpus)[failed] / HOUR
+        hours: dict[str, list[float]] = {}
+        told = zip(stays.by_server[failed].tolist(), stays.end[failed].tolist(), lost.tolist(), strict=True)
+        for server, end, own in told:
+            hours.setdefault(cause.get((server, end), "unknown"), []).append(own)
+        return {
+            "failures": failed.size,
+            "lost_work_gpu_seconds": total(self.done.lost_gpu[self.mine]),
+            "lost_gpu_hours_by_cause": {name: math.fsum(own) for name, own in hours.items()},
+        }
+
+    def _used(self) -> Figures:
+        """Goodput, and how long jobs took beside their ideal run times."""
+        if self.given.outages is None and not self.given.makes_room:
+            return {}
+        done, mine = self.done, self.mine
+        held = total(done.held_gpu[mine])
+        wasted = total(done.paused_gpu[mine]) + total(done.lost_gpu[mine])
+        whole = mine[~done.cut[mine]]
+        took = done.finish[whole] - done.start[whole]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            taken = np.where(took > 0, done.ideal[whole] / took, 1.0)
+        return {
+            "goodput": 1.0 - wasted / held if held > 0 else 1.0,
+            "effective_training_time_ratio": mean(taken) if taken.size else None,
+        }
+
+    def _types(self) -> Figures:
+        """What each GPU type was used for, and the sums where every type has them."""
+        span, cluster = self.span, self.given.cluster
+        replicas, kind = span.replicas, cluster.of_type
+        asleep_on = np.array([spell.server for spell in span.slept], np.int64)
+        since, until = (np.array([spell[i] for spell in span.slept], np.float64) for i in (1, 2))
+        rows = []
+        for number, fact in enumerate(cluster.types):
+            servers = kind == number
+            held = span.held(servers[span.stays.at], span.first, span.last) / HOUR
+            up = span.up(servers, span.first, span.last) / HOUR
+            row: Figures = {
+                "gpu_type": fact.name,
+                "servers": int(servers.sum()),
+                "gpus": int(cluster.gpus[servers].sum()),
+                "gpu_hours": held,
+                "utilisation": held / up if up > 0 else 0.0,
+            }
+            own = servers[asleep_on]
+            asleep = span.hours(cluster.gpus[asleep_on[own]], since[own], until[own])
+            there = servers[replicas.server]
+            served = span.hours(replicas.gpus[there], replicas.start[there], replicas.end[there])
+            if self.given.sleep_after < math.inf:
+                row["asleep_gpu_hours"] = asleep
+            if fact.idle_watts is not None and fact.busy_watts is not None:
+                busy, idle = held + served, up - held - served - asleep
+                row["energy_kwh"] = (busy * fact.busy_watts + idle * fact.idle_watts) / 1000.0
+            if fact.price_per_hour is not None:
+                row["cost"] = held * fact.price_per_hour
+            rows.append(row)
+        totals = {
+            key: math.fsum(row[key] for row in rows)
+            for key in ("energy_kwh", "cost")
+            if all(key in row for row in rows)
+        }
+        return {"gpu_types": rows} | totals
+
+
+def _contention(spanning: Spanning, span: Span) -> float:
+    """p averaged over all the time that spanning jobs ran."""
+    lengths = overlap(spanning.time[:-1], spanning.time[1:], span.first, span.last)
+    ran = total(lengths * spanning.jobs[:-1])
+    return total(lengths * spanning.p[:-1]) / ran if ran > 0 else 0.0
+
+
+def _searches(table: Table | None, window: tuple[float, float]) -> Figures:
+    """Means over searches.parquet, of searches whose first trial was submitted in the window."""
+    if table is None:
+        return {}
+    submit = pl.Series(table["submit_time"]).to_numpy()
+    mine = pl.Series((window[0] <= submit) & (submit < window[1]))
+    figures: Figures = {"searches": int(mine.sum())}
+    for name, figure in (("gpu_hours", "mean_search_gpu_hours"), ("time_to_best", "mean_time_to_best")):
+        known = pl.Series(table[name]).filter(mine).drop_nulls()
+        if known.len():
+            figures[figure] = mean(known.to_numpy())
+    return figures

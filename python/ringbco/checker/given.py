@@ -1,0 +1,436 @@
+"""What the checker is given: the resolved inputs of a run, and its stays, as columns. Times in seconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Column = NDArray[Any] | pl.Series
+Table = dict[str, Column]
+
+WHOLE: Final = 1000
+"""Thousandths of a GPU."""
+ENDED: Final = ("done", "limit", "rung", "failed", "preempted", "moved", "resized", "evicted", "dropped")
+"""How a stay ends, by number."""
+DONE, LIMIT, RUNG, FAILED, PREEMPTED, MOVED, RESIZED, EVICTED, DROPPED = range(len(ENDED))
+NONE: Final = -1
+"""In a column of rows or servers: nothing is named."""
+
+
+@dataclass
+class Jobs:
+    """The job table, an entry per row. A column is None where it says nothing.
+
+    compute: seconds of an iteration on each GPU. least, most: GPUs of an elastic job. noise: in samples.
+    share: thousandths of a GPU, 0 for whole GPUs. vc: number of the virtual cluster. owner: whose quota
+    counts. checkpoint: seconds between checkpoints. limit: infinite where there is none. vc_said: as the
+    table names it.
+
+    types[row, type]: whether the job may use that GPU type. speedup[row, type]: beside the type recorded on.
+    recorded: its number, under model `table`.
+    """
+
+    id: pl.Series
+    submit: Floats
+    gpus: Ints
+    duration: Floats
+    iterations: Floats
+    gradient: Floats
+    compute: Floats
+    ideal: Floats
+    least: Ints
+    most: Ints
+    noise: Floats | None = None
+    batch: Floats | None = None
+    share: Ints | None = None
+    priority: Ints | None = None
+    checkpoint: Floats | None = None
+    limit: Floats | None = None
+    vc: Ints | None = None
+    owner: pl.Series | None = None
+    types: Bools | None = None
+    speedup: Floats | None = None
+    model: pl.Series | None = None
+    recorded: Ints | None = None
+    group: pl.Series | None = None
+    user: pl.Series | None = None
+    deadline: pl.Series | None = None
+    vc_said: pl.Series | None = None
+    preemptible: Bools | None = None
+
+    def __len__(self) -> int:
+        return self.submit.size
+
+    @cached_property
+    def units(self) -> Ints:
+        """Thousandths that one of each job's GPUs counts for."""
+        if self.share is None:
+            return np.full(len(self), WHOLE, np.int64)
+        return np.where(self.share > 0, self.share, WHOLE)
+
+    @cached_property
+    def weight(self) -> Floats:
+        """The same in GPUs."""
+        return np.asarray(self.units / WHOLE)
+
+    @cached_property
+    def in_vc(self) -> Ints:
+        """The number of each job's virtual cluster; 0 where there are none."""
+        return np.zeros(len(self), np.int64) if self.vc is None else self.vc
+
+
+class Network(NamedTuple):
+    """The constants of docs/cluster.md."""
+
+    intra_bandwidth: float
+    inter_bandwidth: float
+    reduce_speed: float
+    xi1: float
+    xi2: float
+    alpha: float
+
+
+class GpuType(NamedTuple):
+    """What is known of a GPU type."""
+
+    name: str
+    idle_watts: float | None
+    busy_watts: float | None
+    price_per_hour: float | None
+
+
+@dataclass
+class Cluster:
+    """Servers in index order. vc, gpu_type: numbers; None where servers name none."""
+
+    gpus: Ints
+    network: Network
+    vc: Ints | None = None
+    vcs: Sequence[str] = ()
+    gpu_type: Ints | None = None
+    types: Sequence[GpuType] = ()
+
+    @cached_property
+    def in_vc(self) -> Ints:
+        """The number of each server's virtual cluster; 0 where there are none."""
+        return np.zeros(self.gpus.size, np.int64) if self.vc is None else self.vc
+
+    @cached_property
+    def of_type(self) -> Ints:
+        """The number of each server's GPU type; 0 where there are none."""
+        return np.zeros(self.gpus.size, np.int64) if self.gpu_type is None else self.gpu_type
+
+
+class Outage(NamedTuple):
+    """A row of outages.parquet. up: infinite where the server never comes back."""
+
+    server: int
+    down: float
+    up: float
+    cause: str | None
+
+
+class Load(NamedTuple):
+    """A row of services.parquet."""
+
+    service: str
+    time: float
+    replicas: int
+    gpus: int
+
+
+class Speed(NamedTuple):
+    """A row of speeds.parquet; its GPU type is a number."""
+
+    model: str
+    gpu_type: int
+    gpus: int
+    servers: int
+    rate: float
+    partner: str | None
+    partner_rate: float | None
+
+
+class LeastBusy(NamedTuple):
+    """A placement that looks for gangs of more than `over` GPUs among the least busy servers only.
+
+    Among the fewest that have `spread` times as many GPUs as the gang: where too few of those are idle, it
+    waits.
+    """
+
+    over: int
+    spread: float
+
+
+@dataclass
+class Given:
+    """A run before it starts.
+
+    options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
+    log or in Python, so that nobody else knows whom it refuses. follows: whether it is a log. quantum: the
+    turns of a policy that takes turns. by_gpus: whether a plan takes jobs by their GPUs. least_busy: None for
+    most placements. outages, services, quotas: None for a run that knows none. quotas: GPUs and whether to
+    borrow, by owner.
+    """
+
+    jobs: Jobs
+    cluster: Cluster
+    options: Mapping[str, Any]
+    preempts: bool = False
+    resizes: bool = False
+    decides: bool = False
+    follows: bool = False
+    quantum: float | None = None
+    by_gpus: bool = False
+    least_busy: LeastBusy | None = None
+    outages: Sequence[Outage] | None = None
+    services: Sequence[Load] | None = None
+    quotas: Mapping[str, tuple[int, bool]] | None = None
+    speeds: Sequence[Speed] = ()
+
+    @cached_property
+    def slot(self) -> float | None:
+        """Seconds; None for the continuous clock."""
+        return float(self.options["slot"]) if self.options["clock"] == "slot" else None
+
+    @cached_property
+    def model(self) -> str:
+        """rar, fixed or table."""
+        return str(self.options["model"])
+
+    @cached_property
+    def planned(self) -> bool:
+        """Whether this is a plan: theta decides who may have which GPU, not only who is idle."""
+        return bool(self.options.get("command") == "plan")
+
+    @cached_property
+    def sleep_after(self) -> float:
+        """Seconds; infinite: never."""
+        return float(self.options.get("sleep_after", math.inf))
+
+    @cached_property
+    def makes_room(self) -> bool:
+        """Whether jobs may be evicted."""
+        beside = self.services is not None or self.quotas is not None
+        return beside or bool(self.options.get("evict"))
+
+    @cached_property
+    def saves(self) -> bool:
+        """Whether checkpoints take time."""
+        return bool(self.options.get("checkpoint_cost"))
+
+    @cached_property
+    def searched(self) -> bool:
+        """Whether trials are compared at rungs."""
+        return self.options.get("search") is not None
+
+    @cached_property
+    def search(self) -> tuple[int, int]:
+        """eta and rungs of `asha:eta=E,rungs=R`; of a run without searches one that has no rungs."""
+        if not self.searched:
+            return 2, 0
+        parts = self.options["search"].partition(":")[2].split(",")
+        eta, rungs = (int(part.partition("=")[2]) for part in parts)
+        return eta, rungs
+
+    @cached_property
+    def limited(self) -> bool:
+        """Whether jobs end at their time limits."""
+        return bool(self.options.get("enforce_limits"))
+
+    @cached_property
+    def several(self) -> bool:
+        """Whether stays are recorded: one may end before its job is done, or checkpoints take time."""
+        early = self.preempts or self.outages is not None or self.makes_room or self.searched
+        return early or self.saves or self.limited
+
+    @cached_property
+    def pauses(self) -> bool:
+        """Whether a job may pause at its start."""
+        wakes = self.sleep_after < math.inf and self.options.get("wake_time", 0.0) > 0
+        return wakes or bool(self.options.get("start_cost"))
+
+    @cached_property
+    def elastic(self) -> bool:
+        """Whether some job may hold other GPUs than it asks for."""
+        return bool((self.jobs.least != self.jobs.most).any())
+
+    @cached_property
+    def window(self) -> tuple[float, float] | None:
+        """From when until before when figures count; infinite where nothing says it. None for all the run.
+
+        A share is one of the span of all submissions.
+        """
+        since, until = (self.options.get(name) for name in ("measure_from", "measure_to"))
+        if since is None and until is None:
+            return None
+        return (
+            -math.inf if since is None else self._instant(since),
+            math.inf if until is None else self._instant(until),
+        )
+
+    def _instant(self, value: float | str) -> float:
+        if isinstance(value, str):  # "0.5s": a time that would be a share as a number
+            return float(value[:-1])
+        if value > 1:
+            return float(value)
+        first, last = float(self.jobs.submit.min()), float(self.jobs.submit.max())
+        return last if value == 1 else first + value * (last - first)
+
+    @cached_property
+    def counted(self) -> Bools:
+        """Which jobs figures of jobs count: those submitted in the window."""
+        if self.window is None:
+            return np.ones(len(self.jobs), np.bool_)
+        return (self.window[0] <= self.jobs.submit) & (self.jobs.submit < self.window[1])
+
+    def cost(self, name: str) -> float:
+        """Seconds that a job pauses: that of a preemption where nothing else is said."""
+        said = self.options.get(name)
+        return float(self.options.get("preempt_cost", 0.0) if said is None else said)
+
+
+@dataclass
+class Stays:
+    """The stays of a run, in order of job and time. A stay is a stretch of time on the same GPUs.
+
+    Read of a result: job, a row of the job table; start; end; ended, a number of ENDED; by_job, a row,
+    and by_server, or NONE; by_service, None where no stay names one; first, of each stay its first row of
+    (server, held), of which one more stands at the end: the GPUs held on each server. spot: the same of
+    (on, gpu), each GPU and its server, where jobs share GPUs.
+
+    Written by the checker: number, of the stay among its job's; began, a word; since, from when on the job
+    waited for it; rest, seconds at a rung before it; mark, when it reached its last rung, NaN for none;
+    woke; pause; begin, when the pause would be over, however short the stay; most, the largest p; saving,
+    seconds of checkpoints; work, lost, lost_time; off,
+    by how much what was done at a rung or at the end is not what had to be; few, apart, seconds of waiting
+    with too few idle GPUs, or enough but apart.
+    """
+
+    job: Ints
+    start: Floats
+    end: Floats
+    ended: Ints
+    by_job: Ints
+    by_server: Ints
+    by_service: pl.Series | None
+    first: Ints
+    server: Ints
+    held: Ints
+    spot: Ints | None = None
+    on: Ints | None = None
+    gpu: Ints | None = None
+    number: Ints = field(init=False)
+    began: Ints = field(init=False)
+    since: Floats = field(init=False)
+    rest: Floats = field(init=False)
+    mark: Floats = field(init=False)
+    woke: Bools = field(init=False)
+    pause: Floats = field(init=False)
+    begin: Floats = field(init=False)
+    most: Ints = field(init=False)
+    saving: Floats = field(init=False)
+    work: Floats = field(init=False)
+    lost: Floats = field(init=False)
+    lost_time: Floats = field(init=False)
+    off: Floats = field(init=False)
+    few: Floats = field(init=False)
+    apart: Floats = field(init=False)
+
+    def __len__(self) -> int:
+        return self.job.size
+
+    @cached_property
+    def servers(self) -> Ints:
+        """How many each stay holds GPUs of."""
+        return np.diff(self.first)
+
+    @cached_property
+    def gpus(self) -> Ints:
+        """How many each stay holds."""
+        if self.held.size == len(self):
+            return self.held
+        return np.add.reduceat(self.held, self.first[:-1]) if len(self) else self.held
+
+    @cached_property
+    def of(self) -> Ints:
+        """The stay of each row of (server, held)."""
+        return np.repeat(np.arange(len(self)), self.servers)
+
+    @cached_property
+    def at(self) -> Ints:
+        """The first server of each stay."""
+        return self.server[self.first[:-1]]
+
+    @cached_property
+    def head(self) -> Ints:
+        """The first stay of each job that has any."""
+        return np.flatnonzero(np.diff(self.job, prepend=-1))
+
+    @cached_property
+    def tail(self) -> Ints:
+        """The last stay of each job that has any."""
+        return np.append(self.head[1:], len(self)) - 1
+
+    @property
+    def paused(self) -> Floats:
+        """Seconds without progress."""
+        return self.pause + self.saving
+
+
+@dataclass
+class Replicas:
+    """Replicas of services, as replicas.parquet has them."""
+
+    service: pl.Series
+    server: Ints
+    gpus: Ints
+    start: Floats
+    end: Floats
+    ended: pl.Series
+
+    def __len__(self) -> int:
+        return self.server.size
+
+
+@dataclass
+class Rungs:
+    """When trials reached rungs, by job and rung, and when they went on: NaN where they ended there."""
+
+    job: Ints
+    rung: Ints
+    time: Floats
+    went_on: Floats
+
+
+@dataclass
+class Book:
+    """What happened."""
+
+    stays: Stays
+    replicas: Replicas
+    rungs: Rungs
+
+
+@dataclass
+class Judgement:
+    """What follows from a book: tables by name, as columns; the figures; and how far each job's work is off.
+
+    ended, off: rows of the job table, and for each, in its units, what was done until its end less what there
+    was to do.
+    """
+
+    tables: dict[str, Table] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+    ended: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    off: Floats = field(default_factory=lambda: np.zeros(0))

@@ -1,0 +1,37 @@
+"""Who is protected from being stopped for others (docs/operators.md)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from ringbco.checker.clock import instant
+from ringbco.checker.given import EVICTED, PREEMPTED, Given
+
+STOPPED = (PREEMPTED, EVICTED)
+"""How a stay ends that is ended for others."""
+
+
+class Protection:
+    """after: seconds of a stay. most: stays ended for others. stopped: those so far, by job."""
+
+    def __init__(self, given: Given) -> None:
+        options = given.options
+        most = options.get("max_preemptions")
+        self.after, self.slot = float(options.get("preempt_after") or 0.0), given.slot
+        self.most = math.inf if most is None else int(most)
+        stops = given.preempts or given.decides or bool(options.get("evict"))
+        self.is_on = stops and not given.follows and (self.after > 0.0 or self.most < math.inf)
+        self.stopped: Counter[int] = Counter()
+
+    def until(self, job: int, start: float) -> float:
+        """When a stay of a job is protected no longer that began then."""
+        if not self.is_on:
+            return -math.inf
+        if self.stopped[job] >= self.most:
+            return math.inf
+        return instant(start + self.after, self.slot) if self.after > 0.0 else -math.inf
+
+    def ended(self, job: int, ended: int) -> None:
+        """A stay is over."""
+        self.stopped[job] += ended in STOPPED

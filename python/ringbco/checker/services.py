@@ -1,0 +1,156 @@
+"""Replicas and what services got: replicas.parquet and the figures of docs/services.md.
+
+Replica by replica: only of services.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from math import fsum
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ringbco.checker.arrays import overlap, total
+from ringbco.checker.clock import loads
+from ringbco.checker.given import Table
+from ringbco.checker.span import HOUR, Span
+
+
+def replicas_table(span: Span) -> Table:
+    """replicas.parquet."""
+    replicas, number = span.replicas, dict[str, int]()
+    own: list[int] = []
+    for service in replicas.service.to_list():
+        own.append(number.get(service, 0))
+        number[service] = own[-1] + 1
+    drains = np.where((replicas.ended == "surplus").to_numpy(), replicas.end, np.nan)
+    return {
+        "service": replicas.service,
+        "replica": np.array(own, np.int64),
+        "server": replicas.server,
+        "num_gpus": replicas.gpus,
+        "start_time": replicas.start,
+        "end_time": replicas.end,
+        "serves_from": replicas.start,
+        "drains_from": pl.Series(drains).fill_nan(None),
+        "ended": replicas.ended,
+    }
+
+
+@dataclass
+class Course:
+    """A service as time passes. since: from when so many that wait are wanted. waits: (start, seconds)."""
+
+    live: int = 0
+    waiting: int = 0
+    since: deque[tuple[float, int]] = field(default_factory=deque)
+    waits: list[tuple[float, float]] = field(default_factory=list)
+
+    def load(self, time: float, wanted: int) -> None:
+        """Those that have been wanted for the shortest time are given up first."""
+        more = wanted - self.live - self.waiting
+        if more > 0:
+            self.wait(time, more)
+        while more < 0 and self.since:
+            since, count = self.since.pop()
+            gone = min(count, -more)
+            if count > gone:
+                self.since.append((since, count - gone))
+            self.waiting -= gone
+            more += gone
+
+    def wait(self, time: float, count: int) -> None:
+        """So many are wanted from now on."""
+        self.since.append((time, count))
+        self.waiting += count
+
+    def start(self, time: float) -> None:
+        """The replica that has been wanted longest starts first."""
+        self.live += 1
+        if not self.since:
+            self.waits.append((time, 0.0))
+            return
+        since, count = self.since.popleft()
+        self.waiting -= 1
+        if count > 1:
+            self.since.appendleft((since, count - 1))
+        self.waits.append((time, time - since))
+
+
+def _course(
+    rows: list[tuple[float, int]], starts: list[float], ends: list[tuple[float, str]], last: float
+) -> Course:
+    """What happens to a service, in the order of an instant: failures, loads, starts."""
+    events = [(end, 0 if ended == "failed" else 1, 0) for end, ended in ends if ended != "end of run"]
+    events += [(time, 2, wanted) for time, wanted in rows] + [(start, 3, 0) for start in starts]
+    course = Course()
+    for time, what, wanted in sorted(event for event in events if event[0] < last):
+        if what == 2:
+            course.load(time, wanted)
+        elif what == 3:
+            course.start(time)
+        else:
+            course.live -= 1
+            if what == 0:
+                course.wait(time, 1)
+    return course
+
+
+def figures(span: Span) -> dict[str, Any]:
+    """What a summary says of services, in all and of each."""
+    given, replicas, first, last = span.given, span.replicas, span.first, span.last
+    assert given.services is not None
+    size = {row.service: row.gpus for row in given.services}
+    rows: list[dict[str, Any]] = []
+    for name, own in loads(given.services, given.slot).items():
+        mine = (replicas.service == name).to_numpy()
+        start, end, ended = replicas.start[mine], replicas.end[mine], replicas.ended.filter(pl.Series(mine))
+        over = list(zip(end.tolist(), ended.to_list(), strict=True))
+        waits = [wait for begun, wait in _course(own, start.tolist(), over, last).waits if begun >= first]
+        served = total(overlap(start, end, first, last))
+        times, wanted_of = (np.array([row[i] for row in own], np.float64) for i in (0, 1))
+        until = np.maximum(times, np.append(times[1:], last))
+        wanted = total(wanted_of * overlap(times, until, first, last))
+        rows.append(
+            {
+                "service": name,
+                "gpus_per_replica": size[name],
+                "attainment": served / wanted if wanted > 0 else 1.0,
+                "replica_seconds_wanted": wanted,
+                "replica_seconds_served": served,
+                "mean_time_to_scale_up": fsum(waits) / len(waits) if waits else None,
+                "worst_time_to_scale_up": max(waits) if waits else None,
+                "gpu_hours": served * size[name] / HOUR,
+            }
+        )
+    wanted = fsum(row["replica_seconds_wanted"] for row in rows)
+    served = fsum(row["replica_seconds_served"] for row in rows)
+    return {
+        "services": rows,
+        "service_attainment": served / wanted if wanted > 0 else 1.0,
+        "service_gpu_hours": fsum(row["gpu_hours"] for row in rows),
+        "gpu_hours_lent_to_training": _lent(span) / HOUR,
+    }
+
+
+def _lent(span: Span) -> float:
+    """GPU-seconds that jobs held of those that services would hold at their largest."""
+    given, stays, gpus = span.given, span.stays, span.given.cluster.gpus
+    largest: dict[str, int] = {}
+    for row in given.services or ():
+        largest[row.service] = max(largest.get(row.service, 0), row.replicas * row.gpus)
+    server = np.array([outage.server for outage in span.down], np.int64)
+    down, up = (np.array([outage[i] for outage in span.down], np.float64) for i in (1, 2))
+    time = np.concatenate([stays.start, stays.end, down, up])
+    none = np.zeros(2 * server.size, np.int64)
+    more = np.concatenate([stays.gpus, -stays.gpus, none])
+    back = np.concatenate([np.zeros(2 * len(stays), np.int64), -gpus[server], gpus[server]])
+    order = np.argsort(time, kind="stable")
+    held, there = np.cumsum(more[order]), int(gpus.sum()) + np.cumsum(back[order])
+    kept = np.maximum(0, there - sum(largest.values()))
+    until = np.append(time[order][1:], math.inf)
+    return total(np.maximum(0, held - kept) * overlap(time[order], until, span.first, span.last))

@@ -1,0 +1,206 @@
+"""How fast jobs run: equation 8, statistical efficiency, measured speeds (docs/model.md, tables.md).
+
+Every function takes columns: rows of the job table, GPUs, servers and so on, of equal lengths.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from functools import cached_property
+
+import numpy as np
+
+from ringbco.checker.arrays import codes
+from ringbco.checker.given import Floats, Given, Ints
+
+EVEN = 1.0 + 1e-12
+"""The tolerance of a floor."""
+
+
+class Speeds:
+    """Rates of jobs on GPUs of a run."""
+
+    def __init__(self, given: Given) -> None:
+        self.given, self.jobs, self.net = given, given.jobs, given.cluster.network
+        self.interference = float(given.options.get("interference") or 0.0)
+        self._measured: dict[tuple[str, int], dict[int, tuple[list[int], list[float]]]] = {}
+        self._pairs: dict[tuple[str, int, str], float] = {}
+        if given.speeds:
+            self._read(given)
+
+    def _read(self, given: Given) -> None:
+        own = {}
+        for row in sorted(given.speeds, key=lambda row: (row.servers, row.gpus)):
+            if row.partner is None:
+                sizes = self._measured.setdefault((row.model, row.gpu_type), {})
+                gpus, rates = sizes.setdefault(row.servers, ([], []))
+                gpus.append(row.gpus)
+                rates.append(row.rate)
+            elif row.gpus == row.servers == 1 and row.partner_rate is not None:
+                own[row.model, row.gpu_type, row.partner] = row.rate
+                self._pairs[row.partner, row.gpu_type, row.model] = row.partner_rate
+        self._pairs |= own
+
+    @property
+    def meets(self) -> bool:
+        """Whether jobs on one GPU may slow each other down."""
+        return self.jobs.share is not None and (self.interference > 0 or bool(self._pairs))
+
+    @cached_property
+    def unit(self) -> float:
+        """What work is counted in: iterations, recorded seconds or, with slots, so many of those."""
+        return self.given.slot or 1.0 if self.given.model == "fixed" else 1.0
+
+    @cached_property
+    def work(self) -> Floats:
+        """All there is to do for each job, in units."""
+        return self.jobs.duration / self.unit if self.given.model == "fixed" else self.jobs.iterations
+
+    def relative(self, job: Ints, gpus: Ints) -> Floats:
+        """(w / G) E(w): the work that so many GPUs do beside those that the job asks for."""
+        asked = self.jobs.gpus[job]
+        share = gpus / asked
+        if self.jobs.noise is None:
+            return share
+        phi = self.jobs.noise[job]
+        batch = self.jobs.batch[job] if self.jobs.batch is not None else 1.0
+        with np.errstate(invalid="ignore"):
+            efficient = share * ((phi + asked * batch) / (phi + gpus * batch))
+        return np.where((gpus == asked) | np.isinf(phi), share, efficient)
+
+    @cached_property
+    def estimates(self) -> Floats:
+        """rho of each job: seconds for its work on one server of those recorded on, without contention."""
+        jobs = self.jobs
+        if self.given.model == "fixed":
+            return jobs.duration
+        all_jobs, one = np.arange(len(jobs)), np.ones(len(jobs), np.int64)
+        if self.given.model == "rar":
+            return jobs.iterations * self.tau(all_jobs, jobs.gpus, one)
+        assert jobs.recorded is not None
+        return jobs.iterations / self.measured(all_jobs, jobs.recorded, jobs.gpus, one)
+
+    def speedup(self, job: Ints, gpu_type: Ints) -> Floats | float:
+        """How fast GPUs of a type are beside those recorded on."""
+        return 1.0 if self.jobs.speedup is None else self.jobs.speedup[job, gpu_type]
+
+    def fewest(self, job: Ints, gpus: Ints) -> Ints:
+        """The fewest servers of the job's cluster that hold so many GPUs."""
+        vc = self.jobs.in_vc[job]
+        if len(self._sizes) == 1:
+            return 1 + np.searchsorted(self._sizes[0], gpus)
+        found = np.ones(job.size, np.int64)
+        for number, sums in enumerate(self._sizes):
+            mine = vc == number
+            found[mine] = 1 + np.searchsorted(sums, gpus[mine])
+        return found
+
+    @cached_property
+    def _sizes(self) -> list[Ints]:
+        """By virtual cluster: the GPUs of its largest server, of its two largest, and so on."""
+        cluster = self.given.cluster
+        count = max(1, len(cluster.vcs))
+        return [np.cumsum(np.sort(cluster.gpus[cluster.in_vc == number])[::-1]) for number in range(count)]
+
+    def tau(
+        self, job: Ints, gpus: Ints, servers: Ints, p: Ints | int = 0, speedup: Floats | float = 1.0
+    ) -> Floats:
+        """Seconds that the work of an iteration takes on so many GPUs and servers, under contention p."""
+        seconds = self._iteration(job, gpus, servers, p, speedup)
+        other = gpus != self.jobs.gpus[job]
+        if not other.any():
+            return seconds
+        return np.where(other, seconds / self.relative(job, gpus), seconds)
+
+    def _iteration(
+        self, job: Ints, gpus: Ints, servers: Ints, p: Ints | int, speedup: Floats | float
+    ) -> Floats:
+        """Equation 8: what so many GPUs take for an iteration of theirs."""
+        net = self.net
+        x = self.jobs.gradient[job] * (gpus - 1) / gpus
+        k = np.maximum(1.0, net.xi1 * np.asarray(p))
+        across = net.inter_bandwidth / (k + net.alpha * (k - 1.0))
+        bandwidth = np.where(servers > 1, across, net.intra_bandwidth)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            once = self.jobs.compute[job] / speedup
+        found: Floats = 2.0 * x / bandwidth + x / net.reduce_speed + net.xi2 * servers + once
+        return found
+
+    @cached_property
+    def _models(self) -> tuple[Ints, list[str]]:
+        assert self.jobs.model is not None
+        return codes(self.jobs.model)
+
+    def measured(self, job: Ints, gpu_type: Ints, gpus: Ints, servers: Ints) -> Floats:
+        """Iterations a second; NaN where nothing was measured. Each distinct request is looked up once."""
+        of, names = self._models
+        if not job.size:
+            return np.zeros(0)
+        key = of[job]
+        for part in (gpu_type, gpus, servers):
+            key = key * (int(part.max()) + 1) + part
+        _, at, inverse = np.unique(key, return_index=True, return_inverse=True)
+        asked = zip(
+            of[job[at]].tolist(), *(part[at].tolist() for part in (gpu_type, gpus, servers)), strict=True
+        )
+        rates = [_between(self._measured.get((names[m], t), {}), g, s) for m, t, g, s in asked]
+        found: Floats = np.array(rates, np.float64)[inverse]
+        return found
+
+    def rate(
+        self,
+        job: Ints,
+        gpu_type: Ints,
+        gpus: Ints,
+        servers: Ints,
+        *,
+        p: Ints | int = 0,
+        company: tuple[Ints, Ints] | None = None,
+    ) -> Floats:
+        """Work a second under contention p. company: how many jobs are on its GPU, and one of them."""
+        model = self.given.model
+        slowed = 1.0 if company is None else 1.0 + self.interference * company[0]
+        if model == "fixed":
+            return self.relative(job, gpus) * self.speedup(job, gpu_type) / slowed
+        if model == "rar":
+            tau = self.tau(job, gpus, servers, p, self.speedup(job, gpu_type)) * slowed
+            with np.errstate(divide="ignore"):
+                return np.where(tau > 0, 1.0 / tau, math.inf)
+        alone: Floats = self.measured(job, gpu_type, gpus, servers) / slowed
+        if company is None or not self._pairs:
+            return alone
+        of, names = self._models
+        for row in np.flatnonzero(company[0] == 1).tolist():
+            key = names[of[job[row]]], int(gpu_type[row]), names[of[company[1][row]]]
+            alone[row] = self._pairs.get(key, alone[row])
+        return alone
+
+    def done(self, rate: Floats, length: Floats) -> Floats:
+        """Units of work done at a rate in so many seconds: in slots, whole iterations in each."""
+        slot = self.given.slot
+        if slot is None:
+            return length * rate
+        slots = length / slot
+        if self.given.model == "fixed":
+            return np.rint(slots) * rate
+        if self.given.model == "rar":
+            return np.rint(slots) * np.floor(slot * rate * EVEN)
+        whole = np.floor(slots + 1e-9)
+        rest = length - whole * slot
+        left = np.where(rest > 1e-9 * slot, np.floor(rest * rate * EVEN), 0.0)
+        return whole * np.floor(slot * rate * EVEN) + left
+
+
+def _between(measured: dict[int, tuple[list[int], list[float]]], gpus: int, servers: int) -> float:
+    """The rate that counts: of the most servers that are not too many, else of the fewest beyond."""
+    below = sorted((count for count in measured if count <= servers), reverse=True)
+    for count in (*below, *sorted(count for count in measured if count > servers)):
+        sizes, rates = measured[count]
+        if sizes[0] <= gpus <= sizes[-1]:
+            at = bisect_left(sizes, gpus)
+            if sizes[at] == gpus:
+                return rates[at]
+            part = (gpus - sizes[at - 1]) / (sizes[at] - sizes[at - 1])
+            return rates[at - 1] + (rates[at] - rates[at - 1]) * part
+    return math.nan

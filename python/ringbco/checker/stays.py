@@ -1,0 +1,151 @@
+"""How each stay began, since when its job had waited for it, and how long it pauses (docs/results.md)."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ringbco.checker.arrays import pairs
+from ringbco.checker.clock import boundary, whole_slots
+from ringbco.checker.given import FAILED, MOVED, RESIZED, RUNG, Book, Given, Ints, Outage, Stays
+
+BEGAN: Final = ("first", "resumed", "moved", "resized", "restarted")
+FIRST, RESUMED, AS_MOVED, AS_RESIZED, RESTARTED = range(len(BEGAN))
+"""How a stay begins, by number."""
+AFTER: Final = {MOVED: AS_MOVED, RESIZED: AS_RESIZED, FAILED: RESTARTED}
+"""By how the one before it ended: most are resumed."""
+COST: Final = ("start_cost", "preempt_cost", "move_cost", "resize_cost", "preempt_cost")
+"""Which option says how long a stay pauses, by how it began."""
+
+
+class Spell(NamedTuple):
+    """A server asleep. until: infinite where it sleeps on. woken: whether a stay or a replica ended it."""
+
+    server: int
+    since: float
+    until: float
+    woken: bool
+
+
+class Marks(NamedTuple):
+    """The rungs that trials reached, each with the stay in which they did, in order of both."""
+
+    stay: Ints
+    rung: Ints
+
+
+def chain(given: Given, book: Book) -> Marks:
+    """Writes number, began, since, rest, mark into the stays. Returns in which each rung was reached."""
+    stays = book.stays
+    size, head = len(stays), stays.head
+    stays.number = np.arange(size) - np.repeat(head, np.diff(np.append(head, size)))
+    stays.began = np.full(size, RESUMED)
+    stays.since, stays.rest = np.empty(size), np.zeros(size)
+    before = np.maximum(np.arange(size) - 1, 0)
+    for ended, began in AFTER.items():
+        stays.began[stays.ended[before] == ended] = began
+    stays.since[:] = stays.end[before]
+    came = boundary(given.jobs.submit[stays.job[head]], given.slot)
+    stays.began[head], stays.since[head] = FIRST, np.minimum(came, stays.start[head])
+    marks = _reached(book)
+    at, went_on = marks.stay, book.rungs.went_on[marks.rung]
+    last = np.append(at[1:] != at[:-1], np.ones(min(1, at.size), np.bool_))
+    stays.mark = np.full(size, np.nan)
+    stays.mark[at[last]] = book.rungs.time[marks.rung[last]]
+    paused = last & (stays.ended[at] == RUNG) & ~np.isnan(went_on)
+    after, since = at[paused] + 1, went_on[paused]
+    inside = after < size
+    after, since = after[inside], since[inside]
+    same = stays.job[after] == stays.job[after - 1]
+    after, since = after[same], since[same]
+    stays.since[after], stays.rest[after] = since, since - stays.end[after - 1]
+    return marks
+
+
+def _reached(book: Book) -> Marks:
+    """Each rung in the first stay that is not over before it, and has not ended at another.
+
+    Only a stay that ended at a rung has one where the trial paused, as its last. Scalar: rungs are few.
+    """
+    stays, rungs = book.stays, book.rungs
+    found: list[tuple[int, int]] = []
+    if not rungs.job.size:
+        return Marks(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    own: dict[int, list[int]] = {}
+    for row, job in enumerate(rungs.job.tolist()):
+        own.setdefault(job, []).append(row)
+    time, pauses = rungs.time, rungs.went_on != rungs.time
+    mine = np.flatnonzero(np.isin(stays.job, rungs.job))
+    for stay, job, end, ended in zip(
+        mine.tolist(),
+        stays.job[mine].tolist(),
+        stays.end[mine].tolist(),
+        stays.ended[mine].tolist(),
+        strict=True,
+    ):
+        left = own[job]
+        while left and time[left[0]] <= end:
+            if pauses[left[0]] and ended != RUNG:
+                break
+            rung = left.pop(0)
+            found.append((stay, rung))
+            if pauses[rung]:
+                break
+    stay_of, rung_of = (np.array([pair[i] for pair in found], np.int64) for i in (0, 1))
+    return Marks(stay_of, rung_of)
+
+
+def spells(given: Given, book: Book, down: list[Outage]) -> list[Spell]:
+    """When which servers slept, by server and time (docs/energy.md)."""
+    after = given.sleep_after
+    if after == math.inf:
+        return []
+    stays, replicas = book.stays, book.replicas
+    rows = np.flatnonzero((stays.end > stays.start)[stays.of])
+    of = stays.of[rows]
+    server = np.concatenate(
+        [stays.server[rows], replicas.server, np.array([outage.server for outage in down], np.int64)]
+    )
+    start = np.concatenate([stays.start[of], replicas.start, np.array([outage.down for outage in down])])
+    end = np.concatenate([stays.end[of], replicas.end, np.array([outage.up for outage in down])])
+    wakes = np.arange(server.size) < rows.size + len(replicas)
+    order = np.lexsort((end, start, server))
+    server, start, end, wakes = server[order], start[order], end[order], wakes[order]
+    opens = float(boundary(np.array([given.jobs.submit.min()]), given.slot)[0])
+    bounds = np.searchsorted(server, np.arange(given.cluster.gpus.size + 1))
+    found = []
+    for number, (low, high) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
+        idle = np.maximum.accumulate(np.concatenate([[opens], end[low:high]]))
+        for at in np.flatnonzero(start[low:high] - idle[:-1] > after).tolist():
+            until, woken = float(start[low + at]), bool(wakes[low + at])
+            found.append(Spell(number, float(idle[at]) + after, until, woken))
+        if idle[-1] < math.inf:
+            found.append(Spell(number, float(idle[-1]) + after, math.inf, False))
+    return found
+
+
+def pause(given: Given, stays: Stays, slept: list[Spell]) -> None:
+    """Writes into the stays whether they woke a server, and for how long they make no progress at first."""
+    size = len(stays)
+    stays.woke, stays.pause, stays.begin = np.zeros(size, np.bool_), np.zeros(size), np.full(size, -math.inf)
+    woken = [spell for spell in slept if spell.woken]
+    if woken:
+        ends = pairs(np.array([spell.server for spell in woken]), np.array([spell.until for spell in woken]))
+        there = np.isin(pairs(stays.server, stays.start[stays.of]), ends)
+        stays.woke[stays.of[there]] = True
+        stays.woke &= stays.end > stays.start
+    if not given.several and not given.pauses:
+        return
+    slot = None if given.model == "table" else given.slot
+    cost = [given.cost(name) for name in COST]
+    if given.options.get("start_cost") is None:
+        cost[FIRST] = 0.0
+    wake = float(given.options.get("wake_time", 0.0))
+    seconds = np.array([whole_slots(one, slot) for one in cost])[stays.began]
+    if stays.woke.any():
+        longer = np.array([whole_slots(one + wake, slot) for one in cost])
+        seconds = np.where(stays.woke, longer[stays.began], seconds)
+    stays.begin = stays.start + seconds
+    stays.pause = np.minimum(seconds, stays.end - stays.start)
