@@ -35,6 +35,7 @@ from ringbco.checker.given import (
 from ringbco.result.folder import cluster_of
 from ringbco.result.sound import places
 from ringbco.trace import profiles
+from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise
 from ringbco.trace.quotas import Quotas
@@ -78,7 +79,12 @@ class Profiles:
 
 
 def given_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) -> Given:
-    """The run of a result, before it started. known: its profiles, if they have been read."""
+    """The run of a result, before it started. known: its profiles, if they have been read.
+
+    Raises InputError where a table of what was given cannot be read.
+    """
+    if outcome.fair_shares is not None:  # which only rules ask for
+        FairShares.read(outcome.fair_shares, source=FairShares.form.file)
     options, known = options_of(outcome.run), known or Profiles.read(outcome, table)
     cluster = known.cluster
     return Given(

@@ -84,24 +84,28 @@ def check_all(checks: Checks, facts: Facts) -> None:
 def _check_rules(checks: Checks, facts: Facts, book: Book) -> None:
     """Counts a failure for each decision that the policy does not make."""
     broken = [code for code in BEFORE_RULES if checks[code].failed]
-    given, own = plain(facts.outcome, facts.table, facts.given, book)
-    reasons = dict.fromkeys(RULES, "theta decides, not who is idle") if facts.planned else unknown(given)
+    run = None
     if broken:
         # With jobs missing or GPUs taken twice, what was idle and who waited is anybody's guess.
         reasons = dict.fromkeys(RULES, f"{', '.join(broken)} failed")
+    elif facts.planned:
+        reasons = dict.fromkeys(RULES, "theta decides, not who is idle")
+    else:
+        run = plain(facts.outcome, facts.table, facts.given, book)
+        reasons = unknown(run[0])
     for code in RULES:
         check = checks[code]
         if check.looked_at or check.failed or check.not_run is not None:
             continue
         check.not_run = reasons.get(code)
         if code not in reasons:
-            check.looked_at = len(own.stays)
-    if broken or facts.planned:
+            check.looked_at = len(book.stays)
+    if run is None:
         return
     try:
-        integrate(given, own)
-        for fault in faults(given, own):
-            checks[fault.what].fail(fault.says, given.jobs.id[fault.job], fault.time)
+        integrate(*run)
+        for fault in faults(*run):
+            checks[fault.what].fail(fault.says, facts.given.jobs.id[fault.job], fault.time)
     except (ArithmeticError, LookupError, ValueError) as error:
         # Of a genuine result all can be followed.
         checks["stays"].fail(f"what was idle when cannot be followed: {type(error).__name__}: {error}")

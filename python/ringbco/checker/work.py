@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ringbco.checker.arrays import ranges
+from ringbco.checker.arrays import most_of, ranges
 from ringbco.checker.contention import Parts
 from ringbco.checker.given import DONE, FAILED, LIMIT, RUNG, Bools, Floats, Given, Ints, Rungs, Stays
 from ringbco.checker.saves import Save, Saves
@@ -64,10 +64,10 @@ class Worker:
         limit = stays.ended == LIMIT
         if limit.any():
             self._limited(np.flatnonzero(limit), now, marks)
-        head = stays.head
-        short, least = np.maximum.reduceat(stays.off, head), np.minimum.reduceat(stays.off, head)
-        short = np.where(-least > short, least, short)
-        # Of a job with several stays: where any of them was seen to its end, at a rung or for good.
+        head, far = stays.head, np.abs(stays.off)
+        # Of a job with several stays: the first that is off by most; where one came to a rung, or the end.
+        first = far == np.repeat(most_of(far, head), np.diff(np.append(head, size)))
+        short = stays.off[np.minimum.reduceat(np.where(first, np.arange(size), size - 1), head)]
         seen = np.logical_or.reduceat(np.isin(stays.ended, (DONE, LIMIT, RUNG)), head)
         return stays.job[head[seen]], short[seen] * self.unit
 
