@@ -333,7 +333,7 @@ def test_on_the_command_line(invoke: Invoke) -> None:
     assert invoke("audit", "r").returncode == 0
     again = invoke("replay", "--again", "r")
     assert again.returncode == 0
-    assert "timeline.parquet     same bytes" in again.stdout
+    assert "timeline.parquet     the same" in again.stdout
     result = Outcome.read("r")
     assert result.run["options"]["sleep_after"] == 60.0
     # Without allocations nothing tells which types were held.

@@ -22,7 +22,7 @@ from ringbco.run import own, own_file
 from ringbco.run.plan import plan
 from ringbco.run.registry import BUILT_IN, PLAN, PRESETS, REPLAY
 from ringbco.run.replay import replay
-from ringbco.trace.jobs import JobTable, read_jobs
+from ringbco.trace.jobs import UNREAD, JobTable, read_jobs
 from ringbco.trace.side_tables import KINDS
 
 _COMMANDS: Final[Mapping[str, Callable[..., Outcome]]] = {"replay": replay, "plan": plan}
@@ -56,7 +56,7 @@ class Repeat:
     def table(self) -> JobTable:
         """The job table. Raises InputError where it is not the one that the result was made of."""
         _check_trace(self.trace, self.sha256, self.folder)
-        return read_jobs(self.trace)
+        return read_jobs(self.trace, without=UNREAD)
 
     @property
     def is_own(self) -> bool:
