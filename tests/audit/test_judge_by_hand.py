@@ -4,19 +4,9 @@ from typing import Any
 
 import pytest
 
-from ringbco.judge import judge
-from ringbco.judge.given import (
-    Book,
-    Cluster,
-    Given,
-    GpuType,
-    Jobs,
-    Judgement,
-    Network,
-    Outage,
-    Speed,
-    Stay,
-)
+from physics import judge
+from ringbco.checker.settings import GpuType, Network, Outage, Speed
+from ringbco.judge.given import Book, Cluster, Given, Jobs, Judgement, Stay
 from ringbco.judge.placing import Servers
 
 NET = Network(150e9, 12.5e9, 500e9, 0.5, 0.0, 0.3)

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from cases import judged
 from cases.of_policies import IN_PYTHON
 from cases.run import meet
-from ringbco.audits import ruling
-from ringbco.judge import judge
+from physics import judge
+from ringbco.checker.settings import Network
 from ringbco.judge.deciding import Fault
-from ringbco.judge.given import Book, Cluster, Given, Jobs, Network, Stay
+from ringbco.judge.given import Book, Cluster, Given, Jobs, Stay
 from ringbco.judge.rules import faults
 from ringbco.trace.jobs import as_table
 
@@ -92,6 +93,6 @@ def test_genuine_runs_have_no_fault(seed: int | str) -> None:
     case = meet(seed, check=False).seen
     assert case.case.policy in IN_PYTHON
     assert case.outcome is not None
-    run, book = ruling.of(case.outcome, as_table(case.case.frame()))
+    run, book = judged.book(case.outcome, as_table(case.case.frame()))
     judge(run, book)
     assert list(faults(run, book)) == []

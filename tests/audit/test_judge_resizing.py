@@ -7,12 +7,13 @@ import polars as pl
 import pytest
 
 import ringbco
+from cases import judged
 from cases.of_policies import RESIZING
-from ringbco.audits import ruling
-from ringbco.judge import judge
+from physics import judge
+from ringbco.checker.settings import Network, Speed
 from ringbco.judge.deciding import Fault
 from ringbco.judge.doubts import Doubts
-from ringbco.judge.given import Book, Cluster, Given, Jobs, Network, Speed, Stay
+from ringbco.judge.given import Book, Cluster, Given, Jobs, Stay
 from ringbco.judge.rules import faults
 from ringbco.trace.jobs import as_table
 
@@ -170,6 +171,6 @@ def test_no_run_passes_for_one_of_another_policy(
     policy: str, claimed: str, runs: dict[str, ringbco.Outcome]
 ) -> None:
     outcome = replace(runs[policy], run=runs[claimed].run)
-    run, book = ruling.of(outcome, as_table(elastic()))
+    run, book = judged.book(outcome, as_table(elastic()))
     judge(run, book)
     assert (list(faults(run, book)) == []) == (policy == claimed)

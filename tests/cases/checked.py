@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 import ringbco
-from ringbco.audits import ruling
+from cases import judged
+from physics import Given, Judgement, judge
 from ringbco.audits.given import book_of, given_of
 from ringbco.checker import check
 from ringbco.errors import InputError
-from ringbco.judge import Given, Judgement, judge
 from ringbco.trace.jobs import JobTable
 
 RELATIVE = 1e-9
@@ -21,7 +21,7 @@ RUNS = ("run_spread", "run_contention", "run_resized", "run_on_type", "run_cut")
 
 def differences(outcome: ringbco.Outcome, table: JobTable) -> Iterator[tuple[str, Any, Any]]:
     """(what, the checker's, the judge's) where they differ. Both refuse a window in which no job was done."""
-    plain, book = ruling.of(outcome, table)
+    plain, book = judged.book(outcome, table)
     given = given_of(outcome, table)
     try:
         right = judge(plain, book)

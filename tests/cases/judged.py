@@ -3,30 +3,36 @@
 from collections.abc import Iterator
 
 import ringbco
+from physics import Book, Given, Judgement, judge
 from ringbco.audits import ruling
 from ringbco.audits.difference import Differences
 from ringbco.audits.figures import FATES, UNJUDGED, Figures
 from ringbco.audits.given import book_of, given_of
 from ringbco.audits.judging import off
 from ringbco.checker import check
-from ringbco.judge import Given, Judgement, judge
 from ringbco.trace.jobs import JobTable
 
-__all__ = ["FATES", "UNJUDGED", "differences", "judged"]
+__all__ = ["FATES", "UNJUDGED", "book", "differences", "judged"]
+
+
+def book(outcome: ringbco.Outcome, table: JobTable) -> tuple[Given, Book]:
+    """A run and its book as plain lists and objects."""
+    given = given_of(outcome, table)
+    return ruling.plain(outcome, table, given, book_of(outcome, given))
 
 
 def judged(outcome: ringbco.Outcome, table: JobTable) -> tuple[Given, Judgement]:
     """What the judge is handed, the checker's slow truth, and what it says."""
-    given, book = ruling.of(outcome, table)
-    return given, judge(given, book)
+    given, told = book(outcome, table)
+    return given, judge(given, told)
 
 
 def differences(outcome: ringbco.Outcome, table: JobTable) -> Iterator[tuple[str, str]]:
     """(column or figure, how) in which a result and the checker differ."""
     given = given_of(outcome, table)
-    book = book_of(outcome, given)
-    found, stays = Differences(outcome, given, check(given, book)), book.stays
-    for row, _, says in off(given, book, found):
+    told_of = book_of(outcome, given)
+    found, stays = Differences(outcome, given, check(given, told_of)), told_of.stays
+    for row, _, says in off(given, told_of, found):
         yield "work", f"{given.jobs.id[int(stays.job[row])]} {says}"
     for difference in found.all():
         how = difference.how(int(difference.rows[0])) if difference.rows.size else difference.says

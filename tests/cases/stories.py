@@ -14,8 +14,8 @@ import polars as pl
 import pytest
 
 import ringbco
+from cases import judged
 from oracle_fair import Fair
-from ringbco.audits import ruling
 from ringbco.judge import clock, stays
 from ringbco.judge.deciding import Standing
 from ringbco.judge.floor import Floor
@@ -172,7 +172,7 @@ class Truth:
 
     def __init__(self, outcome: ringbco.Outcome, jobs: pl.DataFrame) -> None:
         self.outcome = outcome
-        self.given, self.book = ruling.of(outcome, from_frame(jobs))
+        self.given, self.book = judged.book(outcome, from_frame(jobs))
         stays.chain(self.given, self.book)
         self.down = clock.seen(self.given.outages or (), self.given.slot)
         self.row = {name: row for row, name in enumerate(self.given.jobs.id)}

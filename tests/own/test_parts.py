@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from itertools import count
 from typing import Any
@@ -20,7 +21,7 @@ from ringbco.trace.jobs import from_frame
 
 UNUSED = ("policy", "parameters", "order", "quota", "decisions")
 """What a simulation, or an environment, does not take."""
-CASES = 60
+CASES = int(os.environ.get("RINGBCO_CASES", "60"))
 
 
 def simulation(case: Case, frame: pl.DataFrame) -> Simulation:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ringbco.checker import clock
-from ringbco.checker.given import Outage
+from ringbco.checker.settings import Outage
 from ringbco.trace.outages import Outages
 from ringbco.trace.side_table import Known
 

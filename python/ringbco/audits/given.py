@@ -20,18 +20,14 @@ from ringbco.checker.given import (
     Book,
     Cluster,
     Given,
-    GpuType,
     Ints,
     Jobs,
     LeastBusy,
-    Load,
-    Network,
-    Outage,
     Replicas,
     Rungs,
-    Speed,
     Stays,
 )
+from ringbco.checker.settings import GpuType, Load, Network, Outage, Speed
 from ringbco.result.folder import cluster_of
 from ringbco.result.sound import places
 from ringbco.trace import profiles

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from ringbco.audits import given as columns
 from ringbco.audits.types import read_types
 from ringbco.checker import given as checked
 from ringbco.judge import clock, contention, stays
-from ringbco.judge.given import (
-    Book,
-    Cluster,
-    Given,
-    GpuType,
-    Jobs,
-    Load,
-    Network,
-    Outage,
-    Replica,
-    Rung,
-    Speed,
-    Stay,
-)
+from ringbco.judge.given import Book, Cluster, Given, Jobs, Replica, Rung, Stay
 from ringbco.judge.speed import Speeds
 from ringbco.judge.work import Worker
 from ringbco.result.folder import cluster_of
@@ -32,7 +21,6 @@ from ringbco.trace import ties
 from ringbco.trace.fair_shares import FairShares, owners
 
 if TYPE_CHECKING:
-    import polars as pl
     from numpy.typing import NDArray
 
     from ringbco.result.outcome import Outcome
@@ -51,22 +39,22 @@ def plain(outcome: Outcome, table: JobTable, given: checked.Given, book: checked
         _jobs(outcome, table, given, fair),
         Cluster(
             cluster.gpus.tolist(),
-            Network(*cluster.network),
+            cluster.network,
             _listed(cluster.vc),
             cluster.vcs,
             _listed(cluster.gpu_type),
-            [GpuType(*fact) for fact in cluster.types],
+            cluster.types,
         ),
         given.options,
         preempts=given.preempts,
         resizes=given.resizes,
         decides=given.decides,
-        outages=None if given.outages is None else [Outage(*row) for row in given.outages],
-        windows=None if windows is None else [Outage(*row) for row in windows],
-        services=None if given.services is None else [Load(*row) for row in given.services],
+        outages=given.outages,
+        windows=windows,
+        services=given.services,
         quotas=given.quotas,
         shares={} if fair is None else fair.shares(),
-        speeds=[Speed(*row) for row in given.speeds],
+        speeds=given.speeds,
         fields=outcome.run.get("own_policy", {}).get("parameters", {}),
     )
     return run, _book(given, book)
@@ -94,46 +82,18 @@ def _jobs(outcome: Outcome, table: JobTable, given: checked.Given, fair: FairSha
     order_by = str(options["order"])
     key = columns.said(frame, order_by.removeprefix("column:")) if order_by.startswith("column:") else None
     rule = str(options.get("ties", "rows"))
+    names = {field.name for field in fields(jobs)} - {"types"}
     return Jobs(
-        id=jobs.id.to_list(),
-        submit=jobs.submit.tolist(),
-        gpus=jobs.gpus.tolist(),
-        duration=jobs.duration.tolist(),
-        iterations=jobs.iterations.tolist(),
-        gradient=jobs.gradient.tolist(),
-        compute=jobs.compute.tolist(),
-        ideal=jobs.ideal.tolist(),
-        least=jobs.least.tolist(),
-        most=jobs.most.tolist(),
-        noise=_listed(jobs.noise),
-        batch=_listed(jobs.batch),
-        share=_listed(jobs.share),
-        priority=_listed(jobs.priority),
-        checkpoint=_listed(jobs.checkpoint),
-        limit=_listed(jobs.limit),
-        vc=_listed(jobs.vc),
-        owner=_values(jobs.owner),
+        **{name: _listed(getattr(jobs, name)) for name in names},
         types=types,
-        speedup=_listed(jobs.speedup),
-        model=_values(jobs.model),
-        recorded=_listed(jobs.recorded),
-        group=_values(jobs.group),
-        user=_values(jobs.user),
-        deadline=_values(jobs.deadline),
-        vc_said=_values(jobs.vc_said),
-        preemptible=_listed(jobs.preemptible),
         tied=None if rule == "rows" else ties.key(np.arange(len(jobs), dtype=np.int64), rule).tolist(),
         column=None if key is None else [float(value) for value in key.to_list()],
         fair=owners(frame, fair) if order_by == "fairshare" else None,
     )
 
 
-def _listed(values: NDArray[Any] | None) -> list[Any] | None:
-    return None if values is None else values.tolist()
-
-
-def _values(column: pl.Series | None) -> list[Any] | None:
-    return None if column is None else column.to_list()
+def _listed(column: NDArray[Any] | pl.Series | None) -> Any:
+    return None if column is None else column.to_list() if isinstance(column, pl.Series) else column.tolist()
 
 
 def _book(given: checked.Given, book: checked.Book) -> Book:
@@ -181,9 +141,3 @@ def _book(given: checked.Given, book: checked.Book) -> Book:
             for job, rung, time, on in zip(*(column.tolist() for column in vars(rungs).values()), strict=True)
         ],
     )
-
-
-def of(outcome: Outcome, table: JobTable) -> tuple[Given, Book]:
-    """Both of a result."""
-    given = columns.given_of(outcome, table)
-    return plain(outcome, table, given, columns.book_of(outcome, given))

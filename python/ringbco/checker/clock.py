@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ringbco.checker.given import Floats, Load, Outage
+from ringbco.checker.given import Floats
+from ringbco.checker.settings import Load, Outage
 
 
 def boundary(times: Floats, slot: float | None) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +10,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+
+from ringbco.checker.settings import GpuType, Load, Network, Outage, Settings, Speed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -89,26 +90,6 @@ class Jobs:
         return np.zeros(len(self), np.int64) if self.vc is None else self.vc
 
 
-class Network(NamedTuple):
-    """The constants of docs/cluster.md."""
-
-    intra_bandwidth: float
-    inter_bandwidth: float
-    reduce_speed: float
-    xi1: float
-    xi2: float
-    alpha: float
-
-
-class GpuType(NamedTuple):
-    """What is known of a GPU type."""
-
-    name: str
-    idle_watts: float | None
-    busy_watts: float | None
-    price_per_hour: float | None
-
-
 @dataclass
 class Cluster:
     """Servers in index order. vc, gpu_type: numbers; None where servers name none."""
@@ -131,36 +112,6 @@ class Cluster:
         return np.zeros(self.gpus.size, np.int64) if self.gpu_type is None else self.gpu_type
 
 
-class Outage(NamedTuple):
-    """A row of outages.parquet. up: infinite where the server never comes back."""
-
-    server: int
-    down: float
-    up: float
-    cause: str | None
-
-
-class Load(NamedTuple):
-    """A row of services.parquet."""
-
-    service: str
-    time: float
-    replicas: int
-    gpus: int
-
-
-class Speed(NamedTuple):
-    """A row of speeds.parquet; its GPU type is a number."""
-
-    model: str
-    gpu_type: int
-    gpus: int
-    servers: int
-    rate: float
-    partner: str | None
-    partner_rate: float | None
-
-
 class LeastBusy(NamedTuple):
     """A placement that looks for gangs of more than `over` GPUs among the least busy servers only.
 
@@ -173,7 +124,7 @@ class LeastBusy(NamedTuple):
 
 
 @dataclass
-class Given:
+class Given(Settings):
     """A run before it starts.
 
     options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
@@ -199,40 +150,9 @@ class Given:
     speeds: Sequence[Speed] = ()
 
     @cached_property
-    def slot(self) -> float | None:
-        """Seconds; None for the continuous clock."""
-        return float(self.options["slot"]) if self.options["clock"] == "slot" else None
-
-    @cached_property
-    def model(self) -> str:
-        """rar, fixed or table."""
-        return str(self.options["model"])
-
-    @cached_property
     def planned(self) -> bool:
         """Whether this is a plan: theta decides who may have which GPU, not only who is idle."""
         return bool(self.options.get("command") == "plan")
-
-    @cached_property
-    def sleep_after(self) -> float:
-        """Seconds; infinite: never."""
-        return float(self.options.get("sleep_after", math.inf))
-
-    @cached_property
-    def makes_room(self) -> bool:
-        """Whether jobs may be evicted."""
-        beside = self.services is not None or self.quotas is not None
-        return beside or bool(self.options.get("evict"))
-
-    @cached_property
-    def saves(self) -> bool:
-        """Whether checkpoints take time."""
-        return bool(self.options.get("checkpoint_cost"))
-
-    @cached_property
-    def searched(self) -> bool:
-        """Whether trials are compared at rungs."""
-        return self.options.get("search") is not None
 
     @cached_property
     def search(self) -> tuple[int, int]:
@@ -244,48 +164,13 @@ class Given:
         return eta, rungs
 
     @cached_property
-    def limited(self) -> bool:
-        """Whether jobs end at their time limits."""
-        return bool(self.options.get("enforce_limits"))
-
-    @cached_property
-    def several(self) -> bool:
-        """Whether stays are recorded: one may end before its job is done, or checkpoints take time."""
-        early = self.preempts or self.outages is not None or self.makes_room or self.searched
-        return early or self.saves or self.limited
-
-    @cached_property
-    def pauses(self) -> bool:
-        """Whether a job may pause at its start."""
-        wakes = self.sleep_after < math.inf and self.options.get("wake_time", 0.0) > 0
-        return wakes or bool(self.options.get("start_cost"))
-
-    @cached_property
     def elastic(self) -> bool:
         """Whether some job may hold other GPUs than it asks for."""
         return bool((self.jobs.least != self.jobs.most).any())
 
-    @cached_property
-    def window(self) -> tuple[float, float] | None:
-        """From when until before when figures count; infinite where nothing says it. None for all the run.
-
-        A share is one of the span of all submissions.
-        """
-        since, until = (self.options.get(name) for name in ("measure_from", "measure_to"))
-        if since is None and until is None:
-            return None
-        return (
-            -math.inf if since is None else self._instant(since),
-            math.inf if until is None else self._instant(until),
-        )
-
-    def _instant(self, value: float | str) -> float:
-        if isinstance(value, str):  # "0.5s": a time that would be a share as a number
-            return float(value[:-1])
-        if value > 1:
-            return float(value)
-        first, last = float(self.jobs.submit.min()), float(self.jobs.submit.max())
-        return last if value == 1 else first + value * (last - first)
+    def submitted(self) -> tuple[float, float]:
+        """When the first job was submitted, and the last, s."""
+        return float(self.jobs.submit.min()), float(self.jobs.submit.max())
 
     @cached_property
     def counted(self) -> Bools:
@@ -293,11 +178,6 @@ class Given:
         if self.window is None:
             return np.ones(len(self.jobs), np.bool_)
         return (self.window[0] <= self.jobs.submit) & (self.jobs.submit < self.window[1])
-
-    def cost(self, name: str) -> float:
-        """Seconds that a job pauses: that of a preemption where nothing else is said."""
-        said = self.options.get(name)
-        return float(self.options.get("preempt_cost", 0.0) if said is None else said)
 
 
 @dataclass

@@ -13,9 +13,10 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from ringbco.checker.given import WHOLE, Book, Bools, Floats, Given, Ints, Outage
+from ringbco.checker.given import WHOLE, Book, Bools, Floats, Given, Ints
 from ringbco.checker.leastbusy import LeastBusyServers
 from ringbco.checker.levels import Changes, Moves, Steps, Waiting, atleast, both, compact, steps, together
+from ringbco.checker.settings import Outage
 from ringbco.checker.speed import EVEN, Speeds
 
 PACKING: Final = frozenset({"consolidate", "best-fit", "worst-fit", "fgd"})

@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 
 from ringbco.checker.arrays import overlap, total
-from ringbco.checker.given import Book, Bools, Floats, Given, Ints, Outage, Replicas, Stays
+from ringbco.checker.given import Book, Bools, Floats, Given, Ints, Replicas, Stays
+from ringbco.checker.settings import Outage
 from ringbco.checker.stays import Spell
 
 HOUR: Final = 3600.0

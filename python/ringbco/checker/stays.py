@@ -9,7 +9,8 @@ import numpy as np
 
 from ringbco.checker.arrays import pairs
 from ringbco.checker.clock import boundary, whole_slots
-from ringbco.checker.given import FAILED, MOVED, RESIZED, RUNG, Book, Given, Ints, Outage, Stays
+from ringbco.checker.given import FAILED, MOVED, RESIZED, RUNG, Book, Given, Ints, Stays
+from ringbco.checker.settings import Outage
 
 BEGAN: Final = ("first", "resumed", "moved", "resized", "restarted")
 FIRST, RESUMED, AS_MOVED, AS_RESIZED, RESTARTED = range(len(BEGAN))

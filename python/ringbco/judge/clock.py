@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
-from ringbco.judge.given import Load, Outage, Stay
+from ringbco.checker.settings import Load, Outage
+from ringbco.judge.given import Stay
 
 
 def boundary(time: float, slot: float | None) -> float:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ringbco.checker.settings import GpuType, Load, Network, Outage, Settings, Speed
+
 WHOLE = 1000
 """Thousandths of a GPU."""
 
@@ -68,26 +70,6 @@ class Jobs:
         return self.vc[job] if self.vc is not None else 0
 
 
-class Network(NamedTuple):
-    """The constants of docs/cluster.md."""
-
-    intra_bandwidth: float
-    inter_bandwidth: float
-    reduce_speed: float
-    xi1: float
-    xi2: float
-    alpha: float
-
-
-class GpuType(NamedTuple):
-    """What is known of a GPU type."""
-
-    name: str
-    idle_watts: float | None
-    busy_watts: float | None
-    price_per_hour: float | None
-
-
 @dataclass
 class Cluster:
     """Servers in index order. vc, gpu_type: numbers; None where servers name none."""
@@ -108,38 +90,8 @@ class Cluster:
         return self.gpu_type[server] if self.gpu_type is not None else 0
 
 
-class Outage(NamedTuple):
-    """A row of outages.parquet. up: infinite where the server never comes back."""
-
-    server: int
-    down: float
-    up: float
-    cause: str | None
-
-
-class Load(NamedTuple):
-    """A row of services.parquet."""
-
-    service: str
-    time: float
-    replicas: int
-    gpus: int
-
-
-class Speed(NamedTuple):
-    """A row of speeds.parquet; its GPU type is a number."""
-
-    model: str
-    gpu_type: int
-    gpus: int
-    servers: int
-    rate: float
-    partner: str | None
-    partner_rate: float | None
-
-
 @dataclass
-class Given:
+class Given(Settings):
     """A run before it starts.
 
     options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
@@ -164,88 +116,17 @@ class Given:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def slot(self) -> float | None:
-        """Seconds; None for the continuous clock."""
-        return float(self.options["slot"]) if self.options["clock"] == "slot" else None
-
-    @cached_property
-    def model(self) -> str:
-        """rar, fixed or table."""
-        return str(self.options["model"])
-
-    @cached_property
-    def sleep_after(self) -> float:
-        """Seconds; infinite: never."""
-        return float(self.options.get("sleep_after", math.inf))
-
-    @cached_property
-    def makes_room(self) -> bool:
-        """Whether jobs may be evicted."""
-        beside = self.services is not None or self.quotas is not None
-        return beside or bool(self.options.get("evict"))
-
-    @cached_property
-    def saves(self) -> bool:
-        """Whether checkpoints take time."""
-        return bool(self.options.get("checkpoint_cost"))
-
-    @cached_property
-    def searched(self) -> bool:
-        """Whether trials are judged at rungs."""
-        return self.options.get("search") is not None
-
-    @cached_property
-    def limited(self) -> bool:
-        """Whether jobs end at their time limits."""
-        return bool(self.options.get("enforce_limits"))
-
-    @cached_property
-    def several(self) -> bool:
-        """Whether stays are told: one may end before its job is done, or make checkpoints that take time."""
-        early = self.preempts or self.outages is not None or self.makes_room or self.searched
-        return early or self.saves or self.limited
-
-    @cached_property
-    def pauses(self) -> bool:
-        """Whether a job may pause at its start."""
-        wakes = self.sleep_after < math.inf and self.options.get("wake_time", 0.0) > 0
-        return wakes or bool(self.options.get("start_cost"))
-
-    @cached_property
     def elastic(self) -> bool:
         """Whether some job may hold other GPUs than it asks for."""
         return self.jobs.least is not None and self.jobs.least != self.jobs.most
 
-    @cached_property
-    def window(self) -> tuple[float, float] | None:
-        """Of what the figures are, from when until before when; infinite where nothing says it.
-
-        None for the whole run. A share is one of the span of all submissions.
-        """
-        since, until = (self.options.get(name) for name in ("measure_from", "measure_to"))
-        if since is None and until is None:
-            return None
-        return (
-            -math.inf if since is None else self._instant(since),
-            math.inf if until is None else self._instant(until),
-        )
-
-    def _instant(self, value: float | str) -> float:
-        if isinstance(value, str):  # "0.5s": a time that would be a share as a number
-            return float(value[:-1])
-        if value > 1:
-            return float(value)
-        first, last = min(self.jobs.submit), max(self.jobs.submit)
-        return last if value == 1 else first + value * (last - first)
+    def submitted(self) -> tuple[float, float]:
+        """When the first job was submitted, and the last, s."""
+        return min(self.jobs.submit), max(self.jobs.submit)
 
     def counts(self, job: int) -> bool:
         """Whether figures of jobs are of this one: whether it was submitted in the window."""
         return self.window is None or self.window[0] <= self.jobs.submit[job] < self.window[1]
-
-    def cost(self, name: str) -> float:
-        """Seconds that a job pauses: that of a preemption where nothing else is said."""
-        said = self.options.get(name)
-        return float(self.options.get("preempt_cost", 0.0) if said is None else said)
 
 
 class Replica(NamedTuple):

@@ -9,8 +9,9 @@ from functools import cache
 from itertools import accumulate
 from operator import attrgetter
 
+from ringbco.checker.settings import Outage
 from ringbco.judge.clock import changes
-from ringbco.judge.given import WHOLE, Book, Given, Jobs, Outage, Stay
+from ringbco.judge.given import WHOLE, Book, Given, Jobs, Stay
 from ringbco.judge.speed import EVEN, Speeds
 
 PACKING = frozenset({"consolidate", "best-fit", "worst-fit", "fgd"})

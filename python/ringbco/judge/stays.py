@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from ringbco.checker.settings import Outage
 from ringbco.judge.clock import boundary, whole_slots
-from ringbco.judge.given import Book, Given, Outage, Rung, Stay
+from ringbco.judge.given import Book, Given, Rung, Stay
 
 BEGAN = {"moved": "moved", "resized": "resized", "failed": "restarted"}
 """How a stay begins, by how the one before it ended: most are resumed."""

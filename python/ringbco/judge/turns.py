@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
+from ringbco.checker.settings import Outage
 from ringbco.judge.deciding import Deciding, Fault, UnclearError
 from ringbco.judge.floor import MOST
-from ringbco.judge.given import Book, Outage, Stay
+from ringbco.judge.given import Book, Stay
 from ringbco.judge.placing import Parts
 
 OPENING = -2

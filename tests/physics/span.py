@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 
-from ringbco.judge.given import Book, Given, Outage, Replica, Stay
+from ringbco.checker.settings import Outage
+from ringbco.judge.given import Book, Given, Replica, Stay
 from ringbco.judge.stays import Spell
 
 HOUR = 3600.0

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from math import fsum
 from typing import Any
 
+from physics.span import HOUR, Span, overlap
 from ringbco.judge.clock import loads
 from ringbco.judge.given import Given, Replica
-from ringbco.judge.span import HOUR, Span, overlap
 
 
 def replicas_table(span: Span, names: list[str]) -> dict[str, list[Any]]:

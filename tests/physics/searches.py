@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from math import fsum
 from typing import Any
 
-from ringbco.judge.columns import Record, by_job
+from physics.columns import Record, by_job
+from physics.span import HOUR
 from ringbco.judge.given import Book, Given, Rung, Stay
-from ringbco.judge.span import HOUR
 from ringbco.judge.splitmix import GOLDEN, MASK, mix
 from ringbco.judge.work import search
 
