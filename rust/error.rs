@@ -124,13 +124,6 @@ pub enum Error {
         /// The row of the log that it begins in, if it is of one.
         at: Option<usize>,
     },
-    /// Something that the reference does not know.
-    Unsupported {
-        /// The option's name.
-        option: &'static str,
-        /// The value as text.
-        value: String,
-    },
     /// A plan of no jobs.
     NoJobs,
     /// No schedule ends before the horizon that was given.
@@ -169,7 +162,6 @@ impl Error {
             Self::Starved { .. } => "starved",
             Self::Futile { .. } => "futile",
             Self::Decision { .. } => "decision",
-            Self::Unsupported { .. } => "unsupported",
             Self::NoJobs => "no-jobs",
             Self::NoSchedule { .. } => "no-schedule",
             Self::NeverEnds { .. } => "stuck",
@@ -253,9 +245,6 @@ impl fmt::Display for Error {
             }
             Self::Decision { verb, time, why, .. } => {
                 write!(f, "cannot {verb} at {time} s: {why}")
-            }
-            Self::Unsupported { option, value } => {
-                write!(f, "option {option}: {value}: the reference does not know it")
             }
             Self::NoJobs => write!(f, "there is no job to plan"),
             Self::NoSchedule { horizon, work_bound, enough } => {

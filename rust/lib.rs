@@ -19,8 +19,6 @@
 //! - [`dips`](mod@dips): where one more GPU gains less than the next ones.
 //! - [`files`]: renames that refuse to replace, for outputs that appear whole.
 //! - [`ids`]: numbers of jobs, slots and servers. `ds`, `rng`: data structures, random numbers.
-//! - [`reference`](mod@reference): a slow and obvious replay. Tests hold the machine against it. It shares no
-//!   deciding code with the machine.
 //!
 //! Only the module `python`, behind the feature of that name, knows Python.
 
@@ -43,7 +41,6 @@ pub mod planner;
 pub mod policies;
 mod policy;
 pub mod record;
-pub mod reference;
 pub mod replay;
 mod rng;
 mod setting;

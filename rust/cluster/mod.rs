@@ -354,9 +354,9 @@ impl Cluster {
         self.unopened.as_ref()
     }
 
-    /// The lowest server at or after `from` with an idle GPU.
-    pub(crate) fn next_with_idle(&self, from: usize) -> Option<Server> {
-        self.with_idle.as_ref()?.next(from).map(Server::at)
+    /// The servers with an idle GPU, where the placement asks for them.
+    pub(crate) fn with_idle(&self) -> Option<&OrderedBits> {
+        self.with_idle.as_ref()
     }
 
     /// The server of the idle GPU of that rank in (server, GPU) order.

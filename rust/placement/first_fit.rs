@@ -6,12 +6,15 @@
 //! Cost: O(servers used).
 
 use crate::cluster::{Claim, Cluster, Grant};
+use crate::ids::Server;
 
 pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
     let mut need = claim.num_gpus;
     let mut from = 0;
     while need > 0 {
-        let Some(server) = cluster.next_with_idle(from) else { return false };
+        let Some(server) = cluster.with_idle().and_then(|servers| servers.next(from)).map(Server::at) else {
+            return false;
+        };
         let count = need.min(cluster.idle[server.index()]);
         cluster.take(server, count, claim, grant);
         need -= count;

@@ -1,10 +1,10 @@
 //! Small random replays: clusters, job tables and options in which ties, queues and contention abound.
 
+use super::reference::Replay;
 use proptest::prelude::*;
 use ringbco::error::Result;
 use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Sharing, Ties, Variant};
 use ringbco::outcome::Outcome;
-use ringbco::reference::Replay;
 use ringbco::replay::ClusterSpec;
 use ringbco::trace::{Jobs, OwnedJobs};
 use ringbco::{Network, Unwatched};
@@ -41,7 +41,7 @@ impl Case {
     }
 
     pub(crate) fn reference(&self) -> Result<Replay> {
-        ringbco::reference::replay(&self.table(), self.vc.as_deref(), &self.spec(), &self.options)
+        super::reference::replay(&self.table(), self.vc.as_deref(), &self.spec(), &self.options)
     }
 
     /// Adds a job of the model `fixed`.

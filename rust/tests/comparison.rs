@@ -1,12 +1,12 @@
 //! Whether the engine and the reference tell the same story.
 
 use super::cases::Case;
+use super::reference::{Replay, State, Stretch};
 use proptest::test_runner::TestCaseError;
 use proptest::{prop_assert, prop_assert_eq};
 use ringbco::error::Error;
 use ringbco::options::ClockKind;
 use ringbco::outcome::Outcome;
-use ringbco::reference::{Replay, State, Stretch};
 
 type Checked = Result<(), TestCaseError>;
 

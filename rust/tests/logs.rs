@@ -1,6 +1,7 @@
 //! Decision logs: of every policy, replayed by the machine and by the reference that knows no policy.
 
 use super::cases::{Case, any_case, cases_each};
+use super::reference::replay_log;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use ringbco::Unwatched;
@@ -10,7 +11,6 @@ use ringbco::ids::{Job, Server};
 use ringbco::options::{ClockKind, Discipline, Options, Oversize};
 use ringbco::outcome::Outcome;
 use ringbco::policies::{PRESETS, named};
-use ringbco::reference::replay_log;
 use ringbco::replay::{Extras, replay_with};
 use std::cell::Cell;
 

@@ -17,4 +17,5 @@ mod files;
 mod logs;
 mod outside;
 mod parallel;
+mod reference;
 mod rooms;

@@ -4,8 +4,8 @@
 //! have p = 2 each.
 
 use super::Job;
-use crate::cluster::Network;
-use crate::options::{Options, Sharing};
+use ringbco::Network;
+use ringbco::options::{Options, Sharing};
 
 /// p_j as jobs feel it: nobody slows anybody where sharing is off.
 pub(super) fn felt(contention: u32, options: &Options) -> f64 {

@@ -7,36 +7,36 @@
 //! Verbs of one instant are netted: what counts is who held which GPUs before it and who does after it. For example, a
 //! job that is stopped and started again on the same GPUs at one instant goes on as if nothing had been said.
 
-use super::{Job, model};
-use crate::decisions::{Decision, DecisionLog, Verb};
-use crate::error::{Error, Result};
-use crate::options::{ClockKind, Options};
-use crate::replay::ClusterSpec;
-use crate::trace::Jobs;
+use super::{Job, model, unknown};
+use ringbco::decisions::{Decision, DecisionLog, Verb};
+use ringbco::error::{Error, Result};
+use ringbco::options::{ClockKind, Options};
+use ringbco::replay::ClusterSpec;
+use ringbco::trace::Jobs;
 
 /// What became of every job.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Logged {
+pub(crate) struct Logged {
     /// First start, s; NaN where it never ran.
-    pub start: Vec<f64>,
+    pub(crate) start: Vec<f64>,
     /// Finish, s; where it was ended, when it last held GPUs. NaN where it never ran.
-    pub finish: Vec<f64>,
+    pub(crate) finish: Vec<f64>,
     /// The most servers used at a time.
-    pub num_servers: Vec<u32>,
+    pub(crate) num_servers: Vec<u32>,
     /// Largest p_j met (equation 6).
-    pub max_contention: Vec<u32>,
+    pub(crate) max_contention: Vec<u32>,
     /// Times stopped.
-    pub preemptions: Vec<u32>,
+    pub(crate) preemptions: Vec<u32>,
     /// Time on GPUs, s.
-    pub held: Vec<f64>,
+    pub(crate) held: Vec<f64>,
     /// Time on GPUs without progress after a start that was not the first, s.
-    pub lost: Vec<f64>,
+    pub(crate) lost: Vec<f64>,
     /// Whether it was refused.
-    pub refused: Vec<bool>,
+    pub(crate) refused: Vec<bool>,
     /// Whether it was ended before it was done.
-    pub ended: Vec<bool>,
+    pub(crate) ended: Vec<bool>,
     /// (row, server, GPUs, from, to): in order of (row, from, to, server); s.
-    pub stays: Vec<(usize, usize, u32, f64, f64)>,
+    pub(crate) stays: Vec<(usize, usize, u32, f64, f64)>,
 }
 
 /// Where a job is in its life.
@@ -88,15 +88,20 @@ pub(super) struct Mechanism<'a> {
 /// Replays a log on one cluster.
 ///
 /// # Errors
-/// `Decision` where the log asks for what cannot be; `Stuck` where it ends before the jobs do; `Unsupported` for a
-/// cluster with virtual clusters.
-pub fn replay_log(jobs: &Jobs<'_>, spec: &ClusterSpec<'_>, options: &Options, log: &DecisionLog) -> Result<Logged> {
+/// `Decision` where the log asks for what cannot be; `Stuck` where it ends before the jobs do; what is unknown
+/// (`super::is_unknown`) for a cluster with virtual clusters, and what the message names.
+pub(crate) fn replay_log(
+    jobs: &Jobs<'_>,
+    spec: &ClusterSpec<'_>,
+    options: &Options,
+    log: &DecisionLog,
+) -> Result<Logged> {
     if spec.server_vc.is_some() {
-        return Err(Error::Unsupported { option: "cluster", value: "virtual clusters".to_owned() });
+        return Err(unknown("cluster", "virtual clusters".to_owned()));
     }
     if jobs.types.is_some() || options.start_cost != 0.0 || options.sleep_after != f64::INFINITY {
         let value = "GPUs that differ, a pause at the start, or servers that sleep".to_owned();
-        return Err(Error::Unsupported { option: "gpu_type", value });
+        return Err(unknown("gpu_type", value));
     }
     log.validate(jobs.len(), spec.server_gpus.len())?;
     let n = jobs.len();

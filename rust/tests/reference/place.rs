@@ -4,7 +4,7 @@
 //! server are counted by looking at each.
 
 use super::Job;
-use crate::options::{Options, Placement, Variant};
+use ringbco::options::{Options, Placement, Variant};
 use std::cmp::Reverse;
 
 /// A GPU: (server, index on the server).

@@ -4,7 +4,7 @@
 //! scheduling pass at every boundary. With the continuous clock every instant works out contention, iteration times
 //! and the next instant afresh, from who holds which GPU. Its cost is (slots or instants) x jobs x GPUs.
 //!
-//! Invariant: it shares inputs, options and errors with [`replay`](mod@crate::replay), and no code that decides
+//! Invariant: it shares inputs, options and errors with [`replay`](mod@ringbco::replay), and no code that decides
 //! anything (`rust/tests/rooms.rs`). So the two can be compared: bit for bit with the slot clock, to rounding with the
 //! other.
 
@@ -14,80 +14,92 @@ mod place;
 mod progress;
 mod run;
 
-use crate::cluster::Network;
-use crate::error::{Error, Result};
-use crate::options::{ClockKind, Estimate, Model, Options, Order, Oversize, Ties};
-use crate::replay::ClusterSpec;
-use crate::trace::Jobs;
-pub use mechanism::{Logged, replay_log};
+pub(crate) use mechanism::replay_log;
 use place::Cluster;
+use ringbco::Network;
+use ringbco::error::{Error, Result};
+use ringbco::options::{ClockKind, Estimate, Model, Options, Order, Oversize, Ties};
+use ringbco::replay::ClusterSpec;
+use ringbco::trace::Jobs;
 use run::Run;
+
+/// What the error expects of an option or a column that the reference does not know.
+const UNKNOWN: &str = "what the reference knows";
+
+fn unknown(name: &'static str, value: String) -> Error {
+    Error::Option { name, value, expected: UNKNOWN.to_owned() }
+}
+
+/// Whether the reference refuses a case since it does not know what it asks for.
+pub(crate) fn is_unknown(error: &Error) -> bool {
+    matches!(error, Error::Option { expected, .. } if expected == UNKNOWN)
+}
 
 /// What happened to every job, in the caller's row order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Replay {
+pub(crate) struct Replay {
     /// Whether the job was replayed; `false` where it was dropped as oversize.
-    pub kept: Vec<bool>,
+    pub(crate) kept: Vec<bool>,
     /// Start, s; NaN where dropped.
-    pub start: Vec<f64>,
+    pub(crate) start: Vec<f64>,
     /// Finish, s; NaN where dropped.
-    pub finish: Vec<f64>,
+    pub(crate) finish: Vec<f64>,
     /// Servers used; 0 where dropped.
-    pub num_servers: Vec<u32>,
+    pub(crate) num_servers: Vec<u32>,
     /// Largest p_j met (equation 6); 0 where dropped.
-    pub max_contention: Vec<u32>,
+    pub(crate) max_contention: Vec<u32>,
     /// Time, s, that the job waited while fewer GPUs were idle than it asks for.
-    pub wait_gpus: Vec<f64>,
+    pub(crate) wait_gpus: Vec<f64>,
     /// Time, s, that it waited while enough were idle, but its placement could not use them.
-    pub wait_fragmented: Vec<f64>,
+    pub(crate) wait_fragmented: Vec<f64>,
     /// Who held what, in order of (row, server).
-    pub stretches: Vec<Stretch>,
+    pub(crate) stretches: Vec<Stretch>,
     /// Sum over jobs of the integral of p_j over time, s.
-    pub contention_seconds: f64,
+    pub(crate) contention_seconds: f64,
     /// Time that spanning jobs ran, s, summed over them.
-    pub spanning_seconds: f64,
+    pub(crate) spanning_seconds: f64,
     /// Per virtual cluster, its state after every instant that changed it, in order of time.
-    pub history: Vec<Vec<State>>,
+    pub(crate) history: Vec<Vec<State>>,
 }
 
 /// One job's stay on one server.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stretch {
+pub(crate) struct Stretch {
     /// The job's row.
-    pub row: usize,
+    pub(crate) row: usize,
     /// The server's index in the whole cluster.
-    pub server: usize,
+    pub(crate) server: usize,
     /// GPUs held there.
-    pub num_gpus: u32,
+    pub(crate) num_gpus: u32,
     /// From, s.
-    pub start: f64,
+    pub(crate) start: f64,
     /// To, s.
-    pub end: f64,
+    pub(crate) end: f64,
 }
 
 /// What a cluster looks like after an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct State {
+pub(crate) struct State {
     /// The instant, s.
-    pub time: f64,
+    pub(crate) time: f64,
     /// Jobs on GPUs.
-    pub running_jobs: u32,
+    pub(crate) running_jobs: u32,
     /// Jobs that the scheduler has seen and not started.
-    pub queued_jobs: u32,
+    pub(crate) queued_jobs: u32,
     /// GPUs held.
-    pub busy_gpus: u64,
+    pub(crate) busy_gpus: u64,
     /// GPUs asked for by waiting jobs.
-    pub queued_gpus: u64,
+    pub(crate) queued_gpus: u64,
     /// Jobs on two or more servers.
-    pub spanning_jobs: u32,
+    pub(crate) spanning_jobs: u32,
     /// Sum of p_j over them.
-    pub contention: u64,
+    pub(crate) contention: u64,
 }
 
 impl Replay {
     /// The state of all virtual clusters together after everything that happens up to `time`, s.
     #[must_use]
-    pub fn at(&self, time: f64) -> State {
+    pub(crate) fn at(&self, time: f64) -> State {
         let mut sum = State { time, ..State::default() };
         for history in &self.history {
             if let Some(state) = history.iter().rev().find(|s| s.time <= time) {
@@ -148,11 +160,11 @@ impl Job {
     }
 }
 
-/// Replays a trace on a cluster, slowly; arguments as for [`replay`](crate::replay::replay).
+/// Replays a trace on a cluster, slowly; arguments as for [`replay`](ringbco::replay::replay).
 ///
 /// # Errors
 /// As `replay`; the time of `Stuck` is that of the last instant at which anything changed.
-pub fn replay(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, options: &Options) -> Result<Replay> {
+pub(crate) fn replay(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, options: &Options) -> Result<Replay> {
     options.validate()?;
     refuse_unknown(jobs, options)?;
     spec.network.validate()?;
@@ -214,8 +226,7 @@ pub fn replay(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, optio
 
 /// Refuses the options that this reference would otherwise read as if they were not there.
 fn refuse_unknown(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
-    let unsupported =
-        |option, value: &dyn std::fmt::Debug| Err(Error::Unsupported { option, value: format!("{value:?}") });
+    let unsupported = |name, value: &dyn std::fmt::Debug| Err(unknown(name, format!("{value:?}")));
     if let Some(policy) = options.preemption {
         return unsupported("policy", &policy.name);
     }

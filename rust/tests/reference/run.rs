@@ -6,9 +6,9 @@
 
 use super::place::{Cluster, Site};
 use super::{Job, Replay, State, Stretch, model};
-use crate::cluster::Network;
-use crate::error::{Error, Result};
-use crate::options::{ClockKind, Discipline, Options, Order, Placement};
+use ringbco::Network;
+use ringbco::error::{Error, Result};
+use ringbco::options::{ClockKind, Discipline, Options, Order, Placement};
 
 /// Where a job is in its life.
 #[derive(Clone, Debug)]
