@@ -33,6 +33,8 @@ pub(crate) struct ClusterOutcome {
     pub(crate) contention_seconds: f64,
     pub(crate) events: u64,
     pub(crate) decisions: u64,
+    /// Whether a job that runs through may hold its GPUs without progress for a while.
+    pub(crate) pauses: bool,
     /// The stays that are over, and what they add up to.
     pub(crate) books: Books,
     /// Whether admission or a verb refused a job, and whether a verb ended it. Empty where neither can be.
@@ -61,6 +63,7 @@ impl ClusterOutcome {
             contention_seconds: 0.0,
             events: 0,
             decisions: 0,
+            pauses: false,
             books: Books::default(),
             refused: Vec::new(),
             ended: Vec::new(),

@@ -15,7 +15,7 @@ use super::protect::Protection;
 use super::saves;
 use super::searches::Searches;
 use super::services::Services;
-use super::sleep::{Pauses, Sleep};
+use super::sleep::{Pauses, Sleep, may_pause};
 use super::stays::Stay;
 use super::undone::Undone;
 use super::windows::Windows;
@@ -117,7 +117,8 @@ impl<'a, S: Speed> Floor<'a, S> {
         let makes_room = by_jobs || setting.side.services.is_some();
         let stays_end = setting.side.outages.is_some() || makes_room;
         let protection = Protection::new(setting, stops);
-        let stops = stops || options.pauses() || stays_end || options.search.is_some() || options.enforce_limits;
+        let pauses = may_pause(setting);
+        let stops = stops || pauses || stays_end || options.search.is_some() || options.enforce_limits;
         let (jobs, clock) = (setting.jobs, Clock::new(options));
         let saving = saves::cost(options, clock, S::USES_REST_OF_SLOT);
         let saves = stays_end || saving.is_some();
@@ -179,6 +180,7 @@ impl<'a, S: Speed> Floor<'a, S> {
             progress: 0.0,
             fault: None,
             out: ClusterOutcome {
+                pauses,
                 books: Books { types: vec![GpuType::NONE; jobs.types.map_or(0, |_| jobs.len())], ..Books::default() },
                 climbing: Climbing::new(options.search.map_or(0, |_| jobs.len())),
                 ..if stops {

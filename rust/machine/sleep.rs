@@ -1,4 +1,5 @@
-//! Servers that sleep while nobody holds any of their GPUs, and who wakes them (docs/energy.md).
+//! How long a stay pauses as it begins; servers that sleep while nobody holds any of their GPUs, and who wakes them
+//! (docs/energy.md).
 //!
 //! Invariant: `since` and `until` are the latest stretch in which a server was idle, as they were before the present
 //! instant; what happens at one instant and is undone at it leaves them alone. For example, a server that was given back
@@ -6,10 +7,19 @@
 //! all others that start there at 500 s.
 
 use super::clock::{Clock, Rest};
-use crate::ids::Server;
+use super::floor::Floor;
+use crate::ids::{Job, Server};
 use crate::options::Options;
 use crate::outcome::{Asleep, Woken};
+use crate::record::Why;
 use crate::setting::Setting;
+use crate::speed::Speed;
+
+/// Whether a job that runs through may hold its GPUs without progress for a while.
+pub(super) fn may_pause(setting: &Setting<'_>) -> bool {
+    let options = setting.options;
+    options.start_cost > 0.0 || options.checkpoint_cost > 0.0 || options.wakes()
+}
 
 /// How long a job holds its GPUs without progress as a stay of it begins.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +40,27 @@ impl Pauses {
             moved: pause(options.move_cost()),
             resized: pause(options.resize_cost()),
             started: pause(options.start_cost),
+        }
+    }
+}
+
+impl<S: Speed> Floor<'_, S> {
+    /// Whether a stay of the job that begins now is not its first.
+    #[inline]
+    pub(super) fn resumes(&self, job: Job) -> bool {
+        self.out.start[job.index()] < self.now
+    }
+
+    /// How long a stay of the job that begins now holds its GPUs without progress. why: what became of the stay that it
+    /// follows at once. wakes: whether one of its servers was asleep.
+    #[inline]
+    pub(super) fn pause_of(&self, job: Job, why: Option<Why>, wakes: bool) -> Rest {
+        let pauses = self.sleep.as_ref().filter(|_| wakes).map_or(&self.pauses, |sleep| &sleep.pauses);
+        match why {
+            _ if !self.resumes(job) => pauses.started,
+            None => pauses.resumed,
+            Some(Why::Moved) => pauses.moved,
+            Some(_) => pauses.resized,
         }
     }
 }

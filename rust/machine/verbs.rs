@@ -108,14 +108,10 @@ impl<S: Speed> Floor<'_, S> {
             None => false,
             Some(sleep) => sleep.take(&self.grant.parts, Woken::ByJob(job), self.now, self.clock),
         };
-        let pauses = match &self.sleep {
-            Some(sleep) if wakes => &sleep.pauses,
-            _ => &self.pauses,
-        };
-        let (pause, why) = match before {
-            None => (&pauses.resumed, None),
-            Some(undone) if undone.stay.gpus() == num_gpus => (&pauses.moved, Some(Why::Moved)),
-            Some(_) => (&pauses.resized, Some(Why::Resized)),
+        let why = before.map(|undone| if undone.stay.gpus() == num_gpus { Why::Moved } else { Why::Resized });
+        let (rest, left, resumed) = match &self.ledger {
+            None => (Rest::NONE, self.speed.work(&self.jobs, job, self.clock.slot), false),
+            Some(ledger) => (self.pause_of(job, why, wakes), ledger.left[j], self.resumes(job)),
         };
         let every = if self.checkpoint_interval.is_nan() { f64::NAN } else { self.interval_of(job) };
         let alone = if self.ledger.is_some() { self.alone(job) } else { f64::NAN };
@@ -128,14 +124,6 @@ impl<S: Speed> Floor<'_, S> {
         stay.parts.clone_from(&self.grant.parts);
         stay.start = self.now;
         (stay.crowd, stay.largest_crowd) = (0, 0);
-        let mut resumed = false;
-        let (rest, left) = match &self.ledger {
-            None => (Rest::NONE, self.speed.work(&self.jobs, job, self.clock.slot)),
-            Some(ledger) => {
-                resumed = self.out.start[j] < self.now;
-                (if resumed { *pause } else { pauses.started }, ledger.left[j])
-            }
-        };
         (stay.left, stay.saved) = (left, left);
         if self.clock.slot.is_some() {
             stay.work = self.speed.work(&self.jobs, job, self.clock.slot);

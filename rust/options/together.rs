@@ -7,14 +7,8 @@ use super::{ClockKind, Model, Options, PlanOptions, Table as _};
 use crate::error::{Error, Result};
 
 impl Options {
-    /// Whether a job that runs through may hold its GPUs without progress for a while.
-    #[must_use]
-    pub fn pauses(&self) -> bool {
-        self.start_cost > 0.0 || self.checkpoint_cost > 0.0 || self.wakes()
-    }
-
     /// Whether a job may have to wait for a server that wakes.
-    fn wakes(&self) -> bool {
+    pub(crate) fn wakes(&self) -> bool {
         self.sleep_after < f64::INFINITY && self.wake_time > 0.0
     }
 

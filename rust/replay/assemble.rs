@@ -33,7 +33,7 @@ pub(crate) fn assemble(
     let (mut start, mut finish) = (vec![f64::NAN; filled], vec![f64::NAN; filled]);
     let (mut num_servers, mut max_contention) = (vec![0; filled], vec![0; filled]);
     let tells = extras.tell_stays(options);
-    let mut stays = (tells || options.pauses()).then(|| Stayed::new(n, jobs));
+    let mut stays = (tells || outcomes.iter().any(|own| own.pauses)).then(|| Stayed::new(n, jobs));
     let mut on_types = vec![0.0; jobs.types.map_or(0, |_| n)];
     let mut asleep = (options.sleep_after < f64::INFINITY).then(Vec::new);
     let mut log = DecisionLog::default();

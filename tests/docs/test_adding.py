@@ -64,7 +64,7 @@ def test_a_column_is_stated_once() -> None:
     assert "docs/job-table.md\n" in printed
     made = (BUILT / "docs" / "job-table.md").read_text(encoding="utf-8")
     assert (
-        "| urgency | float64 | | > 0: how many times as urgent as others the job is to `sjf`; empty: 1 |"
+        "| urgency | float64 |  | > 0: how many times as urgent as others the job is to `sjf`; empty: 1 |"
         in made
     )
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from math import fsum
 from typing import Any
 
+from ringbco.checker.stays import may_pause
 from ringbco.judge.given import WHOLE, Given, Stay
 from ringbco.judge.speed import Speeds
 
@@ -111,7 +112,7 @@ def jobs_table(given: Given, speeds: Speeds, done: list[Record]) -> Table:
         "max_contention": [r.most for r in done],
         "preemptions": [r.stopped for r in done],
     }
-    if given.several or given.pauses:
+    if given.several or may_pause(given):
         table |= {
             "held_time": [r.held for r in done],
             "lost_time": [r.paused for r in done],
@@ -182,7 +183,7 @@ class Longer:
         self.given, self.speeds, self.model = given, speeds, given.model
         self.types, self.elastic, self.meets = given.jobs.speedup is not None, given.elastic, speeds.meets
         self.told = {"run_spread", "run_contention"}
-        self.told |= {"run_resized"} if given.elastic and (given.several or given.pauses) else set()
+        self.told |= {"run_resized"} if given.elastic and (given.several or may_pause(given)) else set()
         self.told |= {"run_on_type"} if self.types else set()
 
     def of(self, record: Record) -> tuple[float, float, float, float]:

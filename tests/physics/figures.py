@@ -12,6 +12,7 @@ from physics import services
 from physics.columns import OVER, Record, Table, by_job
 from physics.searches import merged
 from physics.span import HOUR, Span, overlap
+from ringbco.checker.stays import may_pause
 from ringbco.errors import InputError
 from ringbco.judge.contention import Spanning
 from ringbco.judge.given import Stay
@@ -118,7 +119,7 @@ class Summary:
             if every:
                 values.sort()
                 figures |= {f"{label}_{name}": percentile(values, share) for label, share in SHARES}
-        if given.several or given.pauses:
+        if given.several or may_pause(given):
             figures["preemptions"] = sum(r.stopped for r in done)
             figures["lost_gpu_seconds"] = fsum(r.paused_gpu for r in done)
         if given.makes_room:

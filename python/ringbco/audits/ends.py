@@ -155,7 +155,7 @@ class Ends:
 
     def beyond_limits(self) -> Iterator[tuple[int, Told]]:
         """The last stays of jobs that held GPUs for longer than their limits, or reached them too early."""
-        limits, stays = self.given.jobs.limit, self.stays
+        limits, stays = self.given.jobs.plain.get("time_limit"), self.stays
         if limits is None or not self.given.limited:
             return
         total = by_group(stays.end - stays.start, stays.head)
@@ -276,7 +276,7 @@ class Ends:
         moves = self.given.decides or self.given.options["policy"] == "repack"
         if stays.gpus[its] <= self.given.cluster.gpus.min() and not there and not moves:
             yield "evictions", f"by_job is {name}, which starts on none of its servers"
-        priority = jobs.priority
+        priority = jobs.plain.get("priority")
         higher = priority is not None and priority[other] > priority[job]
         if self.given.options.get("evict") and higher and self._may_evict(job):
             return
@@ -296,7 +296,7 @@ class Ends:
         return int(low + on.argmax()) if on.any() else None
 
     def _may_evict(self, job: int) -> bool:
-        may = self.given.jobs.preemptible
+        may = self.given.jobs.plain.get("preemptible")
         return may is None or bool(may[job])
 
     def _over_quota(self, row: int) -> bool:

@@ -30,14 +30,14 @@ from ringbco.checker.given import (
 from ringbco.checker.settings import GpuType, Load, Network, Outage, Speed
 from ringbco.result.folder import cluster_of
 from ringbco.result.sound import places
-from ringbco.trace import profiles
+from ringbco.trace import profiles, schema
 from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.services import Services
 from ringbco.trace.shares import thousandths
-from ringbco.trace.standing import preemptible, priorities
+from ringbco.trace.standing import priorities
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 BY: Final = ("by_job", "by_service", "by_server")
 """Columns of stays.parquet that name who made a stay end."""
+PLAIN: Final = tuple(name for name, column in schema.COLUMNS.items() if column.absent is not None)
+"""Columns of the job table that the engine reads as they are."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +116,8 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
     frame, options = table.frame, options_of(outcome.run)
     types, speeds, workload = known.types, known.speeds, known.workload
     noisy, vc, shares = noise(frame), profiles.vc_index(table, known.cluster), thousandths(frame)
-    every = float(options.get("checkpoint_interval", 1800.0))
     planned = options.get("command") == "plan"
+    plain = {name: schema.said(frame, name) for name in PLAIN} | {"priority": priorities(frame)}
     return Jobs(
         id=frame["job_id"].cast(pl.String),
         submit=np.zeros(frame.height) if planned else _floats(frame["submit_time"]),
@@ -130,9 +132,6 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
         noise=None if noisy is None else noisy[0],
         batch=None if noisy is None else noisy[1].astype(np.float64),
         share=_whole(shares),
-        priority=_whole(priorities(frame)),
-        checkpoint=None if (own := said(frame, "checkpoint_interval")) is None else _floats(own, every),
-        limit=None if (own := said(frame, "time_limit")) is None else _floats(own, math.inf),
         vc=_whole(vc),
         owner=_owners(outcome, frame),
         types=None if types is None else np.isfinite(types.listed),
@@ -143,7 +142,7 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
         user=said(frame, "user"),
         deadline=said(frame, "deadline"),
         vc_said=said(frame, "vc"),
-        preemptible=preemptible(frame),
+        plain={name: own for name, own in plain.items() if own is not None},
     )
 
 

@@ -16,6 +16,7 @@ from ringbco.audits.given import book_of
 from ringbco.audits.ruling import integrate, plain
 from ringbco.checker import check
 from ringbco.checker.given import DROPPED
+from ringbco.checker.stays import may_pause
 from ringbco.errors import InputError
 from ringbco.judge.rules import RULES, faults, unknown
 from ringbco.result.sound import check_book
@@ -126,7 +127,7 @@ def _no_book(checks: Checks, says: str) -> None:
 def _leave_out(checks: Checks, facts: Facts, given: Given) -> None:
     """Marks what this result says nothing of."""
     columns = set(facts.jobs.columns)
-    paused = given.several or given.pauses
+    paused = given.several or may_pause(given)
     for code, applies, reason in (
         ("evictions", given.makes_room, "jobs make no room for others"),
         ("stays", given.several or facts.outcome.stays_written is not None, "every job has one stay"),

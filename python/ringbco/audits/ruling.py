@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from math import isnan
+from math import inf, isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,9 +82,16 @@ def _jobs(outcome: Outcome, table: JobTable, given: checked.Given, fair: FairSha
     order_by = str(options["order"])
     key = columns.said(frame, order_by.removeprefix("column:")) if order_by.startswith("column:") else None
     rule = str(options.get("ties", "rows"))
-    names = {field.name for field in fields(jobs)} - {"types"}
+    names = {field.name for field in fields(jobs)} - {"types", "plain"}
+    every = jobs.plain.get("checkpoint_interval")
+    if every is not None:
+        every = np.where(np.isnan(every), float(options.get("checkpoint_interval", 1800.0)), every)
     return Jobs(
         **{name: _listed(getattr(jobs, name)) for name in names},
+        priority=_listed(jobs.plain.get("priority")),
+        checkpoint=_listed(every),
+        limit=jobs.plain.get("time_limit", np.full(len(jobs), inf)).tolist(),
+        preemptible=_listed(jobs.plain.get("preemptible")),
         types=types,
         tied=None if rule == "rows" else ties.key(np.arange(len(jobs), dtype=np.int64), rule).tolist(),
         column=None if key is None else [float(value) for value in key.to_list()],

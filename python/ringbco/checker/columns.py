@@ -28,7 +28,7 @@ from ringbco.checker.given import (
     Table,
 )
 from ringbco.checker.speed import Speeds
-from ringbco.checker.stays import BEGAN
+from ringbco.checker.stays import BEGAN, may_pause
 
 OVER: Final = (DONE, LIMIT)
 """How the last stay of a job of jobs.parquet ends."""
@@ -107,7 +107,7 @@ def jobs_table(given: Given, speeds: Speeds, done: Records) -> Table:
         "max_contention": done.most,
         "preemptions": done.stopped,
     }
-    if given.several or given.pauses:
+    if given.several or may_pause(given):
         table |= {
             "held_time": done.held,
             "lost_time": done.paused,
@@ -132,8 +132,8 @@ def jobs_table(given: Given, speeds: Speeds, done: Records) -> Table:
         table |= {"pauses": done.ended(RUNG), "paused_time": done.rests}
     if jobs.share is not None:
         table["gpu_share"] = optional(jobs.share[own] / WHOLE, jobs.share[own] > 0)
-    if jobs.priority is not None:
-        table["priority"] = jobs.priority[own]
+    if "priority" in jobs.plain:
+        table["priority"] = jobs.plain["priority"][own]
     said = {"user": jobs.user, "vc": jobs.vc_said, "deadline": jobs.deadline}
     said |= {"group": jobs.group} if given.searched else {}
     table |= {name: column.gather(own) for name, column in said.items() if column is not None}
@@ -172,7 +172,7 @@ class Longer:
         if self.speeds.meets and given.jobs.share is not None:
             spread = np.where(given.jobs.share[done.job] > 0, 0.0, spread)
         table: Table = {"run_spread": spread, "run_contention": longer - spread}
-        if given.elastic and (given.several or given.pauses):
+        if given.elastic and (given.several or may_pause(given)):
             table["run_resized"] = resized
         if given.jobs.speedup is not None:
             table["run_on_type"] = on_type

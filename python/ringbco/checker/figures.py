@@ -17,7 +17,7 @@ from ringbco.checker.contention import Spanning
 from ringbco.checker.given import EVICTED, FAILED, Bools, Floats, Ints, Table
 from ringbco.checker.searches import merged
 from ringbco.checker.span import HOUR, Span
-from ringbco.checker.stays import AS_RESIZED
+from ringbco.checker.stays import AS_RESIZED, may_pause
 from ringbco.errors import InputError
 
 SHARES: Final = (("median", 0.5), ("p90", 0.9), ("p99", 0.99))
@@ -123,7 +123,7 @@ class Summary:
             if every:
                 values.sort()
                 figures |= {f"{label}_{name}": percentile(values, share) for label, share in SHARES}
-        if given.several or given.pauses:
+        if given.several or may_pause(given):
             figures["preemptions"] = int(done.stopped[rows].sum())
             figures["lost_gpu_seconds"] = total(done.paused_gpu[rows])
         if given.makes_room:

@@ -34,8 +34,8 @@ class Jobs:
 
     compute: seconds of an iteration on each GPU. least, most: GPUs of an elastic job. noise: in samples.
     share: thousandths of a GPU, 0 for whole GPUs. vc: number of the virtual cluster. owner: whose quota
-    counts. checkpoint: seconds between checkpoints. limit: infinite where there is none. vc_said: as the
-    table names it.
+    counts. vc_said: as the table names it. plain: the columns that the engine reads as they are, by name,
+    with its value for an empty cell; those that say nothing are not there.
 
     types[row, type]: whether the job may use that GPU type. speedup[row, type]: beside the type recorded on.
     recorded: its number, under model `table`.
@@ -54,9 +54,6 @@ class Jobs:
     noise: Floats | None = None
     batch: Floats | None = None
     share: Ints | None = None
-    priority: Ints | None = None
-    checkpoint: Floats | None = None
-    limit: Floats | None = None
     vc: Ints | None = None
     owner: pl.Series | None = None
     types: Bools | None = None
@@ -67,7 +64,7 @@ class Jobs:
     user: pl.Series | None = None
     deadline: pl.Series | None = None
     vc_said: pl.Series | None = None
-    preemptible: Bools | None = None
+    plain: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return self.submit.size

@@ -33,14 +33,15 @@ class Saves:
     """The checkpoints of a run."""
 
     def __init__(self, given: Given) -> None:
-        self._own, self._slot = given.jobs.checkpoint, given.slot
+        self._own, self._slot = given.jobs.plain.get("checkpoint_interval"), given.slot
         self._every = float(given.options.get("checkpoint_interval", 1800.0))
         cost = float(given.options.get("checkpoint_cost", 0.0))
         self.cost = whole_slots(cost, None if given.model == "table" else given.slot)
 
     def every(self, job: Ints) -> Floats:
         """Seconds between the checkpoints of each job."""
-        return np.full(job.size, self._every) if self._own is None else self._own[job]
+        own = np.full(job.size, np.nan) if self._own is None else self._own[job]
+        return np.where(np.isnan(own), self._every, own)
 
     def some(self, job: Ints, begin: Floats, end: Floats) -> Bools:
         """Which stays may write any that take time: those longer than their interval."""

@@ -117,12 +117,6 @@ class Settings:
         return early or self.saves or self.limited
 
     @cached_property
-    def pauses(self) -> bool:
-        """Whether a job may pause at its start."""
-        wakes = self.sleep_after < math.inf and self.options.get("wake_time", 0.0) > 0
-        return wakes or bool(self.options.get("start_cost"))
-
-    @cached_property
     def window(self) -> tuple[float, float] | None:
         """From when until before when figures count; infinite where nothing says it. None for all the run.
 

@@ -10,7 +10,7 @@ import numpy as np
 from ringbco.checker.arrays import pairs
 from ringbco.checker.clock import boundary, whole_slots
 from ringbco.checker.given import FAILED, MOVED, RESIZED, RUNG, Book, Given, Ints, Stays
-from ringbco.checker.settings import Outage
+from ringbco.checker.settings import Outage, Settings
 
 BEGAN: Final = ("first", "resumed", "moved", "resized", "restarted")
 FIRST, RESUMED, AS_MOVED, AS_RESIZED, RESTARTED = range(len(BEGAN))
@@ -127,6 +127,12 @@ def spells(given: Given, book: Book, down: list[Outage]) -> list[Spell]:
     return found
 
 
+def may_pause(given: Settings) -> bool:
+    """Whether a job that is not stopped may hold GPUs without progress."""
+    wakes = given.sleep_after < math.inf and given.options.get("wake_time", 0.0) > 0
+    return wakes or bool(given.options.get("start_cost"))
+
+
 def pause(given: Given, stays: Stays, slept: list[Spell]) -> None:
     """Writes into the stays whether they woke a server, and for how long they make no progress at first."""
     size = len(stays)
@@ -137,7 +143,7 @@ def pause(given: Given, stays: Stays, slept: list[Spell]) -> None:
         there = np.isin(pairs(stays.server, stays.start[stays.of]), ends)
         stays.woke[stays.of[there]] = True
         stays.woke &= stays.end > stays.start
-    if not given.several and not given.pauses:
+    if not given.several and not may_pause(given):
         return
     slot = None if given.model == "table" else given.slot
     cost = [given.cost(name) for name in COST]

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 from ringbco.checker.settings import Outage
+from ringbco.checker.stays import may_pause
 from ringbco.judge.clock import boundary, whole_slots
 from ringbco.judge.given import Book, Given, Rung, Stay
 
@@ -96,7 +97,7 @@ def pause(given: Given, stays: list[Stay], slept: list[Spell]) -> None:
         for stay in stays:
             there = ((server, stay.start) in woken for server, _ in stay.held)
             stay.woke = stay.end > stay.start and any(there)
-    if not given.several and not given.pauses:
+    if not given.several and not may_pause(given):
         return
     slot = None if given.model == "table" else given.slot
     cost = {
