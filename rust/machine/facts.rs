@@ -154,7 +154,7 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Seconds that a resumed job holds its GPUs without progress.
     pub(crate) fn pause_seconds(&self) -> f64 {
-        self.clock.seconds(self.pauses.resumed.length())
+        self.clock.seconds(self.clock.pause(self.pauses.resumed, S::USES_REST_OF_SLOT).length())
     }
 
     /// Attained service of a job that does not run, GPU-seconds.

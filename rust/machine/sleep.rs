@@ -21,25 +21,23 @@ pub(super) fn may_pause(setting: &Setting<'_>) -> bool {
     options.start_cost > 0.0 || options.checkpoint_cost > 0.0 || options.wakes()
 }
 
-/// How long a job holds its GPUs without progress as a stay of it begins.
+/// How long a job holds its GPUs without progress as a stay of it begins, s.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pauses {
     /// Of a job that is resumed, of one that moved, of one that got another number of GPUs, and of one that starts.
-    pub(super) resumed: Rest,
-    pub(super) moved: Rest,
-    pub(super) resized: Rest,
-    pub(super) started: Rest,
+    pub(super) resumed: f64,
+    moved: f64,
+    resized: f64,
+    started: f64,
 }
 
 impl Pauses {
-    /// Those of a run, each `longer` by so many seconds.
-    pub(super) fn new(options: &Options, clock: Clock, to_the_second: bool, longer: f64) -> Self {
-        let pause = |cost: f64| clock.pause(cost + longer, to_the_second);
+    pub(super) fn new(options: &Options) -> Self {
         Self {
-            resumed: pause(options.preempt_cost),
-            moved: pause(options.move_cost()),
-            resized: pause(options.resize_cost()),
-            started: pause(options.start_cost),
+            resumed: options.preempt_cost,
+            moved: options.move_cost(),
+            resized: options.resize_cost(),
+            started: options.start_cost,
         }
     }
 }
@@ -55,13 +53,14 @@ impl<S: Speed> Floor<'_, S> {
     /// follows at once. wakes: whether one of its servers was asleep.
     #[inline]
     pub(super) fn pause_of(&self, job: Job, why: Option<Why>, wakes: bool) -> Rest {
-        let pauses = self.sleep.as_ref().filter(|_| wakes).map_or(&self.pauses, |sleep| &sleep.pauses);
-        match why {
-            _ if !self.resumes(job) => pauses.started,
-            None => pauses.resumed,
-            Some(Why::Moved) => pauses.moved,
-            Some(_) => pauses.resized,
-        }
+        let longer = self.sleep.as_ref().filter(|_| wakes).map_or(0.0, |sleep| sleep.wake_time);
+        let seconds = match why {
+            _ if !self.resumes(job) => self.pauses.started,
+            None => self.pauses.resumed,
+            Some(Why::Moved) => self.pauses.moved,
+            Some(_) => self.pauses.resized,
+        };
+        self.clock.pause(seconds + longer, S::USES_REST_OF_SLOT)
     }
 }
 
@@ -83,8 +82,8 @@ struct Idle {
 pub(super) struct Sleep {
     /// How long a server must have been idle, s.
     after: f64,
-    /// Those of a stay that wakes a server.
-    pub(super) pauses: Pauses,
+    /// By how much the pause of a stay that wakes a server is longer, s.
+    wake_time: f64,
     /// When the first job of the table comes: nobody was idle before.
     opens: f64,
     servers: Vec<Idle>,
@@ -93,7 +92,7 @@ pub(super) struct Sleep {
 
 impl Sleep {
     /// `None` where no server ever sleeps.
-    pub(super) fn new(setting: &Setting<'_>, clock: Clock, to_the_second: bool) -> Option<Box<Self>> {
+    pub(super) fn new(setting: &Setting<'_>, clock: Clock) -> Option<Box<Self>> {
         let options = setting.options;
         if options.sleep_after == f64::INFINITY {
             return None;
@@ -101,7 +100,7 @@ impl Sleep {
         let opens = clock.arrival(setting.opens);
         Some(Box::new(Self {
             after: options.sleep_after,
-            pauses: Pauses::new(options, clock, to_the_second, options.wake_time),
+            wake_time: options.wake_time,
             opens,
             servers: vec![
                 Idle { stays: 0, since: opens, until: f64::INFINITY, woken: Woken::ByNobody };
@@ -194,7 +193,7 @@ mod tests {
         let table = OwnedJobs { submit: vec![10.0], num_gpus: vec![1], ..OwnedJobs::default() };
         let (server_gpus, few) = ([4, 4], FewestServers::new(&[4, 4]));
         let setting = Setting::new(table.view(), &[0], &server_gpus, &few, Network::default(), &options);
-        *Sleep::new(&setting, CLOCK, false).unwrap()
+        *Sleep::new(&setting, CLOCK).unwrap()
     }
 
     fn spells(sleep: Sleep) -> Vec<(usize, f64, f64)> {

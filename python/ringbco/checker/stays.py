@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ringbco.checker.arrays import pairs
-from ringbco.checker.clock import boundary, whole_slots
+from ringbco.checker.clock import boundary
 from ringbco.checker.given import FAILED, MOVED, RESIZED, RUNG, Book, Given, Ints, Stays
 from ringbco.checker.settings import Outage, Settings
 
@@ -150,9 +150,8 @@ def pause(given: Given, stays: Stays, slept: list[Spell]) -> None:
     if given.options.get("start_cost") is None:
         cost[FIRST] = 0.0
     wake = float(given.options.get("wake_time", 0.0))
-    seconds = np.array([whole_slots(one, slot) for one in cost])[stays.began]
-    if stays.woke.any():
-        longer = np.array([whole_slots(one + wake, slot) for one in cost])
-        seconds = np.where(stays.woke, longer[stays.began], seconds)
+    seconds = np.array(cost)[stays.began] + np.where(stays.woke, wake, 0.0)
+    if slot is not None:
+        seconds = np.ceil(seconds / slot) * slot
     stays.begin = stays.start + seconds
     stays.pause = np.minimum(seconds, stays.end - stays.start)
