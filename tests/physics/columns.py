@@ -7,8 +7,8 @@ from itertools import pairwise
 from math import fsum
 from typing import Any
 
-from ringbco.judge.given import WHOLE, Given, Stay
-from ringbco.judge.speed import Speeds
+from judge.given import WHOLE, Given, Stay
+from judge.speed import Speeds
 
 Table = dict[str, list[Any]]
 OVER = ("done", "limit")
