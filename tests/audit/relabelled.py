@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 import ringbco
+import ruled
 from ringbco.trace.jobs import JobTable, from_frame
 
 QUOTA = pl.DataFrame({"user": ["a"], "gpus": [5], "borrow": [True]})
@@ -26,4 +27,4 @@ def told(outcome: ringbco.Outcome, **options: Any) -> ringbco.Outcome:
 
 def codes(outcome: ringbco.Outcome, table: JobTable) -> set[str]:
     """The checks that find fault."""
-    return {finding.code for finding in ringbco.audit(outcome, table)}
+    return {finding.code for finding in ruled.audit(outcome, table)}

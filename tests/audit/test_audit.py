@@ -11,10 +11,11 @@ import pytest
 from core_run import STEP
 from oracle import Job, Net, Options, StuckError
 from results import Story, Stretch, frame_of, story_of, tell, write_case
-from ringbco.audits import Report, audit, check_outcome
+from ringbco.audits import Report
 from ringbco.audits.findings import KEPT_FINDINGS
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import from_frame, read_jobs
+from ruled import audit, check_outcome
 from strategies import COMBINATIONS, Case, build_case
 
 NET = Net(intra=64.0, inter=8.0, reduce=4.0, xi1=1.0, xi2=0.5, alpha=1.0)
@@ -485,6 +486,6 @@ def test_without_allocations_the_rest_is_still_checked(tmp_path: Path) -> None:
     report = report_on(outcome, trace)
     assert report.ok
     not_run = {c.code for c in report.checks if c.not_run == "the run recorded no allocations"}
-    assert {"gangs", "capacity", "run-times", "idle"} <= not_run
+    assert {"gangs", "capacity", "run-times", "contention"} <= not_run
     outcome.jobs = with_cell(outcome.jobs, F, "wait_time", 0.0)
     assert failures(report_on(outcome, trace)) == {"arithmetic": 1}

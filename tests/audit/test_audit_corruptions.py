@@ -1,4 +1,4 @@
-"""Subtle corruptions of real results: the audit finds each, or docs/audit.md says that it is believed."""
+"""Subtle corruptions of real results: a check finds each, and where the policy decided it is the repeat."""
 
 import math
 from collections.abc import Callable
@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from corruptions import RESULTS, Story
-from ringbco.audits import check_outcome
+from ringbco import write_jobs
+from ringbco.audits import check_folder, check_outcome
 
 c = pl.col
 WAITED = c("wait_gpus") > 5
@@ -21,6 +22,15 @@ Change = Callable[[Story], object]
 
 def found(story: Story) -> set[str]:
     return {finding.code for finding in check_outcome(story.outcome, story.table).findings}
+
+
+def repeated(story: Story, folder: Path) -> set[str]:
+    """With the repeat: what a policy decided is no part of physics. The folder is sealed as it is."""
+    write_jobs(story.table, folder / "jobs.parquet")
+    story.outcome.write(folder / "result")
+    report = check_folder(folder / "result", folder / "jobs.parquet", repeat=True)
+    assert report.repeated
+    return {finding.code for finding in report.findings}
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -258,54 +268,54 @@ def a_slot_later(story: Story) -> None:
 
 
 SCHEDULE: list[tuple[str, Change, str]] = [
-    ("fifo", shifted(1.0, WAITED), "instants"),
-    ("sjf", shifted(1.0, WAITED), "instants"),
-    ("ff-easy", shifted(1.0, WAITED), "instants"),
-    ("skip", shifted(1.0, c("wait_time") == 0), "instants"),
-    ("qssf", shifted(-1.0, WAITED), "instants"),
-    ("edf", shifted(1.0, ~MOVED), "instants"),
-    ("repack", shifted(1.0, c("wait_time") == 0), "instants"),
-    ("vcs", shifted(1e-3, c("wait_time") == 0), "instants"),
-    ("smallest-slot", shifted(20.0, c("wait_time") == 0), "idle"),
-    ("plan", shifted(10.0, c("start_time") == 0), "instants"),
+    ("fifo", shifted(1.0, WAITED), "repeat"),
+    ("sjf", shifted(1.0, WAITED), "repeat"),
+    ("ff-easy", shifted(1.0, WAITED), "repeat"),
+    ("skip", shifted(1.0, c("wait_time") == 0), "repeat"),
+    ("qssf", shifted(-1.0, WAITED), "repeat"),
+    ("edf", shifted(1.0, ~MOVED), "repeat"),
+    ("repack", shifted(1.0, c("wait_time") == 0), "repeat"),
+    ("vcs", shifted(1e-3, c("wait_time") == 0), "repeat"),
+    ("smallest-slot", shifted(20.0, c("wait_time") == 0), "repeat"),
+    ("plan", shifted(10.0, c("start_time") == 0), "repeat"),
     ("fifo", lambda s: s.exchange("allocations", 4, 20), "rows"),
     ("ff", lambda s: s.exchange("allocations", *s.rows_of(s.first(SPREAD))[:2]), "rows"),
     ("ff", stretch_ends_early, "stretches"),
-    ("tiresias", resumes(1.0), "instants"),
-    ("time-slice", resumes(-1e-6), "instants"),
-    ("ftf", preempted(1.0), "instants"),
-    ("gittins-slot", preempted(20.0), "instants"),
-    ("srtf", preempted(-1.0), "instants"),
-    ("fifo", elsewhere, "placement"),
-    ("vcs", elsewhere, "placement"),
-    ("fifo", one_gpu_moves, "placement"),
-    ("tiresias", one_gpu_moves, "placement"),
-    ("bco", one_gpu_moves, "placement"),
-    ("ff", part_moves, "placement"),
-    ("emptiest", elsewhere, "placement"),
-    ("ls", elsewhere, "placement"),
-    ("tiresias", lambda s: s.claim(thresholds=[400.0]), "order"),
-    ("emptiest", lambda s: s.claim(placement="worst-fit"), "placement"),
-    ("ff-fixed", servers_swapped, "placement"),
+    ("tiresias", resumes(1.0), "repeat"),
+    ("time-slice", resumes(-1e-6), "repeat"),
+    ("ftf", preempted(1.0), "repeat"),
+    ("gittins-slot", preempted(20.0), "repeat"),
+    ("srtf", preempted(-1.0), "repeat"),
+    ("fifo", elsewhere, "repeat"),
+    ("vcs", elsewhere, "repeat"),
+    ("fifo", one_gpu_moves, "repeat"),
+    ("tiresias", one_gpu_moves, "repeat"),
+    ("bco", one_gpu_moves, "repeat"),
+    ("ff", part_moves, "repeat"),
+    ("emptiest", elsewhere, "repeat"),
+    ("ls", elsewhere, "repeat"),
+    ("tiresias", lambda s: s.claim(thresholds=[400.0]), "repeat"),
+    ("emptiest", lambda s: s.claim(placement="worst-fit"), "repeat"),
+    ("ff-fixed", servers_swapped, "repeat"),
     ("vcs", another_vc, "vcs"),
     ("ff", longer(1e-8, SPREAD), "run-times"),
     ("ff-fixed", longer(1e-8), "run-times"),
     ("smallest-slot", a_slot_later, "run-times"),
     ("srtf", longer(1e-8, MOVED), "run-times"),
-    ("ff-skip", lambda s: s.claim(queue="easy"), "reservation"),
-    ("skip", lambda s: s.claim(queue="easy"), "reservation"),
-    ("easy", lambda s: s.claim(estimate_factor=3.0), "reservation"),
-    ("skip", lambda s: s.claim(queue="strict"), "order"),
-    ("fifo", lambda s: s.claim(queue="skip"), "idle"),
-    ("easy", lambda s: s.claim(queue="skip"), "idle"),
-    ("sjf", lambda s: s.claim(order="smallest"), "order"),
-    ("reverse", lambda s: s.claim(ties="rows"), "order"),
-    ("sjf", lambda s: s.claim(aging=100.0), "order"),
-    ("qssf", lambda s: s.claim(predict="exact"), "order"),
-    ("ff", lambda s: s.claim(placement="consolidate"), "placement"),
-    ("ls", lambda s: s.claim(placement="first-fit"), "placement"),
-    ("ftf", lambda s: s.claim(interval=61.0), "instants"),
-    ("srtf", lambda s: s.claim(policy="time-slice"), "instants"),
+    ("ff-skip", lambda s: s.claim(queue="easy"), "repeat"),
+    ("skip", lambda s: s.claim(queue="easy"), "repeat"),
+    ("easy", lambda s: s.claim(estimate_factor=3.0), "repeat"),
+    ("skip", lambda s: s.claim(queue="strict"), "repeat"),
+    ("fifo", lambda s: s.claim(queue="skip"), "repeat"),
+    ("easy", lambda s: s.claim(queue="skip"), "repeat"),
+    ("sjf", lambda s: s.claim(order="smallest"), "repeat"),
+    ("reverse", lambda s: s.claim(ties="rows"), "repeat"),
+    ("sjf", lambda s: s.claim(aging=100.0), "repeat"),
+    ("qssf", lambda s: s.claim(predict="exact"), "repeat"),
+    ("ff", lambda s: s.claim(placement="consolidate"), "repeat"),
+    ("ls", lambda s: s.claim(placement="first-fit"), "repeat"),
+    ("ftf", lambda s: s.claim(interval=61.0), "repeat"),
+    ("srtf", lambda s: s.claim(policy="time-slice"), "repeat"),
     ("srtf", lambda s: s.claim(preempt_cost=31.0), "held"),
     ("fifo", lambda s: s.claim(model="fixed"), "run-times"),
 ]
@@ -370,8 +380,11 @@ FIGURES: list[tuple[str, Change, str]] = [
     ("plan-rand", lambda s: s.scale("w_max", 1e3), "summary"),
     ("plan-rand", lambda s: s.scale("w_max", 1e-3), "summary"),
     ("plan", lambda s: s.say(theta=math.ceil(s.outcome.summary["w_max"] / 10.0) - 1), "summary"),
-    ("plan", lambda s: s.say(kappa=7), "summary"),
-    ("plan", lambda s: s.say(horizon=s.outcome.summary["horizon"] * 3), "summary"),
+    ("plan", lambda s: s.say(kappa=7), "repeat"),
+    ("plan", lambda s: s.say(horizon=s.outcome.summary["horizon"] * 3), "repeat"),
+    ("plan", lambda s: s.say(theta=s.outcome.summary["theta"] + 1), "repeat"),
+    ("plan", lambda s: s.say(thetas_tried=s.outcome.summary["thetas_tried"] + 1), "repeat"),
+    ("fifo", lambda s: s.say(decisions=s.outcome.summary["decisions"] + 1), "repeat"),
     ("plan-ff", lambda s: s.scale("approximation_bound", 1 + 1e-8), "summary"),
     ("plan-ff", lambda s: s.scale("work_lower_bound", 1 + 1e-8), "summary"),
 ]
@@ -384,31 +397,16 @@ CATALOGUE = [*JOBS, *SCHEDULE, *FIGURES]
     CATALOGUE,
     ids=[f"{number}-{name}-{code}" for number, (name, _, code) in enumerate(CATALOGUE)],
 )
-def test_a_corruption_is_found(name: str, change: Change, code: str) -> None:
+def test_a_corruption_is_found(name: str, change: Change, code: str, tmp_path: Path) -> None:
     story = Story(name)
     change(story)
-    assert code in found(story)
+    assert code in (repeated(story, tmp_path) if code == "repeat" else found(story))
 
 
-# What stays believed, and where docs/audit.md says so
-
-BELIEVED: list[tuple[str, Change, str]] = [
-    ("plan", lambda s: s.say(theta=s.outcome.summary["theta"] + 1), "theta and kappa of a plan"),
-    ("plan", lambda s: s.say(thetas_tried=s.outcome.summary["thetas_tried"] + 1), "`thetas_tried`"),
-    ("fifo", lambda s: s.say(decisions=s.outcome.summary["decisions"] + 1), "`decisions`"),
-    ("fifo", lambda s: s.scale("engine_seconds", 0.5), "wall time"),
-]
+@pytest.mark.parametrize("name", ["fifo", "srtf", "plan"])
+def test_real_results_come_out_again(name: str, tmp_path: Path) -> None:
+    assert repeated(Story(name), tmp_path) == set()
 
 
-@pytest.mark.parametrize(("name", "change", "words"), BELIEVED, ids=[words for _, _, words in BELIEVED])
-def test_what_is_believed_is_said_to_be(name: str, change: Change, words: str) -> None:
-    story = Story(name)
-    change(story)
-    assert found(story) == set()
-    page = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
-    assert words in " ".join(page.split("## What it believes")[1].split())
-
-
-def test_the_catalogue_is_large_and_little_is_believed() -> None:
-    assert len(CATALOGUE) + len(BELIEVED) >= 62
-    assert len(BELIEVED) <= 4
+def test_the_catalogue_is_large() -> None:
+    assert len(CATALOGUE) >= 125

@@ -10,16 +10,16 @@ from typing import Any
 import polars as pl
 import pytest
 
+import judge
 import physics
 import ringbco
-import ringbco.judge
 from cases.judged import UNJUDGED, differences, judged
 from cases.run import meet
 from ringbco.trace.jobs import as_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
-ROOM = Path(ringbco.judge.__file__).parent
+ROOM = Path(judge.__file__).parent
 
 
 ONCE = (130, 1110, 1169, 1466, 1531, 1418, 2204, 24967, 31077, 33044, 43600, 63088)
@@ -44,7 +44,7 @@ def test_plans_are_judged(policy: str, dispatch: str) -> None:
 
 
 def test_it_imports_plain_python_alone() -> None:
-    allowed = {*sys.stdlib_module_names, "ringbco.judge", "ringbco.checker", "ringbco.errors"}
+    allowed = {*sys.stdlib_module_names, "judge", "ringbco.checker", "ringbco.errors"}
     for path in (*ROOM.glob("*.py"), *Path(physics.__file__).parent.glob("*.py")):
         if path.parent != ROOM:
             allowed.add("physics")

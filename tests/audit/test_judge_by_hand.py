@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from judge.given import Book, Cluster, Given, Jobs, Judgement, Stay
+from judge.placing import Servers
 from physics import judge
 from ringbco.checker.settings import GpuType, Network, Outage, Speed
-from ringbco.judge.given import Book, Cluster, Given, Jobs, Judgement, Stay
-from ringbco.judge.placing import Servers
 
 NET = Network(150e9, 12.5e9, 500e9, 0.5, 0.0, 0.3)
 Row = tuple[float, int, float]

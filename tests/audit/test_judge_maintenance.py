@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import ringbco
+import ruled
 from relabelled import told
 from ringbco.trace.jobs import JobTable, from_frame
 
@@ -37,25 +38,25 @@ def run(table: JobTable, **options: Any) -> ringbco.Outcome:
 def test_who_keeps_clear_of_too_much_is_told(queue: str) -> None:
     outcome = run(THREE, queue=queue)
     assert outcome.jobs["start_time"].to_list() == [0.0, 0.0, 60.0]
-    assert ringbco.audit(outcome, THREE) == []
+    assert ruled.audit(outcome, THREE) == []
     # By twice the estimate a keeps clear of server 0, too.
     careful = run(THREE, queue=queue, estimate_factor=2.0)
     assert careful.jobs["start_time"].to_list() != [0.0, 0.0, 60.0]
-    assert ringbco.audit(careful, THREE) == []
-    found = ringbco.audit(told(careful, estimate_factor=1.0), THREE)
+    assert ruled.audit(careful, THREE) == []
+    found = ruled.audit(told(careful, estimate_factor=1.0), THREE)
     assert {finding.code for finding in found} & {"idle", "placement", "order"}
 
 
 def test_the_order_counts_beside_maintenance() -> None:
     by_length = run(THREE, order="sjf")
-    assert ringbco.audit(by_length, THREE) == []
-    assert ringbco.audit(told(by_length, order="fifo"), THREE) != []
+    assert ruled.audit(by_length, THREE) == []
+    assert ruled.audit(told(by_length, order="fifo"), THREE) != []
 
 
 def test_nobody_is_evicted_where_maintenance_is_near() -> None:
     outcome = run(URGENT, evict=True)
     assert outcome.jobs["evictions"].to_list() == [0, 1, 0]
-    assert ringbco.audit(outcome, URGENT) == []
+    assert ruled.audit(outcome, URGENT) == []
     # By half of the estimate it could have come in for a, which has less to lose.
-    found = ringbco.audit(told(outcome, estimate_factor=0.5), URGENT)
+    found = ruled.audit(told(outcome, estimate_factor=0.5), URGENT)
     assert {finding.code for finding in found} & {"idle", "placement", "order", "evictions"}

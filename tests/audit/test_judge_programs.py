@@ -7,11 +7,11 @@ import pytest
 from cases import judged
 from cases.of_policies import IN_PYTHON
 from cases.run import meet
+from judge.deciding import Fault
+from judge.given import Book, Cluster, Given, Jobs, Stay
+from judge.rules import faults
 from physics import judge
 from ringbco.checker.settings import Network
-from ringbco.judge.deciding import Fault
-from ringbco.judge.given import Book, Cluster, Given, Jobs, Stay
-from ringbco.judge.rules import faults
 from ringbco.trace.jobs import as_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")

@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 
 import ringbco
+import ruled
+from judge.deciding import UnclearError
+from judge.predicting import bin_of, index
 from relabelled import QUOTA, codes, jobs, told
-from ringbco.judge.deciding import UnclearError
-from ringbco.judge.predicting import bin_of, index
 from ringbco.trace.jobs import JobTable, from_frame
 
 MANY = jobs(*((f"j{n}", 5.0 * (n // 2), 1 + n * 7 % 5, 20.0 + n * 53 % 400) for n in range(80)))
@@ -27,7 +28,7 @@ def test_a_plan_that_pays_is_carried_out() -> None:
     table = jobs(("resident", 0, 4, 1_000), ("small", 0.5, 8, 100))
     outcome = run(table, "1x8", preempt_cost=30.0)
     assert outcome.jobs["preemptions"].to_list() == [1, 0]
-    assert ringbco.audit(outcome, table) == []
+    assert ruled.audit(outcome, table) == []
     # With pauses of 600 s it would cost more than half of the wait.
     assert codes(told(outcome, preempt_cost=600.0), table)
 
@@ -36,7 +37,7 @@ def test_a_job_that_is_in_the_way_moves() -> None:
     # b's end leaves two GPUs idle on each server, and a is in the way of c.
     table = jobs(("a", 0, 2, 900), ("b", 1, 2, 10), ("d", 2, 2, 900), ("e", 3, 2, 10), ("c", 20, 4, 300))
     outcome = run(table, "2x4", preempt_cost=1.0)
-    assert ringbco.audit(outcome, table) == []
+    assert ruled.audit(outcome, table) == []
     assert outcome.jobs["start_time"].to_list()[4] == 20.0
     assert outcome.jobs["moves"].sum() == 1
     still = run(table, "2x4", preempt_cost=1.0, policy="fifo")
@@ -47,7 +48,7 @@ def test_a_job_that_is_in_the_way_moves() -> None:
 def test_the_run_of_another_policy_is_found(predict: str) -> None:
     outcome = run(MANY, predict=predict)
     assert outcome.jobs["preemptions"].sum() > 0
-    assert ringbco.audit(outcome, MANY) == []
+    assert ruled.audit(outcome, MANY) == []
     for policy in ("srtf", "gittins", "tiresias"):
         other = run(MANY, policy=policy)
         assert codes(told(other, policy="repack", predict=predict), MANY) & DECISIONS, policy
@@ -64,7 +65,7 @@ def test_grades_count() -> None:
     )
     table = from_frame(frame)
     outcome = run(table, quota=QUOTA, evict=True)
-    assert ringbco.audit(outcome, table) == []
+    assert ruled.audit(outcome, table) == []
     plain = run(table)
     assert codes(told(plain, evict=True), table) & DECISIONS
 

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import ringbco
+import ruled
 from relabelled import QUOTA, codes, jobs, told
 from ringbco.trace.jobs import JobTable, from_frame
 
@@ -26,14 +27,14 @@ def run(table: JobTable, cluster: str = "1x4", **options: Any) -> ringbco.Outcom
 def test_the_example_of_the_page_is_right() -> None:
     outcome = run(PAGE)
     assert outcome.jobs["start_time"].to_list() == [0.0, 10.0, 15.0, 25.0, 4.0]
-    assert ringbco.audit(outcome, PAGE) == []
+    assert ruled.audit(outcome, PAGE) == []
 
 
 def test_who_starts_in_the_way_of_a_reservation_is_found() -> None:
     # By easy b alone is kept room for, and d starts at 3 s.
     outcome = run(PAGE, queue="easy")
     assert outcome.jobs["start_time"].to_list()[3] == 3.0
-    found = ringbco.audit(told(outcome, queue="conservative"), PAGE)
+    found = ruled.audit(told(outcome, queue="conservative"), PAGE)
     assert ("reservation", "d", 3.0) in {(finding.code, finding.job, finding.time) for finding in found}
 
 
@@ -41,13 +42,13 @@ def test_who_could_start_beside_all_reservations_is_found() -> None:
     # With one reservation nobody behind b starts.
     outcome = run(PAGE, reservations=1)
     assert outcome.jobs["start_time"].to_list()[4] > 4.0
-    found = ringbco.audit(told(outcome, reservations=100), PAGE)
+    found = ruled.audit(told(outcome, reservations=100), PAGE)
     assert ("idle", "e", 4.0) in {(finding.code, finding.job, finding.time) for finding in found}
 
 
 def test_which_gpu_a_job_holds_follows_from_the_starts() -> None:
     outcome = run(WHICH)
-    assert ringbco.audit(outcome, WHICH) == []
+    assert ruled.audit(outcome, WHICH) == []
     for other in ("easy", "skip", "strict"):
         swapped = run(WHICH, queue=other)
         if swapped.jobs["start_time"].to_list() != outcome.jobs["start_time"].to_list():
@@ -58,7 +59,7 @@ def test_which_gpu_a_job_holds_follows_from_the_starts() -> None:
 def test_reservations_count_under_every_placement(placement: str) -> None:
     table = jobs(*((f"j{n}", n // 3, 1 + n * 7 % 5, 4 + n * 11 % 17) for n in range(40)))
     outcome = run(table, "3x4", placement=placement, seed=1)
-    assert ringbco.audit(outcome, table) == []
+    assert ruled.audit(outcome, table) == []
     assert codes(told(outcome, estimate_factor=3.0), table) & {"idle", "reservation", "placement"}
 
 
@@ -73,5 +74,5 @@ def test_quotas_and_evictions_count_beside_reservations() -> None:
     table = from_frame(frame)
     outcome = run(table, "3x4", quota=QUOTA, evict=True)
     assert outcome.jobs["evictions"].sum() > 0
-    assert ringbco.audit(outcome, table) == []
+    assert ruled.audit(outcome, table) == []
     assert codes(told(outcome, estimate_factor=3.0), table) & {"idle", "reservation", "placement"}

@@ -7,14 +7,15 @@ import polars as pl
 import pytest
 
 import ringbco
+import ruled
 from cases import judged
 from cases.of_policies import RESIZING
+from judge.deciding import Fault
+from judge.doubts import Doubts
+from judge.given import Book, Cluster, Given, Jobs, Stay
+from judge.rules import faults
 from physics import judge
 from ringbco.checker.settings import Network, Speed
-from ringbco.judge.deciding import Fault
-from ringbco.judge.doubts import Doubts
-from ringbco.judge.given import Book, Cluster, Given, Jobs, Stay
-from ringbco.judge.rules import faults
 from ringbco.trace.jobs import as_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
@@ -138,7 +139,7 @@ def test_a_trial_may_go_on_because_another_is_refused() -> None:
     assert outcome.jobs["job_id"].to_list() == ["j0", "j3", "j5"]
     rested = outcome.stays.filter(pl.col("paused_at_rung") > 0).select("job_id", "paused_at_rung").rows()
     assert rested == [("j0", 59.0)]
-    assert ringbco.audit(outcome, table) == []
+    assert ruled.audit(outcome, table) == []
 
 
 def test_doubtful_comparisons_go_every_way() -> None:

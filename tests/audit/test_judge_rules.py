@@ -8,10 +8,11 @@ import polars as pl
 import pytest
 
 import ringbco
+import ruled
 from cases.run import meet
-from ringbco.audits import check_outcome
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import JobTable, as_table, from_frame
+from ruled import check_outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
@@ -165,7 +166,7 @@ def test_who_starts_is_looked_at_after_a_finding(placement: str) -> None:
     frame = pl.DataFrame(rows, schema=["job_id", "submit_time", "num_gpus", "duration"], orient="row")
     options: dict[str, Any] = {"policy": "sjf", "model": "fixed", "placement": placement, "seed": 1}
     outcome = ringbco.replay(frame, "3x4", **options)
-    assert ringbco.audit(outcome, from_frame(frame)) == []
+    assert ruled.audit(outcome, from_frame(frame)) == []
     outcome.run["options"]["order"] = "fifo"
-    found = [each for each in ringbco.audit(outcome, from_frame(frame)) if each.code in ("order", "idle")]
+    found = [each for each in ruled.audit(outcome, from_frame(frame)) if each.code in ("order", "idle")]
     assert len(found) > 5  # U, or the random numbers, are not known after the first

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import ringbco
 from physics import Book, Given, Judgement, judge
-from ringbco.audits import ruling
 from ringbco.audits.difference import Differences
 from ringbco.audits.figures import FATES, UNJUDGED, Figures
 from ringbco.audits.given import book_of, given_of
 from ringbco.audits.judging import off
 from ringbco.checker import check
 from ringbco.trace.jobs import JobTable
+from ruled import ruling
 
 __all__ = ["FATES", "UNJUDGED", "book", "differences", "judged"]
 

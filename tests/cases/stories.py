@@ -15,15 +15,15 @@ import pytest
 
 import ringbco
 from cases import judged
+from judge import clock, stays
+from judge.deciding import Standing
+from judge.floor import Floor
+from judge.given import Given, Stay
+from judge.idle import DOWN, REPLICA, Room, State
+from judge.queue import Queue, fifo
+from judge.speed import Speeds
+from judge.work import Worker
 from oracle_fair import Fair
-from ringbco.judge import clock, stays
-from ringbco.judge.deciding import Standing
-from ringbco.judge.floor import Floor
-from ringbco.judge.given import Given, Stay
-from ringbco.judge.idle import DOWN, REPLICA, Room, State
-from ringbco.judge.queue import Queue, fifo
-from ringbco.judge.speed import Speeds
-from ringbco.judge.work import Worker
 from ringbco.result.why import Fact, Story
 from ringbco.trace.jobs import from_frame
 from ringbco.units import duration

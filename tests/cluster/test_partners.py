@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import ringbco
+import ruled
 from conftest import Invoke
 from ringbco import _core
 from ringbco.errors import InputError
@@ -36,7 +37,7 @@ def speeds(text: str) -> pl.DataFrame:
 def replay(rows: str, *asked: tuple[float, str, int, float], **options: Any) -> ringbco.Outcome:
     """A run on one GPU with these pairs beside what was measured alone."""
     outcome = ringbco.replay(jobs(*asked), "1x1", **FIFO | {"tables": speeds(ALONE + rows)} | options)
-    assert ringbco.audit(outcome, jobs(*asked)) == []
+    assert ruled.audit(outcome, jobs(*asked)) == []
     return outcome
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from functools import cache
 
+from judge import clock, contention, stays
+from judge.given import Book, Given, Judgement
+from judge.idle import Room
+from judge.speed import Speeds
+from judge.work import Worker
 from physics import columns, searches, services, timeline
 from physics.figures import Summary
 from physics.span import Span
-from ringbco.judge import clock, contention, stays
-from ringbco.judge.given import Book, Given, Judgement
-from ringbco.judge.idle import Room
-from ringbco.judge.speed import Speeds
-from ringbco.judge.work import Worker
 
 __all__ = ["Book", "Given", "Judgement", "judge"]
 

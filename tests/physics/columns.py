@@ -7,9 +7,9 @@ from itertools import pairwise
 from math import fsum
 from typing import Any
 
+from judge.given import WHOLE, Given, Stay
+from judge.speed import Speeds
 from ringbco.checker.stays import may_pause
-from ringbco.judge.given import WHOLE, Given, Stay
-from ringbco.judge.speed import Speeds
 
 Table = dict[str, list[Any]]
 OVER = ("done", "limit")

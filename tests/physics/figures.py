@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import fsum
 from typing import Any, TypeVar
 
+from judge.contention import Spanning
+from judge.given import Stay
 from physics import services
 from physics.columns import OVER, Record, Table, by_job
 from physics.searches import merged
 from physics.span import HOUR, Span, overlap
 from ringbco.checker.stays import may_pause
 from ringbco.errors import InputError
-from ringbco.judge.contention import Spanning
-from ringbco.judge.given import Stay
 
 SHARES = (("median", 0.5), ("p90", 0.9), ("p99", 0.99))
 CLASSES = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33-", math.inf))

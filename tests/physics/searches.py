@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from math import fsum
 from typing import Any
 
+from judge.given import Book, Given, Rung, Stay
+from judge.splitmix import GOLDEN, MASK, mix
+from judge.work import search
 from physics.columns import Record, by_job
 from physics.span import HOUR
-from ringbco.judge.given import Book, Given, Rung, Stay
-from ringbco.judge.splitmix import GOLDEN, MASK, mix
-from ringbco.judge.work import search
 
 
 def loss(seed: int, job_id: str, part: float) -> float:

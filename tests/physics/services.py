@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from math import fsum
 from typing import Any
 
+from judge.clock import loads
+from judge.given import Given, Replica
 from physics.span import HOUR, Span, overlap
-from ringbco.judge.clock import loads
-from ringbco.judge.given import Given, Replica
 
 
 def replicas_table(span: Span, names: list[str]) -> dict[str, list[Any]]:

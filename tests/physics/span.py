@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 
+from judge.given import Book, Given, Replica, Stay
+from judge.stays import Spell
 from ringbco.checker.settings import Outage
-from ringbco.judge.given import Book, Given, Replica, Stay
-from ringbco.judge.stays import Spell
 
 HOUR = 3600.0
 

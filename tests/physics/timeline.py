@@ -6,9 +6,9 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import Any
 
+from judge.contention import Spanning
+from judge.given import WHOLE, Given
 from physics.span import Span
-from ringbco.judge.contention import Spanning
-from ringbco.judge.given import WHOLE, Given
 
 POINTS = 2000
 """Samples of a run that asks for no step."""

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import ringbco
+import ruled
 
 pytest.importorskip("highspy")
 
@@ -34,7 +35,7 @@ def run(policy: str, frame: pl.DataFrame, cluster: str, **options: Any) -> ringb
     found = ringbco.replay(
         frame, cluster, policy=policy, parameters=ROUND[policy], model="fixed", preempt_cost=0.0, **options
     )
-    assert ringbco.audit(found, frame) == []
+    assert ruled.audit(found, frame) == []
     return found
 
 

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import ringbco
+import ruled
 from cases import compare, twin
 from cases.case import Case, by_hand, outage_rows
 from cases.draw import build
@@ -24,7 +25,7 @@ Stays = dict[str, list[tuple[float, float, str]]]
 def stays(case: Case) -> Stays:
     """(start, end, how it ended) of each job's stays; the result passes its audit."""
     outcome = case.replay()
-    assert list(ringbco.audit(outcome, case.frame())) == []
+    assert list(ruled.audit(outcome, case.frame())) == []
     found: Stays = {}
     for name, *stay in outcome.stays.select("job_id", "start_time", "end_time", "ended").rows():
         found.setdefault(name, []).append((stay[0], stay[1], stay[2]))

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import ringbco
+import ruled
 from oracle_searches import curve as oracle_curve
 from ringbco.errors import InputError, UsageError
 from ringbco.reports.figures import chapters
@@ -162,7 +163,7 @@ def test_where_all_trials_are_left_out_there_is_no_search() -> None:
     assert out.searches is not None
     assert out.searches.is_empty()
     assert out.summary["searches"] == 0
-    assert ringbco.audit(out, jobs) == []
+    assert ruled.audit(out, jobs) == []
     assert "Searches" not in {chapter.title for chapter in chapters({"dropped": out})}
 
 

@@ -1,7 +1,8 @@
-"""Is this result possible? Checks a result against its job table and the rules of docs/model.md.
+"""Is this result possible? Checks a result against its job table and the physics of docs/model.md.
 
 Everything is worked out again from the result's tables, run.toml and the job table; nothing is taken from the
-engine. docs/audit.md lists the checks. The order below is the order in which a report shows them.
+engine. What the policy decided is no part of that: the repeat looks at it, which runs the engine once more.
+docs/audit.md lists the checks. The order below is the order in which a report shows them.
 """
 
 from __future__ import annotations
@@ -15,19 +16,9 @@ from typing import Final
 
 import numpy as np
 
-from ringbco.audits import (
-    instants,
-    judging,
-    placing,
-    plans,
-    repeating,
-    rows,
-    searching,
-    served,
-    times,
-)
-from ringbco.audits.episodes import Episodes, episodes
-from ringbco.audits.facts import Facts, gather
+from ringbco.audits import judging, placing, plans, repeating, rows, searching, served, times
+from ringbco.audits.episodes import episodes
+from ringbco.audits.facts import gather
 from ringbco.audits.findings import Check, Finding, Report
 from ringbco.audits.repeating import NOT_MADE
 from ringbco.errors import InputError
@@ -61,12 +52,7 @@ RULES: Final = {
     "run-times": "run times equal the work done under contention",
     "searches": "trials go on by their losses, with the work done that lies between rungs",
     "held": "held_time and lost_time follow from the stretches",
-    "instants": "jobs start and are preempted when the policy decides",
-    "placement": "gangs are on the servers that the placement takes",
     "causes": "each cause of a wait or a run is what happened",
-    "order": "nobody has GPUs before whom the policy puts first",
-    "idle": "nobody waits to whom the policy gives GPUs",
-    "reservation": "nobody takes what is reserved",
     "summary": "summary.json follows from the jobs",
     "timeline": "timeline.parquet follows from the jobs",
     "repeat": "run.toml gives the same tables and figures again",
@@ -75,14 +61,13 @@ OF_FOLDERS: Final = ("seal", "repeat")
 """The checks of a folder, not of what is in its tables."""
 _NEED_ALLOCATIONS: Final = (
     *("rows", "stretches", "gangs", "servers", "vcs", "types", "capacity", "outages", "num-servers"),
-    *("contention", "run-times", "instants", "placement", "causes", "order", "idle", "reservation"),
+    *("contention", "run-times", "causes"),
 )
 _READ: Final = (
     *("run_on_type", *schema.CAUSES_SCHEMA, *schema.PREEMPTION_SCHEMA),
     *(*schema.FAILURE_SCHEMA, *schema.CARRIED_SCHEMA),
 )
 """Columns that are read of a jobs.parquet that has them; others are compared, whatever they hold."""
-_BEFORE_INSTANTS: Final = ("jobs", "start", "slots", "stretches")
 __all__ = [
     "NOT_MADE",
     "OF_FOLDERS",
@@ -189,11 +174,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     times.check_slots(checks["slots"], facts)
     forward = facts.a_end >= facts.a_start
     eps, ragged = episodes(
-        facts.a_job[forward],
-        facts.a_server[forward],
-        facts.a_gpus[forward],
-        start=facts.a_start[forward],
-        end=facts.a_end[forward],
+        facts.a_job[forward], facts.a_server[forward], facts.a_start[forward], facts.a_end[forward]
     )
     services = served.read(facts)
     served.check_services(checks["services"], facts, services)
@@ -212,18 +193,6 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         placing.check_capacity(checks["capacity"], facts, services)
         placing.check_outages(checks["outages"], facts)
     searching.check_searches(checks["searches"], facts, eps)
-    if outcome.allocations is not None:
-        _decided(checks, facts, eps)
-    judging.check_all(checks, facts)
-
-
-def _decided(checks: dict[str, Check], facts: Facts, eps: Episodes) -> None:
-    """When the policy decides, and what."""
-    mistimed = [code for code in _BEFORE_INSTANTS if checks[code].failed]
-    if mistimed:
-        _leave_out(checks, ("instants",), f"{', '.join(mistimed)} failed")
-    else:
-        instants.check_instants(checks["instants"], facts, eps)
     if facts.planned:
         plans.check_plan(checks["summary"], facts)
-        plans.check_order(checks["order"], facts)
+    judging.check_all(checks, facts)

@@ -15,20 +15,18 @@ from ringbco.audits.facts import Bools, Floats, Ints
 class Episodes:
     """Stretches of time in which a job holds the same servers, sorted by job, then time.
 
-    gpus: how many it holds there. Pairs list the servers of each episode: pair i says that episode
-    `pair_episode[i]` (sorted) holds `pair_server[i]`.
+    Pairs list the servers of each episode: pair i says that episode `pair_episode[i]` (sorted) holds
+    `pair_server[i]`.
     """
 
     job: Ints
     start: Floats
     end: Floats
-    servers: Ints
-    gpus: Ints
     pair_episode: Ints
     pair_server: Ints
 
 
-def episodes(job: Ints, server: Ints, gpus: Ints, *, start: Floats, end: Floats) -> tuple[Episodes, Ints]:
+def episodes(job: Ints, server: Ints, start: Floats, end: Floats) -> tuple[Episodes, Ints]:
     """The episodes of the given stretches, and the jobs whose stretches overlap other than as one gang.
 
     Stretches of a job with the same start and end are one episode. Where a job's stretches overlap in another
@@ -37,17 +35,15 @@ def episodes(job: Ints, server: Ints, gpus: Ints, *, start: Floats, end: Floats)
     ragged = _ragged(job, server, start, end)
     if ragged.size:
         cut = np.isin(job, ragged)
-        pieces = list(_cut(job[cut], server[cut], gpus[cut], start[cut], end[cut]))
-        extra = np.array(pieces, dtype=np.float64).reshape(-1, 5)
+        pieces = list(_cut(job[cut], server[cut], start[cut], end[cut]))
+        extra = np.array(pieces, dtype=np.float64).reshape(-1, 4)
         job = np.concatenate([job[~cut], extra[:, 0].astype(np.int64)])
         server = np.concatenate([server[~cut], extra[:, 1].astype(np.int64)])
         start = np.concatenate([start[~cut], extra[:, 2]])
         end = np.concatenate([end[~cut], extra[:, 3]])
-        gpus = np.concatenate([gpus[~cut], extra[:, 4].astype(np.int64)])
     if not _in_order(job, start, end, server):
         order = np.lexsort((server, end, start, job))
         job, server, start, end = job[order], server[order], start[order], end[order]
-        gpus = gpus[order]
     first = _starts(job, start, end)
     numbers = np.cumsum(first) - 1
     return (
@@ -55,8 +51,6 @@ def episodes(job: Ints, server: Ints, gpus: Ints, *, start: Floats, end: Floats)
             job=job[first],
             start=start[first],
             end=end[first],
-            servers=np.bincount(numbers, minlength=int(first.sum())),
-            gpus=np.bincount(numbers, gpus, int(first.sum())).astype(np.int64),
             pair_episode=numbers,
             pair_server=server,
         ),
@@ -92,16 +86,12 @@ def _ragged(job: Ints, server: Ints, start: Floats, end: Floats) -> Ints:
     return np.unique(job[1:][twice | overlapping])
 
 
-def _cut(
-    job: Ints, server: Ints, gpus: Ints, start: Floats, end: Floats
-) -> Iterator[tuple[float, float, float, float, float]]:
-    rows: dict[int, list[tuple[int, int, float, float]]] = {}
-    columns = (column.tolist() for column in (job, server, gpus, start, end))
-    for j, s, g, a, b in zip(*columns, strict=True):
-        rows.setdefault(j, []).append((s, g, a, b))
+def _cut(job: Ints, server: Ints, start: Floats, end: Floats) -> Iterator[tuple[float, float, float, float]]:
+    rows: dict[int, list[tuple[int, float, float]]] = {}
+    for j, s, a, b in zip(*(column.tolist() for column in (job, server, start, end)), strict=True):
+        rows.setdefault(j, []).append((s, a, b))
     for j, stretches in rows.items():
-        times = sorted({t for _, _, a, b in stretches for t in (a, b)})
+        times = sorted({t for _, a, b in stretches for t in (a, b)})
         for t, following in pairwise(times):
-            there = {s: g for s, g, a, b in stretches if a <= t < b}
-            for s, g in sorted(there.items()):
-                yield j, s, t, following, g
+            for s in sorted({s for s, a, b in stretches if a <= t < b}):
+                yield j, s, t, following

@@ -15,7 +15,7 @@ from ringbco.audits import gpu_rows
 from ringbco.audits.down import Down, read_down
 from ringbco.audits.given import Profiles, given_of
 from ringbco.audits.measured import Speeds
-from ringbco.audits.options import decides_itself, options_of, policy_is, preempts, resizes
+from ringbco.audits.options import decides_itself, options_of, preempts, resizes
 from ringbco.audits.types import Types
 from ringbco.checker.given import Given
 from ringbco.checker.idle import Room
@@ -128,11 +128,6 @@ class Facts:
         return resizes(self.options) and bool((self.least != self.most).any())
 
     @property
-    def resizes(self) -> bool:
-        """Whether the policy is a built-in one that resizes jobs."""
-        return policy_is(self.options, "resizes")
-
-    @property
     def planned(self) -> bool:
         """Whether this is a plan: theta decides who may have which GPU, not only who is idle."""
         return self.options.get("command") == "plan"
@@ -155,13 +150,6 @@ class Facts:
     def id(self, job: int | np.integer[Any]) -> str:
         """The job's id."""
         return str(self.ids[int(job)])
-
-    def arrival(self) -> Floats:
-        """When each job entered the queue: at submission, or at the first slot boundary from then on.
-
-        One that started before that (another check says so) never waited.
-        """
-        return np.minimum(self.first_instant(self.submit), self.start)
 
     def first_instant(self, times: Floats) -> Floats:
         """The first instants, from each of `times` on, at which the clock lets anything happen."""

@@ -81,7 +81,7 @@ def given_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) -
 
     Raises InputError where a table of what was given cannot be read.
     """
-    if outcome.fair_shares is not None:  # which only rules ask for
+    if outcome.fair_shares is not None:  # nothing follows from them, but a damaged table is refused
         FairShares.read(outcome.fair_shares, source=FairShares.form.file)
     options, known = options_of(outcome.run), known or Profiles.read(outcome, table)
     cluster = known.cluster

@@ -13,12 +13,10 @@ from ringbco.audits.ends import Ends, check_ends
 from ringbco.audits.figures import check_summary
 from ringbco.audits.findings import Finding, number
 from ringbco.audits.given import book_of
-from ringbco.audits.ruling import integrate, plain
 from ringbco.checker import check
 from ringbco.checker.given import DROPPED
 from ringbco.checker.stays import may_pause
 from ringbco.errors import InputError
-from ringbco.judge.rules import RULES, faults, unknown
 from ringbco.result.sound import check_book
 
 if TYPE_CHECKING:
@@ -33,8 +31,6 @@ RELATIVE: Final = 1e-9
 """How far work may be from what was to do, relative to that."""
 BOOK: Final = ("jobs", "rows", "stretches", "gangs", "servers", "types", "services")
 """Where one of these fails there is no book to check."""
-BEFORE_RULES: Final = (*BOOK, "start", "slots", "vcs", "capacity", "outages")
-"""Where one of these fails nobody knows what was idle, or who waited."""
 JUDGED: Final = (
     *("inputs", "arithmetic", "stays", "evictions", "num-servers", "contention", "run-times", "searches"),
     *("held", "causes", "summary", "timeline"),
@@ -78,38 +74,6 @@ def check_all(checks: Checks, facts: Facts) -> None:
     if given.decides:
         ended = np.flatnonzero(~given.jobs.id.is_in(outcome.jobs["job_id"].implode()).to_numpy())
     check_ends(checks, Ends(given, book, frozenset(ended.tolist()), recorded=recorded))
-    if recorded:
-        _check_rules(checks, facts, book)
-
-
-def _check_rules(checks: Checks, facts: Facts, book: Book) -> None:
-    """Counts a failure for each decision that the policy does not make."""
-    broken = [code for code in BEFORE_RULES if checks[code].failed]
-    run = None
-    if broken:
-        # With jobs missing or GPUs taken twice, what was idle and who waited is anybody's guess.
-        reasons = dict.fromkeys(RULES, f"{', '.join(broken)} failed")
-    elif facts.planned:
-        reasons = dict.fromkeys(RULES, "theta decides, not who is idle")
-    else:
-        run = plain(facts.outcome, facts.table, facts.given, book)
-        reasons = unknown(run[0])
-    for code in RULES:
-        check = checks[code]
-        if check.looked_at or check.failed or check.not_run is not None:
-            continue
-        check.not_run = reasons.get(code)
-        if code not in reasons:
-            check.looked_at = len(book.stays)
-    if run is None:
-        return
-    try:
-        integrate(*run)
-        for fault in faults(*run):
-            checks[fault.what].fail(fault.says, facts.given.jobs.id[fault.job], fault.time)
-    except (ArithmeticError, LookupError, ValueError) as error:
-        # Of a genuine result all can be followed.
-        checks["stays"].fail(f"what was idle when cannot be followed: {type(error).__name__}: {error}")
 
 
 def _not_run(checks: Checks, reason: str) -> None:

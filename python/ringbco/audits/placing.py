@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ringbco.audits import sharing
-from ringbco.audits.difference import RELATIVE
-from ringbco.audits.down import read_down
 from ringbco.audits.episodes import Episodes
 from ringbco.audits.facts import Facts, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
-from ringbco.audits.options import preempts
 from ringbco.checker.arrays import by_place, in_order
-from ringbco.result.metrics import column
 
 if TYPE_CHECKING:
     from ringbco.audits.served import Served
@@ -165,7 +161,7 @@ def check_types(check: Check, facts: Facts, eps: Episodes) -> None:
 
 
 def check_outages(check: Check, facts: Facts) -> None:
-    """Nothing runs on a server that is down, or starts where it will be before the job is reckoned to end."""
+    """Nothing runs on a server that is down."""
     down = facts.outages
     if down is None:
         check.not_run = "the run knows no outages"
@@ -182,36 +178,5 @@ def check_outages(check: Check, facts: Facts) -> None:
         lambda i: (
             f"holds GPUs of server {facts.a_server[i]}, which is down from {number(down.down[at[i]])}"
             f" to {number(down.up[at[i]])} s"
-        ),
-    )
-    _check_maintenance(check, facts)
-
-
-def _check_maintenance(check: Check, facts: Facts) -> None:
-    """The first starts of jobs under an order, or srtf and srsf: the estimate is that of a whole run then."""
-    by_time = facts.options["policy"] in ("srtf", "srsf")
-    if facts.logged or facts.planned or (preempts(facts.options) and not by_time):
-        return
-    known = read_down(facts.outcome.maintenance, facts.cluster.num_servers, None)
-    if known is None or not known.server.size:
-        return
-    factor = 1.0 if by_time else float(facts.options.get("estimate_factor", 1.0))
-    job = facts.a_job
-    length = facts.workload.estimate[facts.row[job]] * factor
-    if facts.options.get("estimate") == "limit" and not by_time:
-        limit = column(facts.table.frame, "time_limit")[facts.row[job]]
-        length = np.where(np.isnan(limit), np.inf, limit)  # a job without one is reckoned to run for ever
-    at = np.searchsorted(known.keys, facts.a_server + 1j * facts.a_start, side="right")
-    ahead = np.minimum(at, known.server.size - 1)
-    first = (facts.a_start == facts.start[job]) & (at < known.server.size)
-    meets = first & (known.server[ahead] == facts.a_server)
-    meets &= known.down[ahead] < facts.a_start + length * (1.0 - RELATIVE)
-    blame_stretches(
-        check,
-        facts,
-        np.flatnonzero(meets),
-        lambda i: (
-            f"starts on server {facts.a_server[i]}, where maintenance from {number(known.down[ahead[i]])} s"
-            f" on is known, though it is reckoned to run for {number(length[i])} s"
         ),
     )

@@ -92,12 +92,6 @@ def read(facts: Facts) -> Served | None:
     )
 
 
-def instants(found: Served) -> Floats:
-    """When services decide: loads, and replicas that begin or end."""
-    loads = [time for own in found.loads for time, _ in own]
-    return np.concatenate([np.array(loads, np.float64), found.start, found.end])
-
-
 def check_services(check: Check, facts: Facts, found: Served | None) -> None:
     """Replicas are those of the services, on servers that are up, and as many as are wanted at most."""
     if found is None:

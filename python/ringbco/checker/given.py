@@ -125,10 +125,9 @@ class Given(Settings):
     """A run before it starts.
 
     options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
-    log or in Python, so that nobody else knows whom it refuses. follows: whether it is a log. quantum: the
-    turns of a policy that takes turns. by_gpus: whether a plan takes jobs by their GPUs. least_busy: None for
-    most placements. outages, services, quotas: None for a run that knows none. quotas: GPUs and whether to
-    borrow, by owner.
+    log or in Python, so that nobody else knows whom it refuses. follows: whether it is a log. by_gpus:
+    whether a plan takes jobs by their GPUs. least_busy: None for most placements. outages, services, quotas:
+    None for a run that knows none. quotas: GPUs and whether to borrow, by owner.
     """
 
     jobs: Jobs
@@ -138,7 +137,6 @@ class Given(Settings):
     resizes: bool = False
     decides: bool = False
     follows: bool = False
-    quantum: float | None = None
     by_gpus: bool = False
     least_busy: LeastBusy | None = None
     outages: Sequence[Outage] | None = None
