@@ -103,8 +103,6 @@ registry!(
     Placement, "placement" {
         /// The first idle GPUs by (server, GPU).
         FirstFit => "first-fit",
-        /// The idle GPUs of the last servers.
-        LastFit => "last-fit",
         /// The Helios simulator's rule: best fit, never spread below a server's size.
         Consolidate => "consolidate",
         /// The server, or the GPU, with the least room that is enough.

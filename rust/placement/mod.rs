@@ -9,7 +9,6 @@ mod emptiest;
 mod fa_ffp;
 mod fgd;
 mod first_fit;
-mod last_fit;
 mod lbsgf;
 mod least_loaded;
 mod pools;
@@ -127,7 +126,7 @@ impl Placer {
         needs.by_idle = self.packs() || self.placement == Placement::Emptiest;
         needs.first_room = self.placement == Placement::FirstFit;
         needs.loss = self.placement == Placement::Fgd;
-        needs.with_idle = matches!(self.placement, Placement::FirstFit | Placement::LastFit);
+        needs.with_idle = self.placement == Placement::FirstFit;
         needs.by_rank = self.placement == Placement::Random;
         needs.least_time = self.placement == Placement::LeastLoaded || (fa_ffp && literal);
         needs.by_opened = fa_ffp && !literal;
@@ -150,7 +149,6 @@ impl Placer {
         self.room.chosen.clear();
         match (self.of(claim.num_gpus), self.variant) {
             (Placement::FirstFit, _) => first_fit::place(cluster, claim, grant),
-            (Placement::LastFit, _) => last_fit::place(cluster, claim, grant),
             (Placement::Consolidate | Placement::BestFit, _) => {
                 consolidate::place(cluster, claim, &mut self.room, grant)
             }

@@ -14,8 +14,8 @@ class Options(TypedDict, total=False):
     of the job table; the least comes first. Default: the policy's.
     """
     placement: str | None
-    """Which idle GPUs a job gets: first-fit, last-fit, consolidate, best-fit, worst-fit, emptiest,
-    fgd, least-loaded, random, fa-ffp, lbsgf, sjf-bco. Default: the policy's.
+    """Which idle GPUs a job gets: first-fit, consolidate, best-fit, worst-fit, emptiest, fgd, least-
+    loaded, random, fa-ffp, lbsgf, sjf-bco. Default: the policy's.
     """
     queue: str | None
     """What happens behind a job that cannot start: strict, skip, easy, conservative. Default: the
