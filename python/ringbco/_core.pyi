@@ -156,7 +156,6 @@ class _JobColumns(TypedDict):
     preemptible: NotRequired[NDArray[np.bool_] | None]
     time_limit: NotRequired[NDArray[np.float64] | None]
     checkpoint_interval: NotRequired[NDArray[np.float64] | None]
-    loading_time: NotRequired[NDArray[np.float64] | None]
     trials: NotRequired[tuple[NDArray[np.uint32], list[NDArray[np.float64]]] | None]
 
 # <!-- end -->

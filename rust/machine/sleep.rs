@@ -18,7 +18,7 @@ use crate::speed::Speed;
 /// Whether a job that runs through may hold its GPUs without progress for a while.
 pub(super) fn may_pause(setting: &Setting<'_>) -> bool {
     let options = setting.options;
-    options.start_cost > 0.0 || options.checkpoint_cost > 0.0 || options.wakes() || setting.jobs.loading_time.is_some()
+    options.start_cost > 0.0 || options.checkpoint_cost > 0.0 || options.wakes()
 }
 
 /// How long a job holds its GPUs without progress as a stay of it begins, s.
@@ -60,8 +60,7 @@ impl<S: Speed> Floor<'_, S> {
             Some(Why::Moved) => self.pauses.moved,
             Some(_) => self.pauses.resized,
         };
-        let own = self.jobs.loading_time.map_or(0.0, |own| own[job.index()]);
-        self.clock.pause(seconds + longer + own, S::USES_REST_OF_SLOT)
+        self.clock.pause(seconds + longer, S::USES_REST_OF_SLOT)
     }
 }
 

@@ -172,8 +172,6 @@ pub const TABLE: &[Column] = &[
         .or(0.0).mend("{empty} for priority 0").about("[priority](priorities.md), higher goes first; empty: 0"),
     Column::new("preemptible", "bool", "true or false").or(1.0).mend("{empty} for true")
         .about("`true` or `false`: whether the job may be [evicted](priorities.md#eviction); empty: true"),
-    Column::number("loading_time", "a number of seconds >= 0").at_least(0.0).or(0.0).unit("s").mend("{empty} for 0 s")
-        .about(">= 0: by how many seconds each pause of the job is longer, that of its first stay too; empty: 0"),
     Column::text("group").about(
         "the [search](searches.md) of which the job is a trial; empty: none. Counts only with `--search`"),
 ];
@@ -219,8 +217,6 @@ macro_rules! job_columns {
             time_limit: maybe f64 = "time_limit";
             /// Seconds of progress between two checkpoints, NaN where the option says it; `None` where it says it for all.
             checkpoint_interval: maybe f64 = "checkpoint_interval";
-            /// By how many seconds pauses are longer; `None` where all are 0.
-            loading_time: maybe f64 = "loading_time";
             /// The searches that jobs are trials of; `None` for a run without searches.
             trials: group Trials = "trials";
         }

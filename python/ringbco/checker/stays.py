@@ -127,10 +127,10 @@ def spells(given: Given, book: Book, down: list[Outage]) -> list[Spell]:
     return found
 
 
-def may_pause(given: Given) -> bool:
+def may_pause(given: Settings) -> bool:
     """Whether a job that is not stopped may hold GPUs without progress."""
     wakes = given.sleep_after < math.inf and given.options.get("wake_time", 0.0) > 0
-    return wakes or bool(given.options.get("start_cost")) or "loading_time" in given.jobs.plain
+    return wakes or bool(given.options.get("start_cost"))
 
 
 def pause(given: Given, stays: Stays, slept: list[Spell]) -> None:
@@ -151,8 +151,6 @@ def pause(given: Given, stays: Stays, slept: list[Spell]) -> None:
         cost[FIRST] = 0.0
     wake = float(given.options.get("wake_time", 0.0))
     seconds = np.array(cost)[stays.began] + np.where(stays.woke, wake, 0.0)
-    if "loading_time" in given.jobs.plain:
-        seconds += given.jobs.plain["loading_time"][stays.job]
     if slot is not None:
         seconds = np.ceil(seconds / slot) * slot
     stays.begin = stays.start + seconds
