@@ -8,7 +8,6 @@ from typing import NamedTuple
 from judge.clock import boundary, whole_slots
 from judge.given import Book, Given, Rung, Stay
 from ringbco.checker.settings import Outage
-from ringbco.checker.stays import may_pause
 
 BEGAN = {"moved": "moved", "resized": "resized", "failed": "restarted"}
 """How a stay begins, by how the one before it ended: most are resumed."""
@@ -88,6 +87,12 @@ def spells(given: Given, book: Book, down: list[Outage]) -> list[Spell]:
         if idle < math.inf:
             found.append(Spell(server, idle + after, math.inf, False))
     return found
+
+
+def may_pause(given: Given) -> bool:
+    """Whether a job that is not stopped may hold GPUs without progress."""
+    wakes = given.sleep_after < math.inf and given.options.get("wake_time", 0.0) > 0
+    return wakes or bool(given.options.get("start_cost"))
 
 
 def pause(given: Given, stays: list[Stay], slept: list[Spell]) -> None:

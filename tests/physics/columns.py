@@ -9,7 +9,7 @@ from typing import Any
 
 from judge.given import WHOLE, Given, Stay
 from judge.speed import Speeds
-from ringbco.checker.stays import may_pause
+from judge.stays import may_pause
 
 Table = dict[str, list[Any]]
 OVER = ("done", "limit")

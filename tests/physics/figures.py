@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from judge.contention import Spanning
 from judge.given import Stay
+from judge.stays import may_pause
 from physics import services
 from physics.columns import OVER, Record, Table, by_job
 from physics.searches import merged
 from physics.span import HOUR, Span, overlap
-from ringbco.checker.stays import may_pause
 from ringbco.errors import InputError
 
 SHARES = (("median", 0.5), ("p90", 0.9), ("p99", 0.99))

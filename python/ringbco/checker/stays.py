@@ -10,7 +10,7 @@ import numpy as np
 from ringbco.checker.arrays import pairs
 from ringbco.checker.clock import boundary
 from ringbco.checker.given import FAILED, MOVED, RESIZED, RUNG, Book, Given, Ints, Stays
-from ringbco.checker.settings import Outage, Settings
+from ringbco.checker.settings import Outage
 
 BEGAN: Final = ("first", "resumed", "moved", "resized", "restarted")
 FIRST, RESUMED, AS_MOVED, AS_RESIZED, RESTARTED = range(len(BEGAN))
@@ -127,7 +127,7 @@ def spells(given: Given, book: Book, down: list[Outage]) -> list[Spell]:
     return found
 
 
-def may_pause(given: Settings) -> bool:
+def may_pause(given: Given) -> bool:
     """Whether a job that is not stopped may hold GPUs without progress."""
     wakes = given.sleep_after < math.inf and given.options.get("wake_time", 0.0) > 0
     return wakes or bool(given.options.get("start_cost"))
