@@ -65,10 +65,11 @@ test-python: build
 DRAWN := cases equality preempt_equality types_own planner audit audit_genuine audit_queue audit_no_length own_policies own_resize \
 	shell repack elastic_turns capacity diff why_drawn player timeline_samples
 
-test-long: build ## tests that take long; all golden runs; Rust's random ones with many more cases; lints without Python
+test-long: build ## tests that take long; all golden runs; relations on 100,000 jobs; Rust's random ones with many more cases; lints without Python
 	cargo clippy --locked --profile develop --all-targets --no-default-features -- -D warnings
 	RINGBCO_CASES=30 cargo test --locked --no-default-features -- equality logs outside slow_twin
 	RINGBCO_CASES=600 $(PYTEST) $(SEEDED) -m "not long" tests/engine/test_golden.py
+	RINGBCO_RELATION_JOBS=100000 $(PYTEST) $(SEEDED) tests/engine/test_relations.py
 	RINGBCO_CASES=300 $(PYTEST) $(SEEDED) -n 3 -m "long and not pages" # they wait for other processes
 
 test-pages: build ## does all that README, the pages of questions, adding-a-column.md and adding-a-policy.md say, which builds the engine three times
