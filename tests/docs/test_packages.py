@@ -55,7 +55,11 @@ def test_imports_go_one_way_and_in_no_circle() -> None:
             "if TYPE_CHECKING:\n    from ringbco.result.outcome import Outcome",
             "No circle, neither of packages nor of modules",
         ),
-        ("checker/work.py", "from ringbco.trace import ties", "The checker imports only io and errors, also indirectly"),
+        (
+            "checker/work.py",
+            "from ringbco.trace import ties",
+            "The checker imports only io and errors, also indirectly",
+        ),
     ],
 )
 def test_an_import_that_goes_up_is_found(tmp_path: Path, module: str, line: str, broken: str) -> None:

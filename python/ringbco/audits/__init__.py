@@ -123,6 +123,7 @@ def check_folder(
         again.not_run = "trace failed"
     else:
         repeating.check_repeat(again, path, None if jobs is None else Path(jobs), policy, progress)
+    sealed.close()
     return Report((sealed, *report.checks, again))
 
 
@@ -144,6 +145,8 @@ def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
         # Times of a damaged result may be of any size.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"), _uncollected():
             _run(checks, outcome, jobs)
+    for check in checks.values():
+        check.close()
     return Report(tuple(checks.values()))
 
 
