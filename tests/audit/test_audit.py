@@ -86,7 +86,6 @@ def test_a_possible_result_passes_every_check(tmp_path: Path, case: Case) -> Non
         "reservation",
         "searches",
         "services",
-        "stays",
         "types",
     } | ({"slots"} if case.options.clock == "continuous" else set()) | (
         {"vcs"} if case.server_vc is None else set()

@@ -123,7 +123,8 @@ def check_folder(
         again.not_run = "trace failed"
     else:
         repeating.check_repeat(again, path, None if jobs is None else Path(jobs), policy, progress)
-    sealed.close()
+    for check in (sealed, again):
+        check.close()
     return Report((sealed, *report.checks, again))
 
 

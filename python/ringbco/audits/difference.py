@@ -128,7 +128,9 @@ def _shown(value: Any) -> str:
 
 def blame(check: Check, frame: pl.DataFrame, found: Difference) -> None:
     """Counts what was compared, and a failure for each row that differs, or one for all of them."""
-    check.looked_at += found.compared
+    if found.compared:
+        check.looked_at += found.compared
+        check.not_run = None
     if found.says:
         check.fail(found.says)
         return
