@@ -320,8 +320,10 @@ class Differences:
                 return np.ones(frame.height, dtype=bool)
         if table == "servers" and column == "by" and self.outcome.allocations is not None:
             # Of several jobs that come to a server at one instant, one too short for float64 among them, the
-            # book does not say who was first and woke it.
-            counts = self.outcome.allocations.group_by(server="server", time="start_time").len()
-            several = frame.join(counts, on=["server", "time"], how="left", maintain_order="left")
-            return ((several["what"] == "woke") & (several["len"].fill_null(0) > 1)).to_numpy()
+            # book does not say who was first and woke it: it was one of them.
+            came = self.outcome.allocations.group_by(server="server", time="start_time").agg(who="job_id")
+            several = frame.join(came, on=["server", "time"], how="left", maintain_order="left")
+            woke = (pl.col("what") == "woke") & (pl.col("who").list.len() > 1)
+            one = pl.col("by").cast(pl.String).is_in(pl.col("who"))
+            return several.select((woke & one).fill_null(value=False)).to_series().to_numpy()
         return None
