@@ -86,6 +86,7 @@ def test_a_possible_result_passes_every_check(tmp_path: Path, case: Case) -> Non
         "reservation",
         "searches",
         "services",
+        "stays",
         "types",
     } | ({"slots"} if case.options.clock == "continuous" else set()) | (
         {"vcs"} if case.server_vc is None else set()

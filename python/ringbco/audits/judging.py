@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from ringbco.audits.difference import RUNS, WAITS, Differences, blame
+from ringbco.audits.difference import CODES, RUNS, WAITS, Differences, blame
 from ringbco.audits.ends import Ends, check_ends
 from ringbco.audits.figures import check_summary
 from ringbco.audits.findings import Finding, number
@@ -61,7 +61,10 @@ def check_all(checks: Checks, facts: Facts) -> None:
     differences = Differences(outcome, given, found, recorded=recorded)
     for difference in differences.all():
         frame = differences.frame(difference.table)
-        blame(checks[difference.code], pl.DataFrame() if frame is None else frame, difference)
+        own = checks[difference.code]
+        if own.not_run is not None:  # nothing of its kind is in this run: its column holds zeros
+            own = checks[CODES[difference.table]]
+        blame(own, pl.DataFrame() if frame is None else frame, difference)
     check_summary(checks["summary"], differences, len(book.stays))
     if recorded:
         _check_work(checks, given, book, differences)
