@@ -229,6 +229,14 @@ def test_a_table_made_in_memory_is_repeated_where_it_is_given(invoke: Invoke, jo
     assert invoke("audit", "r", "--jobs", jobs, "--require-repeat").returncode == 0
 
 
+def test_an_order_by_an_array_of_keys_is_not_repeated(invoke: Invoke, jobs: Path) -> None:
+    ringbco.replay(jobs, "4x4", order=list(range(60))).write("r")
+    done = invoke("audit", "r")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, NOT_MADE)
+    assert "order='column:NAME'" in " ".join(done.stdout.split())
+    assert invoke("audit", "r", "--require-repeat").returncode == 3
+
+
 def test_another_version(invoke: Invoke, result: Path) -> None:
     here = ringbco.Outcome.read(result).run["ringbco"]["version"]
     edit(result, "run.toml", f'version = "{here}"', 'version = "0.0.1"')
