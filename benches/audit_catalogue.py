@@ -6,10 +6,11 @@ Draws N random cases of the tests, runs them, and corrupts each result in three 
 - labels: run.toml says another option, with which the run would have been another;
 - runs: a whole run of another policy, order, placement or discipline under the label of the case.
 
-Prints how many of each `ringbco audit` finds fault with: overall; without decisions and keys of one's own,
-of which the folder does not tell; by family of policies; by feature, without these. Then what it missed,
-the most frequent first, each with a case that shows it. A genuine result has no finding; one that has is
-counted and not corrupted. `make audit-catalogue ONE="1.17 cells"` prints the corruptions of one case, with
+Prints how many of each `ringbco audit` finds fault with, by its physics alone and with the repeat, the seal
+made anew: overall, by family of policies, and by feature. Then what physics missed and the repeat found, and
+what both missed, the most frequent first, each with a case that shows it. Physics says nothing of what the
+policy decided, so it sees few labels and runs. A genuine result has no finding, and is repeated; one that has
+is counted and not corrupted. `make audit-catalogue ONE="1.17 cells"` prints the corruptions of one case, with
 what the audit says of them. `make audit-genuine N=10000` corrupts nothing: it counts genuine results with a
 finding. Without make, tests, tests/shared and tests/oracles must be in PYTHONPATH.
 """
@@ -22,11 +23,13 @@ import re
 import sys
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import ringbco
@@ -36,19 +39,25 @@ from cases.run import meet
 from corrupt import Corrupt
 from corrupt_cells import Genuine, cells, names
 from corrupt_runs import family, labels, runs
-from ringbco.audits import check_outcome
+from ringbco.audits import Check, check_outcome
+from ringbco.audits.repeating import check_repeat
 from ringbco.errors import RingbcoError
 from ringbco.trace.jobs import as_table
 
 COUNTS: Final = {"cells": 16, "labels": 3, "runs": 3}
 """Corruptions of a case at most, by kind."""
-UNTOLD: Final = ("own", "own key")
-"""Families of policies whose decisions no folder tells (docs/audit.md)."""
+MIX: Final = 200
+"""Cells from which on a mix is large enough to be told of by itself."""
+LEAST: Final = 95.0
+"""Percent of the cells of a mix that physics has to find."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A corruption, and the codes and words of what the audit finds. crash: the error in which it ended."""
+    """A corruption, and the codes and words of what physics finds. crash: the error in which it ended.
+
+    repeat: what the repeat finds; None where it finds nothing. untold: why nothing could be repeated.
+    """
 
     kind: str
     what: str
@@ -56,10 +65,16 @@ class Judged:
     codes: tuple[str, ...]
     findings: tuple[str, ...]
     crash: str = ""
+    repeat: str | None = None
+    untold: str | None = None
 
     @property
     def caught(self) -> bool:
         return bool(self.codes)
+
+    @property
+    def found(self) -> bool:
+        return self.caught or self.repeat is not None
 
 
 @dataclass(frozen=True)
@@ -80,7 +95,8 @@ class Report:
 
 def judge(case: Case, kind: str, corrupt: Corrupt) -> Judged:
     codes, findings, crash = audited(case, corrupt.outcome)
-    return Judged(kind, corrupt.what, corrupt.how, codes, findings, crash)
+    repeat, untold = repeated(case, corrupt.outcome)
+    return Judged(kind, corrupt.what, corrupt.how, codes, findings, crash, repeat, untold)
 
 
 def audited(case: Case, outcome: ringbco.Outcome) -> tuple[tuple[str, ...], tuple[str, ...], str]:
@@ -92,6 +108,21 @@ def audited(case: Case, outcome: ringbco.Outcome) -> tuple[tuple[str, ...], tupl
     except Exception as error:
         return (), (), f"{type(error).__name__}: {error}"
     return tuple(each.code for each in found), tuple(map(str, found)), ""
+
+
+def repeated(case: Case, outcome: ringbco.Outcome) -> tuple[str | None, str | None]:
+    """The first finding of the repeat, and why it was not made. The folder is sealed as it is."""
+    check = Check("repeat", "")
+    told = str(outcome.run["options"].get("policy"))
+    with TemporaryDirectory() as scratch:
+        folder, jobs = Path(scratch) / "result", Path(scratch) / "jobs.parquet"
+        try:
+            ringbco.write_jobs(as_table(case.frame()), jobs)
+            outcome.write(folder)
+            check_repeat(check, folder, jobs, told if ":" in told else None, None)
+        except RingbcoError as error:
+            return f"refused: {error}", None
+    return next(map(str, check.findings), None), check.not_run
 
 
 def corruptions(case: Case, outcome: ringbco.Outcome, seed: str, kind: str) -> Iterator[Corrupt]:
@@ -110,7 +141,8 @@ def report(seed: str, kinds: Sequence[str] = tuple(COUNTS)) -> Report:
     if outcome is None:
         return Report(seed, drawn.features, family(case.policy), (), refusal=str(drawn.seen.refusal))
     _, findings, crash = audited(case, outcome)
-    findings = (*findings, *([crash] if crash else []))
+    again, _ = repeated(case, outcome) if kinds else (None, None)
+    findings = (*findings, *([crash] if crash else []), *([again] if again else []))
     if not kinds:
         return Report(seed, drawn.features, family(case.policy), findings)
     columns = tuple(names(Genuine(case, outcome)))
@@ -125,14 +157,22 @@ def report(seed: str, kinds: Sequence[str] = tuple(COUNTS)) -> Report:
 
 
 def share(judged: Sequence[Judged]) -> str:
-    caught = sum(each.caught for each in judged)
-    return f"{caught:5}/{len(judged):<5} {100.0 * caught / len(judged):5.1f} %" if judged else f"{'-':^19}"
+    """How many there are; how many of them physics finds, and how many with the repeat."""
+    if not judged:
+        return f"{'-':^22}"
+    return f"{len(judged):5} {percent(judged):6.1f} % {percent(judged, repeat=True):6.1f} %"
+
+
+def percent(judged: Sequence[Judged], *, repeat: bool = False) -> float:
+    """Of those that physics finds, or the repeat, too, of runs that can be repeated."""
+    told = [each for each in judged if not repeat or each.untold is None]
+    return 100.0 * sum(each.found if repeat else each.caught for each in told) / max(len(told), 1)
 
 
 def table(title: str, rows: dict[str, list[Judged]]) -> list[str]:
     """A row each, a column a kind."""
     wide = max(map(len, [title, *rows]))
-    lines = [f"{title:{wide}}  " + "  ".join(f"{kind:^19}" for kind in COUNTS)]
+    lines = [f"{title:{wide}}  " + "  ".join(f"{kind:>5}  physics + repeat" for kind in COUNTS)]
     for name, judged in rows.items():
         told = [share([each for each in judged if each.kind == kind]) for kind in COUNTS]
         lines.append(f"{name:{wide}}  " + "  ".join(told))
@@ -156,18 +196,29 @@ def lines(reports: Sequence[Report]) -> Iterator[str]:
     for case in clean:
         by_family[case.family] += case.judged
         for name in case.features or ("none",):
-            by_feature[name] += case.judged if case.family not in UNTOLD else ()
-    told = [each for case in clean if case.family not in UNTOLD for each in case.judged]
-    every = {"all": judged, "but decisions and keys of one's own": told}
-    for title, rows in (("", every), ("family of policies", by_family), ("feature", by_feature)):
+            by_feature[name] += case.judged
+    for title, rows in (("", {"all": judged}), ("family of policies", by_family), ("feature", by_feature)):
         yield ""
         yield from table(title, dict(sorted(rows.items())))
+    yield ""
+    yield from low(by_family | by_feature)
+    untold = Counter(each.untold for each in judged if each.untold is not None)
+    yield from (f"not repeated {count}: {why}" for why, count in untold.most_common())
     for kind in COUNTS:
         yield from parts(kind, [each for each in judged if each.kind == kind])
     absent = {name for case in clean for name in case.columns} - {each.what for each in judged}
     if absent:
         yield f"never changed: {', '.join(sorted(absent))}"
-    yield from missed(clean)
+    yield from missed(clean, "by physics", lambda each: each.caught)
+    yield from missed(clean, "with the repeat, too", lambda each: each.found or each.untold is not None)
+
+
+def low(mixes: dict[str, list[Judged]]) -> Iterator[str]:
+    """Large mixes of which physics finds too few cells."""
+    cells_of = {name: [each for each in judged if each.kind == "cells"] for name, judged in mixes.items()}
+    large = {name: percent(judged) for name, judged in cells_of.items() if len(judged) >= MIX}
+    below = [f"{name} {share:.1f} %" for name, share in sorted(large.items()) if share < LEAST]
+    yield f"mixes of {MIX} cells of which physics finds less than {LEAST:.0f} %: {', '.join(below) or 'none'}"
 
 
 def part(what: str) -> str:
@@ -186,17 +237,17 @@ def parts(kind: str, judged: Sequence[Judged]) -> Iterator[str]:
     )
 
 
-def missed(reports: Sequence[Report]) -> Iterator[str]:
-    """What the audit did not catch, by what was changed."""
+def missed(reports: Sequence[Report], by: str, found: Callable[[Judged], bool]) -> Iterator[str]:
+    """What the audit did not find, by what was changed."""
     drawn = Counter((judged.kind, judged.what) for each in reports for judged in each.judged)
     shown: dict[tuple[str, str], list[tuple[str, Judged]]] = defaultdict(list)
     for each in reports:
         for judged in each.judged:
-            if not judged.caught:
+            if not found(judged):
                 shown[judged.kind, judged.what].append((each.seed, judged))
     for kind in COUNTS:
         yield ""
-        yield f"missed {kind}"
+        yield f"{kind} missed {by}"
         once = []
         for (_, what), those in sorted(shown.items(), key=lambda item: (-len(item[1]), item[0])):
             if those[0][1].kind != kind:
@@ -216,8 +267,11 @@ def details(found: Report) -> Iterator[str]:
     yield f"{found.seed}: {found.family}; {', '.join(found.features)}"
     yield from (f"genuine: {each}" for each in found.findings)
     for each in found.judged:
-        yield f"{'caught' if each.caught else 'MISSED'} {each.what}: {each.how}"
+        told = "caught" if each.caught else "repeat" if each.found else "MISSED"
+        yield f"{told} {each.what}: {each.how}"
         yield from (f"    {line}" for line in each.findings[:3])
+        if each.repeat or each.untold:
+            yield f"    {each.repeat or f'not repeated: {each.untold}'}"
         if each.crash:
             yield f"    the audit ends in {each.crash}"
 

@@ -16,6 +16,7 @@ import ringbco
 from cases.case import Case
 from corrupt import Corrupt, coarse, resolution, unlike_at_all
 from ringbco.errors import RingbcoError
+from ringbco.result.folder import WALL_TIME
 from ringbco.run.registry import PRESETS
 
 TABLES: Final = {
@@ -299,6 +300,8 @@ def figures(summary: dict[str, Any]) -> list[str]:
     """Names of all figures: of rows of a list, one for each key."""
     found: dict[str, None] = {}
     for name, value in summary.items():
+        if name in WALL_TIME:  # which no run has twice
+            continue
         if isinstance(value, dict):
             found |= dict.fromkeys(f"{name}.{key}" for key in value)
         elif isinstance(value, list):

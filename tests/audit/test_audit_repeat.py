@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ringbco.audits.findings import Check, Report
 from ringbco.io.manifest import write_manifest
 from ringbco.result.folder import RESULT, WALL_TIME
 from ringbco.result.tables import TABLES
+from ringbco.run.again import compare_results
 
 OWN = """\
 from ringbco import KeyPolicy
@@ -112,6 +114,46 @@ def test_any_figure_changed_by_a_digit(result: Path) -> None:
     assert tried > 30
 
 
+def leaves(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+    """Where the figures of a summary are, those of rows of its tables too."""
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(part, *path, key)
+    elif path[0] not in WALL_TIME:
+        yield path
+
+
+def another(value: Any) -> Any:
+    """A figure that is off by one digit, or a word by one letter."""
+    if isinstance(value, bool) or value is None:
+        return not value
+    if isinstance(value, str):
+        return value + "1"
+    return value + 1 if isinstance(value, int) else value * (1 + 1e-15) + 1e-300
+
+
+def test_any_field_of_the_summary_changed_by_a_digit(jobs: Path, tmp_path: Path) -> None:
+    """Of every part of it: rows of size classes, of types, of services."""
+    services = pl.DataFrame({"service": ["chat"], "time": [50.0], "replicas": [1], "gpus_per_replica": [1]})
+    for name in ("r", "again"):
+        ringbco.replay(jobs, "4x4", policy="srtf", services=services).write(tmp_path / name)
+    right = json.loads((tmp_path / "r" / "summary.json").read_text())
+    tried = list(leaves(right))
+    for path in tried:
+        changed = json.loads(json.dumps(right))
+        part = changed
+        for key in path[:-1]:
+            part = part[key]
+        part[path[-1]] = another(part[path[-1]])
+        (tmp_path / "r" / "summary.json").write_text(json.dumps(changed))
+        found = compare_results(tmp_path / "r", tmp_path / "again")
+        assert [name for name, said in found.items() if said is not None] == ["summary.json"], path
+    assert len(tried) > 80
+    assert {path[0] for path in tried} == {*right} - {*WALL_TIME}
+    done = check_folder(tmp_path / "r", repeat=True)
+    assert [check.code for check in done.checks if check.failed][-1] == "repeat"
+
+
 def test_wall_time_may_be_any(invoke: Invoke, result: Path) -> None:
     summary = json.loads((result / "summary.json").read_text())
     summary |= {"engine_seconds": 2.0, "total_seconds": 4.0, "jobs_per_second": 15.0}
@@ -119,8 +161,12 @@ def test_wall_time_may_be_any(invoke: Invoke, result: Path) -> None:
     assert invoke("audit", result).returncode == 0
 
 
-@pytest.mark.parametrize("number", [200, pytest.param(10_000, marks=pytest.mark.long)])
-def test_a_run_of_another_policy_under_a_name_is_found(invoke: Invoke, tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "until"), [(200, 20_000.0), pytest.param(10_000, 70_000.0, marks=pytest.mark.long)]
+)
+def test_a_run_of_another_policy_under_a_name_is_found(
+    invoke: Invoke, tmp_path: Path, number: int, until: float
+) -> None:
     """The shortest first, and from some time on the longest; labelled srtf."""
     jobs = tmp_path / "jobs.parquet"
     table = ringbco.generate("philly", number, seed=3, gpus=64, load=2.0)
@@ -130,7 +176,7 @@ def test_a_run_of_another_policy_under_a_name_is_found(invoke: Invoke, tmp_path:
         clairvoyant, preemptive = True, True
 
         def rank(self, state: ringbco.State, rows: Any) -> Any:
-            return state.remaining[rows] * (1.0 if state.now < 20_000 else -1.0)
+            return state.remaining[rows] * (1.0 if state.now < until else -1.0)
 
     true = ringbco.replay(jobs, "4x8", policy="srtf", placement="consolidate")
     true.write(tmp_path / "r")
@@ -181,6 +227,14 @@ def test_a_policy_of_ones_own_is_repeated_if_the_caller_names_it(
 def test_a_table_made_in_memory_is_repeated_where_it_is_given(invoke: Invoke, jobs: Path) -> None:
     ringbco.replay(ringbco.from_frame(ringbco.read_jobs(jobs).frame), "4x4").write("r")
     assert invoke("audit", "r", "--jobs", jobs, "--require-repeat").returncode == 0
+
+
+def test_an_order_by_an_array_of_keys_is_not_repeated(invoke: Invoke, jobs: Path) -> None:
+    ringbco.replay(jobs, "4x4", order=list(range(60))).write("r")
+    done = invoke("audit", "r")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, NOT_MADE)
+    assert "order='column:NAME'" in " ".join(done.stdout.split())
+    assert invoke("audit", "r", "--require-repeat").returncode == 3
 
 
 def test_another_version(invoke: Invoke, result: Path) -> None:

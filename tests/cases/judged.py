@@ -1,5 +1,6 @@
 """What the checker makes of a result, held against it by the audit's comparison: every column and figure."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import ringbco
@@ -32,11 +33,12 @@ def differences(outcome: ringbco.Outcome, table: JobTable) -> Iterator[tuple[str
     given = given_of(outcome, table)
     told_of = book_of(outcome, given)
     found, stays = Differences(outcome, given, check(given, told_of)), told_of.stays
-    for row, _, says in off(given, told_of, found):
+    for row, _, says in off(given, told_of, found, Counter()):
         yield "work", f"{given.jobs.id[int(stays.job[row])]} {says}"
     for difference in found.all():
         how = difference.how(int(difference.rows[0])) if difference.rows.size else difference.says
-        yield f"{difference.table} {difference.column}", how
+        if how:
+            yield f"{difference.table} {difference.column}", how
     told: list[tuple[str, str]] = []
     Figures(found, lambda name, says: told.append((name, says))).compare(
         "", outcome.summary, found.found.summary

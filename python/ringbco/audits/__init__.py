@@ -35,24 +35,24 @@ RULES: Final = {
     "inputs": "submission, GPUs, ideal run time, user, deadline as in the table",
     "rows": "allocations are sorted by job, start, end, server",
     "arithmetic": "wait, run, jct, slowdown follow from the times",
-    "start": "nobody starts before submission",
+    "start": "no job starts before its submission",
     "slots": "times are multiples of the slot",
-    "stretches": "nobody moves while running",
-    "stays": "stays are the stretches; how one begins and what jobs count follow from them",
-    "gangs": "gangs are complete all the time",
+    "stretches": "jobs do not move while they run",
+    "stays": "stays match the allocations, and begin and end as they may",
+    "gangs": "gangs are always complete",
     "servers": "every server exists",
     "vcs": "jobs stay in their virtual cluster",
     "types": "a gang is on GPUs of one type, one that the job may use",
     "capacity": "no server is over-committed",
     "outages": "nothing runs on a server that is down",
-    "evictions": "whoever is evicted makes room for somebody who may ask for it; quotas hold",
-    "services": "replicas are as many as services want at most, on servers that are up",
+    "evictions": "an evicted job makes room for one that may ask for it; quotas hold",
+    "services": "services have no more replicas than wanted, on servers that are up",
     "num-servers": "num_servers is what the stretches use",
     "contention": "max_contention is what the stretches imply",
     "run-times": "run times equal the work done under contention",
-    "searches": "trials go on by their losses, with the work done that lies between rungs",
+    "searches": "trials go on by their losses, after the work that lies between rungs",
     "held": "held_time and lost_time follow from the stretches",
-    "causes": "each cause of a wait or a run is what happened",
+    "causes": "the causes of waits and of longer runs follow from the stays",
     "summary": "summary.json follows from the jobs",
     "timeline": "timeline.parquet follows from the jobs",
     "repeat": "run.toml gives the same tables and figures again",
@@ -123,6 +123,8 @@ def check_folder(
         again.not_run = "trace failed"
     else:
         repeating.check_repeat(again, path, None if jobs is None else Path(jobs), policy, progress)
+    for check in (sealed, again):
+        check.close()
     return Report((sealed, *report.checks, again))
 
 
@@ -144,6 +146,8 @@ def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
         # Times of a damaged result may be of any size.
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"), _uncollected():
             _run(checks, outcome, jobs)
+    for check in checks.values():
+        check.close()
     return Report(tuple(checks.values()))
 
 

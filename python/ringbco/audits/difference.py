@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -93,11 +93,15 @@ def code_of(table: str, column: str) -> str:
 
 @dataclass(frozen=True)
 class Difference:
-    """A column of a result that does not follow from its book. rows: which; none where all of it is odd."""
+    """A column of a result beside what follows from its book.
+
+    compared: how many rows were. rows: which differ. says: what is odd, where all of it is.
+    """
 
     table: str
     column: str
-    rows: Ints
+    rows: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    compared: int = 1
     says: str = ""
     told: pl.Series | None = None
     right: Column | None = None
@@ -123,8 +127,11 @@ def _shown(value: Any) -> str:
 
 
 def blame(check: Check, frame: pl.DataFrame, found: Difference) -> None:
-    """Counts a failure for each row of a difference, or one for all of it."""
-    if found.told is None:
+    """Counts what was compared, and a failure for each row that differs, or one for all of them."""
+    if found.compared:
+        check.looked_at += found.compared
+        check.not_run = None
+    if found.says:
         check.fail(found.says)
         return
     ids = frame.get_column("job_id", default=None)
@@ -176,19 +183,19 @@ class Differences:
         return found
 
     def all(self) -> Iterator[Difference]:
-        """Every column of every table."""
+        """Every column of every table that was compared."""
         for table in TABLES:
             frame, right = self.frame(table), self.found.tables.get(table)
             if table == "stays" and (frame is None or not self.given.several):
                 if frame is not None or self.given.several:
                     said = "is there only for runs in which a stay may end early"
-                    yield Difference(table, "", np.zeros(0, np.int64), f"stays.parquet {said}")
+                    yield Difference(table, "", says=f"stays.parquet {said}")
                 continue
             if not self.recorded and (table == "allocations" or (table == "servers" and self._sleeps)):
                 continue
             if (frame is None) != (right is None):
                 said = "is missing" if frame is None else "is there; expected none"
-                yield Difference(table, "", np.zeros(0, np.int64), f"{table}.parquet {said}")
+                yield Difference(table, "", says=f"{table}.parquet {said}")
             elif frame is not None and right is not None:
                 yield from self._columns(table, frame, right)
 
@@ -207,7 +214,7 @@ class Differences:
         height = len(next(iter(right.values())))
         if frame.height != height:
             said = f"{table}.parquet has {frame.height} rows; expected {height}"
-            yield Difference(table, "", np.zeros(0, np.int64), said)
+            yield Difference(table, "", says=said)
             return
         for column in (*right, *(name for name in frame.columns if name not in right)):
             if not self.recorded and column in (*PLACED.get(table, ()), *self._paused(table)):
@@ -218,11 +225,12 @@ class Differences:
                 said = f"has a column {column}; expected none"
                 if column not in frame.columns:
                     said = f"has no column {column}"
-                yield Difference(table, column, np.zeros(0, np.int64), f"{table}.parquet {said}")
+                yield Difference(table, column, says=f"{table}.parquet {said}")
                 continue
-            rows = self._rows(table, frame, column, right)
-            if rows.size:
-                yield Difference(table, column, rows, told=frame[column], right=right[column])
+            sure, bad = self._compared(table, frame, column, right)
+            rows = np.flatnonzero(bad if sure is None else bad & sure)
+            compared = bad.size if sure is None else int(np.count_nonzero(sure))
+            yield Difference(table, column, rows, compared, told=frame[column], right=right[column])
 
     def _paused(self, table: str) -> Sequence[str]:
         """Columns that say nothing where nobody recorded which servers woke up."""
@@ -232,8 +240,10 @@ class Differences:
         }
         return unknown.get(table, ()) if self._sleeps else ()
 
-    def _rows(self, table: str, frame: pl.DataFrame, column: str, right: Table) -> Ints:
-        """The rows in which a column differs."""
+    def _compared(
+        self, table: str, frame: pl.DataFrame, column: str, right: Table
+    ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_]]:
+        """Which rows of a column the book tells, None for all of them; and which differ."""
         told, expected = frame[column], right[column]
         if not told.dtype.is_numeric() or (isinstance(expected, pl.Series) and expected.dtype == pl.String):
             # Whatever kind of column it is: numbers told as words are no numbers.
@@ -258,7 +268,7 @@ class Differences:
             both = np.sum([frame[name].cast(pl.Float64).fill_null(np.nan) for name in parts], axis=0)
             bad = ~(np.abs(both - np.sum([self._floats(table, name) for name in parts], axis=0)) <= near)
         unsure = self._unsure(table, frame, column)
-        return np.flatnonzero(bad if unsure is None else bad & ~unsure)
+        return None if unsure is None else ~unsure, bad
 
     def _near(self, table: str, column: str, want: Floats, right: Table) -> Floats:
         """How far each row of a column of sums may be off."""
@@ -310,8 +320,10 @@ class Differences:
                 return np.ones(frame.height, dtype=bool)
         if table == "servers" and column == "by" and self.outcome.allocations is not None:
             # Of several jobs that come to a server at one instant, one too short for float64 among them, the
-            # book does not say who was first and woke it.
-            counts = self.outcome.allocations.group_by(server="server", time="start_time").len()
-            several = frame.join(counts, on=["server", "time"], how="left", maintain_order="left")
-            return ((several["what"] == "woke") & (several["len"].fill_null(0) > 1)).to_numpy()
+            # book does not say who was first and woke it: it was one of them.
+            came = self.outcome.allocations.group_by(server="server", time="start_time").agg(who="job_id")
+            several = frame.join(came, on=["server", "time"], how="left", maintain_order="left")
+            woke = (pl.col("what") == "woke") & (pl.col("who").list.len() > 1)
+            one = pl.col("by").cast(pl.String).is_in(pl.col("who"))
+            return several.select((woke & one).fill_null(value=False)).to_series().to_numpy()
         return None

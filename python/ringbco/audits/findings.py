@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ringbco.audits.facts import Facts, Floats, Ints
+import numpy as np
+
+from ringbco.audits.facts import Bools, Facts, Floats, Ints
 from ringbco.errors import one_line
 
 KEPT_FINDINGS: Final = 100
 """Findings a check keeps in full; beyond that it only counts them."""
+NOTHING: Final = "nothing to look at"
+"""Why a check is not run that compared nothing."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,10 @@ class Finding:
 
 @dataclass
 class Check:
-    """One rule: how many things it looked at, how many broke it, and the first of those in full."""
+    """One rule: how many comparisons it made, how many failed, and the first of those in full.
+
+    looked_at: grows only where something is compared, by what is compared there.
+    """
 
     code: str
     rule: str
@@ -57,6 +64,23 @@ class Check:
     def fail(self, message: str, job: str | None = None, time: float | None = None) -> None:
         """Counts one failure."""
         self.add([Finding(self.code, message, job, time=time)], 1)
+
+    def broken(self, bad: Bools) -> Ints:
+        """The rows in which a comparison failed. bad: a comparison a row; each is counted."""
+        self.looked_at += bad.size
+        return np.flatnonzero(bad)
+
+    def expect(self, *, holds: bool, message: str, job: str | None = None, time: float | None = None) -> bool:
+        """Counts one comparison, and a failure if it does not hold. Whether it holds."""
+        self.looked_at += 1
+        if not holds:
+            self.fail(message, job, time)
+        return holds
+
+    def close(self) -> None:
+        """Says so where nothing was compared."""
+        if not (self.looked_at or self.failed) and self.not_run is None:
+            self.not_run = NOTHING
 
     @property
     def passed(self) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
-from ringbco.audits.difference import RUNS, TABLES, WAITS, Differences, blame, code_of
+from ringbco.audits.difference import CODES, RUNS, WAITS, Differences, blame
 from ringbco.audits.ends import Ends, check_ends
 from ringbco.audits.figures import check_summary
 from ringbco.audits.findings import Finding, number
@@ -59,13 +60,12 @@ def check_all(checks: Checks, facts: Facts) -> None:
         return
     recorded = outcome.allocations is not None
     differences = Differences(outcome, given, found, recorded=recorded)
-    for table in TABLES:
-        frame, right = differences.frame(table), found.tables.get(table, {})
-        for column in right:
-            checks[code_of(table, column)].looked_at += 0 if frame is None else frame.height
     for difference in differences.all():
         frame = differences.frame(difference.table)
-        blame(checks[difference.code], pl.DataFrame() if frame is None else frame, difference)
+        own = checks[difference.code]
+        if own.not_run is not None:  # nothing of its kind is in this run: its column holds zeros
+            own = checks[CODES[difference.table]]
+        blame(own, pl.DataFrame() if frame is None else frame, difference)
     check_summary(checks["summary"], differences, len(book.stays))
     if recorded:
         _check_work(checks, given, book, differences)
@@ -105,24 +105,36 @@ def _leave_out(checks: Checks, facts: Facts, given: Given) -> None:
 
 def _check_work(checks: Checks, given: Given, book: Book, differences: Differences) -> None:
     """Counts a failure for each job whose work is not what it should be."""
-    checks["run-times"].looked_at += differences.found.ended.size
-    for row, code, says in off(given, book, differences):
+    looked_at = Counter[str]()
+    for row, code, says in off(given, book, differences, looked_at):
         job, end = int(book.stays.job[row]), float(book.stays.end[row])
         checks[code].add([Finding(code, says, given.jobs.id[job], time=end)], 1)
+    for code, jobs in looked_at.items():
+        checks[code].looked_at += jobs
 
 
-def off(given: Given, book: Book, differences: Differences) -> Iterator[tuple[int, str, str]]:
+def off(
+    given: Given, book: Book, differences: Differences, looked_at: Counter[str]
+) -> Iterator[tuple[int, str, str]]:
     """The last stay of each job whose work was not done at its end, or before, or at its rungs; code, how.
 
-    A job that was ended did less.
+    A job that was ended did less. looked_at: how many jobs were compared, by code.
     """
     units, stays = "recorded seconds" if given.model == "fixed" else "iterations", book.stays
     slack = (RELATIVE + 64.0 * differences.ulp / differences.alone) * differences.whole
     beyond = np.zeros(slack.size)
     beyond[differences.found.ended] = differences.found.off
-    odd = ~(np.abs(beyond) <= slack)
-    odd[stays.job[stays.ended == DROPPED]] = True
+    dropped = stays.job[stays.ended == DROPPED]
+    ended = np.setdiff1d(differences.found.ended, dropped)
+    trials = np.isin(ended, stays.job[stays.tail][~np.isnan(stays.mark[stays.tail])])
     group = given.jobs.group if given.searched else None
+    if group is not None:
+        trials |= group.gather(ended).is_not_null().to_numpy()
+    odd = np.zeros(slack.size, np.bool_)
+    odd[ended] = ~(np.abs(beyond[ended]) <= slack[ended])
+    looked_at["searches"] += int(np.count_nonzero(trials))
+    looked_at["run-times"] += ended.size - int(np.count_nonzero(trials)) + dropped.size
+    odd[dropped] = True
     for place in np.flatnonzero(odd[stays.job[stays.head]]).tolist():
         first, row = int(stays.head[place]), int(stays.tail[place])
         job = int(stays.job[row])

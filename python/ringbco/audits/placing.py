@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:
     """Nobody moves while running: stretches last from start to finish; a preempted job's do not overlap."""
-    check.looked_at = facts.a_job.size
     job, start, end = facts.a_job, facts.a_start, facts.a_end
     if facts.preemptive:
         bad = (start < facts.start[job]) | (end > facts.finish[job]) | (end < start)
@@ -27,7 +26,7 @@ def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:
     blame_stretches(
         check,
         facts,
-        np.flatnonzero(bad),
+        check.broken(bad),
         lambda i: (
             f"holds GPUs until {number(end[i])} s; it ran from {number(facts.start[job[i]])}"
             f" to {number(facts.finish[job[i]])} s"
@@ -42,7 +41,6 @@ def check_gangs(check: Check, facts: Facts) -> None:
 
     A share is that of the job table.
     """
-    check.looked_at = facts.num_gpus.size
     key = facts.a_job * (facts.a_stay.max(initial=0) + 1) + facts.a_stay
     if (key[1:] >= key[:-1]).all():
         begins = np.diff(key, prepend=-1) != 0
@@ -62,22 +60,21 @@ def check_gangs(check: Check, facts: Facts) -> None:
     blame(
         check,
         facts,
-        np.flatnonzero((given < least) | (given > most)),
+        check.broken((given < least) | (given > most)),
         lambda i: (
             f"{given[i]} GPUs allocated; expected {least[i]}{f' to {most[i]}' if least[i] < most[i] else ''}"
         ),
         job=job,
         time=time,
     )
-    empty = np.flatnonzero(facts.a_gpus == 0)
+    empty = check.broken(facts.a_gpus == 0)
     blame_stretches(check, facts, empty, "a stretch of 0 GPUs; expected at least 1")
     sharing.check_holdings(check, facts)
 
 
 def check_servers(check: Check, facts: Facts) -> None:
     """Every server is one of the cluster's."""
-    check.looked_at = facts.a_job.size
-    at = np.flatnonzero(facts.a_server >= facts.cluster.num_servers)
+    at = check.broken(facts.a_server >= facts.cluster.num_servers)
     blame_stretches(check, facts, at, f"no such server; expected 0 to {facts.cluster.num_servers - 1}")
 
 
@@ -86,14 +83,13 @@ def check_vcs(check: Check, facts: Facts) -> None:
     if facts.cluster.server_vc is None:
         check.not_run = "the cluster has no virtual clusters"
         return
-    check.looked_at = facts.a_job.size
     names = facts.cluster.vc_names
     known = np.flatnonzero(facts.a_server < facts.cluster.num_servers)
     mine, its = facts.vc[facts.a_job[known]], facts.server_vc[facts.a_server[known]]
     blame_stretches(
         check,
         facts,
-        known[mine != its],
+        known[check.broken(mine != its)],
         lambda i: (
             f"belongs to {names[facts.server_vc[facts.a_server[i]]]}; the job to"
             f" {names[facts.vc[facts.a_job[i]]]}"
@@ -103,9 +99,7 @@ def check_vcs(check: Check, facts: Facts) -> None:
 
 def check_capacity(check: Check, facts: Facts, services: Served | None) -> None:
     """At no time are more GPUs of a server held than it has, or more of a GPU than all of it."""
-    check.looked_at = facts.cluster.num_servers
     if facts.shared:
-        check.looked_at = facts.cluster.num_gpus
         sharing.check_room(check, facts)
         return
     server, gpus, start, end = facts.a_server, facts.a_gpus, facts.a_start, facts.a_end
@@ -123,7 +117,7 @@ def check_capacity(check: Check, facts: Facts, services: Served | None) -> None:
     order = order[by_place(server[order], time[order])[0]]
     server, time, used = server[order], time[order], np.cumsum(change[order])
     over = used > facts.server_gpus[server]
-    began = np.flatnonzero(over & ~np.append(False, over[:-1] & (server[1:] == server[:-1])))
+    began = check.broken(over & ~np.append(False, over[:-1] & (server[1:] == server[:-1]))[: over.size])
     check.add(
         (
             Finding(
@@ -143,9 +137,8 @@ def check_types(check: Check, facts: Facts, eps: Episodes) -> None:
     if facts.types is None:
         check.not_run = "all GPUs are alike to every job"
         return
-    check.looked_at = eps.job.size
     first, mixed = facts.types.of_episodes(eps.pair_episode, eps.pair_server, eps.job.size)
-    at = np.flatnonzero(mixed)
+    at = check.broken(mixed)
     said = "holds GPUs of several types at once; expected those of one"
     blame(check, facts, at, said, job=eps.job, time=eps.start)
     names = facts.cluster.types
@@ -166,7 +159,6 @@ def check_outages(check: Check, facts: Facts) -> None:
     if down is None:
         check.not_run = "the run knows no outages"
         return
-    check.looked_at = facts.a_job.size + facts.done
     if not down.server.size:
         return
     at = down.latest(facts.a_server, facts.a_end)
@@ -174,7 +166,7 @@ def check_outages(check: Check, facts: Facts) -> None:
     blame_stretches(
         check,
         facts,
-        np.flatnonzero(over),
+        check.broken(over),
         lambda i: (
             f"holds GPUs of server {facts.a_server[i]}, which is down from {number(down.down[at[i]])}"
             f" to {number(down.up[at[i]])} s"

@@ -91,21 +91,17 @@ def _check(check: Check, planned: Planned, *, places: bool) -> None:
         check.fail(f"expected numbers for {', '.join(keys)}")
         return
     theta, horizon, slot = float(summary["theta"]), float(summary["horizon"]), planned.slot
-    said: list[str] = []
-    if not (theta.is_integer() and 1 <= theta <= horizon):
-        said.append(
-            f"theta is {number(theta)}; expected a whole number from 1 to the horizon, {number(horizon)}"
-        )
-    if not float(planned.finish.max()) < horizon * slot:
-        said.append(
-            f"horizon is {number(horizon)} slots; the schedule ends at {number(planned.finish.max())} s"
-        )
+    said = f"theta is {number(theta)}; expected a whole number from 1 to the horizon, {number(horizon)}"
+    check.expect(holds=theta.is_integer() and 1 <= theta <= horizon, message=said)
+    ends = float(planned.finish.max())
+    said = f"horizon is {number(horizon)} slots; the schedule ends at {number(ends)} s"
+    check.expect(holds=ends < horizon * slot, message=said)
     for name in ("kappa", "horizon"):
         told, found = planned.options.get(name), summary.get(name)
-        if isinstance(told, int | float) and found not in (told, None):
-            said.append(f"{name} is {found}; run.toml says {number(told)}")
-    for text in said:
-        check.fail(text)
+        if isinstance(told, int | float):
+            check.expect(
+                holds=found in (told, None), message=f"{name} is {found}; run.toml says {number(told)}"
+            )
     if places:
         _check_times(check, planned, rho, float(summary["w_max"]), theta * slot)
 
@@ -136,11 +132,10 @@ def _bounds(planned: Planned) -> dict[str, float]:
 
 
 def _compare(check: Check, summary: Mapping[str, Any], expected: Mapping[str, float]) -> None:
-    check.looked_at += len(expected)
     for name, value in expected.items():
         found = summary.get(name)
-        if not (isinstance(found, int | float) and math.isclose(found, value, rel_tol=RELATIVE)):
-            check.fail(f"{name} is {found}; expected {number(value)}")
+        near = isinstance(found, int | float) and math.isclose(found, value, rel_tol=RELATIVE)
+        check.expect(holds=near, message=f"{name} is {found}; expected {number(value)}")
 
 
 def _check_times(check: Check, planned: Planned, rho: Floats, w_max: float, theta: float) -> None:
@@ -151,17 +146,16 @@ def _check_times(check: Check, planned: Planned, rho: Floats, w_max: float, thet
         given = np.bincount(planned.a_server, planned.a_gpus * charge[planned.a_job], servers)
         least = max(float((given / planned.server_gpus).max()), float(charge.max()))
         most = min(theta, float(np.bincount(planned.a_server, charge[planned.a_job]).max()))
-        if not least * (1 - RELATIVE) <= w_max <= most * (1 + RELATIVE):
-            said = f"w_max is {number(w_max)}; expected {number(least)} to {number(most)}"
-            check.fail(said)
+        said = f"w_max is {number(w_max)}; expected {number(least)} to {number(most)}"
+        check.expect(holds=least * (1 - RELATIVE) <= w_max <= most * (1 + RELATIVE), message=said)
         return
     times = _Times(planned, charge, theta * (1 + ROUNDING))
     for job in times.run():
         said = f"is given GPUs that a theta of {number(theta)} s keeps from it"
         check.fail(said, planned.id(job))
         return  # what follows rests on it
-    if not math.isclose(times.largest, w_max, rel_tol=RELATIVE):
-        check.fail(f"w_max is {number(w_max)}; expected {number(times.largest)}")
+    near = math.isclose(times.largest, w_max, rel_tol=RELATIVE)
+    check.expect(holds=near, message=f"w_max is {number(w_max)}; expected {number(times.largest)}")
 
 
 class _Times:

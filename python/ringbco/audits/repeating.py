@@ -33,20 +33,17 @@ def check_seal(check: Check, folder: Path) -> None:
         path = folder / name
         if name not in known and not path.is_file():
             continue
-        check.looked_at += 1
         if name == SUMMARY and name not in manifest.sealed:
-            check.looked_at -= 1  # an earlier version sealed no figures
-        elif name not in known:
-            check.fail(f"{name} was not written by the run")
-        elif not path.is_file():
-            check.fail(f"{name} is not there any more")
-        else:
+            continue  # an earlier version sealed no figures
+        if check.expect(holds=name in known, message=f"{name} was not written by the run") and path.is_file():
             found = figures_digest(folder) if name == SUMMARY else digest(path)
             if found != known[name]:
                 check.fail(
                     f"{name} has changed since the run: its SHA-256 begins with {found[:12]}; sealed:"
                     f" {str(known[name])[:12]}"
                 )
+        elif name in known:
+            check.fail(f"{name} is not there any more")
 
 
 def check_repeat(
@@ -73,7 +70,6 @@ def check_repeat(
             warnings.simplefilter("ignore", RingbcoWarning)  # the run had its own
             again = wanted.run(progress)
     except (InputError, UsageError) as error:
-        check.looked_at = 1
         check.fail(f"the run that run.toml asks for is refused: {error}")
         return
     with scratch_folder("ringbco-") as scratch:
@@ -81,7 +77,6 @@ def check_repeat(
         found = compare_results(folder, scratch / "again", named=wanted.is_own)
     others = wanted.other_versions(again.run["ringbco"])
     made = ", ".join(f"{name} {was} (here {now})" for name, (was, now) in others.items())
-    check.looked_at = len(found)
     for name, difference in found.items():
-        if difference is not None:
-            check.fail(f"{name}: {difference}" + (f"; the result was made with {made}" if made else ""))
+        said = f"{name}: {difference}" + (f"; the result was made with {made}" if made else "")
+        check.expect(holds=difference is None, message=said)

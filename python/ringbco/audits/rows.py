@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from ringbco.audits.facts import Facts, Ints
+from ringbco.audits.facts import Bools, Facts, Ints
 from ringbco.audits.findings import Check, Finding, blame, blame_stretches
 from ringbco.audits.options import policy_is
 from ringbco.result.outcome import Outcome
@@ -32,15 +32,15 @@ def check_values(check: Check, outcome: Outcome) -> None:
         schema = known.schema
         if table == "allocations" and "gpu" in frame.columns:
             schema = {**schema, **GPUS_SCHEMA}
-        check.looked_at += len(schema)
         for column, dtype in schema.items():
             if column in known.nulls:
                 continue
             wrong = frame[column].is_null()
             if dtype.is_float():
                 wrong = wrong | ~frame[column].fill_null(0.0).is_finite()
-            if wrong.any():
-                row = int(wrong.arg_max() or 0)
+            rows = check.broken(wrong.to_numpy())
+            if rows.size:
+                row = int(rows[0])
                 value = "null" if frame[column][row] is None else frame[column][row]
                 check.add(
                     [
@@ -49,30 +49,26 @@ def check_values(check: Check, outcome: Outcome) -> None:
                             f"{known.file}, row {row + 1}, column {column}: {value}; expected a number",
                         )
                     ],
-                    int(wrong.sum()),
+                    rows.size,
                 )
 
 
 def check_trace(check: Check, trace: Mapping[str, Any], table: JobTable) -> None:
     """The job table is the one that run.toml's [trace] describes: SHA-256 and number of rows."""
     rows, digest = trace.get("rows"), trace.get("sha256")
-    if rows != table.num_jobs:
-        check.fail(f"{table.source} has {table.num_jobs} rows; replayed: {rows}")
-    check.looked_at = 1
+    said = f"{table.source} has {table.num_jobs} rows; replayed: {rows}"
+    check.expect(holds=rows == table.num_jobs, message=said)
     path = Path(table.source)
     if digest is None or not path.is_file():
         return
-    check.looked_at = 2
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != digest:
-        said = f"{table.source} has SHA-256 {found[:16]}...; the replayed one had {str(digest)[:16]}..."
-        check.fail(said)
+    said = f"{table.source} has SHA-256 {found[:16]}...; the replayed one had {str(digest)[:16]}..."
+    check.expect(holds=found == digest, message=said)
 
 
 def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
     """Every job of the table has one row, in the table's order; only oversize ones may be left out."""
-    check.looked_at = facts.table.num_jobs
     for name, said in (("unknown", "is not in the job table"), ("repeated", "has more than one row")):
         ids = misfits[name]["job_id"]
         check.add((Finding(check.code, said, str(job_id)) for job_id in ids), len(ids))
@@ -82,10 +78,10 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
         check.add((Finding(check.code, said, str(job_id)) for job_id in strays), len(strays))
 
     row = facts.row[: facts.done]
-    late = np.flatnonzero(row[1:] < row[:-1]) + 1
+    late = check.broken(row[1:] < row[:-1]) + 1
     blame(check, facts, late, "is out of the job table's order")
 
-    missing = left_out(facts)
+    missing = check.broken(unseen_rows(facts))
     if facts.options["oversize"] == "drop":
         missing = np.setdiff1d(missing, dropped(facts))
     missing = np.setdiff1d(missing, refusable(facts))
@@ -121,11 +117,16 @@ def _ended(facts: Facts) -> pl.Series:
     )
 
 
+def unseen_rows(facts: Facts) -> Bools:
+    """Whether each row of the job table is without a result."""
+    found = np.ones(facts.table.num_jobs, dtype=bool)
+    found[facts.row] = False
+    return found
+
+
 def left_out(facts: Facts) -> Ints:
     """Rows of the job table without a result."""
-    seen = np.zeros(facts.table.num_jobs, dtype=bool)
-    seen[facts.row] = True
-    return np.flatnonzero(~seen)
+    return np.flatnonzero(unseen_rows(facts))
 
 
 def refusable(facts: Facts) -> Ints:
@@ -154,7 +155,6 @@ def dropped(facts: Facts) -> Ints:
 
 def check_rows(check: Check, facts: Facts) -> None:
     """The rows of allocations.parquet are sorted by the job's row, then stay and server."""
-    check.looked_at = facts.a_job.size
     late = np.zeros(max(facts.a_job.size - 1, 0), bool)
     for key in (facts.a_server, facts.a_stay, facts.row[facts.a_job]):
         # The last key decides first; the ones before it only where it is the same.
@@ -163,4 +163,4 @@ def check_rows(check: Check, facts: Facts) -> None:
     said = (
         "its row of allocations.parquet comes too late: expected the job table's order, then stay and server"
     )
-    blame_stretches(check, facts, np.flatnonzero(late) + 1, said)
+    blame_stretches(check, facts, check.broken(late) + 1, said)

@@ -26,7 +26,6 @@ def check_searches(check: Check, facts: Facts, eps: Episodes) -> None:
     if climbs is None or facts.outcome.rungs is None:
         check.not_run = "no search was judged"
         return
-    check.looked_at = facts.outcome.rungs.height
     if climbs.job.size != facts.outcome.rungs.height:
         strangers = facts.outcome.rungs.height - climbs.job.size
         if facts.outcome.allocations is None:
@@ -55,14 +54,15 @@ def _order_faults(check: Check, facts: Facts, climbs: rungs.Climbs) -> bool:
     blame(
         check,
         facts,
-        np.flatnonzero(bad),
+        check.broken(bad),
         lambda i: f"is at rung {climbs.rung[i]} out of turn",
         job=climbs.job,
         time=climbs.time,
     )
     reached: Ints = np.bincount(climbs.job[~np.isnan(climbs.went_on)], minlength=facts.row.size)
     group = facts.table.frame["group"].is_not_null().to_numpy()[facts.row]
-    short = np.flatnonzero(facts.finished & group & ~_cut(facts) & (reached != climbs.search.rungs))
+    through = np.flatnonzero(facts.finished & group & ~_cut(facts))
+    short = through[check.broken(reached[through] != climbs.search.rungs)]
     most = climbs.search.rungs
     blame(check, facts, short, lambda j: f"is done, and went on from {reached[j]} rungs of {most}")
     stray = np.flatnonzero(~group & (np.bincount(climbs.job, minlength=facts.row.size) > 0))
@@ -111,7 +111,8 @@ def _check_choices(check: Check, facts: Facts, climbs: rungs.Climbs) -> None:
         if any(there[when] > 1 and (job, when) in at_once for when, job, _ in events):
             continue  # some came and went within an instant: who was there before whom is in no table
         due = _followed(facts, climbs, events, gone.get(name, []), sizes[name])
-        wrong = np.array([at for at, when in due.items() if not _same(when, climbs.went_on[at])], np.int64)
+        ats = np.array([*due], np.int64)
+        wrong = ats[check.broken(np.array([not _same(due[at], climbs.went_on[at]) for at in due], np.bool_))]
         blame(
             check,
             facts,
@@ -187,7 +188,9 @@ def _check_ends(check: Check, facts: Facts, climbs: rungs.Climbs, eps: Episodes)
     """A trial that does not go on from a rung at once gives its GPUs back as it comes there."""
     stays = pl.DataFrame({"job": eps.job, "time": eps.end}).unique()
     came = pl.DataFrame({"job": climbs.job, "time": climbs.time, "at": np.arange(climbs.job.size)})
-    lost = came.filter(pl.Series(climbs.left)).join(stays, on=["job", "time"], how="anti")["at"].to_numpy()
+    came = came.filter(pl.Series(climbs.left))
+    lost = came.join(stays, on=["job", "time"], how="anti")["at"].to_numpy()
+    check.looked_at += came.height
     blame(
         check,
         facts,

@@ -97,18 +97,17 @@ def check_services(check: Check, facts: Facts, found: Served | None) -> None:
     if found is None:
         check.not_run = "the run knows no services"
         return
-    check.looked_at = found.start.size
     if _strangers(check, facts, found):
         return
     down = facts.outages
     if down is not None and down.server.size:
         at = down.latest(found.server, found.end)
-        for i in np.flatnonzero((at >= 0) & (down.up[at] > found.start)).tolist():
+        for i in check.broken((at >= 0) & (down.up[at] > found.start)).tolist():
             spans = f"which is down from {number(down.down[at[i]])} to {number(down.up[at[i]])} s"
             told = f"holds a replica of {show_value(found.names[found.service[i]])}, {spans}"
             check.add([_finding(check, found, i, told)], 1)
     for service in range(len(found.names)):
-        for time, told in _faults(facts, found, service, _Course()):
+        for time, told in _faults(check, facts, found, service):
             check.fail(f"service {show_value(found.names[service])}: {told}", time=time)
 
 
@@ -127,16 +126,17 @@ def _strangers(check: Check, facts: Facts, found: Served) -> bool:
         (found.server >= facts.cluster.num_servers, "is on a server that does not exist"),
         (~(found.end > found.start), "does not end after its start"),
     ):
-        for i in np.flatnonzero(wrong).tolist():
+        for i in check.broken(wrong).tolist():
             check.add([_finding(check, found, i, f"row {i + 1} of replicas.parquet {told}")], 1)
     keys = list(zip(found.service.tolist(), found.start.tolist(), found.server.tolist(), strict=True))
-    if keys != sorted(keys):
-        check.fail("replicas.parquet is not in order of service, start and server")
+    said = "replicas.parquet is not in order of service, start and server"
+    check.expect(holds=keys == sorted(keys), message=said)
     return check.failed > 0
 
 
-def _faults(facts: Facts, found: Served, service: int, course: _Course) -> Iterator[tuple[float, str]]:
+def _faults(check: Check, facts: Facts, found: Served, service: int) -> Iterator[tuple[float, str]]:
     """Goes through what happens to a service, in the order of an instant, up to the end of the run."""
+    course = _Course()
     last = float(facts.finish.max())
     mine = np.flatnonzero(found.service == service)
     failed = np.zeros(found.start.size, dtype=bool)
@@ -154,8 +154,10 @@ def _faults(facts: Facts, found: Served, service: int, course: _Course) -> Itera
             if failed[i]:
                 course.live.remove(i)
                 course.waiting += 1
+        check.looked_at += 1
         yield from _load(found, course, time, loads.get(time), over)
         for i in starts.get(time, []):
+            check.looked_at += 1
             if not course.waiting:
                 yield time, "has more replicas than it wants"
                 return

@@ -20,7 +20,7 @@ def check_holdings(check: Check, facts: Facts) -> None:
     if rows is None:
         return
     wanted = np.where(facts.share[rows.job] > 0, facts.share[rows.job], WHOLE)
-    odd = np.flatnonzero((rows.units != wanted) | (rows.num_gpus != 1))
+    odd = check.broken((rows.units != wanted) | (rows.num_gpus != 1))
     blame(
         check,
         facts,
@@ -35,7 +35,7 @@ def check_holdings(check: Check, facts: Facts) -> None:
     same = np.ones(max(order.size - 1, 0), bool)
     for column in (rows.job, rows.start, rows.end, rows.server, rows.gpu):
         same &= column[order][1:] == column[order][:-1]
-    twice = order[1:][same]
+    twice = order[1:][check.broken(same)]
     blame(check, facts, twice, "holds one GPU twice", job=rows.job, time=rows.start)
 
 
@@ -49,7 +49,7 @@ def check_room(check: Check, facts: Facts) -> None:
     blame(
         check,
         facts,
-        np.flatnonzero(~known),
+        check.broken(~known),
         lambda i: f"holds GPU {rows.gpu[i]} of server {rows.server[i]}, which is none of it",
         job=rows.job,
         time=rows.start,
@@ -62,7 +62,7 @@ def check_room(check: Check, facts: Facts) -> None:
     order = np.lexsort((change, time, place))
     place, time, used = place[order], time[order], np.cumsum(change[order])
     over = used > WHOLE
-    began = np.flatnonzero(over & ~np.append(False, over[:-1] & (place[1:] == place[:-1])))
+    began = check.broken(over & ~np.append(False, over[:-1] & (place[1:] == place[:-1]))[: over.size])
     first = np.append(0, np.cumsum(facts.server_gpus))
     server = np.searchsorted(first, place[began], side="right") - 1
     check.add(

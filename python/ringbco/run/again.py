@@ -117,6 +117,13 @@ def read_repeat(
         raise UsageError("option policy: --again takes every setting from run.toml: leave it out")
     elif given.get("policy") in BUILT_IN:
         parameters = _as_mapping(_as_mapping(run.get("own_policy")).get("parameters"))
+    if given.get("order") == "column" and not isinstance(given["policy"], own.Carried):
+        raise CannotRepeatError(
+            "an order of which the keys are in a file; these were given as an array",
+            file=record,
+            key="options.order",
+            hint="make them a column of the job table: order='column:NAME'",
+        )
     for name, kind in KINDS.items():
         if TABLES[kind.form.table].is_there(options, {}):
             given[name] = path / kind.form.file  # the copy: the file itself may have changed
