@@ -52,7 +52,7 @@ mod speed;
 pub mod trace;
 
 pub use cluster::{FewestServers, Network};
-pub use machine::{Unwatched, Watch};
+pub use machine::{Answer, Unwatched, Watch};
 
 #[cfg(feature = "python")]
 mod python;
