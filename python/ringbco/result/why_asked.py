@@ -38,7 +38,7 @@ class Wait(NamedTuple):
 
 
 class Said(NamedTuple):
-    """How a job stood as its wait began and just before it was over; (row, s) of the queue's heads meanwhile."""
+    """How a job stood as its wait began, and just before it was over. heads: (row, s) of the queue."""
 
     begun: _core._Answer
     over: _core._Answer

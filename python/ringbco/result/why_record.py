@@ -59,7 +59,7 @@ class Found(NamedTuple):
 
 
 def job_table(outcome: ringbco.Outcome, jobs: TableLike | None) -> Found:
-    """The job table that was replayed: `jobs`, that of this process, or the unchanged file that run.toml names.
+    """The job table that was replayed: `jobs`, that of this process, or the file of run.toml, if unchanged.
 
     Raises InputError where `jobs` is no job table, or not that of this result.
     """

@@ -150,37 +150,44 @@ class Waits(Stays):
     def _turn(self, moment: Moment, answer: _core._Answer | None, asks: dict[str, Any]) -> None:
         """Why it had no turn though there was room."""
         record = self.record
-        if answer is None or not (answer["quota"] or answer["down"] or answer["head"] is not None):
-            self.say("turn", moment.time, **asks, policy=record.policy)
-            return
-        if answer["quota"]:
-            assert record.outcome.quota is not None
-            column = "vc" if record.outcome.quota["vc"].null_count() == 0 else "user"
+        if answer is not None and answer["quota"]:
             quota, holds = answer["quota"]
-            owner = record.said(column, self.row)
+            owner = record.said(self._owners(), self.row)
             self.say("over quota", moment.time, **asks, owner=owner, owner_holds=holds, quota=quota)
             return
-        if answer["down"] is not None:
+        discipline = (
+            record.options.get("queue") if is_queue(record) else "ranking" if ranks(record) else "none"
+        )
+        head = None if answer is None else answer["head"]
+        if answer is not None and answer["down"] is not None and (head is None or discipline != "strict"):
             self.say("maintenance", moment.time, **asks, down=answer["down"])
             return
-        head = answer["head"] if answer["shadow"] is None else answer["shadow"][0]
-        assert head is not None
-        told: dict[str, Any] = {"head": record.name(head), "head_gpus": record.gpus_of(head)}
-        discipline = record.options.get("queue") if is_queue(record) else "ranking" if ranks(record) else None
-        # The last pass before went by what had been used by then.
-        moves = record.options.get("order") == "fairshare" and moment.before
-        if discipline == "ranking":
-            self.say("ranked behind", moment.time, **asks, **told, ahead=answer["ahead"])
-        elif discipline == "easy" and not moves:
-            if answer["shadow"] is not None and answer["estimate"] is not None:
-                told |= {"shadow": answer["shadow"][1], "own_end": moment.time + answer["estimate"]}
-            self.say("reserved", moment.time, **asks, **told)
+        if record.options.get("order") == "fairshare" and moment.before and discipline != "conservative":
+            discipline = "none"  # the last pass before went by what had been used by then
+        if answer is None or head is None or discipline in ("skip", "none"):
+            self.say("turn", moment.time, **asks, policy=record.policy)
         elif discipline == "conservative":
             self.say("kept", moment.time, **asks)
-        elif discipline == "strict" and not moves:
-            self.say("behind", moment.time, **asks, **told)
         else:
-            self.say("turn", moment.time, **asks, policy=record.policy)
+            self._behind(moment, answer, head, asks)
+
+    def _behind(self, moment: Moment, answer: _core._Answer, head: int, asks: dict[str, Any]) -> None:
+        """Whom nobody overtakes, or delays."""
+        kind, more, shadow = "behind", dict[str, Any](), answer["shadow"]
+        if not is_queue(self.record):
+            kind, more = "ranked behind", {"ahead": answer["ahead"]}
+        elif self.record.options.get("queue") == "easy":
+            kind = "reserved"
+            if shadow is not None and answer["estimate"] is not None:
+                head = shadow[0]
+                more = {"shadow": shadow[1], "own_end": moment.time + answer["estimate"]}
+        told = {"head": self.record.name(head), "head_gpus": self.record.gpus_of(head)}
+        self.say(kind, moment.time, **asks, **told, **more)
+
+    def _owners(self) -> str:
+        """The column that says whose quota counts."""
+        quota = self.record.outcome.quota
+        return "vc" if quota is not None and quota["vc"].null_count() == 0 else "user"
 
     def _holders(self, since: float, until: float) -> None:
         """Who held most GPU-seconds before the job first started."""
