@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -74,22 +75,23 @@ def ask(record: Record, row: int, policy: str | None = None, name: str = "DIR") 
 def _why_not(record: Record, name: str, row: int, *, is_known: bool) -> str | None:
     """What keeps the run from being repeated."""
     policy, made = record.policy, record.run.get("ringbco", {}).get("version")
-    command = f"ringbco why {name} {record.name(row)} --policy FILE.py:{policy.rpartition(':')[2]}"
+    command = shlex.join(("ringbco", "why", name, record.name(row)))
     if "sha256" in record.run.get("own_policy", {}):
-        own = f"no code is run because a result names it; if you trust {policy}: {command}"
+        given = f"--policy FILE.py:{policy.rpartition(':')[2]}"
+        own = f"no code is run because a result names it; if you trust {policy}: {command} {given}"
     else:
         own = f"policy {policy} was made in memory"
     found = {
         "a plan has no queue": record.planned,
         "the decisions are those of a log": policy.startswith("log:"),
         own: not is_known,
-        "the result does not keep the keys of order column": record.options.get("order") == "column",
+        "the result does not keep the keys of order column": (
+            record.options.get("order") == "column" and "own_policy" not in record.run
+        ),
         f"the result was made with ringbco {made}, and this is {ringbco.__version__}": (
             made != ringbco.__version__
         ),
-        f"a repeat of the run would tell it, and {record.found.why_not}: --jobs JOBS names the table": (
-            not record.whole
-        ),
+        f"it takes a repeat of the run ({command} --jobs JOBS), and {record.found.why_not}": not record.whole,
     }
     return next((why_not for why_not, holds in found.items() if holds), None)
 
