@@ -59,7 +59,7 @@ class Found(NamedTuple):
 
 
 def job_table(outcome: ringbco.Outcome, jobs: TableLike | None) -> Found:
-    """The job table that was replayed: `jobs`, that of this process, or the file of run.toml, if unchanged.
+    """The job table that was replayed: `jobs`, else the file that run.toml names, if it has not changed.
 
     Raises InputError where `jobs` is no job table, or not that of this result.
     """
@@ -79,8 +79,6 @@ def job_table(outcome: ringbco.Outcome, jobs: TableLike | None) -> Found:
                 hint="give the one that run.toml names, as it was",
             )
         return Found(table, None)
-    if outcome.replayed is not None:
-        return Found(outcome.replayed, None)
     if not isinstance(named, str) or sha256 is None:
         return Found(None, "the job table was made in memory")
     try:
