@@ -61,13 +61,16 @@ def why(
 
     Example: ringbco why results j17
     """
+    from ringbco.cli.progress import progress_bar
     from ringbco.run.at_hand import read_result
     from ringbco.run.probe import why as story_of
     from ringbco.units import check_units, shown_in
 
     check_units(units)
     with shown_in(units):
-        story = story_of(read_result(folder), job, jobs, policy, str(folder))
+        outcome = read_result(folder)
+        with progress_bar(f"asking {outcome.summary.get('policy', '?')}", quiet=as_json) as progress:
+            story = story_of(outcome, job, jobs, policy, name=str(folder), progress=progress)
         if as_json:
             say_json({"folder": str(folder), **story.as_dict()})
         else:

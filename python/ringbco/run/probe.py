@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,18 +32,26 @@ if TYPE_CHECKING:
     from ringbco.result.why import Story
     from ringbco.trace.jobs import TableLike
 
+Progress = Callable[[int, int], None] | None
 _UNREPEATED: Final = ("allocations", "decisions")
 """Options of what a run keeps, which nobody asks for here."""
 
 
 def why(
-    outcome: Outcome, job: str, jobs: TableLike | None = None, policy: str | None = None, name: str = "DIR"
+    outcome: Outcome,
+    job: str,
+    jobs: TableLike | None = None,
+    policy: str | None = None,
+    *,
+    name: str = "DIR",
+    progress: Progress = None,
 ) -> Story:
     """The story of a job.
 
     jobs: the job table that was replayed; by default the file that run.toml names, where that is unchanged.
     policy: of a result of a policy of one's own, its file and class; it is loaded if its SHA-256 is the
-    recorded one. name: what a hint calls the result.
+    recorded one. name: what a hint calls the result. progress: called now and then with (jobs finished in
+    the repeat, jobs in all).
 
     Raises InputError for a job that the result does not know, for a job table that is not that of the
     result, and for another policy; UsageError for a job that is no text, and for a policy that is not needed.
@@ -51,10 +59,12 @@ def why(
     use_polars()
     record = Record(outcome, job_table(outcome, outcome.replayed if jobs is None else jobs))
     row = row_of(record, job)
-    return tell(record, row, ask(record, row, policy, name))
+    return tell(record, row, ask(record, row, policy, name=name, progress=progress))
 
 
-def ask(record: Record, row: int, policy: str | None = None, name: str = "DIR") -> Asked:
+def ask(
+    record: Record, row: int, policy: str | None = None, *, name: str = "DIR", progress: Progress = None
+) -> Asked:
     """What the engine says of the waits of a job. Raises as `why` does for a policy."""
     ours = record.planned or is_ours(record.policy)
     if policy is not None and ours:
@@ -63,8 +73,7 @@ def ask(record: Record, row: int, policy: str | None = None, name: str = "DIR") 
     why_not = _why_not(record, name, row, is_known=policy is not None or ours)
     if why_not is None and (waits or not record.stays_of(row).size):
         try:
-            setup = _setup(record, policy)
-            return _asked(setup, row, waits)
+            return _asked(_setup(record, policy), row, waits, progress)
         except RingbcoError as error:
             if policy is not None and isinstance(error, InputError | UsageError):
                 raise
@@ -115,18 +124,18 @@ def _setup(record: Record, policy: str | None) -> Setup:
     )
 
 
-def _asked(setup: Setup, row: int, waits: Mapping[int, Wait]) -> Asked:
+def _asked(setup: Setup, row: int, waits: Mapping[int, Wait], progress: Progress) -> Asked:
     """What the engine says of some waits of a row, in their order."""
     if setup.own is not None and waits:
         with guarded(setup.own.name):
-            return Asked(_Probe(setup, row).said(row, waits), kept=True)
+            return Asked(_Probe(setup, row, progress).said(row, waits), kept=True)
     open_arrays()
     options = {**setup.options, **dict.fromkeys(_UNREPEATED, False)}
     if setup.own is not None:  # whether anything could hold it does not hang on the policy
         options["preemption"] = "none"
     setup.workload.begin()
     try:
-        found = _core.probe(setup.jobs, setup.servers, options, row, list(waits.values()), None)
+        found = _core.probe(setup.jobs, setup.servers, options, row, list(waits.values()), progress)
     except _core.CoreError as error:
         raise setup.explain(error) from None
     if found is None:
@@ -137,13 +146,13 @@ def _asked(setup: Setup, row: int, waits: Mapping[int, Wait]) -> Asked:
 class _Probe(Simulation):
     """The run under a policy of one's own, of the virtual cluster of a row."""
 
-    def __init__(self, setup: Setup, row: int) -> None:
+    def __init__(self, setup: Setup, row: int, progress: Progress) -> None:
         assert setup.own is not None
         setup.workload.begin()
         vc = setup.workload.vc
         policy = copy.deepcopy(setup.own.scheduler)
         self.decided = math.nan
-        self._begin(setup, prepared_of(setup), 0 if vc is None else int(vc[row]), policy, None)
+        self._begin(setup, prepared_of(setup), 0 if vc is None else int(vc[row]), policy, progress)
 
     def _decide(self, policy: Any) -> None:
         self.decided = self._course.now
