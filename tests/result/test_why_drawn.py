@@ -11,14 +11,13 @@ import pytest
 import ringbco
 from cases.run import meet
 from cases.stories import (
-    NEAR,
-    Truth,
     check_against_the_tables,
     check_against_the_truth,
     check_holders,
     check_numbers,
     told,
 )
+from cases.waiting import NEAR, Truth
 from core_run import CASES
 from frames import busy_jobs, table
 from ringbco.result.why_record import Found, Record, job_table
