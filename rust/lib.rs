@@ -49,7 +49,7 @@ mod speed;
 pub mod trace;
 
 pub use cluster::{FewestServers, Network};
-pub use machine::{Unwatched, Watch};
+pub use machine::{Answer, Unwatched, Watch};
 
 #[cfg(feature = "python")]
 mod python;

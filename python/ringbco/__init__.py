@@ -76,7 +76,7 @@ _ABOVE = {
     "comparison": ("reports.notebook", "comparison_html"),
     "side by side": ("result.comparison", "side_by_side"),
     "diff": ("result.diff", "diff"),
-    "why": ("result.why_teller", "why"),
+    "why": ("run.probe", "why"),
     "another form": ("sources", "another_form"),
 }
 __all__ = ["__version__", "errors"]

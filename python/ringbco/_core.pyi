@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, NotRequired, Self, TypedDict, final, type_check_only
 
@@ -232,6 +232,41 @@ class SpeedTable:
     ) -> NDArray[np.float64]:
         """The rate of each; NaN where nothing that was measured says it."""
 
+@type_check_only
+class _Answer(TypedDict):
+    """How a waiting job stands. Jobs are rows, times are seconds."""
+
+    by: str
+    """By what the policy says who is next: `line`, `allocation` or `record`."""
+    waits: bool
+    """Whether it waits at all. If not, nothing else is told but `others`, `decided` and `types`."""
+    others: int
+    """Who wait beside it."""
+    ahead: int
+    """Of those, who go before it in the line."""
+    first: list[int]
+    """The first of them, three at most."""
+    head: int | None
+    """The first of them whom no quota holds back."""
+    room: str
+    """Whether the placement finds room for it: `fits`, `few` idle GPUs, or enough that lie `apart`."""
+    down: float | None
+    """When the next server goes down, if it has room only on such as do before it would be done."""
+    quota: tuple[int, int] | None
+    """GPUs of the quota that holds it back, and those that its owner's jobs hold."""
+    estimate: float | None
+    """How long it is reckoned to run, where anything hangs on that."""
+    shadow: tuple[int, float] | None
+    """The head under EASY, and when that can start."""
+    reserved: tuple[float, list[tuple[int, int]]] | None
+    """Its reservation: when it begins, and how many GPUs of which servers."""
+    beyond: bool
+    """Whether as many jobs as get reservations go before it."""
+    decided: float
+    """When the policy decided last; NaN where it has not."""
+    types: list[int]
+    """The GPU types that it may use; none where all GPUs are alike."""
+
 @final
 class Prepared:
     """A checked table and cluster."""
@@ -295,6 +330,13 @@ class Course:
     def resize(self, row: int, gpus: int) -> None: ...
     def end(self, rows: NDArray[np.uint32]) -> None: ...
     def wake(self, time: float) -> bool: ...
+    def ask(
+        self, row: int, keys: tuple[NDArray[np.uint32], NDArray[np.float64], bool] | None
+    ) -> _Answer | None:
+        """How the waiting job of a row stands; None for a row of another virtual cluster.
+
+        keys: rows, their keys and whether jobs are stopped by these, of a policy that ranks.
+        """
     def unkeyed(self) -> NDArray[np.uint32]: ...
     def give_keys(self, keys: NDArray[np.float64]) -> None: ...
     def rank(self, rows: NDArray[np.uint32], keys: NDArray[np.float64], preemptive: bool) -> None: ...
@@ -305,6 +347,20 @@ def replay(
     options: dict[str, Any],
     progress: Callable[[int, int], None] | None,
 ) -> RunResult: ...
+def probe(
+    jobs: _Jobs,
+    cluster: _Cluster,
+    options: dict[str, Any],
+    row: int,
+    waits: Sequence[tuple[float, float, bool]],
+    progress: Callable[[int, int], None] | None,
+) -> list[tuple[_Answer, _Answer, list[tuple[int, float]]]] | None:
+    """Repeats a run to the waits of a row: (since, start, whether to tell the heads of the queue).
+
+    How the job stood as each began and just before it was over, and for how long, s, which row was at the
+    head of the queue; None where nothing could ever hold the job.
+    """
+
 def plan(
     jobs: _Jobs,
     cluster: _Cluster,

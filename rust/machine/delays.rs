@@ -35,7 +35,7 @@ pub(crate) struct Delays {
 
 /// What is in the way of a demand, least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Obstacle {
+pub(super) enum Obstacle {
     None,
     Fragmented,
     TooFew,
@@ -134,6 +134,11 @@ impl Delays {
             *found = met.min().unwrap_or(Obstacle::TooFew);
         }
         true
+    }
+
+    /// What is in the way of a demand since the latest look, at which somebody waited.
+    pub(super) fn obstacle(&self, demand: Demand) -> Obstacle {
+        self.found[self.demands.partition_point(|&other| other < demand)]
     }
 
     /// (Too few, fragmented): the time spent so for a demand, s, since the start.

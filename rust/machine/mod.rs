@@ -7,6 +7,7 @@
 //! A run can be cut anywhere: `run(until)` may be called again, and a clone goes on to the same end. For example, a
 //! machine that ran to 100 s, was cloned, and ran on twice, gives the same results as one that was never stopped.
 
+mod asked;
 mod clock;
 mod delays;
 mod evict;
@@ -39,11 +40,13 @@ use crate::outcome::ClusterOutcome;
 use crate::record::{Scale, Why};
 use crate::setting::Setting;
 use crate::speed::Speed;
+pub use asked::Answer;
+pub(crate) use asked::until;
 pub(crate) use clock::{Clock, MOST_SLOTS};
 pub(crate) use floor::Floor;
 use futile::Futile;
 pub(crate) use holdings::Claimant;
-pub(crate) use policy::{Came, Left, Policy};
+pub(crate) use policy::{Came, Chooses, Claim, Left, Policy};
 pub(crate) use sharing::wants;
 pub(crate) use stays::Stay;
 pub(crate) use windows::Masked;
@@ -115,6 +118,9 @@ pub(crate) struct Machine<'a, P, S: Speed> {
     quiet_since: f64,
     /// How many jobs had arrived, and how many stays had ended, at the last decision from outside.
     told: (usize, usize),
+    /// When the latest pass was, and whether the run pauses after each instant; for whoever asks.
+    decided: f64,
+    pub(crate) halts: bool,
 }
 
 impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
@@ -138,6 +144,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             asked_in_vain: 0,
             quiet_since: 0.0,
             told: (0, 0),
+            decided: f64::NAN,
+            halts: false,
         };
         machine.next_arrival = machine.arrival_of(0);
         machine.next_change = machine.change_after();
@@ -212,7 +220,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 return Ok(Pause::Asks);
             }
             self.decide()?;
-            if self.policy.is_halted() {
+            if self.policy.is_halted() || self.halts {
                 return Ok(Pause::Halted);
             }
         }
@@ -309,6 +317,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         self.next_wake = self.policy.wake(&self.floor, self.arrived);
         self.next_pass = self.policy.due(&self.floor);
         if self.next_pass == now {
+            self.decided = now;
             self.policy.pass(&mut self.floor);
             if let Some((job, verb, why, at)) = self.floor.fault.take() {
                 let row = self.rows[job.index()] as usize;

@@ -4,7 +4,7 @@
 //! example, a job that pauses at a rung leaves as `Paused`, and comes as `Again` once its search lets it go on.
 
 use super::Floor;
-use crate::ids::{Job, Slot};
+use crate::ids::{Job, Server, Slot};
 use crate::speed::Speed;
 
 /// Why a job waits from now on.
@@ -27,6 +27,28 @@ pub(crate) enum Left {
     Lost,
     /// Its trial came to a rung: it neither waits nor runs from now on.
     Paused,
+}
+
+/// By what a policy says which of those that wait is next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Chooses {
+    /// By a line: these are tried one after the other, the first first.
+    FromLine(Vec<Job>),
+    /// By dividing the GPUs among all jobs: nobody has a place.
+    ByAllocation,
+    /// As somebody had decided before the run.
+    ByRecord,
+}
+
+/// What backfilling keeps for a waiting job, or for the one that nobody may delay.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Claim {
+    /// That of the head of the queue, which can start at `shadow`, s.
+    OfHead { head: Job, shadow: f64 },
+    /// The job's own reservation: from `begin`, s, on so many GPUs of each server.
+    Own { begin: f64, parts: Vec<(Server, u32)> },
+    /// None: as many as get one go before it.
+    Beyond,
 }
 
 /// Decides on behalf of one cluster.
@@ -77,4 +99,24 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
 
     /// Every waiting job.
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_;
+
+    // For whoever asks between two instants why a job waits. No answer changes the run.
+
+    /// By what it says who is next, as things stand.
+    fn chooses(&self, floor: &Floor<'_, S>) -> Chooses;
+
+    /// The head of its queue, where it has one and nobody may overtake it or delay it.
+    fn head(&self) -> Option<Job> {
+        None
+    }
+
+    /// How long a waiting job is reckoned to run, s, where anything hangs on that.
+    fn reckons(&self, _floor: &Floor<'_, S>, _job: Job) -> Option<f64> {
+        None
+    }
+
+    /// What backfilling keeps for a waiting job, or from it.
+    fn claim(&self, _floor: &mut Floor<'_, S>, _job: Job) -> Option<Claim> {
+        None
+    }
 }

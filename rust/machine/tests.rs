@@ -1,7 +1,8 @@
 //! A run that is cut and cloned ends as one that was never stopped.
 
-use super::{Machine, Pause, Policy, Unwatched};
+use super::{Chooses, Machine, Pause, Policy, Unwatched};
 use crate::cluster::{FewestServers, Network};
+use crate::ids::Job;
 use crate::options::{ClockKind, Discipline, Model, Options, Placement};
 use crate::outcome::ClusterOutcome;
 use crate::policies::PRESETS;
@@ -26,9 +27,24 @@ impl<'a, S: Speed> Visitor<'a, S> for Forked<'_> {
         let whole = Machine::new(setting, speed, policy);
         let expected = format!("{:?}", end(whole.clone()));
         let mut cut = whole;
+        let servers: Vec<u32> = (0..setting.server_gpus.len() as u32).collect();
         for &time in self.0 {
             match cut.run(time, &mut Unwatched) {
-                Ok(Pause::Until) => assert_eq!(format!("{:?}", end(cut.clone())), expected),
+                Ok(Pause::Until) => {
+                    assert_eq!(format!("{:?}", end(cut.clone())), expected);
+                    // Whoever waits may be asked, which changes nothing: each has a place of its own in the line.
+                    let mut waiting: Vec<Job> = cut.waiting().collect();
+                    let ahead = |job: &Job| cut.ask(*job, &servers, None);
+                    let mut places: Vec<usize> =
+                        waiting.iter().map(ahead).filter(|a| a.by == "line").map(|a| a.ahead).collect();
+                    places.sort_unstable();
+                    assert!(places.is_empty() || places.iter().copied().eq(0..waiting.len()), "{places:?}");
+                    if let Chooses::FromLine(mut line) = cut.policy.chooses(&cut.floor) {
+                        line.sort_unstable();
+                        waiting.sort_unstable();
+                        assert_eq!(line, waiting);
+                    }
+                }
                 Ok(Pause::Done | Pause::Asks | Pause::Halted) | Err(_) => return,
             }
         }
@@ -41,7 +57,7 @@ proptest! {
     fn a_fork_goes_on_to_the_same_end(
         rows in prop::collection::vec((0u32..400, 1u32..9, 1u32..200), 1..25),
         times in prop::collection::vec(0u32..900, 0..6),
-        preset in 0..PRESETS.len(), queue in 0usize..3, random in any::<bool>(),
+        preset in 0..PRESETS.len(), queue in 0..Discipline::ALL.len(), random in any::<bool>(),
         rar in any::<bool>(), slotted in any::<bool>(), ages in any::<bool>(),
     ) {
         let mut rows = rows;

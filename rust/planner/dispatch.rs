@@ -12,7 +12,7 @@ use super::place::{Gang, Placer};
 use super::schedule::{End, Shared};
 use crate::decisions::Verb;
 use crate::ids::{Job, Server, Slot};
-use crate::machine::{Came, Floor, Left, Policy};
+use crate::machine::{Came, Chooses, Floor, Left, Policy};
 use crate::speed::Speed;
 
 /// Why the machine pauses.
@@ -226,6 +226,10 @@ impl<S: Speed> Policy<S> for Dispatcher<'_> {
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
         std::iter::empty()
+    }
+
+    fn chooses(&self, _floor: &Floor<'_, S>) -> Chooses {
+        Chooses::ByRecord
     }
 }
 

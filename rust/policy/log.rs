@@ -7,7 +7,7 @@
 use super::roster::Roster;
 use crate::decisions::{Cause, Decision, DecisionLog, NONE, Row, Verb};
 use crate::ids::{Job, Slot};
-use crate::machine::{Came, Floor, Left, Policy};
+use crate::machine::{Came, Chooses, Floor, Left, Policy};
 use crate::options::{Facts, Feature, Is, Named};
 use crate::record::Why;
 use crate::setting::Setting;
@@ -205,5 +205,9 @@ impl<S: Speed> Policy<S> for Logged<'_> {
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.roster.waiting()
+    }
+
+    fn chooses(&self, _floor: &Floor<'_, S>) -> Chooses {
+        Chooses::ByRecord
     }
 }

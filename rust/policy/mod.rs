@@ -99,9 +99,17 @@ impl<'a, S: Speed> Visitor<'a, S> for ToTheEnd<'_> {
 /// # Errors
 /// `Stuck` when nothing can change any more and a job is not done; what the watch says.
 pub(crate) fn run(setting: &Setting<'_>, watch: &mut dyn Watch) -> Result<ClusterOutcome> {
+    of_model(setting, ToTheEnd(watch))
+}
+
+/// Hands the policy of the setting's options to a visitor, and the speed of their model.
+pub(crate) fn of_model<'a, T, V>(setting: &Setting<'a>, visitor: V) -> T
+where
+    V: Visitor<'a, RingSpeed, Output = T> + Visitor<'a, FixedSpeed, Output = T> + Visitor<'a, TableSpeed, Output = T>,
+{
     match setting.options.model {
-        Model::Rar => with_policy(setting, RingSpeed { network: setting.network }, ToTheEnd(watch)),
-        Model::Fixed => with_policy(setting, FixedSpeed, ToTheEnd(watch)),
-        Model::Table => with_policy(setting, TableSpeed { table: setting.rate_table() }, ToTheEnd(watch)),
+        Model::Rar => with_policy(setting, RingSpeed { network: setting.network }, visitor),
+        Model::Fixed => with_policy(setting, FixedSpeed, visitor),
+        Model::Table => with_policy(setting, TableSpeed { table: setting.rate_table() }, visitor),
     }
 }

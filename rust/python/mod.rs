@@ -129,6 +129,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<simulation::Prepared>()?;
     module.add_class::<simulation::Course>()?;
     module.add_function(wrap_pyfunction!(run::replay, module)?)?;
+    module.add_function(wrap_pyfunction!(run::probe, module)?)?;
     module.add_function(wrap_pyfunction!(run::plan, module)?)?;
     module.add_function(wrap_pyfunction!(run::pack, module)?)?;
     module.add_function(wrap_pyfunction!(run::bound, module)?)?;

@@ -4,8 +4,10 @@ use super::jobs::{JobColumns, slice};
 use super::options::read;
 use super::raise;
 use super::results::{PlanResult, RunResult};
+use super::simulation::told;
 use crate::bound as bounds;
 use crate::cluster::Network;
+use crate::decisions::DecisionLog;
 use crate::dips as falls;
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Server};
@@ -13,7 +15,7 @@ use crate::machine::Watch;
 use crate::options::{Options, PlanOptions};
 use crate::pack as packing;
 use crate::planner;
-use crate::replay::{ClusterSpec, Extras, replay_with};
+use crate::replay::{ClusterSpec, Extras, Told, Wait, probe as probing, replay_with};
 use crate::trace::{Jobs, Load, Outage, OwnedSideTables};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -155,26 +157,68 @@ pub(super) fn replay(
     options: &Bound<'_, PyDict>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<RunResult> {
-    let options: Options = read(options)?;
-    let jobs = JobColumns::read(jobs)?;
-    let table = jobs.jobs()?;
-    let vc = slice(&jobs.vc)?;
-    let log = jobs.log()?;
-    let side = cluster.side_tables(&jobs)?;
-    let extras = Extras {
-        side: side.view(),
-        deadline: slice(&jobs.deadline)?,
-        user: slice(&jobs.user)?,
-        key: slice(&jobs.key)?,
-        fair: jobs.fair()?,
-        log: log.as_ref(),
-    };
-    let server_types = cluster.server_types();
-    let spec = cluster.spec(server_types.as_deref())?;
+    let given = Given::read(jobs, &cluster, options)?;
+    let (table, server_types) = (given.jobs.jobs()?, cluster.server_types());
+    let (extras, spec, vc) = (given.extras()?, cluster.spec(server_types.as_deref())?, slice(&given.jobs.vc)?);
     let mut watch = PythonWatch::new(progress, table.len());
-    let outcome = py.detach(|| replay_with(&table, &extras, vc, &spec, &options, &mut watch));
+    let outcome = py.detach(|| replay_with(&table, &extras, vc, &spec, &given.options, &mut watch));
     watch.check()?;
     outcome.map_err(|e| raise(py, &e)).and_then(|o| RunResult::new(py, o))
+}
+
+/// Repeats a run to the waits of the job of a row, (since, start, whether to tell the heads of the queue) each, and no further.
+///
+/// Returns of each how the job stood as it began and just before it was over, and for how long, s, which row was at the
+/// head of the queue; None where nothing could ever hold the job. The rest is as `replay` takes it.
+#[pyfunction]
+pub(super) fn probe<'py>(
+    py: Python<'py>,
+    jobs: &Bound<'_, PyDict>,
+    cluster: ClusterColumns<'_>,
+    options: &Bound<'_, PyDict>,
+    row: u32,
+    waits: Vec<Wait>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Option<Vec<Probed<'py>>>> {
+    let given = Given::read(jobs, &cluster, options)?;
+    let (table, server_types) = (given.jobs.jobs()?, cluster.server_types());
+    let (extras, spec, vc) = (given.extras()?, cluster.spec(server_types.as_deref())?, slice(&given.jobs.vc)?);
+    let mut watch = PythonWatch::new(progress, table.len());
+    let found = py.detach(|| probing(&table, &extras, vc, &spec, &given.options, (row, &waits), &mut watch));
+    watch.check()?;
+    let tell = |(begun, over, heads): Told| Ok((told(py, begun)?, told(py, over)?, heads));
+    let found = found.map_err(|error| raise(py, &error))?;
+    found.map(|waits| waits.into_iter().map(tell).collect()).transpose()
+}
+
+/// What is known of a wait.
+type Probed<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, Vec<(u32, f64)>);
+
+/// What a run is given.
+struct Given<'py> {
+    options: Options,
+    jobs: JobColumns<'py>,
+    log: Option<DecisionLog>,
+    side: OwnedSideTables,
+}
+
+impl<'py> Given<'py> {
+    fn read(jobs: &Bound<'py, PyDict>, cluster: &ClusterColumns<'_>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let (options, jobs) = (read(options)?, JobColumns::read(jobs)?);
+        let (log, side) = (jobs.log()?, cluster.side_tables(&jobs)?);
+        Ok(Self { options, jobs, log, side })
+    }
+
+    fn extras(&self) -> PyResult<Extras<'_>> {
+        Ok(Extras {
+            side: self.side.view(),
+            deadline: slice(&self.jobs.deadline)?,
+            user: slice(&self.jobs.user)?,
+            key: slice(&self.jobs.key)?,
+            fair: self.jobs.fair()?,
+            log: self.log.as_ref(),
+        })
+    }
 }
 
 /// Plans a job table on a cluster, each virtual cluster by itself, whatever the times of submission.

@@ -7,6 +7,7 @@ use super::options::read;
 use super::raise;
 use super::results::RunResult;
 use super::run::{ClusterColumns, PythonWatch};
+use crate::machine::Answer;
 use crate::options::{Options, Placement};
 use crate::simulation::{Course as Run, Figure, Prepared as Table, Reached, Refused, When};
 use crate::trace::Columns;
@@ -76,6 +77,30 @@ impl Prepared {
         let runs: Vec<Run> = courses.iter().map(|course| course.0.clone()).collect();
         py.detach(|| self.0.outcome(runs)).map_err(|error| raise(py, &error)).and_then(|o| RunResult::new(py, o))
     }
+}
+
+/// Rows, their keys and whether jobs are stopped by these.
+type RowKeys<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>, bool);
+
+/// How a waiting job stands, by name.
+pub(super) fn told(py: Python<'_>, answer: Answer) -> PyResult<Bound<'_, PyDict>> {
+    let row = PyDict::new(py);
+    row.set_item("by", answer.by)?;
+    row.set_item("waits", answer.waits)?;
+    row.set_item("others", answer.others)?;
+    row.set_item("ahead", answer.ahead)?;
+    row.set_item("first", answer.first)?;
+    row.set_item("head", answer.head)?;
+    row.set_item("room", answer.room)?;
+    row.set_item("down", answer.down)?;
+    row.set_item("quota", answer.quota)?;
+    row.set_item("estimate", answer.estimate)?;
+    row.set_item("shadow", answer.shadow)?;
+    row.set_item("reserved", answer.reserved)?;
+    row.set_item("beyond", answer.beyond)?;
+    row.set_item("decided", answer.decided)?;
+    row.set_item("types", answer.types)?;
+    Ok(row)
 }
 
 /// The run of one virtual cluster.
@@ -268,6 +293,21 @@ impl Course {
     /// Asks for a decision at a time, s. Returns whether it lies ahead.
     fn wake(&mut self, time: f64) -> bool {
         self.0.wake(time)
+    }
+
+    /// How the waiting job of a row stands; None for a row of another virtual cluster. keys: rows, their keys and whether
+    /// jobs are stopped by these, of a policy that ranks.
+    fn ask<'py>(
+        &mut self,
+        py: Python<'py>,
+        row: u32,
+        keys: Option<RowKeys<'_>>,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let keys = match &keys {
+            Some((rows, keys, stops)) => Some((rows.as_slice()?, keys.as_slice()?, *stops)),
+            None => None,
+        };
+        self.0.ask(row, keys).map(|answer| told(py, answer)).transpose()
     }
 
     /// Rows that have arrived and whose key is not known yet.

@@ -1,7 +1,8 @@
 //! A whole replay: checks, virtual clusters, and the results put together.
 //!
 //! `checks` refuses what could never run. `parts` deals jobs and servers out to virtual clusters. `run` runs those
-//! side by side. `assemble` makes one result of theirs, and `logs` does the same for decision logs.
+//! side by side. `assemble` makes one result of theirs, and `logs` does the same for decision logs. `probe` runs one
+//! again as far as somebody asks why a job waited.
 //!
 //! Invariant: the result does not hang on the number of threads. Jobs are rows of the caller's table on the way in and
 //! out, and numbered by fifo in between. For example, if row 5 is submitted first, it is job 0 of the run.
@@ -10,6 +11,7 @@ mod assemble;
 mod checks;
 mod logs;
 mod parts;
+mod probe;
 mod run;
 mod types;
 
@@ -29,8 +31,9 @@ use checks::{
 };
 use parts::order_by_fifo;
 pub(crate) use parts::{Part, job_vcs, split};
+pub use probe::{Told, Wait, probe};
 pub(crate) use run::part_options;
-use run::run_parts;
+use run::{in_part, run_parts};
 use std::time::Instant;
 use types::check_types;
 

@@ -40,6 +40,38 @@ pub(crate) fn part_options(options: &Options, part: usize) -> Options {
     Options { seed: options.seed.wrapping_add((part as u64).wrapping_mul(GOLDEN)), ..options.clone() }
 }
 
+/// Does something with the setting of a part, which has no log.
+pub(super) fn in_part<T>(
+    jobs: &Jobs<'_>,
+    extras: &Extras<'_>,
+    (index, part): (usize, &Part),
+    network: Network,
+    options: &Options,
+    act: impl FnOnce(&Setting<'_>) -> T,
+) -> T {
+    let own = part_options(options, index);
+    // Columns already in order need no copy.
+    let gathered = (!part.whole).then(|| jobs.gather(&part.rows, options.model));
+    let view = gathered.as_ref().map_or(*jobs, |g| g.view());
+    let gather = gathered.is_some();
+    let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
+    let user = extras.user.map(|u| pick(u, &part.rows, gather));
+    let key = extras.key.map(|k| pick(k, &part.rows, gather));
+    let side = extras.side.of(&part.servers, &part.rows);
+    let fair = extras.fair.map(|fair| pick(fair.owner, &part.rows, gather));
+    act(&Setting {
+        arrivals: part.arrivals.as_deref(),
+        deadline: deadline.as_deref(),
+        user: user.as_deref(),
+        key: key.as_deref(),
+        opens: jobs.opens(),
+        side: side.view(),
+        fair: extras.fair.zip(fair.as_deref()).map(|(fair, owner)| FairShares { owner, ..fair }),
+        server_types: part.server_types.as_deref().filter(|_| jobs.types.is_some()),
+        ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)
+    })
+}
+
 pub(super) fn run_parts(
     jobs: &Jobs<'_>,
     extras: &Extras<'_>,
@@ -49,33 +81,11 @@ pub(super) fn run_parts(
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<Vec<ClusterOutcome>> {
-    let opens = jobs.opens();
     let run = |index: usize, watch: &mut dyn Watch| {
-        let part = &parts[index];
-        let own = part_options(options, index);
-        // Columns already in order need no copy.
-        let gathered = (!part.whole).then(|| jobs.gather(&part.rows, options.model));
-        let view = gathered.as_ref().map_or(*jobs, |g| g.view());
-        let gather = gathered.is_some();
-        let deadline = extras.deadline.map(|d| pick(d, &part.rows, gather));
-        let user = extras.user.map(|u| pick(u, &part.rows, gather));
-        let key = extras.key.map(|k| pick(k, &part.rows, gather));
-        let side = extras.side.of(&part.servers, &part.rows);
-        let fair = extras.fair.map(|fair| pick(fair.owner, &part.rows, gather));
         let dealt = logs.map(|logs| &logs[index]);
-        let setting = Setting {
-            arrivals: part.arrivals.as_deref(),
-            deadline: deadline.as_deref(),
-            user: user.as_deref(),
-            key: key.as_deref(),
-            log: dealt.map(|dealt| &dealt.log),
-            opens,
-            side: side.view(),
-            fair: extras.fair.zip(fair.as_deref()).map(|(fair, owner)| FairShares { owner, ..fair }),
-            server_types: part.server_types.as_deref().filter(|_| jobs.types.is_some()),
-            ..Setting::new(view, &part.rows, &part.server_gpus, &part.few, network, &own)
-        };
-        policy::run(&setting, watch).map_err(|error| match dealt {
+        let run =
+            |setting: &Setting<'_>| policy::run(&Setting { log: dealt.map(|dealt| &dealt.log), ..*setting }, watch);
+        in_part(jobs, extras, (index, &parts[index]), network, options, run).map_err(|error| match dealt {
             Some(dealt) => dealt.tell(error),
             None => error,
         })

@@ -6,7 +6,9 @@
 use super::{Course, Paused};
 use crate::decisions::Verb;
 use crate::ids::{GpuType, Job, Server};
+use crate::machine::Answer;
 use crate::options::Placement;
+use std::sync::Arc;
 
 /// Does something with a machine whose decisions come from outside; the rest have no verbs.
 macro_rules! outside {
@@ -220,6 +222,26 @@ impl Course {
                 machine.policy.rank(&mut machine.floor, &jobs, &keys, preemptive);
                 Ok(())
             })
+        })
+    }
+
+    /// How the waiting job of a row stands. keys: those by which its policy ranks rows now, if it does, and whether it stops
+    /// jobs by that.
+    pub fn ask(&mut self, row: u32, keys: Option<(&[u32], &[f64], bool)>) -> Option<Answer> {
+        let job = self.job(row)?;
+        let ranked = keys.map(|(rows, keys, preemptive)| {
+            let jobs: Vec<Job> = rows.iter().filter_map(|&row| self.job(row)).collect();
+            (jobs, keys.to_vec(), preemptive)
+        });
+        let inputs = Arc::clone(&self.inputs);
+        self.machine.with_mut_return(move |paused| {
+            let line = outside!(paused, machine => {
+                let line = |(jobs, keys, stops): (Vec<Job>, Vec<f64>, bool)| {
+                    machine.policy.line(&machine.floor, &jobs, &keys, stops)
+                };
+                ranked.map(line)
+            });
+            each!(paused, machine => Some(machine.ask(job, &inputs.servers, line.flatten())))
         })
     }
 

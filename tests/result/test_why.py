@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -10,6 +12,7 @@ import pytest
 import ringbco
 from cases.stories import told
 from frames import busy_jobs, cluster_of, outages, services, table, typed_servers
+from ringbco import _core
 from ringbco.errors import InputError, UsageError
 from ringbco.result.why import Story
 
@@ -27,6 +30,12 @@ JOBS = table(
 
 def run(policy: str, jobs: pl.DataFrame = JOBS, cluster: str = "1x4", **options: Any) -> ringbco.Outcome:
     return ringbco.replay(jobs, cluster, **{"policy": policy, "model": "fixed", "preempt_cost": 3, **options})
+
+
+def read_back(outcome: ringbco.Outcome) -> ringbco.Outcome:
+    """The same without what only the process of its run has at hand: the job table."""
+    back: ringbco.Outcome = pickle.loads(pickle.dumps(outcome))
+    return back
 
 
 def test_a_wait_under_fifo() -> None:
@@ -207,8 +216,9 @@ def test_types_that_a_job_may_use() -> None:
     said = kinds(ringbco.replay(either, cluster, policy="fifo", model="fixed").why("j2", either), "too few")
     assert said[0] == "Too few: it asks for 2 GPUs, and at most 1 of one GPU type was idle."
     # Only the job table says that A100 is none of them.
-    assert kinds(outcome.why("j1"), "too few", "apart", "turn", "behind") == []
-    assert told(outcome.why("j1"), "held")[0].told["idle_by_type"] == {"A100": 2, "V100": 0}
+    alone = read_back(outcome)
+    assert kinds(alone.why("j1"), "too few", "apart", "turn", "behind") == []
+    assert told(alone.why("j1"), "held")[0].told["idle_by_type"] == {"A100": 2, "V100": 0}
 
 
 def test_what_a_result_does_not_keep_is_said() -> None:
@@ -220,11 +230,14 @@ def test_what_a_result_does_not_keep_is_said() -> None:
     )
     assert kinds(story, "held", "most held", "shared", "freed") == []
     assert kinds(story, "heads", "started")[-1] == "Started 108.0 s after submission on 1 GPU of 1 server."
-    sjf = ringbco.replay(busy_jobs(), "2x4", policy="sjf", oversize="drop")
+    sjf = read_back(ringbco.replay(busy_jobs(), "2x4", policy="sjf", oversize="drop"))
     waits = [job for job, waited in sjf.jobs.select("job_id", "waited").rows() if waited > 0]
-    places = [fact for job in waits for fact in told(sjf.why(job), "queue") if fact.told["others"]]
-    said = "run times hang on the job table, and the job table was made in memory"
-    assert {fact.told.get("why_not") for fact in places} == {said}
+    places = [(job, fact) for job in waits for fact in told(sjf.why(job), "queue") if fact.told["others"]]
+    for job, fact in places:
+        assert fact.told["why_not"] == (
+            f"it takes a repeat of the run (ringbco why DIR {job} --jobs JOBS), and the job table was made in"
+            " memory"
+        )
     known = [f for job in waits for f in told(sjf.why(job, busy_jobs()), "queue") if f.told["others"]]
     assert len(known) == len(places)
     assert all("place" in fact.told for fact in known)
@@ -249,6 +262,165 @@ def test_it_can_be_asked_of_a_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPa
         outcome.why(late, longer)
     (tmp_path / "jobs.parquet").unlink()
     assert told(outcome.why(late), "queue")[0].told["why_not"].endswith("and jobs.parquet is not there")
+
+
+class ByLength(ringbco.KeyPolicy):
+    """The longest first."""
+
+    clairvoyant = True
+
+    def key(self, state: Any, rows: Any) -> Any:
+        return -state.jobs.duration[rows]
+
+
+class ByRank(ringbco.RankPolicy):
+    """The shortest first, with a memory that an answer must not touch."""
+
+    clairvoyant = True
+    asked = 0
+
+    def rank(self, state: Any, rows: Any) -> Any:
+        self.asked += 1
+        return state.jobs.duration[rows] * (1 if self.asked < 1000 else -1)
+
+
+class Greedy(ringbco.Policy):
+    """Starts whoever fits, as they came."""
+
+    def decide(self, state: Any) -> None:
+        state.start(state.waiting)
+
+
+OWN = Path(__file__).as_posix()
+
+
+@pytest.mark.parametrize(
+    ("policy", "order", "first"),
+    [
+        ("fifo", "the order of fifo", "y"),
+        ("sjf", "the order of sjf", "z"),
+        ("srtf", "the ranking by least remaining run time", "z"),
+        ("srsf", "the ranking by least remaining run time x num_gpus", "z"),
+        ("edf", "the ranking by deadline", "z"),
+        ("tiresias", "the ranking by attained service", "y"),
+        ("gittins", "the ranking by Gittins index", "y"),
+        ("ftf", "the ranking by finish-time fairness", None),
+        ("time-slice", "the order of turns", "y"),
+        ("repack", "the order of repack", None),
+        (ByLength, "the order of test_why:ByLength", "y"),
+        (ByRank, "the order of test_why:ByRank", "z"),
+    ],
+)
+def test_a_policy_with_a_line_tells_a_place(policy: Any, order: str, first: str | None) -> None:
+    """x has all 4 GPUs until 100 s, and nobody stops it; z waits since 2 s, y, which is longer, since 1 s."""
+    jobs = JOBS.with_columns(preemptible=pl.col("job_id") != "x", deadline=pl.Series([1e6, 9e5, 8e5]))
+    held = {"preempt_after": 1e6} if policy not in ("fifo", "sjf", ByLength, ByRank) else {}
+    if policy is ByRank:
+        held = {}
+    outcome = run(policy, jobs, **held)
+    own = None if isinstance(policy, str) else f"{OWN}:{policy.__name__}"
+    (said,) = kinds(outcome.why("z", jobs, own), "queue")
+    if first == "z":
+        assert said == f"1 other job waited then. In {order} it was the first of them."
+    elif first == "y":
+        assert said == f"1 other job waited then. In {order} it was number 2 of 2, behind y."
+    else:
+        assert said.startswith(f"1 other job waited then. In {order} it was ")
+
+
+@pytest.mark.parametrize(
+    "policy", ["afs", "optimus", "elastic-srtf", "elasticflow", "gavel", "allox", "sia", Greedy]
+)
+def test_a_policy_that_divides_gpus_tells_what_it_gave(policy: Any) -> None:
+    """Two servers of 2: whoever waits was given none, and is told who was; nobody has a place."""
+    if policy in ("gavel", "allox", "sia"):
+        pytest.importorskip("scipy")
+    jobs = busy_jobs(40).with_columns(num_gpus=pl.col("num_gpus").clip(1, 2))
+    jobs = jobs.with_columns(min_gpus=pl.col("num_gpus"), max_gpus=pl.col("num_gpus"), deadline=pl.lit(1e9))
+    outcome = run(policy, jobs, "2x2")
+    own = None if isinstance(policy, str) else f"{OWN}:{policy.__name__}"
+    seen = 0
+    for job, waited in outcome.jobs.select("job_id", "waited").iter_rows():
+        story = outcome.why(job, jobs, own)
+        assert all("place" not in fact.told and "why_not" not in fact.told for fact in told(story, "queue"))
+        decided = told(story, "decision")
+        assert waited == 0 or decided
+        for fact in decided:
+            seen += 1
+            assert fact.time is not None
+            at = fact.told["at"]
+            assert at <= fact.time
+            started = outcome.stays.filter((pl.col("start_time") == at) & (pl.col("end_time") > at))
+            assert len(fact.told["got"]) + fact.told["others"] == started.height
+            assert f"The last decision of {outcome.summary['policy']}, " in fact.sentence
+    assert seen > 10
+
+
+def test_a_job_that_was_given_less() -> None:
+    jobs = table(num_gpus=[4, 4], min_gpus=[1, 1], max_gpus=[4, 4], duration=[100.0, 100.0])
+    story = run("afs", jobs, "1x6", resize_cost=0).why("j1")
+    (said, *_) = kinds(story, "given")
+    assert said == "That is 2 of the 4 GPUs that it asks for; the same decision gave GPUs to j0 (4)." or (
+        said == "That is 3 of the 4 GPUs that it asks for; the same decision gave GPUs to j0 (3)."
+    )
+
+
+def test_a_wait_for_maintenance_alone() -> None:
+    """Server 0 goes down at 50 s: a job of 60 s that comes at 10 s would not be done. Nobody else waits."""
+    jobs = table(submit_time=[0.0, 10.0], num_gpus=[4, 4], duration=[5.0, 60.0])
+    windows = pl.DataFrame({"server": [0], "down_at": [50.0], "up_at": [80.0]})
+    for policy in ("fifo", "srtf"):
+        story = run(policy, jobs, maintenance=windows).why("j1")
+        assert kinds(story, "maintenance") == [
+            "There was room for the 4 GPUs that it asks for, but only on servers that go down for maintenance"
+            " before it would be done by the estimates, the next of them 40.0 s after submission: it was kept"
+            " clear of these."
+        ]
+        assert kinds(story, "turn", "behind", "ranked behind") == []
+    both = [*jobs.rows(named=True), {**jobs.row(1, named=True), "job_id": "j2", "submit_time": 11.0}]
+    behind = run("fifo", pl.DataFrame(both), maintenance=windows).why("j2")
+    assert len(kinds(behind, "behind")) == 1  # of a strict queue the head alone waits for the servers
+
+
+def test_a_log_and_a_plan_have_no_line(tmp_path: Path) -> None:
+    run("fifo", decisions=True).write(tmp_path / "r")
+    logged = run(f"log:{tmp_path / 'r' / 'decisions.parquet'}")
+    said = "Its place among them is not told: the decisions are those of a log."
+    assert said in kinds(logged.why("z"), "queue")[0]
+
+
+def test_a_repeat_goes_no_further_than_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is asked of a job that waited for nobody, nor once without the run's table or version."""
+    asked: list[Any] = []
+    true = _core.probe
+    monkeypatch.setattr(_core, "probe", lambda *given: asked.append(given[4]) or true(*given))
+    outcome = run("fifo")
+    assert "place" not in told(outcome.why("x"), "at once")[0].told
+    assert asked == []
+    outcome.why("z")
+    assert asked == [[(2.0, 110.0, True)]]
+    other = read_back(outcome)
+    other.run["ringbco"]["version"] = "0.1.0"
+    why_not = told(other.why("z", JOBS), "queue")[0].told["why_not"]
+    assert why_not == f"the result was made with ringbco 0.1.0, and this is {ringbco.__version__}"
+    assert asked == [[(2.0, 110.0, True)]]
+
+
+def test_code_of_a_result_is_run_when_the_caller_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    body = "class Mine(ringbco.KeyPolicy):\n    def key(self, state, rows):\n        return -rows\n"
+    text = f"import ringbco\n\n\n{body}"
+    file.write_text(text)
+    outcome = read_back(run(f"{file}:Mine"))  # type: ignore[arg-type]
+    alone = outcome.why("z", JOBS)
+    assert told(alone, "queue")[0].told["why_not"].endswith("ringbco why DIR z --policy FILE.py:Mine")
+    (said,) = kinds(outcome.why("z", JOBS, f"{file}:Mine"), "queue")
+    assert said.endswith(f"In the order of {file}:Mine it was the first of them.")
+    file.write_text(text + "\n")
+    with pytest.raises(InputError, match=r"the policy's file as it was, SHA-256 .* was not loaded"):
+        outcome.why("z", JOBS, f"{file}:Mine")
+    with pytest.raises(UsageError, match=r"option policy: x.py:X: expected none: the result is of fifo"):
+        run("fifo").why("z", policy="x.py:X")
 
 
 @pytest.mark.parametrize(

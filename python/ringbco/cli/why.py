@@ -35,6 +35,8 @@ folder
 job JOB: The job_id of a job.
 jobs JOBS: The job table that was replayed, Parquet or CSV. [default: the one that run.toml names, if it is
   unchanged]
+policy POLICY: Of a result of a policy of your own, FILE.py:Class or module:Class. It is loaded if its SHA-256
+  is the recorded one. Without it the story says what the record tells.
 every --all: Print all of a job that was stopped often, not its first and last stays.
 units
 as_json --json: Print the story as JSON, times in seconds, and nothing else.
@@ -47,22 +49,28 @@ def why(
     job: str,
     *,
     jobs: Path | None = None,
+    policy: str | None = None,
     every: bool = False,
     units: str = "human",
     as_json: bool = False,
 ) -> None:
     """Say what happened to a job, and why: whom it waited for, who held the GPUs, who slowed it.
 
-    Every sentence follows from the result. What the run did not record is said to be unknown.
+    Who was ahead in the queue is told by the engine, which repeats the run as far as that takes. All else
+    follows from the result. What neither knows is said to be unknown.
 
     Example: ringbco why results j17
     """
+    from ringbco.cli.progress import progress_bar
     from ringbco.run.at_hand import read_result
+    from ringbco.run.probe import why as story_of
     from ringbco.units import check_units, shown_in
 
     check_units(units)
     with shown_in(units):
-        story = read_result(folder).why(job, jobs)
+        outcome = read_result(folder)
+        with progress_bar(f"asking {outcome.summary.get('policy', '?')}", quiet=as_json) as progress:
+            story = story_of(outcome, job, jobs, policy, name=str(folder), progress=progress)
         if as_json:
             say_json({"folder": str(folder), **story.as_dict()})
         else:

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ringbco.trace.jobs import TableLike
+    from ringbco.trace.jobs import JobTable, TableLike
 
 
 def _nothing() -> None:
     return None
 
 
-_TO_MAKE: Final = ("_later", "_figures", "_singly")
+_TO_MAKE: Final = ("_later", "_figures", "_singly", "_table")
 _Class = TypeVar("_Class")
 
 
@@ -132,19 +132,28 @@ class Outcome:
         found: ringbco.Diff = ringbco._above("diff", self, other)
         return found
 
-    def why(self, job: str, jobs: TableLike | None = None) -> ringbco.Story:
+    def why(self, job: str, jobs: TableLike | None = None, policy: str | None = None) -> ringbco.Story:
         """What happened to a job, and why; times in seconds (docs/why.md).
 
         jobs: the job table that was replayed; by default the file that run.toml names, where it is unchanged.
-        Without it a story says less of the order of the queue, and nothing of jobs that never had GPUs.
+        With it the run is repeated as far as the story needs; without it the story says what the result
+        tells, nothing of places in a queue, and nothing of jobs that never had GPUs.
+        policy: FILE.py:Class of a policy of one's own, which is loaded if it is the one that was run.
 
-        Raises InputError for a job that the result does not know, with the nearest name, and for a job table
-        that is not that of the result; UsageError for a job that is no text.
+        Raises InputError for a job that the result does not know, with the nearest name, for a job table that
+        is not that of the result, and for another policy; UsageError for a job that is no text, and for a
+        policy beside a result that needs none.
 
         print(*outcome.why("j17").sentences, sep="\n")
         """
-        found: ringbco.Story = ringbco._above("why", self, job, jobs)
+        found: ringbco.Story = ringbco._above("why", self, job, jobs, policy)
         return found
+
+    @property
+    def replayed(self) -> JobTable | None:
+        """The job table of a run of this process; None of a result that was read or sent here."""
+        table: JobTable | None = self.__dict__.get("_table")
+        return table
 
     @property
     def stays(self) -> pl.DataFrame:

@@ -19,7 +19,6 @@ from ringbco.result.folder import cluster_of
 from ringbco.result.sound import check_told
 from ringbco.trace.instants import first_instant
 from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
-from ringbco.trace.workload import Workload, resolve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Rows = NDArray[np.int64]
 
-PACKING: Final = frozenset({"consolidate", "best-fit", "worst-fit", "fgd"})
-"""Placements that take one server, or whole ones of the largest size and one more."""
 QUEUES: Final = frozenset(each["name"] for each in _core.policies() if each["preemption"] == "none")
 """Built-in policies with a queue that lets jobs run to their end."""
 _ROUNDING: Final = 1e-9
@@ -139,7 +136,7 @@ class Record:
 
     asked: submit_time, num_gpus and more of each job; `whole`: whether that is all that the job table says.
     Arrays of stays, in order of job and time: row, number, start, end, since (from when on the job waited for
-    it), gpus. ticks: whether its ranking decides at intervals.
+    it), gpus.
     """
 
     def __init__(self, outcome: ringbco.Outcome, found: Found) -> None:
@@ -150,8 +147,6 @@ class Record:
         self.gpus = self.cluster.server_gpus.astype(np.int64)
         self.planned = self.options.get("command") == "plan"
         self.policy = str(self.options.get("policy", "?"))
-        spaced = self.options.get("interval") is not None and self.policy in ("srtf", "srsf")
-        self.ticks = self.policy == "tiresias" or spaced
         self.stays = outcome.stays
         self._number_jobs()
         self._number_stays()
@@ -295,30 +290,6 @@ class Record:
             back,
         )
 
-    @cached_property
-    def workload(self) -> Workload | None:
-        """What the job table says on this cluster; None where it is not at hand."""
-        table = self.found.table
-        if table is None:
-            return None
-        model = str(self.options.get("model"))
-        tables = self.outcome.speeds if model == "table" else None
-        return resolve(
-            table,
-            self.cluster,
-            {"model": model, "seed": int(self.options.get("seed", 0)), "tables": tables},
-        )
-
-    @cached_property
-    def estimates(self) -> Floats:
-        """rho of each job, s: its run time on one server without contention; NaN where that is not known."""
-        found = np.full(len(self.names), np.nan)
-        if self.workload is not None:
-            found[: self.asked.height] = self.workload.profiled.estimate
-        elif self.options.get("model") == "fixed":
-            found[: self.asked.height] = self.asked["ideal_run_time"].to_numpy()
-        return found
-
     def gpus_of(self, row: int) -> int:
         """What a job asks for; of one that was ended, of which nobody knows that, what it held."""
         if row < self.asked.height:
@@ -354,6 +325,11 @@ class Record:
         if self.vc is None:
             return np.ones(len(self.names), np.bool_)
         return np.asarray(self.vc == self.vc[row])
+
+    def waiting(self, row: int, moment: Moment) -> int:
+        """How many others wait in the same queue at a moment."""
+        waits = moment.within(self.since, self.start) & self.beside(row)[self.row] & (self.row != row)
+        return int(waits.sum())
 
 
 WAITS: Final = ("wait_behind", "wait_gpus", "wait_fragmented")

@@ -10,23 +10,27 @@ import polars as pl
 
 from ringbco.result import why_links
 from ringbco.result.why import Fact, Segment
+from ringbco.result.why_held import MOST, gpus, want_of
 from ringbco.result.why_record import WHOLE
-from ringbco.result.why_room import MOST, gpus, wants
 
 if TYPE_CHECKING:
+    from ringbco.result.why_asked import Asked
     from ringbco.result.why_record import Record, Stretches
 
 
 class Stays:
-    """Collects the facts of a job. own: the places of its stays among all. done: its row of jobs.parquet."""
+    """Collects the facts of a job. own: the places of its stays among all. done: its row of jobs.parquet.
 
-    def __init__(self, record: Record, row: int) -> None:
-        self.record, self.row, self.name = record, row, record.name(row)
+    asked: what the engine said.
+    """
+
+    def __init__(self, record: Record, row: int, asked: Asked) -> None:
+        self.record, self.row, self.name, self.asked = record, row, record.name(row), asked
         self.own = record.stays_of(row)
         jobs = record.outcome.jobs
         at = jobs["job_id"].index_of(self.name)
         self.done: dict[str, Any] = {} if at is None else jobs.row(int(at), named=True)
-        self.want = wants(record, row)
+        self.want = want_of(record, row, asked.types)
         self.facts: list[Fact] = []
         self.stay: int | None = None
         self.near: Stretches | None = None
@@ -73,6 +77,8 @@ class Stays:
         if stays["pause"][place]:
             told["pause"] = float(stays["pause"][place])
         self.say("started", start, **told)
+        if told["gpus"] < self.want.gpus and not self.want.share:
+            self.say("given", start, gpus=told["gpus"], of=self.want.gpus, **self._began(start))
         if self.near is None or not told["on"]:
             return
         rows, servers = self.near, [part["server"] for part in told["on"]]
@@ -81,6 +87,17 @@ class Stays:
         if met:
             slows = bool(self.done.get("run_contention"))
             self.say("shared", float(record.end[place]), **met, slowed=slows if self.done else None)
+
+    def _began(self, time: float) -> dict[str, Any]:
+        """Which other jobs a decision gave GPUs."""
+        record = self.record
+        those = np.flatnonzero((record.start == time) & (record.end > time) & (record.row != self.row))
+        those = those[record.beside(self.row)[record.row[those]]]
+        gangs = zip(record.row[those].tolist(), record.held[those].tolist(), strict=True)
+        found = [(record.share_of(row) or WHOLE * count, row) for row, count in gangs]
+        ranked = sorted(found, key=lambda each: (-each[0], each[1]))
+        got = [{"name": record.name(row), "gpus": gpus(count)} for count, row in ranked]
+        return {"got": got[:MOST], "others": len(got[MOST:])}
 
     def _gave(self, rows: Stretches, time: float, servers: list[int]) -> None:
         """Whose GPUs on its servers became free at the instant of its start."""

@@ -2,52 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from ringbco.errors import InputError, UsageError, nearest
-from ringbco.io.forks import use_polars
 from ringbco.result.diff import PARTS
 from ringbco.result.why import Story
-from ringbco.result.why_record import QUEUES, WAITS, WHOLE, Record, job_table
+from ringbco.result.why_asked import Asked, skipped
+from ringbco.result.why_record import QUEUES, WAITS, Record
 from ringbco.result.why_waits import Waits
 
-if TYPE_CHECKING:
-    import ringbco
-    from ringbco.trace.jobs import TableLike
-
-"""Stays that are told in full; of a job with more, the last two and so many less two of the first."""
-_AHEAD: Final = 3
-"""Of a completion time: parts below are rounding."""
-FULL: Final = 50
-"""Stays that are told in full; of a job with more, the last two and so many less two of the first."""
 _LEAST: Final = 1e-6
 """Of a completion time: parts below are rounding."""
 _SEARCHED: Final = 2_000
 
 
-def why(outcome: ringbco.Outcome, job: str, jobs: TableLike | None = None) -> Story:
-    """The story of a job.
-
-    jobs: the job table that was replayed; by default the file that run.toml names, where that is unchanged.
-
-    Raises InputError for a job that the result does not know, and for a job table that is not that of the
-    result; UsageError for a job that is no text.
-    """
-    use_polars()
-    return tell(Record(outcome, job_table(outcome, jobs)), job)
-
-
-def tell(record: Record, job: str) -> Story:
-    """The same of a record that was read once, for many stories. Raises as `why` does."""
+def row_of(record: Record, job: str) -> int:
+    """The number of a job. Raises InputError for one that is not there, UsageError for what is no text."""
     if not isinstance(job, str):
         raise UsageError(f"job: {job!r}: expected the job_id of a job, which is text")
     row = record.row_of(job)
     if row is None:
         raise _unknown(record, job)
-    return Teller(record, row).story()
+    return row
+
+
+def tell(record: Record, row: int, asked: Asked) -> Story:
+    """The story of the job of a number. asked: what the engine said of its waits."""
+    return Teller(record, row, asked).story()
 
 
 def _unknown(record: Record, job: str) -> InputError:
@@ -88,11 +72,11 @@ class Teller(Waits):
             self._missing()
         else:
             self._left_out()
-        skipped = range(FULL - 2, self.own.size - 2) if self.own.size > FULL else range(0)
+        left_out = skipped(self.own.size)
         for number in range(self.own.size):
-            if number in skipped:
-                if number == skipped[0]:
-                    self._skipped(skipped)
+            if number in left_out:
+                if number == left_out[0]:
+                    self._skipped(left_out)
                 continue
             self.stay = number
             self._waited(number)
@@ -111,8 +95,7 @@ class Teller(Waits):
 
     def _submitted(self, time: float | None) -> None:
         record, row = self.record, self.row
-        share = self.want.share
-        told: dict[str, Any] = {"gpus": self.want.gpus if not share else share / WHOLE}
+        told: dict[str, Any] = {"gpus": self.want.asks}
         told |= {} if time is None else {"at": time}
         for name in ("user", "vc", "priority", "deadline", "group"):
             value = record.said(name, row)
@@ -145,8 +128,8 @@ class Teller(Waits):
                 return
         fates = {"jobs_dropped": "dropped", "jobs_refused": "refused", "jobs_ended": "ended in the queue"}
         open_ = [fate for key, fate in fates.items() if summary.get(key)]
-        if not self.want.pools and self.want.pools is not None and "dropped" in open_:
-            open_ = ["dropped"]
+        if self.asked.kept is not None and "dropped" in open_:
+            open_ = [fate for fate in open_ if (fate == "dropped") != self.asked.kept]
         self.say("never started", None, fates=open_)
 
     def _finished(self) -> None:

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from ringbco.result.why_order import Order, named
-from ringbco.result.why_record import QUEUES, RIGID, WAITS, WHOLE, Moment, Record
-from ringbco.result.why_reserved import reservation
-from ringbco.result.why_room import MOST, Room, gpus, wants
+from ringbco.result.why_asked import Said, is_queue, order_of, ranks
+from ringbco.result.why_held import MOST, Held, gpus
+from ringbco.result.why_record import RIGID, WAITS, WHOLE, Moment, Record
 from ringbco.result.why_stays import Stays
+
+if TYPE_CHECKING:
+    from ringbco import _core
+    from ringbco.result.why_asked import Asked
 
 _AHEAD: Final = 3
 """Jobs that are named of those that go before."""
+_CAUSES: Final = dict(zip(("fits", "few", "apart"), WAITS, strict=True))
+"""What the engine calls the causes of waits."""
 
 
 class Waits(Stays):
     """The facts of waits, too."""
 
-    def __init__(self, record: Record, row: int) -> None:
-        super().__init__(record, row)
-        self.order = Order(record, row)
+    def __init__(self, record: Record, row: int, asked: Asked) -> None:
+        super().__init__(record, row, asked)
         self.there = record.servers_of(row)
         self.holders: list[str] = []
 
@@ -42,78 +46,78 @@ class Waits(Stays):
         known = all(value is not None for value in causes.values())
         first = float(record.submit[self.row]) if number == 0 else since
         first = since if np.isnan(first) else first
-        self._queue(Moment(since))
-        self._state(Moment(since), causes if known else None)
-        if self.order.discipline == "conservative" and self.record.policy in QUEUES:
-            self._reservation(Moment(since))
+        said = self.asked.said.get(number)
+        begun, over = (None, None) if said is None else (said.begun, said.over)
+        self._queue(Moment(since), begun)
+        self._state(Moment(since), begun, causes if known else None)
+        self._reservation(since, begun)
         if number == 0:
             self._holders(since, start)
             self._overtaken(since, start)
-        self._heads(since, start)
-        self._state(Moment(start, before=True), causes if known else None)
+        self._heads(start, said)
+        self._state(Moment(start, before=True), over, causes if known else None)
         told = {name: float(value) for name, value in causes.items()} if known else {}
         self.say("waited", start, seconds=start - first, **told)
 
-    def _queue(self, moment: Moment) -> None:
+    def _queue(self, moment: Moment, answer: _core._Answer | None) -> None:
         """Who else waited, and which of them goes first."""
-        rows = self.order.waiting(moment)
-        told: dict[str, Any] = {"others": int(rows.size)}
-        if rows.size and self.order.why_not is not None:
-            told["why_not"] = self.order.why_not
-        elif rows.size and self.order.doubtful(rows, moment):
-            told["why_not"] = "what decides it is too close for rounding to tell them apart"
-        elif rows.size:
-            ahead = self.order.ahead(rows, moment)
-            told |= {"order": self.order.told, "place": int(ahead.size) + 1}
-            told["ahead"] = named(self.record, ahead, _AHEAD)
+        others = self.record.waiting(self.row, moment) if answer is None else answer["others"]
+        told: dict[str, Any] = {"others": others}
+        if others and answer is None:
+            told["why_not"] = self.asked.why_not
+        elif others and answer is not None and answer["by"] == "line":
+            told |= {"order": order_of(self.record), "place": answer["ahead"] + 1}
+            told["ahead"] = [self.record.name(row) for row in answer["first"]]
         self.say("queue", moment.time, **told)
+        if answer is not None and answer["by"] == "allocation":
+            at = None if np.isnan(answer["decided"]) else answer["decided"]
+            got = self._began(answer["decided"])
+            self.say("decision", moment.time, policy=self.record.policy, at=at, **got)
 
-    def _reservation(self, moment: Moment) -> None:
-        """When the job could start by the estimates, as the pass of a moment reserved it."""
-        order, rows = self.order, self.order.waiting(moment)
-        if order.why_not is not None or self._passes_over() or order.doubtful(rows, moment):
-            return
-        most = int(self.record.options["reservations"])
-        if order.ahead(rows, moment).size >= most:
-            self.say("beyond", moment.time, most=most)
-            return
-        place = reservation(self.record, order, moment, self.row)
-        if place is not None:
-            on = [{"server": server, "gpus": gpus} for server, gpus in place.on]
-            self.say("reservation", moment.time, begins=place.begin, on=on)
+    def _reservation(self, time: float, answer: _core._Answer | None) -> None:
+        """When the job could start by the estimates, as the pass of an instant reserved it."""
+        if answer is not None and answer["beyond"]:
+            self.say("beyond", time, most=int(self.record.options["reservations"]))
+        elif answer is not None and answer["reserved"] is not None:
+            begins, parts = answer["reserved"]
+            on = [{"server": server, "gpus": count} for server, count in parts]
+            self.say("reservation", time, begins=begins, on=on)
 
-    def _state(self, moment: Moment, causes: Mapping[str, float] | None) -> None:
+    def _state(
+        self, moment: Moment, answer: _core._Answer | None, causes: Mapping[str, float] | None
+    ) -> None:
         """Who held the GPUs, what was idle, and why it was not enough."""
         if self.near is None:
             return
-        room = Room(self.record, moment, self.there, self.near)
-        told = room.told(self.want)
+        held = Held(self.record, moment, self.there, self.near)
+        told = held.told(self.want)
         when = "just before" if moment.before else "then"
         names = [each["name"] for each in told["holders"]]
-        self.say("held", moment.time, when=when, **told, **self._users(room), as_before=names == self.holders)
+        self.say("held", moment.time, when=when, **told, **self._users(held), as_before=names == self.holders)
         self.holders = names
-        cause = room.cause(self.want)
-        column = {"few": "wait_gpus", "apart": "wait_fragmented", "fits": "wait_behind"}.get(cause or "")
-        if column is None or (causes is not None and not causes[column] > 0):
-            return  # unlike what the run noted: nothing is said
-        asks: dict[str, Any] = {
-            "gpus": self.want.share / WHOLE if self.want.share else self.want.gpus,
-            "when": when,
-        }
+        cause = self._cause(held, causes) if answer is None else answer["room"]
+        asks: dict[str, Any] = {"gpus": self.want.asks, "when": when}
         if cause == "few":
             several = len(self.want.pools or ()) > 1
-            asks |= {"usable": room.most(self.want), "typed": self._typed(), "several": several}
+            asks |= {"usable": held.most(self.want), "typed": self._typed(), "several": several}
             self.say("too few", moment.time, **asks, **self._least())
-        elif cause == "apart":
+        elif cause == "apart" and self.want.pools is not None:
             about = ("usable", "usable_on", "most_on_one", "most_of_one_gpu")
             placement = str(self.record.options.get("placement"))
-            largest = max(int(self.record.gpus[own].max()) for _, own in self.want.pools or ())
+            largest = max(int(self.record.gpus[own].max()) for _, own in self.want.pools)
             more = {name: told[name] for name in about if name in told}
             self.say("apart", moment.time, **asks, **more, placement=placement, largest=largest)
-        else:
-            self._turn(moment, room, asks)
+        elif cause == "fits":
+            self._turn(moment, answer, asks)
 
-    def _users(self, room: Room) -> dict[str, Any]:
+    def _cause(self, held: Held, causes: Mapping[str, float] | None) -> str | None:
+        """The same without the engine: what the wait as a whole was for, and whom numbers alone rule out."""
+        if held.most(self.want) * WHOLE < self.want.units:
+            return "few"
+        met = [cause for cause in ("fits", "apart") if causes is not None and causes[_CAUSES[cause]] > 0]
+        return met[0] if len(met) == 1 and self.want.pools is not None else None
+
+    def _users(self, room: Held) -> dict[str, Any]:
         """The users whose jobs held most."""
         record = self.record
         if "user" not in record.asked.columns:
@@ -143,64 +147,47 @@ class Waits(Stays):
         pools = self.want.pools or []
         return [types[own] for own, _ in pools] if types and len(pools) < len(types) else []
 
-    def _turn(self, moment: Moment, room: Room, asks: dict[str, Any]) -> None:
+    def _turn(self, moment: Moment, answer: _core._Answer | None, asks: dict[str, Any]) -> None:
         """Why it had no turn though there was room."""
-        owner = self._quota(moment)
-        if owner is not None:
-            self.say("over quota", moment.time, **asks, **owner)
+        record = self.record
+        if answer is not None and answer["quota"]:
+            quota, holds = answer["quota"]
+            owner = record.said(self._owners(), self.row)
+            self.say("over quota", moment.time, **asks, owner=owner, owner_holds=holds, quota=quota)
             return
-        order = self.order
-        rows = order.waiting(moment)
-        known = order.why_not is None and not self._passes_over() and not order.doubtful(rows, moment)
-        # The last pass before went by what had been used by then.
-        known &= not (order.moves and moment.before)
-        ahead = order.ahead(rows, moment) if known else rows[:0]
-        if not ahead.size or order.discipline == "skip":
-            self.say("turn", moment.time, **asks, policy=self.record.policy)
+        discipline = (
+            record.options.get("queue") if is_queue(record) else "ranking" if ranks(record) else "none"
+        )
+        head = None if answer is None else answer["head"]
+        if answer is not None and answer["down"] is not None and (head is None or discipline != "strict"):
+            self.say("maintenance", moment.time, **asks, down=answer["down"])
             return
-        head = int(ahead[0])
-        told = {"head": self.record.name(head), "head_gpus": self.record.gpus_of(head)}
-        if self.record.ticks:
-            self.say("turn", moment.time, **asks, policy=self.record.policy)
-        elif order.ranks:
-            self.say("ranked behind", moment.time, **asks, **told, ahead=int(ahead.size))
-        elif order.discipline == "easy":
-            want = wants(self.record, head)
-            shadow = order.shadow(moment, head, lambda gone: room.cause(want, gone) == "fits")
-            if shadow is not None and want.sure:
-                told |= {"shadow": shadow.time, "own_end": shadow.own_end}
-            self.say("reserved", moment.time, **asks, **told)
-        elif order.discipline == "conservative":
+        if record.options.get("order") == "fairshare" and moment.before and discipline != "conservative":
+            discipline = "none"  # the last pass before went by what had been used by then
+        if answer is None or head is None or discipline in ("skip", "none"):
+            self.say("turn", moment.time, **asks, policy=record.policy)
+        elif discipline == "conservative":
             self.say("kept", moment.time, **asks)
         else:
-            self.say("behind", moment.time, **asks, **told)
+            self._behind(moment, answer, head, asks)
 
-    def _passes_over(self) -> bool:
-        """Whether a job over quota is passed over, so that the first of the queue may keep nobody waiting."""
+    def _behind(self, moment: Moment, answer: _core._Answer, head: int, asks: dict[str, Any]) -> None:
+        """Whom nobody overtakes, or delays."""
+        kind, more, shadow = "behind", dict[str, Any](), answer["shadow"]
+        if not is_queue(self.record):
+            kind, more = "ranked behind", {"ahead": answer["ahead"]}
+        elif self.record.options.get("queue") == "easy":
+            kind = "reserved"
+            if shadow is not None and answer["estimate"] is not None:
+                head = shadow[0]
+                more = {"shadow": shadow[1], "own_end": moment.time + answer["estimate"]}
+        told = {"head": self.record.name(head), "head_gpus": self.record.gpus_of(head)}
+        self.say(kind, moment.time, **asks, **told, **more)
+
+    def _owners(self) -> str:
+        """The column that says whose quota counts."""
         quota = self.record.outcome.quota
-        return quota is not None and not quota["borrow"].all()
-
-    def _quota(self, moment: Moment) -> dict[str, Any] | None:
-        """What its owner holds, where that keeps a job from starting."""
-        quota, record = self.record.outcome.quota, self.record
-        if quota is None:
-            return None
-        column = "vc" if quota["vc"].null_count() == 0 else "user"
-        owner = record.said(column, self.row)
-        own = quota.filter(pl.col(column) == owner) if owner is not None else quota.head(0)
-        if not own.height or own["borrow"][0] or column not in record.asked.columns:
-            return None
-        running = record.row[moment.within(record.start, record.end) & record.beside(self.row)[record.row]]
-        names = record.asked[column].to_list()
-        held = sum(
-            record.share_of(row) or WHOLE * record.gpus_of(row)
-            for row in running.tolist()
-            if row < len(names) and names[row] == owner
-        )
-        most = int(own["gpus"][0])
-        if held + self.want.units <= most * WHOLE:
-            return None
-        return {"owner": owner, "owner_holds": gpus(held), "quota": most}
+        return "vc" if quota is not None and quota["vc"].null_count() == 0 else "user"
 
     def _holders(self, since: float, until: float) -> None:
         """Who held most GPU-seconds before the job first started."""
@@ -226,20 +213,17 @@ class Waits(Stays):
         own = record.submit[self.row]
         those = record.row[firsts[(submitted > own) & (record.start[firsts] < start)]]
         if those.size:
-            self.say("overtaken", start, jobs=int(those.size), names=named(record, those, _AHEAD))
+            names = [record.name(int(row)) for row in those[:_AHEAD]]
+            self.say("overtaken", start, jobs=int(those.size), names=names)
 
-    def _heads(self, since: float, until: float) -> None:
-        """Who was at the head of the queue meanwhile."""
-        order = self.order
-        known = order.why_not is None and not (order.ranks or order.moves)
-        if not known or order.discipline == "skip" or self._passes_over():
+    def _heads(self, until: float, said: Said | None) -> None:
+        """Who was at the head of the queue meanwhile, the longest first."""
+        if said is None or not said.heads:
             return
-        heads = order.heads(since, until)
-        if not heads or order.doubtful(np.array([head.row for head in heads]), Moment(since)):
-            return
+        heads = sorted(said.heads, key=lambda head: (-head[1], head[0]))
         told = [
             {"job": self.record.name(row), "gpus": self.record.gpus_of(row), "seconds": seconds}
             for row, seconds in heads[:_AHEAD]
         ]
-        whole = float(sum(head.seconds for head in heads))
+        whole = sum(seconds for _, seconds in heads)
         self.say("heads", until, seconds=whole, jobs=len(heads), heads=told)

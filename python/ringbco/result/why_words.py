@@ -76,12 +76,30 @@ def _queue(told: Told, when: str, clock: Clock) -> str:
     if not others:
         return "No other job waited then."
     said = f"{_some(others, 'other job')} waited then."
-    if "why_not" in told:
+    if told.get("why_not"):
         return f"{said} Its place among them is not told: {told['why_not']}."
+    if "place" not in told:
+        return said
     if told["place"] == 1:
         return f"{said} In {told['order']} it was the first of them."
     ahead = _listed(told["ahead"], told["place"] - 1 - len(told["ahead"]))
     return f"{said} In {told['order']} it was number {told['place']:,} of {others + 1:,}, behind {ahead}."
+
+
+def _decision(told: Told, when: str, clock: Clock) -> str:
+    if told["at"] is None:
+        return f"{told['policy']} had not decided yet."
+    gave = f"The last decision of {told['policy']}, {clock(told['at'])}, gave it no GPUs"
+    if not told["got"]:
+        return f"{gave}, and nobody else others than before."
+    return f"{gave}; it gave GPUs to {_holding(told['got'], more=told['others'])}."
+
+
+def _given(told: Told, when: str, clock: Clock) -> str:
+    said = f"That is {_number(told['gpus'])} of the {_gpus(told['of'])} that it asks for"
+    if not told["got"]:
+        return f"{said}; nobody else was given GPUs then."
+    return f"{said}; the same decision gave GPUs to {_holding(told['got'], more=told['others'])}."
 
 
 # Who held the GPUs, and what was idle.
@@ -143,6 +161,13 @@ def _over_quota(told: Told, when: str, clock: Clock) -> str:
     return (
         f"{_room(told)}, but jobs of {told['owner']} held {_number(told['owner_holds'])} of a quota of"
         f" {_gpus(told['quota'])}, which none may exceed: it was passed over."
+    )
+
+
+def _maintenance(told: Told, when: str, clock: Clock) -> str:
+    return (
+        f"{_room(told)}, but only on servers that go down for maintenance before it would be done by the"
+        f" estimates, the next of them {clock(told['down'])}: it was kept clear of these."
     )
 
 
@@ -388,10 +413,13 @@ SENTENCES: Final[Mapping[str, Callable[[Told, str, Clock], str]]] = {
         f"It rested at its rung for {duration(told['seconds'])}, and was let go on {when}."
     ),
     "queue": _queue,
+    "decision": _decision,
+    "given": _given,
     "held": _state,
     "too few": _too_few,
     "apart": _apart,
     "over quota": _over_quota,
+    "maintenance": _maintenance,
     "turn": _turn,
     "behind": _behind,
     "ranked behind": _ranked_behind,

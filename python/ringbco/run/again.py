@@ -107,23 +107,9 @@ def read_repeat(
         cluster = cluster_of(run)
     except InputError as error:
         raise InputError(str(error), file=path) from None
-    given = _options(command, options, record)
-    parameters: Mapping[str, Any] = {}
-    if command == "replay" and not _is_ours(given.get("policy")):
-        told = _as_mapping(run.get("own_policy"))
-        given["policy"] = _own_policy(given["policy"], told, policy, record)
-        parameters = _as_mapping(told.get("parameters"))
-    elif policy is not None:
+    if policy is not None and (command == "plan" or is_ours(options.get("policy"))):
         raise UsageError("option policy: --again takes every setting from run.toml: leave it out")
-    elif given.get("policy") in BUILT_IN:
-        parameters = _as_mapping(_as_mapping(run.get("own_policy")).get("parameters"))
-    if given.get("order") == "column" and not isinstance(given["policy"], own.Carried):
-        raise CannotRepeatError(
-            "an order of which the keys are in a file; these were given as an array",
-            file=record,
-            key="options.order",
-            hint="make them a column of the job table: order='column:NAME'",
-        )
+    given, parameters = settings(run, record, policy)
     for name, kind in KINDS.items():
         if TABLES[kind.form.table].is_there(options, {}):
             given[name] = path / kind.form.file  # the copy: the file itself may have changed
@@ -137,6 +123,31 @@ def read_repeat(
         versions=_table(run, "ringbco", record),
         parameters=parameters,
     )
+
+
+def settings(
+    run: Mapping[str, Any], record: Path, policy: str | None
+) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """The options of a run, by the names of its command's parameters, and the fields of its policy.
+
+    record: what errors call run.toml. policy: as `read_repeat` takes it. Raises as that does.
+    """
+    options = _table(run, "options", record)
+    command = str(options.get("command", "replay"))
+    given = _options(command, options, record)
+    told = _as_mapping(run.get("own_policy"))
+    if command == "replay" and not is_ours(given.get("policy")):
+        given["policy"] = _own_policy(given["policy"], told, policy, record)
+    elif given.get("policy") not in BUILT_IN:
+        told = {}
+    if given.get("order") == "column" and not isinstance(given["policy"], own.Carried):
+        raise CannotRepeatError(
+            "an order of which the keys are in a file; these were given as an array",
+            file=record,
+            key="options.order",
+            hint="make them a column of the job table: order='column:NAME'",
+        )
+    return given, _as_mapping(told.get("parameters"))
 
 
 def trace_of(folder: str | os.PathLike[str]) -> Path:
@@ -181,7 +192,7 @@ def _check_trace(trace: Path, sha256: str | None, folder: Path) -> None:
         )
 
 
-def _is_ours(policy: object) -> bool:
+def is_ours(policy: object) -> bool:
     """Whether it is a policy of ringbco, or a file of decisions: none is the code of somebody else.
 
     True of what is no text either, which `replay` refuses.

@@ -198,6 +198,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     tables = copies | {name: make(made) for name, make in MAKERS.items()}
     outcome = made_later(tables, work=_done(setup, result.tables["jobs"]["kept"]))
     outcome.run = copied(setup.record)
+    outcome.__dict__["_table"] = setup.table
     recorded = [table for table in TABLES.values() if table.said == "record" and outcome.has(table.name)]
     if recorded:
         outcome.run["record"] = {table.key: True for table in recorded}

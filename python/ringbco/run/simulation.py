@@ -74,13 +74,13 @@ class Simulation:
             told = "a table, as ringbco outages draws one: nobody knows how long a simulation lasts"
             raise refusal("outages", setup.drawn.draw.source, told)
         warn(setup.doubts)
-        self._begin(setup, _prepared(setup), _number_of(setup, vc), None, progress)
+        self._begin(setup, prepared_of(setup), _number_of(setup, vc), None, progress)
 
     def _part(self, rows: Rows, source: str) -> Simulation:
         """The same run of some rows of its table alone, from its beginning; takes no polars."""
         other = object.__new__(Simulation)
         setup = self._setup.part(rows, source)
-        other._begin(setup, _prepared(setup), self._number, None, None)
+        other._begin(setup, prepared_of(setup), self._number, None, None)
         return other
 
     def _begin(
@@ -145,15 +145,20 @@ class Simulation:
         """Has the policy decide."""
         if isinstance(policy, KeyPolicy):
             rows = self._course.unkeyed()
-            self._course.give_keys(_keys(self._ask(policy.key, rows), rows, self.state, "key"))
+            self._course.give_keys(keys_of(self._ask(policy.key, rows), rows, self.state, "key"))
         elif isinstance(policy, RankPolicy):
-            rows = self._course.waiting()
-            if policy.preemptive or self.state.evicts:
-                rows = np.concatenate((rows, self._course.running()))
-            keys = _keys(self._ask(policy.rank, rows), rows, self.state, "rank")
+            rows = self._ranked(policy)
+            keys = keys_of(self._ask(policy.rank, rows), rows, self.state, "rank")
             self._course.rank(rows, keys, policy.preemptive)
         elif isinstance(policy, Policy):
             self._ask(policy.decide)
+
+    def _ranked(self, policy: RankPolicy) -> NDArray[np.uint32]:
+        """The rows that a policy is to rank."""
+        rows = self._course.waiting()
+        if policy.preemptive or self.state.evicts:
+            rows = np.concatenate((rows, self._course.running()))
+        return rows
 
     def _ask(self, method: Callable[..., Any], *rows: NDArray[np.uint32]) -> Any:
         """What a method of the policy returns. What it raises tells the simulated time."""
@@ -257,7 +262,7 @@ def drive(
     """
     if setup.own is None:
         raise ValueError("drive: expected a policy of one's own")
-    prepared = _prepared(setup)
+    prepared = prepared_of(setup)
     courses = []
     done = 0
     for part in range(prepared.parts):
@@ -283,7 +288,8 @@ def _after(
     return lambda finished, _: progress(done + finished, total)
 
 
-def _prepared(setup: Setup) -> _core.Prepared:
+def prepared_of(setup: Setup) -> _core.Prepared:
+    """What a run is given, checked by the engine. Raises as `replay` does."""
     open_arrays()
     try:
         return _core.Prepared(setup.jobs, setup.servers, setup.options)
@@ -311,7 +317,7 @@ def _interval(policy: Scheduler | None) -> float | None:
     return number("interval", interval, expected, least=0.0, most=_LONGEST, above=True)
 
 
-def _keys(given: Any, rows: NDArray[np.uint32], state: State, method: str) -> NDArray[np.float64]:
+def keys_of(given: Any, rows: NDArray[np.uint32], state: State, method: str) -> NDArray[np.float64]:
     """What a policy gave for its rows, as float64. Raises DecisionError for another length and for NaN."""
     try:
         keys = np.ascontiguousarray(given, dtype=np.float64)

@@ -21,7 +21,7 @@ use super::roster::Roster;
 use crate::cluster::FewestServers;
 use crate::ds::ordered;
 use crate::ids::{GpuType, Job, Slot};
-use crate::machine::{Came, Floor, Left, Policy, Stay};
+use crate::machine::{Came, Chooses, Floor, Left, Policy, Stay};
 use crate::options::Feature;
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -368,5 +368,9 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.roster.waiting()
+    }
+
+    fn chooses(&self, _floor: &Floor<'_, S>) -> Chooses {
+        Chooses::ByAllocation
     }
 }

@@ -8,7 +8,7 @@ mod rank;
 use super::roster::Roster;
 use crate::decisions::Verb;
 use crate::ids::{GpuType, Job, Server, Slot};
-use crate::machine::{Came, Claimant, Clock, Floor, Left, Policy};
+use crate::machine::{Came, Chooses, Claimant, Clock, Floor, Left, Policy};
 use crate::options::{Facts, Feature, Is, Named, Options, Placement};
 use crate::placement::{Placer, WITH_SHARES};
 use crate::setting::{Setting, When};
@@ -494,5 +494,9 @@ impl<S: Speed> Policy<S> for Outside {
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.roster.waiting()
+    }
+
+    fn chooses(&self, _floor: &Floor<'_, S>) -> Chooses {
+        Chooses::ByAllocation
     }
 }

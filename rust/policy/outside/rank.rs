@@ -17,17 +17,9 @@ impl Outside {
     /// where somebody may be evicted. With it, those within their owners' quotas go before all others, the jobs that fit in a
     /// quota of all GPUs are selected, the running ones that are not are stopped, and the others start.
     pub(crate) fn rank<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job], keys: &[f64], preemptive: bool) {
-        let mut order: Vec<(f64, Job)> = keys.iter().copied().zip(jobs.iter().copied()).collect();
-        let tier = |job: Job| floor.jobs.tier(job.index());
-        order.sort_unstable_by(|a, b| tier(a.1).cmp(&tier(b.1)).then(a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1)));
-        let mut ranked: Vec<Job> = order.into_iter().map(|(_, job)| job).collect();
+        let (ranked, mut stopped) = self.in_turn(floor, jobs, keys, preemptive);
         let mut chosen: Vec<usize> = Vec::with_capacity(ranked.len());
         if preemptive {
-            if floor.protects() {
-                let is_protected = |job: &Job| self.roster.slot_of(*job).is_some_and(|slot| floor.is_protected(slot));
-                ranked.sort_by_key(|job| !is_protected(job));
-            }
-            let mut stopped = self.by_owner(floor, &mut ranked);
             let mut quotas = Quotas::new(floor);
             for (place, &job) in ranked.iter().enumerate() {
                 let slot = self.roster.slot_of(job);
@@ -49,6 +41,41 @@ impl Outside {
             chosen.extend((0..ranked.len()).filter(|&place| self.roster.is_waiting(ranked[place])));
         }
         self.take_turns(floor, &ranked, &chosen, preemptive);
+    }
+
+    /// The jobs as their turns come, and with preemption those that may not borrow what they would need.
+    fn in_turn<S: Speed>(
+        &self,
+        floor: &Floor<'_, S>,
+        jobs: &[Job],
+        keys: &[f64],
+        preemptive: bool,
+    ) -> (Vec<Job>, Vec<Job>) {
+        let mut order: Vec<(f64, Job)> = keys.iter().copied().zip(jobs.iter().copied()).collect();
+        let tier = |job: Job| floor.jobs.tier(job.index());
+        order.sort_unstable_by(|a, b| tier(a.1).cmp(&tier(b.1)).then(a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1)));
+        let mut ranked: Vec<Job> = order.into_iter().map(|(_, job)| job).collect();
+        if !preemptive {
+            return (ranked, Vec::new());
+        }
+        if floor.protects() {
+            let is_protected = |job: &Job| self.roster.slot_of(*job).is_some_and(|slot| floor.is_protected(slot));
+            ranked.sort_by_key(|job| !is_protected(job));
+        }
+        let out = self.by_owner(floor, &mut ranked);
+        (ranked, out)
+    }
+
+    /// The waiting jobs in their turns by such keys; those behind them whom a quota holds back.
+    pub(crate) fn line<S: Speed>(
+        &self,
+        floor: &Floor<'_, S>,
+        jobs: &[Job],
+        keys: &[f64],
+        preemptive: bool,
+    ) -> Vec<Job> {
+        let (ranked, out) = self.in_turn(floor, jobs, keys, preemptive);
+        ranked.into_iter().chain(out).filter(|&job| self.roster.is_waiting(job)).collect()
     }
 
     /// Puts the jobs within their owners' quotas, counted along the order, before all others. Takes out who may not borrow:

@@ -12,9 +12,10 @@
 
 use super::{Line, Queued};
 use crate::ids::{Job, Server, Slot};
-use crate::machine::Floor;
+use crate::machine::{Claim, Floor};
 use crate::placement::{Pools, Probes};
 use crate::speed::Speed;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What a pass knows of the time to come. GPUs are numbered by (pool, server, GPU).
@@ -422,5 +423,32 @@ impl<L: Line> Queued<'_, L> {
             plan.put_off.push((job, class as u32, estimate));
             self.go_on_behind(floor, class, spot);
         }
+    }
+
+    /// The reservation of a waiting job if a pass made them all now, and nobody started.
+    pub(super) fn reservation_of<S: Speed>(&self, floor: &mut Floor<'_, S>, job: Job) -> Option<Claim> {
+        let mut plan = self.plan.clone()?;
+        let (rng, grant) = (floor.placer.rng(), floor.grant.clone());
+        plan.begin(self.line.classes());
+        plan.make(floor, self.easy.iter().flat_map(|easy| &easy.by_end));
+        let may_start: Vec<Job> = self.line.in_order().into_iter().filter(|&job| !floor.is_held_back(job)).collect();
+        let at = may_start.iter().position(|&other| other == job);
+        let is_beyond = at.is_some_and(|at| at >= plan.most as usize);
+        for &other in &may_start[..at.filter(|_| !is_beyond).map_or(0, |at| at + 1)] {
+            plan.reserve(floor, other, self.line.class_of(other) as u32, self.estimates.reckoned(floor, other));
+        }
+        floor.placer.set_rng(rng);
+        floor.grant = grant;
+        if is_beyond {
+            return Some(Claim::Beyond);
+        }
+        let (_, begin) = plan.made.get(self.line.class_of(job))?.last().copied().filter(|_| at.is_some())?;
+        let booking = plan.bookings.last().filter(|booking| begin > floor.seconds() && booking.from == begin)?;
+        let mut parts: BTreeMap<Server, u32> = BTreeMap::new();
+        for &gpu in &booking.gpus {
+            let (pool, own) = plan.place[gpu as usize];
+            *parts.entry(floor.cluster.member(pool, own)).or_default() += 1;
+        }
+        Some(Claim::Own { begin, parts: parts.into_iter().collect() })
     }
 }

@@ -91,6 +91,14 @@ pub(crate) trait Line: Clone + Send {
 
     /// Every waiting job.
     fn jobs(&self) -> impl Iterator<Item = Job> + '_;
+
+    /// Every waiting job, in order.
+    fn in_order(&self) -> Vec<Job> {
+        let of = |class| std::iter::successors(self.first(class), move |&spot| self.next(class, spot));
+        let mut spots: Vec<_> = (0..self.classes()).flat_map(of).collect();
+        spots.sort_unstable();
+        spots.into_iter().map(|spot| self.job_at(spot)).collect()
+    }
 }
 
 /// A line with a place for every job: insert, remove and "first" cost log64(jobs).

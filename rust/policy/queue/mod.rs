@@ -15,7 +15,7 @@ mod qssf;
 mod tests;
 
 use crate::ids::{Job, Slot};
-use crate::machine::{Came, Floor, Left, Masked, Policy};
+use crate::machine::{Came, Chooses, Claim, Floor, Left, Masked, Policy};
 use crate::options::{Discipline, Options, Order};
 use crate::placement::Probes;
 use crate::setting::Setting;
@@ -316,5 +316,31 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.line.jobs().chain(self.unkeyed().iter().copied())
+    }
+
+    fn chooses(&self, floor: &Floor<'_, S>) -> Chooses {
+        if !L::RENEWS {
+            return Chooses::FromLine(self.line.in_order());
+        }
+        let mut line = self.line.clone();
+        line.renew(floor.seconds());
+        Chooses::FromLine(line.in_order())
+    }
+
+    fn head(&self) -> Option<Job> {
+        let first = (0..self.line.classes()).filter_map(|class| self.line.first(class)).min();
+        first.map(|spot| self.line.job_at(spot))
+    }
+
+    fn reckons(&self, floor: &Floor<'_, S>, job: Job) -> Option<f64> {
+        Some(self.estimates.reckoned(floor, job))
+    }
+
+    fn claim(&self, floor: &mut Floor<'_, S>, job: Job) -> Option<Claim> {
+        if self.plan.is_some() {
+            return self.reservation_of(floor, job);
+        }
+        let held = self.easy.as_ref()?.held.filter(|held| held.job != job)?;
+        Some(Claim::OfHead { head: held.job, shadow: held.shadow })
     }
 }

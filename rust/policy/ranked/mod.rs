@@ -17,7 +17,7 @@ mod tiresias;
 mod waiting;
 
 use crate::ids::{Job, Slot};
-use crate::machine::{Came, Floor, Left, Policy, Stay};
+use crate::machine::{Came, Chooses, Floor, Left, Policy, Stay};
 use crate::options::{Feature, Within};
 use crate::policy::Visitor;
 use crate::setting::Setting;
@@ -373,9 +373,9 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
                 if R::KEYS == Keys::Stand {
                     from_the_end.renew(ranking, floor);
                 }
-                selection.walk_protected(ranking, floor, waiting);
+                selection.walk_all(ranking, floor, waiting);
             }
-            _ if floor.has_quotas() => selection.walk_owners(ranking, floor, waiting),
+            _ if floor.has_quotas() => selection.walk_all(ranking, floor, waiting),
             Keys::Stand => {
                 from_the_end.renew(ranking, floor);
                 selection.walk(ranking, floor, waiting.walk(), from_the_end);
@@ -435,5 +435,15 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.waiting.jobs()
+    }
+
+    fn chooses(&self, floor: &Floor<'_, S>) -> Chooses {
+        let mut ranking = self.ranking.clone();
+        ranking.before_pass(floor);
+        Chooses::FromLine(Selection::default().line(&mut ranking, floor, &self.waiting))
+    }
+
+    fn reckons(&self, floor: &Floor<'_, S>, job: Job) -> Option<f64> {
+        self.ranking.estimate(floor, job)
     }
 }

@@ -11,6 +11,7 @@ use crate::ids::{Job, Slot};
 use crate::machine::{Claimant, Floor};
 use crate::policy::quotas::Quotas;
 use crate::speed::Speed;
+use std::collections::BTreeSet;
 
 /// What a walk decides, and what it needs on its way.
 #[derive(Clone, Debug, Default)]
@@ -129,35 +130,41 @@ impl Selection {
 
     /// Ranks every job anew and walks. Cost: all jobs that run or wait.
     pub(super) fn walk_all<R: Ranking, S: Speed>(&mut self, ranking: &mut R, floor: &Floor<'_, S>, waiting: &Waiting) {
-        let all = self.rank_all(ranking, floor, waiting);
+        let all = self.in_turn(ranking, floor, waiting);
         self.draw(floor, all);
     }
 
-    /// The same where owners have quotas: those within theirs go before all others, whatever their priorities.
-    pub(super) fn walk_owners<R: Ranking, S: Speed>(
+    /// The waiting jobs in their turns; those behind them whom a quota holds back.
+    pub(super) fn line<R: Ranking, S: Speed>(
         &mut self,
         ranking: &mut R,
         floor: &Floor<'_, S>,
         waiting: &Waiting,
-    ) {
-        let all = self.rank_all(ranking, floor, waiting);
-        let all = self.by_owner(floor, all);
-        self.draw(floor, all);
+    ) -> Vec<Job> {
+        let all = self.in_turn(ranking, floor, waiting);
+        let mut line: Vec<Job> = all.iter().filter(|entry| entry.2.is_none()).map(|entry| entry.1).collect();
+        if line.len() < waiting.jobs().count() {
+            let tried: BTreeSet<Job> = line.iter().copied().collect();
+            let all = self.rank_all(ranking, floor, waiting);
+            line.extend(all.iter().filter(|entry| entry.2.is_none() && !tried.contains(&entry.1)).map(|entry| entry.1));
+        }
+        line
     }
 
-    /// The same where jobs are protected: these go before all others, but guests behind those within their quotas.
-    pub(super) fn walk_protected<R: Ranking, S: Speed>(
+    /// All jobs as their turns come. The protected go before all others, but guests behind those within their quotas, whatever
+    /// their priorities.
+    fn in_turn<R: Ranking, S: Speed>(
         &mut self,
         ranking: &mut R,
         floor: &Floor<'_, S>,
         waiting: &Waiting,
-    ) {
-        let all = self.rank_all(ranking, floor, waiting);
-        let firm = |&(.., slot): &Entry| slot.is_some_and(|slot| floor.is_protected(slot));
-        let (mut first, mut others): (Vec<_>, Vec<_>) = all.into_iter().partition(firm);
-        first.append(&mut others);
-        let all = if floor.has_quotas() { self.by_owner(floor, first) } else { first };
-        self.draw(floor, all);
+    ) -> Vec<Entry> {
+        let mut all = self.rank_all(ranking, floor, waiting);
+        if floor.protects() {
+            let firm = |&(.., slot): &Entry| slot.is_some_and(|slot| floor.is_protected(slot));
+            all.sort_by_key(|entry| !firm(entry));
+        }
+        if floor.has_quotas() { self.by_owner(floor, all) } else { all }
     }
 
     /// Those within their owners' quotas, then guests. Who may not borrow is left out.

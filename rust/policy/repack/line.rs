@@ -78,6 +78,17 @@ impl Lines {
         self.lines.iter().flat_map(Line::jobs)
     }
 
+    /// Every waiting job, in order.
+    pub(super) fn in_order(&self) -> Vec<Job> {
+        let ranks = |line: &Line| {
+            let of = |members: &Members| members.jobs.iter().map(|&own| members.rank(own)).collect::<Vec<_>>();
+            let mut ranks: Vec<Rank> = line.classes.values().flat_map(of).collect();
+            ranks.sort_unstable();
+            ranks
+        };
+        self.lines.iter().flat_map(ranks).map(|rank| rank.1).collect()
+    }
+
     /// A job joins a class, with a key of its own unless the class has one.
     pub(super) fn insert(&mut self, class: Class, num_gpus: u32, key: u64, own: Rank) {
         let at = self.grade_of(own.1);

@@ -18,7 +18,7 @@ mod strain;
 
 use super::Visitor;
 use crate::ids::{Job, Server, Slot, WHOLE};
-use crate::machine::{Came, Floor, Left, Policy};
+use crate::machine::{Came, Chooses, Floor, Left, Policy};
 use crate::options::{Facts, Feature, Is, Named, Predict};
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -30,6 +30,7 @@ use history::History;
 use line::{Lines, Rank};
 use plan::{Asker, Plan};
 use residents::Residents;
+use std::collections::BTreeSet;
 
 /// What it says of itself.
 pub(super) const FACTS: &[Facts] = &[Repack::<Exact>::FACTS];
@@ -374,6 +375,20 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.residents.foresight.lines().jobs()
+    }
+
+    /// In each grade those that are urgent first.
+    fn chooses(&self, floor: &Floor<'_, S>) -> Chooses {
+        let (mut foresight, mut strains) = (self.residents.foresight.clone(), self.residents.strains.clone());
+        foresight.begin(floor, &mut Vec::new());
+        let limit = strains.begin(floor);
+        strains.begin_walk(floor, limit);
+        let mut line: Vec<Job> =
+            std::iter::from_fn(|| strains.next(floor, limit, |_| false)).map(|next| next.1).collect();
+        let urgent: BTreeSet<Job> = line.iter().copied().collect();
+        line.extend(foresight.lines().in_order().into_iter().filter(|job| !urgent.contains(job)));
+        line.sort_by_key(|&job| foresight.lines().grade_of(job));
+        Chooses::FromLine(line)
     }
 }
 

@@ -1,1 +1,0 @@
-"""Where placements put jobs, for `why` alone."""

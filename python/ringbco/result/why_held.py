@@ -1,0 +1,121 @@
+"""Who held which GPUs at an instant, and what was idle for a job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from ringbco.result.why_record import WHOLE, Moment, Record, Stretches
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.int64]
+
+MOST: Final = 5
+"""Holders that are named."""
+
+
+class Want(NamedTuple):
+    """What a job needs GPUs for. units: thousandths in all. share: of one GPU, 0 for whole ones.
+
+    pools: servers among which it may be placed, by GPU type: a gang is on GPUs of one type. None where nobody
+    knows of which.
+    """
+
+    gpus: int
+    share: int
+    units: int
+    pools: list[tuple[int, Rows]] | None
+
+    @property
+    def asks(self) -> int | float:
+        """GPUs, less than 1 of a share."""
+        return self.share / WHOLE if self.share else self.gpus
+
+
+def want_of(record: Record, row: int, types: Sequence[int] | None) -> Want:
+    """What a job asks for, and where it may be. types: those that it may use, where they are known."""
+    asked, share = record.gpus_of(row), record.share_of(row)
+    there = np.flatnonzero(record.servers_of(row))
+    own = record.cluster.server_types
+    pools: list[tuple[int, Rows]] | None = [(0, there)]
+    if own is not None and len(record.cluster.types) > 1:
+        pools = None if types is None else pools
+        if types:  # none where all GPUs are alike to every job
+            pools = [(kind, there[own[there] == kind]) for kind in sorted(types)]
+    return Want(asked, share, share or WHOLE * asked, pools)
+
+
+class Held:
+    """Who held what at a moment, among servers of a job's virtual cluster.
+
+    held: their GPUs. empty: by server, GPUs that nobody is on; units: thousandths that nobody holds; room:
+    the most that is left of one GPU.
+    """
+
+    def __init__(self, record: Record, moment: Moment, there: NDArray[np.bool_], rows: Stretches) -> None:
+        self.record, self.there = record, there
+        held = rows.at(moment)
+        self.held = held = held.those(np.flatnonzero(there[held.server]))
+        server, since, until = record.down
+        self.down = np.zeros(there.size, np.bool_)
+        self.down[server[moment.within(since, until)]] = True
+        sizes, up = record.gpus, there & ~self.down
+        units = np.bincount(held.server, held.units, sizes.size).astype(np.int64)
+        touched = units // WHOLE
+        self.room = np.where(up, WHOLE, 0)
+        if record.shared:
+            own, most = held.gpu >= 0, int(sizes.max())
+            places = held.server[own] * most + held.gpu[own]
+            used = np.bincount(places, held.units[own], sizes.size * most).astype(np.int64).reshape(-1, most)
+            whole = np.bincount(held.server[~own], held.units[~own], sizes.size).astype(np.int64) // WHOLE
+            touched = (used > 0).sum(axis=1) + whole
+            left = np.where(used > 0, WHOLE - used, 0).max(axis=1)
+            self.room = np.where(up, np.where(touched < sizes, WHOLE, left), 0)
+        self.units = np.where(up, sizes * WHOLE - units, 0)
+        self.empty = np.where(up, sizes - touched, 0)
+
+    def most(self, want: Want) -> int | float:
+        """The most idle GPUs of one type that a job may use; of any, where nobody knows of which."""
+        pools = [np.arange(self.units.size)] if want.pools is None else [own for _, own in want.pools]
+        return gpus(max((int(self.units[own].sum()) for own in pools), default=0))
+
+    def told(self, want: Want) -> dict[str, Any]:
+        """Who held how much, and what was idle: GPUs, which with shares may be parts of some."""
+        record, held = self.record, self.held
+        who, at = np.unique(held.who, return_inverse=True)
+        units = np.bincount(at, held.units, who.size).astype(np.int64)
+        order = np.lexsort((who, -units))[:MOST]
+        jobs = who >= 0
+        idle = [np.arange(self.empty.size)] if want.pools is None else [own for _, own in want.pools]
+        usable = np.concatenate([np.zeros(0, np.int64), *idle])
+        found: dict[str, Any] = {
+            "gpus": int(record.gpus[self.there].sum()),
+            "held": gpus(int(units[jobs].sum())),
+            "jobs": int(jobs.sum()),
+            "replicas": gpus(int(units[~jobs].sum())),
+            "down": int(record.gpus[self.there & self.down].sum()),
+            "idle": gpus(int(self.units[self.there].sum())),
+            "usable": gpus(int(self.units[usable].sum())),
+            "usable_on": int((self.empty[usable] > 0).sum()),
+            "most_on_one": int(self.empty[usable].max(initial=0)),
+            "holders": [{"name": record.name(int(who[i])), "gpus": gpus(int(units[i]))} for i in order],
+        }
+        if record.shared:
+            found["most_of_one_gpu"] = int(self.room[usable].max(initial=0)) / WHOLE
+        types = record.cluster.server_types
+        if types is not None:
+            found["idle_by_type"] = {
+                name: gpus(int(self.units[self.there & (types == own)].sum()))
+                for own, name in enumerate(record.cluster.types)
+                if (self.there & (types == own)).any()
+            }
+        return found
+
+
+def gpus(units: int) -> int | float:
+    """Thousandths of a GPU as GPUs: a whole number where they are one."""
+    return units // WHOLE if units % WHOLE == 0 else units / WHOLE

@@ -1,0 +1,122 @@
+//! Why a job waits, asked of a machine that has stopped between two instants.
+//!
+//! Invariant: an answer changes nothing: a run that was asked ends as one that was not. For example, under `strict` with a
+//! job of 8 GPUs at the head of the queue and 4 idle, a job of 2 GPUs behind it has room, and the head goes before it.
+
+use super::delays::Obstacle;
+use super::policy::{Chooses, Claim, Policy};
+use super::{Clock, Machine};
+use crate::ids::{GpuType, Job};
+use crate::speed::Speed;
+
+/// Jobs that are named of those that go before.
+const MOST: usize = 3;
+
+/// How a job stands that waits. Jobs are rows of the caller's table, servers are the caller's, times are in seconds.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// By what the policy says who is next: `line`, `allocation` or `record`.
+    pub by: &'static str,
+    /// Whether it waits at all, and how many others do.
+    pub waits: bool,
+    /// The same of others.
+    pub others: usize,
+    /// How many of those go before it in the line, and the first of them.
+    pub ahead: usize,
+    /// Their rows.
+    pub first: Vec<u32>,
+    /// The first of them whom no quota holds back.
+    pub head: Option<u32>,
+    /// Whether the placement finds room for it: `fits`, `few` idle GPUs, or enough that lie `apart`.
+    pub room: &'static str,
+    /// When the next server goes down, if it has room only on such as go down before it would be done.
+    pub down: Option<f64>,
+    /// GPUs of the quota that holds it back, and those that its owner's jobs hold.
+    pub quota: Option<(u64, u64)>,
+    /// How long it is reckoned to run, where anything hangs on that.
+    pub estimate: Option<f64>,
+    /// The head under EASY, and when that can start.
+    pub shadow: Option<(u32, f64)>,
+    /// Its own reservation: when it begins, and how many GPUs of which servers.
+    pub reserved: Option<(f64, Vec<(u32, u32)>)>,
+    /// Whether as many jobs as get reservations go before it.
+    pub beyond: bool,
+    /// When the policy decided last; NaN where it has not.
+    pub decided: f64,
+    /// The GPU types that it may use; none where all GPUs are alike.
+    pub types: Vec<u32>,
+}
+
+/// Until when a run goes that is to stop just before an instant, s, or else once all of it has happened (machine time).
+pub(crate) fn until(clock: Clock, time: f64, before: bool) -> f64 {
+    match clock.slot {
+        None if before => time.next_down(),
+        None => time,
+        Some(slot) => (time / slot).round() - if before { 0.5 } else { 0.0 },
+    }
+}
+
+impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
+    /// How a waiting job stands. servers: the caller's. line: that of a policy whose keys come from outside.
+    pub(crate) fn ask(&mut self, job: Job, servers: &[u32], line: Option<Vec<Job>>) -> Answer {
+        let row = |job: Job| self.rows[job.index()];
+        let demand = self.floor.jobs.demand(job);
+        let (mut waits, mut others) = (false, 0);
+        self.policy.waiting_jobs().for_each(|other| if other == job { waits = true } else { others += 1 });
+        let types = self.floor.jobs.tried(job).iter().filter(|tried| tried.0 != GpuType::NONE);
+        let mut answer = Answer {
+            by: "record",
+            waits,
+            others,
+            decided: self.floor.clock.seconds(self.decided),
+            types: types.map(|tried| tried.0.number()).collect(),
+            ..Answer::default()
+        };
+        if !waits {
+            return answer;
+        }
+        match line.map_or_else(|| self.policy.chooses(&self.floor), Chooses::FromLine) {
+            Chooses::FromLine(line) => {
+                answer.by = "line";
+                answer.ahead = line.iter().position(|&other| other == job).unwrap_or(0);
+                let ahead = &line[..answer.ahead];
+                answer.first = ahead.iter().take(MOST).copied().map(row).collect();
+                answer.head = ahead.iter().find(|&&other| !self.floor.is_held_back(other)).copied().map(row);
+            }
+            Chooses::ByAllocation => answer.by = "allocation",
+            Chooses::ByRecord => {}
+        }
+        answer.room = match self.floor.delays.obstacle(demand) {
+            Obstacle::None => "fits",
+            Obstacle::Fragmented => "apart",
+            Obstacle::TooFew => "few",
+        };
+        if self.floor.is_held_back(job) {
+            answer.quota = self.floor.quota_of(job).map(|(quota, held)| (quota.gpus, held));
+        }
+        answer.estimate = self.policy.reckons(&self.floor, job);
+        if let Some(estimate) = answer.estimate.filter(|_| answer.room == "fits") {
+            let hides = self.floor.hide(estimate).is_some();
+            if hides && !self.floor.can_place(demand) {
+                let now = self.floor.seconds();
+                answer.down = self.floor.windows().map(|window| window.0).find(|&down| down > now);
+            }
+            self.floor.show();
+        }
+        match self.policy.claim(&mut self.floor, job) {
+            Some(Claim::OfHead { head, shadow }) => answer.shadow = Some((self.rows[head.index()], shadow)),
+            Some(Claim::Own { begin, parts }) => {
+                let parts = parts.iter().map(|&(server, gpus)| (servers[server.index()], gpus)).collect();
+                answer.reserved = Some((begin, parts));
+            }
+            Some(Claim::Beyond) => answer.beyond = true,
+            None => {}
+        }
+        answer
+    }
+
+    /// The row of the head of the queue, if it is another job than this.
+    pub(crate) fn head_beside(&self, job: Job) -> Option<u32> {
+        self.policy.head().filter(|&head| head != job).map(|head| self.rows[head.index()])
+    }
+}
