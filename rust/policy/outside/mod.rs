@@ -13,6 +13,7 @@ use crate::options::{Facts, Feature, Is, Named, Options, Placement};
 use crate::placement::{Placer, WITH_SHARES};
 use crate::setting::{Setting, When};
 use crate::speed::Speed;
+use rank::like;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Why a verb cannot be carried out: the job, the verb and the reason.
@@ -39,14 +40,6 @@ pub(crate) struct Outside {
     evicted: Vec<(Slot, Job)>,
     /// The latest instant at which a protection ended that a decision was asked for.
     unprotected_at: f64,
-}
-
-/// Jobs that fare alike in one state: (GPUs, thousandths of a share, kind, and that on which it hangs whom they evict).
-type Like = (u32, u32, usize, (u32, Claimant));
-
-fn like<S: Speed>(floor: &Floor<'_, S>, job: Job, num_gpus: u32) -> Like {
-    let (share, kind) = (floor.jobs.share_of(job.index()), floor.jobs.demand(job).kind());
-    (num_gpus, share, kind, floor.evictor(job, num_gpus))
 }
 
 impl Outside {

@@ -4,11 +4,19 @@
 //! 3 GPUs in this order an idle cluster of 8 starts the first and the third.
 
 use super::super::quotas::Quotas;
-use super::{Outside, like};
+use super::Outside;
 use crate::ids::Job;
 use crate::machine::{Claimant, Floor};
 use crate::speed::Speed;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Jobs that fare alike in one state: (GPUs, thousandths of a share, kind, and that on which it hangs whom they evict).
+pub(super) type Like = (u32, u32, usize, (u32, Claimant));
+
+pub(super) fn like<S: Speed>(floor: &Floor<'_, S>, job: Job, num_gpus: u32) -> Like {
+    let (share, kind) = (floor.jobs.share_of(job.index()), floor.jobs.demand(job).kind());
+    (num_gpus, share, kind, floor.evictor(job, num_gpus))
+}
 
 impl Outside {
     /// Carries out a ranking: `keys` are those of `jobs`, least first, ties fifo; higher priorities before all that.
