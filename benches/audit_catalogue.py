@@ -122,7 +122,8 @@ def repeated(case: Case, outcome: ringbco.Outcome) -> tuple[str | None, str | No
             check_repeat(check, folder, jobs, told if ":" in told else None, None)
         except RingbcoError as error:
             return f"refused: {error}", None
-    return next(map(str, check.findings), None), check.not_run
+        why = None if check.not_run is None else check.not_run.replace(str(folder), "DIR")
+    return next(map(str, check.findings), None), why
 
 
 def corruptions(case: Case, outcome: ringbco.Outcome, seed: str, kind: str) -> Iterator[Corrupt]:

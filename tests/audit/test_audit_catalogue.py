@@ -109,6 +109,8 @@ def test_what_is_caught_has_a_finding_and_what_is_genuine_has_none(seeds: list[s
     assert [each.findings for each in reports] == [()] * len(seeds)
     judged = [each for report in reports for each in report.judged]
     assert any(each.caught for each in judged)
+    assert [each.how for each in judged if not (each.found or each.untold)] == []
+    assert not all(each.caught for each in judged)  # what was decided is no physics
     for report in reports:
         case, _, corrupt = drawn(report.seed)
         again = [each for kind in KINDS for each in corrupt[kind]]

@@ -113,6 +113,19 @@ def test_what_was_changed_is_found(change: str) -> None:
     assert any(said in finding.message for finding in found), found
 
 
+@pytest.mark.parametrize("word", ["preempted", "evicted", "failed"])
+def test_a_stay_that_ends_at_a_rung_ends_so_in_stays_parquet(word: str) -> None:
+    jobs = table(random.Random(5), 30)
+    out = ringbco.replay(jobs, "4x8", policy="srtf", model="fixed", search="asha:eta=2,rungs=2")
+    stays = out.stays_written
+    assert stays is not None
+    last = stays["job_id"].is_last_distinct()
+    row = int(((stays["ended"] == "rung") & ~last).arg_max() or 0)
+    assert stays["ended"][row] == "rung"
+    found = audit(replace(out, stays_written=set_cell("ended", row, lambda _: word)(stays)), jobs)
+    assert any("gives its GPUs back at a rung; expected rung" in finding.message for finding in found)
+
+
 def test_a_summary_that_counts_trials_as_jobs_is_found() -> None:
     rnd = random.Random(6)
     jobs = table(rnd, 30).with_columns(group=pl.Series(["a"] * 29 + [None]))

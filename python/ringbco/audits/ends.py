@@ -40,10 +40,11 @@ Told = tuple[str, str]
 class Ends:
     """The stays of a book, and who may have made them end.
 
-    failing: (server, instant) of each server that goes down. ended: jobs that a policy of one's own ended or
-    may have, since they are not done. recorded: whether stays say who held which servers. owned: of each
-    owner of a quota, when its GPUs began and ceased to be held, in order. over: when they were more.
-    looked_at: how many comparisons were made, by code.
+    failing: (server, instant) of each server that goes down. at_rung: (job, instant) at which a trial gives
+    its GPUs back. ended: jobs that a policy of one's own ended or may have, since they are not done.
+    recorded: whether stays say who held which servers. owned: of each owner of a quota, when its GPUs began
+    and ceased to be held, in order. over: when they were more. looked_at: how many comparisons were made, by
+    code.
     """
 
     def __init__(self, given: Given, book: Book, ended: Collection[int], *, recorded: bool) -> None:
@@ -52,6 +53,8 @@ class Ends:
         self.down = clock.seen(given.outages or (), given.slot)
         self.failing = {(outage.server, outage.down) for outage in self.down}
         self.protection = Protection(given)
+        rungs, left = book.rungs, book.rungs.went_on != book.rungs.time
+        self.at_rung = set(zip(rungs.job[left].tolist(), rungs.time[left].tolist(), strict=True))
         self.over: dict[Owner, Floats] = {}
         self.looked_at = Counter[str]()
         self.owned: dict[Owner, tuple[Floats, Floats]] = {}
@@ -126,7 +129,7 @@ class Ends:
         if stays.by_service is not None:
             named |= stays.by_service.is_not_null().to_numpy()
         plain: Bools = last & (stays.ended == DONE)
-        if not self.protection.is_on and not self.failing:
+        if not self.protection.is_on and not self.failing and not self.at_rung:
             if given.preempts:
                 plain |= ~last & (stays.ended == PREEMPTED)
             if given.preempts or (given.resizes and given.elastic):
@@ -212,6 +215,9 @@ class Ends:
             yield "stays", "is dropped; only a policy of one's own ends jobs"
         if word == "rung" and stays.mark[row] != end:
             yield "searches", "ends at a rung; rungs.parquet has none at which it gives its GPUs back then"
+        away = word not in LAST and end > stays.start[row]
+        if away and (int(stays.job[row]), end) in self.at_rung:
+            yield "searches", f"is {word} as its trial gives its GPUs back at a rung; expected rung"
         if word == "limit" and not given.limited:
             yield "stays", "reached a limit; nobody enforces limits in this run"
         if word == "evicted" and not given.makes_room:
