@@ -25,6 +25,7 @@ __all__ = [
     "pack",
     "plan",
     "policies",
+    "probe",
     "rename_new",
     "replay",
     "verbs",
