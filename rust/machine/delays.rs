@@ -142,6 +142,7 @@ impl Delays {
     }
 
     /// (Too few, fragmented): the time spent so for a demand, s, since the start.
+    #[inline(always)]
     pub(crate) fn spent(&self, demand: Demand) -> (f64, f64) {
         let at = self.demands.partition_point(|&other| other < demand);
         let (spent, passed) = (self.spent[at], self.now - self.since);

@@ -62,6 +62,7 @@ impl<S: Speed> Floor<'_, S> {
         self.speed.run_time(&self.jobs, job, servers, 1)
     }
 
+    #[inline(always)]
     pub(super) fn ledger(&self, job: Job) -> (f64, f64) {
         let j = job.index();
         match &self.ledger {
@@ -102,6 +103,7 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// The pace of a job on as many GPUs as it asks for, of the type on which it was recorded.
+    #[inline(always)]
     fn recorded_pace(&self, job: Job) -> S::Pace {
         self.speed.pace(&self.jobs, job, self.asks(job), GpuType::NONE)
     }

@@ -28,6 +28,7 @@ pub(crate) struct Waiting {
     units: u64,
 }
 
+#[inline(always)]
 fn class_of(jobs: &Jobs<'_>, job: Job) -> Class {
     packed(jobs.tier(job.index()), jobs.demand(job).bits(), 0)
 }
@@ -54,6 +55,7 @@ impl Waiting {
         self.units
     }
 
+    #[inline(always)]
     pub(crate) fn insert(&mut self, jobs: &Jobs<'_>, job: Job, key: f64) {
         let class = class_of(jobs, job);
         self.key[job.index()] = ordered(key);
