@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-pages test-drawn fuzz lint lint-rust lint-python release-build bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery pages generate docs wheel sdist wheels release-check clean
+.PHONY: help build demo test test-rust test-python test-long test-relations test-pages test-drawn fuzz lint lint-rust lint-python release-build bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery pages generate docs wheel sdist wheels release-check clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -65,12 +65,14 @@ test-python: build
 DRAWN := cases equality preempt_equality types_own planner audit audit_genuine audit_queue audit_no_length own_policies own_resize \
 	shell repack elastic_turns capacity diff why_drawn player timeline_samples
 
-test-long: build ## tests that take long; all golden runs; relations on 100,000 jobs; Rust's random ones with many more cases; lints without Python
+test-long: build ## tests that take long; all golden runs; Rust's random ones with many more cases; lints without Python
 	cargo clippy --locked --profile develop --all-targets --no-default-features -- -D warnings
 	RINGBCO_CASES=30 cargo test --locked --no-default-features -- equality logs outside slow_twin
 	RINGBCO_CASES=600 $(PYTEST) $(SEEDED) -m "not long" tests/engine/test_golden.py
-	RINGBCO_RELATION_JOBS=100000 $(PYTEST) $(SEEDED) tests/engine/test_relations.py
 	RINGBCO_CASES=300 $(PYTEST) $(SEEDED) -n 3 -m "long and not pages" # they wait for other processes
+
+test-relations: build ## relations between two runs on N jobs (default 100000), minutes
+	RINGBCO_RELATION_JOBS=$(or $(N),100000) $(PYTEST) $(SEEDED) tests/engine/test_relations.py
 
 test-pages: build ## does all that README, the pages of questions, adding-a-column.md and adding-a-policy.md say, which builds the engine three times
 	$(PYTEST) -n 0 -m pages tests/docs
