@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -58,7 +59,7 @@ class Speed(NamedTuple):
     partner_rate: float | None
 
 
-class Settings:
+class Settings(ABC):
     """The options of a run, as run.toml has them, and what follows from them.
 
     preempts: whether the policy may do so. outages, services, quotas: None for a run that knows none.
@@ -70,9 +71,9 @@ class Settings:
     services: Sequence[Load] | None
     quotas: Mapping[str, tuple[int, bool]] | None
 
+    @abstractmethod
     def submitted(self) -> tuple[float, float]:
         """When the first job was submitted, and the last, s."""
-        raise NotImplementedError
 
     @cached_property
     def slot(self) -> float | None:
