@@ -118,15 +118,15 @@ $(VENV)/.mutants: $(VENV)/.built
 	touch $@
 
 audit-catalogue: build ## what share of corruptions the audit catches, of N random cases (default 200) by SEED (default 1); ONE="1.17 cells" shows one
-	PYTHONPATH=tests:tests/shared:tests/oracles POLARS_MAX_THREADS=1 $(BIN)/python benches/audit_catalogue.py $(or $(N),200) --seed $(or $(SEED),1) \
+	PYTHONPATH=tests:tests/shared POLARS_MAX_THREADS=1 $(BIN)/python benches/audit_catalogue.py $(or $(N),200) --seed $(or $(SEED),1) \
 		--jobs $(or $(JOBS),1) $(if $(ONE),--one $(ONE))
 
 audit-genuine: build ## how many of N random results (default 1000) by SEED (default 1) the audit finds fault with: none should be
-	PYTHONPATH=tests:tests/shared:tests/oracles POLARS_MAX_THREADS=1 $(BIN)/python benches/audit_catalogue.py $(or $(N),1000) --seed $(or $(SEED),1) \
+	PYTHONPATH=tests:tests/shared POLARS_MAX_THREADS=1 $(BIN)/python benches/audit_catalogue.py $(or $(N),1000) --seed $(or $(SEED),1) \
 		--jobs $(or $(JOBS),1) --genuine
 
 twin-cases: build ## on how many of N random cases (default 1000) by SEED (default 1) engine and twins agree, by feature; RULES="fairshare protection" forces these in turn
-	PYTHONPATH=tests:tests/shared:tests/oracles POLARS_MAX_THREADS=1 $(BIN)/python benches/twin_cases.py $(or $(N),1000) --seed $(or $(SEED),1) \
+	PYTHONPATH=tests:tests/shared POLARS_MAX_THREADS=1 $(BIN)/python benches/twin_cases.py $(or $(N),1000) --seed $(or $(SEED),1) \
 		--jobs $(or $(JOBS),1) $(if $(RULES),--rules $(RULES))
 
 player-frames: build ## how large the page of `ringbco play` is, and how smoothly it scrubs in Chromium

@@ -12,7 +12,7 @@ what both missed, the most frequent first, each with a case that shows it. Physi
 policy decided, so it sees few labels and runs. A genuine result has no finding, and is repeated; one that has
 is counted and not corrupted. `make audit-catalogue ONE="1.17 cells"` prints the corruptions of one case, with
 what the audit says of them. `make audit-genuine N=10000` corrupts nothing: it counts genuine results with a
-finding. Without make, tests, tests/shared and tests/oracles must be in PYTHONPATH.
+finding. Without make, tests and tests/shared must be in PYTHONPATH.
 """
 
 from __future__ import annotations

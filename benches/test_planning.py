@@ -39,8 +39,8 @@ def test_plan_large(benchmark: BenchmarkFixture, jobs: int, dispatch: str) -> No
 def test_plan_beside_the_slow_planner(benchmark: BenchmarkFixture, planner: str) -> None:
     """Twelve jobs of the paper's mix on three servers; both must say the same."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from oracle import planner as slow
-    from oracle.model import Job, Net
+    from reference import planner as slow
+    from reference.model import Job, Net
 
     table = generate("paper", 12, 1)
     frame = table.frame.filter(table.frame["num_gpus"] <= 8)

@@ -6,7 +6,7 @@ difference as it is found, and in the end how many cases each feature had an eff
 them a twin was met.
 
 With RULES="fairshare protection" each case has one of these features, in turn, whatever its coin says; a
-rule of queues goes without another policy then. Without make, tests, tests/shared and tests/oracles must be
+rule of queues goes without another policy then. Without make, tests and tests/shared must be
 in PYTHONPATH.
 """
 

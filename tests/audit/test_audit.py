@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from core_run import STEP
-from oracle import Job, Net, Options, StuckError
+from reference import Job, Net, Options, StuckError
 from results import Story, Stretch, frame_of, story_of, tell, write_case
 from ringbco.audits import Report
 from ringbco.audits.findings import KEPT_FINDINGS
@@ -77,7 +77,7 @@ def test_a_possible_result_passes_every_check(tmp_path: Path, case: Case) -> Non
     assert report.findings == []
     assert report.ok
     not_run = {check.code for check in report.checks if check.not_run}
-    # The oracle's results say nothing of causes, preempt nobody and reserve nothing.
+    # The reference model's results say nothing of causes, preempt nobody and reserve nothing.
     assert not_run == {
         "causes",
         "evictions",
@@ -104,7 +104,7 @@ def test_the_example_is_worth_auditing() -> None:
 
 
 @pytest.mark.parametrize("share", range(4))
-def test_oracle_results_pass(tmp_path: Path, share: int) -> None:
+def test_results_of_the_reference_pass(tmp_path: Path, share: int) -> None:
     """All combinations of order, discipline, placement, model and clock; virtual clusters; dropped jobs."""
     audited = 0
     numbers = range(share, len(COMBINATIONS), 4 * STEP)

@@ -12,7 +12,7 @@ from agreement import stays_of, stays_told
 from cases import window
 from cases.case import Case
 from cases.twin import Truth, in_turn, truth
-from oracle_result import PreemptResult
+from reference.result import PreemptResult
 
 Rows = Sequence[Sequence[float]] | np.ndarray
 

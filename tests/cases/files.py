@@ -24,7 +24,7 @@ def lines(seed: int) -> list[str] | None:
     from cases.met import met
     from cases.run import meet
     from frames import cluster_of
-    from oracle.model import RowError
+    from reference.model import RowError
     from ringbco.run.setup import prepare
 
     drawn = meet(seed)
@@ -104,5 +104,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("", "shared", "oracles")]
+    sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("", "shared")]
     main()

@@ -14,7 +14,7 @@ from cases import balance, bounded, compare, figures, holding, knowing, serving,
 from cases.case import Case
 from cases.draw import build, toss
 from frames import cluster_of
-from oracle.model import RowError
+from reference.model import RowError
 from ringbco.errors import RingbcoError
 from ringbco.result.tables import SUMMARY
 from ringbco.run.again import compare_results

@@ -1,4 +1,4 @@
-"""The slow twin of a case: the oracles of its features, one put upon another."""
+"""The slow twin of a case: the reference models of its features, one put upon another."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -9,28 +9,28 @@ import numpy as np
 
 from agreement import answer
 from cases.case import Case
-from oracle import Job, Net, Options
-from oracle.model import RowError
-from oracle_elastic import POLICIES as RESIZING
-from oracle_elastic import Elastic
-from oracle_elastic import simulate as simulate_elastic
-from oracle_energy import Sleep, sleeping_world
-from oracle_fair import Fair
-from oracle_limits import Limits, limited_world
-from oracle_maintenance import Window, maintained_world
-from oracle_outages import Failures, Queue
-from oracle_preempt import INTERVALS, Preemption
-from oracle_preempt import World as PreemptWorld
-from oracle_preempt import simulate as simulate_preempt
-from oracle_priorities import Claims, Load, Log, Quota, priority_world
-from oracle_repack_world import repack_world
-from oracle_result import PreemptResult
-from oracle_searches import Climbs, Search, curve, searching_world
-from oracle_shares import Pair, Sharing
-from oracle_shares import Row as ShareRow
-from oracle_shares import preempt_world as share_world
-from oracle_tables import MeasuredJob, TableTypes, table_preempt_world
-from oracle_types import Choices, Types, preempt_world
+from reference import Job, Net, Options
+from reference.elastic import POLICIES as RESIZING
+from reference.elastic import Elastic
+from reference.elastic import simulate as simulate_elastic
+from reference.energy import Sleep, sleeping_world
+from reference.fair import Fair
+from reference.limits import Limits, limited_world
+from reference.maintenance import Window, maintained_world
+from reference.mechanism import INTERVALS, Preemption
+from reference.mechanism import World as PreemptWorld
+from reference.mechanism import simulate as simulate_preempt
+from reference.model import RowError
+from reference.outages import Failures, Queue
+from reference.priorities import Claims, Load, Log, Quota, priority_world
+from reference.repack_world import repack_world
+from reference.result import PreemptResult
+from reference.searches import Climbs, Search, curve, searching_world
+from reference.shares import Pair, Sharing
+from reference.shares import Row as ShareRow
+from reference.shares import preempt_world as share_world
+from reference.tables import MeasuredJob, TableTypes, table_preempt_world
+from reference.types import Choices, Types, preempt_world
 from ringbco import KeyPolicy
 from ringbco.trace.ties import key
 
@@ -51,7 +51,7 @@ RANKINGS = ("srtf", "srsf", "tiresias", "gittins", "ftf", "edf", "time-slice")
 
 @dataclass(frozen=True)
 class Truth:
-    """What the oracles say; None where they say nothing of searches, of who makes room, or of sleep.
+    """What the reference models say; None where they say nothing of searches, of who makes room, or of sleep.
 
     shares: who held what of which GPU, where jobs may share one. tells_waits: whether it says why jobs wait.
     """
@@ -112,7 +112,7 @@ def _pauses(told: dict[str, Any]) -> bool:
 
 
 def truth(case: Case) -> Truth | RowError:
-    """What the oracles make of a case, its rows `in_turn`, or the error with which they refuse it."""
+    """What the reference makes of a case, its rows `in_turn`, or the error with which they refuse it."""
     return answer(lambda: Twin(in_turn(case)).simulate())
 
 
@@ -135,7 +135,7 @@ def in_turn(case: Case) -> Case:
 
 
 class Twin:
-    """The inputs of the oracles."""
+    """The inputs of the reference models."""
 
     def __init__(self, case: Case) -> None:
         self.case, self.told = case, _told(case)

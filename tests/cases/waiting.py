@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from oracle_fair import Fair
+from reference.fair import Fair
 from ringbco import _core
 from ringbco.result.why import Fact
 from ringbco.result.why_record import Moment, Record

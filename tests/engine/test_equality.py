@@ -1,4 +1,4 @@
-"""The engine against the oracle, on random small replays with every combination of algorithms.
+"""The engine against the reference model, on random small replays with every combination of algorithms.
 
 Slot clock: equal bit for bit. Continuous clock: allocations equal, times within 1e-9 of their size.
 """
@@ -18,8 +18,8 @@ import ringbco
 import ruled
 from agreement import answer, refused_alike, same
 from core_run import PAIRS, STEP, Run, run_core
-from oracle import Result, State, StuckError, simulate
-from oracle.model import RowError
+from reference import Result, State, StuckError, simulate
+from reference.model import RowError
 from results import story_of, tell, write_case
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster
@@ -124,7 +124,7 @@ def test_oversize_is_refused_by_row(order: str) -> None:
 
 
 def test_end_to_end(tmp_path: Path) -> None:
-    """ringbco.replay from a file, against the oracle; and its result passes the audit."""
+    """ringbco.replay from a file, against the reference model; and its result passes the audit."""
     audited = 0
     numbers = range(0, len(COMBINATIONS), 3 * STEP)
     for number in numbers:

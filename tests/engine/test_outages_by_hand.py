@@ -1,6 +1,6 @@
 """Replays with outages whose numbers were worked out on paper from docs/outages.md.
 
-The oracle must give them, and the engine what the oracle gives.
+The reference model must give them, and the engine what the reference model gives.
 """
 
 import math
@@ -12,8 +12,8 @@ import pytest
 from cases import twin
 from cases.case import Case, by_hand, outage_rows
 from cases.compare import agreed
-from oracle import StuckError
-from oracle_result import PreemptResult
+from reference import StuckError
+from reference.result import PreemptResult
 from ringbco.errors import InputError
 
 NEVER = math.inf
@@ -49,7 +49,7 @@ def problem(
 
 
 def truth_of(case: Case) -> PreemptResult:
-    """By the oracle, which must be the engine's."""
+    """By the reference model, which must be the engine's."""
     return agreed(case).result
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from core_run import CASES, Run
-from oracle.model import Job, Net, fewest_servers, iteration_time, iterations_per_slot
-from oracle.planner import Planned, PlanOptions, try_schedule, work_bound
-from oracle.planner import plan as slow_plan
+from reference.model import Job, Net, fewest_servers, iteration_time, iterations_per_slot
+from reference.planner import Planned, PlanOptions, try_schedule, work_bound
+from reference.planner import plan as slow_plan
 from ringbco import _core
 
 POLICIES = ("sjf-bco", "sjf-bco", "sjf-bco", "ff", "ls", "rand")

@@ -1,7 +1,7 @@
 """Replays with priorities, eviction, quotas and services whose numbers were worked out on paper.
 
-They follow docs/priorities.md and docs/services.md. The oracle must give them, and the engine what the
-oracle gives.
+They follow docs/priorities.md and docs/services.md. The reference model must give them, and the engine
+what it gives.
 """
 
 import math
@@ -12,8 +12,8 @@ import pytest
 
 from cases.case import Case, by_hand, outage_rows
 from cases.compare import agreed
-from oracle_priorities import Log
-from oracle_result import PreemptResult
+from reference.priorities import Log
+from reference.result import PreemptResult
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
@@ -60,7 +60,7 @@ def problem(
 
 
 def run(case: Case) -> tuple[PreemptResult, Log]:
-    """By the oracle, which must be the engine's."""
+    """By the reference model, which must be the engine's."""
     found = agreed(case)
     assert found.log is not None
     return found.result, found.log

@@ -1,13 +1,13 @@
 """Replays with services whose numbers were worked out on paper from docs/services.md.
 
-The oracle must give them, and the engine what the oracle gives.
+The reference model must give them, and the engine what the reference model gives.
 """
 
 import pytest
 
 from cases import twin
-from oracle import StuckError
-from oracle_priorities import Log
+from reference import StuckError
+from reference.priorities import Log
 from ringbco.errors import InputError
 from test_priorities_by_hand import SLOTS, problem, run
 

@@ -1,4 +1,4 @@
-"""Verbs on GPU types that differ, against the oracle: one policy drives both, and draws the same numbers.
+"""Verbs on GPU types that differ, against the reference model: one policy drives both with the same numbers.
 
 It starts (on any type, on a given one, on given servers, on fewer or more GPUs), stops, moves, exchanges,
 resizes and ends at random, and often asks for what cannot be. Both must refuse the same. Some jobs gain
@@ -20,8 +20,8 @@ from cases.case import Case
 from cases.draw import build
 from cases.twin import Twin
 from core_run import FEW
-from oracle_own import Impossible, RefusedError, Rules, StuckError, World, simulate
-from oracle_types import Types
+from reference.own import Impossible, RefusedError, Rules, StuckError, World, simulate
+from reference.types import Types
 from ringbco.errors import DecisionError, InputError
 from strategies import CLOCKS, MODELS
 from strategies import Case as OracleCase
@@ -36,7 +36,7 @@ DECISIONS = 60
 
 @dataclass
 class Player:
-    """Plays on a `state`, the package's or the oracle's, and notes what came of it."""
+    """Plays on a `state`, the package's or the reference model's, and notes what came of it."""
 
     case: Case
     of: tuple[int, ...]
@@ -184,7 +184,7 @@ def same(outcome: ringbco.Outcome, truth: World, said: object, *, exact: bool) -
 
 
 def told(case: Case) -> tuple[OracleCase, Types]:
-    """What the oracle is told of it."""
+    """What the reference model is told of it."""
     twin = Twin(case)
     assert twin.types is not None
     return OracleCase(twin.jobs, twin.servers, twin.net, twin.options), twin.types
@@ -200,11 +200,11 @@ def test_verbs(model: str, clock: str) -> None:
         case = drawn(name, PLACEMENTS[number % len(PLACEMENTS)], model, clock)
         rnd = random.Random(f"{name} play")
         rules, seed = ranges(rnd, case), rnd.random()
-        for_oracle, types = told(case)
+        for_reference, types = told(case)
         mine = Player(case, types.of, rules, random.Random(seed), DecisionError)
         theirs = Player(case, types.of, rules, random.Random(seed), Impossible)
         try:
-            truth = simulate(for_oracle, types, rules, theirs)
+            truth = simulate(for_reference, types, rules, theirs)
         except (RefusedError, StuckError):
             with pytest.raises(InputError):
                 case.replay(policy=own(mine))

@@ -1,4 +1,4 @@
-"""Examples of docs/elastic-policies.md and more of the kind, worked out by hand, for engine and oracle."""
+"""Examples of docs/elastic-policies.md and more of the kind, by hand, for engine and reference model."""
 
 import math
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ def by_engine(case: Case) -> tuple[Stays, list[int]]:
     return together(stays_told(outcome)), outcome.jobs["preemptions"].to_list()
 
 
-def by_oracle(case: Case) -> tuple[Stays, list[int]]:
+def by_reference(case: Case) -> tuple[Stays, list[int]]:
     found = twin.truth(case)
     assert isinstance(found, twin.Truth)
     counts = [count for row, count in enumerate(found.result.preemptions) if found.result.kept[row]]
@@ -108,7 +108,7 @@ def together(rows: np.ndarray) -> Stays:
     return found
 
 
-@pytest.fixture(params=[by_engine, by_oracle], ids=["engine", "oracle"])
+@pytest.fixture(params=[by_engine, by_reference], ids=["engine", "reference model"])
 def run(request: pytest.FixtureRequest) -> Any:
     return request.param
 

@@ -24,7 +24,7 @@ import ringbco
 import ruled
 from conftest import SHARED, Invoke
 from frames import cluster_of, typed_servers
-from oracle_peers import FinishTime
+from reference.peers import FinishTime
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 

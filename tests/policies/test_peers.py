@@ -15,7 +15,7 @@ import ringbco
 import ruled
 from conftest import SHARED, present
 from frames import typed_servers
-from oracle_peers import GavelFifo, PolluxTiresias
+from reference.peers import GavelFifo, PolluxTiresias
 
 WORKLOADS = ("workload-1", "workload-2", "workload-3", "workload-4")
 GAVEL = typed_servers((1, 4, "v100"), (1, 4, "p100"), (1, 4, "k80"))
@@ -107,7 +107,7 @@ def test_the_preset_of_tiresias(workload: str) -> None:
 def test_the_slow_twin_of_pollux_optimus(workload: str) -> None:
     """Its every job ends when Pollux' simulator says it does, to the second."""
     pytest.importorskip("scipy", reason="the twin interpolates with scipy: pip install scikit-learn")
-    from oracle_pollux import optimus
+    from reference.pollux import optimus
 
     folder = peers("pollux")
     found = optimus(folder / "workloads" / f"{workload}.csv", folder / "profiles")
@@ -133,7 +133,7 @@ def test_pollux_optimus(workload: str, placement: str, resize_every: float, most
 def test_optimus_on_workloads_drawn_at_random(seed: int, tmp_path: Path) -> None:
     """Jobs and arrivals of Pollux' workloads, put together anew; the slow twin stands for the simulator."""
     pytest.importorskip("scipy", reason="the twin interpolates with scipy: pip install scikit-learn")
-    from oracle_pollux import optimus
+    from reference.pollux import optimus
 
     folder = peers("pollux")
     given = [pl.read_csv(folder / "workloads" / f"{workload}.csv") for workload in WORKLOADS]

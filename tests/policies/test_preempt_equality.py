@@ -1,4 +1,4 @@
-"""The preemptive engine against its oracle, on random small replays under every policy.
+"""The preemptive engine against its reference model, on random small replays under every policy.
 
 Slot clock: equal bit for bit. Continuous clock: the same decisions, times within 1e-9 of their size.
 """
@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import oracle_elastic
 from agreement import answer, refused_alike, same, stays_of
 from core_run import PAIRS, Run, run_core
-from oracle import Options, StuckError
-from oracle.model import RowError, fewest_servers, iteration_time
-from oracle_preempt import INTERVALS, Preemption, World, simulate
-from oracle_result import PreemptResult
+from reference import Options, StuckError
+from reference.elastic import POLICIES as RESIZING
+from reference.mechanism import INTERVALS, Preemption, World, simulate
+from reference.model import RowError, fewest_servers, iteration_time
+from reference.result import PreemptResult
 from ringbco import _core
 from ringbco.cluster.network import Network
 from ringbco.result.causes import parts
@@ -53,7 +53,7 @@ class PreemptCase:
 def build(rnd: random.Random, policy: str, base: Options) -> PreemptCase:
     case = build_case(rnd, base, vcs=rnd.random() < 0.1, oversize=rnd.random() < 0.1)
     while policy in (*INTERVALS, "srtf", "srsf") and case.jobs[0].submit > 2.0**50:
-        case = build_case(rnd, base)  # the oracle counts every tick from 0 on
+        case = build_case(rnd, base)  # the reference model counts every tick from 0 on
     return PreemptCase(case, *rules_for(rnd, policy, case))
 
 
@@ -186,7 +186,7 @@ def check_causes(problem: PreemptCase, run: Run, truth: PreemptResult) -> None:
     met, apart = np.array(truth.wait_gpus), np.array(truth.wait_fragmented)
     held = np.array(truth.held)
     waited = np.array(truth.waited)
-    if case.options.clock == "slot":  # the oracle's jobs wait from the boundary at which they are seen
+    if case.options.clock == "slot":  # the reference's jobs wait from the boundary at which they are seen
         slot = case.options.slot
         waited += np.array([math.ceil(job.submit / slot) * slot for job in jobs]) - submit
     progress = held - np.array(truth.lost)
@@ -267,8 +267,8 @@ def test_every_preemptive_policy_is_here() -> None:
     registered = {name for name, policy in PRESETS.items() if policy.preemption != "none"}
     others = {
         "repack",
-        *oracle_elastic.POLICIES,
-    }  # with oracles of their own: test_repack.py, test_elastic_equality.py
+        *RESIZING,
+    }  # with reference models of their own: test_repack.py, test_elastic_equality.py
     assert registered == {*POLICIES, *others}
     assert set(INTERVALS) < registered
 

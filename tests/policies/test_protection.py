@@ -1,4 +1,4 @@
-"""Protection from preemption by hand, and against the oracles (docs/operators.md)."""
+"""Protection from preemption by hand, and against the reference models (docs/operators.md)."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _drawn() -> Sequence[int]:
     return range(int(os.environ.get("RINGBCO_CASES", "40")))
 
 
-def test_small_cases_are_as_the_oracles_say() -> None:
+def test_small_cases_are_as_the_reference_models_say() -> None:
     met = 0
     for seed in _drawn():
         rng = Random(f"protection {seed}")

@@ -1,4 +1,4 @@
-"""QSSF, aging and EASY's estimate factor: the engine against the oracle with another ranking, and by hand."""
+"""QSSF, aging and EASY's estimate factor: by hand, and against the reference model with another rank."""
 
 import itertools
 import random
@@ -10,9 +10,9 @@ import pytest
 
 from agreement import answer, refused_alike, same
 from core_run import CASES, Run, run_core
-from oracle import Job, Net, Options, simulate
-from oracle.model import RowError
-from oracle.simulate import Gang, World
+from reference import Job, Net, Options, simulate
+from reference.model import RowError
+from reference.simulate import Gang, World
 from strategies import CLOCKS, MODELS, PLACEMENTS, QUEUES, Case, build_case
 
 ORDERS = ("sjf", "smallest", "qssf")
@@ -96,7 +96,7 @@ def by_hand(
     predict: str = "history",
     users: Sequence[int] | None = None,
 ) -> list[float]:
-    """Starts, by the engine, which must be the oracle's."""
+    """Starts, by the engine, which must be the reference model's."""
     case = Case(tuple(jobs), tuple(servers), Net(), options)
     kind = world_type(options.order, aging, factor, predict == "exact", users)
     truth = simulate(jobs, servers, Net(), options, world_type=kind)

@@ -16,9 +16,9 @@ import pytest
 import ringbco
 from conftest import Invoke
 from core_run import CASES, LONG
-from oracle import Options
-from oracle_predictions import Predictions
-from oracle_repack_own import Repack
+from reference import Options
+from reference.predictions import Predictions
+from reference.repack_own import Repack
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import InputError, UsageError
@@ -41,7 +41,7 @@ Problem = tuple[JobTable, Cluster, dict[str, Any]]
 
 
 def tiny(rnd: random.Random, model: str, clock: str) -> Problem:
-    """As the other oracles have them: a dozen jobs, odd servers and networks, coinciding times."""
+    """As the other reference models have them: a dozen jobs, odd servers and networks, coinciding times."""
     case = build_case(
         rnd,
         Options("fifo", "strict", "consolidate", model, clock),

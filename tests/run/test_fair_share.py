@@ -80,7 +80,7 @@ def problem(rows: list[tuple[Any, ...]], servers: list[int], **options: Any) -> 
 
 
 def starts(case: Case) -> list[float]:
-    """By the oracle, which must be the engine's."""
+    """By the reference model, which must be the engine's."""
     return list(agreed(case).result.start)
 
 

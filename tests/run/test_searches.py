@@ -15,7 +15,7 @@ import pytest
 
 import ringbco
 import ruled
-from oracle_searches import curve as oracle_curve
+from reference.searches import curve as reference_curve
 from ringbco.errors import InputError, UsageError
 from ringbco.reports.figures import chapters
 from ringbco.result import metrics
@@ -43,7 +43,7 @@ def replay(jobs: pl.DataFrame, cluster: str = "1x8", **options: Any) -> ringbco.
 
 
 def losses(job_id: str, part: float, seed: int = 0) -> float:
-    a, b, c = oracle_curve(seed, job_id)
+    a, b, c = reference_curve(seed, job_id)
     return a + 1.0 / (b + c * part)
 
 
@@ -192,11 +192,11 @@ def test_the_best_trial_and_the_time_to_it() -> None:
     assert out.summary["searches"] == 1
 
 
-def test_loss_curves_are_the_oracles() -> None:
+def test_loss_curves_are_the_reference_models() -> None:
     ids = ["a", "", "job 7", "Größe", "x" * 300]
     for seed in (0, 1, 2**64 - 1):
         mine = list(zip(*(values.tolist() for values in curve(pl.Series(ids), seed)), strict=True))
-        assert mine == [oracle_curve(seed, name) for name in ids]
+        assert mine == [reference_curve(seed, name) for name in ids]
 
 
 def test_losses_are_spread_and_curves_cross() -> None:

@@ -1,4 +1,4 @@
-"""What an oracle and the engine say of one random case, held against each other."""
+"""What a reference model and the engine say of one random case, held against each other."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from oracle.model import OversizeError, RefusedError, RowError, StuckError
+from reference.model import OversizeError, RefusedError, RowError, StuckError
 from ringbco import Outcome, _core
 
 Truth = TypeVar("Truth")
@@ -15,7 +15,7 @@ KINDS = {OversizeError: "oversize", RefusedError: "slot-too-short", StuckError: 
 
 
 def answer(simulate: Callable[[], Truth]) -> Truth | RowError:
-    """The oracle's truth, or the error with which it refuses the case."""
+    """The reference model's truth, or the error with which it refuses the case."""
     try:
         return simulate()
     except RowError as error:
@@ -23,7 +23,7 @@ def answer(simulate: Callable[[], Truth]) -> Truth | RowError:
 
 
 def refused_alike(run: Callable[[], object], refusal: RowError, said: object) -> _core.CoreError:
-    """The engine refuses the case for the oracle's reason. `said` tells a failure's case."""
+    """The engine refuses the case for the reference model's reason. `said` tells a failure's case."""
     with pytest.raises(_core.CoreError) as caught:
         run()
     assert caught.value.kind == KINDS[type(refusal)], said
@@ -41,7 +41,7 @@ def same(own: Any, true: Any, said: object, *, exact: bool, atol: float = 1e-9) 
 
 
 def stays_of(allocations: Sequence[Sequence[tuple[int, int, float, float]]]) -> np.ndarray:
-    """(row, start, server, GPUs, end) of an oracle's stays by row, in order."""
+    """(row, start, server, GPUs, end) of a reference model's stays by row, in order."""
     rows = [
         (row, start, server, gpus, end)
         for row, stretches in enumerate(allocations)

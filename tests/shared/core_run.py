@@ -9,11 +9,11 @@ from ringbco import _core
 from strategies import Case
 
 CASES = int(os.environ.get("RINGBCO_CASES", "300"))
-"""Random cases of each parametrised comparison with an oracle; `make test-drawn` has 600."""
+"""Random cases of each parametrised comparison with a reference model; `make test-drawn` has 600."""
 LONG = CASES >= 600
 """Whether the run is one of `make test-drawn`."""
 PAIRS = CASES if LONG else CASES // 6
-"""Random cases of each comparison of the engine itself with an oracle: `test_cases` compares results."""
+"""Random cases of each comparison of the engine with a reference model: `test_cases` compares results."""
 FEW = CASES // (3 if LONG else 12)
 """Random cases of each test that takes longer with every one."""
 AUDITS = CASES // 18 if LONG else 4

@@ -1,4 +1,4 @@
-"""Results made without the engine: from the oracle's schedules, or from any schedule a test makes up.
+"""Results made without the engine: from the reference's schedules, or from any that a test makes up.
 
 A `Story` is a schedule as plain lists. `tell` turns it into the outcome that a replay of it would leave, with
 every derived column, the summary and the timeline worked out from it, slowly. A test that plants a fault
@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from oracle import Job, Result, simulate
-from oracle.model import contention, fewest_servers, iteration_time
+from reference import Job, Result, simulate
+from reference.model import contention, fewest_servers, iteration_time
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import ALLOCATIONS_SCHEMA, JOBS_SCHEMA, TIMELINE_SCHEMA
 from strategies import Case
@@ -60,7 +60,7 @@ class Story:
 
 
 def story_of(case: Case) -> Story:
-    """The oracle's schedule."""
+    """The reference model's schedule."""
     result: Result = simulate(case.jobs, case.servers, case.net, case.options, case.server_vc)
     rows = [row for row, kept in enumerate(result.kept) if kept]
     return Story(

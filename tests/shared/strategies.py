@@ -1,4 +1,4 @@
-"""Random small replays, for comparing the engine with the oracle.
+"""Random small replays, for comparing the engine with the reference model.
 
 One generator serves both users: `random.Random(seed)` gives cases in bulk, hypothesis' own `st.randoms` cases
 that shrink. Numbers come in three flavours, because they find different faults: whole and dyadic numbers make
@@ -10,8 +10,8 @@ import math
 import random
 from dataclasses import dataclass
 
-from oracle import Job, Net, Options
-from oracle.model import fewest_servers, iteration_time
+from reference import Job, Net, Options
+from reference.model import fewest_servers, iteration_time
 
 ORDERS = ("fifo", "sjf", "smallest")
 QUEUES = ("strict", "skip", "easy")

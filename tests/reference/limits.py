@@ -1,4 +1,4 @@
-"""The slow truth of time limits, straight from docs/operators.md.
+"""The reference model of time limits, straight from docs/operators.md.
 
 A world of limits stands on top of any other, so that it serves every policy. How long a job has held its GPUs
 is read from what is written of its stays. Nothing here imports ringbco.
@@ -7,8 +7,8 @@ is read from what is written of its stays. Nothing here imports ringbco.
 import math
 from dataclasses import dataclass, field
 
-from oracle_preempt import World as PreemptWorld
-from oracle_stretch import Stretch
+from reference.mechanism import World as PreemptWorld
+from reference.stretch import Stretch
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Limits:
 
 
 def limited_world(facts: Limits, base: type[PreemptWorld]) -> type[PreemptWorld]:
-    """The oracle `base` with limits."""
+    """The model `base` with limits."""
 
     class Limited(base):  # type: ignore[misc, valid-type]
         def limit_of(self, run: Stretch) -> float:

@@ -1,4 +1,4 @@
-"""The slow truth of GPU types: the oracles with servers that differ, straight from docs/heterogeneous.md.
+"""The reference model of GPU types: the models with servers that differ, straight from docs/heterogeneous.md.
 
 Each type is a cluster of its own to placements and quotas. A job tries the types that it may use, in the
 order of the run, and computes as fast as its type says. Nothing here imports ringbco.
@@ -7,7 +7,8 @@ order of the run, and computes as fast as its type says. Nothing here imports ri
 import math
 from dataclasses import dataclass, replace
 
-from oracle.model import (
+from reference.mechanism import World as PreemptWorld
+from reference.model import (
     GPU,
     Job,
     Net,
@@ -17,9 +18,8 @@ from oracle.model import (
     iteration_time,
     iterations_per_slot,
 )
-from oracle.placement import Floor, place
-from oracle_preempt import World as PreemptWorld
-from oracle_stretch import Stretch
+from reference.placement import Floor, place
+from reference.stretch import Stretch
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def _restricted(floor: Floor, own: dict[int, int]) -> Floor:
 
 
 def preempt_world(types: Types) -> type[PreemptWorld]:
-    """The oracle of the policies that preempt."""
+    """The model of the policies that preempt."""
 
     class TypedWorld(PreemptWorld):
         def tried(self, row: int) -> list[int]:

@@ -1,12 +1,12 @@
-"""The oracle against schedules worked out by hand."""
+"""The reference model against schedules worked out by hand."""
 
 import math
 
 import pytest
 
-from oracle import Job, Net, Options, OversizeError, RefusedError, StuckError, simulate
-from oracle.model import contention, fewest_servers, iteration_time, iterations_per_slot
-from oracle.placement import splitmix64
+from reference import Job, Net, Options, OversizeError, RefusedError, StuckError, simulate
+from reference.model import contention, fewest_servers, iteration_time, iterations_per_slot
+from reference.placement import splitmix64
 
 # Two workers and 8 bytes of gradient: x = 8 (2 - 1) / 2 = 4. On two servers, uncontended:
 # tau = 2*4/8 + 4/4 + 0.5*2 + 1 = 1 + 1 + 1 + 1 = 4; inside one server: 8/64 + 1 + 0.5 + 1 = 2.625.

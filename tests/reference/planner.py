@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from oracle.model import GPU, Job, Net, contention, iteration_time, iterations_per_slot
-from oracle.placement import splitmix64
+from reference.model import GPU, Job, Net, contention, iteration_time, iterations_per_slot
+from reference.placement import splitmix64
 
 
 @dataclass(frozen=True)

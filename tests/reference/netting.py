@@ -1,7 +1,7 @@
-"""The slow truth of netting: who gets back at an instant what it held up to it has never left.
+"""The reference model of netting: who gets back at an instant what it held up to it has never left.
 
 Straight from docs/model.md.
-A part of every oracle that preempts. Nothing here imports ringbco.
+A part of every model that preempts. Nothing here imports ringbco.
 """
 
 import math
@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from oracle.model import GPU
+from reference.model import GPU
 
 
 @dataclass(kw_only=True)

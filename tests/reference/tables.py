@@ -1,4 +1,4 @@
-"""The slow truth of measured speeds: the oracles under model `table`, straight from docs/tables.md.
+"""The reference model of measured speeds: the models under model `table`, straight from docs/tables.md.
 
 A job's rate is looked up in rows as they were written. Nothing here imports ringbco.
 """
@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from oracle.model import Job, iterations_per_slot
-from oracle_preempt import World as PreemptWorld
-from oracle_stretch import Stretch
-from oracle_types import Types, preempt_world
+from reference.mechanism import World as PreemptWorld
+from reference.model import Job, iterations_per_slot
+from reference.stretch import Stretch
+from reference.types import Types, preempt_world
 
 Row = tuple[int, int, int, int, float]
 """Model, type, GPUs, servers, iterations a second."""
@@ -57,7 +57,7 @@ class TableTypes(Types):
 
 
 def table_preempt_world(types: TableTypes) -> type[PreemptWorld]:
-    """The oracle of the policies that preempt."""
+    """The model of the policies that preempt."""
 
     class TableWorld(preempt_world(types)):  # type: ignore[misc] - a class made by a function
         def pause(self, cost: float) -> float:

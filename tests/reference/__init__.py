@@ -7,8 +7,8 @@ is meant to be read beside the definitions and to be obviously right; it is hope
 Nothing here imports ringbco, so that an error in the package cannot hide in its own yardstick.
 """
 
-from oracle.model import Job, Net, Options, OversizeError, RefusedError, StuckError
-from oracle.simulate import Result, State, simulate
+from reference.model import Job, Net, Options, OversizeError, RefusedError, StuckError
+from reference.simulate import Result, State, simulate
 
 __all__ = [
     "Job",

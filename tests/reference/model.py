@@ -12,7 +12,7 @@ GPU = tuple[int, int]
 class Job:
     """One gang. Times in seconds, `gradient_bytes` in bytes; `vc` is the number of its virtual cluster.
 
-    share: thousandths of one GPU, 0 for whole GPUs (`oracle_shares`).
+    share: thousandths of one GPU, 0 for whole GPUs (`shares`).
     """
 
     submit: float

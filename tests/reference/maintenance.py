@@ -1,6 +1,6 @@
-"""The slow truth of maintenance that is known ahead, straight from docs/operators.md.
+"""The reference model of maintenance that is known ahead, straight from docs/operators.md.
 
-A layer over the oracles of outages, queues and priorities: while a job is tried, the servers that it may not
+A layer over the models of outages, queues and priorities: while a job is tried, the servers that it may not
 use are as those that are down. Nothing here imports ringbco.
 """
 
@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from oracle.model import GPU
-from oracle_preempt import World as PreemptWorld
+from reference.mechanism import World as PreemptWorld
+from reference.model import GPU
 
 Window = tuple[int, float, float]
 """(server, down at, up at); infinite where it never comes back."""
@@ -30,7 +30,7 @@ def together(windows: list[Window]) -> list[Window]:
 def maintained_world(
     windows: tuple[Window, ...], base: type[PreemptWorld], estimate: Callable[[Any, int], float]
 ) -> type[PreemptWorld]:
-    """The oracle `base`, with outages that are in part known ahead. estimate: what a waiting row takes, s."""
+    """The model `base`, with outages that are in part known ahead. estimate: what a waiting row takes, s."""
 
     class Maintained(base):  # type: ignore[misc, valid-type]
         def __init__(self, *parts: object) -> None:

@@ -1,6 +1,6 @@
-"""The slow truth of protection from preemption, straight from docs/operators.md.
+"""The reference model of protection from preemption, straight from docs/operators.md.
 
-A part of every oracle that preempts. Nothing here imports ringbco.
+A part of every model that preempts. Nothing here imports ringbco.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The slow truth of conservative backfilling, straight from docs/operators.md.
+"""The reference model of conservative backfilling, straight from docs/operators.md.
 
 Which GPUs are free for a stretch of time is asked of every GPU, at every instant at which a job might begin.
 Nothing here imports ringbco.
@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from oracle.model import GPU
-from oracle_stretch import Stretch
+from reference.model import GPU
+from reference.stretch import Stretch
 
 BY_TIME = ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco")
 """Placements that go by U."""

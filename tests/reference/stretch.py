@@ -1,9 +1,9 @@
-"""A job on GPUs, as the oracles of policies that preempt have it. Nothing here imports ringbco."""
+"""A job on GPUs, as the models of policies that preempt have it. Nothing here imports ringbco."""
 
 import math
 from dataclasses import dataclass
 
-from oracle.model import GPU
+from reference.model import GPU
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The slow truth of shares of a GPU: the oracles with GPUs that several jobs hold (docs/shares.md).
+"""The reference model of shares of a GPU: the models with GPUs that several jobs hold (docs/shares.md).
 
 At every instant the room of every GPU is added up anew from who runs, and so is fragmentation, demand by
 demand and GPU by GPU. Nothing here imports ringbco.
@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oracle.model import GPU, Job, Options, iteration_time
-from oracle.placement import Floor, place, splitmix64
-from oracle.simulate import Gang, World
-from oracle_preempt import World as PreemptWorld
-from oracle_stretch import Stretch
-from oracle_tables import MeasuredJob, in_slot
-from oracle_types import Types
+from reference.mechanism import World as PreemptWorld
+from reference.model import GPU, Job, Options, iteration_time
+from reference.placement import Floor, place, splitmix64
+from reference.simulate import Gang, World
+from reference.stretch import Stretch
+from reference.tables import MeasuredJob, in_slot
+from reference.types import Types
 
 WHOLE = 1000
 PLACEMENTS = ("first-fit", "consolidate", "best-fit", "worst-fit", "fgd", "random")
@@ -218,7 +218,7 @@ class Sharing:
 
 
 def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
-    """The oracle of the policies that preempt."""
+    """The model of the policies that preempt."""
 
     @dataclass
     class ShareWorld(PreemptWorld):

@@ -1,4 +1,4 @@
-"""The slow truth of searches: trials that climb rungs, straight from docs/searches.md.
+"""The reference model of searches: trials that climb rungs, straight from docs/searches.md.
 
 A world of searches stands on that of outages, so it serves every ranking and every queue. Who may go on from
 a rung is worked out anew from all that have reached it. Nothing here imports ringbco.
@@ -7,8 +7,8 @@ a rung is worked out anew from all that have reached it. Nothing here imports ri
 from dataclasses import dataclass, field
 from typing import Any
 
-from oracle_preempt import World as PreemptWorld
-from oracle_stretch import Stretch
+from reference.mechanism import World as PreemptWorld
+from reference.stretch import Stretch
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -59,7 +59,7 @@ class Climbs:
 
 
 def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) -> type[PreemptWorld]:
-    """The oracle `base` with trials."""
+    """The model `base` with trials."""
 
     class Searching(base):  # type: ignore[misc, valid-type]
         def __init__(self, *parts: object) -> None:

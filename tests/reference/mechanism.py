@@ -1,6 +1,6 @@
-"""The slow truth of the policies that preempt: plain Python, straight from docs/policies.md.
+"""The reference model of the policies that preempt: plain Python, straight from docs/policies.md.
 
-As in `oracle`, all is worked out again at every instant, and under the slot clock in every slot: the ranking,
+All is worked out again at every instant, and under the slot clock in every slot: the ranking,
 the quota, idle GPUs, accumulated times, contention. Nothing here imports ringbco.
 """
 
@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from oracle.model import (
+from reference.model import (
     GPU,
     Job,
     Net,
@@ -24,11 +24,11 @@ from oracle.model import (
     too_slow,
     work,
 )
-from oracle.placement import Floor, clusters, place
-from oracle_netting import Netting
-from oracle_protection import Protecting
-from oracle_result import PreemptResult
-from oracle_stretch import Stretch
+from reference.netting import Netting
+from reference.placement import Floor, clusters, place
+from reference.protection import Protecting
+from reference.result import PreemptResult
+from reference.stretch import Stretch
 
 PATIENCE = 3_000
 """Slots, or ticks, without progress after which a run is given up as stuck."""
@@ -105,7 +105,7 @@ class World(Protecting, Netting):
         return math.ceil(cost / self.options.slot) if self.slotted else cost
 
     def up(self) -> dict[int, int]:
-        """The servers that are up; failing ones are `oracle_outages`'."""
+        """The servers that are up; failing ones are `outages`'."""
         return self.sizes
 
     def other_instants(self) -> list[float]:

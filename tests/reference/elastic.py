@@ -1,6 +1,6 @@
-"""The slow truth of the policies that resize jobs, straight from docs/elastic-policies.md.
+"""The reference model of the policies that resize jobs, straight from docs/elastic-policies.md.
 
-The mechanism is that of the other oracles: types, tables, outages and U are theirs. Here are stays of any
+The mechanism is that of the other models: types, tables, outages and U are theirs. Here are stays of any
 number of GPUs, the instants at which the policies decide, and the decisions. Every step is taken from scratch
 at each instant. Nothing here imports ringbco.
 """
@@ -10,19 +10,29 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from oracle.model import GPU, Job, Net, Options, StuckError, fewest_servers, iteration_time, whole_slots, work
-from oracle.placement import place
-from oracle_limits import Limits, limited_world
-from oracle_outages import Failures
-from oracle_preempt import PATIENCE, Preemption, PreemptResult
-from oracle_preempt import World as PreemptWorld
-from oracle_preempt import simulate as simulate_preempt
-from oracle_priorities import Claims, Log, priority_world
-from oracle_shares import WHOLE, Sharing, choose
-from oracle_shares import preempt_world as share_world
-from oracle_stretch import Stretch
-from oracle_tables import MeasuredJob, TableTypes, rate, table_preempt_world
-from oracle_types import Choices, Types, preempt_world
+from reference.limits import Limits, limited_world
+from reference.mechanism import PATIENCE, Preemption, PreemptResult
+from reference.mechanism import World as PreemptWorld
+from reference.mechanism import simulate as simulate_preempt
+from reference.model import (
+    GPU,
+    Job,
+    Net,
+    Options,
+    StuckError,
+    fewest_servers,
+    iteration_time,
+    whole_slots,
+    work,
+)
+from reference.outages import Failures
+from reference.placement import place
+from reference.priorities import Claims, Log, priority_world
+from reference.shares import WHOLE, Sharing, choose
+from reference.shares import preempt_world as share_world
+from reference.stretch import Stretch
+from reference.tables import MeasuredJob, TableTypes, rate, table_preempt_world
+from reference.types import Choices, Types, preempt_world
 
 POLICIES = ("afs", "optimus", "elastic-srtf", "elasticflow")
 
@@ -68,7 +78,7 @@ def alike(jobs: Sequence[Job], servers: Sequence[int]) -> Types:
 def elastic_world(
     rules: Elastic, types: Types, facts: Failures, claims: Claims, log: Log, sharing: Sharing | None = None
 ) -> type[PreemptWorld]:
-    """The oracle of the policy of `rules` on servers of those types that fail, where jobs differ in rank.
+    """The model of the policy of `rules` on servers of those types that fail, where jobs differ in rank.
 
     sharing: where jobs may hold shares of a GPU.
     """
@@ -181,7 +191,7 @@ def elastic_world(
                 self.result.start[row] = self.seconds(self.now)
 
         def look(self) -> None:
-            """Why jobs wait is nothing that this oracle tells."""
+            """Why jobs wait is nothing that this reference model tells."""
 
         def count_time(self) -> None:
             """Nor what time was spent on."""

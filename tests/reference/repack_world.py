@@ -1,4 +1,4 @@
-"""The slow truth of `repack` among all other features: the rule of oracle_repack.py over the other oracles.
+"""The reference model of `repack` among all other features: the rule of repack.py over the other models.
 
 Nothing here imports ringbco.
 """
@@ -9,14 +9,14 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from oracle.model import fewest_servers, iteration_time
-from oracle_predictions import Predictions
-from oracle_preempt import World as PreemptWorld
-from oracle_priorities import Claims
-from oracle_repack import Parts, Rule
-from oracle_shares import Sharing, weight
-from oracle_stretch import Stretch
-from oracle_types import Types
+from reference.mechanism import World as PreemptWorld
+from reference.model import fewest_servers, iteration_time
+from reference.predictions import Predictions
+from reference.priorities import Claims
+from reference.repack import Parts, Rule
+from reference.shares import Sharing, weight
+from reference.stretch import Stretch
+from reference.types import Types
 
 
 def repack_world(
@@ -28,7 +28,7 @@ def repack_world(
     *,
     exact: bool,
 ) -> type[PreemptWorld]:
-    """The oracle `base`, one of priorities, under `repack`. users: by row; None where none is named."""
+    """The model `base`, one of priorities, under `repack`. users: by row; None where none is named."""
 
     class Repacking(base):  # type: ignore[misc, valid-type]
         def __init__(self, *parts: object) -> None:

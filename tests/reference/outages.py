@@ -1,4 +1,4 @@
-"""The slow truth of outages: servers that fail and come back, straight from docs/outages.md.
+"""The reference model of outages: servers that fail and come back, straight from docs/outages.md.
 
 One world serves the policies that preempt and the queues: a queue is a discipline in the place of the
 ranking. Which servers are down is looked up in the list of outages at every instant. Nothing here imports
@@ -9,12 +9,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from oracle.model import GPU, work
-from oracle.placement import Floor
-from oracle_fair import Fair, Stay
-from oracle_preempt import World as PreemptWorld
-from oracle_shares import weight
-from oracle_stretch import Stretch
+from reference.fair import Fair, Stay
+from reference.mechanism import World as PreemptWorld
+from reference.model import GPU, work
+from reference.placement import Floor
+from reference.shares import weight
+from reference.stretch import Stretch
 
 Outage = tuple[int, float, float]
 """(server, down at, up at); infinite where it never comes back."""
@@ -50,7 +50,7 @@ def checkpoints(progress: float, every: float) -> float:
 
 
 def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> type[PreemptWorld]:
-    """The oracle `base` on servers that fail."""
+    """The model `base` on servers that fail."""
 
     class Failing(base):  # type: ignore[misc, valid-type]
         def __init__(self, *parts: object) -> None:
@@ -214,7 +214,7 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
 
 
 def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
-    """The oracle `base` with the queue of `Options`: jobs keep their GPUs until they are done or fail."""
+    """The model `base` with the queue of `Options`: jobs keep their GPUs until they are done or fail."""
 
     class Queued(base):  # type: ignore[misc, valid-type]
         def __init__(self, *parts: object) -> None:

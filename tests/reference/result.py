@@ -1,4 +1,4 @@
-"""What the oracles of policies that preempt tell of a run."""
+"""What the models of policies that preempt tell of a run."""
 
 import math
 from dataclasses import dataclass, field

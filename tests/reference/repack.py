@@ -1,8 +1,8 @@
-"""The slow truth of `repack`, straight from docs/repack.md.
+"""The reference model of `repack`, straight from docs/repack.md.
 
 Nothing is kept between two passes but when the next look is due, and what the predictions say that they keep.
 Of a server's jobs every set is looked at. Who carries the decisions out is a `View`: a policy of one's own in
-oracle_repack_own.py, and the oracles of the other features in oracle_repack_world.py.
+repack_own.py, and the models of the other features in repack_world.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from oracle_predictions import Predictions
+from reference.predictions import Predictions
 
 TRIED = 3
 """Offers that are tried for one need."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from oracle.model import (
+from reference.model import (
     GPU,
     Job,
     Net,
@@ -18,7 +18,7 @@ from oracle.model import (
     too_slow,
     work,
 )
-from oracle.placement import Floor, clusters, place
+from reference.placement import Floor, clusters, place
 
 
 @dataclass

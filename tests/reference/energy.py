@@ -1,4 +1,4 @@
-"""The slow truth of servers that sleep, straight from docs/energy.md, on top of any oracle that preempts.
+"""The reference model of servers that sleep, straight from docs/energy.md, on top of any model that preempts.
 
 Who is asleep is worked out anew at every start, from all stretches and outages so far. Nothing here imports
 ringbco.
@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from oracle_outages import Outage
-from oracle_preempt import World as PreemptWorld
+from reference.mechanism import World as PreemptWorld
+from reference.outages import Outage
 
 Spell = tuple[int, float, float]
 """(server, asleep from, until), seconds; infinite where it still is at the end."""
@@ -54,7 +54,7 @@ class Sleep:
 
 
 def sleeping_world(sleep: Sleep, base: type[PreemptWorld] = PreemptWorld) -> type[PreemptWorld]:
-    """The oracle `base` on servers that sleep. What it does where servers fail goes on top of this one."""
+    """The model `base` on servers that sleep. What it does where servers fail goes on top of this one."""
 
     class Sleeping(base):  # type: ignore[misc, valid-type]
         def try_start(self, row: int) -> None:
@@ -81,7 +81,7 @@ def sleeping_world(sleep: Sleep, base: type[PreemptWorld] = PreemptWorld) -> typ
             return now - since > sleep.after
 
         def others(self, server: int) -> list[tuple[float, float]]:
-            """When others than jobs held its GPUs, s: replicas are `oracle_priorities`'."""
+            """When others than jobs held its GPUs, s: replicas are `priorities`'."""
             return []
 
     return Sleeping

@@ -1,4 +1,4 @@
-"""The slow truth of verbs: a policy of one's own on GPU types that differ, from docs/own-policies.md.
+"""The reference model of verbs: a policy of one's own on GPU types that differ, from docs/own-policies.md.
 
 A verb changes who holds which GPUs and nothing else. When the policy is done, who held what before the
 instant is compared with who holds what after it: that alone says who went on, moved, was resized, stopped or
@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from oracle.model import GPU, RefusedError, StuckError, contention, iteration_time, iterations_per_slot
-from oracle.placement import Floor, place
-from oracle_types import Types
+from reference.model import GPU, RefusedError, StuckError, contention, iteration_time, iterations_per_slot
+from reference.placement import Floor, place
+from reference.types import Types
 from strategies import Case
 
 PATIENCE = 3_000

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from oracle.model import GPU, Job, Options
+from reference.model import GPU, Job, Options
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15

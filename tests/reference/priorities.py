@@ -1,6 +1,6 @@
-"""The slow truth of priorities, eviction, quotas and services: docs/priorities.md and docs/services.md.
+"""The reference model of priorities, eviction, quotas and services: docs/priorities.md and docs/services.md.
 
-A layer over the oracle of outages. Holdings, victims and their keys are worked out anew whenever somebody
+A layer over the model of outages. Holdings, victims and their keys are worked out anew whenever somebody
 asks for them. Nothing here imports ringbco.
 """
 
@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from oracle.model import GPU
-from oracle.placement import Floor, place
-from oracle_conservative import BY_TIME, make_reservations
-from oracle_outages import Failures, Queue, checkpoints, failing_world, queue_world
-from oracle_preempt import PATIENCE
-from oracle_preempt import World as PreemptWorld
-from oracle_stretch import Stretch
-from oracle_types import Types
+from reference.conservative import BY_TIME, make_reservations
+from reference.mechanism import PATIENCE
+from reference.mechanism import World as PreemptWorld
+from reference.model import GPU
+from reference.outages import Failures, Queue, checkpoints, failing_world, queue_world
+from reference.placement import Floor, place
+from reference.stretch import Stretch
+from reference.types import Types
 
 SOON = 200
 """Slots without progress after which a run is given up as stuck; pauses and intervals are shorter."""
@@ -98,7 +98,7 @@ def priority_world(
     queue: Queue | None = None,
     types: Types | None = None,
 ) -> type[PreemptWorld]:
-    """The oracle `base`, with outages, and with the queue or else a ranking, where jobs differ in rank."""
+    """The model `base`, with outages, and with the queue or else a ranking, where jobs differ in rank."""
     under = failing_world(facts, base)
     if queue is not None:
         under = queue_world(queue, under)

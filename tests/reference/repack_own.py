@@ -1,6 +1,6 @@
-"""The rule of oracle_repack.py as a policy of one's own, for jobs of one grade on GPUs that are alike.
+"""The rule of repack.py as a policy of one's own, for jobs of one grade on GPUs that are alike.
 
-The engine carries out what it decides: oracle_preempt.py is the truth about that part.
+The engine carries out what it decides: mechanism.py is the truth about that part.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ringbco
-from oracle_predictions import Predictions
-from oracle_repack import Parts, Rule
+from reference.predictions import Predictions
+from reference.repack import Parts, Rule
 
 
 class Repack(ringbco.Policy):
