@@ -56,10 +56,6 @@ const REPLAY_FAIR_SHARES: Entry = Entry::file("fair-shares", "a Parquet or CSV f
     .demand()
     .panel(OTHERS)
     .help("Order fairshare: the share of each owner, with the columns vc or user, share (docs/operators.md#fair-share). Default: users, or else vcs, share alike.");
-const REPLAY_NOTES: Entry = Entry::file("notes", "a Parquet or CSV file, or a frame, of notes")
-    .form("FILE")
-    .panel(OUTPUT)
-    .help("What somebody wrote about servers, with the columns server, time, text; kept with the result.");
 const REPLAY_MEASURE_FROM: Entry = Entry::moment("measure-from")
     .or("the first submission")
     .unit("share or s")
@@ -399,7 +395,6 @@ pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
     let after_half_life = 1 + replay.iter().position(|(entry, _)| entry.name == "half-life").unwrap_or_default();
     replay.insert(after_half_life, (REPLAY_FAIR_SHARES, Value::Absent));
     let after_sample = 1 + replay.iter().position(|(entry, _)| entry.name == "sample").unwrap_or_default();
-    replay.insert(after_sample, (REPLAY_NOTES, Value::Absent));
     replay.insert(after_sample, (REPLAY_MEASURE_TO, Value::Absent));
     replay.insert(after_sample, (REPLAY_MEASURE_FROM, Value::Absent));
     let mut plan = rows(&PlanOptions::default());

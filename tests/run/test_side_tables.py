@@ -31,7 +31,6 @@ FRAMES: dict[str, pl.DataFrame] = {
     "quota": pl.DataFrame({"user": ["ann"], "gpus": [9], "borrow": [True]}),
     "services": pl.DataFrame({"service": ["a"], "time": [5.0], "replicas": [1], "gpus_per_replica": [2]}),
     "fair_shares": pl.DataFrame({"user": ["ann"], "share": [2.0]}),
-    "notes": pl.DataFrame({"server": [1, 0], "time": [5.0, 7.5], "text": ["fans replaced", None]}),
 }
 MORE: dict[str, dict[str, Any]] = {"tables": {"model": "table"}, "fair_shares": {"order": "fairshare"}}
 

@@ -71,10 +71,6 @@ class Options(TypedDict, total=False):
     """Figures are of the jobs submitted before then, and of the time before then, written as for
     --measure-from. Default: the end of the run.
     """
-    notes: object | None
-    """What somebody wrote about servers, with the columns server, time, text; kept with the result.
-    Default: none.
-    """
     allocations: bool
     """Record which servers each job held (audit needs it). Default: true."""
     decisions: bool
