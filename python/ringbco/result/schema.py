@@ -153,7 +153,6 @@ SERVERS_SCHEMA: Final[dict[str, pl.DataType]] = {
     "what": pl.String(),
     "by": pl.String(),
 }
-USERS_SCHEMA: Final = {"user": pl.String(), "jobs": pl.UInt32(), "gpu_hours": pl.Float64()}
 RUNGS_SCHEMA: Final = {
     "job_id": pl.String(),
     "group": pl.String(),

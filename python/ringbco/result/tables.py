@@ -118,10 +118,6 @@ _ROWS: Final = (
         *("servers", schema.SERVERS_SCHEMA, "a change of a server", "runs in which one may go down or sleep"),
         *(("by",), "record"),
     ),
-    ResultTable(
-        *("users", schema.USERS_SCHEMA, "a user, or nobody, whose jobs were done"),
-        *("job tables that name users", (), "record"),
-    ),
 )
 TABLES: Final = {row.name: row for row in _ROWS}
 """Every table by its name, in the order in which run.toml tells of them."""

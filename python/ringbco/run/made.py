@@ -23,8 +23,7 @@ from ringbco.io.toml import copied
 from ringbco.result import causes, metrics
 from ringbco.result.figures import LISTS, evaluate
 from ringbco.result.outcome import Outcome, made_later, summarised_later, with_seconds
-from ringbco.result.schema import USERS_SCHEMA
-from ringbco.result.searches import gpu_hours, rungs_frame, searches_frame
+from ringbco.result.searches import rungs_frame, searches_frame
 from ringbco.result.servers import servers_frame
 from ringbco.result.serving import Serving
 from ringbco.result.stays import stays_frame
@@ -174,25 +173,6 @@ def _rungs(made: Made) -> Table:
     return None if made.searches is None else rungs_frame(made.setup.table.frame, made.result)
 
 
-def _users(made: Made) -> Table:
-    users = made.setup.workload.users
-    if users is None:
-        return None
-    own, frame = made.result.tables["jobs"], made.setup.table.frame
-    done, told = own["kept"], frame["user"]
-    hours = gpu_hours(frame, {"held": own["finish"] - own["start"], **own})  # where jobs run through
-
-    def table() -> pl.DataFrame:
-        of = users.numbers[done] + 1  # 0: nobody's
-        names = pl.concat([pl.Series("user", [""]), told.drop_nulls().unique().sort()])
-        jobs = np.bincount(of, minlength=names.len())
-        held = np.bincount(of, hours[done], names.len())
-        rows = {"user": names, "jobs": jobs, "gpu_hours": held}
-        return pl.DataFrame(rows, schema=USERS_SCHEMA).filter(pl.col("jobs") > 0)
-
-    return table
-
-
 MAKERS: Final[Mapping[str, Callable[[Made], Table]]] = {
     "jobs": _jobs,
     "allocations": _allocations,
@@ -203,7 +183,6 @@ MAKERS: Final[Mapping[str, Callable[[Made], Table]]] = {
     "searches": lambda made: made.searches,
     "stays_written": _stays,
     "servers": _servers,
-    "users": _users,
 }
 """Who makes each table of a replay, but for the copies of side tables."""
 
