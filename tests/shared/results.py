@@ -213,7 +213,6 @@ def _summary(story: Story, frame: pl.DataFrame) -> dict[str, object]:
 def _figures(frame: pl.DataFrame, gpus: int) -> dict[str, float]:
     makespan = frame["finish_time"].max() - frame["submit_time"].min()
     figures = {"makespan": makespan, "jobs_spread": int((frame["num_servers"] > 1).sum())}
-    figures["longest_jct"] = frame["jct"].max()
     for name, column in (
         ("jct", "jct"),
         ("wait", "waited"),

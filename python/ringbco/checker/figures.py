@@ -123,7 +123,6 @@ class Summary:
             if every:
                 values.sort()
                 figures |= {f"{label}_{name}": percentile(values, share) for label, share in SHARES}
-        figures["longest_jct"] = float(done.jct[rows].max())
         if given.several or may_pause(given):
             figures["preemptions"] = int(done.stopped[rows].sum())
             figures["lost_gpu_seconds"] = total(done.paused_gpu[rows])

@@ -255,7 +255,6 @@ FIGURES: Final = (
         Figure("mean_finish_time_fairness", "mean finish-time fairness", "number",
                lambda r: float(r.fairly[0].mean()), told="summary"),
         Figure("worst_finish_time_fairness", "worst slowdown", "number", lambda r: float(r.fairly[0].max()))),
-    *_of(_EVERY, Figure("longest_jct", "longest completion time", "time", lambda r: float(r["jct"].max()))),
     *_of(_JOBS, _PREEMPTIONS, when=lambda r: "lost_time" in r),
     *_of(_EVERY, Figure("lost_gpu_seconds", "GPU time lost to them", "GPU time", lambda r: r.sum("paused")),
         when=lambda r: "lost_time" in r),
