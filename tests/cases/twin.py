@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from agreement import answer
+from cases import decided
 from cases.case import Case
 from reference import Job, Net, Options
 from reference.elastic import POLICIES as RESIZING
@@ -70,7 +71,7 @@ def lacks(case: Case) -> str | None:
     """Why a case has no twin; None where it has one."""
     told = _told(case)
     policy, slotted = told["policy"], told["clock"] == "slot"
-    if policy not in (*PRESETS, *RANKINGS, *RESIZING, "repack"):
+    if policy not in (*PRESETS, *RANKINGS, *RESIZING, "repack", *decided.POLICIES):
         return f"no twin of {policy}"
     ticks = policy in (*INTERVALS, *RESIZING) or (policy in ("srtf", "srsf") and told.get("interval"))
     if case.epoch and (slotted or ticks):
@@ -85,7 +86,7 @@ def lacks(case: Case) -> str | None:
         return "who makes room under placements for shares"
     if slotted and told["model"] == "table" and _pauses(told):
         return "pauses that end within a slot"
-    counts_rates = policy in RESIZING or not whole or told.get("placement") in FOR_SHARES
+    counts_rates = policy in (*RESIZING, *decided.POLICIES) or not whole or told.get("placement") in FOR_SHARES
     if slotted and told.get("checkpoint_cost") and counts_rates:
         return "slots of which a part is counted at a time"
     if slotted and told.get("interference"):
@@ -309,13 +310,15 @@ class Twin:
         )
 
     def _base(self, sharing: Sharing) -> type[PreemptWorld]:
-        if self._shared():
+        if self.told["policy"] in decided.POLICIES:
+            return decided.base(self, sharing)
+        if self.shared():
             return share_world(sharing)
         if isinstance(self.types, TableTypes):
             return table_preempt_world(self.types)
         return PreemptWorld if self.types is None else preempt_world(self.types)
 
-    def _shared(self) -> bool:
+    def shared(self) -> bool:
         """Whether jobs hold shares of GPUs, or go where they would."""
         return any(job.share for job in self.jobs) or self.options.placement in FOR_SHARES
 
@@ -332,7 +335,8 @@ class Twin:
             sleep = Sleep(self.told["sleep_after"], self.told["wake_time"], opens, slot, facts.outages)
             world = sleeping_world(sleep, world)
         log, climbs = Log([0] * len(self.jobs)), Climbs()
-        world = priority_world(claims, log, facts, world, queue, self.types)
+        types = decided.types_of(self) if self.told["policy"] in decided.POLICIES else self.types
+        world = priority_world(claims, log, facts, world, queue, types)
         # Policies of one's own meet maintenance as an outage, but for those that are an order.
         own = self.case.policy
         keeps_clear = queue is not None or self.told["policy"] in ("srtf", "srsf")
@@ -352,6 +356,8 @@ class Twin:
             world = repack_world(
                 claims, users, world, self.types, shared, exact=self.told.get("predict") == "exact"
             )
+        if self.told["policy"] in decided.POLICIES:
+            world = decided.world(self, claims, world, sharing)
         limits = self._limits()
         world = limited_world(limits, world)
         found = simulate_preempt(
@@ -405,7 +411,7 @@ class Twin:
             self.server_vc,
             self._claims(),
             log,
-            sharing if self._shared() else None,
+            sharing if self.shared() else None,
             limits,
         )
         _close(log, found)
