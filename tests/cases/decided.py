@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from cases.own import Restless
 from reference.deciding import Decide, ImpossibleError, State, deciding_world
+from reference.following import VERBS, Entry, Follow, following_world
 from reference.mechanism import World
 from reference.priorities import Claims
 from reference.shares import Sharing
@@ -71,12 +75,12 @@ def base(twin: Twin, sharing: Sharing) -> type[World]:
 
 
 def world(twin: Twin, claims: Claims, under: type[World], sharing: Sharing) -> type[World]:
-    """The model `under` by the decisions of the case's policy."""
+    """The model `under` by the decisions of the case's policy, or of a log."""
     told = twin.told
     pause = told.get("preempt_cost", 30.0)
     costs = tuple(told.get(name, pause) for name in ("move_cost", "resize_cost"))
-    return deciding_world(
-        partial(own, twin.case.policy),
+    found = deciding_world(
+        partial(own, twin.case.policy) if twin.log is None else partial(Follow, twin.log),
         ranges_of(twin),
         (costs[0], costs[1]),
         claims,
@@ -85,9 +89,43 @@ def world(twin: Twin, claims: Claims, under: type[World], sharing: Sharing) -> t
         sharing if twin.shared() else None,
         twin.names,
     )
+    return found if twin.log is None else following_world(twin.log, found)
 
 
 def own(policy: type[Any]) -> Decide:
     """A policy of one's own, in the state in which a run begins with it."""
     made = copy.deepcopy(policy())
     return lambda state: made.decide(Seen(state))  # type: ignore[no-any-return]
+
+
+def entries(decisions: pl.DataFrame, ids: list[str]) -> list[Entry]:
+    """What a log says that a policy decided, and who made room for whom."""
+    shared = decisions["gpu"].is_not_null().any()
+    found: list[Entry] = []
+    before: tuple[Any, ...] = ()
+    rows = decisions.filter(pl.col("verb").is_in(VERBS) & pl.col("service").is_null())
+    for each in rows.iter_rows(named=True):
+        cause = each["cause"] or ""
+        named = re.search(r"pass (\d+)", cause)
+        part: Any = (each["server"], [each["gpu"]] if shared else each["num_gpus"])
+        here = each["time"], each["verb"], each["job_id"], cause
+        if here == before and each["num_gpus"] is not None and each["verb"] != "evicted":
+            last = found[-1]
+            parts = [*last.parts, part]
+            if shared and last.parts[-1][0] == part[0]:
+                parts = [*last.parts[:-1], (part[0], [*last.parts[-1][1], *part[1]])]
+            found[-1] = last._replace(parts=parts)
+            continue
+        before = here
+        found.append(
+            Entry(
+                each["time"],
+                each["verb"],
+                ids.index(each["job_id"]),
+                [part] if each["num_gpus"] is not None else [],
+                None if each["by"] is None else ids.index(each["by"]),
+                int(named[1]) if named else 1,
+                "after the one above" in cause,
+            )
+        )
+    return found

@@ -16,6 +16,7 @@ from reference.elastic import Elastic
 from reference.elastic import simulate as simulate_elastic
 from reference.energy import Sleep, sleeping_world
 from reference.fair import Fair
+from reference.following import Entry
 from reference.limits import Limits, limited_world
 from reference.maintenance import Window, maintained_world
 from reference.mechanism import INTERVALS, Preemption
@@ -117,6 +118,13 @@ def truth(case: Case) -> Truth | RowError:
     return answer(lambda: Twin(in_turn(case)).simulate())
 
 
+def by_log(case: Case) -> Truth | RowError:
+    """What the reference makes of the decisions of the engine. Raises WrongError where they cannot be."""
+    outcome, case = case.replay(decisions=True), in_turn(case)
+    log = decided.entries(outcome.decisions, [job["job_id"] for job in case.jobs])
+    return answer(lambda: Twin(case, log).simulate())
+
+
 def in_turn(case: Case) -> Case:
     """The case with the jobs of each submission in the order in which `ties` lets them go."""
     ties = case.options.get("ties", "rows")
@@ -138,8 +146,10 @@ def in_turn(case: Case) -> Case:
 class Twin:
     """The inputs of the reference models."""
 
-    def __init__(self, case: Case) -> None:
-        self.case, self.told = case, _told(case)
+    def __init__(self, case: Case, log: Sequence[Entry] | None = None) -> None:
+        """log: decisions to be carried out, whatever the policy of the case."""
+        self.case, self.told, self.log = case, _told(case), log
+        self.decided = log is not None or self.told["policy"] in decided.POLICIES
         named = [server.get("gpu_type") for server in case.servers]
         self.names = list(dict.fromkeys([*(name for name in named if name), *case.gpu_types]))
         self.vcs = list(dict.fromkeys(server["vc"] for server in case.servers if "vc" in server))
@@ -310,7 +320,7 @@ class Twin:
         )
 
     def _base(self, sharing: Sharing) -> type[PreemptWorld]:
-        if self.told["policy"] in decided.POLICIES:
+        if self.decided:
             return decided.base(self, sharing)
         if self.shared():
             return share_world(sharing)
@@ -318,16 +328,23 @@ class Twin:
             return table_preempt_world(self.types)
         return PreemptWorld if self.types is None else preempt_world(self.types)
 
+    def _sharing(self) -> Sharing:
+        has_shares = any(job.share for job in self.jobs)
+        return Sharing(
+            self.types, self.told.get("interference", 0.0), pairs=self._pairs(), has_shares=has_shares
+        )
+
     def shared(self) -> bool:
         """Whether jobs hold shares of GPUs, or go where they would."""
         return any(job.share for job in self.jobs) or self.options.placement in FOR_SHARES
 
     def simulate(self) -> Truth:
         due = tuple(math.nan if job.get("deadline") is None else job["deadline"] for job in self.case.jobs)
-        if self.told["policy"] in RESIZING:
+        if self.told["policy"] in RESIZING and not self.decided:
             return self._simulate_elastic(due)
-        facts, claims, queue = self._failures(), self._claims(), self._queue()
-        sharing = Sharing(self.types, self.told.get("interference", 0.0), pairs=self._pairs())
+        facts, claims = self._failures(), self._claims()
+        queue = None if self.decided else self._queue()
+        sharing = self._sharing()
         world, sleep = self._base(sharing), None
         if "sleep_after" in self.told:
             opens = min(job.submit for job in self.jobs)
@@ -335,20 +352,20 @@ class Twin:
             sleep = Sleep(self.told["sleep_after"], self.told["wake_time"], opens, slot, facts.outages)
             world = sleeping_world(sleep, world)
         log, climbs = Log([0] * len(self.jobs)), Climbs()
-        types = decided.types_of(self) if self.told["policy"] in decided.POLICIES else self.types
+        types = decided.types_of(self) if self.decided else self.types
         world = priority_world(claims, log, facts, world, queue, types)
         # Policies of one's own meet maintenance as an outage, but for those that are an order.
         own = self.case.policy
         keeps_clear = queue is not None or self.told["policy"] in ("srtf", "srsf")
         keeps_clear &= isinstance(own, str) or issubclass(own, KeyPolicy)
-        if "maintenance" in self.case.files and keeps_clear:
+        if "maintenance" in self.case.files and keeps_clear and not self.decided:
             estimate = "reckoned" if queue is not None else "remaining"
             world = maintained_world(
                 self._windows("maintenance"), world, lambda own, row: float(getattr(own, estimate)(row))
             )
         if "search" in self.told:
             world = searching_world(self._search(), climbs, world)
-        if self.told["policy"] == "repack":
+        if self.told["policy"] == "repack" and not self.decided:
             named = "user" in self.case.jobs[0]
             users = [job["user"] for job in self.case.jobs] if named else None
             whole = not any(job.share for job in self.jobs) and self.options.placement not in FOR_SHARES
@@ -356,12 +373,13 @@ class Twin:
             world = repack_world(
                 claims, users, world, self.types, shared, exact=self.told.get("predict") == "exact"
             )
-        if self.told["policy"] in decided.POLICIES:
+        if self.decided:
             world = decided.world(self, claims, world, sharing)
         limits = self._limits()
         world = limited_world(limits, world)
+        rules = replace(self._rules(), policy="own", admission=False) if self.decided else self._rules()
         found = simulate_preempt(
-            self.jobs, due, self.servers, self.net, self.options, self._rules(), self.server_vc, world
+            self.jobs, due, self.servers, self.net, self.options, rules, self.server_vc, world
         )
         _close(log, found)
         searched = climbs if "search" in self.told else None
@@ -399,7 +417,7 @@ class Twin:
             *self._protection(),
         )
         log, limits = Log([0] * len(jobs)), self._limits()
-        sharing = Sharing(self.types, told.get("interference", 0.0), pairs=self._pairs())
+        sharing = self._sharing()
         found = simulate_elastic(
             self.jobs,
             self.servers,

@@ -252,8 +252,8 @@ def deciding_world(
             return bool(happened or due or again)
 
         def one_pass(self) -> None:
-            if not (self.waiting or self.running or self.future):
-                return
+            if len(self.future) == len(self.jobs) or not (self.waiting or self.running or self.future):
+                return  # not before the first arrival, nor after the end
             self.made_room, gone = False, len(self.gone)
             self.decide(State(self))
             # Who was evicted has a turn once more at the next slot.
@@ -303,6 +303,9 @@ def deciding_world(
 
         def type_named(self, name: str | int) -> int:
             return names.index(name) if isinstance(name, str) else name
+
+        def type_at(self, server: int) -> int:
+            return types.of[server]
 
         def without(self, runs: Sequence[Stretch], ask: Callable[[], Any]) -> Any:
             """What would be if some were not there."""
