@@ -100,19 +100,18 @@ def own(policy: type[Any]) -> Decide:
 
 def entries(decisions: pl.DataFrame, ids: list[str]) -> list[Entry]:
     """What a log says that a policy decided, and who made room for whom."""
-    shared = decisions["gpu"].is_not_null().any()
     found: list[Entry] = []
     before: tuple[Any, ...] = ()
     rows = decisions.filter(pl.col("verb").is_in(VERBS) & pl.col("service").is_null())
     for each in rows.iter_rows(named=True):
         cause = each["cause"] or ""
         named = re.search(r"pass (\d+)", cause)
-        part: Any = (each["server"], [each["gpu"]] if shared else each["num_gpus"])
+        part: Any = (each["server"], each["num_gpus"] if each["gpu"] is None else [each["gpu"]])
         here = each["time"], each["verb"], each["job_id"], cause
         if here == before and each["num_gpus"] is not None and each["verb"] != "evicted":
             last = found[-1]
             parts = [*last.parts, part]
-            if shared and last.parts[-1][0] == part[0]:
+            if last.parts[-1][0] == part[0]:
                 parts = [*last.parts[:-1], (part[0], [*last.parts[-1][1], *part[1]])]
             found[-1] = last._replace(parts=parts)
             continue
@@ -124,7 +123,7 @@ def entries(decisions: pl.DataFrame, ids: list[str]) -> list[Entry]:
                 ids.index(each["job_id"]),
                 [part] if each["num_gpus"] is not None else [],
                 None if each["by"] is None else ids.index(each["by"]),
-                int(named[1]) if named else 1,
+                0 if cause == "on arrival" else int(named[1]) if named else 1,
                 "after the one above" in cause,
             )
         )

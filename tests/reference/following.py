@@ -23,7 +23,7 @@ class WrongError(Exception):
 class Entry(NamedTuple):
     """A decision. time: s. parts: where its job gets GPUs. by: the row that gets those of an evicted one.
 
-    number: which pass of its instant. after: whether it comes after the move above.
+    number: which pass of its instant, 0 where it was before the first, on arrival. after: whether it comes after the move above.
     """
 
     time: float
@@ -41,7 +41,9 @@ def following_world(entries: Sequence[Entry], base: type[PreemptWorld]) -> type[
     class Following(base):  # type: ignore[misc, valid-type]
         def __init__(self, *parts: object) -> None:
             super().__init__(*parts)
-            self.wakes = {self.instant(each.time) for each in entries if each.row in self.jobs}
+            mine = [each for each in entries if each.row in self.jobs]
+            self.wakes = {self.instant(each.time) for each in mine if each.number}
+            self.away = {each.row for each in mine if not each.number}
 
         def instant(self, time: float) -> float:
             return round(time / self.options.slot) if self.slotted else time
@@ -51,6 +53,9 @@ def following_world(entries: Sequence[Entry], base: type[PreemptWorld]) -> type[
             happened = super().arrive()
             self.wakes = wakes
             return bool(happened)
+
+        def turned_away(self, row: int) -> bool:
+            return row in self.away
 
         def opens(self) -> bool:
             return False
@@ -81,7 +86,7 @@ class Follow:
     """The policy that does what a log says."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        self.entries = list(entries)
+        self.entries = [each for each in entries if each.number]
 
     def left(self, world: Any) -> list[Entry]:
         """What is to be done now."""
@@ -125,6 +130,8 @@ class Follow:
             state.start(each.row, each.parts)
         elif each.verb == "stop":
             world.put_off(world.run_of(each.row))
+        elif each.verb == "resize" and list(each.parts) == state.parts(each.row):
+            return  # it found no room
         elif each.verb in ("move", "resize"):
             state.move({each.row: each.parts})
         elif each.verb == "refuse":

@@ -312,13 +312,18 @@ class World(Protecting, Netting):
             self.line.remove(row)
         self.listed.pop(row, None)
 
+    def turned_away(self, row: int) -> bool:
+        """Whether a job is refused on arrival."""
+        late = self.seconds(self.now) + self.ideal(row) > self.deadlines[row]
+        return self.rules.admission and late
+
     def arrive(self) -> bool:
         """Lets in what is submitted by now; whether anybody came."""
         came = [row for row in self.future if self.jobs[row].submit <= self.seconds(self.now)]
         entered = False
         for row in sorted(came, key=lambda row: (self.jobs[row].submit, row)):
             self.future.remove(row)
-            if self.rules.admission and self.seconds(self.now) + self.ideal(row) > self.deadlines[row]:
+            if self.turned_away(row):
                 self.result.refused[row], self.result.kept[row] = True, False
                 continue
             entered = True
