@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from cases.own import Restless
+from cases.watched import choices
+from reference.allox import Allox
 from reference.deciding import Decide, ImpossibleError, State, deciding_world
 from reference.following import VERBS, Entry, Follow, following_world
+from reference.gavel import Gavel
 from reference.mechanism import World
 from reference.priorities import Claims
 from reference.shares import Sharing
+from reference.sia import Sia
 from reference.sized import Ranges, sized_world
 from reference.types import Choices, Types
 from ringbco.errors import DecisionError
@@ -24,7 +27,9 @@ from ringbco.errors import DecisionError
 if TYPE_CHECKING:
     from cases.twin import Twin
 
-POLICIES = (Restless.__name__,)
+TOLD = {"gavel": Gavel, "allox": Allox, "sia": Sia}
+"""Those whose optima are told."""
+POLICIES = (Restless.__name__, *TOLD)
 
 
 class Seen:
@@ -80,7 +85,7 @@ def world(twin: Twin, claims: Claims, under: type[World], sharing: Sharing) -> t
     pause = told.get("preempt_cost", 30.0)
     costs = tuple(told.get(name, pause) for name in ("move_cost", "resize_cost"))
     found = deciding_world(
-        partial(own, twin.case.policy) if twin.log is None else partial(Follow, twin.log),
+        partial(_policy, twin),
         ranges_of(twin),
         (costs[0], costs[1]),
         claims,
@@ -92,9 +97,16 @@ def world(twin: Twin, claims: Claims, under: type[World], sharing: Sharing) -> t
     return found if twin.log is None else following_world(twin.log, found)
 
 
-def own(policy: type[Any]) -> Decide:
-    """A policy of one's own, in the state in which a run begins with it."""
-    made = copy.deepcopy(policy())
+def _policy(twin: Twin, rows: Collection[int]) -> Decide:
+    """What decides in a cluster with those rows."""
+    if twin.log is not None:
+        return Follow(twin.log)
+    policy = twin.told["policy"]
+    if policy in TOLD:
+        length = max(job.submit + job.duration for job in twin.jobs) - min(job.submit for job in twin.jobs)
+        told = choices(twin.chosen, {*rows}, 1e-9 * length)
+        return TOLD[policy](told, **twin.told.get("parameters", {}))
+    made = twin.case.policy()
     return lambda state: made.decide(Seen(state))  # type: ignore[no-any-return]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from agreement import answer
 from cases import decided
 from cases.case import Case
+from cases.watched import Decision, renamed, watched
 from reference import Job, Net, Options
 from reference.elastic import POLICIES as RESIZING
 from reference.elastic import Elastic
@@ -115,7 +116,10 @@ def _pauses(told: dict[str, Any]) -> bool:
 
 def truth(case: Case) -> Truth | RowError:
     """What the reference makes of a case, its rows `in_turn`, or the error with which they refuse it."""
-    return answer(lambda: Twin(in_turn(case)).simulate())
+    chosen = watched(case) if case.policy in decided.TOLD else []
+    ids = [job["job_id"] for job in in_turn(case).jobs]
+    row = [ids.index(job["job_id"]) for job in case.jobs]
+    return answer(lambda: Twin(in_turn(case), chosen=renamed(chosen, row)).simulate())
 
 
 def by_log(case: Case) -> Truth | RowError:
@@ -146,9 +150,11 @@ def in_turn(case: Case) -> Case:
 class Twin:
     """The inputs of the reference models."""
 
-    def __init__(self, case: Case, log: Sequence[Entry] | None = None) -> None:
-        """log: decisions to be carried out, whatever the policy of the case."""
-        self.case, self.told, self.log = case, _told(case), log
+    def __init__(
+        self, case: Case, log: Sequence[Entry] | None = None, chosen: Sequence[Decision] = ()
+    ) -> None:
+        """log: decisions to be carried out, whatever the policy. chosen: which of many optima it takes."""
+        self.case, self.told, self.log, self.chosen = case, _told(case), log, chosen
         self.decided = log is not None or self.told["policy"] in decided.POLICIES
         named = [server.get("gpu_type") for server in case.servers]
         self.names = list(dict.fromkeys([*(name for name in named if name), *case.gpu_types]))

@@ -7,13 +7,13 @@ by the netting of stays. Nothing here imports ringbco.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU
 from reference.priorities import Claims
-from reference.shares import WHOLE, Sharing
+from reference.shares import WHOLE, Sharing, weight
 from reference.sized import Ranges
 from reference.stretch import Stretch
 from reference.types import Types
@@ -89,6 +89,13 @@ class State:
 
     def held(self, row: int) -> int:
         return sum(len(run.gpus) for run in self.world.running if run.row == row)
+
+    def can_start(self, row: int, parts: Parts) -> bool:
+        """Whether a row has room on those GPUs."""
+        try:
+            return bool(self.world.given_gpus(row, parts, []))
+        except ImpossibleError:
+            return False
 
     def quota(self, row: int) -> Held | None:
         return self.world.held_of(int(row))  # type: ignore[no-any-return]
@@ -202,7 +209,7 @@ Decide = Callable[[State], None]
 
 
 def deciding_world(
-    decides: Callable[[], Decide],
+    decides: Callable[[Collection[int]], Decide],
     ranges: Ranges,
     costs: tuple[float, float],
     claims: Claims,
@@ -213,13 +220,13 @@ def deciding_world(
 ) -> type[PreemptWorld]:
     """The model `base`, of `sized` and `priorities` at least, under decisions of one's own.
 
-    decides: makes the policy of a cluster. costs: pauses after a move and after a resize, s. names: of types.
+    decides: makes the policy of a cluster with those rows. costs: pauses after a move and after a resize, s. names: of types.
     """
 
     class Deciding(base):  # type: ignore[misc, valid-type]
         def __init__(self, *parts: object) -> None:
             super().__init__(*parts)
-            self.decide, self.wakes = decides(), set[float]()
+            self.decide, self.wakes = decides(self.jobs), set[float]()
             self.gone: set[int] = set()
             self.asked: dict[int, int] = {}
             """GPUs for which room is made, by row."""
@@ -346,6 +353,35 @@ def deciding_world(
             return sharing.rooms(self, self.running)
 
         # What verbs do.
+
+        def weight(self, row: int) -> float:
+            return weight(self.jobs[row])
+
+        def weight_of(self, row: int, gpus: int) -> float:
+            """GPUs that it holds of so many: a share is less than one."""
+            return self.jobs[row].share / WHOLE or float(gpus)
+
+        @property
+        def has_shares(self) -> bool:
+            return sharing is not None and sharing.has_shares
+
+        def places(self, row: int) -> list[tuple[int, Any]]:
+            """Where it runs, as `start` is told."""
+            gpus = sorted(self.run_of(row).gpus)
+            servers = sorted({server for server, _ in gpus})
+            found = [(server, [gpu for own, gpu in gpus if own == server]) for server in servers]
+            return found if self.has_shares else [(server, len(own)) for server, own in found]
+
+        def idle_of(self, gpu_type: int) -> int:
+            """GPUs of a type that nobody holds, or of which a part is left."""
+            if not self.has_shares:
+                return sum(types.of[server] == gpu_type for server, _ in self.floor().idle)
+            return sum(room > 0 and types.of[gpu[0]] == gpu_type for gpu, room in self.rooms().items())
+
+        def room_of(self, gpu_type: int) -> float:
+            if not self.has_shares:
+                return self.idle_of(gpu_type)
+            return sum(room for gpu, room in self.rooms().items() if types.of[gpu[0]] == gpu_type) / WHOLE
 
         def put_off(self, run: Stretch) -> None:
             if self.interrupt(run):

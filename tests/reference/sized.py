@@ -64,11 +64,19 @@ def sized_world(ranges: Ranges, types: Types, sharing: Sharing | None = None) ->
                 return float(super().tau(run, p))
             return self.unit(run.row, len(run.gpus), self.type_of(run), len(run.servers), p)
 
-        def rate(self, row: int, gpus: int, gpu_type: int, servers: int) -> float:
-            """Work a second on so many servers, alone; 0 where the job may not use the type."""
-            if gpu_type not in types.choices[row].listed:
+        def rate(self, row: int, gpus: int, gpu_type: int) -> float:
+            """Work a second on the fewest servers that are up, alone; 0 where it may or can not be there."""
+            servers = self.fewest(gpus, gpu_type)
+            if gpu_type not in self.tried(row) or servers is None:
                 return 0.0
-            return 1.0 / self.unit(row, gpus, gpu_type, servers, 1)
+            if self.fixed:
+                return self.pace(row, gpus, gpu_type)
+            tau = iteration_time(self.on(row, gpus, gpu_type), servers, 1, self.net)
+            return (1.0 if table else self.part(row, gpus)) / tau
+
+        def work_left(self, row: int) -> float:
+            """Iterations, or recorded seconds."""
+            return float(self.remaining(row) if self.fixed else self.left_now(row))
 
         # Slots under `fixed`: a stay at one rate is counted at once, which rounds once.
 
@@ -110,12 +118,13 @@ def sized_world(ranges: Ranges, types: Types, sharing: Sharing | None = None) ->
             """The types of the cluster."""
             return list(dict.fromkeys(types.of[server] for server in sorted(self.sizes)))
 
-        def servers_of(self, gpu_type: int) -> dict[int, int]:
-            return types.sizes(gpu_type, self.sizes)
+        def there(self, gpu_type: int) -> dict[int, int]:
+            """GPUs by server of a type that are up and no replica's."""
+            return types.sizes(gpu_type, self.up())
 
         def fewest(self, gpus: int, gpu_type: int) -> int | None:
-            """The fewest servers of a type, of those that are up, for so many GPUs; None: there are too few."""
-            sizes = list(types.sizes(gpu_type, self.up()).values())
+            """The fewest servers for so many GPUs of a type; None where there are too few."""
+            sizes = list(self.there(gpu_type).values())
             return fewest_servers(gpus, sizes) if gpus <= sum(sizes) else None
 
     return Sized
