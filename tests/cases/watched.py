@@ -15,11 +15,15 @@ from ringbco.policies import allox, gavel, sia
 
 @dataclass
 class Decision:
-    """At an instant, s. rows: who ran or waited. chosen: call by call, as the reference model is told."""
+    """At an instant, s. rows: who ran or waited. chosen: call by call, as the reference model is told.
+
+    units: of a GPU, in which the package counts.
+    """
 
     now: float
     rows: list[int]
     chosen: list[Any] = field(default_factory=list)
+    units: int = 1
 
 
 def watched(case: Case) -> list[Decision]:
@@ -28,7 +32,8 @@ def watched(case: Case) -> list[Decision]:
 
     def decides(decide: Callable[..., None]) -> Callable[..., None]:
         def deciding(policy: Any, state: Any) -> None:
-            seen.append(Decision(float(state.now), [*map(int, (*state.running, *state.waiting))]))
+            rows = [*map(int, (*state.running, *state.waiting))]
+            seen.append(Decision(float(state.now), rows, units=1 if state.shares is None else 1000))
             decide(policy, state)
 
         return deciding
@@ -49,7 +54,9 @@ def watched(case: Case) -> list[Decision]:
 
     def assignment(made: Any, gains: Any, now: Any, menu: Any, gpus: Any) -> list[tuple[int, int] | None]:
         del gains, now, gpus
-        return [None if at < 0 else (int(menu.kinds[at]), int(menu.sizes[at])) for at in made.tolist()]
+        # In thousandths where jobs may hold shares, which are on one GPU.
+        sizes = [max(1, int(size) // seen[-1].units) for size in menu.sizes]
+        return [None if at < 0 else (int(menu.kinds[at]), sizes[at]) for at in made.tolist()]
 
     with ExitStack() as stack:
         for policy in (gavel.Gavel, allox.Allox, sia.Sia):

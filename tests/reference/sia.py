@@ -69,8 +69,10 @@ class Sia:
                 if not own:
                     continue
                 # Where nothing was worked out nothing changes, and that must be the best.
-                given = [offer.now[row] for row in own] if told is None else told.pop(0) if told else None
-                if given is None or len(given) != len(own):
+                given = [offer.now[row] for row in own]
+                if told is not None:
+                    given = self.named(world.kinds(), told.pop(0) if told else [])
+                if len(given) != len(own):
                     raise WrongError(f"an assignment is due at {state.now} s")
                 check_assignment(
                     dict(zip(own, given, strict=True)),
@@ -92,6 +94,10 @@ class Sia:
             self.most[row] = max(self.most.get(row, 0), state.held(row))
             if places.get(row) != world.places(row):
                 self.began[row] = self.began.get(row, 0) + 1
+
+    def named(self, kinds: list[int], told: list[Config | None]) -> list[Config | None]:
+        """What was told, where types are numbered as they come in the cluster."""
+        return [config and (kinds[config[0]], config[1]) for config in told]
 
     def free(self, state: State, found: dict[int, Config | None]) -> dict[int, float]:
         """GPUs of each type that those so far have left."""
