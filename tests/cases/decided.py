@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+import ringbco
+from cases.case import Case
 from cases.own import Restless
-from cases.watched import choices
+from cases.watched import choices, renamed, watched
 from reference.allox import Allox
-from reference.deciding import Decide, ImpossibleError, State, deciding_world
-from reference.following import VERBS, Entry, Follow, following_world
+from reference.deciding import Decide, Decides, ImpossibleError, State, deciding_world
+from reference.following import VERBS, Entry, following_world
 from reference.gavel import Gavel
 from reference.mechanism import World
 from reference.priorities import Claims
@@ -84,8 +86,9 @@ def world(twin: Twin, claims: Claims, under: type[World], sharing: Sharing) -> t
     told = twin.told
     pause = told.get("preempt_cost", 30.0)
     costs = tuple(told.get(name, pause) for name in ("move_cost", "resize_cost"))
+    assert twin.decides is not None
     found = deciding_world(
-        partial(_policy, twin),
+        twin.decides,
         ranges_of(twin),
         (costs[0], costs[1]),
         claims,
@@ -97,17 +100,29 @@ def world(twin: Twin, claims: Claims, under: type[World], sharing: Sharing) -> t
     return found if twin.log is None else following_world(twin.log, found)
 
 
-def _policy(twin: Twin, rows: Collection[int]) -> Decide:
-    """What decides in a cluster with those rows."""
-    if twin.log is not None:
-        return Follow(twin.log)
-    policy = twin.told["policy"]
-    if policy in TOLD:
-        length = max(job.submit + job.duration for job in twin.jobs) - min(job.submit for job in twin.jobs)
-        told = choices(twin.chosen, {*rows}, 1e-9 * length)
-        return TOLD[policy](told, **twin.told.get("parameters", {}))
-    made = twin.case.policy()
-    return lambda state: made.decide(Seen(state))  # type: ignore[no-any-return]
+def policy_of(case: Case, turned: Case) -> Decides | None:
+    """What decides in a case that is run as `turned`; None where its policy is no such one."""
+    policy = case.policy
+    if policy is Restless:
+        return lambda _: partial(_by_itself, Restless())
+    if policy not in TOLD:
+        return None
+    ids = [job["job_id"] for job in turned.jobs]
+    rows = [ids.index(job["job_id"]) for job in case.jobs]
+    seen = renamed(watched(case), rows)
+    turns = [rows.index(row) for row in range(len(rows))]
+    submits = [job["submit_time"] for job in case.jobs]
+    close = 1e-9 * (max(submits) - min(submits) + max(job["duration"] for job in case.jobs))
+
+    def decides(own: Collection[int]) -> Decide:
+        made = partial(TOLD[policy], choices(seen, {*own}, close), **case.options.get("parameters", {}))
+        return made(turns=turns) if policy == "gavel" else made()
+
+    return decides
+
+
+def _by_itself(policy: ringbco.Policy, state: State) -> None:
+    policy.decide(Seen(state))  # type: ignore[arg-type]
 
 
 def entries(decisions: pl.DataFrame, ids: list[str]) -> list[Entry]:

@@ -10,14 +10,14 @@ import numpy as np
 from agreement import answer
 from cases import decided
 from cases.case import Case
-from cases.watched import Decision, renamed, watched
 from reference import Job, Net, Options
+from reference.deciding import Decides
 from reference.elastic import POLICIES as RESIZING
 from reference.elastic import Elastic
 from reference.elastic import simulate as simulate_elastic
 from reference.energy import Sleep, sleeping_world
 from reference.fair import Fair
-from reference.following import Entry
+from reference.following import Entry, Follow
 from reference.limits import Limits, limited_world
 from reference.maintenance import Window, maintained_world
 from reference.mechanism import INTERVALS, Preemption
@@ -88,7 +88,9 @@ def lacks(case: Case) -> str | None:
         return "who makes room under placements for shares"
     if slotted and told["model"] == "table" and _pauses(told):
         return "pauses that end within a slot"
-    counts_rates = policy in (*RESIZING, *decided.POLICIES) or not whole or told.get("placement") in FOR_SHARES
+    counts_rates = (
+        policy in (*RESIZING, *decided.POLICIES) or not whole or told.get("placement") in FOR_SHARES
+    )
     if slotted and told.get("checkpoint_cost") and counts_rates:
         return "slots of which a part is counted at a time"
     if slotted and told.get("interference"):
@@ -116,17 +118,14 @@ def _pauses(told: dict[str, Any]) -> bool:
 
 def truth(case: Case) -> Truth | RowError:
     """What the reference makes of a case, its rows `in_turn`, or the error with which they refuse it."""
-    chosen = watched(case) if case.policy in decided.TOLD else []
-    ids = [job["job_id"] for job in in_turn(case).jobs]
-    row = [ids.index(job["job_id"]) for job in case.jobs]
-    return answer(lambda: Twin(in_turn(case), chosen=renamed(chosen, row)).simulate())
+    return answer(lambda: Twin(in_turn(case), decides=decided.policy_of(case, in_turn(case))).simulate())
 
 
 def by_log(case: Case) -> Truth | RowError:
     """What the reference makes of the decisions of the engine. Raises WrongError where they cannot be."""
     outcome, case = case.replay(decisions=True), in_turn(case)
     log = decided.entries(outcome.decisions, [job["job_id"] for job in case.jobs])
-    return answer(lambda: Twin(case, log).simulate())
+    return answer(lambda: Twin(case, log=log).simulate())
 
 
 def in_turn(case: Case) -> Case:
@@ -151,11 +150,11 @@ class Twin:
     """The inputs of the reference models."""
 
     def __init__(
-        self, case: Case, log: Sequence[Entry] | None = None, chosen: Sequence[Decision] = ()
+        self, case: Case, *, log: Sequence[Entry] | None = None, decides: Decides | None = None
     ) -> None:
-        """log: decisions to be carried out, whatever the policy. chosen: which of many optima it takes."""
-        self.case, self.told, self.log, self.chosen = case, _told(case), log, chosen
-        self.decided = log is not None or self.told["policy"] in decided.POLICIES
+        """log: decisions to be carried out, whatever the policy. decides: makes what decides instead."""
+        self.case, self.told, self.log = case, _told(case), log
+        self.decides = decides if log is None else lambda _: Follow(log)
         named = [server.get("gpu_type") for server in case.servers]
         self.names = list(dict.fromkeys([*(name for name in named if name), *case.gpu_types]))
         self.vcs = list(dict.fromkeys(server["vc"] for server in case.servers if "vc" in server))
@@ -326,7 +325,7 @@ class Twin:
         )
 
     def _base(self, sharing: Sharing) -> type[PreemptWorld]:
-        if self.decided:
+        if self.decides:
             return decided.base(self, sharing)
         if self.shared():
             return share_world(sharing)
@@ -346,10 +345,10 @@ class Twin:
 
     def simulate(self) -> Truth:
         due = tuple(math.nan if job.get("deadline") is None else job["deadline"] for job in self.case.jobs)
-        if self.told["policy"] in RESIZING and not self.decided:
+        if self.told["policy"] in RESIZING and not self.decides:
             return self._simulate_elastic(due)
         facts, claims = self._failures(), self._claims()
-        queue = None if self.decided else self._queue()
+        queue = None if self.decides else self._queue()
         sharing = self._sharing()
         world, sleep = self._base(sharing), None
         if "sleep_after" in self.told:
@@ -358,20 +357,20 @@ class Twin:
             sleep = Sleep(self.told["sleep_after"], self.told["wake_time"], opens, slot, facts.outages)
             world = sleeping_world(sleep, world)
         log, climbs = Log([0] * len(self.jobs)), Climbs()
-        types = decided.types_of(self) if self.decided else self.types
+        types = decided.types_of(self) if self.decides else self.types
         world = priority_world(claims, log, facts, world, queue, types)
         # Policies of one's own meet maintenance as an outage, but for those that are an order.
         own = self.case.policy
         keeps_clear = queue is not None or self.told["policy"] in ("srtf", "srsf")
         keeps_clear &= isinstance(own, str) or issubclass(own, KeyPolicy)
-        if "maintenance" in self.case.files and keeps_clear and not self.decided:
+        if "maintenance" in self.case.files and keeps_clear and not self.decides:
             estimate = "reckoned" if queue is not None else "remaining"
             world = maintained_world(
                 self._windows("maintenance"), world, lambda own, row: float(getattr(own, estimate)(row))
             )
         if "search" in self.told:
             world = searching_world(self._search(), climbs, world)
-        if self.told["policy"] == "repack" and not self.decided:
+        if self.told["policy"] == "repack" and not self.decides:
             named = "user" in self.case.jobs[0]
             users = [job["user"] for job in self.case.jobs] if named else None
             whole = not any(job.share for job in self.jobs) and self.options.placement not in FOR_SHARES
@@ -379,11 +378,11 @@ class Twin:
             world = repack_world(
                 claims, users, world, self.types, shared, exact=self.told.get("predict") == "exact"
             )
-        if self.decided:
+        if self.decides:
             world = decided.world(self, claims, world, sharing)
         limits = self._limits()
         world = limited_world(limits, world)
-        rules = replace(self._rules(), policy="own", admission=False) if self.decided else self._rules()
+        rules = replace(self._rules(), policy="own", admission=False) if self.decides else self._rules()
         found = simulate_preempt(
             self.jobs, due, self.servers, self.net, self.options, rules, self.server_vc, world
         )

@@ -139,6 +139,8 @@ def firsts(
             here = [row for row, own in zip(rows, found, strict=True) if own == (number, place)]
             work = {row: times[row][kind] * size[row] for row in here}
             here.sort(key=lambda row: work[row])
-            starting += [(-place, work[row], rows.index(row), row, kind) for row in here[: len(here) - behind]]
+            starting += [
+                (-place, work[row], rows.index(row), row, kind) for row in here[: len(here) - behind]
+            ]
             behind = len(here)
     return [each[3:] for each in sorted(starting)]

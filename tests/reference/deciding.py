@@ -206,10 +206,12 @@ class State:
 
 
 Decide = Callable[[State], None]
+Decides = Callable[[Collection[int]], Decide]
+"""Makes the policy of a cluster with those rows."""
 
 
 def deciding_world(
-    decides: Callable[[Collection[int]], Decide],
+    decides: Decides,
     ranges: Ranges,
     costs: tuple[float, float],
     claims: Claims,
@@ -220,7 +222,7 @@ def deciding_world(
 ) -> type[PreemptWorld]:
     """The model `base`, of `sized` and `priorities` at least, under decisions of one's own.
 
-    decides: makes the policy of a cluster with those rows. costs: pauses after a move and after a resize, s. names: of types.
+    costs: pauses after a move and after a resize, s. names: of types.
     """
 
     class Deciding(base):  # type: ignore[misc, valid-type]

@@ -1,4 +1,4 @@
-"""The reference model of a decision log, straight from docs/results.md: its rows are carried out, verb by verb.
+"""The reference model of a decision log, from docs/results.md: its rows are carried out, verb by verb.
 
 Who made room for whom is worked out beside it, and must be what the log says. Nothing here imports ringbco.
 """
@@ -23,7 +23,8 @@ class WrongError(Exception):
 class Entry(NamedTuple):
     """A decision. time: s. parts: where its job gets GPUs. by: the row that gets those of an evicted one.
 
-    number: which pass of its instant, 0 where it was before the first, on arrival. after: whether it comes after the move above.
+    number: which pass of its instant, 0 where it was before the first, on arrival. after: whether it comes
+    after the move above.
     """
 
     time: float
@@ -91,9 +92,7 @@ class Follow:
     def left(self, world: Any) -> list[Entry]:
         """What is to be done now."""
         return [
-            each
-            for each in self.entries
-            if each.row in world.jobs and world.instant(each.time) == world.now
+            each for each in self.entries if each.row in world.jobs and world.instant(each.time) == world.now
         ]
 
     def __call__(self, state: State) -> None:

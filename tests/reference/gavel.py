@@ -18,9 +18,10 @@ Rates = dict[int, list[float]]
 
 @dataclass
 class Gavel:
-    """The policy; `chosen` tells the shares."""
+    """The policy; `chosen` tells the shares. turns: where each row stands in the table."""
 
     chosen: Choices
+    turns: Sequence[int]
     round: float
     renew: float = 1920.0
     newcomers: bool = False
@@ -42,7 +43,7 @@ class Gavel:
         self.count([row for row in self.on if row not in state.running], state.now)
         if state.running and state.now < self.ends:
             return
-        rows = sorted([*state.running, *state.waiting])
+        rows = sorted([*state.running, *state.waiting], key=lambda row: self.turns[row])
         if not rows:
             return
         self.count(list(self.on), state.now)
@@ -82,9 +83,7 @@ class Gavel:
                 rates[row][kind] = 0.0
             anew = True
 
-    def share_out(
-        self, state: State, rows: list[int], rates: Rates, gpus: list[int], *, anew: bool
-    ) -> None:
+    def share_out(self, state: State, rows: list[int], rates: Rates, gpus: list[int], *, anew: bool) -> None:
         for row in rows:
             for column, first in ((self.had, self.round / 2), (self.deficit, 0.0), (self.rounds, 0.0)):
                 column.setdefault(row, [first] * len(gpus))
@@ -148,9 +147,7 @@ class Gavel:
         if self.shares == "first-come":
             free -= {row for row in self.share if row in share and not any(share[row])}
             for row in rows:
-                able[row] = [
-                    able[row][j] and (share[row][j] > 0 or not any(share[row])) for j in kinds
-                ]
+                able[row] = [able[row][j] and (share[row][j] > 0 or not any(share[row])) for j in kinds]
 
         def priority(row: int, kind: int) -> float:
             if self.shares != "finish-time":
@@ -160,9 +157,7 @@ class Gavel:
             rounds = self.rounds[row][kind]
             return share[row][kind] / rounds if rounds else math.inf
 
-        speed = [
-            sum(rates[row][j] / max(rates[row]) for row in rows if able[row][j]) for j in kinds
-        ]
+        speed = [sum(rates[row][j] / max(rates[row]) for row in rows if able[row][j]) for j in kinds]
         taken = []
         for kind in sorted(kinds, key=lambda j: -speed[j]):
             left = gpus[kind] - sum(state.world.weight(row) for row, own in kept if own == kind)
@@ -173,7 +168,7 @@ class Gavel:
                     -priority(row, kind),
                     -self.deficit[row][kind],
                     -share[row][kind],
-                    row,
+                    self.turns[row],
                 ),
             )
             for row in order:
@@ -199,9 +194,7 @@ class Gavel:
             placed = {
                 row: kind
                 for row, kind in order
-                if row in kept
-                or start_again(state, row, old.get(row))
-                or state.start(row, type=kinds[kind])
+                if row in kept or start_again(state, row, old.get(row)) or state.start(row, type=kinds[kind])
             }
             self.on = {row: kind for row, kind in placed.items() if state.held(row)}
             if len(self.on) == len(order):
@@ -215,9 +208,7 @@ def equal_rate(rates: list[float], gpus: list[int]) -> float:
     return sum(rate * n for rate, n in zip(rates, gpus, strict=True)) / max(1, sum(gpus))
 
 
-def first_come(
-    order: list[int], rates: Rates, size: dict[int, float], gpus: list[int]
-) -> Rates:
+def first_come(order: list[int], rates: Rates, size: dict[int, float], gpus: list[int]) -> Rates:
     """All of its time on the fastest type with GPUs left, for one after the other."""
     left, share = [float(n) for n in gpus], {}
     for row in order:
@@ -249,14 +240,14 @@ def check_shares(share: Rates, rates: Rates, size: dict[int, float], gpus: list[
         raise WrongError("a share for a job that can run nowhere")
     if not cells:
         return
-    worth = {
-        row: [size[row] * rate / equal_rate(rates[row], gpus) for rate in rates[row]] for row in cells
-    }
+    worth = {row: [size[row] * rate / equal_rate(rates[row], gpus) for rate in rates[row]] for row in cells}
     sums = {row: sum(w * x for w, x in zip(worth[row], share[row], strict=True)) for row in cells}
     values = [x for row in cells for x in share[row]]
     program.check([*values, 0.0])
     for row in cells:
-        program.at_most({**dict(zip(cells[row], [-w for w in worth[row]], strict=True)), len(values): 1.0}, 0.0)
+        program.at_most(
+            {**dict(zip(cells[row], [-w for w in worth[row]], strict=True)), len(values): 1.0}, 0.0
+        )
     least = program.best([0.0] * len(values) + [1.0])
     check_best(min(sums.values()), least)
     assert least is not None

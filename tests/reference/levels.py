@@ -99,4 +99,3 @@ def check_best(found: float, best: float | None) -> None:
     """Raises WrongError unless a value is as great as an optimum's."""
     if best is None or found < best - CLOSE * max(1.0, abs(best)):
         raise WrongError(f"no optimum: {found} where {best} can be")
-

@@ -45,6 +45,8 @@ class Sia:
     ends: float = -math.inf
     most: dict[int, int] = field(default_factory=dict)
     began: dict[int, int] = field(default_factory=dict)
+    sight: object = None
+    """Who ran and waited when a round was begun last, and the idle GPUs."""
 
     def __call__(self, state: State) -> None:
         if state.running and state.now < self.ends:
@@ -58,7 +60,11 @@ class Sia:
 
     def share_out(self, state: State, rows: list[int]) -> None:
         world = state.world
-        offer, told = self.offer(state, rows), self.chosen(state.now)
+        told, before = self.chosen(state.now), self.sight
+        self.sight = state.running, state.waiting, state.idle
+        if told is None and self.sight == before and not state.running:
+            return  # nobody found room
+        offer = self.offer(state, rows)
         places = {row: world.places(row) for row in state.running}
         gains = {row: self.gains(state, row, offer) for row in rows}
         kept = [row for row in rows if row in state.protected and offer.now[row] is not None]
