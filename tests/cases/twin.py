@@ -304,7 +304,7 @@ class Twin:
 
     def _protection(self) -> tuple[float, float]:
         """Where jobs are stopped for others."""
-        stops = self.told["policy"] not in PRESETS or self.told.get("evict")
+        stops = self.decides or self.told["policy"] not in PRESETS or self.told.get("evict")
         most = self.told.get("max_preemptions") if stops else None
         return self.told.get("preempt_after", 0.0) if stops else 0.0, math.inf if most is None else most
 

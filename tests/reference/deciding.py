@@ -128,15 +128,13 @@ class State:
                 raise ImpossibleError
             world.check(row, counts[row])
             world.check_quota(row, counts[row], 0)
-        started = 0
         for row in rows:
-            if row not in world.waiting or world.passed_over(row, counts[row]):
+            if world.passed_over(row, counts[row]):
                 continue
-            if world.start_somewhere(row, counts[row], chosen):
-                started += 1
-            elif strict:
+            if not world.start_somewhere(row, counts[row], chosen) and strict:
                 break
-        return started
+        # One may have made room for another.
+        return sum(row not in world.waiting for row in rows)
 
     def evict_for(self, row: int) -> bool:
         """Whether it starts by eviction."""
@@ -202,7 +200,10 @@ class State:
         world, at = self.world, float(at)
         if at <= self.now:
             raise ImpossibleError
-        world.wakes.add(math.ceil(at / world.options.slot) if world.slotted else at)
+        if world.slotted:  # the first boundary not before it
+            near = math.floor(at / world.options.slot)
+            at = next(n for n in range(near - 1, near + 3) if world.seconds(n) >= at)
+        world.wakes.add(at)
 
 
 Decide = Callable[[State], None]
