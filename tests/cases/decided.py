@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -96,27 +96,25 @@ def world(twin: Twin, claims: Claims, under: type[World], sharing: Sharing) -> t
         under,
         sharing if twin.shared() else None,
         twin.names,
+        twin.places,
     )
     return found if twin.log is None else following_world(twin.log, found)
 
 
-def policy_of(case: Case, turned: Case) -> Decides | None:
-    """What decides in a case that is run as `turned`; None where its policy is no such one."""
+def policy_of(case: Case, places: Sequence[int]) -> Decides | None:
+    """What decides in a case; None where its policy is no such one. places: of its rows in the table."""
     policy = case.policy
     if policy is Restless:
         return lambda _: partial(_by_itself, Restless())
     if policy not in TOLD:
         return None
-    ids = [job["job_id"] for job in turned.jobs]
-    rows = [ids.index(job["job_id"]) for job in case.jobs]
-    seen = renamed(watched(case), rows)
-    turns = [rows.index(row) for row in range(len(rows))]
+    seen = renamed(watched(case), [places.index(row) for row in range(len(places))])
     submits = [job["submit_time"] for job in case.jobs]
     close = 1e-9 * (max(submits) - min(submits) + max(job["duration"] for job in case.jobs))
 
     def decides(own: Collection[int]) -> Decide:
-        made = partial(TOLD[policy], choices(seen, {*own}, close), **case.options.get("parameters", {}))
-        return made(turns=turns) if policy == "gavel" else made()
+        told = choices(seen, {*own}, close)
+        return TOLD[policy](told, **case.options.get("parameters", {}))  # type: ignore[abstract, no-any-return]
 
     return decides
 

@@ -73,14 +73,13 @@ def lacks(case: Case) -> str | None:
     """Why a case has no twin; None where it has one."""
     told = _told(case)
     policy, slotted = told["policy"], told["clock"] == "slot"
-    if policy not in (*PRESETS, *RANKINGS, *RESIZING, "repack", *decided.POLICIES):
-        return f"no twin of {policy}"
+    decides = policy in decided.POLICIES
     ticks = policy in (*INTERVALS, *RESIZING) or (policy in ("srtf", "srsf") and told.get("interval"))
     if case.epoch and (slotted or ticks):
         return "slots and ticks are counted from zero"
     if policy in RESIZING and {"search", "sleep_after"} & {*told}:
         return "searches and sleep where jobs are resized"
-    makes_room = told.get("evict") or {"services", "quota"} & {*case.files}
+    makes_room = not decides and (told.get("evict") or {"services", "quota"} & {*case.files})
     if told.get("ties", "rows") != "rows" and makes_room:
         return "ties where jobs make room: the row decides there"
     whole = not any(job.get("gpu_share") for job in case.jobs)
@@ -88,12 +87,11 @@ def lacks(case: Case) -> str | None:
         return "who makes room under placements for shares"
     if slotted and told["model"] == "table" and _pauses(told):
         return "pauses that end within a slot"
-    counts_rates = (
-        policy in (*RESIZING, *decided.POLICIES) or not whole or told.get("placement") in FOR_SHARES
-    )
+    counts_rates = not whole or (told.get("placement") in FOR_SHARES and not decides)
+    counts_rates |= policy in RESIZING
     if slotted and told.get("checkpoint_cost") and counts_rates:
         return "slots of which a part is counted at a time"
-    if slotted and told.get("interference"):
+    if slotted and told.get("interference") and not decides:
         return "parts of slots"
     return None
 
@@ -118,7 +116,10 @@ def _pauses(told: dict[str, Any]) -> bool:
 
 def truth(case: Case) -> Truth | RowError:
     """What the reference makes of a case, its rows `in_turn`, or the error with which they refuse it."""
-    return answer(lambda: Twin(in_turn(case), decides=decided.policy_of(case, in_turn(case))).simulate())
+    turned = in_turn(case)
+    ids = [job["job_id"] for job in case.jobs]
+    places = [ids.index(job["job_id"]) for job in turned.jobs]
+    return answer(lambda: Twin(turned, decides=decided.policy_of(case, places), places=places).simulate())
 
 
 def by_log(case: Case) -> Truth | RowError:
@@ -150,10 +151,18 @@ class Twin:
     """The inputs of the reference models."""
 
     def __init__(
-        self, case: Case, *, log: Sequence[Entry] | None = None, decides: Decides | None = None
+        self,
+        case: Case,
+        *,
+        log: Sequence[Entry] | None = None,
+        decides: Decides | None = None,
+        places: Sequence[int] = (),
     ) -> None:
-        """log: decisions to be carried out, whatever the policy. decides: makes what decides instead."""
-        self.case, self.told, self.log = case, _told(case), log
+        """log: decisions to be carried out, whatever the policy. decides: makes what decides instead.
+
+        places: where each row stands in the table, if not where it stands here.
+        """
+        self.case, self.told, self.log, self.places = case, _told(case), log, places
         self.decides = decides if log is None else lambda _: Follow(log)
         named = [server.get("gpu_type") for server in case.servers]
         self.names = list(dict.fromkeys([*(name for name in named if name), *case.gpu_types]))

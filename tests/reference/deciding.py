@@ -43,6 +43,8 @@ class Column(NamedTuple):
     min_gpus: tuple[int, ...]
     max_gpus: tuple[int, ...]
     priority: tuple[int, ...]
+    place: Sequence[int]
+    """Where each row stands in the table, whoever goes first of one submission time."""
 
 
 def _many(rows: Any) -> list[int]:
@@ -220,10 +222,12 @@ def deciding_world(
     base: type[PreemptWorld],
     sharing: Sharing | None = None,
     names: Sequence[str] = (),
+    places: Sequence[int] = (),
 ) -> type[PreemptWorld]:
     """The model `base`, of `sized` and `priorities` at least, under decisions of one's own.
 
-    costs: pauses after a move and after a resize, s. names: of types.
+    costs: pauses after a move and after a resize, s. names: of types. places: where each row stands in
+    the table.
     """
 
     class Deciding(base):  # type: ignore[misc, valid-type]
@@ -243,6 +247,7 @@ def deciding_world(
                 ranges.least,
                 ranges.most,
                 claims.priority,
+                places or range(len(jobs)),
             )
 
         @property
@@ -434,6 +439,11 @@ def deciding_world(
         def pools(self, row: int) -> list[dict[int, int]]:
             kinds = self.tried(row) if self.only is None else [self.only]
             return [types.sizes(gpu_type, self.sizes) for gpu_type in kinds]
+
+        def placed(
+            self, row: int, own: dict[int, int], without: Sequence[Stretch]
+        ) -> tuple[list[GPU] | None, int]:
+            return self.without(without, lambda: self.put(row, self.need(row), types.of[min(own)]))  # type: ignore[no-any-return]
 
         def evict(self, leaving: Sequence[Stretch]) -> None:
             self.made_room = True

@@ -68,9 +68,7 @@ def following_world(entries: Sequence[Entry], base: type[PreemptWorld]) -> type[
             """At the decision next to it, if only rounding is between them."""
             end = float(super().end_of(run))
             near = min(self.wakes | {self.now}, key=lambda at: abs(at - end))
-            first = min(job.submit for job in self.jobs.values())
-            close = 1e-12 * abs(end - first) + 256 * math.ulp(max(abs(end), 1.0))
-            return near if abs(near - end) <= close else end
+            return near if abs(near - end) <= 8 * math.ulp(near) else end
 
         def one_pass(self) -> None:
             if self.slotted or self.decide.left(self):

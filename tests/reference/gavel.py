@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from reference.deciding import State
 from reference.following import WrongError
-from reference.levels import CLOSE, OUT, Choices, Program, check_best, levels, start_again
+from reference.levels import CLOSE, OUT, Choices, Program, by_table, check_best, levels, start_again
 
 Rates = dict[int, list[float]]
 """By row, of each type."""
@@ -18,10 +18,9 @@ Rates = dict[int, list[float]]
 
 @dataclass
 class Gavel:
-    """The policy; `chosen` tells the shares. turns: where each row stands in the table."""
+    """The policy; `chosen` tells the shares."""
 
     chosen: Choices
-    turns: Sequence[int]
     round: float
     renew: float = 1920.0
     newcomers: bool = False
@@ -43,7 +42,7 @@ class Gavel:
         self.count([row for row in self.on if row not in state.running], state.now)
         if state.running and state.now < self.ends:
             return
-        rows = sorted([*state.running, *state.waiting], key=lambda row: self.turns[row])
+        rows = sorted([*state.running, *state.waiting], key=lambda row: state.jobs.place[row])
         if not rows:
             return
         self.count(list(self.on), state.now)
@@ -98,7 +97,7 @@ class Gavel:
         self.had = {row: [self.round / 2] * len(gpus) for row in rows}
         size = {row: state.world.weight(row) for row in rows}
         if self.shares == "first-come":
-            self.share = first_come(sorted(rows, key=state.world.fifo), rates, size, gpus)
+            self.share = first_come(by_table(state, rows), rates, size, gpus)
         else:
             if not self.told:
                 raise WrongError(f"shares are due at {state.now} s")
@@ -168,7 +167,7 @@ class Gavel:
                     -priority(row, kind),
                     -self.deficit[row][kind],
                     -share[row][kind],
-                    self.turns[row],
+                    state.jobs.place[row],
                 ),
             )
             for row in order:

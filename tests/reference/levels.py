@@ -45,10 +45,15 @@ def levels(
     return level, left, within
 
 
+def by_table(state: State, rows: Sequence[int]) -> list[int]:
+    """(priority down, submit_time, row of the table)."""
+    jobs = state.jobs
+    return sorted(rows, key=lambda row: (-jobs.priority[row], jobs.submit_time[row], jobs.place[row]))
+
+
 def in_order(state: State, rows: Sequence[int]) -> list[int]:
-    """(priority down, submit_time, row), the protected first."""
-    fifo = sorted(rows, key=state.world.fifo)
-    return sorted(fifo, key=lambda row: row not in state.protected)
+    """The same, the protected first."""
+    return sorted(by_table(state, rows), key=lambda row: row not in state.protected)
 
 
 def start_again(state: State, row: int, old: list[Any] | None) -> bool:

@@ -144,6 +144,8 @@ class Sharing:
         for run in running:
             for gpu in run.gpus:
                 rooms[gpu] -= world.jobs[run.row].share or WHOLE
+        for replica in getattr(world, "active", list)():  # of worlds with services
+            rooms |= dict.fromkeys(replica.gpus, 0)
         return rooms
 
     def find(
