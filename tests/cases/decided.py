@@ -146,10 +146,19 @@ def entries(decisions: pl.DataFrame, ids: list[str]) -> list[Entry]:
                 each["time"],
                 each["verb"],
                 ids.index(each["job_id"]),
-                [part] if each["num_gpus"] is not None else [],
+                [part] if each["num_gpus"] is not None else (),
                 None if each["by"] is None else ids.index(each["by"]),
                 0 if cause == "on arrival" else int(named[1]) if named else 1,
                 "after the one above" in cause,
             )
         )
     return found
+
+
+def follows(case: Case) -> bool:
+    """Whether the reference model can follow a log of the case: there are no parts of slots."""
+    told = case.options
+    if told.get("clock") != "slot":
+        return True
+    in_parts = told["model"] == "table" or told.get("checkpoint_cost") or told.get("interference")
+    return not (in_parts or case.epoch)

@@ -116,17 +116,22 @@ def _pauses(told: dict[str, Any]) -> bool:
 
 def truth(case: Case) -> Truth | RowError:
     """What the reference makes of a case, its rows `in_turn`, or the error with which they refuse it."""
-    turned = in_turn(case)
-    ids = [job["job_id"] for job in case.jobs]
-    places = [ids.index(job["job_id"]) for job in turned.jobs]
-    return answer(lambda: Twin(turned, decides=decided.policy_of(case, places), places=places).simulate())
+    places = places_of(case)
+    decides = decided.policy_of(case, places)
+    return answer(lambda: Twin(in_turn(case), decides=decides, places=places).simulate())
 
 
 def by_log(case: Case) -> Truth | RowError:
     """What the reference makes of the decisions of the engine. Raises WrongError where they cannot be."""
-    outcome, case = case.replay(decisions=True), in_turn(case)
-    log = decided.entries(outcome.decisions, [job["job_id"] for job in case.jobs])
-    return answer(lambda: Twin(case, log=log).simulate())
+    outcome, turned = case.replay(decisions=True), in_turn(case)
+    log = decided.entries(outcome.decisions, [job["job_id"] for job in turned.jobs])
+    return answer(lambda: Twin(turned, log=log, places=places_of(case)).simulate())
+
+
+def places_of(case: Case) -> list[int]:
+    """Where each row, once `in_turn`, stands in the table."""
+    ids = [job["job_id"] for job in case.jobs]
+    return [ids.index(job["job_id"]) for job in in_turn(case).jobs]
 
 
 def in_turn(case: Case) -> Case:

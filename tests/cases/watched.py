@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from cases.case import Case
+from reference.following import WrongError
 from reference.levels import Choices
 from ringbco.policies import allox, gavel, sia
 
@@ -86,10 +87,15 @@ def renamed(seen: Sequence[Decision], row: Sequence[int]) -> list[Decision]:
 def choices(seen: Sequence[Decision], own: set[int], close: float) -> Choices:
     """What was chosen by the jobs `own`, decision by decision. close: s, that instants may differ by."""
     left = [each for each in seen if each.chosen and own & {*each.rows}]
+    given: list[Any] = []
 
     def at(now: float) -> list[Any] | None:
+        nonlocal given
+        if given or (left and left[0].now < now - close):
+            raise WrongError(f"chosen by {now} s, and there was nothing to choose: {given or left[0]}")
         if not left or abs(left[0].now - now) > close:
             return None
-        return left.pop(0).chosen
+        given = left.pop(0).chosen
+        return given
 
     return at

@@ -109,8 +109,8 @@ def check_matching(
     """Raises WrongError unless every job has a place that there is, and the sum of costs is the least."""
     cost = costs(rows, times, size, slots)
     taken = [(at, *place) for at, place in enumerate(found)]
-    full = [place for place, n in Counter(found).items() if n > slots[place[0]][2]]
-    if len(found) != len(rows) or any(each not in cost for each in taken) or full:
+    there = len(found) == len(rows) and all(each in cost for each in taken)
+    if not there or any(n > slots[number][2] for (number, _), n in Counter(found).items()):
         raise WrongError(f"no matching: {found} of {rows}")
     cells = list(cost)
     program = Program([1.0] * len(cells))

@@ -440,6 +440,11 @@ def deciding_world(
             kinds = self.tried(row) if self.only is None else [self.only]
             return [types.sizes(gpu_type, self.sizes) for gpu_type in kinds]
 
+        def in_order(self, victims: Sequence[Stretch]) -> list[Stretch]:
+            # Their last tie goes by the table.
+            by_table = sorted(victims, key=lambda run: self.column.place[run.row])
+            return sorted(by_table, key=lambda run: (claims.priority[run.row], self.key(run), -run.start))
+
         def placed(
             self, row: int, own: dict[int, int], without: Sequence[Stretch]
         ) -> tuple[list[GPU] | None, int]:
