@@ -3,7 +3,7 @@
     python tests/cases/files.py [COUNT [FILE]]
 
 A line is a name and its values; an empty line ends a case. Only cases with a twin that runs, under a policy
-by name, without measured speeds.
+of the engine's, without measured speeds.
 """
 
 import sys
@@ -20,7 +20,7 @@ COUNT = 120
 
 def lines(seed: int) -> list[str] | None:
     """The case of a seed; None for one that does not go into a file."""
-    from cases import twin
+    from cases import decided, twin
     from cases.met import met
     from cases.run import meet
     from frames import cluster_of
@@ -30,7 +30,8 @@ def lines(seed: int) -> list[str] | None:
     drawn = meet(seed)
     case = drawn.seen.case
     refused = drawn.seen.outcome is None or drawn.seen.lacks is not None
-    if refused or not isinstance(case.policy, str) or "tables" in case.files or "ties" in case.options:
+    by_name = isinstance(case.policy, str) and case.policy not in decided.TOLD
+    if refused or not by_name or "tables" in case.files or "ties" in case.options:
         return None
     if drawn.seen.faults:
         return None

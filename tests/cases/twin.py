@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from agreement import answer
+from cases import decided
 from cases.case import Case
 from reference import Job, Net, Options
+from reference.deciding import Decides
 from reference.elastic import POLICIES as RESIZING
 from reference.elastic import Elastic
 from reference.elastic import simulate as simulate_elastic
 from reference.energy import Sleep, sleeping_world
 from reference.fair import Fair
+from reference.following import Entry, Follow
 from reference.limits import Limits, limited_world
 from reference.maintenance import Window, maintained_world
 from reference.mechanism import INTERVALS, Preemption
@@ -70,14 +73,13 @@ def lacks(case: Case) -> str | None:
     """Why a case has no twin; None where it has one."""
     told = _told(case)
     policy, slotted = told["policy"], told["clock"] == "slot"
-    if policy not in (*PRESETS, *RANKINGS, *RESIZING, "repack"):
-        return f"no twin of {policy}"
+    decides = policy in decided.POLICIES
     ticks = policy in (*INTERVALS, *RESIZING) or (policy in ("srtf", "srsf") and told.get("interval"))
     if case.epoch and (slotted or ticks):
         return "slots and ticks are counted from zero"
     if policy in RESIZING and {"search", "sleep_after"} & {*told}:
         return "searches and sleep where jobs are resized"
-    makes_room = told.get("evict") or {"services", "quota"} & {*case.files}
+    makes_room = not decides and (told.get("evict") or {"services", "quota"} & {*case.files})
     if told.get("ties", "rows") != "rows" and makes_room:
         return "ties where jobs make room: the row decides there"
     whole = not any(job.get("gpu_share") for job in case.jobs)
@@ -85,10 +87,11 @@ def lacks(case: Case) -> str | None:
         return "who makes room under placements for shares"
     if slotted and told["model"] == "table" and _pauses(told):
         return "pauses that end within a slot"
-    counts_rates = policy in RESIZING or not whole or told.get("placement") in FOR_SHARES
+    counts_rates = not whole or (told.get("placement") in FOR_SHARES and not decides)
+    counts_rates |= policy in RESIZING
     if slotted and told.get("checkpoint_cost") and counts_rates:
         return "slots of which a part is counted at a time"
-    if slotted and told.get("interference"):
+    if slotted and told.get("interference") and not decides:
         return "parts of slots"
     return None
 
@@ -113,7 +116,22 @@ def _pauses(told: dict[str, Any]) -> bool:
 
 def truth(case: Case) -> Truth | RowError:
     """What the reference makes of a case, its rows `in_turn`, or the error with which they refuse it."""
-    return answer(lambda: Twin(in_turn(case)).simulate())
+    places = places_of(case)
+    decides = decided.policy_of(case, places)
+    return answer(lambda: Twin(in_turn(case), decides=decides, places=places).simulate())
+
+
+def by_log(case: Case) -> Truth | RowError:
+    """What the reference makes of the decisions of the engine. Raises WrongError where they cannot be."""
+    outcome, turned = case.replay(decisions=True), in_turn(case)
+    log = decided.entries(outcome.decisions, [job["job_id"] for job in turned.jobs])
+    return answer(lambda: Twin(turned, log=log, places=places_of(case)).simulate())
+
+
+def places_of(case: Case) -> list[int]:
+    """Where each row, once `in_turn`, stands in the table."""
+    ids = [job["job_id"] for job in case.jobs]
+    return [ids.index(job["job_id"]) for job in in_turn(case).jobs]
 
 
 def in_turn(case: Case) -> Case:
@@ -137,8 +155,20 @@ def in_turn(case: Case) -> Case:
 class Twin:
     """The inputs of the reference models."""
 
-    def __init__(self, case: Case) -> None:
-        self.case, self.told = case, _told(case)
+    def __init__(
+        self,
+        case: Case,
+        *,
+        log: Sequence[Entry] | None = None,
+        decides: Decides | None = None,
+        places: Sequence[int] = (),
+    ) -> None:
+        """log: decisions to be carried out, whatever the policy. decides: makes what decides instead.
+
+        places: where each row stands in the table, if not where it stands here.
+        """
+        self.case, self.told, self.log, self.places = case, _told(case), log, places
+        self.decides = decides if log is None else lambda _: Follow(log)
         named = [server.get("gpu_type") for server in case.servers]
         self.names = list(dict.fromkeys([*(name for name in named if name), *case.gpu_types]))
         self.vcs = list(dict.fromkeys(server["vc"] for server in case.servers if "vc" in server))
@@ -288,7 +318,7 @@ class Twin:
 
     def _protection(self) -> tuple[float, float]:
         """Where jobs are stopped for others."""
-        stops = self.told["policy"] not in PRESETS or self.told.get("evict")
+        stops = self.decides or self.told["policy"] not in PRESETS or self.told.get("evict")
         most = self.told.get("max_preemptions") if stops else None
         return self.told.get("preempt_after", 0.0) if stops else 0.0, math.inf if most is None else most
 
@@ -309,22 +339,31 @@ class Twin:
         )
 
     def _base(self, sharing: Sharing) -> type[PreemptWorld]:
-        if self._shared():
+        if self.decides:
+            return decided.base(self, sharing)
+        if self.shared():
             return share_world(sharing)
         if isinstance(self.types, TableTypes):
             return table_preempt_world(self.types)
         return PreemptWorld if self.types is None else preempt_world(self.types)
 
-    def _shared(self) -> bool:
+    def _sharing(self) -> Sharing:
+        has_shares = any(job.share for job in self.jobs)
+        return Sharing(
+            self.types, self.told.get("interference", 0.0), pairs=self._pairs(), has_shares=has_shares
+        )
+
+    def shared(self) -> bool:
         """Whether jobs hold shares of GPUs, or go where they would."""
         return any(job.share for job in self.jobs) or self.options.placement in FOR_SHARES
 
     def simulate(self) -> Truth:
         due = tuple(math.nan if job.get("deadline") is None else job["deadline"] for job in self.case.jobs)
-        if self.told["policy"] in RESIZING:
+        if self.told["policy"] in RESIZING and not self.decides:
             return self._simulate_elastic(due)
-        facts, claims, queue = self._failures(), self._claims(), self._queue()
-        sharing = Sharing(self.types, self.told.get("interference", 0.0), pairs=self._pairs())
+        facts, claims = self._failures(), self._claims()
+        queue = None if self.decides else self._queue()
+        sharing = self._sharing()
         world, sleep = self._base(sharing), None
         if "sleep_after" in self.told:
             opens = min(job.submit for job in self.jobs)
@@ -332,19 +371,20 @@ class Twin:
             sleep = Sleep(self.told["sleep_after"], self.told["wake_time"], opens, slot, facts.outages)
             world = sleeping_world(sleep, world)
         log, climbs = Log([0] * len(self.jobs)), Climbs()
-        world = priority_world(claims, log, facts, world, queue, self.types)
+        types = decided.types_of(self) if self.decides else self.types
+        world = priority_world(claims, log, facts, world, queue, types)
         # Policies of one's own meet maintenance as an outage, but for those that are an order.
         own = self.case.policy
         keeps_clear = queue is not None or self.told["policy"] in ("srtf", "srsf")
         keeps_clear &= isinstance(own, str) or issubclass(own, KeyPolicy)
-        if "maintenance" in self.case.files and keeps_clear:
+        if "maintenance" in self.case.files and keeps_clear and not self.decides:
             estimate = "reckoned" if queue is not None else "remaining"
             world = maintained_world(
                 self._windows("maintenance"), world, lambda own, row: float(getattr(own, estimate)(row))
             )
         if "search" in self.told:
             world = searching_world(self._search(), climbs, world)
-        if self.told["policy"] == "repack":
+        if self.told["policy"] == "repack" and not self.decides:
             named = "user" in self.case.jobs[0]
             users = [job["user"] for job in self.case.jobs] if named else None
             whole = not any(job.share for job in self.jobs) and self.options.placement not in FOR_SHARES
@@ -352,10 +392,13 @@ class Twin:
             world = repack_world(
                 claims, users, world, self.types, shared, exact=self.told.get("predict") == "exact"
             )
+        if self.decides:
+            world = decided.world(self, claims, world, sharing)
         limits = self._limits()
         world = limited_world(limits, world)
+        rules = replace(self._rules(), policy="own", admission=False) if self.decides else self._rules()
         found = simulate_preempt(
-            self.jobs, due, self.servers, self.net, self.options, self._rules(), self.server_vc, world
+            self.jobs, due, self.servers, self.net, self.options, rules, self.server_vc, world
         )
         _close(log, found)
         searched = climbs if "search" in self.told else None
@@ -393,7 +436,7 @@ class Twin:
             *self._protection(),
         )
         log, limits = Log([0] * len(jobs)), self._limits()
-        sharing = Sharing(self.types, told.get("interference", 0.0), pairs=self._pairs())
+        sharing = self._sharing()
         found = simulate_elastic(
             self.jobs,
             self.servers,
@@ -405,7 +448,7 @@ class Twin:
             self.server_vc,
             self._claims(),
             log,
-            sharing if self._shared() else None,
+            sharing if self.shared() else None,
             limits,
         )
         _close(log, found)

@@ -2,7 +2,8 @@
 
 It starts (on any type, on a given one, on given servers, on fewer or more GPUs), stops, moves, exchanges,
 resizes and ends at random, and often asks for what cannot be. Both must refuse the same. Some jobs gain
-little by more samples at once: they have noise scales.
+little by more samples at once: they have noise scales. Servers fail, services and jobs of higher priority
+take GPUs, owners have quotas, trials climb rungs, and some jobs are protected.
 """
 
 import math
@@ -10,26 +11,38 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-import polars as pl
 import pytest
 
 import ringbco
-import ruled
-from agreement import same as agree
+from cases import decided
 from cases.case import Case
+from cases.compare import differences
 from cases.draw import build
 from cases.twin import Twin
 from core_run import FEW
-from reference.own import Impossible, RefusedError, Rules, StuckError, World, simulate
-from reference.types import Types
+from reference.deciding import ImpossibleError
+from reference.model import RefusedError, StuckError
+from reference.sized import Ranges
 from ringbco.errors import DecisionError, InputError
 from strategies import CLOCKS, MODELS
-from strategies import Case as OracleCase
 
 PLACEMENTS = ("first-fit", "consolidate", "random", "fa-ffp")
 """Those that ask for idle GPUs alone."""
 SCALES = (math.inf, 0.0, 1.0, 0.3, 2_500.0, 7.7e6)
 """Noise scales, samples."""
+MEETING = {
+    "outages": 0.3,
+    "priorities": 0.4,
+    "preemptible": 0.3,
+    "evict": 0.3,
+    "quotas": 0.3,
+    "services": 0.2,
+    "searches": 0.2,
+    "time_limit": 0.2,
+    "sleep": 0.2,
+    "protection": 0.3,
+}
+"""Features of cases, and how likely they are here."""
 DECISIONS = 60
 """After so many decisions a policy plays no more, so that every run ends."""
 
@@ -41,7 +54,8 @@ class Player:
     case: Case
     of: tuple[int, ...]
     """The type of each server."""
-    rules: Rules
+    ranges: Ranges
+    names: list[str]
     draw: random.Random
     cannot: type[Exception]
     log: list[tuple[Any, ...]] = field(default_factory=list)
@@ -64,7 +78,7 @@ class Player:
         self.log.append((name, args, more, came))
 
     def play(self, state: Any) -> None:
-        draw, rules = self.draw, self.rules
+        draw, rules = self.draw, self.ranges
         for row in [int(row) for row in state.running]:
             what = draw.random()
             if what < 0.08:
@@ -86,11 +100,11 @@ class Player:
             if what < 0.15:
                 self.do("start", state.start, [row], strict=False)
             elif what < 0.35:
-                self.do("start", state.start, [row], type=draw.choice(rules.names), strict=False)
+                self.do("start", state.start, [row], type=draw.choice(self.names), strict=False)
             elif what < 0.5:
                 self.do("start", state.start, [row], gpus=gpus, strict=False)
             elif what < 0.6:
-                name = draw.choice(rules.names)
+                name = draw.choice(self.names)
                 self.do("start", state.start, [row], gpus=gpus, type=name, strict=False)
             elif what < 0.8:
                 self.do("start", state.start, [row], self.parts(state, gpus))
@@ -118,9 +132,10 @@ class Player:
 def drawn(name: str, placement: str, model: str, clock: str) -> Case:
     """A case on GPU types, and nobody is asked to run on them by a policy of the package."""
     rnd = random.Random(name)
-    likely = {"gpu_type": 0.7, "recorded_on": 0.7, "models": 0.7, "shuffled": 0.2}
+    likely = {"gpu_type": 0.7, "recorded_on": 0.7, "models": 0.7, "shuffled": 0.2, **MEETING}
     features = ["types", *(feature for feature, chance in likely.items() if rnd.random() < chance)]
-    case = build(name, (*features, *(["ring"] * (model == "rar")), *(["slot"] * (clock == "slot"))))
+    features += ["ring"] * (model == "rar") + (["slot"] if clock == "slot" else ["saving", "late"])
+    case = build(name, tuple(features))
     case.options["placement"] = placement
     return case
 
@@ -130,12 +145,11 @@ def step(case: Case) -> float:
     return float(case.options.get("slot", case.unit))
 
 
-def ranges(rnd: random.Random, case: Case) -> Rules:
-    """Ranges of the jobs, and what pauses cost: the case is told of both."""
+def ranges(rnd: random.Random, case: Case) -> None:
+    """Ranges of the jobs, and what pauses cost."""
     for row, job in enumerate(case.jobs):
         scale = rnd.choice(SCALES)
         job |= {"min_gpus": rnd.randint(1, job["num_gpus"]), "max_gpus": job["num_gpus"] + rnd.randint(0, 4)}
-        job["job_id"] = f"j{row}"
         job["noise_scale"] = None if math.isinf(scale) and row % 2 else scale
         # Computing takes as long with any batch.
         job |= {"fp_time": 0.0, "bp_time": job.get("fp_time", 0.0)}
@@ -144,17 +158,6 @@ def ranges(rnd: random.Random, case: Case) -> Rules:
     costs[0] *= rnd.random() < 0.5
     names = ("start_cost", "preempt_cost", "move_cost", "resize_cost")
     case.options |= dict(zip(names, costs, strict=True))
-    scales = (job["noise_scale"] for job in case.jobs)
-    return Rules(
-        tuple(job["min_gpus"] for job in case.jobs),
-        tuple(job["max_gpus"] for job in case.jobs),
-        tuple(dict.fromkeys(server["gpu_type"] for server in case.servers)),
-        *costs,
-        tuple(
-            (math.inf if scale is None else scale, job["batch_size"])
-            for scale, job in zip(scales, case.jobs, strict=True)
-        ),
-    )
 
 
 def own(player: Player) -> type[ringbco.Policy]:
@@ -167,29 +170,6 @@ def own(player: Player) -> type[ringbco.Policy]:
     return Own
 
 
-def same(outcome: ringbco.Outcome, truth: World, said: object, *, exact: bool) -> None:
-    rows = sorted(truth.finished)
-    assert outcome.jobs["job_id"].to_list() == [f"j{row}" for row in rows], said
-    assert outcome.jobs["preemptions"].to_list() == [truth.preemptions[row] for row in rows], said
-    assert outcome.allocations is not None
-    held = outcome.allocations.with_columns(pl.col("job_id").str.slice(1).cast(pl.Float64))
-    columns = ("job_id", "start_time", "server", "num_gpus", "end_time")
-    pairs = [
-        (outcome.jobs["start_time"], [truth.started[row] for row in rows]),
-        (outcome.jobs["finish_time"], [truth.finished[row] for row in rows]),
-        (held.select(columns), sorted(truth.allocations, key=lambda stay: stay[:3])),
-    ]
-    for mine, theirs in pairs:
-        agree(mine.to_numpy(), theirs, said, exact=exact)
-
-
-def told(case: Case) -> tuple[OracleCase, Types]:
-    """What the reference model is told of it."""
-    twin = Twin(case)
-    assert twin.types is not None
-    return OracleCase(twin.jobs, twin.servers, twin.net, twin.options), twin.types
-
-
 @pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("clock", CLOCKS)
@@ -199,25 +179,29 @@ def test_verbs(model: str, clock: str) -> None:
         name = f"types verbs {model} {clock} {number}"
         case = drawn(name, PLACEMENTS[number % len(PLACEMENTS)], model, clock)
         rnd = random.Random(f"{name} play")
-        rules, seed = ranges(rnd, case), rnd.random()
-        for_reference, types = told(case)
-        mine = Player(case, types.of, rules, random.Random(seed), DecisionError)
-        theirs = Player(case, types.of, rules, random.Random(seed), Impossible)
+        ranges(rnd, case)
+        seed, twin = rnd.random(), Twin(case)
+        assert twin.types is not None
+        names = list(dict.fromkeys(server["gpu_type"] for server in case.servers))
+        mine, theirs = (
+            Player(case, twin.types.of, decided.ranges_of(twin), names, random.Random(seed), cannot)
+            for cannot in (DecisionError, ImpossibleError)
+        )
         try:
-            truth = simulate(for_reference, types, rules, theirs)
+            truth = Twin(case, decides=lambda _, theirs=theirs: theirs).simulate()  # type: ignore[misc]
         except (RefusedError, StuckError):
             with pytest.raises(InputError):
                 case.replay(policy=own(mine))
             continue
-        if not truth.finished:
+        if all(math.isnan(end) for end in truth.result.finish):
             continue
         outcome = case.replay(policy=own(mine))
-        said = (case.script(), rules, mine.log)
+        said = (case.script(), mine.log)
         for own_line, true_line in zip(mine.log, theirs.log, strict=False):
             assert own_line == true_line, said
         assert len(mine.log) == len(theirs.log), said
-        same(outcome, truth, said, exact=clock == "slot")
-        assert ruled.audit(outcome, case.frame()) == [], said
+        assert list(differences(case, outcome, truth)) == [], said
+        assert ringbco.audit(outcome, case.frame()) == [], said
         finished += 1
         noted |= {(line[0], line[-1] == "refused") for line in mine.log}
     assert finished > 0.4 * (FEW // 2)

@@ -262,11 +262,7 @@ class World(Protecting, Netting):
         self.rng = rng
         if self.goes_on(row, gpus):
             return
-        first = math.isnan(self.result.start[row])
-        cost = self.rules.start_cost if first else self.rules.cost
-        if self.shifted.get(row) == self.now and self.rules.move_cost is not None:
-            # A second pass at the instant at which it was preempted: it has moved.
-            cost = self.rules.move_cost
+        first, cost = math.isnan(self.result.start[row]), self.cost_of(row, gpus)
         self.tell(row, "preempted", "moved")
         begin = self.now + self.pause(cost)
         run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
@@ -276,6 +272,15 @@ class World(Protecting, Netting):
             self.load[g] = self.load.get(g, 0.0) + work(self.jobs[row], self.options, self.net)
         if first:
             self.result.start[row] = self.seconds(self.now)
+
+    def cost_of(self, row: int, gpus: list[GPU]) -> float:
+        """Seconds of the pause with which a stay there begins."""
+        if math.isnan(self.result.start[row]):
+            return self.rules.start_cost
+        if self.shifted.get(row) == self.now and self.rules.move_cost is not None:
+            # A second pass at the instant at which it was preempted: it has moved.
+            return self.rules.move_cost
+        return self.rules.cost
 
     def begins(self, row: int) -> bool:
         """Whether a stretch of it begins now."""
@@ -307,13 +312,18 @@ class World(Protecting, Netting):
             self.line.remove(row)
         self.listed.pop(row, None)
 
+    def turned_away(self, row: int) -> bool:
+        """Whether a job is refused on arrival."""
+        late = self.seconds(self.now) + self.ideal(row) > self.deadlines[row]
+        return self.rules.admission and late
+
     def arrive(self) -> bool:
         """Lets in what is submitted by now; whether anybody came."""
         came = [row for row in self.future if self.jobs[row].submit <= self.seconds(self.now)]
         entered = False
         for row in sorted(came, key=lambda row: (self.jobs[row].submit, row)):
             self.future.remove(row)
-            if self.rules.admission and self.seconds(self.now) + self.ideal(row) > self.deadlines[row]:
+            if self.turned_away(row):
                 self.result.refused[row], self.result.kept[row] = True, False
                 continue
             entered = True

@@ -135,6 +135,8 @@ class Sharing:
     interference: float = 0.0
     rows: list[Row] = field(default_factory=list)
     pairs: Sequence[Pair] = ()
+    has_shares: bool = True
+    """Whether a job of the table asks for one; else only placements do as if."""
 
     def rooms(self, world: World | PreemptWorld, running: Sequence[Gang | Stretch]) -> Rooms:
         up = world.up() if isinstance(world, PreemptWorld) else world.sizes
@@ -142,6 +144,8 @@ class Sharing:
         for run in running:
             for gpu in run.gpus:
                 rooms[gpu] -= world.jobs[run.row].share or WHOLE
+        for replica in getattr(world, "active", list)():  # of worlds with services
+            rooms |= dict.fromkeys(replica.gpus, 0)
         return rooms
 
     def find(
@@ -302,7 +306,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
             super().stop(run)
 
         def are_same(self, gpus: list[GPU], others: list[GPU]) -> bool:
-            return set(gpus) == set(others)
+            return set(gpus) == set(others) if sharing.has_shares else super().are_same(gpus, others)
 
         def books(self, row: int) -> list[tuple[Any, Any]]:
             rates = [(self.at_rate, self.at_rate[row])] if row in self.at_rate else []

@@ -1,0 +1,164 @@
+"""The reference model of cases in which a policy decides by verbs of its own."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Sequence
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+import ringbco
+from cases.case import Case
+from cases.own import Restless
+from cases.watched import choices, renamed, watched
+from reference.allox import Allox
+from reference.deciding import Decide, Decides, ImpossibleError, State, deciding_world
+from reference.following import VERBS, Entry, following_world
+from reference.gavel import Gavel
+from reference.mechanism import World
+from reference.priorities import Claims
+from reference.shares import Sharing
+from reference.sia import Sia
+from reference.sized import Ranges, sized_world
+from reference.types import Choices, Types
+from ringbco.errors import DecisionError
+
+if TYPE_CHECKING:
+    from cases.twin import Twin
+
+TOLD = {"gavel": Gavel, "allox": Allox, "sia": Sia}
+"""Those whose optima are told."""
+POLICIES = (Restless.__name__, *TOLD)
+
+
+class Seen:
+    """A state that refuses as the package's does."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._state, name)
+        return _refusing(name, value) if callable(value) else value
+
+
+def _refusing(name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(verb)
+    def asked(*given: Any, **more: Any) -> Any:
+        try:
+            return verb(*given, **more)
+        except ImpossibleError:
+            raise DecisionError(name, "the reference model refuses it", time=0.0) from None
+
+    return asked
+
+
+def types_of(twin: Twin) -> Types:
+    """Of the case; one for all servers where they name none."""
+    alike = Choices((0,), {0: 1.0}, 1.0)
+    return twin.types or Types((0,) * len(twin.servers), (alike,) * len(twin.jobs), (1.0,), "listed")
+
+
+def ranges_of(twin: Twin) -> Ranges:
+    """Least and most GPUs and noise scales; where nothing is said of a scale, every sample counts in full."""
+    jobs = twin.case.jobs
+    scales = [job.get("noise_scale") for job in jobs]
+    return Ranges(
+        tuple(job.get("min_gpus") or job["num_gpus"] for job in jobs),
+        tuple(job.get("max_gpus") or job["num_gpus"] for job in jobs),
+        tuple(
+            (math.inf if scale is None else scale, job.get("batch_size") or 1)
+            for scale, job in zip(scales, jobs, strict=True)
+        ),
+    )
+
+
+def base(twin: Twin, sharing: Sharing) -> type[World]:
+    """The world at the bottom."""
+    return sized_world(ranges_of(twin), types_of(twin), sharing if twin.shared() else None)
+
+
+def world(twin: Twin, claims: Claims, under: type[World], sharing: Sharing) -> type[World]:
+    """The model `under` by the decisions of the case's policy, or of a log."""
+    told = twin.told
+    pause = told.get("preempt_cost", 30.0)
+    costs = tuple(told.get(name, pause) for name in ("move_cost", "resize_cost"))
+    assert twin.decides is not None
+    found = deciding_world(
+        twin.decides,
+        ranges_of(twin),
+        (costs[0], costs[1]),
+        claims,
+        types_of(twin),
+        under,
+        sharing if twin.shared() else None,
+        twin.names,
+        twin.places,
+    )
+    return found if twin.log is None else following_world(twin.log, found)
+
+
+def policy_of(case: Case, places: Sequence[int]) -> Decides | None:
+    """What decides in a case; None where its policy is no such one. places: of its rows in the table."""
+    policy = case.policy
+    if policy is Restless:
+        return lambda _: partial(_by_itself, Restless())
+    if policy not in TOLD:
+        return None
+    seen = renamed(watched(case), [places.index(row) for row in range(len(places))])
+    submits = [job["submit_time"] for job in case.jobs]
+    close = 1e-9 * (max(submits) - min(submits) + max(job["duration"] for job in case.jobs))
+
+    def decides(own: Collection[int]) -> Decide:
+        told = choices(seen, {*own}, close)
+        return TOLD[policy](told, **case.options.get("parameters", {}))  # type: ignore[abstract, no-any-return]
+
+    return decides
+
+
+def _by_itself(policy: ringbco.Policy, state: State) -> None:
+    policy.decide(Seen(state))  # type: ignore[arg-type]
+
+
+def entries(decisions: pl.DataFrame, ids: list[str]) -> list[Entry]:
+    """What a log says that a policy decided, and who made room for whom."""
+    found: list[Entry] = []
+    before: tuple[Any, ...] = ()
+    rows = decisions.filter(pl.col("verb").is_in(VERBS) & pl.col("service").is_null())
+    for each in rows.iter_rows(named=True):
+        cause = each["cause"] or ""
+        named = re.search(r"pass (\d+)", cause)
+        part: Any = (each["server"], each["num_gpus"] if each["gpu"] is None else [each["gpu"]])
+        here = each["time"], each["verb"], each["job_id"], cause
+        if here == before and each["num_gpus"] is not None and each["verb"] != "evicted":
+            last = found[-1]
+            parts = [*last.parts, part]
+            if last.parts[-1][0] == part[0]:
+                parts = [*last.parts[:-1], (part[0], [*last.parts[-1][1], *part[1]])]
+            found[-1] = last._replace(parts=parts)
+            continue
+        before = here
+        found.append(
+            Entry(
+                each["time"],
+                each["verb"],
+                ids.index(each["job_id"]),
+                [part] if each["num_gpus"] is not None else (),
+                None if each["by"] is None else ids.index(each["by"]),
+                0 if cause == "on arrival" else int(named[1]) if named else 1,
+                "after the one above" in cause,
+            )
+        )
+    return found
+
+
+def follows(case: Case) -> bool:
+    """Whether the reference model can follow a log of the case: there are no parts of slots."""
+    told = case.options
+    if told.get("clock") != "slot":
+        return True
+    in_parts = told["model"] == "table" or told.get("checkpoint_cost") or told.get("interference")
+    return not (in_parts or case.epoch)
