@@ -72,9 +72,6 @@ def lacks(case: Case) -> str | None:
     policy, slotted = told["policy"], told["clock"] == "slot"
     if policy not in (*PRESETS, *RANKINGS, *RESIZING, "repack"):
         return f"no twin of {policy}"
-    ticks = policy in (*INTERVALS, *RESIZING) or (policy in ("srtf", "srsf") and told.get("interval"))
-    if case.epoch and (slotted or ticks):
-        return "slots and ticks are counted from zero"
     if policy in RESIZING and {"search", "sleep_after"} & {*told}:
         return "searches and sleep where jobs are resized"
     makes_room = told.get("evict") or {"services", "quota"} & {*case.files}

@@ -532,7 +532,7 @@ def elastic_world(
             return run.left <= 0
 
         def run_slots(self) -> None:
-            n = idle = 0
+            idle, n = 0, self.opening(self.options.slot)
             while self.future or self.present():
                 self.now = n
                 happened = progress = False

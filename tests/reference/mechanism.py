@@ -414,8 +414,14 @@ class World(Protecting, Netting):
         self.complete(run)
         return True
 
+    def opening(self, step: float) -> int:
+        """A multiple of `step`, s, before which nothing happens: all are counted from time 0."""
+        first = min([*(self.jobs[row].submit for row in self.future), *self.other_instants()], default=0.0)
+        return max(0, math.floor(first / step) - 1)
+
     def run_slots(self) -> None:
-        n = idle = tick = 0
+        self.now = n = self.opening(self.options.slot)
+        idle, tick = 0, self.opening(self.rules.interval or math.inf)
         while self.future or self.waiting or self.running:
             self.now = n
             self.count_time()
@@ -444,7 +450,7 @@ class World(Protecting, Netting):
 
     def run_events(self) -> None:
         ticks, interval = self.rules.ticks, self.rules.interval or math.inf
-        tick = idle = 0
+        idle, tick = 0, self.opening(interval)
         while self.future or self.waiting or self.running:
             instants = [self.end_of(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
             instants += self.other_instants() + self.openings()
