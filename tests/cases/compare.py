@@ -11,7 +11,7 @@ import ringbco
 from agreement import stays_of, stays_told
 from cases import window
 from cases.case import Case
-from cases.twin import Truth, in_turn, truth
+from cases.twin import Truth, truth
 from reference.result import PreemptResult
 
 Rows = Sequence[Sequence[float]] | np.ndarray
@@ -27,7 +27,6 @@ def agreed(case: Case) -> Truth:
 
 def differences(case: Case, outcome: ringbco.Outcome, truth: Truth) -> Iterator[tuple[str, str]]:
     """What the engine says otherwise: (column or table, how)."""
-    case = in_turn(case)
     ids = [job["job_id"] for job in case.jobs]
     true, kept = truth.result, [row for row in range(len(ids)) if truth.result.kept[row]]
     jobs = outcome.jobs.sort(pl.col("job_id").replace_strict(ids, range(len(ids)), return_dtype=pl.Int64))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -75,8 +75,6 @@ def lacks(case: Case) -> str | None:
     if policy in RESIZING and {"search", "sleep_after"} & {*told}:
         return "searches and sleep where jobs are resized"
     makes_room = told.get("evict") or {"services", "quota"} & {*case.files}
-    if told.get("ties", "rows") != "rows" and makes_room:
-        return "ties where jobs make room: the row decides there"
     whole = not any(job.get("gpu_share") for job in case.jobs)
     if whole and told.get("placement") in FOR_SHARES and makes_room:
         return "who makes room under placements for shares"
@@ -109,26 +107,8 @@ def _pauses(told: dict[str, Any]) -> bool:
 
 
 def truth(case: Case) -> Truth | RowError:
-    """What the reference makes of a case, its rows `in_turn`, or the error with which they refuse it."""
-    return answer(lambda: Twin(in_turn(case)).simulate())
-
-
-def in_turn(case: Case) -> Case:
-    """The case with the jobs of each submission in the order in which `ties` lets them go."""
-    ties = case.options.get("ties", "rows")
-    if ties == "rows":
-        return case
-    rows = np.arange(len(case.jobs))
-    first = dict(zip(rows.tolist(), key(rows, ties).tolist(), strict=True))
-    order = rows.tolist()
-    for at in {job["submit_time"] for job in case.jobs}:
-        own = [row for row in rows.tolist() if case.jobs[row]["submit_time"] == at]
-        for place, row in zip(own, sorted(own, key=lambda row: first[row]), strict=True):
-            order[place] = row
-    options = dict(case.options)
-    if isinstance(options.get("order"), list):
-        options["order"] = [options["order"][row] for row in order]
-    return replace(case, jobs=[case.jobs[row] for row in order], options=options)
+    """What the reference makes of a case, or the error with which it refuses the case."""
+    return answer(lambda: Twin(case).simulate())
 
 
 class Twin:
@@ -164,6 +144,7 @@ class Twin:
         self.servers = tuple(server["gpus"] for server in case.servers)
         self.server_vc = tuple(self.vcs.index(server["vc"]) for server in case.servers) if self.vcs else None
         self.types = self._types() if named[0] else None
+        self.ties = key(np.arange(len(case.jobs)), self.told.get("ties", "rows")).tolist()
         self.jobs = tuple(self._job(row) for row in range(len(case.jobs)))
 
     def _job(self, row: int) -> Job:
@@ -179,6 +160,7 @@ class Twin:
             compute,
             vc,
             round(1000 * (job.get("gpu_share") or 0.0)),
+            self.ties[row],
         )
         if self.told["model"] != "table":
             return plain

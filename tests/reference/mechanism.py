@@ -166,12 +166,12 @@ class World(Protecting, Netting):
         # In single precision, so that indexes which differ by rounding alone tie.
         return float(struct.unpack("f", struct.pack("f", max(ratios, default=0.0)))[0])
 
+    def fifo(self, row: int) -> tuple[float, ...]:
+        return self.jobs[row].submit, self.jobs[row].tie, row
+
     def ranking(self) -> list[int]:
         runs = [run.row for run in self.running]
-        jobs = self.jobs
-
-        def fifo(row: int) -> tuple[float, int]:
-            return jobs[row].submit, row
+        fifo = self.fifo
 
         def inside(row: int) -> tuple[float, ...]:
             return (list(self.listed).index(row),) if self.rules.within == "list" else fifo(row)
@@ -180,7 +180,7 @@ class World(Protecting, Netting):
             return math.inf if math.isnan(self.deadlines[row]) else self.deadlines[row]
 
         def unfairness(row: int) -> float:
-            return (self.seconds(self.now) - jobs[row].submit + self.remaining(row)) / self.ideal(row)
+            return (self.seconds(self.now) - self.jobs[row].submit + self.remaining(row)) / self.ideal(row)
 
         keys: dict[str, Callable[[int], tuple[float, ...]]] = {
             "srtf": lambda row: (self.remaining(row), *fifo(row)),
@@ -200,11 +200,9 @@ class World(Protecting, Netting):
             self.line = [row for row in self.line if row not in runs] + ran
             return list(self.line)
         ranked = sorted(runs + self.waiting, key=keys[self.rules.policy])
-        return self.leveled(ranked, unfairness, fifo) if self.rules.policy == "ftf" else ranked
+        return self.leveled(ranked, unfairness) if self.rules.policy == "ftf" else ranked
 
-    def leveled(
-        self, ranked: list[int], value: Callable[[int], float], fifo: Callable[[int], tuple[float, int]]
-    ) -> list[int]:
+    def leveled(self, ranked: list[int], value: Callable[[int], float]) -> list[int]:
         """The same with those in order of fifo whose values are within 1e-12 of the greatest of them."""
         ranked, greatest = sorted(ranked, key=self.tier), {}
         first = ranked[0] if ranked else 0
@@ -213,7 +211,7 @@ class World(Protecting, Netting):
             if not near or self.tier(row) != self.tier(first):
                 first = row
             greatest[row] = ranked.index(first)
-        return sorted(ranked, key=lambda row: (greatest[row], *fifo(row)))
+        return sorted(ranked, key=lambda row: (greatest[row], *self.fifo(row)))
 
     def tier(self, row: int) -> int:
         """The less the higher its priority."""
@@ -311,7 +309,7 @@ class World(Protecting, Netting):
         """Lets in what is submitted by now; whether anybody came."""
         came = [row for row in self.future if self.jobs[row].submit <= self.seconds(self.now)]
         entered = False
-        for row in sorted(came, key=lambda row: (self.jobs[row].submit, row)):
+        for row in sorted(came, key=self.fifo):
             self.future.remove(row)
             if self.rules.admission and self.seconds(self.now) + self.ideal(row) > self.deadlines[row]:
                 self.result.refused[row], self.result.kept[row] = True, False

@@ -12,7 +12,8 @@ GPU = tuple[int, int]
 class Job:
     """One gang. Times in seconds, `gradient_bytes` in bytes; `vc` is the number of its virtual cluster.
 
-    share: thousandths of one GPU, 0 for whole GPUs (`shares`).
+    share: thousandths of one GPU, 0 for whole GPUs (`shares`). tie: the less, the sooner it goes of those
+    submitted with it; of the same, the upper row (`--ties`).
     """
 
     submit: float
@@ -23,6 +24,7 @@ class Job:
     compute_time: float = 1.0
     vc: int | None = None
     share: int = 0
+    tie: int = 0
 
     def seconds(self, num_servers: int) -> float | None:
         """What an iteration was measured to take on so many servers; None: eq. 8 says it."""

@@ -261,10 +261,10 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
                     continue
                 self.try_start(row)
 
-        def rank(self, row: int) -> tuple[float, float, int]:
+        def rank(self, row: int) -> tuple[float, ...]:
             job, order = self.jobs[row], self.options.order
             if queue.aging is not None and self.seconds(self.now) >= job.submit + queue.aging:
-                return -1.0, job.submit, row
+                return -1.0, *self.fifo(row)
             keys = {
                 "fifo": 0.0,
                 "smallest": float(job.num_gpus),
@@ -272,7 +272,7 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
                 "qssf": self.predictions[row],
                 "fairshare": self.ratio(row, queue.fair) if queue.fair is not None else 0.0,
             }
-            return keys[order], job.submit, row
+            return keys[order], *self.fifo(row)
 
         def ratio(self, row: int, fair: Fair) -> float:
             """`fairshare`: what its owner's jobs of this cluster used by now, for its share."""

@@ -129,8 +129,8 @@ def priority_world(
 
         # Orders and rankings.
 
-        def fifo(self, row: int) -> tuple[float, float, int]:
-            return -claims.priority[row], self.jobs[row].submit, row
+        def fifo(self, row: int) -> tuple[float, ...]:
+            return -claims.priority[row], *super().fifo(row)
 
         def tier(self, row: int) -> int:
             return -claims.priority[row]
@@ -164,7 +164,7 @@ def priority_world(
             if queue.aging is not None and self.seconds(self.now) >= job.submit + queue.aging:
                 return 0.0, *self.fifo(row)
             own = claims.column[row] if claims.column else super().rank(row)[0]
-            return 1.0, -claims.priority[row], own, job.submit, row
+            return 1.0, -claims.priority[row], own, *super().fifo(row)
 
         def one_pass(self) -> None:
             if queue is None:

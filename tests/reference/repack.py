@@ -125,7 +125,7 @@ class View(Protocol):
     def quota(self, row: int) -> tuple[str, int, bool] | None:
         """Its owner, the GPUs of the quota, whether it may borrow; None where it has no quota."""
 
-    def fifo(self, row: int) -> tuple[float, int]: ...
+    def fifo(self, row: int) -> tuple[float, ...]: ...
     def origin(self, row: int) -> float:
         """From when on its time counts."""
 

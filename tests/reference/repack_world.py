@@ -185,8 +185,8 @@ def repack_world(
             quota = claims.quota(row)
             return quota and (claims.owners[row] or "", quota.gpus, quota.borrow)
 
-        def fifo(self, row: int) -> tuple[float, int]:
-            return self.world.jobs[row].submit, row
+        def fifo(self, row: int) -> tuple[float, ...]:
+            return self.world.fifo(row)[1:]  # type: ignore[no-any-return]
 
         def origin(self, row: int) -> float:
             return self.world.jobs[row].submit + self.world.at_rungs.get(row, 0.0)

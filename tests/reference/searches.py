@@ -112,11 +112,6 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
                     happened |= self.ends(run)
             return happened
 
-        def fifo(self, row: int) -> tuple[float, ...]:
-            # With priorities they come first.
-            first = getattr(super(), "fifo", None)
-            return first(row) if first else (self.jobs[row].submit, row)
-
         def loss(self, row: int, rung: int) -> float:
             a, b, c = search.curves[row]
             return a + 1.0 / (b + c * (1.0 / float(search.eta ** (search.rungs - rung))))
