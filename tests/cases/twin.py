@@ -72,12 +72,7 @@ def lacks(case: Case) -> str | None:
     policy, slotted = told["policy"], told["clock"] == "slot"
     if policy not in (*PRESETS, *RANKINGS, *RESIZING, "repack"):
         return f"no twin of {policy}"
-    if policy in RESIZING and {"search", "sleep_after"} & {*told}:
-        return "searches and sleep where jobs are resized"
-    makes_room = told.get("evict") or {"services", "quota"} & {*case.files}
     whole = not any(job.get("gpu_share") for job in case.jobs)
-    if whole and told.get("placement") in FOR_SHARES and makes_room:
-        return "who makes room under placements for shares"
     if slotted and told["model"] == "table" and _pauses(told):
         return "pauses that end within a slot"
     counts_rates = policy in RESIZING or not whole or told.get("placement") in FOR_SHARES
@@ -277,15 +272,24 @@ class Twin:
         usual = 60.0 if name in INTERVALS else None
         return self.told.get("interval", usual) if name in RANKINGS else None
 
-    def _search(self) -> Search:
+    def _sleep(self) -> Sleep | None:
+        if "sleep_after" not in self.told:
+            return None
+        opens = min(job.submit for job in self.jobs)
+        slot = self.options.slot if self.options.clock == "slot" else None
+        after, wake = self.told["sleep_after"], self.told["wake_time"]
+        return Sleep(after, wake, opens, slot, self._failures().outages)
+
+    def _search(self) -> tuple[Search, Climbs] | None:
+        if "search" not in self.told:
+            return None
         eta, rungs = (
             int(part.partition("=")[2]) for part in self.told["search"].partition(":")[2].split(",")
         )
         groups = sorted({job["group"] for job in self.case.jobs if job["group"]})
         of = tuple(groups.index(job["group"]) if job["group"] else None for job in self.case.jobs)
-        return Search(
-            eta, rungs, of, tuple(curve(self.options.seed, job["job_id"]) for job in self.case.jobs)
-        )
+        curves = tuple(curve(self.options.seed, job["job_id"]) for job in self.case.jobs)
+        return Search(eta, rungs, of, curves), Climbs()
 
     def _base(self, sharing: Sharing) -> type[PreemptWorld]:
         if self._shared():
@@ -304,13 +308,10 @@ class Twin:
             return self._simulate_elastic(due)
         facts, claims, queue = self._failures(), self._claims(), self._queue()
         sharing = Sharing(self.types, self.told.get("interference", 0.0), pairs=self._pairs())
-        world, sleep = self._base(sharing), None
-        if "sleep_after" in self.told:
-            opens = min(job.submit for job in self.jobs)
-            slot = self.options.slot if self.options.clock == "slot" else None
-            sleep = Sleep(self.told["sleep_after"], self.told["wake_time"], opens, slot, facts.outages)
+        world, sleep = self._base(sharing), self._sleep()
+        if sleep is not None:
             world = sleeping_world(sleep, world)
-        log, climbs = Log([0] * len(self.jobs)), Climbs()
+        log, search = Log([0] * len(self.jobs)), self._search()
         world = priority_world(claims, log, facts, world, queue, self.types)
         # Policies of one's own meet maintenance as an outage, but for those that are an order.
         own = self.case.policy
@@ -321,8 +322,8 @@ class Twin:
             world = maintained_world(
                 self._windows("maintenance"), world, lambda own, row: float(getattr(own, estimate)(row))
             )
-        if "search" in self.told:
-            world = searching_world(self._search(), climbs, world)
+        if search is not None:
+            world = searching_world(*search, world)
         if self.told["policy"] == "repack":
             named = "user" in self.case.jobs[0]
             users = [job["user"] for job in self.case.jobs] if named else None
@@ -337,8 +338,7 @@ class Twin:
             self.jobs, due, self.servers, self.net, self.options, self._rules(), self.server_vc, world
         )
         _close(log, found)
-        searched = climbs if "search" in self.told else None
-        return Truth(found, searched, log, sleep, sharing.rows, reached=limits.reached)
+        return Truth(found, search and search[1], log, sleep, sharing.rows, reached=limits.reached)
 
     def _limits(self) -> Limits:
         own = (job.get("time_limit") for job in self.case.jobs)
@@ -371,7 +371,7 @@ class Twin:
             noise,
             *self._protection(),
         )
-        log, limits = Log([0] * len(jobs)), self._limits()
+        log, limits, sleep, search = Log([0] * len(jobs)), self._limits(), self._sleep(), self._search()
         sharing = Sharing(self.types, told.get("interference", 0.0), pairs=self._pairs())
         found = simulate_elastic(
             self.jobs,
@@ -386,9 +386,12 @@ class Twin:
             log,
             sharing if self._shared() else None,
             limits,
+            sleep,
+            search,
         )
         _close(log, found)
-        return Truth(found, log=log, shares=sharing.rows, tells_waits=False, reached=limits.reached)
+        climbs = search and search[1]
+        return Truth(found, climbs, log, sleep, sharing.rows, tells_waits=False, reached=limits.reached)
 
 
 def _close(log: Log, found: PreemptResult) -> None:

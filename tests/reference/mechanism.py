@@ -235,7 +235,15 @@ class World(Protecting, Netting):
 
     def find(self, row: int) -> tuple[list[GPU] | None, int]:
         """The idle GPUs that a job would get, and the state of the random numbers afterwards."""
-        return place(self.jobs[row], self.floor(), self.options, self.rng)
+        return self.placed_on(self.jobs[row], self.floor())
+
+    def placed_on(self, job: Job, floor: Floor) -> tuple[list[GPU] | None, int]:
+        """The same of a job on some servers, all of one type."""
+        return place(job, floor, self.options, self.rng)
+
+    def lent(self) -> set[GPU]:
+        """GPUs that others than jobs hold: replicas are `priorities`'."""
+        return set()
 
     def tau(self, run: Stretch, p: int) -> float:
         """Seconds a unit of a job's work takes where it runs, among p spanning jobs."""
@@ -265,6 +273,7 @@ class World(Protecting, Netting):
         if self.shifted.get(row) == self.now and self.rules.move_cost is not None:
             # A second pass at the instant at which it was preempted: it has moved.
             cost = self.rules.move_cost
+        cost += self.waking(gpus)
         self.tell(row, "preempted", "moved")
         begin = self.now + self.pause(cost)
         run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
@@ -274,6 +283,10 @@ class World(Protecting, Netting):
             self.load[g] = self.load.get(g, 0.0) + work(self.jobs[row], self.options, self.net)
         if first:
             self.result.start[row] = self.seconds(self.now)
+
+    def waking(self, gpus: list[GPU]) -> float:
+        """Seconds by which the pause of a stay that begins there is longer; who sleeps is `energy`'s."""
+        return 0.0
 
     def begins(self, row: int) -> bool:
         """Whether a stretch of it begins now."""

@@ -14,7 +14,7 @@ from reference.mechanism import PATIENCE
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU
 from reference.outages import Failures, Queue, checkpoints, failing_world, queue_world
-from reference.placement import Floor, place
+from reference.placement import Floor
 from reference.stretch import Stretch
 from reference.types import Types
 
@@ -364,7 +364,7 @@ def priority_world(
             idle = [gpu for gpu in floor.idle if gpu[0] in own]
             load = {gpu: u for gpu, u in floor.load.items() if gpu[0] in own}
             asked = replace(self.jobs[row], num_gpus=self.need(row))
-            return place(asked, Floor(dict(sorted(own.items())), idle, load), self.options, self.rng)
+            return self.placed_on(asked, Floor(dict(sorted(own.items())), idle, load))  # type: ignore[no-any-return]
 
         def evict(self, leaving: Sequence[Stretch]) -> None:
             for run in leaving:
@@ -456,8 +456,10 @@ def priority_world(
             return {server: size - held.count(server) for server, size in super().up().items()}
 
         def floor(self) -> Floor:
-            floor = super().floor()
-            held = {gpu for replica in self.active() for gpu in replica.gpus}
+            floor, held = super().floor(), self.lent()
             return replace(floor, idle=[gpu for gpu in floor.idle if gpu not in held])
+
+        def lent(self) -> set[GPU]:
+            return {gpu for replica in self.active() for gpu in replica.gpus}
 
     return Ranked

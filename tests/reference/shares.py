@@ -142,6 +142,8 @@ class Sharing:
         for run in running:
             for gpu in run.gpus:
                 rooms[gpu] -= world.jobs[run.row].share or WHOLE
+        if isinstance(world, PreemptWorld):
+            rooms |= dict.fromkeys(world.lent(), 0)
         return rooms
 
     def find(
@@ -229,6 +231,12 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
 
         def find(self, row: int) -> tuple[list[GPU] | None, int]:
             return sharing.find(self, row, self.running)
+
+        def placed_on(self, job: Job, floor: Floor) -> tuple[list[GPU] | None, int]:
+            rooms = {(s, g): 0 for s, size in floor.sizes.items() for g in range(size)}
+            rooms |= dict.fromkeys(floor.idle, WHOLE)
+            gpu_type = 0 if sharing.types is None else sharing.types.of[min(floor.sizes)]
+            return choose(job, rooms, self.options, self.rng, sharing.demands(self, gpu_type))
 
         def tried(self, row: int) -> list[int]:
             return sharing.tried(self, row)
