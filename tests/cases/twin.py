@@ -72,14 +72,6 @@ def lacks(case: Case) -> str | None:
     policy, slotted = told["policy"], told["clock"] == "slot"
     if policy not in (*PRESETS, *RANKINGS, *RESIZING, "repack"):
         return f"no twin of {policy}"
-    whole = not any(job.get("gpu_share") for job in case.jobs)
-    if slotted and told["model"] == "table" and _pauses(told):
-        return "pauses that end within a slot"
-    counts_rates = policy in RESIZING or not whole or told.get("placement") in FOR_SHARES
-    if slotted and told.get("checkpoint_cost") and counts_rates:
-        return "slots of which a part is counted at a time"
-    if slotted and told.get("interference"):
-        return "parts of slots"
     return None
 
 

@@ -292,6 +292,10 @@ class World(Protecting, Netting):
         """Whether a stretch of it begins now."""
         return any(run.row == row and run.start == self.now for run in self.running)
 
+    def goes_on_from(self, run: Stretch, left: float, since: float) -> None:
+        """So much is left of its work until `since`, and falls from then on."""
+        run.left, run.since = left, since
+
     def stop(self, run: Stretch) -> None:
         """Off its GPUs, done or not."""
         row = run.row

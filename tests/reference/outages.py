@@ -175,7 +175,8 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
                 if due:
                     over = self.now + self.pause(facts.cost)
                     own.append((self.now, over, self.left_now(run.row)))
-                    run.left, run.since = own[-1][2], over
+                    run.cost = facts.cost
+                    self.goes_on_from(run, own[-1][2], over)
 
         def stop(self, run: Stretch) -> None:
             if facts.cost:

@@ -124,10 +124,7 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
                 rung = self.rung[row]
                 self.rung[row] += 1
                 climbs.reached.append((row, rung, now, self.loss(row, rung)))
-                came[row].left = self.left_at(row, rung)
-                came[row].since = self.now
-                if hasattr(self, "at_rate"):  # worlds with shares keep what was left as the rate began
-                    self.at_rate[row] = came[row].left, self.now
+                self.goes_on_from(came[row], self.left_at(row, rung), self.now)
             happened = False
             for group in sorted({g for row in self.jobs if (g := search.groups[row]) is not None}):
                 trials = [row for row in self.jobs if search.groups[row] == group]

@@ -288,6 +288,10 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
                 if run.phi != phi:
                     self.at_rate[run.row] = left, max(self.now, run.begin)
 
+        def goes_on_from(self, run: Stretch, left: float, since: float) -> None:
+            super().goes_on_from(run, left, since)
+            self.at_rate[run.row] = left, since
+
         def size(self, row: int) -> float:
             return weight(self.jobs[row])
 

@@ -75,7 +75,7 @@ def table_preempt_world(types: TableTypes) -> type[PreemptWorld]:
 
 def in_slot(world: PreemptWorld, run: Stretch, tau: float) -> float:
     """Iterations of `tau` seconds in the slot that ends now; in the rest of it where a pause ends within."""
-    if world.now - run.begin >= 1.0:
+    if world.now - run.since >= 1.0:
         return run.phi
     slot = world.options.slot
     rest = run.cost - math.floor(run.cost / slot) * slot
