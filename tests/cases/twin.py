@@ -69,7 +69,7 @@ class Truth:
 def lacks(case: Case) -> str | None:
     """Why a case has no twin; None where it has one."""
     told = _told(case)
-    policy, slotted = told["policy"], told["clock"] == "slot"
+    policy = told["policy"]
     if policy not in (*PRESETS, *RANKINGS, *RESIZING, "repack"):
         return f"no twin of {policy}"
     return None
