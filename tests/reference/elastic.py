@@ -13,7 +13,7 @@ from dataclasses import replace
 from reference.elasticflow import Elastic, Filling
 from reference.energy import Sleep, sleeping_world
 from reference.limits import Limits, limited_world
-from reference.mechanism import PATIENCE, Preemption, PreemptResult
+from reference.mechanism import Preemption, PreemptResult
 from reference.mechanism import World as PreemptWorld
 from reference.mechanism import simulate as simulate_preempt
 from reference.model import (
@@ -21,7 +21,6 @@ from reference.model import (
     Job,
     Net,
     Options,
-    StuckError,
     fewest_servers,
     iteration_time,
     whole_slots,
@@ -68,7 +67,7 @@ def elastic_world(
 
     if sleep is not None:
         under = sleeping_world(sleep, under)
-    under = admitting_world(priority_world(claims, log, facts, under, types=types))
+    under = priority_world(claims, log, facts, under, types=types)
     if search is not None:
         under = searching_world(*search, under)
 
@@ -77,6 +76,8 @@ def elastic_world(
 
         def __init__(self, *parts: object) -> None:
             super().__init__(*parts)
+            self.fresh: list[int] = []
+            """Who came since the last decision."""
             self.lifted: dict[int, int] = {}
             """GPUs that those held whom decisions of the instant `lifted_at` stopped."""
             self.lifted_at = -math.inf
@@ -120,15 +121,30 @@ def elastic_world(
             return tau if table else tau / self.part(row, gpus)
 
         def slots_needed(self, run: Stretch) -> float:
-            """Slot clock, `fixed`: from the end of its pause on, up to the end of its stay."""
-            phi = self.pace(run.row, len(run.gpus), self.type_of(run))
+            """Slot clock, `fixed`: from `since` on, up to the end of its stay."""
+            phi = self.in_a_slot(run)
             return whole_slots(run.left, phi, self.whole(run.row), self.mark(run.row))
+
+        def in_a_slot(self, run: Stretch) -> float:
+            """What it does in a slot under `fixed`; of a share until its neighbours change."""
+            share = self.jobs[run.row].share
+            return run.phi if share else self.pace(run.row, len(run.gpus), self.type_of(run))
+
+        def yielded(self, run: Stretch) -> float:
+            return 0.0 if self.fixed else float(super().yielded(run))
+
+        def new_rates(self) -> None:
+            before = {run.row: (run.phi, self.left_now(run.row)) for run in self.running}
+            super().new_rates()
+            for run in self.running:
+                phi, left = before[run.row]
+                if self.slotted and self.fixed and run.phi != phi and self.now > run.since:
+                    self.goes_on_from(run, left, self.now)
 
         def left_now(self, row: int) -> float:
             for run in self.running:
                 if run.row == row and self.slotted and self.fixed and self.now > run.since:
-                    phi = self.pace(row, len(run.gpus), self.type_of(run))
-                    return max(0.0, run.left - phi * (self.now - run.since))
+                    return max(0.0, run.left - self.in_a_slot(run) * (self.now - run.since))
             return float(super().left_now(row))
 
         def tried(self, row: int) -> list[int]:
@@ -312,6 +328,7 @@ def elastic_world(
         def one_pass(self) -> None:
             if self.lifted_at < self.now:
                 self.lifted, self.lifted_at = {}, self.now
+            self.admit()
             ranked = sorted([*(run.row for run in self.running), *self.waiting], key=self.base_key)
             firmly = sorted(ranked, key=lambda row: not self.is_protected(row))
             within, guests = (sorted(rows, key=ranked.index) for rows in self.by_owner(firmly))
@@ -383,88 +400,39 @@ def elastic_world(
 
         # The clocks.
 
-        def present(self) -> bool:
-            return bool(self.waiting or self.running)
+        def is_due(self, happened: bool) -> bool:
+            return happened or self.next_tick() <= self.seconds(self.now)
 
-        def is_tick(self, after: float) -> bool:
-            """Whether a multiple of the interval lies after `after` and not after now, s."""
-            if rules.interval is None or not self.present():
-                return False
-            return self.tick_after(after) <= self.seconds(self.now)
+        def next_tick(self) -> float:
+            """The first multiple of the interval after the latest instant, while somebody waits or runs."""
+            every = rules.interval
+            if every is None or not (self.waiting or self.running):
+                return math.inf
+            first = max(0, math.floor(self.last / every) - 1) if self.last >= 0 else 0
+            return next(k * every for k in range(first, first + 4) if k * every > self.last)
 
-        def tick_after(self, time: float) -> float:
-            assert rules.interval is not None
-            first = max(0, math.floor(time / rules.interval) - 1) if time >= 0 else 0
-            return next(k * rules.interval for k in range(first, first + 4) if k * rules.interval > time)
+        def arrive(self) -> bool:
+            came = [row for row in self.future if self.jobs[row].submit <= self.seconds(self.now)]
+            self.fresh += came
+            return bool(super().arrive() or came)
+
+        def admit(self) -> None:
+            """Who came is let in, or is refused, one by one."""
+            if rules.policy == "elasticflow":
+                self.waiting = [row for row in self.waiting if row not in self.fresh]
+                for row in sorted(self.fresh, key=self.fifo):
+                    if self.admits(row):
+                        self.waiting.append(row)
+                    else:
+                        self.result.refused[row], self.result.kept[row] = True, False
+            self.fresh = []
 
         def comes_to_end(self, run: Stretch) -> bool:
             if self.fixed:
                 return bool(self.now >= run.since and self.now - run.since >= self.slots_needed(run))
             return bool(super().comes_to_end(run))
 
-        def run_slots(self) -> None:
-            idle, n = 0, self.opening(self.options.slot)
-            while self.future or self.present():
-                self.now = n
-                happened = progress = False
-                for run in sorted(self.running, key=lambda run: run.row):
-                    if n > run.begin:
-                        progress |= run.phi > 0
-                        run.left -= 0.0 if self.fixed else self.yielded(run)
-                    if self.comes_to_end(run):
-                        happened |= self.ends(run)
-                happened |= self.arrive()
-                if (happened or self.opens() or self.is_tick(self.seconds(n - 1))) and self.present():
-                    self.one_pass()
-                self.new_rates()
-                idle = 0 if progress or self.future or self.other_instants() else idle + 1
-                self.give_up(idle)
-                n += 1
-
-        def run_events(self) -> None:
-            idle, last = 0, -1.0
-            while self.future or self.present():
-                instants = [self.end_of(run) for run in self.running]
-                instants += [self.jobs[row].submit for row in self.future]
-                instants += self.other_instants() + self.openings()
-                idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
-                if rules.interval is not None and self.present():
-                    instants.append(self.tick_after(last))
-                if idle > PATIENCE or min(instants, default=math.inf) == math.inf:
-                    raise StuckError(min(self.waiting + [run.row for run in self.running]))
-                self.now = min(instants)
-                happened = False
-                for run in sorted(self.running, key=lambda run: run.row):
-                    if self.end_of(run) <= self.now:
-                        happened |= self.ends(run)
-                happened |= self.arrive()
-                if (happened or self.opens() or self.is_tick(last)) and self.present():
-                    self.passed = self.now
-                    self.one_pass()
-                self.new_rates()
-                last = self.now
-
     return Elastics
-
-
-def admitting_world(base: type[PreemptWorld]) -> type[PreemptWorld]:
-    """The model `base` where the policy may refuse those who come, before trials are judged once more."""
-
-    class Admitting(base):  # type: ignore[misc, valid-type]
-        def arrive(self) -> bool:
-            came = [row for row in self.future if self.jobs[row].submit <= self.seconds(self.now)]
-            happened = super().arrive()
-            if self.elastic.policy == "elasticflow":
-                self.waiting = [row for row in self.waiting if row not in came]
-                for row in sorted(came, key=self.fifo):
-                    if self.admits(row):
-                        self.waiting.append(row)
-                    else:
-                        self.result.refused[row], self.result.kept[row] = True, False
-                        self.forget(row)
-            return bool(happened or came)
-
-    return Admitting
 
 
 def simulate(

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from reference import clocks
 from reference.model import (
     GPU,
     Job,
@@ -29,9 +30,6 @@ from reference.placement import Floor, clusters, place
 from reference.protection import Protecting
 from reference.result import PreemptResult
 from reference.stretch import Stretch
-
-PATIENCE = 3_000
-"""Slots, or ticks, without progress after which a run is given up as stuck."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +84,12 @@ class World(Protecting, Netting):
     looked: float = 0.0
     passed: float = -math.inf
     """When the latest pass was."""
+    last: float = -1.0
+    """The latest instant, s."""
+    tick: int = 0
+    """The number of the next tick, where the policy decides at ticks only."""
+    again: bool = False
+    """Whether this instant has another decision."""
     shifted: dict[int, float] = field(default_factory=dict)
     """When jobs were preempted last."""
     now: float = 0.0  # in the clock's unit
@@ -403,8 +407,26 @@ class World(Protecting, Netting):
 
     # The clocks.
 
+    def is_due(self, happened: bool) -> bool:
+        """Whether there is a pass now."""
+        if not self.rules.ticks:
+            return happened
+        due = self.next_tick() <= self.seconds(self.now)
+        while self.next_tick() <= self.seconds(self.now):
+            self.tick += 1
+        # Whom the pass of this tick started may be done at it.
+        return due or (happened and self.passed == self.now and self.rules.policy != "time-slice")
+
+    def next_tick(self) -> float:
+        """Seconds."""
+        return self.tick * self.rules.interval if self.rules.ticks and self.rules.interval else math.inf
+
+    def reconsiders(self) -> bool:
+        """Whether a pass has changed who waits: what searches make of it is theirs."""
+        return False
+
     def give_up(self, idle: float) -> None:
-        if idle > PATIENCE:
+        if idle > clocks.PATIENCE:
             raise StuckError(min(self.waiting + [run.row for run in self.running]))
 
     def yielded(self, run: Stretch) -> float:
@@ -428,71 +450,6 @@ class World(Protecting, Netting):
         run.left = 0.0 if self.slotted else run.left
         self.complete(run)
         return True
-
-    def opening(self, step: float) -> int:
-        """A multiple of `step`, s, before which nothing happens: all are counted from time 0."""
-        first = min([*(self.jobs[row].submit for row in self.future), *self.other_instants()], default=0.0)
-        return max(0, math.floor(first / step) - 1)
-
-    def run_slots(self) -> None:
-        self.now = n = self.opening(self.options.slot)
-        idle, tick = 0, self.opening(self.rules.interval or math.inf)
-        while self.future or self.waiting or self.running:
-            self.now = n
-            self.count_time()
-            happened = progress = False
-            for run in sorted(self.running, key=lambda run: run.row):
-                if n > run.begin:
-                    progress |= run.phi > 0
-                    run.left -= self.yielded(run)
-                if self.comes_to_end(run):
-                    happened |= self.ends(run)
-            happened |= self.arrive()
-            due = happened
-            if self.rules.ticks:
-                assert self.rules.interval is not None
-                due = tick * self.rules.interval <= self.seconds(n)
-                while tick * self.rules.interval <= self.seconds(n):
-                    tick += 1
-            due |= self.opens()
-            if due:
-                self.one_pass()
-            self.new_rates()
-            self.look()
-            idle = 0 if progress or self.future or self.other_instants() else idle + 1
-            self.give_up(idle)
-            n += 1
-
-    def run_events(self) -> None:
-        ticks, interval = self.rules.ticks, self.rules.interval or math.inf
-        idle, tick = 0, self.opening(interval)
-        while self.future or self.waiting or self.running:
-            instants = [self.end_of(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
-            instants += self.other_instants() + self.openings()
-            idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
-            if ticks:
-                instants.append(tick * interval)
-            if idle > PATIENCE or min(instants, default=math.inf) == math.inf:
-                raise StuckError(min(self.waiting + [run.row for run in self.running]))
-            self.now = min(instants)
-            self.count_time()
-            happened = False
-            for run in sorted(self.running, key=lambda run: run.row):
-                if self.end_of(run) <= self.now:
-                    happened |= self.ends(run)
-            happened |= self.arrive()
-            due = happened
-            if ticks:
-                due = tick * interval <= self.now
-                tick += due
-                # Whom the pass of this tick started may be done at it.
-                due |= happened and self.passed == self.now and self.rules.policy != "time-slice"
-            due |= self.opens()
-            if due:
-                self.passed = self.now
-                self.one_pass()
-            self.new_rates()
-            self.look()
 
 
 INTERVALS = ("tiresias", "gittins", "ftf", "time-slice")
@@ -531,10 +488,6 @@ def simulate(
                 if world.too_slow(row):
                     raise RefusedError(row)
     for world in worlds:
-        world.future = list(world.jobs)
-        if options.clock == "slot":
-            world.run_slots()
-        else:
-            world.run_events()
+        clocks.run(world)
         result.states.append(world.states)
     return result

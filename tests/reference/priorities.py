@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reference.clocks import PATIENCE
 from reference.conservative import BY_TIME, make_reservations
-from reference.mechanism import PATIENCE
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU
 from reference.outages import Failures, Queue, checkpoints, failing_world, queue_world

@@ -104,6 +104,9 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
             self.line = line + sorted(came, key=self.fifo)
             return happened
 
+        def reconsiders(self) -> bool:
+            return self.judge()
+
         def further(self) -> bool:
             happened = False
             for run in sorted(self.running, key=lambda run: run.row):
