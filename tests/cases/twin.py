@@ -163,6 +163,10 @@ class Twin:
         """Model and type of a row of measured speeds."""
         return int(row["model"][1:]), self.names.index(row["gpu_type"])
 
+    def _sharing(self) -> Sharing:
+        divided = any(job.share for job in self.jobs)
+        return Sharing(self.types, self.told.get("interference", 0.0), pairs=self._pairs(), divided=divided)
+
     def _pairs(self) -> tuple[Pair, ...]:
         """What was measured of two jobs on one GPU."""
         return tuple(
@@ -299,7 +303,7 @@ class Twin:
         if self.told["policy"] in RESIZING:
             return self._simulate_elastic(due)
         facts, claims, queue = self._failures(), self._claims(), self._queue()
-        sharing = Sharing(self.types, self.told.get("interference", 0.0), pairs=self._pairs())
+        sharing = self._sharing()
         world, sleep = self._base(sharing), self._sleep()
         if sleep is not None:
             world = sleeping_world(sleep, world)
@@ -364,7 +368,7 @@ class Twin:
             *self._protection(),
         )
         log, limits, sleep, search = Log([0] * len(jobs)), self._limits(), self._sleep(), self._search()
-        sharing = Sharing(self.types, told.get("interference", 0.0), pairs=self._pairs())
+        sharing = self._sharing()
         found = simulate_elastic(
             self.jobs,
             self.servers,

@@ -135,6 +135,8 @@ class Sharing:
     interference: float = 0.0
     rows: list[Row] = field(default_factory=list)
     pairs: Sequence[Pair] = ()
+    divided: bool = True
+    """Whether jobs hold shares: else a job's GPUs are the same where it has as many of each server."""
 
     def rooms(self, world: World | PreemptWorld, running: Sequence[Gang | Stretch]) -> Rooms:
         up = world.up() if isinstance(world, PreemptWorld) else world.sizes
@@ -286,7 +288,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
             for run in self.running:
                 phi, left = before[run.row]
                 if run.phi != phi:
-                    self.at_rate[run.row] = left, max(self.now, run.begin)
+                    self.at_rate[run.row] = left, max(self.now, run.since)
 
         def goes_on_from(self, run: Stretch, left: float, since: float) -> None:
             super().goes_on_from(run, left, since)
@@ -314,7 +316,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
             super().stop(run)
 
         def are_same(self, gpus: list[GPU], others: list[GPU]) -> bool:
-            return set(gpus) == set(others)
+            return set(gpus) == set(others) if sharing.divided else super().are_same(gpus, others)
 
         def books(self, row: int) -> list[tuple[Any, Any]]:
             rates = [(self.at_rate, self.at_rate[row])] if row in self.at_rate else []
