@@ -13,7 +13,8 @@ from reference.mechanism import World as PreemptWorld
 from reference.model import fewest_servers, iteration_time
 from reference.predictions import Predictions
 from reference.priorities import Claims
-from reference.repack import Parts, Rule
+from reference.repack import Rule
+from reference.repack_view import Parts
 from reference.shares import Sharing, weight
 from reference.stretch import Stretch
 from reference.types import Types
