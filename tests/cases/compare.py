@@ -55,9 +55,15 @@ def differences(case: Case, outcome: ringbco.Outcome, truth: Truth) -> Iterator[
             yield "asleep_gpu_hours", f"{told}; not {right}"
 
 
-ROUGHLY = {"wait_gpus": 1e-6, "wait_fragmented": 1e-6, "held_time": 1e-9, "lost_time": 1e-9}
+ONLY_IF_TOLD = ("wait_gpus", "wait_fragmented", "held_time", "lost_time")
+ROUGHLY = {
+    "wait_gpus": 1e-6,
+    "wait_fragmented": 1e-6,
+    "held_time": 1e-9,
+    "lost_time": 1e-9,
+    "lost_work": 1e-12,
+}
 """Sums, of the run's length; those of waits are in single precision."""
-ONLY_IF_TOLD = tuple(ROUGHLY)
 
 
 def _columns(truth: Truth) -> dict[str, list[Any]]:

@@ -14,7 +14,7 @@ from reference.model import GPU, Job, Options, iteration_time
 from reference.placement import Floor, place, splitmix64
 from reference.simulate import Gang, World
 from reference.stretch import Stretch
-from reference.tables import MeasuredJob, in_slot
+from reference.tables import MeasuredJob, in_slot, parts_of_slots
 from reference.types import Types
 
 WHOLE = 1000
@@ -304,7 +304,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
 
         def pause(self, cost: float) -> float:
             to_the_second = self.options.model == "table" and self.slotted
-            return cost / self.options.slot if to_the_second else super().pause(cost)
+            return parts_of_slots(cost, self.options.slot) if to_the_second else super().pause(cost)
 
         def yielded(self, run: Stretch) -> float:
             if self.options.model != "table":
