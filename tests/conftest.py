@@ -99,12 +99,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
 
 def said(drawn: list[dict[str, Any]]) -> str:
     """What random cases had in common, all of them together."""
-    count, features, twins, refusals = (
-        sum(each[name] for each in drawn) for name in ("cases", "features", "twins", "refusals")
+    count, features, modelled, refusals = (
+        sum(each[name] for each in drawn) for name in ("cases", "features", "modelled", "refusals")
     )
     return (
-        f"{count} random cases: {features / count:.1f} features met on average, {twins} have a slow twin,"
-        f" {refusals} features were refused"
+        f"{count} random cases: {features / count:.1f} features met on average,"
+        f" {modelled} have a reference model, {refusals} features were refused"
     )
 
 

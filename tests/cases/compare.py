@@ -1,4 +1,4 @@
-"""What the engine says of a case, held against its slow twin."""
+"""What the engine says of a case, held against its reference model."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,14 +11,14 @@ import ringbco
 from agreement import stays_of, stays_told
 from cases import window
 from cases.case import Case
-from cases.twin import Truth, truth
+from cases.modelled import Truth, truth
 from reference.result import PreemptResult
 
 Rows = Sequence[Sequence[float]] | np.ndarray
 
 
 def agreed(case: Case) -> Truth:
-    """What the twin makes of a case, which must be what the engine makes of it."""
+    """What the reference model makes of a case, which must be what the engine makes of it."""
     found = truth(case)
     assert isinstance(found, Truth), found
     assert list(differences(case, case.replay(), found)) == []
@@ -90,7 +90,7 @@ def _columns(truth: Truth) -> dict[str, list[Any]]:
 def _tables(
     case: Case, outcome: ringbco.Outcome, truth: Truth, ids: list[str]
 ) -> Iterator[tuple[str, Rows, Rows]]:
-    """(table, rows of the engine, rows of the twin)."""
+    """(table, rows of the engine, rows of the reference model)."""
     if any(job.get("gpu_share") for job in case.jobs):
         assert outcome.allocations is not None
         columns = ("job_id", "start_time", "end_time", "server", "gpu", "share")

@@ -1,9 +1,9 @@
-"""Cases as a text file, for tests without Python: what the engine is told, and what the twin makes of it.
+"""Cases as a text file, for tests without Python: what the engine is told, what the reference makes of it.
 
     python tests/cases/files.py [COUNT [FILE]]
 
-A line is a name and its values; an empty line ends a case. Only cases with a twin that runs, under a policy
-by name, without measured speeds.
+A line is a name and its values; an empty line ends a case. Only cases with a reference model that runs,
+under a policy by name, without measured speeds.
 """
 
 import sys
@@ -20,7 +20,7 @@ COUNT = 120
 
 def lines(seed: int) -> list[str] | None:
     """The case of a seed; None for one that does not go into a file."""
-    from cases import twin
+    from cases import modelled
     from cases.met import met
     from cases.run import meet
     from frames import cluster_of
@@ -34,7 +34,7 @@ def lines(seed: int) -> list[str] | None:
         return None
     if drawn.seen.faults:
         return None
-    truth = twin.truth(case)
+    truth = modelled.truth(case)
     if isinstance(truth, RowError):
         return None
     given = case.given()

@@ -1,14 +1,15 @@
-"""Random cases in which everything meets (`cases`): the same again, as twins say, sound and summed up well.
+"""Random cases in which everything meets (`cases`): the same again, as the reference says, sound, summed up.
 
 `RINGBCO_CASES` sets how many. What fails is made small and printed as a program.
 """
 
 from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
-from cases import files
+from cases import files, modelled
 from cases.met import met
 from cases.run import Met, look, meet
 from cases.shrink import shrink
@@ -16,6 +17,7 @@ from core_run import CASES, LONG
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
+ROOT = Path(__file__).parents[2]
 COUNT = CASES if LONG else CASES * 2 // 3
 """Each takes as long as a dozen of the others'."""
 CHUNK = 15
@@ -29,7 +31,7 @@ def test_everything_meets(chunk: int, record_property: Callable[[str, object], N
     told = {
         "cases": len(seen),
         "features": sum(features),
-        "twins": sum(each.seen.lacks is None for each in seen),
+        "modelled": sum(each.seen.lacks is None for each in seen),
         "refusals": sum(len(each.refusals) for each in seen),
     }
     record_property("cases", told)
@@ -37,6 +39,12 @@ def test_everything_meets(chunk: int, record_property: Callable[[str, object], N
         if each.seen.faults:
             pytest.fail(_smallest(each), pytrace=False)
     assert sum(features) >= 4 * len(seen)
+
+
+def test_why_cases_have_no_reference_model_is_told() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    for reason in modelled.LACKS.values():
+        assert f"- {reason}\n" in page
 
 
 def test_the_file_for_rust_is_that_of_these_cases() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cases import twin
+from cases import modelled
 from cases.case import Case, by_hand, outage_rows
 from cases.compare import agreed
 from reference import StuckError
@@ -226,7 +226,7 @@ def test_outages_that_touch_on_the_slot_clock_are_one() -> None:
 @pytest.mark.parametrize("options", [FIFO, SLOTS])
 def test_a_server_that_never_comes_back(options: dict[str, Any]) -> None:
     case = problem([(0, 2, 100), (0, 1, 10)], [1, 1], [(0, 50, NEVER)], options)
-    stuck = twin.truth(case)
+    stuck = modelled.truth(case)
     assert isinstance(stuck, StuckError)
     assert stuck.row == 0
     with pytest.raises(InputError, match=r"row 1: .* job 'j0'"):

@@ -18,13 +18,13 @@ import ruled
 from agreement import same as agree
 from cases.case import Case
 from cases.draw import build
-from cases.twin import Twin
+from cases.modelled import Model
 from core_run import FEW
 from reference.own import Impossible, RefusedError, Rules, StuckError, World, simulate
 from reference.types import Types
 from ringbco.errors import DecisionError, InputError
 from strategies import CLOCKS, MODELS
-from strategies import Case as OracleCase
+from strategies import Case as DrawnCase
 
 PLACEMENTS = ("first-fit", "consolidate", "random", "fa-ffp")
 """Those that ask for idle GPUs alone."""
@@ -183,11 +183,11 @@ def same(outcome: ringbco.Outcome, truth: World, said: object, *, exact: bool) -
         agree(mine.to_numpy(), theirs, said, exact=exact)
 
 
-def told(case: Case) -> tuple[OracleCase, Types]:
+def told(case: Case) -> tuple[DrawnCase, Types]:
     """What the reference model is told of it."""
-    twin = Twin(case)
-    assert twin.types is not None
-    return OracleCase(twin.jobs, twin.servers, twin.net, twin.options), twin.types
+    model = Model(case)
+    assert model.types is not None
+    return DrawnCase(model.jobs, model.servers, model.net, model.options), model.types
 
 
 @pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
