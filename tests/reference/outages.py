@@ -139,7 +139,11 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
             return self.now >= save[1] - self.rounding(save[1], run)
 
         def time_saving(self, run: Stretch, now: float) -> float:
-            return sum(min(now, over) - begun for begun, over, _ in self.saves(run))
+            saves = self.saves(run)
+            if not self.slotted or not saves:
+                return sum(min(now, over) - begun for begun, over, _ in saves)
+            # Slots are exact, and there may be a checkpoint in each of many thousands.
+            return (len(saves) - 1) * self.pause(facts.cost) + min(now, saves[-1][1]) - saves[-1][0]
 
         def unsaved(self, run: Stretch) -> float:
             """Time of progress since the last one that counts."""
