@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-relations test-pages test-drawn fuzz lint lint-rust lint-python release-build bench bench-against mutants audit-catalogue audit-genuine twin-cases player-frames play-picture gallery pages generate docs wheel sdist wheels release-check clean
+.PHONY: help build demo test test-rust test-python test-long test-relations test-pages test-drawn fuzz lint lint-rust lint-python release-build bench bench-against mutants audit-catalogue audit-genuine reference-cases player-frames play-picture gallery pages generate docs wheel sdist wheels release-check clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -125,8 +125,8 @@ audit-genuine: build ## how many of N random results (default 1000) by SEED (def
 	PYTHONPATH=tests:tests/shared POLARS_MAX_THREADS=1 $(BIN)/python benches/audit_catalogue.py $(or $(N),1000) --seed $(or $(SEED),1) \
 		--jobs $(or $(JOBS),1) --genuine
 
-twin-cases: build ## on how many of N random cases (default 1000) by SEED (default 1) engine and twins agree, by feature; RULES="fairshare protection" forces these in turn
-	PYTHONPATH=tests:tests/shared POLARS_MAX_THREADS=1 $(BIN)/python benches/twin_cases.py $(or $(N),1000) --seed $(or $(SEED),1) \
+reference-cases: build ## how many of N random cases (default 1000) by SEED (default 1) a reference model decides and agrees, by feature; RULES="fairshare protection" forces these in turn
+	PYTHONPATH=tests:tests/shared POLARS_MAX_THREADS=1 $(BIN)/python benches/reference_cases.py $(or $(N),1000) --seed $(or $(SEED),1) \
 		--jobs $(or $(JOBS),1) $(if $(RULES),--rules $(RULES))
 
 player-frames: build ## how large the page of `ringbco play` is, and how smoothly it scrubs in Chromium

@@ -99,11 +99,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
 
 def said(drawn: list[dict[str, Any]]) -> str:
     """What random cases had in common, all of them together."""
-    count, features, twins, refusals = (
-        sum(each[name] for each in drawn) for name in ("cases", "features", "twins", "refusals")
+    count, features, refusals = (
+        sum(each[name] for each in drawn) for name in ("cases", "features", "refusals")
     )
     return (
-        f"{count} random cases: {features / count:.1f} features met on average, {twins} have a slow twin,"
+        f"{count} random cases: {features / count:.1f} features met on average,"
         f" {refusals} features were refused"
     )
 

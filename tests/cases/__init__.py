@@ -2,7 +2,7 @@
 
 A case is a replay as a user writes it (`case`). Each feature adds its part by a coin and a stream of random
 numbers of its own (`draw`), so that without one the others stay as they are. Features are in the files named
-below. What is refused loses features until it runs (`run`). What then must hold is in `twin`, `figures`,
+below. What is refused loses features until it runs (`run`). What then must hold is in `modelled`, `figures`,
 `holding` and `balance`. `shrink` makes a failure small, and `files` writes cases for tests in Rust.
 """
 

@@ -1,4 +1,4 @@
-"""What the engine says of a case, held against its slow twin."""
+"""What the engine says of a case, held against its reference model."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,14 +11,14 @@ import ringbco
 from agreement import stays_of, stays_told
 from cases import window
 from cases.case import Case
-from cases.twin import Truth, in_turn, truth
+from cases.modelled import Truth, truth
 from reference.result import PreemptResult
 
 Rows = Sequence[Sequence[float]] | np.ndarray
 
 
 def agreed(case: Case) -> Truth:
-    """What the twin makes of a case, which must be what the engine makes of it."""
+    """What the reference model makes of a case, which must be what the engine makes of it."""
     found = truth(case)
     assert isinstance(found, Truth), found
     assert list(differences(case, case.replay(), found)) == []
@@ -27,7 +27,6 @@ def agreed(case: Case) -> Truth:
 
 def differences(case: Case, outcome: ringbco.Outcome, truth: Truth) -> Iterator[tuple[str, str]]:
     """What the engine says otherwise: (column or table, how)."""
-    case = in_turn(case)
     ids = [job["job_id"] for job in case.jobs]
     true, kept = truth.result, [row for row in range(len(ids)) if truth.result.kept[row]]
     jobs = outcome.jobs.sort(pl.col("job_id").replace_strict(ids, range(len(ids)), return_dtype=pl.Int64))
@@ -56,9 +55,15 @@ def differences(case: Case, outcome: ringbco.Outcome, truth: Truth) -> Iterator[
             yield "asleep_gpu_hours", f"{told}; not {right}"
 
 
-ROUGHLY = {"wait_gpus": 1e-6, "wait_fragmented": 1e-6, "held_time": 1e-9, "lost_time": 1e-9}
+ONLY_IF_TOLD = ("wait_gpus", "wait_fragmented", "held_time", "lost_time")
+ROUGHLY = {
+    "wait_gpus": 1e-6,
+    "wait_fragmented": 1e-6,
+    "held_time": 1e-9,
+    "lost_time": 1e-9,
+    "lost_work": 1e-12,
+}
 """Sums, of the run's length; those of waits are in single precision."""
-ONLY_IF_TOLD = tuple(ROUGHLY)
 
 
 def _columns(truth: Truth) -> dict[str, list[Any]]:
@@ -85,7 +90,7 @@ def _columns(truth: Truth) -> dict[str, list[Any]]:
 def _tables(
     case: Case, outcome: ringbco.Outcome, truth: Truth, ids: list[str]
 ) -> Iterator[tuple[str, Rows, Rows]]:
-    """(table, rows of the engine, rows of the twin)."""
+    """(table, rows of the engine, rows of the reference model)."""
     if any(job.get("gpu_share") for job in case.jobs):
         assert outcome.allocations is not None
         columns = ("job_id", "start_time", "end_time", "server", "gpu", "share")

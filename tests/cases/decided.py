@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import polars as pl
 import ringbco
 from cases.case import Case
 from cases.own import Restless
-from cases.watched import choices, renamed, watched
+from cases.watched import choices, watched
 from reference.allox import Allox
 from reference.deciding import Decide, Decides, ImpossibleError, State, deciding_world
 from reference.following import VERBS, Entry, following_world
@@ -27,7 +27,7 @@ from reference.types import Choices, Types
 from ringbco.errors import DecisionError
 
 if TYPE_CHECKING:
-    from cases.twin import Twin
+    from cases.modelled import Model
 
 TOLD = {"gavel": Gavel, "allox": Allox, "sia": Sia}
 """Those whose optima are told."""
@@ -56,15 +56,15 @@ def _refusing(name: str, verb: Callable[..., Any]) -> Callable[..., Any]:
     return asked
 
 
-def types_of(twin: Twin) -> Types:
+def types_of(model: Model) -> Types:
     """Of the case; one for all servers where they name none."""
     alike = Choices((0,), {0: 1.0}, 1.0)
-    return twin.types or Types((0,) * len(twin.servers), (alike,) * len(twin.jobs), (1.0,), "listed")
+    return model.types or Types((0,) * len(model.servers), (alike,) * len(model.jobs), (1.0,), "listed")
 
 
-def ranges_of(twin: Twin) -> Ranges:
+def ranges_of(model: Model) -> Ranges:
     """Least and most GPUs and noise scales; where nothing is said of a scale, every sample counts in full."""
-    jobs = twin.case.jobs
+    jobs = model.case.jobs
     scales = [job.get("noise_scale") for job in jobs]
     return Ranges(
         tuple(job.get("min_gpus") or job["num_gpus"] for job in jobs),
@@ -76,39 +76,38 @@ def ranges_of(twin: Twin) -> Ranges:
     )
 
 
-def base(twin: Twin, sharing: Sharing) -> type[World]:
+def base(model: Model, sharing: Sharing) -> type[World]:
     """The world at the bottom."""
-    return sized_world(ranges_of(twin), types_of(twin), sharing if twin.shared() else None)
+    return sized_world(ranges_of(model), types_of(model), sharing if model.shared() else None)
 
 
-def world(twin: Twin, claims: Claims, under: type[World], sharing: Sharing) -> type[World]:
+def world(model: Model, claims: Claims, under: type[World], sharing: Sharing) -> type[World]:
     """The model `under` by the decisions of the case's policy, or of a log."""
-    told = twin.told
+    told = model.told
     pause = told.get("preempt_cost", 30.0)
     costs = tuple(told.get(name, pause) for name in ("move_cost", "resize_cost"))
-    assert twin.decides is not None
+    assert model.decides is not None
     found = deciding_world(
-        twin.decides,
-        ranges_of(twin),
+        model.decides,
+        ranges_of(model),
         (costs[0], costs[1]),
         claims,
-        types_of(twin),
+        types_of(model),
         under,
-        sharing if twin.shared() else None,
-        twin.names,
-        twin.places,
+        sharing if model.shared() else None,
+        model.names,
     )
-    return found if twin.log is None else following_world(twin.log, found)
+    return found if model.log is None else following_world(model.log, found)
 
 
-def policy_of(case: Case, places: Sequence[int]) -> Decides | None:
-    """What decides in a case; None where its policy is no such one. places: of its rows in the table."""
+def policy_of(case: Case) -> Decides | None:
+    """What decides in a case; None where its policy is no such one."""
     policy = case.policy
     if policy is Restless:
         return lambda _: partial(_by_itself, Restless())
     if policy not in TOLD:
         return None
-    seen = renamed(watched(case), [places.index(row) for row in range(len(places))])
+    seen = watched(case)
     submits = [job["submit_time"] for job in case.jobs]
     close = 1e-9 * (max(submits) - min(submits) + max(job["duration"] for job in case.jobs))
 

@@ -1,9 +1,9 @@
-"""Cases as a text file, for tests without Python: what the engine is told, and what the twin makes of it.
+"""Cases as a text file, for tests without Python: what the engine is told, what the reference makes of it.
 
     python tests/cases/files.py [COUNT [FILE]]
 
-A line is a name and its values; an empty line ends a case. Only cases with a twin that runs, under a policy
-of the engine's, without measured speeds.
+A line is a name and its values; an empty line ends a case. Only cases with a reference model that runs,
+under a policy of the engine's, without measured speeds.
 """
 
 import sys
@@ -20,7 +20,7 @@ COUNT = 120
 
 def lines(seed: int) -> list[str] | None:
     """The case of a seed; None for one that does not go into a file."""
-    from cases import decided, twin
+    from cases import decided, modelled
     from cases.met import met
     from cases.run import meet
     from frames import cluster_of
@@ -29,13 +29,13 @@ def lines(seed: int) -> list[str] | None:
 
     drawn = meet(seed)
     case = drawn.seen.case
-    refused = drawn.seen.outcome is None or drawn.seen.lacks is not None
+    refused = drawn.seen.outcome is None
     by_name = isinstance(case.policy, str) and case.policy not in decided.TOLD
     if refused or not by_name or "tables" in case.files or "ties" in case.options:
         return None
     if drawn.seen.faults:
         return None
-    truth = twin.truth(case)
+    truth = modelled.truth(case)
     if isinstance(truth, RowError):
         return None
     given = case.given()

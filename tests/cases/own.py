@@ -57,7 +57,13 @@ class InTurn(ringbco.Policy):
     resizes: ClassVar = False
     like: ClassVar[dict[str, Any]] = {"order": "fifo", "queue": "strict"}
 
+    def __init__(self) -> None:
+        self.came: dict[int, int] = {}
+        """By row its number: those of one submission come together, in the order of fifo."""
+
     def decide(self, state: ringbco.State) -> None:
+        for row in state.waiting:
+            self.came.setdefault(int(row), len(self.came))
         if not state.evicts:
             state.start(state.waiting)
             return
@@ -71,7 +77,7 @@ class InTurn(ringbco.Policy):
     def place(self, state: ringbco.State, row: Any) -> tuple[float, float, int]:
         """In the order of fifo."""
         priority = state.jobs.priority[row] if "priority" in state.jobs else 0
-        return -float(priority or 0), float(state.jobs.submit_time[row]), int(row)
+        return -float(priority or 0), float(state.jobs.submit_time[row]), self.came[int(row)]
 
 
 class Restless(ringbco.Policy):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import ringbco
 import ruled
-from cases import balance, bounded, compare, figures, holding, knowing, serving, twin
+from cases import balance, bounded, compare, figures, holding, knowing, modelled, serving
 from cases.case import Case
 from cases.draw import build, toss
 from frames import cluster_of
@@ -34,11 +34,10 @@ class Fault:
 
 @dataclass
 class Seen:
-    """A case that was run. refusal: why it was not. lacks: why it has no twin."""
+    """A case that was run. refusal: why it was not."""
 
     case: Case
     refusal: str | None = None
-    lacks: str | None = None
     outcome: ringbco.Outcome | None = None
     faults: list[Fault] = field(default_factory=list)
 
@@ -96,7 +95,7 @@ def look(case: Case) -> Seen:
     seen = replayed(case)
     if seen.outcome is None:
         return seen
-    seen.lacks, outcome = twin.lacks(case), seen.outcome
+    outcome = seen.outcome
     for name, check in CHECKS.items():
         try:
             seen.faults += [Fault(f"{name} {kind}", text) for kind, text in check(case, outcome)]
@@ -114,12 +113,10 @@ def _audit(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
         yield finding.code, str(finding)
 
 
-def _twin(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
-    if twin.lacks(case) is not None:
-        return
-    truth = twin.truth(case)
+def _reference(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
+    truth = modelled.truth(case)
     if isinstance(truth, RowError):
-        yield "refuses", f"the twin refuses it: {truth!r}"
+        yield "refuses", f"the reference model refuses it: {truth!r}"
     else:
         yield from compare.differences(case, outcome, truth)
 
@@ -150,7 +147,7 @@ def _again(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
 
 CHECKS = {
     "audit": _audit,
-    "twin": _twin,
+    "reference": _reference,
     "again": _again,
     "holding": holding.check,
     "figures": figures.check,

@@ -73,17 +73,6 @@ def watched(case: Case) -> list[Decision]:
     return seen
 
 
-def renamed(seen: Sequence[Decision], row: Sequence[int]) -> list[Decision]:
-    """The same by other numbers of the rows."""
-
-    def of(chosen: Any) -> Any:
-        return {row[own]: x for own, x in chosen.items()} if isinstance(chosen, dict) else chosen
-
-    return [
-        Decision(each.now, [row[own] for own in each.rows], [of(one) for one in each.chosen]) for each in seen
-    ]
-
-
 def choices(seen: Sequence[Decision], own: set[int], close: float) -> Choices:
     """What was chosen by the jobs `own`, decision by decision. close: s, that instants may differ by."""
     left = [each for each in seen if each.chosen and own & {*each.rows}]

@@ -71,7 +71,7 @@ def test_a_column_is_stated_once() -> None:
 
 @pytest.mark.long
 @pytest.mark.pages
-def test_a_policy_is_a_rule_its_twins_and_a_line() -> None:
+def test_a_policy_is_a_rule_its_references_and_a_line() -> None:
     printed = follow_and_build(POLICY)
     assert "docs/policies.md\n" in printed
     assert "| `lf` | " in (BUILT / "docs" / "policies.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ import pytest
 import ringbco
 from cases.case import Case, by_hand, outage_rows
 from cases.compare import differences
-from cases.twin import Truth, Twin
+from cases.modelled import Model, Truth
 from reference.deciding import ImpossibleError
 from ringbco.errors import DecisionError
 
@@ -32,7 +32,7 @@ def played(case: Case, verbs: Verbs) -> tuple[Truth, list[float]]:
         def decide(self, state: ringbco.State) -> None:
             decide(state)
 
-    truth = Twin(case, decides=lambda _: decide).simulate()
+    truth = Model(case, decides=lambda _: decide).simulate()
     by_reference = asked[:]
     asked.clear()
     assert list(differences(case, case.replay(policy=Own), truth)) == []

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from cases import decided, twin
+from cases import decided, modelled
 from cases.case import Case, by_hand
 from cases.compare import differences
+from cases.modelled import Model, Truth
 from cases.run import meet
-from cases.twin import Truth, Twin
 from core_run import FEW
 from reference.following import Entry, WrongError
 from ringbco.errors import InputError
@@ -26,7 +26,7 @@ def test_logs_of_random_cases() -> None:
         seen = meet(f"log {seed}", check=False).seen
         if seen.outcome is None or not decided.follows(seen.case):
             continue
-        truth = twin.by_log(seen.case)
+        truth = modelled.by_log(seen.case)
         assert isinstance(truth, Truth), seen.case.script()
         assert list(differences(seen.case, seen.outcome, truth)) == [], seen.case.script()
         followed += 1
@@ -81,14 +81,14 @@ def test_a_wrong_row_is_found(change: Callable[[list[Entry]], None]) -> None:
     log = log_of(case)
     change(log)
     with pytest.raises(WrongError):
-        Twin(case, log=log).simulate()
+        Model(case, log=log).simulate()
 
 
 def test_another_time_that_can_be_is_a_difference() -> None:
     case = evicting()
     log = log_of(case)
     log[-1] = log[-1]._replace(time=45.0)
-    truth = Twin(case, log=log).simulate()
+    truth = Model(case, log=log).simulate()
     assert "finish_time" in dict(differences(case, case.replay(), truth))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cases import twin
+from cases import modelled
 from cases.case import Case, by_hand, outage_rows
 from cases.compare import agreed
 from reference import StuckError
@@ -216,6 +216,16 @@ def test_the_checkpoint_after_a_pause_that_ends_inside_a_slot() -> None:
     assert (truth.finish, truth.lost_work) == ([70], [5])
 
 
+def test_a_share_whose_neighbour_ends_during_its_checkpoint() -> None:
+    # Together they do 0.8 a slot. The second is done at 3, as the first begins to save; from 4 on it does 1.
+    told = "submit_time num_gpus duration gpu_share checkpoint_interval"
+    rows = [(0, 1, 3.0, 0.1, 1.0), (0, 1, 1.0, 0.5, 0.25)]
+    clock = {"clock": "slot", "slot": 1.0, "interference": 0.25, "checkpoint_cost": 0.5}
+    case = by_hand([8], told, rows, policy="fifo", **clock)
+    # 0 to 1 and 2 to 3 at 0.8, 4 to 5 at 1, and what is left from 6 on: it saves in between.
+    assert truth_of(case).finish == [7.0, 3.0]
+
+
 def test_outages_that_touch_on_the_slot_clock_are_one() -> None:
     # On the clock: from 20 to 20 s, and from 20 to 40 s.
     truth = truth_of(problem([(0, 1, 50)], [1], [(0, 12, 13), (0, 19, 31)], SLOTS, every=0.0))
@@ -226,7 +236,7 @@ def test_outages_that_touch_on_the_slot_clock_are_one() -> None:
 @pytest.mark.parametrize("options", [FIFO, SLOTS])
 def test_a_server_that_never_comes_back(options: dict[str, Any]) -> None:
     case = problem([(0, 2, 100), (0, 1, 10)], [1, 1], [(0, 50, NEVER)], options)
-    stuck = twin.truth(case)
+    stuck = modelled.truth(case)
     assert isinstance(stuck, StuckError)
     assert stuck.row == 0
     with pytest.raises(InputError, match=r"row 1: .* job 'j0'"):

@@ -1,9 +1,12 @@
 """The reference model against schedules worked out by hand."""
 
 import math
+from typing import Any
 
 import pytest
 
+from cases.case import by_hand
+from cases.compare import agreed
 from reference import Job, Net, Options, OversizeError, RefusedError, StuckError, simulate
 from reference.model import contention, fewest_servers, iteration_time, iterations_per_slot
 from reference.placement import splitmix64
@@ -385,3 +388,11 @@ def test_a_stall_ends_when_the_other_leaves() -> None:
     options = having(RAR, clock="slot", slot=5.0)
     jobs = [Job(0.0, 2, iterations=4, compute_time=1.0), pair(0.0, 2)]
     assert simulate(jobs, [1, 2, 1], NET, options).finish == [10.0, 20.0]
+
+
+@pytest.mark.parametrize("clock", [{}, {"clock": "slot", "slot": 7.0}], ids=["continuous", "slot"])
+def test_ticks_and_slots_are_counted_from_time_0(clock: dict[str, Any]) -> None:
+    # The first multiple of 60 from 10^9 on is 10^9 + 20; the first of 7 from there on is 2 s later.
+    told = "submit_time num_gpus duration"
+    case = by_hand([1], told, [(1e9, 1, 70.0)], policy="tiresias", interval=60.0, preempt_cost=0.0, **clock)
+    assert agreed(case).result.start == [1e9 + (22.0 if clock else 20.0)]

@@ -5,7 +5,7 @@ The reference model must give them, and the engine what the reference model give
 
 import pytest
 
-from cases import twin
+from cases import modelled
 from reference import StuckError
 from reference.priorities import Log
 from ringbco.errors import InputError
@@ -97,6 +97,6 @@ def test_loads_between_slots() -> None:
 @pytest.mark.parametrize("priority", [0, 2**31 - 1])
 def test_nobody_may_ever_run(priority: int) -> None:
     case = problem([(5, 4, 10, priority)], [4], loads=chat(1, (0, 1)))
-    assert isinstance(twin.truth(case), StuckError)
+    assert isinstance(modelled.truth(case), StuckError)
     with pytest.raises(InputError):
         case.replay()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cases import decided, twin
+from cases import decided, modelled
 from cases.case import Case, by_hand
 from cases.compare import agreed
 from cases.watched import Decision
@@ -202,11 +202,11 @@ def test_a_planted_choice_is_found(
 
     monkeypatch.setattr(decided, "watched", planted)
     with pytest.raises(WrongError):
-        twin.truth(case)
+        modelled.truth(case)
 
 
 def test_a_choice_that_the_reference_does_not_expect_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decided, "watched", lambda _: [])
     for policy in ("gavel", "allox"):
         with pytest.raises(WrongError, match=r"due at 0\.0 s"):
-            twin.truth(typed(policy, **(ROUND if policy == "gavel" else {})))
+            modelled.truth(typed(policy, **(ROUND if policy == "gavel" else {})))

@@ -18,7 +18,7 @@ from cases import decided
 from cases.case import Case
 from cases.compare import differences
 from cases.draw import build
-from cases.twin import Twin
+from cases.modelled import Model
 from core_run import FEW
 from reference.deciding import ImpossibleError
 from reference.model import RefusedError, StuckError
@@ -180,15 +180,15 @@ def test_verbs(model: str, clock: str) -> None:
         case = drawn(name, PLACEMENTS[number % len(PLACEMENTS)], model, clock)
         rnd = random.Random(f"{name} play")
         ranges(rnd, case)
-        seed, twin = rnd.random(), Twin(case)
-        assert twin.types is not None
+        seed, asked = rnd.random(), Model(case)
+        assert asked.types is not None
         names = list(dict.fromkeys(server["gpu_type"] for server in case.servers))
         mine, theirs = (
-            Player(case, twin.types.of, decided.ranges_of(twin), names, random.Random(seed), cannot)
+            Player(case, asked.types.of, decided.ranges_of(asked), names, random.Random(seed), cannot)
             for cannot in (DecisionError, ImpossibleError)
         )
         try:
-            truth = Twin(case, decides=lambda _, theirs=theirs: theirs).simulate()  # type: ignore[misc]
+            truth = Model(case, decides=lambda _, theirs=theirs: theirs).simulate()  # type: ignore[misc]
         except (RefusedError, StuckError):
             with pytest.raises(InputError):
                 case.replay(policy=own(mine))

@@ -12,7 +12,7 @@ import pytest
 import ringbco
 import ruled
 from agreement import stays_of, stays_told
-from cases import twin
+from cases import modelled
 from cases.case import Case, by_hand, outage_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
@@ -92,8 +92,8 @@ def by_engine(case: Case) -> tuple[Stays, list[int]]:
 
 
 def by_reference(case: Case) -> tuple[Stays, list[int]]:
-    found = twin.truth(case)
-    assert isinstance(found, twin.Truth)
+    found = modelled.truth(case)
+    assert isinstance(found, modelled.Truth)
     counts = [count for row, count in enumerate(found.result.preemptions) if found.result.kept[row]]
     return together(stays_of(found.result.allocations)), counts
 

@@ -84,7 +84,7 @@ def above(jobs: pl.DataFrame) -> float:
 @pytest.mark.parametrize("workload", WORKLOADS)
 @pytest.mark.parametrize("clock", [SLOTS, {}], ids=["slot", "continuous"])
 def test_pollux_tiresias(workload: str, clock: dict[str, Any]) -> None:
-    """The built-in policy on the emptiest servers is theirs; their slow twin does the same, job by job."""
+    """The built-in policy on the emptiest servers is theirs; so does their reference model."""
     given: dict[str, Any] = {"thresholds": [57_600.0], "placement": "emptiest", **clock}
     outcome, jobs = replayed(workload, "tiresias", **given)
     assert abs(above(jobs)) < (0.015 if clock else 0.006)
@@ -104,9 +104,11 @@ def test_the_preset_of_tiresias(workload: str) -> None:
 @pytest.mark.parametrize(
     "workload", [WORKLOADS[0], *(pytest.param(name, marks=pytest.mark.long) for name in WORKLOADS[1:])]
 )
-def test_the_slow_twin_of_pollux_optimus(workload: str) -> None:
+def test_the_reference_model_of_pollux_optimus(workload: str) -> None:
     """Its every job ends when Pollux' simulator says it does, to the second."""
-    pytest.importorskip("scipy", reason="the twin interpolates with scipy: pip install scikit-learn")
+    pytest.importorskip(
+        "scipy", reason="the reference model interpolates with scipy: pip install scikit-learn"
+    )
     from reference.pollux import optimus
 
     folder = peers("pollux")
@@ -131,8 +133,10 @@ def test_pollux_optimus(workload: str, placement: str, resize_every: float, most
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_optimus_on_workloads_drawn_at_random(seed: int, tmp_path: Path) -> None:
-    """Jobs and arrivals of Pollux' workloads, put together anew; the slow twin stands for the simulator."""
-    pytest.importorskip("scipy", reason="the twin interpolates with scipy: pip install scikit-learn")
+    """Jobs and arrivals of Pollux' workloads, put together anew; their reference model stands for it."""
+    pytest.importorskip(
+        "scipy", reason="the reference model interpolates with scipy: pip install scikit-learn"
+    )
     from reference.pollux import optimus
 
     folder = peers("pollux")

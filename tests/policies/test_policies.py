@@ -317,7 +317,7 @@ def test_every_policy_is_documented_worked_out_and_compared_with_a_reference_mod
     assert set(documented) >= set(registered)
     for name, policy in registered.items():
         if policy.preemption == "repack":
-            assert callable(test_repack.test_the_twin_decides_the_same)
+            assert callable(test_repack.test_the_reference_decides_the_same)
         elif policy.preemption in RESIZING:
             assert policy.preemption in RESIZING_HERE, name
         elif policy.preemption != "none":

@@ -1,4 +1,4 @@
-"""The policy repack: against a slow twin made from docs/repack.md, by hand, and on public traces."""
+"""The policy repack: against a reference model made from docs/repack.md, by hand, and on public traces."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WHOLE = CASES >= 1000
 Problem = tuple[JobTable, Cluster, dict[str, Any]]
 
 
-# The twin
+# The reference model
 
 
 def tiny(rnd: random.Random, model: str, clock: str) -> Problem:
@@ -157,7 +157,7 @@ TOLD = ("submit_time", "num_gpus", "user")
 """What predictions need of a job table."""
 
 
-def twin(jobs: JobTable, cluster: Cluster, options: dict[str, Any], predict: str) -> Repack:
+def reference(jobs: JobTable, cluster: Cluster, options: dict[str, Any], predict: str) -> Repack:
     workload = resolve(jobs, cluster, model=options.get("model", "rar"), seed=0)
     tau = np.ones(jobs.num_jobs) if options.get("model") == "fixed" else workload.tau0
     cost = options.get("preempt_cost", 30.0)
@@ -170,9 +170,9 @@ def twin(jobs: JobTable, cluster: Cluster, options: dict[str, Any], predict: str
 
 
 def agree(jobs: JobTable, cluster: Cluster, options: dict[str, Any], predict: str) -> Outcome:
-    """The built-in policy's result, which is the twin's bit by bit."""
+    """The built-in policy's result, which is the reference model's bit by bit."""
     built_in = ringbco.replay(jobs, cluster, policy="repack", predict=predict, decisions=True, **options)
-    slow = ringbco.replay(jobs, cluster, policy=twin(jobs, cluster, options, predict), **options)
+    slow = ringbco.replay(jobs, cluster, policy=reference(jobs, cluster, options, predict), **options)
     columns = [name for name in built_in.jobs.columns if name in slow.jobs.columns]
     assert {"start_time", "finish_time", "preemptions"} < set(columns)
     assert slow.jobs.select(columns).equals(built_in.jobs.select(columns))
@@ -230,7 +230,7 @@ def polled(outcome: Outcome, options: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("predict", ["exact", "history"])
 @pytest.mark.parametrize("make", [tiny, crowded])
-def test_the_twin_decides_the_same(make: Any, predict: str, tmp_path: Path) -> None:
+def test_the_reference_decides_the_same(make: Any, predict: str, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for number in range(EACH):
         try:
@@ -247,7 +247,7 @@ def test_the_twin_decides_the_same(make: Any, predict: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("predict", ["exact", "history"])
-def test_the_twin_looks_again_when_the_policy_does(predict: str, tmp_path: Path) -> None:
+def test_the_reference_looks_again_when_the_policy_does(predict: str, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     count = max(EACH // 12, 3)
     for number in range(count):
@@ -268,7 +268,7 @@ PUBLIC = [
 
 @pytest.mark.parametrize("predict", ["exact", "history"])
 @pytest.mark.parametrize(("trace", "cluster", "some"), PUBLIC, ids=["philly", "helios"])
-def test_the_twin_decides_the_same_on_a_public_trace(
+def test_the_reference_decides_the_same_on_a_public_trace(
     trace: str, cluster: str, some: slice, predict: str, shared_traces: Path, tmp_path: Path
 ) -> None:
     jobs, servers = ringbco.read_jobs(shared_traces / trace), Cluster.parse(cluster)
@@ -279,7 +279,7 @@ def test_the_twin_decides_the_same_on_a_public_trace(
     sound(built_in, jobs, servers, {}, tmp_path / "r")
 
 
-def test_the_twin_decides_the_same_where_gangs_take_most_of_a_cluster(
+def test_the_reference_decides_the_same_where_gangs_take_most_of_a_cluster(
     shared_traces: Path, tmp_path: Path
 ) -> None:
     """Links are slow, so that long gangs of more than half of the GPUs wait for each other."""
@@ -301,7 +301,7 @@ def by_hand(
     users: list[str] | None = None,
     **options: Any,
 ) -> Outcome:
-    """Jobs a, b, ... of (submit_time, num_gpus, duration) under `fixed`; the twin's result is the same."""
+    """Jobs a, b, ... of (submit_time, num_gpus, duration) under `fixed`; as the reference has it."""
     columns = ["submit_time", "num_gpus", "duration"]
     frame = pl.DataFrame(jobs, schema=columns, orient="row", strict=False)
     frame = frame.with_columns(job_id=pl.Series(list("abcdefgh"[: len(jobs)])))

@@ -43,8 +43,6 @@ class Column(NamedTuple):
     min_gpus: tuple[int, ...]
     max_gpus: tuple[int, ...]
     priority: tuple[int, ...]
-    place: Sequence[int]
-    """Where each row stands in the table, whoever goes first of one submission time."""
 
 
 def _many(rows: Any) -> list[int]:
@@ -222,12 +220,10 @@ def deciding_world(
     base: type[PreemptWorld],
     sharing: Sharing | None = None,
     names: Sequence[str] = (),
-    places: Sequence[int] = (),
 ) -> type[PreemptWorld]:
     """The model `base`, of `sized` and `priorities` at least, under decisions of one's own.
 
-    costs: pauses after a move and after a resize, s. names: of types. places: where each row stands in
-    the table.
+    costs: pauses after a move and after a resize, s. names: of types.
     """
 
     class Deciding(base):  # type: ignore[misc, valid-type]
@@ -247,7 +243,6 @@ def deciding_world(
                 ranges.least,
                 ranges.most,
                 claims.priority,
-                places or range(len(jobs)),
             )
 
         @property
@@ -439,11 +434,6 @@ def deciding_world(
         def pools(self, row: int) -> list[dict[int, int]]:
             kinds = self.tried(row) if self.only is None else [self.only]
             return [types.sizes(gpu_type, self.sizes) for gpu_type in kinds]
-
-        def in_order(self, victims: Sequence[Stretch]) -> list[Stretch]:
-            # Their last tie goes by the table.
-            by_table = sorted(victims, key=lambda run: self.column.place[run.row])
-            return sorted(by_table, key=lambda run: (claims.priority[run.row], self.key(run), -run.start))
 
         def placed(
             self, row: int, own: dict[int, int], without: Sequence[Stretch]

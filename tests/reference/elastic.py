@@ -8,10 +8,12 @@ at each instant. Nothing here imports ringbco.
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from reference.elasticflow import Elastic, Filling
+from reference.energy import Sleep, sleeping_world
 from reference.limits import Limits, limited_world
-from reference.mechanism import PATIENCE, Preemption, PreemptResult
+from reference.mechanism import Preemption, PreemptResult
 from reference.mechanism import World as PreemptWorld
 from reference.mechanism import simulate as simulate_preempt
 from reference.model import (
@@ -19,7 +21,6 @@ from reference.model import (
     Job,
     Net,
     Options,
-    StuckError,
     fewest_servers,
     iteration_time,
     whole_slots,
@@ -28,6 +29,7 @@ from reference.model import (
 from reference.outages import Failures
 from reference.placement import place
 from reference.priorities import Claims, Log, priority_world
+from reference.searches import Climbs, Search, searching_world
 from reference.shares import WHOLE, Sharing, choose
 from reference.shares import preempt_world as share_world
 from reference.stretch import Stretch
@@ -39,55 +41,39 @@ POLICIES = ("afs", "optimus", "elastic-srtf", "elasticflow")
 MILLION = 1_000_000
 
 
-@dataclass(frozen=True)
-class Elastic:
-    """What the policies are told. Times in seconds; one value a row where there are several."""
-
-    policy: str
-    least: tuple[int, ...]
-    most: tuple[int, ...]
-    deadlines: tuple[float, ...]  # NaN: none
-    resize_every: float = 300.0
-    interval: float | None = None
-    start: float = 0.0
-    preempt: float = 30.0
-    move: float = 30.0
-    resize: float = 30.0
-    noise: tuple[tuple[float, int], ...] = ()
-    """phi and M of each job; phi may be infinite, as it is for all where nothing is given."""
-    after: float = 0.0
-    protected_most: float = math.inf
-    """As `Preemption.after` and `Preemption.most`."""
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Thousandths of GPUs of a type that are not free from `start` to `end`."""
-
-    gpu_type: int
-    units: int
-    start: float
-    end: float
-
-
 def alike(jobs: Sequence[Job], servers: Sequence[int]) -> Types:
     """All GPUs of one type, on which all jobs were recorded."""
     return Types((0,) * len(servers), (Choices((0,), {0: 1.0}, 1.0),) * len(jobs), (1.0,), "listed")
 
 
 def elastic_world(
-    rules: Elastic, types: Types, facts: Failures, claims: Claims, log: Log, sharing: Sharing | None = None
+    rules: Elastic,
+    types: Types,
+    facts: Failures,
+    claims: Claims,
+    log: Log,
+    sharing: Sharing | None = None,
+    sleep: Sleep | None = None,
+    search: tuple[Search, Climbs] | None = None,
 ) -> type[PreemptWorld]:
     """The model of the policy of `rules` on servers of those types that fail, where jobs differ in rank.
 
-    sharing: where jobs may hold shares of a GPU.
+    sharing: where jobs may hold shares of a GPU. sleep: where servers sleep. search: where jobs are trials.
     """
     table = isinstance(types, TableTypes)
     under = table_preempt_world(types) if isinstance(types, TableTypes) else preempt_world(types)
     if sharing is not None:
         under = share_world(sharing)
 
-    class Elastics(priority_world(claims, log, facts, under, types=types)):  # type: ignore[misc]
+    if sleep is not None:
+        under = sleeping_world(sleep, under)
+    under = priority_world(claims, log, facts, under, types=types)
+    if search is not None:
+        under = searching_world(*search, under)
+
+    class Elastics(Filling, under):  # type: ignore[misc, valid-type]
+        elastic, kinds = rules, types
+
         def __init__(self, *parts: object) -> None:
             super().__init__(*parts)
             self.fresh: list[int] = []
@@ -135,15 +121,30 @@ def elastic_world(
             return tau if table else tau / self.part(row, gpus)
 
         def slots_needed(self, run: Stretch) -> float:
-            """Slot clock, `fixed`: from the end of its pause on."""
-            phi = self.pace(run.row, len(run.gpus), self.type_of(run))
-            return whole_slots(run.left, phi, self.jobs[run.row].duration / self.options.slot)
+            """Slot clock, `fixed`: from `since` on, up to the end of its stay."""
+            phi = self.in_a_slot(run)
+            return whole_slots(run.left, phi, self.whole(run.row), self.mark(run.row))
+
+        def in_a_slot(self, run: Stretch) -> float:
+            """What it does in a slot under `fixed`; of a share until its neighbours change."""
+            share = self.jobs[run.row].share
+            return run.phi if share else self.pace(run.row, len(run.gpus), self.type_of(run))
+
+        def yielded(self, run: Stretch) -> float:
+            return 0.0 if self.fixed else float(super().yielded(run))
+
+        def new_rates(self) -> None:
+            before = {run.row: (run.phi, self.left_now(run.row)) for run in self.running}
+            super().new_rates()
+            for run in self.running:
+                phi, left = before[run.row]
+                if self.slotted and self.fixed and run.phi != phi and self.now > run.since:
+                    self.goes_on_from(run, left, self.now)
 
         def left_now(self, row: int) -> float:
             for run in self.running:
-                if run.row == row and self.slotted and self.fixed and self.now > run.begin:
-                    phi = self.pace(row, len(run.gpus), self.type_of(run))
-                    return max(0.0, run.left - phi * (self.now - run.begin))
+                if run.row == row and self.slotted and self.fixed and self.now > run.since:
+                    return max(0.0, run.left - self.in_a_slot(run) * (self.now - run.since))
             return float(super().left_now(row))
 
         def tried(self, row: int) -> list[int]:
@@ -177,6 +178,7 @@ def elastic_world(
             cost = rules.start if first else rules.preempt
             if row in self.lifted:
                 cost = rules.move if self.lifted[row] == len(gpus) else rules.resize
+            cost += self.waking(gpus)
             self.over[row] = self.over_quota(row, len(gpus))
             self.tell(row, "preempted", "moved")
             self.waiting.remove(row)
@@ -321,104 +323,6 @@ def elastic_world(
             now, more = (self.speed(row, n, gpu_type) for n in (gpus, gpus + 1))
             return round(now / (more - now) * 1e6)
 
-        # ElasticFlow.
-
-        def deadline(self, row: int) -> float:
-            return math.inf if math.isnan(rules.deadlines[row]) else rules.deadlines[row]
-
-        def free_at(self, time: float, gpu_type: int, taken: Sequence[Taken]) -> int:
-            busy = sum(t.units for t in taken if t.gpu_type == gpu_type and t.start <= time < t.end)
-            return int(WHOLE * sum(types.sizes(gpu_type, self.up()).values()) - busy)
-
-        def run_with(self, row: int, share: int, gpu_type: int, taken: Sequence[Taken]) -> list[Taken] | None:
-            """What a job with that share takes until it is done; None if it is not by its deadline."""
-            now = self.seconds(self.now)
-            changes = sorted({now} | {t for each in taken for t in (each.start, each.end) if t > now})
-            left = self.work_left(row)
-            takes: list[Taken] = []
-            for a, b in zip(changes, [*changes[1:], math.inf], strict=True):
-                if a == math.inf:
-                    break
-                gpus = min(share, self.free_at(a, gpu_type, taken) // self.units(row, 1))
-                if gpus < rules.least[row]:
-                    continue
-                speed = self.speed(row, gpus, gpu_type)
-                end = a + left / speed if speed > 0 else math.inf
-                if end <= b and end < math.inf:
-                    soon = math.nextafter(a, math.inf)
-                    takes.append(Taken(gpu_type, self.units(row, gpus), a, max(end, soon)))
-                    return takes if end <= rules.deadlines[row] else None
-                takes.append(Taken(gpu_type, self.units(row, gpus), a, b))
-                left = max(0.0, left - (b - a) * speed) if speed > 0 else left
-            return None
-
-        def fill(
-            self, rows: Sequence[int], taken: list[Taken], kept: dict[int, Taken]
-        ) -> dict[int, list[Taken] | None]:
-            """What each of `rows` takes, one after another; None for those that are late.
-
-            kept: of `taken`, what is for those that are protected.
-            """
-            filled: dict[int, list[Taken] | None] = {}
-            held = {run.row: self.type_of(run) for run in self.running}
-            for row in rows:
-                filled[row] = None
-                if row in kept:
-                    taken.remove(kept[row])
-                for gpu_type in [held[row]] if row in held else self.tried(row):
-                    for share in range(rules.least[row], rules.most[row] + 1):
-                        if filled[row] is None:
-                            filled[row] = self.run_with(row, share, gpu_type, taken)
-                own = [kept[row]] if row in kept else []
-                taken += own if filled[row] is None else filled[row]
-            return filled
-
-        def admits(self, row: int) -> bool:
-            if math.isnan(rules.deadlines[row]):
-                return True
-            present = [*self.waiting, *(run.row for run in self.running)]
-            others = [other for other in present if not math.isnan(rules.deadlines[other])]
-            without = self.fill(sorted(others, key=self.base_key), [], {})
-            with_it = self.fill(sorted([*others, row], key=self.base_key), [], {})
-            return with_it[row] is not None and not any(
-                with_it[other] is None and without[other] is not None for other in others
-            )
-
-        def reserve(
-            self,
-            order: list[int],
-            taken: list[Taken],
-            number: dict[int, int],
-            draws: dict[int, int],
-            free: dict[int, int],
-        ) -> None:
-            """Numbers of this instant by filling, as far as owners may have so many."""
-            now = self.seconds(self.now)
-            kept = {
-                row: self.until_done(row, rules.least[row], draws[row])
-                for row in order
-                if self.is_protected(row)
-            }
-            taken += kept.values()
-            due = [row for row in order if not math.isnan(rules.deadlines[row])]
-            for row, takes in self.fill(due, taken, kept).items():
-                if takes is not None:
-                    draws[row] = takes[0].gpu_type
-                    taken_now = sum(t.units for t in takes if t.start == now) // self.units(row, 1)
-                    more = int(min(max(0, taken_now - number[row]), self.room(row, number)))
-                    more = more if number[row] + more >= rules.least[row] else 0
-                    number[row] += more
-                    free[draws[row]] -= self.units(row, more)
-
-        def until_done(self, row: int, gpus: int, gpu_type: int) -> Taken:
-            """What a job takes that keeps so many GPUs until it is done."""
-            now = self.seconds(self.now)
-            end = max(now + self.time(row, gpus, gpu_type), math.nextafter(now, math.inf))
-            return Taken(gpu_type, self.units(row, gpus), now, end)
-
-        def taken_by(self, young: list[Stretch]) -> list[Taken]:
-            return [self.until_done(run.row, len(run.gpus), self.type_of(run)) for run in young]
-
         # Places.
 
         def one_pass(self) -> None:
@@ -496,6 +400,17 @@ def elastic_world(
 
         # The clocks.
 
+        def is_due(self, happened: bool) -> bool:
+            return happened or self.next_tick() <= self.seconds(self.now)
+
+        def next_tick(self) -> float:
+            """The first multiple of the interval after the latest instant, while somebody waits or runs."""
+            every = rules.interval
+            if every is None or not (self.waiting or self.running):
+                return math.inf
+            first = max(0, math.floor(self.last / every) - 1) if self.last >= 0 else 0
+            return next(k * every for k in range(first, first + 4) if k * every > self.last)
+
         def arrive(self) -> bool:
             came = [row for row in self.future if self.jobs[row].submit <= self.seconds(self.now)]
             self.fresh += came
@@ -512,66 +427,10 @@ def elastic_world(
                         self.result.refused[row], self.result.kept[row] = True, False
             self.fresh = []
 
-        def present(self) -> bool:
-            return bool(self.waiting or self.running)
-
-        def is_tick(self, after: float) -> bool:
-            """Whether a multiple of the interval lies after `after` and not after now, s."""
-            if rules.interval is None or not self.present():
-                return False
-            return self.tick_after(after) <= self.seconds(self.now)
-
-        def tick_after(self, time: float) -> float:
-            assert rules.interval is not None
-            first = max(0, math.floor(time / rules.interval) - 1) if time >= 0 else 0
-            return next(k * rules.interval for k in range(first, first + 4) if k * rules.interval > time)
-
         def comes_to_end(self, run: Stretch) -> bool:
             if self.fixed:
-                return bool(self.now >= run.begin and self.now - run.begin >= self.slots_needed(run))
-            return run.left <= 0
-
-        def run_slots(self) -> None:
-            n = idle = 0
-            while self.future or self.present():
-                self.now = n
-                happened = progress = False
-                for run in sorted(self.running, key=lambda run: run.row):
-                    if n > run.begin:
-                        progress |= run.phi > 0
-                        run.left -= 0.0 if self.fixed else self.yielded(run)
-                    if self.comes_to_end(run):
-                        happened |= self.ends(run)
-                happened |= self.arrive()
-                if (happened or self.opens() or self.is_tick(self.seconds(n - 1))) and self.present():
-                    self.one_pass()
-                self.new_rates()
-                idle = 0 if progress or self.future or self.other_instants() else idle + 1
-                self.give_up(idle)
-                n += 1
-
-        def run_events(self) -> None:
-            idle, last = 0, -1.0
-            while self.future or self.present():
-                instants = [self.end_of(run) for run in self.running]
-                instants += [self.jobs[row].submit for row in self.future]
-                instants += self.other_instants() + self.openings()
-                idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
-                if rules.interval is not None and self.present():
-                    instants.append(self.tick_after(last))
-                if idle > PATIENCE or min(instants, default=math.inf) == math.inf:
-                    raise StuckError(min(self.waiting + [run.row for run in self.running]))
-                self.now = min(instants)
-                happened = False
-                for run in sorted(self.running, key=lambda run: run.row):
-                    if self.end_of(run) <= self.now:
-                        happened |= self.ends(run)
-                happened |= self.arrive()
-                if (happened or self.opens() or self.is_tick(last)) and self.present():
-                    self.passed = self.now
-                    self.one_pass()
-                self.new_rates()
-                last = self.now
+                return bool(self.now >= run.since and self.now - run.since >= self.slots_needed(run))
+            return bool(super().comes_to_end(run))
 
     return Elastics
 
@@ -589,6 +448,8 @@ def simulate(
     log: Log | None = None,
     sharing: Sharing | None = None,
     limits: Limits | None = None,
+    sleep: Sleep | None = None,
+    search: tuple[Search, Climbs] | None = None,
 ) -> PreemptResult:
     """Replay `jobs` under a policy that resizes them. Raises OversizeError, RefusedError or StuckError.
 
@@ -601,6 +462,8 @@ def simulate(
         claims or Claims((0,) * len(jobs), (True,) * len(jobs)),
         log or Log([0] * len(jobs)),
         sharing,
+        sleep,
+        search,
     )
     if limits is not None:
         world = limited_world(limits, world)

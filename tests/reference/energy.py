@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reference.mechanism import World as PreemptWorld
+from reference.model import GPU
 from reference.outages import Outage
 
 Spell = tuple[int, float, float]
@@ -57,14 +58,8 @@ def sleeping_world(sleep: Sleep, base: type[PreemptWorld] = PreemptWorld) -> typ
     """The model `base` on servers that sleep. What it does where servers fail goes on top of this one."""
 
     class Sleeping(base):  # type: ignore[misc, valid-type]
-        def try_start(self, row: int) -> None:
-            super().try_start(row)
-            if not self.begins(row):
-                return
-            run = self.running[-1]
-            if any(self.is_asleep(server) for server in run.servers):
-                run.cost += sleep.wake
-                run.begin = run.since = self.now + self.pause(run.cost)
+        def waking(self, gpus: list[GPU]) -> float:
+            return sleep.wake if any(self.is_asleep(server) for server, _ in gpus) else 0.0
 
         def is_asleep(self, server: int) -> bool:
             """Whether a server was asleep before this instant, whatever has started on it at the instant."""

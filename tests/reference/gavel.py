@@ -42,7 +42,7 @@ class Gavel:
         self.count([row for row in self.on if row not in state.running], state.now)
         if state.running and state.now < self.ends:
             return
-        rows = sorted([*state.running, *state.waiting], key=lambda row: state.jobs.place[row])
+        rows = sorted([*state.running, *state.waiting])
         if not rows:
             return
         self.count(list(self.on), state.now)
@@ -167,7 +167,7 @@ class Gavel:
                     -priority(row, kind),
                     -self.deficit[row][kind],
                     -share[row][kind],
-                    state.jobs.place[row],
+                    row,
                 ),
             )
             for row in order:

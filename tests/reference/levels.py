@@ -48,7 +48,7 @@ def levels(
 def by_table(state: State, rows: Sequence[int]) -> list[int]:
     """(priority down, submit_time, row of the table)."""
     jobs = state.jobs
-    return sorted(rows, key=lambda row: (-jobs.priority[row], jobs.submit_time[row], jobs.place[row]))
+    return sorted(rows, key=lambda row: (-jobs.priority[row], jobs.submit_time[row], row))
 
 
 def in_order(state: State, rows: Sequence[int]) -> list[int]:

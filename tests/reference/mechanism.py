@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from reference import clocks
 from reference.model import (
     GPU,
     Job,
@@ -29,9 +30,6 @@ from reference.placement import Floor, clusters, place
 from reference.protection import Protecting
 from reference.result import PreemptResult
 from reference.stretch import Stretch
-
-PATIENCE = 3_000
-"""Slots, or ticks, without progress after which a run is given up as stuck."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +84,12 @@ class World(Protecting, Netting):
     looked: float = 0.0
     passed: float = -math.inf
     """When the latest pass was."""
+    last: float = -1.0
+    """The latest instant, s."""
+    tick: int = 0
+    """The number of the next tick, where the policy decides at ticks only."""
+    again: bool = False
+    """Whether this instant has another decision."""
     shifted: dict[int, float] = field(default_factory=dict)
     """When jobs were preempted last."""
     now: float = 0.0  # in the clock's unit
@@ -166,12 +170,12 @@ class World(Protecting, Netting):
         # In single precision, so that indexes which differ by rounding alone tie.
         return float(struct.unpack("f", struct.pack("f", max(ratios, default=0.0)))[0])
 
+    def fifo(self, row: int) -> tuple[float, ...]:
+        return self.jobs[row].submit, self.jobs[row].tie, row
+
     def ranking(self) -> list[int]:
         runs = [run.row for run in self.running]
-        jobs = self.jobs
-
-        def fifo(row: int) -> tuple[float, int]:
-            return jobs[row].submit, row
+        fifo = self.fifo
 
         def inside(row: int) -> tuple[float, ...]:
             return (list(self.listed).index(row),) if self.rules.within == "list" else fifo(row)
@@ -180,7 +184,7 @@ class World(Protecting, Netting):
             return math.inf if math.isnan(self.deadlines[row]) else self.deadlines[row]
 
         def unfairness(row: int) -> float:
-            return (self.seconds(self.now) - jobs[row].submit + self.remaining(row)) / self.ideal(row)
+            return (self.seconds(self.now) - self.jobs[row].submit + self.remaining(row)) / self.ideal(row)
 
         keys: dict[str, Callable[[int], tuple[float, ...]]] = {
             "srtf": lambda row: (self.remaining(row), *fifo(row)),
@@ -200,11 +204,9 @@ class World(Protecting, Netting):
             self.line = [row for row in self.line if row not in runs] + ran
             return list(self.line)
         ranked = sorted(runs + self.waiting, key=keys[self.rules.policy])
-        return self.leveled(ranked, unfairness, fifo) if self.rules.policy == "ftf" else ranked
+        return self.leveled(ranked, unfairness) if self.rules.policy == "ftf" else ranked
 
-    def leveled(
-        self, ranked: list[int], value: Callable[[int], float], fifo: Callable[[int], tuple[float, int]]
-    ) -> list[int]:
+    def leveled(self, ranked: list[int], value: Callable[[int], float]) -> list[int]:
         """The same with those in order of fifo whose values are within 1e-12 of the greatest of them."""
         ranked, greatest = sorted(ranked, key=self.tier), {}
         first = ranked[0] if ranked else 0
@@ -213,7 +215,7 @@ class World(Protecting, Netting):
             if not near or self.tier(row) != self.tier(first):
                 first = row
             greatest[row] = ranked.index(first)
-        return sorted(ranked, key=lambda row: (greatest[row], *fifo(row)))
+        return sorted(ranked, key=lambda row: (greatest[row], *self.fifo(row)))
 
     def tier(self, row: int) -> int:
         """The less the higher its priority."""
@@ -237,7 +239,15 @@ class World(Protecting, Netting):
 
     def find(self, row: int) -> tuple[list[GPU] | None, int]:
         """The idle GPUs that a job would get, and the state of the random numbers afterwards."""
-        return place(self.jobs[row], self.floor(), self.options, self.rng)
+        return self.placed_on(self.jobs[row], self.floor())
+
+    def placed_on(self, job: Job, floor: Floor) -> tuple[list[GPU] | None, int]:
+        """The same of a job on some servers, all of one type."""
+        return place(job, floor, self.options, self.rng)
+
+    def lent(self) -> set[GPU]:
+        """GPUs that others than jobs hold: replicas are `priorities`'."""
+        return set()
 
     def tau(self, run: Stretch, p: int) -> float:
         """Seconds a unit of a job's work takes where it runs, among p spanning jobs."""
@@ -262,7 +272,7 @@ class World(Protecting, Netting):
         self.rng = rng
         if self.goes_on(row, gpus):
             return
-        first, cost = math.isnan(self.result.start[row]), self.cost_of(row, gpus)
+        first, cost = math.isnan(self.result.start[row]), self.cost_of(row, gpus) + self.waking(gpus)
         self.tell(row, "preempted", "moved")
         begin = self.now + self.pause(cost)
         run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
@@ -282,9 +292,17 @@ class World(Protecting, Netting):
             return self.rules.move_cost
         return self.rules.cost
 
+    def waking(self, gpus: list[GPU]) -> float:
+        """Seconds by which the pause of a stay that begins there is longer; who sleeps is `energy`'s."""
+        return 0.0
+
     def begins(self, row: int) -> bool:
         """Whether a stretch of it begins now."""
         return any(run.row == row and run.start == self.now for run in self.running)
+
+    def goes_on_from(self, run: Stretch, left: float, since: float) -> None:
+        """So much is left of its work until `since`, and falls from then on."""
+        run.left, run.since = left, since
 
     def stop(self, run: Stretch) -> None:
         """Off its GPUs, done or not."""
@@ -321,7 +339,7 @@ class World(Protecting, Netting):
         """Lets in what is submitted by now; whether anybody came."""
         came = [row for row in self.future if self.jobs[row].submit <= self.seconds(self.now)]
         entered = False
-        for row in sorted(came, key=lambda row: (self.jobs[row].submit, row)):
+        for row in sorted(came, key=self.fifo):
             self.future.remove(row)
             if self.turned_away(row):
                 self.result.refused[row], self.result.kept[row] = True, False
@@ -398,8 +416,26 @@ class World(Protecting, Netting):
 
     # The clocks.
 
+    def is_due(self, happened: bool) -> bool:
+        """Whether there is a pass now."""
+        if not self.rules.ticks:
+            return happened
+        due = self.next_tick() <= self.seconds(self.now)
+        while self.next_tick() <= self.seconds(self.now):
+            self.tick += 1
+        # Whom the pass of this tick started may be done at it.
+        return due or (happened and self.passed == self.now and self.rules.policy != "time-slice")
+
+    def next_tick(self) -> float:
+        """Seconds."""
+        return self.tick * self.rules.interval if self.rules.ticks and self.rules.interval else math.inf
+
+    def reconsiders(self) -> bool:
+        """Whether a pass has changed who waits: what searches make of it is theirs."""
+        return False
+
     def give_up(self, idle: float) -> None:
-        if idle > PATIENCE:
+        if idle > clocks.PATIENCE:
             raise StuckError(min(self.waiting + [run.row for run in self.running]))
 
     def yielded(self, run: Stretch) -> float:
@@ -423,65 +459,6 @@ class World(Protecting, Netting):
         run.left = 0.0 if self.slotted else run.left
         self.complete(run)
         return True
-
-    def run_slots(self) -> None:
-        n = idle = tick = 0
-        while self.future or self.waiting or self.running:
-            self.now = n
-            self.count_time()
-            happened = progress = False
-            for run in sorted(self.running, key=lambda run: run.row):
-                if n > run.begin:
-                    progress |= run.phi > 0
-                    run.left -= self.yielded(run)
-                if self.comes_to_end(run):
-                    happened |= self.ends(run)
-            happened |= self.arrive()
-            due = happened
-            if self.rules.ticks:
-                assert self.rules.interval is not None
-                due = tick * self.rules.interval <= self.seconds(n)
-                while tick * self.rules.interval <= self.seconds(n):
-                    tick += 1
-            due |= self.opens()
-            if due:
-                self.one_pass()
-            self.new_rates()
-            self.look()
-            idle = 0 if progress or self.future or self.other_instants() else idle + 1
-            self.give_up(idle)
-            n += 1
-
-    def run_events(self) -> None:
-        ticks, interval = self.rules.ticks, self.rules.interval or math.inf
-        tick = idle = 0
-        while self.future or self.waiting or self.running:
-            instants = [self.end_of(run) for run in self.running] + [self.jobs[r].submit for r in self.future]
-            instants += self.other_instants() + self.openings()
-            idle = idle + 1 if min(instants, default=math.inf) == math.inf else 0
-            if ticks:
-                instants.append(tick * interval)
-            if idle > PATIENCE or min(instants, default=math.inf) == math.inf:
-                raise StuckError(min(self.waiting + [run.row for run in self.running]))
-            self.now = min(instants)
-            self.count_time()
-            happened = False
-            for run in sorted(self.running, key=lambda run: run.row):
-                if self.end_of(run) <= self.now:
-                    happened |= self.ends(run)
-            happened |= self.arrive()
-            due = happened
-            if ticks:
-                due = tick * interval <= self.now
-                tick += due
-                # Whom the pass of this tick started may be done at it.
-                due |= happened and self.passed == self.now and self.rules.policy != "time-slice"
-            due |= self.opens()
-            if due:
-                self.passed = self.now
-                self.one_pass()
-            self.new_rates()
-            self.look()
 
 
 INTERVALS = ("tiresias", "gittins", "ftf", "time-slice")
@@ -520,10 +497,6 @@ def simulate(
                 if world.too_slow(row):
                     raise RefusedError(row)
     for world in worlds:
-        world.future = list(world.jobs)
-        if options.clock == "slot":
-            world.run_slots()
-        else:
-            world.run_events()
+        clocks.run(world)
         result.states.append(world.states)
     return result

@@ -12,7 +12,8 @@ GPU = tuple[int, int]
 class Job:
     """One gang. Times in seconds, `gradient_bytes` in bytes; `vc` is the number of its virtual cluster.
 
-    share: thousandths of one GPU, 0 for whole GPUs (`shares`).
+    share: thousandths of one GPU, 0 for whole GPUs (`shares`). tie: the less, the sooner it goes of those
+    submitted with it; of the same, the upper row (`--ties`).
     """
 
     submit: float
@@ -23,6 +24,7 @@ class Job:
     compute_time: float = 1.0
     vc: int | None = None
     share: int = 0
+    tie: int = 0
 
     def seconds(self, num_servers: int) -> float | None:
         """What an iteration was measured to take on so many servers; None: eq. 8 says it."""
@@ -125,15 +127,15 @@ def iterations_per_slot(tau: float, slot: float) -> int:
     return math.floor(slot / tau * (1.0 + 1e-12))
 
 
-def whole_slots(left: float, rate: float, work: float) -> int:
-    """Slots until what is left of a job's work is done, `rate` of it a slot.
+def whole_slots(left: float, rate: float, work: float, mark: float = 0.0) -> int:
+    """Slots until no more than `mark` of a job's work is left, `rate` of it a slot.
 
     Rounding is forgiven, by a part of all its work, but not where there is none: whole numbers were done
     before, and are done now.
     """
     if rate == math.floor(rate) and work - round(work - left) == left:
-        return math.ceil(left / rate)
-    return max(0, math.ceil((left - 1e-12 * work) / rate))
+        return math.ceil((left - mark) / rate)
+    return max(0, math.ceil((left - mark - 1e-12 * work) / rate))
 
 
 def too_slow(job: Job, sizes: Sequence[int], net: Net, slot: float) -> bool:

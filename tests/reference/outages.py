@@ -139,7 +139,11 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
             return self.now >= save[1] - self.rounding(save[1], run)
 
         def time_saving(self, run: Stretch, now: float) -> float:
-            return sum(min(now, over) - begun for begun, over, _ in self.saves(run))
+            saves = self.saves(run)
+            if not self.slotted or not saves:
+                return sum(min(now, over) - begun for begun, over, _ in saves)
+            # Slots are exact, and there may be a checkpoint in each of many thousands.
+            return (len(saves) - 1) * self.pause(facts.cost) + min(now, saves[-1][1]) - saves[-1][0]
 
         def unsaved(self, run: Stretch) -> float:
             """Time of progress since the last one that counts."""
@@ -175,7 +179,8 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
                 if due:
                     over = self.now + self.pause(facts.cost)
                     own.append((self.now, over, self.left_now(run.row)))
-                    run.left, run.since = own[-1][2], over
+                    run.cost = facts.cost
+                    self.goes_on_from(run, own[-1][2], over)
 
         def stop(self, run: Stretch) -> None:
             if facts.cost:
@@ -261,10 +266,10 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
                     continue
                 self.try_start(row)
 
-        def rank(self, row: int) -> tuple[float, float, int]:
+        def rank(self, row: int) -> tuple[float, ...]:
             job, order = self.jobs[row], self.options.order
             if queue.aging is not None and self.seconds(self.now) >= job.submit + queue.aging:
-                return -1.0, job.submit, row
+                return -1.0, *self.fifo(row)
             keys = {
                 "fifo": 0.0,
                 "smallest": float(job.num_gpus),
@@ -272,7 +277,7 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
                 "qssf": self.predictions[row],
                 "fairshare": self.ratio(row, queue.fair) if queue.fair is not None else 0.0,
             }
-            return keys[order], job.submit, row
+            return keys[order], *self.fifo(row)
 
         def ratio(self, row: int, fair: Fair) -> float:
             """`fairshare`: what its owner's jobs of this cluster used by now, for its share."""

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reference.clocks import PATIENCE
 from reference.conservative import BY_TIME, make_reservations
-from reference.mechanism import PATIENCE
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU
 from reference.outages import Failures, Queue, checkpoints, failing_world, queue_world
-from reference.placement import Floor, place
+from reference.placement import Floor
 from reference.stretch import Stretch
 from reference.types import Types
 
@@ -129,8 +129,8 @@ def priority_world(
 
         # Orders and rankings.
 
-        def fifo(self, row: int) -> tuple[float, float, int]:
-            return -claims.priority[row], self.jobs[row].submit, row
+        def fifo(self, row: int) -> tuple[float, ...]:
+            return -claims.priority[row], *super().fifo(row)
 
         def tier(self, row: int) -> int:
             return -claims.priority[row]
@@ -164,7 +164,7 @@ def priority_world(
             if queue.aging is not None and self.seconds(self.now) >= job.submit + queue.aging:
                 return 0.0, *self.fifo(row)
             own = claims.column[row] if claims.column else super().rank(row)[0]
-            return 1.0, -claims.priority[row], own, job.submit, row
+            return 1.0, -claims.priority[row], own, *super().fifo(row)
 
         def one_pass(self) -> None:
             if queue is None:
@@ -364,7 +364,7 @@ def priority_world(
             idle = [gpu for gpu in floor.idle if gpu[0] in own]
             load = {gpu: u for gpu, u in floor.load.items() if gpu[0] in own}
             asked = replace(self.jobs[row], num_gpus=self.need(row))
-            return place(asked, Floor(dict(sorted(own.items())), idle, load), self.options, self.rng)
+            return self.placed_on(asked, Floor(dict(sorted(own.items())), idle, load))  # type: ignore[no-any-return]
 
         def evict(self, leaving: Sequence[Stretch]) -> None:
             for run in leaving:
@@ -456,8 +456,10 @@ def priority_world(
             return {server: size - held.count(server) for server, size in super().up().items()}
 
         def floor(self) -> Floor:
-            floor = super().floor()
-            held = {gpu for replica in self.active() for gpu in replica.gpus}
+            floor, held = super().floor(), self.lent()
             return replace(floor, idle=[gpu for gpu in floor.idle if gpu not in held])
+
+        def lent(self) -> set[GPU]:
+            return {gpu for replica in self.active() for gpu in replica.gpus}
 
     return Ranked

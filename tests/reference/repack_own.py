@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 import ringbco
 from reference.predictions import Predictions
-from reference.repack import Parts, Rule
+from reference.repack import Rule
+from reference.repack_view import Parts
 
 
 class Repack(ringbco.Policy):

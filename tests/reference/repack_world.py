@@ -13,7 +13,8 @@ from reference.mechanism import World as PreemptWorld
 from reference.model import fewest_servers, iteration_time
 from reference.predictions import Predictions
 from reference.priorities import Claims
-from reference.repack import Parts, Rule
+from reference.repack import Rule
+from reference.repack_view import Parts
 from reference.shares import Sharing, weight
 from reference.stretch import Stretch
 from reference.types import Types
@@ -185,8 +186,8 @@ def repack_world(
             quota = claims.quota(row)
             return quota and (claims.owners[row] or "", quota.gpus, quota.borrow)
 
-        def fifo(self, row: int) -> tuple[float, int]:
-            return self.world.jobs[row].submit, row
+        def fifo(self, row: int) -> tuple[float, ...]:
+            return self.world.fifo(row)[1:]  # type: ignore[no-any-return]
 
         def origin(self, row: int) -> float:
             return self.world.jobs[row].submit + self.world.at_rungs.get(row, 0.0)

@@ -104,6 +104,9 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
             self.line = line + sorted(came, key=self.fifo)
             return happened
 
+        def reconsiders(self) -> bool:
+            return self.judge()
+
         def further(self) -> bool:
             happened = False
             for run in sorted(self.running, key=lambda run: run.row):
@@ -111,11 +114,6 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
                 if done and run not in self.at_rung:
                     happened |= self.ends(run)
             return happened
-
-        def fifo(self, row: int) -> tuple[float, ...]:
-            # With priorities they come first.
-            first = getattr(super(), "fifo", None)
-            return first(row) if first else (self.jobs[row].submit, row)
 
         def loss(self, row: int, rung: int) -> float:
             a, b, c = search.curves[row]
@@ -129,10 +127,7 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
                 rung = self.rung[row]
                 self.rung[row] += 1
                 climbs.reached.append((row, rung, now, self.loss(row, rung)))
-                came[row].left = self.left_at(row, rung)
-                came[row].since = self.now
-                if hasattr(self, "at_rate"):  # worlds with shares keep what was left as the rate began
-                    self.at_rate[row] = came[row].left, self.now
+                self.goes_on_from(came[row], self.left_at(row, rung), self.now)
             happened = False
             for group in sorted({g for row in self.jobs if (g := search.groups[row]) is not None}):
                 trials = [row for row in self.jobs if search.groups[row] == group]

@@ -14,7 +14,7 @@ from reference.model import GPU, Job, Options, iteration_time
 from reference.placement import Floor, place, splitmix64
 from reference.simulate import Gang, World
 from reference.stretch import Stretch
-from reference.tables import MeasuredJob, in_slot
+from reference.tables import MeasuredJob, in_slot, parts_of_slots
 from reference.types import Types
 
 WHOLE = 1000
@@ -136,7 +136,7 @@ class Sharing:
     rows: list[Row] = field(default_factory=list)
     pairs: Sequence[Pair] = ()
     has_shares: bool = True
-    """Whether a job of the table asks for one; else only placements do as if."""
+    """Whether jobs hold shares: else a job's GPUs are the same where it has as many of each server."""
 
     def rooms(self, world: World | PreemptWorld, running: Sequence[Gang | Stretch]) -> Rooms:
         up = world.up() if isinstance(world, PreemptWorld) else world.sizes
@@ -144,8 +144,8 @@ class Sharing:
         for run in running:
             for gpu in run.gpus:
                 rooms[gpu] -= world.jobs[run.row].share or WHOLE
-        for replica in getattr(world, "active", list)():  # of worlds with services
-            rooms |= dict.fromkeys(replica.gpus, 0)
+        if isinstance(world, PreemptWorld):
+            rooms |= dict.fromkeys(world.lent(), 0)
         return rooms
 
     def find(
@@ -234,6 +234,12 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
         def find(self, row: int) -> tuple[list[GPU] | None, int]:
             return sharing.find(self, row, self.running)
 
+        def placed_on(self, job: Job, floor: Floor) -> tuple[list[GPU] | None, int]:
+            rooms = {(s, g): 0 for s, size in floor.sizes.items() for g in range(size)}
+            rooms |= dict.fromkeys(floor.idle, WHOLE)
+            gpu_type = 0 if sharing.types is None else sharing.types.of[min(floor.sizes)]
+            return choose(job, rooms, self.options, self.rng, sharing.demands(self, gpu_type))
+
         def tried(self, row: int) -> list[int]:
             return sharing.tried(self, row)
 
@@ -282,7 +288,11 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
             for run in self.running:
                 phi, left = before[run.row]
                 if run.phi != phi:
-                    self.at_rate[run.row] = left, max(self.now, run.begin)
+                    self.at_rate[run.row] = left, max(self.now, run.since)
+
+        def goes_on_from(self, run: Stretch, left: float, since: float) -> None:
+            super().goes_on_from(run, left, since)
+            self.at_rate[run.row] = left, since
 
         def size(self, row: int) -> float:
             return weight(self.jobs[row])
@@ -294,7 +304,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
 
         def pause(self, cost: float) -> float:
             to_the_second = self.options.model == "table" and self.slotted
-            return cost / self.options.slot if to_the_second else super().pause(cost)
+            return parts_of_slots(cost, self.options.slot) if to_the_second else super().pause(cost)
 
         def yielded(self, run: Stretch) -> float:
             if self.options.model != "table":

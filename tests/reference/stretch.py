@@ -20,7 +20,7 @@ class Stretch:
     most: int = 0  # largest p so far
     left: float = 0.0  # at `since`; under the slot clock always up to date
     since: float = 0.0
-    cost: float = 0.0  # seconds of its pause
+    cost: float = 0.0  # seconds of its pause, or of the latest checkpoint
 
     @property
     def servers(self) -> set[int]:

@@ -6,6 +6,8 @@ A job's rate is looked up in rows as they were written. Nothing here imports rin
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
 
 from reference.mechanism import World as PreemptWorld
 from reference.model import Job, iterations_per_slot
@@ -61,11 +63,7 @@ def table_preempt_world(types: TableTypes) -> type[PreemptWorld]:
 
     class TableWorld(preempt_world(types)):  # type: ignore[misc] - a class made by a function
         def pause(self, cost: float) -> float:
-            """To the second: what is left of the slot in which it ends is worked in."""
-            if not self.slotted:
-                return cost
-            whole = math.floor(cost / self.options.slot)
-            return whole + (cost - whole * self.options.slot) / self.options.slot
+            return parts_of_slots(cost, self.options.slot) if self.slotted else cost
 
         def yielded(self, run: Stretch) -> float:
             return in_slot(self, run, self.tau(run, run.p))
@@ -73,9 +71,18 @@ def table_preempt_world(types: TableTypes) -> type[PreemptWorld]:
     return TableWorld
 
 
+def parts_of_slots(cost: float, slot: float) -> Any:
+    """A pause to the second, in slots: what is left of the slot in which it ends is worked in.
+
+    A fraction, since no float has a part of a slot that is far from time 0.
+    """
+    whole = math.floor(cost / slot)
+    return whole + Fraction(cost - whole * slot) / Fraction(slot)
+
+
 def in_slot(world: PreemptWorld, run: Stretch, tau: float) -> float:
     """Iterations of `tau` seconds in the slot that ends now; in the rest of it where a pause ends within."""
-    if world.now - run.begin >= 1.0:
+    if world.now - run.since >= 1.0:
         return run.phi
     slot = world.options.slot
     rest = run.cost - math.floor(run.cost / slot) * slot

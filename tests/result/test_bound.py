@@ -1,4 +1,4 @@
-"""The lower bound: against a plain twin, exact optima of small instances, and every policy."""
+"""The lower bound: against a plain reference model, exact optima of small instances, and every policy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 Job = tuple[float, float, float]  # submitted, the shortest run time, the work in seconds of all GPUs
 
 
-# The twin
+# The reference model
 
 
 def runs(jobs: list[Job], *, remaining: bool) -> tuple[list[float], list[float]]:
@@ -71,7 +71,7 @@ lengths = st.one_of(st.integers(1, 9).map(float), st.floats(0.1, 40.0))
 
 
 @given(st.lists(st.tuples(times, lengths, st.integers(1, 8)), min_size=1, max_size=14), st.integers(8, 20))
-def test_the_engine_gives_what_the_twin_gives(drawn: list[tuple[float, float, int]], gpus: int) -> None:
+def test_the_engine_gives_what_the_reference_gives(drawn: list[tuple[float, float, int]], gpus: int) -> None:
     drawn.sort(key=lambda job: job[0])
     submit, shortest, size = (np.array(column, dtype=np.float64) for column in zip(*drawn, strict=True))
     found = lower_bound(submit, shortest, shortest * size, gpus)

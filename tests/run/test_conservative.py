@@ -22,7 +22,7 @@ def case_of(servers: tuple[int, ...], rows: list[tuple[float, int, float]], **op
 
 
 def starts(case: Case) -> list[float]:
-    """When each job starts; as the twin says."""
+    """When each job starts; as the reference model says."""
     agreed(case)
     outcome = case.replay()
     assert list(ruled.audit(outcome, case.frame())) == []

@@ -92,8 +92,8 @@ def test_easy_looks_at_a_longer_job_of_a_size_whose_shorter_one_is_in_the_way() 
     assert case.replay().jobs["start_time"].to_list() == [0.0, 0.0, 50.0, 70.0, 0.0]
 
 
-def test_easy_around_maintenance_equals_its_twin() -> None:
-    """Random cases with both, and what else their coins say: see `benches/twin_cases.py` for more of them."""
+def test_easy_around_maintenance_equals_its_reference() -> None:
+    """Random cases with both, and what else their coins say: see `make reference-cases` for more of them."""
     for seed in range(40):
         name = f"easy and maintenance {seed}"
         others = {"own_policy", "policy", "conservative"}
@@ -106,7 +106,7 @@ def test_easy_around_maintenance_equals_its_twin() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_everything_meets_maintenance(policy: str) -> None:
-    """Random cases under an order, or srtf and srsf, and equal to their twins."""
+    """Random cases under an order, or srtf and srsf, and equal to their reference models."""
     for seed in range(4):
         name = f"{policy} {seed}"
         drawn = toss(name)

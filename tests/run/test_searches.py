@@ -15,6 +15,8 @@ import pytest
 
 import ringbco
 import ruled
+from cases.case import by_hand
+from cases.compare import agreed
 from reference.searches import curve as reference_curve
 from ringbco.errors import InputError, UsageError
 from ringbco.reports.figures import chapters
@@ -173,6 +175,19 @@ def test_admission_refuses_trials_that_others_wait_for() -> None:
     # The other trial is refused at 50 s: then nobody else can come, and the first is the winner.
     assert out.jobs["finish_time"].to_list() == [54.0]
     assert out.jobs["paused_time"].to_list() == [46.0]
+
+
+@pytest.mark.parametrize("clock", [{}, {"clock": "slot", "slot": 1.0}], ids=["continuous", "slot"])
+def test_whom_a_refusal_lets_go_on_has_another_decision_then(clock: dict[str, Any]) -> None:
+    # The second trial is refused at 5: then the first waits again. The other job took all GPUs before that.
+    trials = [(0.0, 1, 9.0, 90.0, "s"), (5.0, 4, 90.0, 6.0, "s")]
+    for others, begin in (([], 5.0), ([(5.0, 4, 10.0, None, None)], 15.0)):
+        options = {"policy": "elasticflow", "search": "asha:eta=3,rungs=2", "preempt_cost": 2.0} | clock
+        told = "submit_time num_gpus duration deadline group"
+        found = agreed(by_hand([4], told, [*trials, *others], **options))
+        assert found.result.stays()[0] == [(0.0, 1.0), (begin, begin + 10.0)]
+        assert found.climbs is not None
+        assert found.climbs.went_on[0, 0] == 5.0
 
 
 def test_the_best_trial_and_the_time_to_it() -> None:

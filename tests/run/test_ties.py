@@ -5,6 +5,8 @@ import polars as pl
 import pytest
 
 import ringbco
+from cases.case import by_hand
+from cases.compare import agreed
 from ringbco.errors import UsageError
 from ringbco.trace import ties
 from ringbco.trace.jobs import from_frame
@@ -89,3 +91,14 @@ def test_command_line_and_audit(invoke, tmp_path) -> None:  # type: ignore[no-un
     done = invoke("replay", jobs, "--cluster", cluster, "--vc", "both", "-o", tmp_path / "x")
     assert done.returncode == 2
     assert "split or pool" in done.stderr
+
+
+@pytest.mark.parametrize("how", ["rows", "reverse"])
+def test_who_makes_room_is_the_lower_row_whoever_goes_first(how: str) -> None:
+    # a and b start together and are equal victims of c; b, which went first, stays.
+    rows = [(0.0, 1, 50.0, 0), (0.0, 1, 50.0, 0), (10.0, 1, 5.0, 1)]
+    told = "submit_time num_gpus duration priority"
+    found = agreed(by_hand([2], told, rows, policy="fifo", evict=True, ties=how, preempt_cost=0.0))
+    assert found.log is not None
+    assert found.log.evictions == [1, 0, 0]
+    assert found.result.finish == [55.0, 50.0, 15.0]

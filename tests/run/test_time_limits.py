@@ -21,7 +21,7 @@ def frame(*rows: tuple[float, int, float, float | None]) -> pl.DataFrame:
 
 
 def ends(case: Case) -> list[tuple[float, bool]]:
-    """When each job ends, and whether at its limit; as the twin says."""
+    """When each job ends, and whether at its limit; as the reference model says."""
     agreed(case)
     outcome = case.replay()
     assert list(ruled.audit(outcome, case.frame())) == []

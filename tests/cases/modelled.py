@@ -1,4 +1,4 @@
-"""The slow twin of a case: the reference models of its features, one put upon another."""
+"""The reference model of a case: those of its features, one put upon another."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -69,33 +69,6 @@ class Truth:
     """The rows that reached their time limits."""
 
 
-def lacks(case: Case) -> str | None:
-    """Why a case has no twin; None where it has one."""
-    told = _told(case)
-    policy, slotted = told["policy"], told["clock"] == "slot"
-    decides = policy in decided.POLICIES
-    ticks = policy in (*INTERVALS, *RESIZING) or (policy in ("srtf", "srsf") and told.get("interval"))
-    if case.epoch and (slotted or ticks):
-        return "slots and ticks are counted from zero"
-    if policy in RESIZING and {"search", "sleep_after"} & {*told}:
-        return "searches and sleep where jobs are resized"
-    makes_room = not decides and (told.get("evict") or {"services", "quota"} & {*case.files})
-    if told.get("ties", "rows") != "rows" and makes_room:
-        return "ties where jobs make room: the row decides there"
-    whole = not any(job.get("gpu_share") for job in case.jobs)
-    if whole and told.get("placement") in FOR_SHARES and makes_room:
-        return "who makes room under placements for shares"
-    if slotted and told["model"] == "table" and _pauses(told):
-        return "pauses that end within a slot"
-    counts_rates = not whole or (told.get("placement") in FOR_SHARES and not decides)
-    counts_rates |= policy in RESIZING
-    if slotted and told.get("checkpoint_cost") and counts_rates:
-        return "slots of which a part is counted at a time"
-    if slotted and told.get("interference") and not decides:
-        return "parts of slots"
-    return None
-
-
 def _told(case: Case) -> dict[str, Any]:
     """The options, with those that a policy of one's own stands for."""
     told = {"policy": "fifo", "clock": "continuous", **case.options}
@@ -108,51 +81,19 @@ def _told(case: Case) -> dict[str, Any]:
     return told
 
 
-def _pauses(told: dict[str, Any]) -> bool:
-    return any(
-        told.get(f"{name}_cost") for name in ("preempt", "start", "resize", "move", "checkpoint")
-    ) or bool(told.get("wake_time"))
-
-
 def truth(case: Case) -> Truth | RowError:
-    """What the reference makes of a case, its rows `in_turn`, or the error with which they refuse it."""
-    places = places_of(case)
-    decides = decided.policy_of(case, places)
-    return answer(lambda: Twin(in_turn(case), decides=decides, places=places).simulate())
+    """What the reference makes of a case, or the error with which it refuses the case."""
+    return answer(lambda: Model(case, decides=decided.policy_of(case)).simulate())
 
 
 def by_log(case: Case) -> Truth | RowError:
     """What the reference makes of the decisions of the engine. Raises WrongError where they cannot be."""
-    outcome, turned = case.replay(decisions=True), in_turn(case)
-    log = decided.entries(outcome.decisions, [job["job_id"] for job in turned.jobs])
-    return answer(lambda: Twin(turned, log=log, places=places_of(case)).simulate())
+    decisions = case.replay(decisions=True).decisions
+    log = decided.entries(decisions, [job["job_id"] for job in case.jobs])
+    return answer(lambda: Model(case, log=log).simulate())
 
 
-def places_of(case: Case) -> list[int]:
-    """Where each row, once `in_turn`, stands in the table."""
-    ids = [job["job_id"] for job in case.jobs]
-    return [ids.index(job["job_id"]) for job in in_turn(case).jobs]
-
-
-def in_turn(case: Case) -> Case:
-    """The case with the jobs of each submission in the order in which `ties` lets them go."""
-    ties = case.options.get("ties", "rows")
-    if ties == "rows":
-        return case
-    rows = np.arange(len(case.jobs))
-    first = dict(zip(rows.tolist(), key(rows, ties).tolist(), strict=True))
-    order = rows.tolist()
-    for at in {job["submit_time"] for job in case.jobs}:
-        own = [row for row in rows.tolist() if case.jobs[row]["submit_time"] == at]
-        for place, row in zip(own, sorted(own, key=lambda row: first[row]), strict=True):
-            order[place] = row
-    options = dict(case.options)
-    if isinstance(options.get("order"), list):
-        options["order"] = [options["order"][row] for row in order]
-    return replace(case, jobs=[case.jobs[row] for row in order], options=options)
-
-
-class Twin:
+class Model:
     """The inputs of the reference models."""
 
     def __init__(
@@ -161,13 +102,9 @@ class Twin:
         *,
         log: Sequence[Entry] | None = None,
         decides: Decides | None = None,
-        places: Sequence[int] = (),
     ) -> None:
-        """log: decisions to be carried out, whatever the policy. decides: makes what decides instead.
-
-        places: where each row stands in the table, if not where it stands here.
-        """
-        self.case, self.told, self.log, self.places = case, _told(case), log, places
+        """log: decisions to be carried out, whatever the policy. decides: makes what decides instead."""
+        self.case, self.told, self.log = case, _told(case), log
         self.decides = decides if log is None else lambda _: Follow(log)
         named = [server.get("gpu_type") for server in case.servers]
         self.names = list(dict.fromkeys([*(name for name in named if name), *case.gpu_types]))
@@ -197,6 +134,7 @@ class Twin:
         self.servers = tuple(server["gpus"] for server in case.servers)
         self.server_vc = tuple(self.vcs.index(server["vc"]) for server in case.servers) if self.vcs else None
         self.types = self._types() if named[0] else None
+        self.ties = key(np.arange(len(case.jobs)), self.told.get("ties", "rows")).tolist()
         self.jobs = tuple(self._job(row) for row in range(len(case.jobs)))
 
     def _job(self, row: int) -> Job:
@@ -212,6 +150,7 @@ class Twin:
             compute,
             vc,
             round(1000 * (job.get("gpu_share") or 0.0)),
+            self.ties[row],
         )
         if self.told["model"] != "table":
             return plain
@@ -328,15 +267,24 @@ class Twin:
         usual = 60.0 if name in INTERVALS else None
         return self.told.get("interval", usual) if name in RANKINGS else None
 
-    def _search(self) -> Search:
+    def _sleep(self) -> Sleep | None:
+        if "sleep_after" not in self.told:
+            return None
+        opens = min(job.submit for job in self.jobs)
+        slot = self.options.slot if self.options.clock == "slot" else None
+        after, wake = self.told["sleep_after"], self.told["wake_time"]
+        return Sleep(after, wake, opens, slot, self._failures().outages)
+
+    def _search(self) -> tuple[Search, Climbs] | None:
+        if "search" not in self.told:
+            return None
         eta, rungs = (
             int(part.partition("=")[2]) for part in self.told["search"].partition(":")[2].split(",")
         )
         groups = sorted({job["group"] for job in self.case.jobs if job["group"]})
         of = tuple(groups.index(job["group"]) if job["group"] else None for job in self.case.jobs)
-        return Search(
-            eta, rungs, of, tuple(curve(self.options.seed, job["job_id"]) for job in self.case.jobs)
-        )
+        curves = tuple(curve(self.options.seed, job["job_id"]) for job in self.case.jobs)
+        return Search(eta, rungs, of, curves), Climbs()
 
     def _base(self, sharing: Sharing) -> type[PreemptWorld]:
         if self.decides:
@@ -364,13 +312,10 @@ class Twin:
         facts, claims = self._failures(), self._claims()
         queue = None if self.decides else self._queue()
         sharing = self._sharing()
-        world, sleep = self._base(sharing), None
-        if "sleep_after" in self.told:
-            opens = min(job.submit for job in self.jobs)
-            slot = self.options.slot if self.options.clock == "slot" else None
-            sleep = Sleep(self.told["sleep_after"], self.told["wake_time"], opens, slot, facts.outages)
+        world, sleep = self._base(sharing), self._sleep()
+        if sleep is not None:
             world = sleeping_world(sleep, world)
-        log, climbs = Log([0] * len(self.jobs)), Climbs()
+        log, search = Log([0] * len(self.jobs)), self._search()
         types = decided.types_of(self) if self.decides else self.types
         world = priority_world(claims, log, facts, world, queue, types)
         # Policies of one's own meet maintenance as an outage, but for those that are an order.
@@ -382,8 +327,8 @@ class Twin:
             world = maintained_world(
                 self._windows("maintenance"), world, lambda own, row: float(getattr(own, estimate)(row))
             )
-        if "search" in self.told:
-            world = searching_world(self._search(), climbs, world)
+        if search is not None:
+            world = searching_world(*search, world)
         if self.told["policy"] == "repack" and not self.decides:
             named = "user" in self.case.jobs[0]
             users = [job["user"] for job in self.case.jobs] if named else None
@@ -401,8 +346,7 @@ class Twin:
             self.jobs, due, self.servers, self.net, self.options, rules, self.server_vc, world
         )
         _close(log, found)
-        searched = climbs if "search" in self.told else None
-        return Truth(found, searched, log, sleep, sharing.rows, reached=limits.reached)
+        return Truth(found, search and search[1], log, sleep, sharing.rows, reached=limits.reached)
 
     def _limits(self) -> Limits:
         own = (job.get("time_limit") for job in self.case.jobs)
@@ -435,7 +379,7 @@ class Twin:
             noise,
             *self._protection(),
         )
-        log, limits = Log([0] * len(jobs)), self._limits()
+        log, limits, sleep, search = Log([0] * len(jobs)), self._limits(), self._sleep(), self._search()
         sharing = self._sharing()
         found = simulate_elastic(
             self.jobs,
@@ -450,9 +394,12 @@ class Twin:
             log,
             sharing if self.shared() else None,
             limits,
+            sleep,
+            search,
         )
         _close(log, found)
-        return Truth(found, log=log, shares=sharing.rows, tells_waits=False, reached=limits.reached)
+        climbs = search and search[1]
+        return Truth(found, climbs, log, sleep, sharing.rows, tells_waits=False, reached=limits.reached)
 
 
 def _close(log: Log, found: PreemptResult) -> None:

@@ -1,9 +1,9 @@
-"""How many random cases the engine and its slow twins agree on: `make twin-cases N=10000 SEED=1`.
+"""How many random cases a reference model decides, and agrees: `make reference-cases N=10000 SEED=1`.
 
 Draws N cases of the tests, every feature by its own coin, and holds each result against all that must be:
-the twin, where the case has one, the audit, the log, the balance of GPU-time, the bound. Prints each
-difference as it is found, and in the end how many cases each feature had an effect in, and in how many of
-them a twin was met.
+the reference model, where the case has one, the audit, the log, the balance of GPU-time, the bound. Prints
+each difference as it is found, and in the end how many cases each feature had an effect in, in how many of
+them there was a reference model, and why the others have none (docs/reliability.md).
 
 With RULES="fairshare protection" each case has one of these features, in turn, whatever its coin says; a
 rule of queues goes without another policy then. Without make, tests and tests/shared must be
@@ -32,11 +32,14 @@ OF_QUEUES: Final = frozenset({"order", "fairshare", "queue", "conservative", "ag
 
 @dataclass(frozen=True)
 class Told:
-    """What became of a case. effective: the features that it ran with and could not be left out."""
+    """What became of a case.
+
+    effective: the features that it ran with and could not be left out. lacks: why nothing of it ran.
+    """
 
     seed: str
     effective: tuple[str, ...]
-    has_twin: bool
+    lacks: str | None
     faults: tuple[str, ...]
 
 
@@ -52,27 +55,33 @@ def looked_at(number: int, seed: int, rules: Sequence[str]) -> Told:
         warnings.simplefilter("ignore")
         drawn = meet(name, features=tuple(each for each in FEATURES if each in features))
         if drawn.seen.refusal is not None:
-            return Told(name, (), False, ())
+            return Told(name, (), "refused without any feature", ())
         faults = tuple(f"{fault.kind}: {fault.text[:300]}" for fault in drawn.seen.faults)
-        return Told(name, met(name, drawn.features), drawn.seen.lacks is None, faults)
+        return Told(name, met(name, drawn.features), None, faults)
 
 
 def lines(told: Sequence[Told], names: Sequence[str]) -> list[str]:
-    """The table of the end."""
-    ran, twins = Counter[str](), Counter[str]()
+    """The tables of the end."""
+    ran, decided = Counter[str](), Counter[str]()
     for each in told:
         ran.update(each.effective)
-        twins.update(each.effective if each.has_twin else ())
-    rows = [(name, ran[name], twins[name]) for name in names if ran[name]]
-    rows.append(("all", len(told), sum(each.has_twin for each in told)))
+        decided.update(() if each.lacks else each.effective)
+    rows = [(name, ran[name], decided[name]) for name in names if ran[name]]
+    reasons = Counter(each.lacks for each in told if each.lacks)
+    count = len(told) - reasons.total()
     faulty = sum(bool(each.faults) for each in told)
-    head = [
+    return [
         f"{faulty} of {len(told)} cases differ",
+        f"{count} of {len(told)} cases, {count / max(1, len(told)):.1%}, have a reference model",
         "",
-        "| feature | cases | with a twin |",
+        "| feature | cases | with a reference model |",
         "| --- | ---: | ---: |",
+        *(f"| {name} | {count:,} | {met_too:,} |" for name, count, met_too in rows),
+        "",
+        "| why there is none | cases |",
+        "| --- | ---: |",
+        *(f"| {reason} | {count:,} |" for reason, count in reasons.most_common()),
     ]
-    return [*head, *(f"| {name} | {count:,} | {met_too:,} |" for name, count, met_too in rows)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
