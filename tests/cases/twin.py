@@ -12,7 +12,7 @@ from cases.case import Case
 from reference import Job, Net, Options
 from reference.elastic import POLICIES as RESIZING
 from reference.elastic import Elastic
-from reference.elastic import simulate as simulate_elastic
+from reference.elastic import given as given_elastic
 from reference.energy import Sleep, sleeping_world
 from reference.fair import Fair
 from reference.limits import Limits, limited_world
@@ -64,6 +64,18 @@ class Truth:
     tells_waits: bool = True
     reached: Collection[int] = ()
     """The rows that reached their time limits."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What `reference.mechanism.simulate` is given, and what is told of the run."""
+
+    given: tuple[Any, ...]
+    log: Log
+    limits: Limits
+    sharing: Sharing
+    climbs: Climbs | None = None
+    sleep: Sleep | None = None
 
 
 def lacks(case: Case) -> str | None:
@@ -320,9 +332,19 @@ class Twin:
         return any(job.share for job in self.jobs) or self.options.placement in FOR_SHARES
 
     def simulate(self) -> Truth:
+        """What comes of the case."""
+        parts = self.parts()
+        found = simulate_preempt(*parts.given)
+        _close(parts.log, found)
+        shares, reached = parts.sharing.rows, parts.limits.reached
+        resizes = self.told["policy"] in RESIZING
+        return Truth(found, parts.climbs, parts.log, parts.sleep, shares, not resizes, reached)
+
+    def parts(self) -> Parts:
+        """The world of the case, and what it writes down."""
         due = tuple(math.nan if job.get("deadline") is None else job["deadline"] for job in self.case.jobs)
         if self.told["policy"] in RESIZING:
-            return self._simulate_elastic(due)
+            return self._elastic(due)
         facts, claims, queue = self._failures(), self._claims(), self._queue()
         sharing = Sharing(self.types, self.told.get("interference", 0.0), pairs=self._pairs())
         world, sleep = self._base(sharing), None
@@ -354,12 +376,9 @@ class Twin:
             )
         limits = self._limits()
         world = limited_world(limits, world)
-        found = simulate_preempt(
-            self.jobs, due, self.servers, self.net, self.options, self._rules(), self.server_vc, world
-        )
-        _close(log, found)
-        searched = climbs if "search" in self.told else None
-        return Truth(found, searched, log, sleep, sharing.rows, reached=limits.reached)
+        rules, searched = self._rules(), climbs if "search" in self.told else None
+        given = (self.jobs, due, self.servers, self.net, self.options, rules, self.server_vc, world)
+        return Parts(given, log, limits, sharing, searched, sleep)
 
     def _limits(self) -> Limits:
         own = (job.get("time_limit") for job in self.case.jobs)
@@ -369,7 +388,7 @@ class Twin:
             self.told.get("enforce_limits", False),
         )
 
-    def _simulate_elastic(self, due: tuple[float, ...]) -> Truth:
+    def _elastic(self, due: tuple[float, ...]) -> Parts:
         told, jobs = self.told, self.case.jobs
         pause = told.get("preempt_cost", 30.0)
         # A null noise scale: every sample counts in full.
@@ -394,7 +413,7 @@ class Twin:
         )
         log, limits = Log([0] * len(jobs)), self._limits()
         sharing = Sharing(self.types, told.get("interference", 0.0), pairs=self._pairs())
-        found = simulate_elastic(
+        given = given_elastic(
             self.jobs,
             self.servers,
             self.net,
@@ -408,8 +427,7 @@ class Twin:
             sharing if self._shared() else None,
             limits,
         )
-        _close(log, found)
-        return Truth(found, log=log, shares=sharing.rows, tells_waits=False, reached=limits.reached)
+        return Parts(given, log, limits, sharing)
 
 
 def _close(log: Log, found: PreemptResult) -> None:

@@ -9,11 +9,11 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from reference.limits import Limits, limited_world
-from reference.mechanism import PATIENCE, Preemption, PreemptResult
+from reference.mechanism import PATIENCE, Preemption
 from reference.mechanism import World as PreemptWorld
-from reference.mechanism import simulate as simulate_preempt
 from reference.model import (
     GPU,
     Job,
@@ -576,7 +576,7 @@ def elastic_world(
     return Elastics
 
 
-def simulate(
+def given(
     jobs: Sequence[Job],
     servers: Sequence[int],
     net: Net,
@@ -589,8 +589,8 @@ def simulate(
     log: Log | None = None,
     sharing: Sharing | None = None,
     limits: Limits | None = None,
-) -> PreemptResult:
-    """Replay `jobs` under a policy that resizes them. Raises OversizeError, RefusedError or StuckError.
+) -> tuple[Any, ...]:
+    """What `mechanism.simulate` is given to replay `jobs` under a policy that resizes them.
 
     log: told what else came of the run. sharing: where jobs may hold shares of a GPU; told who held which.
     """
@@ -604,13 +604,5 @@ def simulate(
     )
     if limits is not None:
         world = limited_world(limits, world)
-    return simulate_preempt(
-        jobs,
-        rules.deadlines,
-        servers,
-        net,
-        options,
-        Preemption(rules.policy, after=rules.after, most=rules.protected_most),
-        server_vc,
-        world,
-    )
+    told = Preemption(rules.policy, after=rules.after, most=rules.protected_most)
+    return jobs, rules.deadlines, servers, net, options, told, server_vc, world
