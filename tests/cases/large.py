@@ -1,0 +1,237 @@
+"""Long runs of each policy, of which single decisions are held against the reference model (`reference.at_size`)."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import polars as pl
+
+import ringbco
+from cases.case import Case, outage_rows
+from cases.twin import Twin
+from reference.at_size import Compared, Run
+from reference.following import Costs, Record, Stay
+
+STEP = 10.0
+"""All times are multiples of it, s, so that much happens at one instant, and sums are exact."""
+SIZES = {1: 45, 2: 20, 3: 5, 4: 12, 8: 10, 12: 4, 16: 3, 24: 1}
+"""Jobs of so many GPUs, percent."""
+SERVERS = [8] * 12 + [4] * 8
+WAVE = 300
+"""Jobs that come too fast, and then as many slowly enough, so that many wait, and all have their turn."""
+RESIZING = ("afs", "optimus", "elastic-srtf", "elasticflow")
+RANKED = ("srtf", "srsf", "tiresias", "gittins", "ftf", "edf", "time-slice")
+
+
+@dataclass(frozen=True)
+class Large:
+    """A policy, what it is told, and what else there is."""
+
+    name: str
+    options: dict[str, Any]
+    features: tuple[str, ...] = ()
+
+    @property
+    def policy(self) -> str:
+        return str(self.options["policy"])
+
+    @property
+    def slow(self) -> bool:
+        """Whether a tenth of the jobs must do."""
+        lists = self.policy == "time-slice" or self.options.get("within") == "list"
+        return lists or self.policy in (*RESIZING, "repack") or bool({"rar", "quotas"} & {*self.features})
+
+
+def _large(name: str, *features: str, **options: Any) -> Large:
+    policy = name.partition(" ")[0]
+    return Large(name, {"policy": policy, "model": "fixed", "oversize": "drop", **options}, features)
+
+
+PLAIN = [
+    *(_large(name) for name in ("fifo", "sjf", "smallest", "qssf", "ff", "ls", "rand", "sjf-bco")),
+    _large("fifo skip", queue="skip"),
+    _large("fifo easy", queue="easy"),
+    _large("fifo conservative", queue="conservative", reservations=20),
+    _large("fifo fairshare", "users", order="fairshare", half_life=7200.0),
+    _large("sjf aging", aging=3600.0),
+    *(_large(name) for name in RANKED[:-1]),
+    _large("time-slice", quantum=300.0),
+    _large("repack"),
+    *(_large(name) for name in RESIZING),
+]
+"""One of each policy and discipline, with nothing else."""
+
+VARIED = [
+    _large("fifo easy varied", "users", "priorities", queue="easy", evict=True, estimate_factor=2.0),
+    _large("sjf conservative varied", "outages", "users", queue="conservative", reservations=10, aging=7200.0),
+    _large("smallest skip varied", "types", "outages", queue="skip", placement="emptiest"),
+    _large("qssf varied", "users", "quotas", "rar", queue="skip"),
+    _large("ff varied", "vcs", "outages", queue="easy"),
+    _large("ls varied", "rar", "users", order="fairshare", half_life=3600.0, queue="skip"),
+    _large("rand varied", "outages", "vcs", seed=7, queue="skip"),
+    _large("sjf-bco varied", "rar", queue="skip", kappa=2, lambda_=2.0),
+    _large("sjf-bco literal", "outages", variant="literal", aging=7200.0, queue="easy"),
+    _large("srtf varied", "types", "users", "quotas", preempt_after=600.0, move_cost=10.0),
+    _large("srsf varied", "outages", interval=300.0, placement="first-fit", start_cost=20.0),
+    _large("tiresias varied", "users", "priorities", within="list", interval=300.0, thresholds=[3600.0, 36000.0]),
+    _large("gittins varied", "types", interval=120.0, within="list", max_preemptions=2),
+    _large("ftf varied", "vcs", "outages", interval=300.0),
+    _large("edf varied", "rar", admission=True, preempt_cost=60.0),
+    _large("time-slice varied", "types", "priorities", quantum=600.0, evict=True),
+    _large("repack exact", "outages", predict="exact"),
+    _large("repack varied", "types", "users", "priorities", evict=True),
+    _large("afs varied", "types", "outages", interval=300.0, resize_every=600.0),
+    _large("optimus varied", "noise", "users", "priorities", evict=True, resize_cost=60.0),
+    _large("elastic-srtf varied", "rar", "vcs"),
+    _large("elasticflow varied", "outages", "types", preempt_after=900.0),
+]
+"""One or more of each policy among other features."""
+
+
+def draw(large: Large, count: int, seed: int) -> Case:
+    """A table of so many jobs, and a cluster."""
+    rng, features = Random(f"{large.name} {seed}"), large.features
+    case = Case(1.0, STEP, servers=[{"gpus": gpus} for gpus in SERVERS])
+    case.network = {"intra_bandwidth": 150e9, "inter_bandwidth": 1e9, "reduce_speed": 500e9}
+    case.network |= {"xi1": 0.5, "xi2": 0.0, "alpha": 0.3}
+    case.options = dict(large.options)
+    sizes, shares = list(SIZES), list(SIZES.values())
+    room, at = sum(SERVERS), 0.0
+    flow = large.policy == "elasticflow"
+    for row in range(count):
+        gpus = rng.choices(sizes, shares)[0]
+        length = STEP * max(1, min(2000, round(rng.lognormvariate(6.0, 1.1) / STEP)))
+        job = {"job_id": f"j{row}", "submit_time": at, "num_gpus": gpus, "duration": length}
+        case.jobs.append(job)
+        busy = (row // (WAVE // 6 if flow else WAVE)) % 2 == 0
+        load = (1.3 if flow else 1.6) if busy else 0.5
+        at += STEP * round(rng.expovariate(load * room / 2600.0) / STEP)
+        _columns(rng, case, job, large)
+    _beside(rng, case, large, at)
+    if large.policy in RESIZING:
+        case.options["thresholds"] = None
+    case.options = {name: value for name, value in case.options.items() if value is not None}
+    return case
+
+
+def _columns(rng: Random, case: Case, job: dict[str, Any], large: Large) -> None:
+    """More of a job."""
+    features, gpus = large.features, job["num_gpus"]
+    if "users" in features or large.policy in ("qssf", "repack"):
+        job["user"] = f"u{min(rng.randrange(6), rng.randrange(6))}"
+    if "vcs" in features:
+        job["vc"] = rng.choice(("a", "a", "a", "b"))
+        job["num_gpus"] = gpus = min(gpus, 16)
+    if "priorities" in features:
+        job["priority"] = rng.choice((0, 0, 0, 1, 5))
+        job["preemptible"] = rng.random() < 0.8
+    if large.policy in ("edf", "elasticflow"):
+        slack = job["duration"] * rng.choice((2, 3, 5)) + 600.0
+        job["deadline"] = job["submit_time"] + slack if rng.random() < 0.6 else None
+    if large.policy in RESIZING:
+        rigid = rng.random() < 0.3
+        job["min_gpus"] = gpus if rigid else max(1, gpus // 2)
+        job["max_gpus"] = gpus if rigid else gpus + rng.choice((0, 1, 2, 4))
+    if "noise" in features:
+        job["noise_scale"] = rng.choice((None, 1.0, 64.0))
+        job["batch_size"] = rng.choice((4, 32))
+    if "rar" in features:
+        job["iterations"] = max(1, round(job["duration"] / 2))
+        job["gradient_bytes"] = rng.choice((1e7, 1e8, 5e8))
+        job["batch_size"], job["fp_time"], job["bp_time"] = 32, 0.01, 1.5
+    if "types" in features:
+        job["gpu_type"] = rng.choice((None, None, "V100", "P100", "P100|V100"))
+        job["recorded_on"] = rng.choice(("V100", "P100"))
+
+
+def _beside(rng: Random, case: Case, large: Large, last: float) -> None:
+    """Servers' types and virtual clusters, and the tables beside the jobs."""
+    if "rar" in large.features:
+        case.options["model"] = "rar"
+    if "vcs" in large.features:
+        for at, server in enumerate(case.servers):
+            server["vc"] = "b" if at % 4 == 3 else "a"
+    if "types" in large.features:
+        case.gpu_types = {"V100": {"speed": 2.0}, "P100": {"speed": 1.0}}
+        for at, server in enumerate(case.servers):
+            server["gpu_type"] = "V100" if at % 2 else "P100"
+    if "outages" in large.features:
+        case.options["checkpoint_interval"] = 300.0
+        windows, at = [], 0.0
+        while at < last:
+            at += STEP * rng.randint(100, 2000)
+            windows.append((rng.randrange(len(SERVERS)), at, at + STEP * rng.randint(30, 400)))
+        ends: dict[int, float] = {}
+        kept = [each for each in windows if each[1] > ends.get(each[0], -1.0) and not ends.update({each[0]: each[2]})]
+        case.files["outages"] = outage_rows(kept)
+    if "quotas" in large.features:
+        case.files["quota"] = [
+            {"user": "u0", "gpus": 40, "borrow": True},
+            {"user": "u1", "gpus": 30, "borrow": False},
+            {"user": "u2", "gpus": 30, "borrow": True},
+        ]
+
+
+def recorded(case: Case, twin: Twin, outcome: ringbco.Outcome) -> Record:
+    """What the engine wrote down."""
+    assert outcome.allocations is not None and outcome.decisions is not None
+    rows = pl.DataFrame({"job_id": [job["job_id"] for job in case.jobs]}).with_row_index("row")
+    finish = dict(outcome.jobs.join(rows, "job_id").select("row", "finish_time").rows())
+    stays = (
+        outcome.allocations.join(rows, "job_id")
+        .group_by("row", "stay", "start_time", "end_time")
+        .agg(parts=pl.struct("server", "num_gpus").sort_by("server"))
+        .sort("start_time", "row")
+    )
+    found = [
+        Stay(row, start, end, tuple((part["server"], part["num_gpus"]) for part in parts), end == finish[row])
+        for row, start, end, parts in stays.select("row", "start_time", "end_time", "parts").rows()
+    ]
+    log = outcome.decisions.with_row_index("place").join(rows, "job_id").select("place", "time", "verb", "row")
+    turns: dict[tuple[int, float], tuple[int, int]] = {}
+    for place, time, _, row in log.sort("place").rows():
+        turns[row, time] = turns.get((row, time), (place, place))[0], place
+    # Whoever was stopped before it was evicted was stopped.
+    first = log.sort("place").unique(["row", "time"], keep="first", maintain_order=True)
+    evicted = first.filter(pl.col("verb") == "evicted").select("row", "time").rows()
+    told = case.options
+    pause = told.get("preempt_cost", 30.0)
+    costs = Costs(
+        told.get("start_cost", 0.0), pause, told.get("move_cost", pause), told.get("resize_cost", pause)
+    )
+    refused = frozenset(range(len(case.jobs))) - {*finish}
+    return Record(found, refused, frozenset(evicted), turns, costs, twin._queue())
+
+
+def instants(record: Record, twin: Twin, ticks: float | None, count: int, rng: Random) -> list[set[float]]:
+    """Drawn instants at which the engine decides, by virtual cluster: most of them those of a start or a stop."""
+    of, parts = twin.server_vc, 1 if twin.server_vc is None else 1 + max(twin.server_vc)
+    changes, quiet = ([set[float]() for _ in range(parts)] for _ in range(2))
+    last = max(job.submit for job in twin.jobs)
+    for stay in record.stays:
+        vc = 0 if of is None else of[stay.parts[0][0]]
+        changes[vc] |= {stay.start}
+        quiet[vc] |= {stay.end, twin.jobs[stay.row].submit}
+    if ticks is not None:
+        quiet = [{ticks * n for n in range(1, math.ceil(last / ticks))} for _ in range(parts)]
+    drawn: list[set[float]] = [set() for _ in range(parts)]
+    for choices, part in ((changes, count - count // 5), (quiet, count // 5)):
+        pairs = [(vc, time) for vc, own in enumerate(choices) for time in sorted(own) if 0.05 * last < time <= last]
+        for vc, time in rng.sample(pairs, min(part, len(pairs))):
+            drawn[vc].add(time)
+    return drawn
+
+
+def compared(large: Large, jobs: int, count: int, seed: int) -> Iterator[Compared]:
+    """Decisions of a run of so many jobs, or of a tenth of them."""
+    case = draw(large, jobs, seed)
+    outcome = case.replay(decisions=True)
+    twin = Twin(case)
+    parts = twin.parts()
+    record = recorded(case, twin, outcome)
+    rules = parts.given[5]
+    ticks = rules.interval if rules.ticks and large.policy not in RESIZING else None
+    chosen = instants(record, twin, ticks, count, Random(f"{large.name} {seed} instants"))
+    yield from Run(parts.given, record).compared(chosen)

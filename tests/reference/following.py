@@ -1,0 +1,245 @@
+"""The reference model's world led along the record of a run, however long: who ran where, from when to when.
+
+Nothing is decided here. Work done, pauses, times on GPUs, U, random numbers, lists and predictions are worked
+out from the stays that a run wrote down; completions must come when the record has them. Nothing here imports
+ringbco.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reference.conservative import BY_TIME
+from reference.mechanism import World
+from reference.model import GPU, work
+from reference.outages import Queue
+from reference.placement import GOLDEN, MASK
+from reference.shares import weight
+from reference.stretch import Stretch
+
+
+@dataclass(frozen=True)
+class Stay:
+    """parts: GPUs by server. last: whether its job is done at its end."""
+
+    row: int
+    start: float
+    end: float
+    parts: tuple[tuple[int, int], ...]
+    last: bool
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of pauses."""
+
+    start: float
+    preempt: float
+    move: float
+    resize: float
+
+
+@dataclass
+class Record:
+    """What a run wrote down. turns: by (row, time) the places in its log of what was decided of a job then."""
+
+    stays: list[Stay]
+    refused: frozenset[int]
+    evicted: frozenset[tuple[int, float]]
+    turns: Mapping[tuple[int, float], tuple[int, int]]
+    costs: Costs
+    queue: Queue | None = None
+    begun: dict[float, list[Stay]] = field(default_factory=lambda: defaultdict(list))
+    ended: dict[float, list[Stay]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        for stay in self.stays:
+            self.begun[stay.start].append(stay)
+            self.ended[stay.end].append(stay)
+
+    def decided(self, time: float) -> list[Stay]:
+        """Stays that a decision, or a failing server, ended then."""
+        return [stay for stay in self.ended.get(time, ()) if not stay.last]
+
+
+def follower(base: type[World], record: Record) -> type[World]:
+    """The model `base`, told what was decided."""
+    by_time = BY_TIME
+
+    class Follower(base):  # type: ignore[misc, valid-type]
+        def __init__(self, *parts: object) -> None:
+            super().__init__(*parts)
+            self.coming = defaultdict(list)
+            for row, job in self.jobs.items():
+                self.coming[job.submit].append(row)
+            self.sums: dict[object, tuple[float, int]] = {}
+            """Run times of jobs that are done, and how many: of a user and size, of a user, of all."""
+            self.counted = 0
+            """Of how many jobs that are done `repack` took its counts."""
+
+        def instants(self) -> list[float]:
+            """When something happens by the record, and where lists change, when there is a pass."""
+            own = [stay for stay in record.stays if stay.row in self.jobs]
+            times = {*self.coming} | {time for stay in own for time in (stay.start, stay.end)}
+            last = max(times)
+            times |= {time for _, *ends in getattr(self, "outages", ()) for time in ends if time < last}
+            if self.keeps_lists:
+                times |= {self.rules.interval * n for n in range(math.ceil(last / self.rules.interval))}
+            return sorted(times)
+
+        @property
+        def keeps_lists(self) -> bool:
+            return self.rules.policy == "time-slice" or self.rules.within == "list"
+
+        def gittins(self, row: int) -> float:
+            """Nothing: `ranking` is asked for its lists, which go by levels."""
+            return 0.0
+
+        # An instant: what happens, and then what was decided.
+
+        def happen(self, time: float) -> None:
+            """Ends, servers and arrivals."""
+            self.now = time
+            for stay in sorted(record.ended.get(time, ()), key=lambda stay: stay.row):
+                if stay.last and stay.row in self.jobs:
+                    run = self.run_of(stay.row)
+                    off = abs(self.end_of(run) - time)
+                    assert off <= 1e-9 * time + 1e-6, f"row {stay.row} is done {off} s beside the record"
+                    self.complete(run)
+            self.future = list(self.coming.get(time, ()))
+            self.arrive()
+
+        def complete(self, run: Stretch) -> None:
+            super().complete(run)
+            if record.queue is not None:
+                for key in self.alike(run.row):
+                    total, count = self.sums.get(key, (0.0, 0))
+                    self.sums[key] = total + self.jobs[run.row].duration, count + 1
+
+        def alike(self, row: int) -> tuple[object, ...]:
+            users = record.queue.users if record.queue is not None else None
+            user = None if users is None else users[row]
+            return (user, self.jobs[row].num_gpus), ("user", user), "all"
+
+        def predict(self, row: int) -> float:
+            """As `outages` has it; whole seconds, so that sums are the same in any order."""
+            job = self.jobs[row]
+            if record.queue is not None and record.queue.exact:
+                return job.duration * weight(job)
+            known = next((self.sums[key] for key in self.alike(row) if key in self.sums), None)
+            return known[0] / known[1] * weight(job) if known else 0.0
+
+        def keep_history(self) -> None:
+            """What a pass keeps for later ones."""
+            if self.keeps_lists and self.now % self.rules.interval == 0:
+                self.ranking()
+            if hasattr(self, "predictions"):
+                for row in self.waiting:
+                    if row not in self.predictions:
+                        self.predictions[row] = self.predict(row)
+            predictions = getattr(getattr(self, "rule", None), "predictions", None)
+            if predictions is not None and self.waiting:
+                done = len(predictions.done)
+                if done - self.counted > self.counted // 64:
+                    self.counted = done
+
+        def decide(self) -> None:
+            """What the record has of this instant, in the order of the log."""
+            self.keep_history()
+            time = self.now
+            decided: list[tuple[int, bool, Stay]] = []
+            for stay in record.decided(time):
+                if stay.row in self.jobs and any(run.row == stay.row for run in self.running):
+                    decided.append((self.turn(stay.row)[0], False, stay))
+            for stay in record.begun.get(time, ()):
+                if stay.row in self.jobs:
+                    decided.append((self.turn(stay.row)[1], True, stay))
+            decided.sort(key=lambda each: each[:2])
+            # Who moves gives all back first; when it did by the log counts for quotas alone.
+            gone = [(turn, self.run_of(stay.row)) for turn, begins, stay in decided if not begins]
+            left: dict[int, int] = {}
+            for _, run in gone:
+                self.end_stay(run, left)
+            for turn, begins, stay in decided:
+                if begins:
+                    later = [run for own, run in gone if own > turn]
+                    self.begin_stay(stay, left.get(stay.row), later)
+            for row in self.coming.get(time, ()):
+                if row in record.refused and row in self.waiting:
+                    self.waiting.remove(row)
+            if hasattr(self, "fresh"):
+                self.fresh = []
+            if decided or record.ended.get(time):
+                self.new_rates()
+
+        def turn(self, row: int) -> tuple[int, int]:
+            return record.turns.get((row, self.now), (0, 0))
+
+        def run_of(self, row: int) -> Stretch:
+            return next(run for run in self.running if run.row == row)
+
+        def end_stay(self, run: Stretch, left: dict[int, int]) -> None:
+            self.interrupt(run)
+            if (run.row, self.now) in record.evicted:
+                self.tell(run.row, "preempted", "evicted")
+            else:
+                left[run.row] = len(run.gpus)
+            self.waiting.append(run.row)
+
+        def begin_stay(self, stay: Stay, held: int | None, later: list[Stretch]) -> None:
+            """held: GPUs that it held up to now, if it goes on on others. later: who is yet to be stopped."""
+            row, costs = stay.row, record.costs
+            gpus = self.taken(stay.parts)
+            first = math.isnan(self.result.start[row])
+            cost = costs.start if first else costs.preempt
+            if held is not None:
+                cost = costs.move if held == len(gpus) else costs.resize
+            self.running += later
+            over = self.over_quota(row, len(gpus))
+            del self.running[len(self.running) - len(later) :]
+            self.tell(row, "preempted", "moved")
+            begin = self.now + self.pause(cost)
+            run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
+            self.waiting.remove(row)
+            self.running.append(run)
+            self.saved[row], self.past[row], self.over[row] = (begin, run.left), [], over
+            for gpu in gpus:
+                self.load[gpu] = self.load.get(gpu, 0.0) + work(self.jobs[row], self.options, self.net)
+            if self.options.placement == "random":
+                self.rng = (self.rng + len(gpus) * GOLDEN) & MASK
+            if first:
+                self.result.start[row] = self.seconds(self.now)
+
+        def taken(self, parts: Iterable[tuple[int, int]]) -> list[GPU]:
+            """Of each server the first that are idle, or where U counts those with the least."""
+            idle, found = self.floor().idle, list[GPU]()
+            for server, count in parts:
+                there = [gpu for gpu in idle if gpu[0] == server]
+                if self.options.placement in by_time:
+                    there.sort(key=lambda gpu: (self.load.get(gpu, 0.0), gpu))
+                assert len(there) >= count, f"server {server} has {len(there)} GPUs, and {count} are taken"
+                found += there[:count]
+            return found
+
+        def new_rates(self) -> None:
+            if not self.fixed:
+                super().new_rates()
+                self.states.clear()
+                return
+            for run in self.running:
+                if math.isnan(run.tau):
+                    run.tau = self.tau(run, 0)
+                    self.past[run.row].append((run.since, run.left, run.tau))
+
+        def placed(self) -> dict[int, tuple[bool, Counter[int]]]:  # type: ignore[override]
+            """By row that runs: whether since now, and its GPUs by server."""
+            return placed(self)
+
+    return Follower
+
+
+def placed(world: Any) -> dict[int, tuple[bool, Counter[int]]]:
+    """By row that runs: whether its stay begins now, and its GPUs by server."""
+    return {run.row: (run.start == world.now, Counter(s for s, _ in run.gpus)) for run in world.running}
