@@ -1,18 +1,25 @@
 """Long runs of each policy, of which single decisions are held against the reference model (`reference.at_size`)."""
 
 import math
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 import ringbco
 from cases.case import Case, outage_rows
 from cases.twin import Twin
+from frames import cluster_of
 from reference.at_size import Compared, Run
 from reference.following import Costs, Record, Stay
+from reference.model import GPU
+from ringbco import KeyPolicy, Simulation, State
+from ringbco.run.setup import prepare
+from ringbco.run.simulation import prepared_of
 
 STEP = 10.0
 """All times are multiples of it, s, so that much happens at one instant, and sums are exact."""
@@ -202,7 +209,67 @@ def recorded(case: Case, twin: Twin, outcome: ringbco.Outcome) -> Record:
         told.get("start_cost", 0.0), pause, told.get("move_cost", pause), told.get("resize_cost", pause)
     )
     refused = frozenset(range(len(case.jobs))) - {*finish}
-    return Record(found, refused, frozenset(evicted), turns, costs, twin._queue())
+    gpus = which_gpus(case, found) if told.get("queue") == "conservative" else {}
+    return Record(found, refused, frozenset(evicted), turns, costs, gpus, twin._queue())
+
+
+class _ByKey(KeyPolicy):
+    """The orders of conservative runs, one's own: what is at hand of a paused run is a policy's of one's own."""
+
+    clairvoyant = True
+    is_sjf = False
+
+    def key(self, state: State, rows: Any) -> Any:
+        return state.duration[rows] if self.is_sjf else np.zeros(len(rows))
+
+
+class _Paused(Simulation):
+    """A run of one cluster under a policy of one's own that can be looked at on its way."""
+
+    def __init__(self, case: Case, policy: KeyPolicy) -> None:
+        options = {name: value for name, value in case.given().items() if name != "policy"}
+        setup = prepare(
+            case.frame(),
+            cluster_of(case.toml()),
+            recorded_cluster=None,
+            policy=policy,
+            workload=None,
+            options=options,
+        )
+        setup.workload.begin()
+        self._begin(setup, prepared_of(setup), 0, policy, None)
+
+
+def which_gpus(case: Case, stays: Sequence[Stay]) -> dict[tuple[int, float], list[GPU]]:
+    """Of each stay, by row and start, those that it holds: those whose U it raised.
+
+    Which of a server they are shows nowhere else, and reservations are of single ones.
+    """
+    policy = _ByKey()
+    policy.is_sjf = case.policy == "sjf"
+    paused, begun = _Paused(case, policy), defaultdict[float, list[Stay]](list)
+    for stay in stays:
+        begun[stay.start].append(stay)
+    gpus = [(server, gpu) for server, each in enumerate(case.servers) for gpu in range(each["gpus"])]
+    before, found = np.zeros(len(gpus)), dict[tuple[int, float], list[GPU]]()
+    for time in sorted(begun):
+        paused.advance(time)
+        after = np.array(paused.state.U)
+        raised = dict(zip(gpus, (after - before).tolist(), strict=True))
+        before = after
+        for stay in begun[time]:
+            own = found[stay.row, time] = []
+            for server, count in stay.parts:
+                there = [
+                    gpu
+                    for gpu, by in raised.items()
+                    if gpu[0] == server and abs(by - case.jobs[stay.row]["duration"]) < 1e-3
+                ]
+                assert len(there) >= count, (stay, raised)
+                own += there[:count]
+            for gpu in own:
+                del raised[gpu]
+    return found
 
 
 def instants(record: Record, twin: Twin, ticks: float | None, count: int, rng: Random) -> list[set[float]]:

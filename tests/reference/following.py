@@ -43,13 +43,18 @@ class Costs:
 
 @dataclass
 class Record:
-    """What a run wrote down. turns: by (row, time) the places in its log of what was decided of a job then."""
+    """What a run wrote down.
+
+    turns: by (row, time) the first and the last place in its log of what was decided of a job then. gpus: by
+    (row, start) which GPUs of its servers a stay holds, where neither U nor their order says so.
+    """
 
     stays: list[Stay]
     refused: frozenset[int]
     evicted: frozenset[tuple[int, float]]
     turns: Mapping[tuple[int, float], tuple[int, int]]
     costs: Costs
+    gpus: Mapping[tuple[int, float], list[GPU]]
     queue: Queue | None = None
     begun: dict[float, list[Stay]] = field(default_factory=lambda: defaultdict(list))
     ended: dict[float, list[Stay]] = field(default_factory=lambda: defaultdict(list))
@@ -191,7 +196,7 @@ def follower(base: type[World], record: Record) -> type[World]:
         def begin_stay(self, stay: Stay, held: int | None, later: list[Stretch]) -> None:
             """held: GPUs that it held up to now, if it goes on on others. later: who is yet to be stopped."""
             row, costs = stay.row, record.costs
-            gpus = self.taken(stay.parts)
+            gpus = record.gpus.get((row, self.now)) or self.taken(stay.parts)
             first = math.isnan(self.result.start[row])
             cost = costs.start if first else costs.preempt
             if held is not None:
