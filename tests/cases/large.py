@@ -1,7 +1,7 @@
-"""Long runs of each policy, of which single decisions are held against the reference model (`reference.at_size`)."""
+"""Long runs of each policy, of which single decisions are held against the reference model's."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -26,8 +26,9 @@ STEP = 10.0
 SIZES = {1: 45, 2: 20, 3: 5, 4: 12, 8: 10, 12: 4, 16: 3, 24: 1}
 """Jobs of so many GPUs, percent."""
 SERVERS = [8] * 12 + [4] * 8
-WAVE = 300
+WAVE = 500
 """Jobs that come too fast, and then as many slowly enough, so that many wait, and all have their turn."""
+QUEUES = ("fifo", "sjf", "smallest", "qssf", "ff", "ls", "rand", "sjf-bco")
 RESIZING = ("afs", "optimus", "elastic-srtf", "elasticflow")
 RANKED = ("srtf", "srsf", "tiresias", "gittins", "ftf", "edf", "time-slice")
 
@@ -57,7 +58,7 @@ def _large(name: str, *features: str, **options: Any) -> Large:
 
 
 PLAIN = [
-    *(_large(name) for name in ("fifo", "sjf", "smallest", "qssf", "ff", "ls", "rand", "sjf-bco")),
+    *(_large(name) for name in QUEUES),
     _large("fifo skip", queue="skip"),
     _large("fifo easy", queue="easy"),
     _large("fifo conservative", queue="conservative", reservations=20),
@@ -72,7 +73,9 @@ PLAIN = [
 
 VARIED = [
     _large("fifo easy varied", "users", "priorities", queue="easy", evict=True, estimate_factor=2.0),
-    _large("sjf conservative varied", "outages", "users", queue="conservative", reservations=10, aging=7200.0),
+    _large(
+        "sjf conservative varied", "outages", "users", queue="conservative", reservations=10, aging=7200.0
+    ),
     _large("smallest skip varied", "types", "outages", queue="skip", placement="emptiest"),
     _large("qssf varied", "users", "quotas", "rar", queue="skip"),
     _large("ff varied", "vcs", "outages", queue="easy"),
@@ -82,7 +85,9 @@ VARIED = [
     _large("sjf-bco literal", "outages", variant="literal", aging=7200.0, queue="easy"),
     _large("srtf varied", "types", "users", "quotas", preempt_after=600.0, move_cost=10.0),
     _large("srsf varied", "outages", interval=300.0, placement="first-fit", start_cost=20.0),
-    _large("tiresias varied", "users", "priorities", within="list", interval=300.0, thresholds=[3600.0, 36000.0]),
+    _large(
+        "tiresias varied", "users", "priorities", within="list", interval=300.0, thresholds=[3600.0, 36000.0]
+    ),
     _large("gittins varied", "types", interval=120.0, within="list", max_preemptions=2),
     _large("ftf varied", "vcs", "outages", interval=300.0),
     _large("edf varied", "rar", admission=True, preempt_cost=60.0),
@@ -99,7 +104,7 @@ VARIED = [
 
 def draw(large: Large, count: int, seed: int) -> Case:
     """A table of so many jobs, and a cluster."""
-    rng, features = Random(f"{large.name} {seed}"), large.features
+    rng = Random(f"{large.name} {seed}")
     case = Case(1.0, STEP, servers=[{"gpus": gpus} for gpus in SERVERS])
     case.network = {"intra_bandwidth": 150e9, "inter_bandwidth": 1e9, "reduce_speed": 500e9}
     case.network |= {"xi1": 0.5, "xi2": 0.0, "alpha": 0.3}
@@ -112,8 +117,7 @@ def draw(large: Large, count: int, seed: int) -> Case:
         length = STEP * max(1, min(2000, round(rng.lognormvariate(6.0, 1.1) / STEP)))
         job = {"job_id": f"j{row}", "submit_time": at, "num_gpus": gpus, "duration": length}
         case.jobs.append(job)
-        busy = (row // (WAVE // 6 if flow else WAVE)) % 2 == 0
-        load = (1.3 if flow else 1.6) if busy else 0.5
+        load = (1.6, 0.5)[row // (WAVE // 2 if flow else WAVE) % 2]
         at += STEP * round(rng.expovariate(load * room / 2600.0) / STEP)
         _columns(rng, case, job, large)
     _beside(rng, case, large, at)
@@ -166,13 +170,13 @@ def _beside(rng: Random, case: Case, large: Large, last: float) -> None:
             server["gpu_type"] = "V100" if at % 2 else "P100"
     if "outages" in large.features:
         case.options["checkpoint_interval"] = 300.0
-        windows, at = [], 0.0
+        windows, at, back = [], 0.0, dict.fromkeys(range(len(SERVERS)), -1.0)
         while at < last:
             at += STEP * rng.randint(100, 2000)
-            windows.append((rng.randrange(len(SERVERS)), at, at + STEP * rng.randint(30, 400)))
-        ends: dict[int, float] = {}
-        kept = [each for each in windows if each[1] > ends.get(each[0], -1.0) and not ends.update({each[0]: each[2]})]
-        case.files["outages"] = outage_rows(kept)
+            server = rng.choice([server for server in back if back[server] < at])
+            back[server] = at + STEP * rng.randint(30, 400)
+            windows.append((server, at, back[server]))
+        case.files["outages"] = outage_rows(windows)
     if "quotas" in large.features:
         case.files["quota"] = [
             {"user": "u0", "gpus": 40, "borrow": True},
@@ -183,7 +187,8 @@ def _beside(rng: Random, case: Case, large: Large, last: float) -> None:
 
 def recorded(case: Case, twin: Twin, outcome: ringbco.Outcome) -> Record:
     """What the engine wrote down."""
-    assert outcome.allocations is not None and outcome.decisions is not None
+    assert outcome.allocations is not None
+    assert outcome.decisions is not None
     rows = pl.DataFrame({"job_id": [job["job_id"] for job in case.jobs]}).with_row_index("row")
     finish = dict(outcome.jobs.join(rows, "job_id").select("row", "finish_time").rows())
     stays = (
@@ -196,7 +201,9 @@ def recorded(case: Case, twin: Twin, outcome: ringbco.Outcome) -> Record:
         Stay(row, start, end, tuple((part["server"], part["num_gpus"]) for part in parts), end == finish[row])
         for row, start, end, parts in stays.select("row", "start_time", "end_time", "parts").rows()
     ]
-    log = outcome.decisions.with_row_index("place").join(rows, "job_id").select("place", "time", "verb", "row")
+    log = (
+        outcome.decisions.with_row_index("place").join(rows, "job_id").select("place", "time", "verb", "row")
+    )
     turns: dict[tuple[int, float], tuple[int, int]] = {}
     for place, time, _, row in log.sort("place").rows():
         turns[row, time] = turns.get((row, time), (place, place))[0], place
@@ -214,7 +221,7 @@ def recorded(case: Case, twin: Twin, outcome: ringbco.Outcome) -> Record:
 
 
 class _ByKey(KeyPolicy):
-    """The orders of conservative runs, one's own: what is at hand of a paused run is a policy's of one's own."""
+    """The orders of conservative runs: only runs of one's own policy can be looked at on their way."""
 
     clairvoyant = True
     is_sjf = False
@@ -273,32 +280,43 @@ def which_gpus(case: Case, stays: Sequence[Stay]) -> dict[tuple[int, float], lis
 
 
 def instants(record: Record, twin: Twin, ticks: float | None, count: int, rng: Random) -> list[set[float]]:
-    """Drawn instants at which the engine decides, by virtual cluster: most of them those of a start or a stop."""
+    """Drawn instants at which the engine decides, by virtual cluster.
+
+    Three fifths are those of a start, one fifth those of one where several things happen at once, one any.
+    """
     of, parts = twin.server_vc, 1 if twin.server_vc is None else 1 + max(twin.server_vc)
     changes, quiet = ([set[float]() for _ in range(parts)] for _ in range(2))
+    happen = [Counter[float]() for _ in range(parts)]
     last = max(job.submit for job in twin.jobs)
+    seen: set[int] = set()
     for stay in record.stays:
         vc = 0 if of is None else of[stay.parts[0][0]]
         changes[vc] |= {stay.start}
         quiet[vc] |= {stay.end, twin.jobs[stay.row].submit}
+        happen[vc].update([stay.end] * stay.last + [twin.jobs[stay.row].submit] * (stay.row not in seen))
+        seen.add(stay.row)
     if ticks is not None:
         quiet = [{ticks * n for n in range(1, math.ceil(last / ticks))} for _ in range(parts)]
+    at_once = [{time for time in own if times[time] > 1} for own, times in zip(changes, happen, strict=True)]
     drawn: list[set[float]] = [set() for _ in range(parts)]
-    for choices, part in ((changes, count - count // 5), (quiet, count // 5)):
-        pairs = [(vc, time) for vc, own in enumerate(choices) for time in sorted(own) if 0.05 * last < time <= last]
+    for choices, part in ((changes, count - 2 * (count // 5)), (at_once, count // 5), (quiet, count // 5)):
+        pairs = [(vc, time) for vc, own in enumerate(choices) for time in sorted(own - drawn[vc])]
+        pairs = [pair for pair in pairs if 0.05 * last < pair[1] <= last]
         for vc, time in rng.sample(pairs, min(part, len(pairs))):
             drawn[vc].add(time)
     return drawn
 
 
-def compared(large: Large, jobs: int, count: int, seed: int) -> Iterator[Compared]:
-    """Decisions of a run of so many jobs, or of a tenth of them."""
-    case = draw(large, jobs, seed)
-    outcome = case.replay(decisions=True)
-    twin = Twin(case)
-    parts = twin.parts()
-    record = recorded(case, twin, outcome)
-    rules = parts.given[5]
+def chosen(large: Large, twin: Twin, record: Record, count: int, seed: int) -> list[set[float]]:
+    """The `instants` of a run."""
+    rules = twin.parts().given[5]
     ticks = rules.interval if rules.ticks and large.policy not in RESIZING else None
-    chosen = instants(record, twin, ticks, count, Random(f"{large.name} {seed} instants"))
-    yield from Run(parts.given, record).compared(chosen)
+    return instants(record, twin, ticks, count, Random(f"{large.name} {seed} instants"))
+
+
+def compared(large: Large, jobs: int, count: int, seed: int) -> Iterator[Compared]:
+    """So many decisions of a run of so many jobs."""
+    case = draw(large, jobs, seed)
+    twin = Twin(case)
+    record = recorded(case, twin, case.replay(decisions=True))
+    yield from Run(twin.parts().given, record).compared(chosen(large, twin, record, count, seed))

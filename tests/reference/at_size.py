@@ -61,9 +61,9 @@ class Compared:
         mine, theirs = self.modelled, self.recorded
         rows = sorted({*mine.running, *theirs.running})
         told = [
-            f"t = {self.time:.9g}, row {row}: {_say(mine.running.get(row))}; the run: {_say(theirs.running.get(row))}"
+            f"t = {self.time:.9g}, row {row}: {_say(own)}; the run: {_say(other)}"
             for row in rows
-            if mine.running.get(row) != theirs.running.get(row)
+            if (own := mine.running.get(row)) != (other := theirs.running.get(row))
         ]
         if mine.refused != theirs.refused:
             told.append(f"t = {self.time:.9g}: refuses {set(mine.refused)}; the run: {set(theirs.refused)}")
@@ -109,7 +109,7 @@ def deciding(base: type[World], record: Record) -> type[World]:
             return float(self.once(("index", row), lambda: self.index(self.attained(row))))
 
         def index(self, attained: float) -> float:
-            """`gittins`, of sums that are taken along the sorted GPU-times: these are whole, so that they are exact."""
+            """`gittins`, of sums along the sorted GPU-times: all whole numbers, so that sums are exact."""
             times, sums = self.once("times", lambda: _sorted(self.gpu_times))
             first = int(np.searchsorted(times, attained, side="right"))
             beyond = times[first:]
@@ -128,7 +128,8 @@ def deciding(base: type[World], record: Record) -> type[World]:
 def _sorted(gpu_times: Sequence[float]) -> tuple[Any, Any]:
     times = np.sort(np.array(gpu_times, float))
     sums = np.concatenate(([0.0], np.cumsum(times)))
-    assert (times == np.round(times)).all() and sums[-1] < 2.0**53
+    assert (times == np.round(times)).all()
+    assert sums[-1] < 2.0**53
     return times, sums
 
 
@@ -143,7 +144,7 @@ def copied(world: Any, kind: type[World]) -> Any:
     other.result = _copied(world.result, [run.row for run in world.running])
     if getattr(world, "rule", None) is not None:
         other.rule = copy.copy(world.rule)
-        other.rule.view = type(world.rule.view)(other)
+        other.rule.view = _noting(type(world.rule.view))(other)
         if world.rule.predictions is not None:
             # Counts are of the jobs that were done when they were taken last.
             mine = other.rule.predictions = copy.copy(world.rule.predictions)
@@ -151,6 +152,21 @@ def copied(world: Any, kind: type[World]) -> Any:
             mine.count()
             mine.done = list(world.rule.predictions.done)
     return other
+
+
+def _noting(view: type[Any]) -> type[Any]:
+    """What `repack` sees, with who holds what worked out anew only when somebody else runs."""
+
+    class Noting(view):  # type: ignore[misc]
+        then: tuple[list[Any], Any] = ([], {})
+
+        def parts(self) -> Any:
+            running = self.world.running
+            if [*map(id, running)] != [*map(id, self.then[0])]:
+                self.then = list(running), super().parts()
+            return self.then[1]
+
+    return Noting
 
 
 def _copied(result: PreemptResult, rows: Iterable[int]) -> PreemptResult:
@@ -162,7 +178,7 @@ def _copied(result: PreemptResult, rows: Iterable[int]) -> PreemptResult:
 
 def decide(world: Any) -> Decision:
     """One pass over a state."""
-    came = [row for row in world.coming.get(world.now, ())]
+    came = list(world.coming.get(world.now, ()))
     world.passed = world.now
     world.one_pass()
     return Decision(placed(world), frozenset(row for row in came if world.result.refused[row]))
@@ -170,7 +186,7 @@ def decide(world: Any) -> Decision:
 
 @dataclass
 class Run:
-    """A run to be looked at. given: what `mechanism.simulate` is given; `instants` are those of the record."""
+    """A run to be looked at. given: what `mechanism.simulate` is given."""
 
     given: tuple[Any, ...]
     record: Record
@@ -191,7 +207,7 @@ class Run:
         kind = deciding(self.given[-1], self.record)
         for world, times in zip(self.worlds(), chosen, strict=True):
             last = max(times, default=-math.inf)
-            for time in world.instants():
+            for time in sorted({*world.instants(), *times}):
                 if time > last:
                     break
                 world.happen(time)

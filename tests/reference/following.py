@@ -56,8 +56,8 @@ class Record:
     costs: Costs
     gpus: Mapping[tuple[int, float], list[GPU]]
     queue: Queue | None = None
-    begun: dict[float, list[Stay]] = field(default_factory=lambda: defaultdict(list))
-    ended: dict[float, list[Stay]] = field(default_factory=lambda: defaultdict(list))
+    begun: dict[float, list[Stay]] = field(init=False, default_factory=lambda: defaultdict(list))
+    ended: dict[float, list[Stay]] = field(init=False, default_factory=lambda: defaultdict(list))
 
     def __post_init__(self) -> None:
         for stay in self.stays:
@@ -71,7 +71,6 @@ class Record:
 
 def follower(base: type[World], record: Record) -> type[World]:
     """The model `base`, told what was decided."""
-    by_time = BY_TIME
 
     class Follower(base):  # type: ignore[misc, valid-type]
         def __init__(self, *parts: object) -> None:
@@ -219,10 +218,11 @@ def follower(base: type[World], record: Record) -> type[World]:
 
         def taken(self, parts: Iterable[tuple[int, int]]) -> list[GPU]:
             """Of each server the first that are idle, or where U counts those with the least."""
-            idle, found = self.floor().idle, list[GPU]()
+            found = list[GPU]()
             for server, count in parts:
-                there = [gpu for gpu in idle if gpu[0] == server]
-                if self.options.placement in by_time:
+                busy = {gpu for run in self.running for gpu in run.gpus if gpu[0] == server}
+                there = [gpu for each in range(self.sizes[server]) if (gpu := (server, each)) not in busy]
+                if self.options.placement in BY_TIME:
                     there.sort(key=lambda gpu: (self.load.get(gpu, 0.0), gpu))
                 assert len(there) >= count, f"server {server} has {len(there)} GPUs, and {count} are taken"
                 found += there[:count]
@@ -237,10 +237,6 @@ def follower(base: type[World], record: Record) -> type[World]:
                 if math.isnan(run.tau):
                     run.tau = self.tau(run, 0)
                     self.past[run.row].append((run.since, run.left, run.tau))
-
-        def placed(self) -> dict[int, tuple[bool, Counter[int]]]:  # type: ignore[override]
-            """By row that runs: whether since now, and its GPUs by server."""
-            return placed(self)
 
     return Follower
 
