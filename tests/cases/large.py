@@ -15,7 +15,7 @@ from cases.case import Case, outage_rows
 from cases.twin import Twin
 from frames import cluster_of
 from reference.at_size import Compared, Run
-from reference.following import Costs, Record, Stay
+from reference.following import Costs, Record, Stay, Verb
 from reference.model import GPU
 from ringbco import KeyPolicy, Simulation, State
 from ringbco.run.setup import prepare
@@ -30,6 +30,8 @@ WAVE = 500
 """Jobs that come too fast, and then as many slowly enough, so that many wait, and all have their turn."""
 QUEUES = ("fifo", "sjf", "smallest", "qssf", "ff", "ls", "rand", "sjf-bco")
 RESIZING = ("afs", "optimus", "elastic-srtf", "elasticflow")
+DECIDED = ("start", "stop", "move", "resize", "evicted")
+"""Verbs of a log by which jobs get GPUs and lose them."""
 RANKED = ("srtf", "srsf", "tiresias", "gittins", "ftf", "edf", "time-slice")
 
 
@@ -73,31 +75,32 @@ PLAIN = [
 
 VARIED = [
     _large("fifo easy varied", "users", "priorities", queue="easy", evict=True, estimate_factor=2.0),
-    _large(
-        "sjf conservative varied", "outages", "users", queue="conservative", reservations=10, aging=7200.0
-    ),
+    _large("sjf conservative varied", "outages", queue="conservative", reservations=10, aging=7200.0),
     _large("smallest skip varied", "types", "outages", queue="skip", placement="emptiest"),
     _large("qssf varied", "users", "quotas", "rar", queue="skip"),
     _large("ff varied", "vcs", "outages", queue="easy"),
     _large("ls varied", "rar", "users", order="fairshare", half_life=3600.0, queue="skip"),
-    _large("rand varied", "outages", "vcs", seed=7, queue="skip"),
+    _large("rand varied", "outages", "vcs", "priorities", seed=7, queue="skip", evict=True),
     _large("sjf-bco varied", "rar", queue="skip", kappa=2, lambda_=2.0),
     _large("sjf-bco literal", "outages", variant="literal", aging=7200.0, queue="easy"),
+    _large("sjf-bco guests", "users", "quotas", "priorities", evict=True),
     _large("srtf varied", "types", "users", "quotas", preempt_after=600.0, move_cost=10.0),
-    _large("srsf varied", "outages", interval=300.0, placement="first-fit", start_cost=20.0),
+    _large("srsf varied", "outages", interval=300.0, placement="random", start_cost=20.0),
     _large(
-        "tiresias varied", "users", "priorities", within="list", interval=300.0, thresholds=[3600.0, 36000.0]
+        "tiresias varied", "users", "priorities", within="list", interval=300.0, thresholds=[3600.0, 36e3]
     ),
     _large("gittins varied", "types", interval=120.0, within="list", max_preemptions=2),
     _large("ftf varied", "vcs", "outages", interval=300.0),
     _large("edf varied", "rar", admission=True, preempt_cost=60.0),
     _large("time-slice varied", "types", "priorities", quantum=600.0, evict=True),
-    _large("repack exact", "outages", predict="exact"),
-    _large("repack varied", "types", "users", "priorities", evict=True),
-    _large("afs varied", "types", "outages", interval=300.0, resize_every=600.0),
-    _large("optimus varied", "noise", "users", "priorities", evict=True, resize_cost=60.0),
+    _large(
+        "repack exact", "users", "quotas", "outages", predict="exact", preempt_after=600.0, move_cost=20.0
+    ),
+    _large("repack varied", "types", "users", "quotas", "priorities", evict=True),
+    _large("afs varied", "types", "users", "quotas", interval=300.0, resize_every=600.0),
+    _large("optimus varied", "noise", "outages", "users", "priorities", evict=True, resize_cost=60.0),
     _large("elastic-srtf varied", "rar", "vcs"),
-    _large("elasticflow varied", "outages", "types", preempt_after=900.0),
+    _large("elasticflow varied", "users", "quotas", "outages", "types", preempt_after=900.0),
 ]
 """One or more of each policy among other features."""
 
@@ -201,15 +204,14 @@ def recorded(case: Case, twin: Twin, outcome: ringbco.Outcome) -> Record:
         Stay(row, start, end, tuple((part["server"], part["num_gpus"]) for part in parts), end == finish[row])
         for row, start, end, parts in stays.select("row", "start_time", "end_time", "parts").rows()
     ]
-    log = (
-        outcome.decisions.with_row_index("place").join(rows, "job_id").select("place", "time", "verb", "row")
-    )
-    turns: dict[tuple[int, float], tuple[int, int]] = {}
-    for place, time, _, row in log.sort("place").rows():
-        turns[row, time] = turns.get((row, time), (place, place))[0], place
-    # Whoever was stopped before it was evicted was stopped.
-    first = log.sort("place").unique(["row", "time"], keep="first", maintain_order=True)
-    evicted = first.filter(pl.col("verb") == "evicted").select("row", "time").rows()
+    log = outcome.decisions.join(rows, "job_id", maintain_order="left").filter(pl.col("verb").is_in(DECIDED))
+    verbs: dict[float, list[Verb]] = defaultdict(list)
+    for time, what, row, gpus in log.select("time", "verb", "row", pl.col("num_gpus").fill_null(0)).rows():
+        # A row a server where a job gets GPUs of several.
+        last = verbs[time][-1] if verbs[time] else None
+        more = gpus and last is not None and (last.row, last.what) == (row, what)
+        before = verbs[time].pop().gpus if more else 0
+        verbs[time].append(Verb(row, what, before + gpus))
     told = case.options
     pause = told.get("preempt_cost", 30.0)
     costs = Costs(
@@ -217,7 +219,7 @@ def recorded(case: Case, twin: Twin, outcome: ringbco.Outcome) -> Record:
     )
     refused = frozenset(range(len(case.jobs))) - {*finish}
     gpus = which_gpus(case, found) if told.get("queue") == "conservative" else {}
-    return Record(found, refused, frozenset(evicted), turns, costs, gpus, twin._queue())
+    return Record(found, refused, verbs, costs, gpus, twin._queue(), "quota" in case.files)
 
 
 class _ByKey(KeyPolicy):

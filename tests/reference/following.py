@@ -7,7 +7,7 @@ ringbco.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,21 +41,30 @@ class Costs:
     resize: float
 
 
+@dataclass(frozen=True)
+class Verb:
+    """What was decided of a job. what: stop, evicted, start, move or resize. gpus: that it gets, in all."""
+
+    row: int
+    what: str
+    gpus: int
+
+
 @dataclass
 class Record:
     """What a run wrote down.
 
-    turns: by (row, time) the first and the last place in its log of what was decided of a job then. gpus: by
-    (row, start) which GPUs of its servers a stay holds, where neither U nor their order says so.
+    verbs: by time, in the order of the log, what was decided. gpus: by (row, start) which GPUs of its servers
+    a stay holds, where neither U nor their order says so. quotas: whether there are some.
     """
 
     stays: list[Stay]
     refused: frozenset[int]
-    evicted: frozenset[tuple[int, float]]
-    turns: Mapping[tuple[int, float], tuple[int, int]]
+    verbs: Mapping[float, Sequence[Verb]]
     costs: Costs
     gpus: Mapping[tuple[int, float], list[GPU]]
     queue: Queue | None = None
+    quotas: bool = False
     begun: dict[float, list[Stay]] = field(init=False, default_factory=lambda: defaultdict(list))
     ended: dict[float, list[Stay]] = field(init=False, default_factory=lambda: defaultdict(list))
 
@@ -152,57 +161,57 @@ def follower(base: type[World], record: Record) -> type[World]:
         def decide(self) -> None:
             """What the record has of this instant, in the order of the log."""
             self.keep_history()
-            time = self.now
-            decided: list[tuple[int, bool, Stay]] = []
-            for stay in record.decided(time):
-                if stay.row in self.jobs and any(run.row == stay.row for run in self.running):
-                    decided.append((self.turn(stay.row)[0], False, stay))
-            for stay in record.begun.get(time, ()):
-                if stay.row in self.jobs:
-                    decided.append((self.turn(stay.row)[1], True, stay))
-            decided.sort(key=lambda each: each[:2])
-            # Who moves gives all back first; when it did by the log counts for quotas alone.
-            gone = [(turn, self.run_of(stay.row)) for turn, begins, stay in decided if not begins]
+            time, verbs = self.now, record.verbs.get(self.now, ())
+            over = self.guests(verbs) if record.quotas else {}
+            began = [stay for stay in record.begun.get(time, ()) if stay.row in self.jobs]
+            rows = {stay.row for stay in record.decided(time)}
             left: dict[int, int] = {}
-            for _, run in gone:
-                self.end_stay(run, left)
-            for turn, begins, stay in decided:
-                if begins:
-                    later = [run for own, run in gone if own > turn]
-                    self.begin_stay(stay, left.get(stay.row), later)
+            for run in [run for run in self.running if run.row in rows]:
+                self.end_stay(run, left, verbs)
+            for stay in began:
+                self.begin_stay(stay, left.get(stay.row), over.get(stay.row, False))
+            if self.options.placement == "random":
+                drawn = sum(verb.gpus for verb in verbs if verb.row in self.jobs)
+                self.rng = (self.rng + drawn * GOLDEN) & MASK
             for row in self.coming.get(time, ()):
                 if row in record.refused and row in self.waiting:
                     self.waiting.remove(row)
             if hasattr(self, "fresh"):
                 self.fresh = []
-            if decided or record.ended.get(time):
+            if began or record.ended.get(time):
                 self.new_rates()
 
-        def turn(self, row: int) -> tuple[int, int]:
-            return record.turns.get((row, self.now), (0, 0))
+        def guests(self, verbs: Iterable[Verb]) -> dict[int, bool]:
+            """By row whether it was over its owner's quota when it got what it holds from now on."""
+            still, over = list(self.running), dict[int, bool]()
+            for verb in verbs:
+                self.running = [run for run in self.running if run.row != verb.row]
+                if verb.gpus:
+                    over[verb.row] = self.over_quota(verb.row, verb.gpus)
+                    self.running.append(Stretch(verb.row, [(0, 0)] * verb.gpus, self.now, self.now))
+            self.running = still
+            return over
 
         def run_of(self, row: int) -> Stretch:
             return next(run for run in self.running if run.row == row)
 
-        def end_stay(self, run: Stretch, left: dict[int, int]) -> None:
+        def end_stay(self, run: Stretch, left: dict[int, int], verbs: Iterable[Verb]) -> None:
             self.interrupt(run)
-            if (run.row, self.now) in record.evicted:
+            # Whoever was stopped before it was evicted was stopped.
+            if next(verb for verb in verbs if verb.row == run.row).what == "evicted":
                 self.tell(run.row, "preempted", "evicted")
             else:
                 left[run.row] = len(run.gpus)
             self.waiting.append(run.row)
 
-        def begin_stay(self, stay: Stay, held: int | None, later: list[Stretch]) -> None:
-            """held: GPUs that it held up to now, if it goes on on others. later: who is yet to be stopped."""
+        def begin_stay(self, stay: Stay, held: int | None, over: bool) -> None:
+            """held: GPUs that it held up to now, if it goes on on others. over: whether it is a guest."""
             row, costs = stay.row, record.costs
             gpus = record.gpus.get((row, self.now)) or self.taken(stay.parts)
             first = math.isnan(self.result.start[row])
             cost = costs.start if first else costs.preempt
             if held is not None:
                 cost = costs.move if held == len(gpus) else costs.resize
-            self.running += later
-            over = self.over_quota(row, len(gpus))
-            del self.running[len(self.running) - len(later) :]
             self.tell(row, "preempted", "moved")
             begin = self.now + self.pause(cost)
             run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
@@ -211,8 +220,6 @@ def follower(base: type[World], record: Record) -> type[World]:
             self.saved[row], self.past[row], self.over[row] = (begin, run.left), [], over
             for gpu in gpus:
                 self.load[gpu] = self.load.get(gpu, 0.0) + work(self.jobs[row], self.options, self.net)
-            if self.options.placement == "random":
-                self.rng = (self.rng + len(gpus) * GOLDEN) & MASK
             if first:
                 self.result.start[row] = self.seconds(self.now)
 
