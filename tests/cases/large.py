@@ -205,13 +205,16 @@ def recorded(case: Case, twin: Twin, outcome: ringbco.Outcome) -> Record:
         for row, start, end, parts in stays.select("row", "start_time", "end_time", "parts").rows()
     ]
     log = outcome.decisions.join(rows, "job_id", maintain_order="left").filter(pl.col("verb").is_in(DECIDED))
+    of = {job["job_id"]: row for row, job in enumerate(case.jobs)}
     verbs: dict[float, list[Verb]] = defaultdict(list)
-    for time, what, row, gpus in log.select("time", "verb", "row", pl.col("num_gpus").fill_null(0)).rows():
+    for time, what, row, server, gpus, by in log.select(
+        "time", "verb", "row", "server", "num_gpus", "by"
+    ).rows():
         # A row a server where a job gets GPUs of several.
         last = verbs[time][-1] if verbs[time] else None
-        more = gpus and last is not None and (last.row, last.what) == (row, what)
-        before = verbs[time].pop().gpus if more else 0
-        verbs[time].append(Verb(row, what, before + gpus))
+        more = last is not None and last.parts and gpus and (last.row, last.what) == (row, what)
+        before = verbs[time].pop().parts if more else ()
+        verbs[time].append(Verb(row, what, (*before, (server, gpus)) if gpus else (), of.get(by)))
     told = case.options
     pause = told.get("preempt_cost", 30.0)
     costs = Costs(
@@ -219,7 +222,7 @@ def recorded(case: Case, twin: Twin, outcome: ringbco.Outcome) -> Record:
     )
     refused = frozenset(range(len(case.jobs))) - {*finish}
     gpus = which_gpus(case, found) if told.get("queue") == "conservative" else {}
-    return Record(found, refused, verbs, costs, gpus, twin._queue(), "quota" in case.files)
+    return Record(found, refused, verbs, costs, gpus, twin._queue())
 
 
 class _ByKey(KeyPolicy):

@@ -4,7 +4,7 @@ RINGBCO_LARGE_JOBS sets how many jobs, RINGBCO_LARGE_DECISIONS how many decision
 """
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -16,7 +16,7 @@ from cases.case import Case, by_hand
 from cases.large import Large
 from cases.twin import Twin
 from reference.at_size import Compared, Decision, Run, copied, deciding
-from reference.following import Record, Stay
+from reference.following import Record, Stay, Verb
 from reference.mechanism import World
 
 JOBS: Final = int(os.environ.get("RINGBCO_LARGE_JOBS", "2000"))
@@ -74,7 +74,10 @@ def replaced(record: Record, *stays: Stay) -> Record:
     """The record with other stays of these rows."""
     rows = {stay.row for stay in stays}
     kept = [stay for stay in record.stays if stay.row not in rows]
-    return replace(record, stays=[*kept, *stays])
+    verbs = defaultdict[float, list[Verb]](list)
+    for stay in sorted([*kept, *stays], key=lambda stay: stay.row):
+        verbs[stay.start].append(Verb(stay.row, "start", stay.parts))
+    return replace(record, stays=[*kept, *stays], verbs=verbs)
 
 
 def test_by_hand_the_two_agree() -> None:

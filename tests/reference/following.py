@@ -5,6 +5,7 @@ out from the stays that a run wrote down; completions must come when the record 
 ringbco.
 """
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,11 +44,15 @@ class Costs:
 
 @dataclass(frozen=True)
 class Verb:
-    """What was decided of a job. what: stop, evicted, start, move or resize. gpus: that it gets, in all."""
+    """What was decided of a job. what: stop, evicted, start, move or resize.
+
+    parts: what it gets, GPUs by server. by: the job for which it is evicted.
+    """
 
     row: int
     what: str
-    gpus: int
+    parts: tuple[tuple[int, int], ...] = ()
+    by: int | None = None
 
 
 @dataclass
@@ -55,7 +60,7 @@ class Record:
     """What a run wrote down.
 
     verbs: by time, in the order of the log, what was decided. gpus: by (row, start) which GPUs of its servers
-    a stay holds, where neither U nor their order says so. quotas: whether there are some.
+    a stay holds, where neither U nor their order says so.
     """
 
     stays: list[Stay]
@@ -64,7 +69,6 @@ class Record:
     costs: Costs
     gpus: Mapping[tuple[int, float], list[GPU]]
     queue: Queue | None = None
-    quotas: bool = False
     begun: dict[float, list[Stay]] = field(init=False, default_factory=lambda: defaultdict(list))
     ended: dict[float, list[Stay]] = field(init=False, default_factory=lambda: defaultdict(list))
 
@@ -72,10 +76,6 @@ class Record:
         for stay in self.stays:
             self.begun[stay.start].append(stay)
             self.ended[stay.end].append(stay)
-
-    def decided(self, time: float) -> list[Stay]:
-        """Stays that a decision, or a failing server, ended then."""
-        return [stay for stay in self.ended.get(time, ()) if not stay.last]
 
 
 def follower(base: type[World], record: Record) -> type[World]:
@@ -159,59 +159,59 @@ def follower(base: type[World], record: Record) -> type[World]:
                     self.counted = done
 
         def decide(self) -> None:
-            """What the record has of this instant, in the order of the log."""
+            """What the log has of this instant."""
             self.keep_history()
-            time, verbs = self.now, record.verbs.get(self.now, ())
-            over = self.guests(verbs) if record.quotas else {}
-            began = [stay for stay in record.begun.get(time, ()) if stay.row in self.jobs]
-            rows = {stay.row for stay in record.decided(time)}
+            verbs = [verb for verb in record.verbs.get(self.now, ()) if verb.row in self.jobs]
             left: dict[int, int] = {}
-            for run in [run for run in self.running if run.row in rows]:
-                self.end_stay(run, left, verbs)
-            for stay in began:
-                self.begin_stay(stay, left.get(stay.row), over.get(stay.row, False))
-            if self.options.placement == "random":
-                drawn = sum(verb.gpus for verb in verbs if verb.row in self.jobs)
-                self.rng = (self.rng + drawn * GOLDEN) & MASK
-            for row in self.coming.get(time, ()):
+            makers: set[int] = set()
+            for moves, block in itertools.groupby(verbs, key=lambda verb: verb.what == "move"):
+                together = list(block)
+                if moves:  # all give theirs back first
+                    for verb in together:
+                        self.end_stay(verb, left)
+                for verb in together:
+                    if not moves and verb.what != "start":
+                        self.end_stay(verb, left)
+                    if verb.by is not None:
+                        makers.add(verb.by)
+                    if verb.parts:
+                        self.begin_stay(verb, left.get(verb.row), makers)
+            for row in self.coming.get(self.now, ()):
                 if row in record.refused and row in self.waiting:
                     self.waiting.remove(row)
             if hasattr(self, "fresh"):
                 self.fresh = []
-            if began or record.ended.get(time):
+            if verbs or record.ended.get(self.now):
                 self.new_rates()
-
-        def guests(self, verbs: Iterable[Verb]) -> dict[int, bool]:
-            """By row whether it was over its owner's quota when it got what it holds from now on."""
-            still, over = list(self.running), dict[int, bool]()
-            for verb in verbs:
-                self.running = [run for run in self.running if run.row != verb.row]
-                if verb.gpus:
-                    over[verb.row] = self.over_quota(verb.row, verb.gpus)
-                    self.running.append(Stretch(verb.row, [(0, 0)] * verb.gpus, self.now, self.now))
-            self.running = still
-            return over
 
         def run_of(self, row: int) -> Stretch:
             return next(run for run in self.running if run.row == row)
 
-        def end_stay(self, run: Stretch, left: dict[int, int], verbs: Iterable[Verb]) -> None:
-            self.interrupt(run)
-            # Whoever was stopped before it was evicted was stopped.
-            if next(verb for verb in verbs if verb.row == run.row).what == "evicted":
-                self.tell(run.row, "preempted", "evicted")
-            else:
-                left[run.row] = len(run.gpus)
-            self.waiting.append(run.row)
+        def end_stay(self, verb: Verb, left: dict[int, int]) -> None:
+            run = self.run_of(verb.row)
+            if self.interrupt(run):
+                if verb.what == "evicted":
+                    self.tell(verb.row, "preempted", "evicted")
+                else:
+                    left[verb.row] = len(run.gpus)
+            self.waiting.append(verb.row)
 
-        def begin_stay(self, stay: Stay, held: int | None, over: bool) -> None:
-            """held: GPUs that it held up to now, if it goes on on others. over: whether it is a guest."""
-            row, costs = stay.row, record.costs
-            gpus = record.gpus.get((row, self.now)) or self.taken(stay.parts)
+        def begin_stay(self, verb: Verb, held: int | None, makers: set[int]) -> None:
+            """held: GPUs that it held up to now, if it is moved. makers: for whom others were evicted."""
+            row, costs = verb.row, record.costs
+            gpus = record.gpus.get((row, self.now)) or self.taken(verb.parts)
+            if self.options.placement == "random":
+                # Nothing is drawn for a job that gets the server that others left for it.
+                on_one = row in makers and len(gpus) <= max(self.sizes.values())
+                self.rng = (self.rng + (0 if on_one else len(gpus)) * GOLDEN) & MASK
+            makers.discard(row)
+            if self.goes_on(row, gpus):
+                return
             first = math.isnan(self.result.start[row])
             cost = costs.start if first else costs.preempt
             if held is not None:
                 cost = costs.move if held == len(gpus) else costs.resize
+            over = self.over_quota(row, len(gpus))
             self.tell(row, "preempted", "moved")
             begin = self.now + self.pause(cost)
             run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
@@ -234,6 +234,9 @@ def follower(base: type[World], record: Record) -> type[World]:
                 assert len(there) >= count, f"server {server} has {len(there)} GPUs, and {count} are taken"
                 found += there[:count]
             return found
+
+        def change_servers(self) -> bool:
+            return bool(super().change_servers()) if self.outages else False
 
         def new_rates(self) -> None:
             if not self.fixed:
