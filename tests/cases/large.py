@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -51,7 +51,11 @@ class Large:
     def slow(self) -> bool:
         """Whether a tenth of the jobs must do."""
         lists = self.policy == "time-slice" or self.options.get("within") == "list"
-        return lists or self.policy in (*RESIZING, "repack") or bool({"rar", "quotas"} & {*self.features})
+        return (
+            lists
+            or self.policy in (*RESIZING, "repack")
+            or bool({"rar", "quotas", "shares"} & {*self.features})
+        )
 
 
 def _large(name: str, *features: str, **options: Any) -> Large:
@@ -100,6 +104,13 @@ VARIED = [
     _large("afs varied", "types", "users", "quotas", interval=300.0, resize_every=600.0),
     _large("optimus varied", "noise", "outages", "users", "priorities", evict=True, resize_cost=60.0),
     _large("elastic-srtf varied", "rar", "vcs"),
+    _large("fifo conservative windows", "maintenance", "limits", queue="conservative", reservations=10),
+    _large("smallest easy limits", "limits", "users", "quotas", queue="easy", estimate="limit"),
+    _large("srtf windows", "maintenance", "limits", enforce_limits=True),
+    _large("fifo best-fit", "shares", "users", placement="best-fit", order="fairshare", half_life=7200.0),
+    _large("srtf worst-fit", "shares", placement="worst-fit", interference=0.25),
+    _large("tiresias shares", "shares", "outages", interval=300.0, placement="random"),
+    _large("repack shares", "shares"),
     _large("elasticflow varied", "users", "quotas", "outages", "types", preempt_after=900.0),
 ]
 """One or more of each policy among other features."""
@@ -138,6 +149,11 @@ def _columns(rng: Random, case: Case, job: dict[str, Any], large: Large) -> None
     if "vcs" in features:
         job["vc"] = rng.choice(("a", "a", "a", "b"))
         job["num_gpus"] = gpus = min(gpus, 16)
+    if "limits" in features:
+        job["time_limit"] = rng.choice((None, 0.5, 1, 4))
+        job["time_limit"] = job["time_limit"] and job["time_limit"] * job["duration"] + 60.0
+    if "shares" in features:
+        job["gpu_share"] = rng.choice((None, 0.2, 0.3, 0.5)) if gpus == 1 else None
     if "priorities" in features:
         job["priority"] = rng.choice((0, 0, 0, 1, 5))
         job["preemptible"] = rng.random() < 0.8
@@ -171,7 +187,7 @@ def _beside(rng: Random, case: Case, large: Large, last: float) -> None:
         case.gpu_types = {"V100": {"speed": 2.0}, "P100": {"speed": 1.0}}
         for at, server in enumerate(case.servers):
             server["gpu_type"] = "V100" if at % 2 else "P100"
-    if "outages" in large.features:
+    for name in {"outages", "maintenance"} & {*large.features}:
         case.options["checkpoint_interval"] = 300.0
         windows, at, back = [], 0.0, dict.fromkeys(range(len(SERVERS)), -1.0)
         while at < last:
@@ -179,7 +195,7 @@ def _beside(rng: Random, case: Case, large: Large, last: float) -> None:
             server = rng.choice([server for server in back if back[server] < at])
             back[server] = at + STEP * rng.randint(30, 400)
             windows.append((server, at, back[server]))
-        case.files["outages"] = outage_rows(windows)
+        case.files[name] = outage_rows(windows)
     if "quotas" in large.features:
         case.files["quota"] = [
             {"user": "u0", "gpus": 40, "borrow": True},
@@ -207,14 +223,16 @@ def recorded(case: Case, twin: Twin, outcome: ringbco.Outcome) -> Record:
     log = outcome.decisions.join(rows, "job_id", maintain_order="left").filter(pl.col("verb").is_in(DECIDED))
     of = {job["job_id"]: row for row, job in enumerate(case.jobs)}
     verbs: dict[float, list[Verb]] = defaultdict(list)
-    for time, what, row, server, gpus, by in log.select(
-        "time", "verb", "row", "server", "num_gpus", "by"
+    for time, what, row, server, gpus, by, gpu in log.select(
+        "time", "verb", "row", "server", "num_gpus", "by", "gpu"
     ).rows():
-        # A row a server where a job gets GPUs of several.
+        # A row a server where a job gets GPUs of several, or a row a GPU.
         last = verbs[time][-1] if verbs[time] else None
         more = last is not None and last.parts and gpus and (last.row, last.what) == (row, what)
-        before = verbs[time].pop().parts if more else ()
-        verbs[time].append(Verb(row, what, (*before, (server, gpus)) if gpus else (), of.get(by)))
+        before = verbs[time].pop() if more else Verb(row, what, by=of.get(by))
+        own = () if gpu is None else ((server, gpu),)
+        parts = ((server, gpus),) if gpus else ()
+        verbs[time].append(replace(before, parts=before.parts + parts, gpus=before.gpus + own))
     told = case.options
     pause = told.get("preempt_cost", 30.0)
     costs = Costs(
@@ -222,7 +240,7 @@ def recorded(case: Case, twin: Twin, outcome: ringbco.Outcome) -> Record:
     )
     refused = frozenset(range(len(case.jobs))) - {*finish}
     gpus = which_gpus(case, found) if told.get("queue") == "conservative" else {}
-    return Record(found, refused, verbs, costs, gpus, twin._queue())
+    return Record(found, refused, verbs, costs, gpus, twin._queue(), "interference" in told)
 
 
 class _ByKey(KeyPolicy):

@@ -46,13 +46,15 @@ class Costs:
 class Verb:
     """What was decided of a job. what: stop, evicted, start, move or resize.
 
-    parts: what it gets, GPUs by server. by: the job for which it is evicted.
+    parts: what it gets, GPUs by server. by: the job for which it is evicted. gpus: those that it gets, where
+    the log tells.
     """
 
     row: int
     what: str
     parts: tuple[tuple[int, int], ...] = ()
     by: int | None = None
+    gpus: tuple[GPU, ...] = ()
 
 
 @dataclass
@@ -60,7 +62,8 @@ class Record:
     """What a run wrote down.
 
     verbs: by time, in the order of the log, what was decided. gpus: by (row, start) which GPUs of its servers
-    a stay holds, where neither U nor their order says so.
+    a stay holds, where neither U nor their order says so. interferes: whether jobs that share a GPU slow each
+    other down.
     """
 
     stays: list[Stay]
@@ -69,6 +72,7 @@ class Record:
     costs: Costs
     gpus: Mapping[tuple[int, float], list[GPU]]
     queue: Queue | None = None
+    interferes: bool = False
     begun: dict[float, list[Stay]] = field(init=False, default_factory=lambda: defaultdict(list))
     ended: dict[float, list[Stay]] = field(init=False, default_factory=lambda: defaultdict(list))
 
@@ -120,7 +124,7 @@ def follower(base: type[World], record: Record) -> type[World]:
                     run = self.run_of(stay.row)
                     off = abs(self.end_of(run) - time)
                     assert off <= 1e-9 * time + 1e-6, f"row {stay.row} is done {off} s beside the record"
-                    self.complete(run)
+                    self.ends(run)
             self.future = list(self.coming.get(time, ()))
             self.arrive()
 
@@ -199,7 +203,7 @@ def follower(base: type[World], record: Record) -> type[World]:
         def begin_stay(self, verb: Verb, held: int | None, makers: set[int]) -> None:
             """held: GPUs that it held up to now, if it is moved. makers: for whom others were evicted."""
             row, costs = verb.row, record.costs
-            gpus = record.gpus.get((row, self.now)) or self.taken(verb.parts)
+            gpus = list(verb.gpus) or record.gpus.get((row, self.now)) or self.taken(verb.parts)
             if self.options.placement == "random":
                 # Nothing is drawn for a job that gets the server that others left for it.
                 on_one = row in makers and len(gpus) <= max(self.sizes.values())
@@ -239,7 +243,7 @@ def follower(base: type[World], record: Record) -> type[World]:
             return bool(super().change_servers()) if self.outages else False
 
         def new_rates(self) -> None:
-            if not self.fixed:
+            if not self.fixed or record.interferes:
                 super().new_rates()
                 self.states.clear()
                 return
@@ -251,6 +255,10 @@ def follower(base: type[World], record: Record) -> type[World]:
     return Follower
 
 
-def placed(world: Any) -> dict[int, tuple[bool, Counter[int]]]:
-    """By row that runs: whether its stay begins now, and its GPUs by server."""
-    return {run.row: (run.start == world.now, Counter(s for s, _ in run.gpus)) for run in world.running}
+def placed(world: Any) -> dict[int, tuple[bool, Counter[Any]]]:
+    """By row that runs: whether its stay begins now, and its GPUs by server, or each if jobs share some."""
+    whole = not any(world.jobs[run.row].share for run in world.running)
+    return {
+        run.row: (run.start == world.now, Counter(gpu[0] if whole else gpu for gpu in run.gpus))
+        for run in world.running
+    }
