@@ -19,7 +19,7 @@ from reference.at_size import Compared, Decision, Run, copied, deciding
 from reference.following import Record, Stay, Verb
 from reference.mechanism import World
 
-JOBS: Final = int(os.environ.get("RINGBCO_LARGE_JOBS", "2000"))
+JOBS: Final = int(os.environ.get("RINGBCO_LARGE_JOBS", "1200"))
 DECISIONS: Final = int(os.environ.get("RINGBCO_LARGE_DECISIONS", "5"))
 SEED: Final = int(os.environ.get("RINGBCO_LARGE_SEED", "1"))
 ALL: Final = [*large.PLAIN, *large.VARIED]
