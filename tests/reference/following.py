@@ -1,8 +1,8 @@
 """The reference model's world led along the record of a run, however long: who ran where, from when to when.
 
 Nothing is decided here. Work done, pauses, times on GPUs, U, random numbers, lists and predictions are worked
-out from the stays that a run wrote down; completions must come when the record has them. Nothing here imports
-ringbco.
+out from the log of a run; completions must come when the record has them, and stays must be those of its
+table. Nothing here imports ringbco.
 """
 
 import itertools
@@ -30,6 +30,11 @@ class Stay:
     end: float
     parts: tuple[tuple[int, int], ...]
     last: bool
+
+    @property
+    def servers(self) -> list[int]:
+        """The server of each GPU."""
+        return sorted(server for server, count in self.parts for _ in range(count))
 
 
 @dataclass(frozen=True)
@@ -185,6 +190,11 @@ def follower(base: type[World], record: Record) -> type[World]:
                     self.waiting.remove(row)
             if hasattr(self, "fresh"):
                 self.fresh = []
+            for stay in record.begun.get(self.now, ()):
+                if stay.row in self.jobs:
+                    run = self.run_of(stay.row)
+                    assert run.start == self.now, f"the log does not begin {stay}"
+                    assert sorted(s for s, _ in run.gpus) == stay.servers, f"the log has no {stay}"
             if verbs or record.ended.get(self.now):
                 self.new_rates()
 
