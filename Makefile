@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-relations test-pages test-drawn fuzz lint lint-rust lint-python release-build bench bench-against mutants audit-catalogue audit-genuine reference-cases player-frames play-picture gallery pages generate docs wheel sdist wheels release-check clean
+.PHONY: help build demo test test-rust test-python test-long test-relations reference-large test-pages test-drawn fuzz lint lint-rust lint-python release-build bench bench-against mutants audit-catalogue audit-genuine reference-cases player-frames play-picture gallery pages generate docs wheel sdist wheels release-check clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -73,6 +73,10 @@ test-long: build ## tests that take long; all golden runs; Rust's random ones wi
 
 test-relations: build ## relations between two runs on N jobs (default 100000), minutes
 	RINGBCO_RELATION_JOBS=$(or $(N),100000) $(PYTEST) $(SEEDED) tests/engine/test_relations.py
+
+reference-large: build ## N decisions (default 100) in the midst of runs of JOBS jobs (default 100000) of each policy by SEED (default 1), the engine's and the reference model's, minutes
+	RINGBCO_LARGE_JOBS=$(or $(JOBS),100000) RINGBCO_LARGE_DECISIONS=$(or $(N),100) RINGBCO_LARGE_SEED=$(or $(SEED),1) \
+		$(PYTEST) $(SEEDED) tests/engine/test_reference_large.py
 
 test-pages: build ## does all that README, the pages of questions, adding-a-column.md and adding-a-policy.md say, which builds the engine three times
 	$(PYTEST) -n 0 -m pages tests/docs

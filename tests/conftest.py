@@ -84,6 +84,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
     told = [dict(getattr(report, "user_properties", ())) for report in terminalreporter.getreports("")]
     if drawn := [each["cases"] for each in told if "cases" in each]:
         terminalreporter.write_line(said(drawn))
+    if compared := [each["decisions"] for each in told if "decisions" in each]:
+        for line in decided(compared, in_full="RINGBCO_LARGE_JOBS" in os.environ):
+            terminalreporter.write_line(line)
     modules = [
         Path(report.nodeid.partition("::")[0]).stem.removeprefix("test_")
         for report in terminalreporter.getreports("skipped")
@@ -105,6 +108,24 @@ def said(drawn: list[dict[str, Any]]) -> str:
     return (
         f"{count} random cases: {features / count:.1f} features met on average,"
         f" {refusals} features were refused"
+    )
+
+
+def decided(compared: list[dict[str, Any]], *, in_full: bool) -> Iterator[str]:
+    """Of decisions of long runs how many the reference model takes alike: of each policy, and of all."""
+    if in_full:
+        yield "| policy | jobs | decisions | wait | starts | stops | agree |"
+        yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+        for each in compared:
+            waiting = round(each["waiting"] / max(1, each["decisions"]))
+            cells = (each["jobs"], each["decisions"], waiting, each["starts"], each["stops"], each["agree"])
+            yield f"| {each['policy']} | {' | '.join(f'{cell:,}' for cell in cells)} |"
+    count, starts, stops, agree = (
+        sum(each[name] for each in compared) for name in ("decisions", "starts", "stops", "agree")
+    )
+    yield (
+        f"{count} decisions of {len(compared)} long runs, {starts} starts and {stops} stops:"
+        f" the reference model takes {agree} alike"
     )
 
 

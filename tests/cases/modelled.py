@@ -14,7 +14,7 @@ from reference import Job, Net, Options
 from reference.deciding import Decides
 from reference.elastic import POLICIES as RESIZING
 from reference.elastic import Elastic
-from reference.elastic import simulate as simulate_elastic
+from reference.elastic import given as given_elastic
 from reference.energy import Sleep, sleeping_world
 from reference.fair import Fair
 from reference.following import Entry, Follow
@@ -67,6 +67,18 @@ class Truth:
     tells_waits: bool = True
     reached: Collection[int] = ()
     """The rows that reached their time limits."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What `reference.mechanism.simulate` is given, and what is told of the run."""
+
+    given: tuple[Any, ...]
+    log: Log
+    limits: Limits
+    sharing: Sharing
+    climbs: Climbs | None = None
+    sleep: Sleep | None = None
 
 
 def _told(case: Case) -> dict[str, Any]:
@@ -306,9 +318,19 @@ class Model:
         return any(job.share for job in self.jobs) or self.options.placement in FOR_SHARES
 
     def simulate(self) -> Truth:
+        """What comes of the case."""
+        parts = self.parts()
+        found = simulate_preempt(*parts.given)
+        _close(parts.log, found)
+        shares, reached = parts.sharing.rows, parts.limits.reached
+        resizes = self.told["policy"] in RESIZING and not self.decides
+        return Truth(found, parts.climbs, parts.log, parts.sleep, shares, not resizes, reached)
+
+    def parts(self) -> Parts:
+        """The world of the case, and what it writes down."""
         due = tuple(math.nan if job.get("deadline") is None else job["deadline"] for job in self.case.jobs)
         if self.told["policy"] in RESIZING and not self.decides:
-            return self._simulate_elastic(due)
+            return self._elastic(due)
         facts, claims = self._failures(), self._claims()
         queue = None if self.decides else self._queue()
         sharing = self._sharing()
@@ -342,11 +364,8 @@ class Model:
         limits = self._limits()
         world = limited_world(limits, world)
         rules = replace(self._rules(), policy="own", admission=False) if self.decides else self._rules()
-        found = simulate_preempt(
-            self.jobs, due, self.servers, self.net, self.options, rules, self.server_vc, world
-        )
-        _close(log, found)
-        return Truth(found, search and search[1], log, sleep, sharing.rows, reached=limits.reached)
+        given = (self.jobs, due, self.servers, self.net, self.options, rules, self.server_vc, world)
+        return Parts(given, log, limits, sharing, search and search[1], sleep)
 
     def _limits(self) -> Limits:
         own = (job.get("time_limit") for job in self.case.jobs)
@@ -356,7 +375,7 @@ class Model:
             self.told.get("enforce_limits", False),
         )
 
-    def _simulate_elastic(self, due: tuple[float, ...]) -> Truth:
+    def _elastic(self, due: tuple[float, ...]) -> Parts:
         told, jobs = self.told, self.case.jobs
         pause = told.get("preempt_cost", 30.0)
         # A null noise scale: every sample counts in full.
@@ -381,7 +400,7 @@ class Model:
         )
         log, limits, sleep, search = Log([0] * len(jobs)), self._limits(), self._sleep(), self._search()
         sharing = self._sharing()
-        found = simulate_elastic(
+        given = given_elastic(
             self.jobs,
             self.servers,
             self.net,
@@ -397,9 +416,7 @@ class Model:
             sleep,
             search,
         )
-        _close(log, found)
-        climbs = search and search[1]
-        return Truth(found, climbs, log, sleep, sharing.rows, tells_waits=False, reached=limits.reached)
+        return Parts(given, log, limits, sharing, search and search[1], sleep)
 
 
 def _close(log: Log, found: PreemptResult) -> None:

@@ -9,13 +9,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from reference.elasticflow import Elastic, Filling
 from reference.energy import Sleep, sleeping_world
 from reference.limits import Limits, limited_world
-from reference.mechanism import Preemption, PreemptResult
+from reference.mechanism import Preemption
 from reference.mechanism import World as PreemptWorld
-from reference.mechanism import simulate as simulate_preempt
 from reference.model import (
     GPU,
     Job,
@@ -435,7 +435,7 @@ def elastic_world(
     return Elastics
 
 
-def simulate(
+def given(
     jobs: Sequence[Job],
     servers: Sequence[int],
     net: Net,
@@ -450,8 +450,8 @@ def simulate(
     limits: Limits | None = None,
     sleep: Sleep | None = None,
     search: tuple[Search, Climbs] | None = None,
-) -> PreemptResult:
-    """Replay `jobs` under a policy that resizes them. Raises OversizeError, RefusedError or StuckError.
+) -> tuple[Any, ...]:
+    """What `mechanism.simulate` is given to replay `jobs` under a policy that resizes them.
 
     log: told what else came of the run. sharing: where jobs may hold shares of a GPU; told who held which.
     """
@@ -467,13 +467,5 @@ def simulate(
     )
     if limits is not None:
         world = limited_world(limits, world)
-    return simulate_preempt(
-        jobs,
-        rules.deadlines,
-        servers,
-        net,
-        options,
-        Preemption(rules.policy, after=rules.after, most=rules.protected_most),
-        server_vc,
-        world,
-    )
+    told = Preemption(rules.policy, after=rules.after, most=rules.protected_most)
+    return jobs, rules.deadlines, servers, net, options, told, server_vc, world

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from reference.model import GPU
 
 
-@dataclass
+@dataclass(eq=False)  # each is one of its own
 class Stretch:
     """A job on GPUs, from `start`; progress from `begin`. Times in seconds, or slots under the slot clock."""
 
