@@ -24,7 +24,7 @@ from ringbco.run.registry import BUILT_IN, PLAN, PRESETS, REPLAY
 
 OPTION_TYPES: Final = Path("python/ringbco/run/option_types.pyi")
 REFERENCE: Final = Path("docs/cli")
-PAGES: Final = tuple(Path("docs", f"{name}.md") for name in ("policies", "sweeps", "results", "job-table"))
+PAGES: Final = tuple(Path("docs", f"{name}.md") for name in ("policies", "results", "job-table"))
 STUB: Final = Path("python/ringbco/_core.pyi")
 _MADE: Final = re.compile(r"(<!-- made: ([a-z. ]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
 _TYPED: Final = '''\
@@ -66,8 +66,6 @@ _SCOPES: Final = {
     "service": "service",
 }
 _TOLD: Final = {"headline": "everywhere", "comparison": "replay, compare", "summary": "summary.json"}
-# What a sweep keeps nothing of.
-_NOT_SWEPT: Final = ("sample", "allocations")
 
 
 def option_types() -> str:
@@ -152,12 +150,6 @@ def _of_policies() -> str:
     return _in_rows(("option", "used by", "values", "default"), rows)
 
 
-def _of_sweeps() -> str:
-    """The settings of a sweep that are options of the command."""
-    options = (option for option in REPLAY.values() if option.name not in _NOT_SWEPT)
-    return _in_rows(("key", "meaning"), ((option.name, cli_docs.plain(_told(option))) for option in options))
-
-
 def _of_runs() -> str:
     """What [options] of run.toml holds, within a cell."""
     told = []
@@ -232,7 +224,6 @@ def _all_policies() -> str:
 _BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "policies": _all_policies,
     "options of policies": _of_policies,
-    "options of sweeps": _of_sweeps,
     "options in run.toml": _of_runs,
     "job columns": _of_columns,
     "stub of job columns": _stub,
