@@ -21,6 +21,7 @@ from ringbco.result.figures import FIGURES, Figure
 from ringbco.result.tables import TABLES
 from ringbco.run.option import Option
 from ringbco.run.registry import BUILT_IN, PLAN, PRESETS, REPLAY
+from ringbco.units import plain
 
 OPTION_TYPES: Final = Path("python/ringbco/run/option_types.pyi")
 REFERENCE: Final = Path("docs/cli")
@@ -125,7 +126,7 @@ def _shown(value: object) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return ", ".join(map(_shown, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return plain(value)
 
 
 def _in_rows(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -21,7 +21,7 @@ from ringbco.result.figures import COMPARED
 from ringbco.result.figures import Figure as Measure
 from ringbco.result.sentences import of_runs
 from ringbco.sweeps.targets import Found
-from ringbco.units import same
+from ringbco.units import plain, same
 
 _BEST: Final = 30
 _VALUES: Final = 12
@@ -215,7 +215,7 @@ def _settings(runs: SweepRuns) -> list[Table]:
 def _plain(value: Any) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(_plain, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return plain(value)
 
 
 def _values(axis: Axis) -> str:

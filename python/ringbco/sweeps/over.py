@@ -14,6 +14,7 @@ from ringbco.result.days import Days
 from ringbco.result.figures import MEASURED_HERE, compared
 from ringbco.result.judged import SCHEMA, Judged, Side
 from ringbco.result.sentences import of_runs
+from ringbco.units import plain
 
 if TYPE_CHECKING:
     from ringbco.result.figures import Figure
@@ -40,7 +41,7 @@ class Point(NamedTuple):
     @property
     def name(self) -> str:
         """The settings as text."""
-        return ", ".join(f"{name} {short(value)}" for name, value in self.settings.items())
+        return ", ".join(f"{name} {plain(value, 'none')}" for name, value in self.settings.items())
 
 
 class Over:
@@ -164,17 +165,9 @@ _SETTINGS: Final = frozenset({"seed", "draw", "load", "servers", "gpus"})
 
 def called(settings: Mapping[str, Any]) -> str:
     """Settings as people call them: a policy by its name alone."""
-    return ", ".join(
-        short(value) if name == "policy" else f"{name} {short(value)}" for name, value in settings.items()
-    )
+    texts = ((name, plain(value, "none")) for name, value in settings.items())
+    return ", ".join(text if name == "policy" else f"{name} {text}" for name, text in texts)
 
 
 def _others(settings: Mapping[str, Any]) -> str:
     return repr({name: value for name, value in settings.items() if name != "policy"})
-
-
-def short(value: object) -> str:
-    """The value of a setting as text."""
-    if value is None:
-        return "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)

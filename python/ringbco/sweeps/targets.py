@@ -16,11 +16,11 @@ from ringbco.result.certainty import Kind, figured
 from ringbco.result.figures import COMPARED, Figure
 from ringbco.run.draws import Seeds
 from ringbco.run.options import check_name
-from ringbco.sweeps.over import Over, short
+from ringbco.sweeps.over import Over
 from ringbco.sweeps.run import SweepResult
 from ringbco.sweeps.settings import options_of
 from ringbco.sweeps.spec import ONCE, Document, Spec, read_document, read_spec, spec_of
-from ringbco.units import seconds_of
+from ringbco.units import plain, seconds_of
 
 _SERVERS: Final = re.compile(r"([1-9]\d{0,6})x([1-9]\d{0,4})")
 _PERCENTILES: Final = {"p50": "median"}
@@ -191,12 +191,10 @@ def found(over: Over, target: Target, name: str) -> list[Found]:
     tried = []
     for point in over.points:
         others = {key: value for key, value in point.settings.items() if key != name}
-        value = point.settings[name]
-        values = point.figures.get(target.measure.key, [None])
+        value, values = point.settings[name], point.figures.get(target.measure.key, [None])
         place = float(point.gpus if name == "cluster" else value)
-        tried.append(
-            (point._replace(settings=others).name, Tried.of(place, short(value), values, over.of.kind))
-        )
+        one = Tried.of(place, plain(value, "none"), values, over.of.kind)
+        tried.append((point._replace(settings=others).name, one))
     return grouped(tried, name, target)
 
 
