@@ -241,13 +241,12 @@ def _table(
 
     Where not even one fits, the settings share a column and are folded. Over seeds a row is a point.
     """
-    from rich.measure import Measurement
+    from ringbco.cli.comparison import fits
 
-    unbounded = console.options.update(width=1 << 16)
     for apart in (True, False):
         for count in range(len(figures), 0, -1):
             table = _layout(_rows(frame, varied, figures[:count], over), figures[:count], apart=apart)
-            if Measurement.get(console, unbounded, table).maximum <= console.width:
+            if fits(table, console):
                 return table
     return _layout(_rows(frame, varied, figures[:1], over), figures[:1], apart=False)
 
