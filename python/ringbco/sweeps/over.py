@@ -38,10 +38,10 @@ class Point(NamedTuple):
     base: int | None
     alike: tuple[Any, ...]
 
-    @property
-    def name(self) -> str:
-        """The settings as text."""
-        return ", ".join(f"{name} {plain(value, 'none')}" for name, value in self.settings.items())
+    def but(self, setting: str) -> str:
+        """The settings as text, without one of them."""
+        others = ((name, value) for name, value in self.settings.items() if name != setting)
+        return ", ".join(f"{name} {plain(value, 'none')}" for name, value in others)
 
 
 class Over:
@@ -108,9 +108,7 @@ class Over:
 
     def sentence(self, number: int, measure: Figure) -> str | None:
         """How a point's figure lies beside that of its base; None without a verdict."""
-        text, point = self._judged.sentence(number, measure), self.points[number]
-        others = {name: value for name, value in point.settings.items() if name != "policy"}
-        where = point._replace(settings=others).name
+        text, where = self._judged.sentence(number, measure), self.points[number].but("policy")
         return f"{where}: {text}" if where and text is not None else text
 
     def sentences(self, key: str = "mean_jct") -> Iterator[str]:

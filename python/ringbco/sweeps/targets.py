@@ -191,11 +191,10 @@ def found(over: Over, target: Target, name: str) -> list[Found]:
     """What meets the target along a setting, for each combination of the other settings."""
     tried = []
     for point in over.points:
-        others = {key: value for key, value in point.settings.items() if key != name}
         value, values = point.settings[name], point.figures.get(target.measure.key, [None])
         place = float(point.gpus if name == "cluster" else value)
         one = Tried.of(place, plain(value, "none"), values, over.of.kind)
-        tried.append((point._replace(settings=others).name, one))
+        tried.append((point.but(name), one))
     return grouped(tried, name, target)
 
 
