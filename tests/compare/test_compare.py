@@ -209,17 +209,16 @@ def test_progress_over_all_policies(small_jobs: Path) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_each_run_is_named_when_it_begins(small_jobs: Path, threads: int) -> None:
     began: list[tuple[int, int, str]] = []
-    given: dict[str, Any] = {"runs": {}, "results": [], "baseline": None, "progress": None, "kept": None}
     for seeds in (Seeds(), Seeds(3)):
         compared(
             small_jobs,
             "2x8",
             ["fifo", "ff"],
+            runs={},
             seeds=seeds,
             threads=threads,
             began=lambda *told: began.append(told),
             options={"seed": 4},
-            **given,
         )
     numbers, totals, names = zip(*began, strict=True)
     assert (numbers, totals) == ((1, 2, *range(1, 7)), (2, 2, *[6] * 6))
