@@ -195,6 +195,13 @@ def percent(share: float) -> str:
     return f"{number(100.0 * share)} %"
 
 
+def plain(value: object, absent: str = "None") -> str:
+    """A setting as text: 4, 0.5, sjf. absent: what is said where there is none."""
+    if value is None:
+        return absent
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def brief(kind: Kind | None, value: float) -> str:
     """A figure in three significant digits by its kind; what is counted, in full."""
     if _shown.get() == "seconds" and kind in ("time", "GPU time"):

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from comparisons import made_up, printed
+from comparisons import entries, made_up, printed
 from conftest import Invoke
 from ringbco import compare, read_jobs, replay
 from ringbco.cli.compare import compare as cli_compare
@@ -55,16 +55,13 @@ def test_values_ratios_and_the_best_of_each_row() -> None:
     first = made_up(mean_jct=200.0, utilisation=0.5, mean_wait=0.0, makespan=10.0)
     second = made_up(mean_jct=50.0, utilisation=0.75, mean_wait=3.0, makespan=10.0)
     third = made_up(mean_jct=50.0, utilisation=0.25, mean_wait=0.0, makespan=10.0)
-    rows = {
-        measure.key: entries
-        for measure, entries in Comparison({"a": first, "b": second, "c": third}).rows.items()
-    }
-    assert rows["mean_jct"] == [(200.0, 1.0, False), (50.0, 0.25, False), (50.0, 0.25, False)]
+    made = Comparison({"a": first, "b": second, "c": third})
+    assert entries(made, "mean_jct") == [(200.0, 1.0, False), (50.0, 0.25, False), (50.0, 0.25, False)]
     # GPUs held longer are no merit.
-    assert rows["utilisation"] == [(0.5, 1.0, False), (0.75, 1.5, False), (0.25, 0.5, False)]
+    assert entries(made, "utilisation") == [(0.5, 1.0, False), (0.75, 1.5, False), (0.25, 0.5, False)]
     # A ratio to nothing is infinite; one run has no best.
-    assert rows["mean_wait"] == [(0.0, 1.0, False), (3.0, math.inf, False), (0.0, 1.0, False)]
-    assert rows["makespan"] == [(10.0, 1.0, False)] * 3
+    assert entries(made, "mean_wait") == [(0.0, 1.0, False), (3.0, math.inf, False), (0.0, 1.0, False)]
+    assert entries(made, "makespan") == [(10.0, 1.0, False)] * 3
 
 
 def six_runs(outcomes: dict[str, Outcome]) -> Comparison:
@@ -76,24 +73,17 @@ def six_runs(outcomes: dict[str, Outcome]) -> Comparison:
 
 def test_rounding_makes_nobody_best() -> None:
     same = [made_up(median_slowdown=1.0 + error) for error in (3e-15, 0.0, 5e-13)]
-    (entries,) = (
-        entries
-        for measure, entries in six_runs(dict(zip("abc", same, strict=True))).rows.items()
-        if measure.key == "median_slowdown"
-    )
-    assert [entry.best for entry in entries] == [False] * 3
+    made = six_runs(dict(zip("abc", same, strict=True)))
+    assert [entry.best for entry in entries(made, "median_slowdown")] == [False] * 3
 
 
 def test_more_is_better_of_fairness_and_deadlines() -> None:
     first, second = (made_up(jain_index_users=good, deadlines_met=good) for good in (0.5, 0.75))
     for refused, best in ((0, [False, True]), (3, [False, False])):
         first.summary["jobs_refused"] = refused  # shares of unlike jobs are not to be compared
-        rows = {
-            measure.key: [entry.best for entry in entries]
-            for measure, entries in six_runs({"a": first, "b": second}).rows.items()
-        }
-        assert rows["jain_index_users"] == best
-        assert rows["deadlines_met"] == best
+        made = six_runs({"a": first, "b": second})
+        for key in ("jain_index_users", "deadlines_met"):
+            assert [entry.best for entry in entries(made, key)] == best
 
 
 def test_figures_that_only_some_policies_have() -> None:
@@ -104,9 +94,8 @@ def test_figures_that_only_some_policies_have() -> None:
         del outcome.summary["deadlines_met"]
     del plain.summary["lost_gpu_seconds"]
     made = six_runs({"a": plain, "b": losing, "c": losing_less})
-    rows = {measure.key: entries for measure, entries in made.rows.items()}
-    assert rows["lost_gpu_seconds"] == [(None, None, False), (5.0, None, False), (3.0, None, True)]
-    assert "deadlines_met" not in rows
+    assert entries(made, "lost_gpu_seconds") == [(None, None, False), (5.0, None, False), (3.0, None, True)]
+    assert "deadlines_met" not in made.frame["measure"]
     assert made.frame.filter(pl.col("measure") == "lost_gpu_seconds")["value"].to_list() == [None, 5.0, 3.0]
     assert re.search(
         r"GPU time lost to them +- +0\.00139 GPU-h +- +0\.000833 GPU-h\* +-", printed(made, 200, every=True)
@@ -116,8 +105,7 @@ def test_figures_that_only_some_policies_have() -> None:
 
 def test_preemptive_policies_compare(small_jobs: Path) -> None:
     made = compare(small_jobs, "2x8", ["fifo", "srtf", "tiresias"])
-    entries = {measure.key: entries for measure, entries in made.rows.items()}["preemptions"]
-    assert [entry.value for entry in entries] == [
+    assert [entry.value for entry in entries(made, "preemptions")] == [
         None if policy == "fifo" else made.outcomes[policy].jobs["preemptions"].sum()
         for policy in made.outcomes
     ]
@@ -221,17 +209,16 @@ def test_progress_over_all_policies(small_jobs: Path) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_each_run_is_named_when_it_begins(small_jobs: Path, threads: int) -> None:
     began: list[tuple[int, int, str]] = []
-    given: dict[str, Any] = {"runs": {}, "results": [], "baseline": None, "progress": None, "kept": None}
     for seeds in (Seeds(), Seeds(3)):
         compared(
             small_jobs,
             "2x8",
             ["fifo", "ff"],
+            runs={},
             seeds=seeds,
             threads=threads,
             began=lambda *told: began.append(told),
             options={"seed": 4},
-            **given,
         )
     numbers, totals, names = zip(*began, strict=True)
     assert (numbers, totals) == ((1, 2, *range(1, 7)), (2, 2, *[6] * 6))
@@ -301,18 +288,17 @@ def test_best_only_among_the_same_jobs_on_the_same_cluster(small_jobs: Path, tmp
         first.summary["mean_jct"], second.summary["mean_jct"] = 10.0, 9.0
         strange.summary["mean_jct"] = 1.0
         made = six_runs({"a": first, "b": strange, "c": second})
-        entries = {measure.key: entries for measure, entries in made.rows.items()}["mean_jct"]
-        assert [entry.best for entry in entries] == [False, False, True]
+        found = entries(made, "mean_jct")
+        assert [entry.best for entry in found] == [False, False, True]
         assert made.unlike == ["b"]
-        assert entries[1].ratio == 0.1
+        assert found[1].ratio == 0.1
         assert "without *, for other jobs or another cluster than a: b" in printed(made, 200)
     assert Comparison({"a": first, "b": second}).unlike == []
 
 
 def test_the_time_in_the_engine_is_no_merit() -> None:
     made = six_runs({"a": made_up(engine_seconds=1.0), "b": made_up(engine_seconds=9.0)})
-    entries = {measure.key: entries for measure, entries in made.rows.items()}["engine_seconds"]
-    assert [entry.best for entry in entries] == [False, False]
+    assert [entry.best for entry in entries(made, "engine_seconds")] == [False, False]
 
 
 def ran(invoke: Invoke, jobs: Path, *options: object) -> SimpleNamespace:
@@ -398,8 +384,8 @@ def test_policies_that_drop_different_jobs_are_told(invoke: Invoke, tmp_path: Pa
 def test_a_real_trace(shared_traces: Path) -> None:
     """Philly's largest virtual cluster: shortest first waits less than in order of submission."""
     made = compare(shared_traces / "philly" / "6214e9.csv", "64x8", ["fifo", "sjf"], allocations=False)
-    (entries,) = (entries for measure, entries in made.rows.items() if measure.key == "mean_wait")
-    assert entries[1].best
-    assert entries[1].ratio is not None
-    assert entries[1].ratio < 0.5
+    found = entries(made, "mean_wait")[1]
+    assert found.best
+    assert found.ratio is not None
+    assert found.ratio < 0.5
     assert made.outcomes["fifo"].jobs.height == 51_258

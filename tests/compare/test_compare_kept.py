@@ -42,34 +42,27 @@ class Deadly(ringbco.KeyPolicy):
 """
 
 
-@pytest.fixture
-def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Which runs are carried out, in order: policy and seed."""
-    done: list[tuple[str, int]] = []
-
-    def watched(setup: Any, progress: Any) -> Outcome:
-        done.append((setup.chosen.name, setup.values["seed"]))
-        return carry_out(setup, progress)
-
-    monkeypatch.setattr(import_module("ringbco.run.compare"), "carry_out", watched)
-    return done
+Stop = Callable[[int], list[tuple[str, int]]]
 
 
 @pytest.fixture
-def stopped(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, BaseException], None]:
-    """Lets the run of that number end with an error; called anew, another one."""
+def stopped(monkeypatch: pytest.MonkeyPatch) -> Stop:
+    """Lets comparisons be interrupted after so many runs, until it is called again.
 
-    def stop(number: int, error: BaseException) -> None:
-        count = 0
+    Gives which runs are carried out, in order: policy and seed.
+    """
+
+    def stop(number: int) -> list[tuple[str, int]]:
+        done: list[tuple[str, int]] = []
 
         def watched(setup: Any, progress: Any) -> Outcome:
-            nonlocal count
-            count += 1
-            if count > number:
-                raise error
+            if len(done) == number:
+                raise KeyboardInterrupt
+            done.append((setup.chosen.name, setup.values["seed"]))
             return carry_out(setup, progress)
 
         monkeypatch.setattr(import_module("ringbco.run.compare"), "carry_out", watched)
+        return done
 
     return stop
 
@@ -93,33 +86,26 @@ def whole(invoke: Invoke, small_jobs: Path) -> dict[str, bytes]:
     return tables("whole")
 
 
-def test_more_seeds_go_on_from_one(
-    whole: dict[str, bytes], invoke: Invoke, stopped: Callable[[int, BaseException], None]
-) -> None:
+def test_more_seeds_go_on_from_one(whole: dict[str, bytes], invoke: Invoke, stopped: Stop) -> None:
     one = ["1" if word == "2" else word for word in ARGUMENTS]
-    stopped(2, KeyboardInterrupt())
+    stopped(2)
     assert invoke(*one, "-o", "cmp").returncode == 130
-    stopped(len(POLICIES) * 2, KeyboardInterrupt())
+    stopped(len(POLICIES) * 2)
     assert invoke(*ARGUMENTS, "-o", "cmp").returncode == 0
     assert tables("cmp") == whole
 
 
-def test_an_interrupted_comparison_goes_on(
-    whole: dict[str, bytes],
-    invoke: Invoke,
-    stopped: Callable[[int, BaseException], None],
-    request: pytest.FixtureRequest,
-) -> None:
-    stopped(5, KeyboardInterrupt())
+def test_an_interrupted_comparison_goes_on(whole: dict[str, bytes], invoke: Invoke, stopped: Stop) -> None:
+    stopped(5)
     first = invoke(*ARGUMENTS, "-o", "cmp")
     assert first.returncode == 130
     where = KEPT.resolve()
     said = f"finished runs are kept in {where}; the same command goes on from there\n"
     assert first.stderr == f"interrupted: 5 {said}"
     assert not Path("cmp").exists()
-    stopped(1, KeyboardInterrupt())
+    stopped(1)
     assert invoke(*ARGUMENTS, "-o", "cmp").stderr == f"interrupted: 6 {said}"
-    again: list[tuple[str, int]] = request.getfixturevalue("ran")
+    again = stopped(99)
     done = invoke(*ARGUMENTS, "-o", "cmp")
     assert done.returncode == 0, done.stderr
     assert done.stderr == f"note: 6 runs are of an interrupted comparison, from {where}\n"
@@ -154,12 +140,10 @@ def test_a_killed_comparison_goes_on(whole: dict[str, bytes], small_jobs: Path, 
     assert {name for name, data in whole.items() if tables("cmp").get(name) != data} == {"comparison.parquet"}
 
 
-def test_what_has_changed_is_run_again(
-    small_jobs: Path, invoke: Invoke, stopped: Callable[[int, BaseException], None]
-) -> None:
-    stopped(3, KeyboardInterrupt())
+def test_what_has_changed_is_run_again(small_jobs: Path, invoke: Invoke, stopped: Stop) -> None:
+    stopped(3)
     assert invoke(*ARGUMENTS, "-o", "cmp").returncode == 130
-    stopped(0, KeyboardInterrupt())
+    stopped(0)
     # An option that no policy here uses changes nothing. Of seed 1 the figures are kept, not the tables.
     told = invoke(*ARGUMENTS, "--kappa", "3", "-o", "cmp").stderr
     assert told.startswith("interrupted: 3 finished runs are kept in ")
@@ -171,13 +155,9 @@ def test_what_has_changed_is_run_again(
 
 
 def test_a_damaged_record_is_named_and_made_again(
-    whole: dict[str, bytes],
-    small_jobs: Path,
-    invoke: Invoke,
-    stopped: Callable[[int, BaseException], None],
-    request: pytest.FixtureRequest,
+    whole: dict[str, bytes], invoke: Invoke, stopped: Stop
 ) -> None:
-    stopped(6, KeyboardInterrupt())
+    stopped(6)
     assert invoke(*ARGUMENTS, "-o", "cmp").returncode == 130
     records = sorted(KEPT.glob("*/record.json"))
     with_tables = [path for path in records if (path.parent / "result").exists()]
@@ -189,7 +169,7 @@ def test_a_damaged_record_is_named_and_made_again(
     without[1].write_text('{"summary": null}')
     (with_tables[0].parent / "result" / "summary.json").write_text("{}")
     with_tables[1].unlink()
-    ran: list[tuple[str, int]] = request.getfixturevalue("ran")
+    ran = stopped(99)
     done = invoke(*ARGUMENTS, "-o", "cmp")
     assert done.returncode == 0
     assert sorted(line for line in done.stderr.splitlines() if "was damaged" in line) == sorted(
@@ -200,15 +180,13 @@ def test_a_damaged_record_is_named_and_made_again(
     assert not KEPT.exists()
 
 
-def test_what_others_put_there_stays(
-    small_jobs: Path, invoke: Invoke, stopped: Callable[[int, BaseException], None]
-) -> None:
-    stopped(2, KeyboardInterrupt())
+def test_what_others_put_there_stays(small_jobs: Path, invoke: Invoke, stopped: Stop) -> None:
+    stopped(2)
     assert invoke(*ARGUMENTS, "-o", "cmp").returncode == 130
     photos = [KEPT / "holiday.png", next(KEPT.glob("*/record.json")).with_name("photo.png")]
     for photo in photos:
         photo.write_bytes(b"mine")
-    stopped(99, KeyboardInterrupt())
+    stopped(99)
     assert invoke(*ARGUMENTS, "-o", "cmp").returncode == 0
     assert [photo.read_bytes() for photo in photos] == [b"mine", b"mine"]
     assert not list(KEPT.rglob("record.json"))
@@ -232,7 +210,7 @@ def test_a_folder_of_somebody_elses_is_refused(small_jobs: Path, invoke: Invoke,
 
 
 def test_a_wrong_input_leaves_nothing_and_takes_nothing(
-    small_jobs: Path, invoke: Invoke, stopped: Callable[[int, BaseException], None]
+    small_jobs: Path, invoke: Invoke, stopped: Stop
 ) -> None:
     Path("mine.py").write_text(
         "import ringbco\n\nclass Bad(ringbco.KeyPolicy):\n    def key(self, state, rows):\n        return 1\n"
@@ -241,9 +219,9 @@ def test_a_wrong_input_leaves_nothing_and_takes_nothing(
     done = invoke(*wrong)
     assert done.returncode == 1
     assert not Path("new").exists()
-    stopped(2, KeyboardInterrupt())
+    stopped(2)
     assert invoke(*wrong).returncode == 130
-    stopped(99, KeyboardInterrupt())
+    stopped(99)
     done = invoke(*wrong)
     assert done.returncode == 1
     assert "note: 2 finished runs are kept in " in done.stderr

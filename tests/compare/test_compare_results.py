@@ -93,25 +93,16 @@ def put(column: str, value: Any) -> Any:
     )
 
 
-def in_summary(**figures: Any) -> Any:
-    return lambda text: json.dumps({**json.loads(text), **figures})
-
-
+# What else may be wrong is in tests/report/test_report_damage.py: it is the same check.
 DAMAGE: list[tuple[str, Any, str]] = [
-    (
-        "jobs.parquet",
-        put("finish_time", math.nan),
-        "row 1, column finish_time: NaN: expected a finite number",
-    ),
-    ("jobs.parquet", pl.DataFrame.clear, "holds no job"),
-    ("jobs.parquet", put("job_id", None), "expected a text"),
+    ("jobs.parquet", put("finish_time", math.nan), "row 1, column finish_time: NaN: expected a finite"),
     ("allocations.parquet", put("server", 99), "column server: 99: expected 0 to 1"),
-    ("allocations.parquet", put("job_id", "who"), "column job_id: who: expected a job of jobs.parquet"),
     ("timeline.parquet", pl.DataFrame.clear, "holds no sample"),
-    ("summary.json", in_summary(mean_jct=-5), "mean_jct: -5: expected 0 or more"),
-    ("summary.json", in_summary(mean_jct="x"), "mean_jct: x: expected a finite number"),
-    ("summary.json", in_summary(mean_jct=math.nan), "mean_jct: NaN: expected a finite number"),
-    ("summary.json", in_summary(utilisation=math.inf), "utilisation: inf: expected a finite number"),
+    (
+        "summary.json",
+        lambda text: json.dumps({**json.loads(text), "mean_jct": -5}),
+        "mean_jct: -5: expected 0",
+    ),
     ("run.toml", lambda _: 'trace = 5\n[ringbco]\nversion = "1"\n', "trace: 5: expected a table"),
     ("run.toml", lambda text: text.replace("seed = 0", "seed = nan"), "seed: NaN"),
 ]

@@ -61,15 +61,15 @@ def test_everything_is_current() -> None:
 def test_what_is_not_current_is_named_and_mended(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stale = project / generate.OPTION_TYPES
     stale.write_text(stale.read_text().replace("aging: float", "aging: str"))
-    page = project / "docs/sweeps.md"
-    page.write_text(page.read_text().replace("| quantum | time-slice", "| quantum | nobody"))
+    page = project / "docs/policies.md"
+    page.write_text(page.read_text().replace("| `--quantum` | policy", "| `--quantum` | nobody"))
     assert generate.main(["--check"]) == 1
     said = capsys.readouterr().err
     assert f"{generate.OPTION_TYPES} is not current" in said
-    assert "docs/sweeps.md is not current" in said
+    assert "docs/policies.md is not current" in said
     assert "aging: str" in stale.read_text()
     assert generate.main([]) == 0
-    assert capsys.readouterr().out.split() == [str(generate.OPTION_TYPES), "docs/sweeps.md"]
+    assert capsys.readouterr().out.split() == [str(generate.OPTION_TYPES), "docs/policies.md"]
     assert generate.main(["--check"]) == 0
     assert generate.main(["--chekc"]) == 2
 

@@ -124,6 +124,8 @@ def test_a_damaged_table(
         ({"policy": "rand", "jobs": 60}, "makespan: expected a finite number; there is none"),
         ({"mean_jct": "long"}, "mean_jct: long: expected a finite number"),
         ({"p99_wait": math.nan}, "p99_wait: NaN: expected a finite number"),
+        ({"utilisation": math.inf}, "utilisation: inf: expected a finite number"),
+        ({"mean_jct": -5}, "mean_jct: -5: expected 0 or more"),
         ({"utilisation": True}, "utilisation: True: expected a finite number"),
         ({"makespan": 10**400}, "makespan: 10+\\.\\.\\.: expected a finite number"),
         ({"jain_index_users": None}, "jain_index_users: null: expected a finite number"),

@@ -52,7 +52,9 @@ def test_the_example_of_the_docs(spec: Path, tmp_path: Path) -> None:
 def test_the_docs_name_every_setting() -> None:
     rows = re.findall(r"^\| ([a-z_0-9, ]+) \|", DOCS.read_text(), re.MULTILINE)
     named = {name.strip() for row in rows for name in row.split(",")}
-    assert {*_OWN_KEYS, *options_of("replay")} <= named
+    options = re.findall(r"^\| `--([a-z0-9-]+)", (DOCS.parent / "cli/replay.md").read_text(), re.MULTILINE)
+    assert set(_OWN_KEYS) <= named
+    assert {name.replace("_", "-") for name in options_of("replay")} <= {*options}
 
 
 def test_base_alone_is_one_run(spec: Path) -> None:

@@ -183,7 +183,7 @@ def tables(
     if not every:
         return _beside(comparison, order, few(comparison, sort), console, ranges=False)
     whole = by_measure(comparison, order)
-    if sort is None and _fits(whole, console):
+    if sort is None and fits(whole, console):
         return [whole], True
     made, with_ratios = list[Table](), False
     for _, group in groupby(comparison.shown, key=lambda measure: measure.spread):
@@ -237,20 +237,21 @@ def _beside(
     looks = [_Look(count, room, ranges) for count in (len(measures), 1, 0) for room in rooms[:-1]]
     for look in (*looks, *(_Look(0, room, ranges, stacked=True) for room in rooms)):
         table = _by_policy(comparison, order, measures, look)
-        if _fits(table, console):
+        if fits(table, console):
             return [table], look.ratios > 0
     made, left = list[Table](), list(measures)
     while left:
         for count in range(len(left), 0, -1):
             table = _by_policy(comparison, order, left[:count], looks[0])
-            if count == 1 or _fits(table, console):
+            if count == 1 or fits(table, console):
                 break
         made.append(table)
         left = left[count:]
     return made, True
 
 
-def _fits(table: Table, console: Console) -> bool:
+def fits(table: Table, console: Console) -> bool:
+    """Whether nothing of the table has to be cut or folded."""
     unbounded = console.options.update(width=1 << 16)
     return Measurement.get(console, unbounded, table).maximum <= console.width
 

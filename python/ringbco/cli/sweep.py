@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ringbco.cli.options import takes
 from ringbco.io.terminal import say, say_json
+from ringbco.units import plain
 
 if TYPE_CHECKING:
     import polars as pl
@@ -240,13 +241,12 @@ def _table(
 
     Where not even one fits, the settings share a column and are folded. Over seeds a row is a point.
     """
-    from rich.measure import Measurement
+    from ringbco.cli.comparison import fits
 
-    unbounded = console.options.update(width=1 << 16)
     for apart in (True, False):
         for count in range(len(figures), 0, -1):
             table = _layout(_rows(frame, varied, figures[:count], over), figures[:count], apart=apart)
-            if Measurement.get(console, unbounded, table).maximum <= console.width:
+            if fits(table, console):
                 return table
     return _layout(_rows(frame, varied, figures[:1], over), figures[:1], apart=False)
 
@@ -258,14 +258,14 @@ def _rows(
     if over is None:
         return [
             (
-                {name: _setting(row[name]) for name in varied},
+                {name: plain(row[name], "-") for name in varied},
                 None if row["error"] is not None else [one.show(row[one.key]) for one in figures],
             )
             for row in frame.iter_rows(named=True)
         ]
     rows: list[tuple[dict[str, str], list[str] | None]] = []
     for number, point in enumerate(over.points[:_SHOWN_ROWS]):
-        settings = {name: _setting(value) for name, value in point.settings.items()}
+        settings = {name: plain(value, "-") for name, value in point.settings.items()}
         cells = [_over_runs(one, over.figure(number, one.key)) for one in figures]
         rows.append((settings, None if set(cells) == {"-"} else cells))
     return rows
@@ -300,9 +300,3 @@ def _layout(
         told = [Text("failed", style="bold red")] if cells is None else list(map(Text, cells))
         table.add_row(*map(Text, settings), *told)
     return table
-
-
-def _setting(value: object) -> str:
-    if value is None:
-        return "-"
-    return f"{value:g}" if isinstance(value, float) else f"{value}"

@@ -21,10 +21,11 @@ from ringbco.result.figures import FIGURES, Figure
 from ringbco.result.tables import TABLES
 from ringbco.run.option import Option
 from ringbco.run.registry import BUILT_IN, PLAN, PRESETS, REPLAY
+from ringbco.units import plain
 
 OPTION_TYPES: Final = Path("python/ringbco/run/option_types.pyi")
 REFERENCE: Final = Path("docs/cli")
-PAGES: Final = tuple(Path("docs", f"{name}.md") for name in ("policies", "sweeps", "results", "job-table"))
+PAGES: Final = tuple(Path("docs", f"{name}.md") for name in ("policies", "results", "job-table"))
 STUB: Final = Path("python/ringbco/_core.pyi")
 _MADE: Final = re.compile(r"(<!-- made: ([a-z. ]+) -->)(.*?)(<!-- end -->)", re.DOTALL)
 _TYPED: Final = '''\
@@ -66,8 +67,6 @@ _SCOPES: Final = {
     "service": "service",
 }
 _TOLD: Final = {"headline": "everywhere", "comparison": "replay, compare", "summary": "summary.json"}
-# What a sweep keeps nothing of.
-_NOT_SWEPT: Final = ("sample", "allocations")
 
 
 def option_types() -> str:
@@ -127,7 +126,7 @@ def _shown(value: object) -> str:
         return str(value).lower()
     if isinstance(value, tuple):
         return ", ".join(map(_shown, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return plain(value)
 
 
 def _in_rows(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -150,12 +149,6 @@ def _of_policies() -> str:
             expected = "on or off" if option.kind == "flag" else option.expected
             rows.append([*map(cli_docs.plain, (f"`--{option.typed}`", by, expected, default))])
     return _in_rows(("option", "used by", "values", "default"), rows)
-
-
-def _of_sweeps() -> str:
-    """The settings of a sweep that are options of the command."""
-    options = (option for option in REPLAY.values() if option.name not in _NOT_SWEPT)
-    return _in_rows(("key", "meaning"), ((option.name, cli_docs.plain(_told(option))) for option in options))
 
 
 def _of_runs() -> str:
@@ -232,7 +225,6 @@ def _all_policies() -> str:
 _BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "policies": _all_policies,
     "options of policies": _of_policies,
-    "options of sweeps": _of_sweeps,
     "options in run.toml": _of_runs,
     "job columns": _of_columns,
     "stub of job columns": _stub,

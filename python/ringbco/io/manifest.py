@@ -7,7 +7,6 @@ Folders of earlier versions have none: there the names that ringbco gives are ou
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ringbco.errors import InputError
+from ringbco.io.digests import sha256_of
 from ringbco.io.json_text import json_text
 from ringbco.io.marks import document, is_output
 from ringbco.io.threads import at_once
@@ -137,8 +137,7 @@ def digest(path: Path) -> str:
 
 @lru_cache
 def _digest(path: Path, *_version: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256_of(path)
 
 
 def _is_file(path: Path) -> bool:

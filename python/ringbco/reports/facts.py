@@ -16,7 +16,7 @@ from ringbco.result.outcome import Outcome
 from ringbco.result.window import described
 from ringbco.run.foresight import foreknowledge
 from ringbco.run.options import is_log
-from ringbco.units import duration
+from ringbco.units import duration, plain
 
 _NETWORK: Final = {
     "intra_bandwidth": ("inside servers", 1e9, "GB/s"),
@@ -94,7 +94,7 @@ def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str | dict[st
         "recorded on": _recorded(run),
         _TOGETHER["network"]: _network(cluster.get("network", {})),
     }
-    given = {key: _text(value) for key, value in options.items() if key not in _UNTOLD and value is not None}
+    given = {key: plain(value) for key, value in options.items() if key not in _UNTOLD and value is not None}
     told |= {key: given.pop(key) for key in _OF_THEIR_OWN if key in given}
     if options:
         read = foreknowledge(run)
@@ -102,7 +102,7 @@ def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str | dict[st
         if is_log(str(options.get("policy"))):
             told["clairvoyant"] = "as the run that wrote the log"
     if own := run.get("own_policy"):
-        fields = ", ".join(f"{name} = {_text(value)}" for name, value in own.get("parameters", {}).items())
+        fields = ", ".join(f"{name} = {plain(value)}" for name, value in own.get("parameters", {}).items())
         told["policy of one's own"] = "; ".join(filter(None, (own.get("about"), own.get("kind"), fields)))
     if given:
         told[_TOGETHER["options"]] = given
@@ -111,10 +111,6 @@ def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str | dict[st
     versions = run.get("ringbco", {})
     told["made by"] = f"ringbco {versions.get('version', _ABSENT)}, Python {versions.get('python', _ABSENT)}"
     return told
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def cluster_text(cluster: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import polars as pl
 
@@ -21,7 +21,7 @@ from ringbco.result.figures import COMPARED
 from ringbco.result.figures import Figure as Measure
 from ringbco.result.sentences import of_runs
 from ringbco.sweeps.targets import Found
-from ringbco.units import same
+from ringbco.units import plain, same
 
 _BEST: Final = 30
 _VALUES: Final = 12
@@ -33,14 +33,6 @@ _FEW: Final = 3
 _ALSO: Final = ("median_jct", "mean_wait", "mean_slowdown", "utilisation_to_last_submission", "utilisation")
 """What the table has beside what is drawn, as far as there is room."""
 _MOST_COLUMNS: Final = 8
-
-
-class _Best(NamedTuple):
-    """The table of the best points: a note, the columns' titles, texts a row with what stands below them."""
-
-    note: str
-    columns: list[str]
-    rows: list[list[tuple[str, str]]]
 
 
 def sweep_title(runs: SweepRuns) -> str:
@@ -67,7 +59,7 @@ def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Figure]]:
     if charts:
         glance += charts[0][1][1 : 1 + _GLANCE - len(glance)]
     chapters = [(axis, [one for one in group if one not in glance]) for axis, group in charts]
-    best = _best(runs)
+    note, best = _best(runs)
     text = document(
         "sweep",
         title=title,
@@ -80,12 +72,8 @@ def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Figure]]:
             for axis, group in chapters
             if group
         ],
-        best=Table(
-            "Best points",
-            best.columns,
-            [[Cell(top, below=(below,) if below else ()) for top, below in row] for row in best.rows],
-        ),
-        note=best.note,
+        best=best,
+        note=note,
         notes=_notes(runs),
         told=_told(runs),
         settings=_settings(runs),
@@ -103,11 +91,11 @@ def sweep_caption(runs: SweepRuns) -> str:
 
 def sweep_sheet(runs: SweepRuns) -> Sheet:
     """The best points of a sweep as a table, and all of them as its frame."""
-    best, over = _best(runs), runs.over
+    (note, best), over = _best(runs), runs.over
     frame = runs.frame if over is None else over.frame
     flat = frame.drop(name for name, dtype in frame.schema.items() if dtype.is_nested())
-    rows = [[PaperCell(f"{top} {below}".strip()) for top, below in row] for row in best.rows]
-    return Sheet(sweep_caption(runs), best.columns, rows, [best.note, *_notes(runs), *_told(runs)], flat)
+    rows = [[PaperCell(_line(cell)) for cell in row] for row in best.rows]
+    return Sheet(sweep_caption(runs), best.columns, rows, [note, *_notes(runs), *_told(runs)], flat)
 
 
 def _jobs(runs: SweepRuns) -> str:
@@ -138,7 +126,7 @@ def _answers(runs: SweepRuns) -> list[str]:
     measure, best, worst = runs.measures[0], runs.ranked[0], runs.ranked[-1]
     values = [point.figures[measure.key].value for point in runs.ranked]
     title = f"{measure.title[0].upper()}{measure.title[1:]}"
-    first, last = (_value(measure, point.figures[measure.key]) for point in (best, worst))
+    first, last = (_line(_cell(measure, point.figures[measure.key])) for point in (best, worst))
     if not best.settings:
         return [f"{title} is {first}: nothing was varied."]
     if same(values[0], values[-1]):
@@ -163,19 +151,17 @@ def _reached(found: Found) -> tuple[float, float]:
     return place, sign * found.best.value
 
 
-def _value(measure: Measure, figure: Spread) -> str:
-    top, below = _texts(measure, figure)
-    return f"{top} {below}".strip()
-
-
-def _texts(measure: Measure, figure: Spread | None) -> tuple[str, str]:
-    """A figure, and its range."""
+def _cell(measure: Measure, figure: Spread | None) -> Cell:
+    """A figure, its range below it."""
     if figure is None:
-        return "-", ""
-    if figure.interval is None or figure.interval[0] == figure.interval[1]:
-        return measure.brief(figure.value), ""
-    low, high = map(measure.brief, figure.interval)
-    return measure.brief(figure.value), f"({low} to {high})"
+        return Cell("-")
+    low, high = figure.interval or (figure.value, figure.value)
+    below = () if low == high else (f"({measure.brief(low)} to {measure.brief(high)})",)
+    return Cell(measure.brief(figure.value), below=below)
+
+
+def _line(cell: Cell) -> str:
+    return " ".join((cell.text, *cell.below))
 
 
 def _notes(runs: SweepRuns) -> list[str]:
@@ -191,25 +177,26 @@ def _told(runs: SweepRuns) -> list[str]:
     return of_first["sentence"].drop_nulls().head(_MOST_TOLD).to_list()
 
 
-def _best(runs: SweepRuns) -> _Best:
-    """The best points: their settings, and their figures with ranges."""
+def _best(runs: SweepRuns) -> tuple[str, Table]:
+    """The best points, their settings and their figures with ranges, and a note on them."""
     there = {key for point in runs.points for key in point.figures}
     # What only such runs have, as failures with outages, before what all runs have.
     others = [row for row in COMPARED if row.told == "headline" and row.sometimes]
     others += [row for row in COMPARED if row.key in _ALSO]
     shown = [measure for measure in dict.fromkeys([*runs.measures, *others]) if measure.key in there]
     shown = shown[: max(_MOST_COLUMNS - len(runs.axes), len(runs.measures))]
-    names = [axis.title for axis in runs.axes] or ["run"]
 
-    def row(point: Point) -> list[tuple[str, str]]:
-        settings = [(told(name, value), "") for name, value in point.settings.items()] or [("all", "")]
-        return settings + [_texts(measure, point.figures.get(measure.key)) for measure in shown]
+    def row(point: Point) -> list[Cell]:
+        settings = [Cell(told(name, value)) for name, value in point.settings.items()] or [Cell("all")]
+        return settings + [_cell(measure, point.figures.get(measure.key)) for measure in shown]
 
     count, title = len(runs.points), runs.measures[0].title if runs.measures else "order"
     of = f"The best {_BEST} of {count:,} points" if count > _BEST else "All points"
     file = "runs.parquet" if runs.over is None else "seeds.parquet"
     note = f"{of} by {title}, the best first; {file} has all of them and all measures."
-    return _Best(note, names + [one.title for one in shown], [row(point) for point in runs.ranked[:_BEST]])
+    columns = [axis.title for axis in runs.axes] or ["run"]
+    columns += [one.title for one in shown]
+    return note, Table("Best points", columns, [row(point) for point in runs.ranked[:_BEST]])
 
 
 def _settings(runs: SweepRuns) -> list[Table]:
@@ -228,7 +215,7 @@ def _settings(runs: SweepRuns) -> list[Table]:
 def _plain(value: Any) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(_plain, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return plain(value)
 
 
 def _values(axis: Axis) -> str:

@@ -19,6 +19,7 @@ from ringbco.result.certainty import Runs, figured
 from ringbco.result.figures import COMPARED, Figure
 from ringbco.run.registry import PLAN, REPLAY
 from ringbco.sweeps.targets import Found, Target, Tried, grouped
+from ringbco.units import plain
 
 REPEATED: Final = "seed"
 """The setting that tells runs of one point apart: they are the same but for chance."""
@@ -199,7 +200,7 @@ def _axis(name: str, values: pl.Series, frame: pl.DataFrame) -> Axis:
 def told(name: str, value: Any) -> str:
     """The value of a setting as text; of one that a run does not have, what that means."""
     if value is not None:
-        return f"{value:g}" if isinstance(value, float) else str(value)
+        return plain(value)
     if name == _LOAD:
         return "as recorded"
     option = REPLAY.get(name) or PLAN.get(name)

@@ -27,6 +27,7 @@ from ringbco.result.folder import RESULT, place_again, whole_folder
 from ringbco.result.judged import SCHEMA, Judged, Side
 from ringbco.result.sentences import of_one_run, of_runs
 from ringbco.result.window import of_summary
+from ringbco.units import plain
 
 if TYPE_CHECKING:
     from ringbco.result.days import Days
@@ -410,14 +411,10 @@ def _labels(outcomes: Sequence[Outcome]) -> list[str]:
         differing = [name for name in own if any(other.get(name) != own[name] for other in same)]
         label = policy
         if differing:
-            label += f" ({', '.join(f'{name} {_short(own[name])}' for name in differing)})"
+            label += f" ({', '.join(f'{name} {plain(own[name])}' for name in differing)})"
         times = labels.count(label)
         labels.append(label if not times else f"{label} [{times + 1}]")
     return labels
-
-
-def _short(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _settings(outcome: Outcome) -> dict[str, Any]:

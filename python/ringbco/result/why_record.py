@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +13,7 @@ import polars as pl
 
 from ringbco import _core
 from ringbco.errors import InputError, RingbcoError
+from ringbco.io.digests import sha256_of
 from ringbco.result.folder import cluster_of
 from ringbco.result.sound import check_told
 from ringbco.trace.instants import first_instant
@@ -69,7 +68,7 @@ def job_table(outcome: ringbco.Outcome, jobs: TableLike | None) -> Found:
     if jobs is not None:
         if isinstance(jobs, (str, os.PathLike)):
             table = read_jobs(jobs, without=UNREAD)
-            other = sha256 is not None and _sha256(Path(jobs)) != sha256
+            other = sha256 is not None and sha256_of(jobs) != sha256
         else:
             table, other = as_table(jobs), False
         if other or not _replayed(outcome, table):
@@ -82,16 +81,11 @@ def job_table(outcome: ringbco.Outcome, jobs: TableLike | None) -> Found:
     if not isinstance(named, str) or sha256 is None:
         return Found(None, "the job table was made in memory")
     try:
-        if _sha256(Path(named)) != sha256:
+        if sha256_of(named) != sha256:
             return Found(None, f"{named} has changed")
         return Found(read_jobs(named, without=UNREAD), None)
     except (OSError, RingbcoError):
         return Found(None, f"{named} is not there")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _replayed(outcome: ringbco.Outcome, table: JobTable) -> bool:

@@ -14,6 +14,7 @@ import polars as pl
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_value
+from ringbco.io.digests import sha256_of
 from ringbco.io.tables import read_table
 from ringbco.result.folder import WALL_TIME, cluster_of, read_run, read_summary
 from ringbco.result.outcome import Outcome
@@ -288,8 +289,7 @@ def _table(run: Mapping[str, Any], name: str, record: Path) -> Mapping[str, Any]
 
 def _sha256(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(path)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", file=path) from None
 

@@ -90,9 +90,7 @@ def compare(
         baseline=baseline,
         threads=threads,
         progress=progress,
-        began=None,
         options=options,
-        kept=None,
     )[0]
 
 
@@ -103,14 +101,14 @@ def compared(
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
     runs: Mapping[str, Mapping[str, Any]],
-    results: Sequence[Outcome | str | os.PathLike[str]],
+    results: Sequence[Outcome | str | os.PathLike[str]] = (),
     seeds: Seeds,
-    baseline: str | None,
-    threads: int | None,
-    progress: Callable[[int, int], None] | None,
-    began: Callable[[int, int, str], None] | None,
+    baseline: str | None = None,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    began: Callable[[int, int, str], None] | None = None,
     options: Mapping[str, Any],
-    kept: Kept | None,
+    kept: Kept | None = None,
 ) -> tuple[Comparison, dict[str, Path]]:
     """As `compare`, with each finished run in `kept`, and taken from there if it is in it already.
 

@@ -7,7 +7,6 @@ beside it replays under the model, the clock and the outages of the result in DI
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError, show_path
+from ringbco.io.digests import sha256_of
 from ringbco.result.folder import read_run
 from ringbco.result.tables import RUN, TABLES
 from ringbco.run.log import Log, path_of
@@ -51,8 +51,7 @@ class Followed:
 
     def told(self) -> dict[str, object]:
         """What run.toml says of it."""
-        with self.log.path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = sha256_of(self.log.path)
         rows = self.log.frame.height
         path = show_path(self.log.path)
         return {"path": path, "sha256": digest, "rows": rows, "runs_through": self.runs_through}

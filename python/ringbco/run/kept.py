@@ -7,8 +7,6 @@ from there when it is made again. When `cmp` is written they are removed; what s
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import re
 from pathlib import Path
@@ -17,8 +15,9 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 from ringbco.errors import InputError, RingbcoError
-from ringbco.io import disk
+from ringbco.io import disk, marks
 from ringbco.io.atomic import beside, recover, whole_path
+from ringbco.io.digests import json_digest, sha256_of
 from ringbco.io.json_text import json_text
 from ringbco.result.folder import whole_folder
 from ringbco.result.outcome import Outcome
@@ -75,7 +74,7 @@ class Kept:
         if os.path.lexists(self.folder):
             mark = self.folder / _MARK
             empty = self.folder.is_dir() and not any(self.folder.iterdir())
-            if self.folder.is_symlink() or not (empty or _read(mark) == _MARKED):
+            if self.folder.is_symlink() or not (empty or marks.document(mark) == _MARKED):
                 raise InputError(
                     "expected the runs of an interrupted comparison; this is somebody else's",
                     file=self.folder,
@@ -98,9 +97,9 @@ class Kept:
         place = self.folder / key
         if self._theirs or key in self._claimed or not os.path.lexists(place):
             return None
-        record = _read(place / _RECORD)
+        record: dict[str, Any] = marks.document(place / _RECORD)
         summary, files = record.get("summary"), record.get("files")
-        if record.pop("sha256", None) != _digest(key, record) or files != _files(place / _RESULT):
+        if record.pop("sha256", None) != json_digest([key, record]) or files != _files(place / _RESULT):
             self.damaged.append(place / _RECORD)
             return None
         if whole and not files:
@@ -124,7 +123,7 @@ class Kept:
                     "bound": ended.bound,
                     "files": _files(partial / _RESULT),
                 }
-                text = json_text({**record, "sha256": _digest(key, record)})
+                text = json_text({**record, "sha256": json_digest([key, record])})
                 (partial / _RECORD).write_text(text + "\n", encoding="utf-8")
         except (OSError, RingbcoError):
             self._full = True
@@ -202,8 +201,7 @@ def key_of(setup: Setup) -> str | None:
         told.append({"sha256": _sha256(Path(name.partition(":")[2]))})
     if any(one.get("sha256") is None and not is_draw(one.get("path")) for one in told):
         return None
-    text = json_text([record, told], indent=None, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return json_digest([record, told], default=str)
 
 
 def _remove(place: Path) -> None:
@@ -222,21 +220,8 @@ def _files(result: Path) -> dict[str, str | None]:
 
 
 def _sha256(path: Path) -> str | None:
+    """The digest of a file; None where it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(path)
     except OSError:
         return None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A JSON document; nothing where there is none, or a damaged one."""
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _digest(key: str, record: dict[str, Any]) -> str:
-    return hashlib.sha256(json_text([key, record], indent=None, sort_keys=True).encode()).hexdigest()

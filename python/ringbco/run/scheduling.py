@@ -15,6 +15,7 @@ from ringbco.run.own import Carried, Own, is_own, kind_of
 from ringbco.run.registry import DECIDERS, PRESETS, REPLAY
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.standing import preemptible
+from ringbco.units import plain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,11 +76,7 @@ def as_typed(policy: Policy, values: Mapping[str, Any], mine: Own | None) -> str
     """A policy with the options that are its own, as on the command line. mine: it, if it is a custom one."""
     preset = PRESETS.get(policy.name) if mine is None else DECIDERS["outside"]
     named = ((name, values[name.replace("-", "_")]) for name in (preset.options if preset else ()))
-    told = [
-        f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"
-        for name, value in named
-        if value is not None
-    ]
+    told = [f"--{name} {plain(value)}" for name, value in named if value is not None]
     fields = {} if mine is None else mine.described.get("parameters", {})
     told += [f"-P {name}={value}" for name, value in fields.items()]
     return " ".join((policy.name, *told, *(("--evict",) if values["evict"] else ())))

@@ -14,6 +14,7 @@ from ringbco.result.days import Days
 from ringbco.result.figures import MEASURED_HERE, compared
 from ringbco.result.judged import SCHEMA, Judged, Side
 from ringbco.result.sentences import of_runs
+from ringbco.units import plain
 
 if TYPE_CHECKING:
     from ringbco.result.figures import Figure
@@ -37,10 +38,10 @@ class Point(NamedTuple):
     base: int | None
     alike: tuple[Any, ...]
 
-    @property
-    def name(self) -> str:
-        """The settings as text."""
-        return ", ".join(f"{name} {short(value)}" for name, value in self.settings.items())
+    def but(self, setting: str) -> str:
+        """The settings as text, without one of them."""
+        others = ((name, value) for name, value in self.settings.items() if name != setting)
+        return ", ".join(f"{name} {plain(value, 'none')}" for name, value in others)
 
 
 class Over:
@@ -107,9 +108,7 @@ class Over:
 
     def sentence(self, number: int, measure: Figure) -> str | None:
         """How a point's figure lies beside that of its base; None without a verdict."""
-        text, point = self._judged.sentence(number, measure), self.points[number]
-        others = {name: value for name, value in point.settings.items() if name != "policy"}
-        where = point._replace(settings=others).name
+        text, where = self._judged.sentence(number, measure), self.points[number].but("policy")
         return f"{where}: {text}" if where and text is not None else text
 
     def sentences(self, key: str = "mean_jct") -> Iterator[str]:
@@ -164,17 +163,9 @@ _SETTINGS: Final = frozenset({"seed", "draw", "load", "servers", "gpus"})
 
 def called(settings: Mapping[str, Any]) -> str:
     """Settings as people call them: a policy by its name alone."""
-    return ", ".join(
-        short(value) if name == "policy" else f"{name} {short(value)}" for name, value in settings.items()
-    )
+    texts = ((name, plain(value, "none")) for name, value in settings.items())
+    return ", ".join(text if name == "policy" else f"{name} {text}" for name, text in texts)
 
 
 def _others(settings: Mapping[str, Any]) -> str:
     return repr({name: value for name, value in settings.items() if name != "policy"})
-
-
-def short(value: object) -> str:
-    """The value of a setting as text."""
-    if value is None:
-        return "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)

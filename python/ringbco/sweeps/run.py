@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import os
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ import polars as pl
 import ringbco
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, PolicyError, RingbcoError, one_line
+from ringbco.io.digests import sha256_of
 from ringbco.result import metrics
 from ringbco.result.days import days_of
 from ringbco.result.figures import flat
@@ -319,9 +319,7 @@ def _checked(trace: Trace) -> JobTable:
     """The trace's table; an error where the file is not the one that the sweep was given."""
     if trace.table is not None:
         return trace.table
-    with open(trace.path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if digest != trace.sha256:
+    if sha256_of(trace.path) != trace.sha256:
         raise OSError(f"{trace.path} is not the file that the sweep began with")
     return table_of_trace(trace)
 

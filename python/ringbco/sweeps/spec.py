@@ -17,6 +17,7 @@ import ringbco
 from ringbco.cluster.network import NETWORK_RULES, NETWORK_UNITS
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, nearest, show_toml
+from ringbco.io.digests import sha256_of
 from ringbco.io.toml import read_toml
 from ringbco.result.certainty import Kind
 from ringbco.result.days import has_days
@@ -392,8 +393,7 @@ class _Reader:
         if text not in self._traces:
             path = self._folder / text
             try:
-                with path.open("rb") as file:
-                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+                digest = sha256_of(path)
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or str(error)
                 raise self._error(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ import ringbco
 from ringbco.errors import InputError
 from ringbco.io import marks
 from ringbco.io.atomic import replacing
+from ringbco.io.digests import json_digest
 from ringbco.io.json_text import json_text
 from ringbco.io.marks import Mark, signature
 from ringbco.result.folder import WALL_TIME, check_target
@@ -69,7 +69,7 @@ class Store:
         """Takes a run's record in, and keeps it if the run would end so again."""
         self.records[key] = record
         if record.get("final", True):
-            text = json_text({**record, _DIGEST: _digest(key, record)})
+            text = json_text({**record, _DIGEST: json_digest([key, record])})
             _put(self._file(key), f"{text}\n".encode(), _RECORD_MARK)
 
     def gather(self) -> pl.DataFrame:
@@ -93,7 +93,7 @@ class Store:
             return None
         _refuse_strange(path, _RECORD_MARK)
         record = marks.document(path)
-        if record.pop(_DIGEST, None) == _digest(key, record):
+        if record.pop(_DIGEST, None) == json_digest([key, record]):
             return record
         self.damaged.append(path)
         return None
@@ -137,11 +137,6 @@ def _put(path: Path, data: bytes, mark: Mark) -> None:
             return
     with replacing(path, mark, force=True, left="the finished runs are kept") as file:
         file.write(data)
-
-
-def _digest(key: str, record: Mapping[str, Any]) -> str:
-    """Of the record as that of this run."""
-    return hashlib.sha256(json_text([key, record], indent=None, sort_keys=True).encode()).hexdigest()
 
 
 def _is_table(path: Path) -> bool:

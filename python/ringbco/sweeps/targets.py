@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise, product
 from typing import Any, Final, NamedTuple
 
@@ -16,11 +17,11 @@ from ringbco.result.certainty import Kind, figured
 from ringbco.result.figures import COMPARED, Figure
 from ringbco.run.draws import Seeds
 from ringbco.run.options import check_name
-from ringbco.sweeps.over import Over, short
+from ringbco.sweeps.over import Over
 from ringbco.sweeps.run import SweepResult
 from ringbco.sweeps.settings import options_of
-from ringbco.sweeps.spec import ONCE, Document, Spec, read_document, read_spec, spec_of
-from ringbco.units import seconds_of
+from ringbco.sweeps.spec import Document, Spec, read_document, read_spec, spec_of
+from ringbco.units import plain, seconds_of
 
 _SERVERS: Final = re.compile(r"([1-9]\d{0,6})x([1-9]\d{0,4})")
 _PERCENTILES: Final = {"p50": "median"}
@@ -190,13 +191,10 @@ def found(over: Over, target: Target, name: str) -> list[Found]:
     """What meets the target along a setting, for each combination of the other settings."""
     tried = []
     for point in over.points:
-        others = {key: value for key, value in point.settings.items() if key != name}
-        value = point.settings[name]
-        values = point.figures.get(target.measure.key, [None])
+        value, values = point.settings[name], point.figures.get(target.measure.key, [None])
         place = float(point.gpus if name == "cluster" else value)
-        tried.append(
-            (point._replace(settings=others).name, Tried.of(place, short(value), values, over.of.kind))
-        )
+        one = Tried.of(place, plain(value, "none"), values, over.of.kind)
+        tried.append((point.but(name), one))
     return grouped(tried, name, target)
 
 
@@ -293,41 +291,21 @@ def _clusters(text: str, low: str, high: str) -> Range:
     return Range("cluster", first, last, 1.0, lambda servers: f"{servers:.0f}x{gpus}")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A sweep that is asked for: of a specification or, where there is a range, by bisection of it.
+Sweep = Callable[[Spec], SweepResult]
+Done = tuple[Spec, SweepResult, list[Found]]
+"""The last specification that was swept, its result, and what meets the target."""
 
-    measure: the one that comes first, None for the mean completion time.
+
+class Asked(NamedTuple):
+    """A sweep that is asked for.
+
+    measure: the one that comes first, None for the mean completion time. run: does it, given what does the
+    sweep of one specification.
     """
 
-    spec: str | os.PathLike[str] | Mapping[str, Any]
-    seeds: Seeds
     measure: Figure | None
     target: Target | None
-    where: Range | None
-    wanted: Spec | None
-
-    def run(self, sweep: Callable[[Spec], SweepResult]) -> tuple[Spec, SweepResult, list[Found]]:
-        """Does it; `sweep` does one specification. Gives the last, its result, and what meets the target."""
-        if self.wanted is None:
-            assert self.where is not None
-            assert self.target is not None
-            aim = self.target.told | {"setting": self.where.name}
-            return bisect(
-                self.spec,
-                self.where,
-                self.target,
-                lambda spec: sweep(replace(spec, aim=aim)),
-                seeds=self.seeds,
-            )
-        aim = {} if self.measure is None else {"measure": self.measure.key}
-        if self.target is not None:
-            aim = self.target.told | {"setting": sought(self.wanted)}
-        result = sweep(replace(self.wanted, aim=aim or None))
-        if self.target is None or result.lost:
-            return self.wanted, result, []
-        over = Over(self.wanted, result.frame)
-        return self.wanted, result, found(over, self.target, sought(self.wanted))
+    run: Callable[[Sweep], Done]
 
 
 def asked(
@@ -343,27 +321,30 @@ def asked(
         if aim is None:
             raise UsageError("option bisect: expected together with --measure and --target")
         command = str(read_document(spec).told.get("command", "replay"))
-        return Asked(spec, seeds, aim.measure, aim, range_of(bisect, command), None)
+        return Asked(aim.measure, aim, partial(_search, spec, seeds, aim, range_of(bisect, command)))
     first = None if measure is None else measure_of(measure)
     wanted = read_spec(spec, seeds)
     if aim is not None:
-        sought(wanted)
-    return Asked(spec, seeds, first, aim, None, wanted)
+        return Asked(first, aim, partial(_grid, wanted, aim, sought(wanted)))
+    of = replace(wanted, aim=first and {"measure": first.key})
+    return Asked(first, None, lambda run: (of, run(of), []))
 
 
-def bisect(
-    spec: str | os.PathLike[str] | Mapping[str, Any],
-    where: Range,
-    target: Target,
-    run: Callable[[Spec], SweepResult],
-    *,
-    seeds: Seeds = ONCE,
-) -> tuple[Spec, SweepResult, list[Found]]:
+def _grid(wanted: Spec, target: Target, name: str, run: Sweep) -> Done:
+    """What meets the target among the points of a specification, along a setting."""
+    wanted = replace(wanted, aim=target.told | {"setting": name})
+    result = run(wanted)
+    return wanted, result, [] if result.lost else found(Over(wanted, result.frame), target, name)
+
+
+def _search(
+    spec: str | os.PathLike[str] | Mapping[str, Any], seeds: Seeds, target: Target, where: Range, run: Sweep
+) -> Done:
     """Looks for what meets the target between the ends of a range, for each point of a specification.
 
-    run: does the sweep of a specification; it is called with ever more points, and keeps finished runs.
-    The ends go first. Between two neighbours of which one meets the target and one does not the middle is
-    next, until they are a step apart; then the same for those that meet it in all runs.
+    run: is called with ever more points, and keeps finished runs. The ends go first. Between two neighbours
+    of which one meets the target and one does not the middle is next, until they are a step apart; then the
+    same for those that meet it in all runs.
 
     Raises InputError for a bad specification, UsageError for one that varies the setting itself.
     """
@@ -373,6 +354,7 @@ def bisect(
     done = 0
     while True:
         made = _with(document, points, places, where, seeds)
+        made = replace(made, aim=target.told | {"setting": where.name})
         result = run(made)
         # What an earlier round of this search did was not there before.
         result = replace(result, done=result.done + done, kept=max(result.kept - done, 0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import polars as pl
 
 from ringbco.errors import InputError, show_path
 from ringbco.io.csvtext import refuse_doubled
+from ringbco.io.digests import sha256_of
 from ringbco.io.frames import ArrowTable, as_polars
 from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
@@ -192,9 +192,7 @@ def read_side_table(
     """
     if isinstance(given, str | os.PathLike):
         raw = read_columns(given)
-        with open(given, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return check_table(_dated(raw, form, epoch), form), raw.source, digest
+        return check_table(_dated(raw, form, epoch), form), raw.source, sha256_of(given)
     source = source or f"<{form.option}>"
     if not is_table(given):
         raise InputError(
