@@ -235,7 +235,7 @@ def deciding_world(
             """GPUs for which room is made, by row."""
             self.only: int | None = None
             """The type on which it is made, if one was named."""
-            self.made_room = self.again = False
+            self.made_room = self.turns_left = False
             jobs = [self.jobs.get(row) for row in range(len(self.result.kept))]
             self.column = Column(
                 tuple(job.submit if job else math.nan for job in jobs),
@@ -258,8 +258,8 @@ def deciding_world(
             happened = super().arrive()
             due = {at for at in self.wakes if at <= self.now}
             self.wakes -= due
-            again, self.again = self.again, False
-            return bool(happened or due or again)
+            left, self.turns_left = self.turns_left, False
+            return bool(happened or due or left)
 
         def one_pass(self) -> None:
             if len(self.future) == len(self.jobs) or not (self.waiting or self.running or self.future):
@@ -267,7 +267,7 @@ def deciding_world(
             self.made_room, gone = False, len(self.gone)
             self.decide(State(self))
             # Who was evicted has a turn once more at the next slot.
-            self.again = self.slotted and self.made_room
+            self.turns_left = self.slotted and self.made_room
             if len(self.gone) > gone and self.judges():
                 self.one_pass()
 
