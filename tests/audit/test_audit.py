@@ -11,11 +11,10 @@ import pytest
 from core_run import STEP
 from reference import Job, Net, Options, StuckError
 from results import Story, Stretch, frame_of, story_of, tell, write_case
-from ringbco.audits import Report
+from ringbco.audits import Report, audit, check_outcome
 from ringbco.audits.findings import KEPT_FINDINGS
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import from_frame, read_jobs
-from ruled import audit, check_outcome
 from strategies import COMBINATIONS, Case, build_case
 
 NET = Net(intra=64.0, inter=8.0, reduce=4.0, xi1=1.0, xi2=0.5, alpha=1.0)

@@ -8,6 +8,7 @@ import pytest
 
 from core_run import AUDITS
 from corruptions import Story, with_cell
+from ringbco.audits import check_outcome
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import InputError
@@ -15,7 +16,6 @@ from ringbco.result.outcome import Outcome
 from ringbco.run.plan import plan
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import JobTable, from_frame
-from ruled import check_outcome
 
 PREEMPTIVE = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack")
 QUEUED = ("fifo", "sjf", "smallest", "ff", "ls", "rand", "sjf-bco", "qssf")

@@ -9,12 +9,11 @@ import polars as pl
 import pytest
 
 from core_run import AUDITS
-from ringbco.audits import Finding, check_folder
+from ringbco.audits import Finding, audit, check_folder, check_outcome
 from ringbco.errors import InputError
 from ringbco.result.outcome import Outcome
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import JobTable, from_frame
-from ruled import audit, check_outcome
 
 
 def table(rows: list[tuple[str, float, int, float]], **columns: list[Any]) -> JobTable:

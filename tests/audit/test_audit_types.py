@@ -13,7 +13,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from frames import cluster_of
 from ringbco.cluster.spec import Cluster
 
@@ -55,7 +54,7 @@ def table(*rows: tuple[int, float, str | None]) -> pl.DataFrame:
 def replayed(jobs: pl.DataFrame, two: Cluster, **options: Any) -> ringbco.Outcome:
     given = {"policy": "fifo", "placement": "first-fit", "model": "fixed"} | options
     outcome = ringbco.replay(jobs, two, **given)
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
     return outcome
 
 
@@ -65,7 +64,7 @@ def claim(outcome: ringbco.Outcome, **options: Any) -> ringbco.Outcome:
 
 
 def found(outcome: ringbco.Outcome, jobs: pl.DataFrame) -> set[str]:
-    return {finding.code for finding in ruled.audit(outcome, jobs)}
+    return {finding.code for finding in ringbco.audit(outcome, jobs)}
 
 
 @pytest.mark.parametrize("placement", ["first-fit", "consolidate", "fa-ffp"])

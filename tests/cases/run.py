@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import ringbco
-import ruled
-from cases import balance, bounded, compare, figures, holding, knowing, serving, twin
+from cases import bounded, compare, knowing, twin
 from cases.case import Case
 from cases.draw import build, toss
 from frames import cluster_of
@@ -110,7 +109,7 @@ def _crash(where: str, error: Exception) -> Fault:
 
 
 def _audit(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
-    for finding in ruled.audit(outcome, case.frame()):
+    for finding in ringbco.audit(outcome, case.frame()):
         yield finding.code, str(finding)
 
 
@@ -144,7 +143,7 @@ def _again(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
         for name, difference in compare_results(first, second).items():
             if difference is not None and name != SUMMARY:  # which names another policy
                 yield f"log {name}", difference
-    for finding in ruled.audit(followed, case.frame()):
+    for finding in ringbco.audit(followed, case.frame()):
         yield f"log {finding.code}", str(finding)
 
 
@@ -152,10 +151,6 @@ CHECKS = {
     "audit": _audit,
     "twin": _twin,
     "again": _again,
-    "holding": holding.check,
-    "figures": figures.check,
-    "balance": balance.check,
     "bound": bounded.check,
     "knowing": knowing.check,
-    "serving": serving.check,
 }

@@ -14,7 +14,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from agreement import same as agree
 from cases.case import Case
 from cases.draw import build
@@ -217,7 +216,7 @@ def test_verbs(model: str, clock: str) -> None:
             assert own_line == true_line, said
         assert len(mine.log) == len(theirs.log), said
         same(outcome, truth, said, exact=clock == "slot")
-        assert ruled.audit(outcome, case.frame()) == [], said
+        assert ringbco.audit(outcome, case.frame()) == [], said
         finished += 1
         noted |= {(line[0], line[-1] == "refused") for line in mine.log}
     assert finished > 0.4 * (FEW // 2)

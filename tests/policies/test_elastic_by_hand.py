@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from agreement import stays_of, stays_told
 from cases import twin
 from cases.case import Case, by_hand, outage_rows
@@ -337,10 +336,10 @@ def test_the_audit_knows_whom_elasticflow_may_refuse() -> None:
     frame = pl.DataFrame({**jobs, "deadline": due})
     outcome = ringbco.replay(frame, "1x4", policy="elasticflow", model="fixed")
     assert outcome.jobs["job_id"].to_list() == ["a", "c"]
-    assert ruled.audit(outcome, frame) == []
+    assert ringbco.audit(outcome, frame) == []
     # Nobody refuses a job without a deadline.
     other = frame.with_columns(deadline=pl.Series([100.0, None, None]))
-    assert any("b: has no row" in str(found) for found in ruled.audit(outcome, other))
+    assert any("b: has no row" in str(found) for found in ringbco.audit(outcome, other))
 
 
 def test_the_audit_knows_that_a_refused_job_comes() -> None:
@@ -359,7 +358,7 @@ def test_the_audit_knows_that_a_refused_job_comes() -> None:
     assert outcome.allocations is not None
     stays = outcome.allocations.filter(pl.col("job_id") == "a")
     assert stays["start_time"].to_list() == [0.0, 400.0]
-    assert ruled.audit(outcome, frame) == []
+    assert ringbco.audit(outcome, frame) == []
     # Without that job nobody decides then.
     other = frame.with_columns(submit_time=pl.Series([0.0, 0.0, 401.0]))
-    assert any("nobody arrives" in str(found) for found in ruled.audit(outcome, other))
+    assert any("nobody arrives" in str(found) for found in ringbco.audit(outcome, other))

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 import ringbco
-import ruled
 from cases.case import Case, by_hand
 from cases.compare import agreed
 from cases.stories import told
@@ -25,7 +24,7 @@ def starts(case: Case) -> list[float]:
     """When each job starts; as the twin says."""
     agreed(case)
     outcome = case.replay()
-    assert list(ruled.audit(outcome, case.frame())) == []
+    assert list(ringbco.audit(outcome, case.frame())) == []
     return outcome.jobs["start_time"].to_list()
 
 
@@ -98,7 +97,7 @@ def test_the_audit_sees_who_was_not_among_the_first() -> None:
     outcome = case.replay()
     assert outcome.jobs["start_time"][3] == 4.0
     outcome.run["options"]["reservations"] = 2
-    assert {finding.code for finding in ruled.audit(outcome, case.frame())} >= {"reservation"}
+    assert {finding.code for finding in ringbco.audit(outcome, case.frame())} >= {"reservation"}
 
 
 def test_what_is_refused() -> None:

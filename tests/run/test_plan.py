@@ -9,11 +9,11 @@ import pytest
 
 import ringbco
 from conftest import Invoke
+from ringbco.audits import check_outcome
 from ringbco.cli.plan import _show as shown
 from ringbco.errors import InputError, UsageError
 from ringbco.run.plan import plan
 from ringbco.run.registry import PLAN
-from ruled import check_outcome
 
 POLICIES = ("sjf-bco", "ff", "ls", "rand")
 

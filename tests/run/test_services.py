@@ -15,13 +15,13 @@ import pytest
 import ringbco
 from conftest import Invoke
 from frames import services
+from ringbco.audits import check_outcome
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.reports.perfetto import trace_events
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import as_table
-from ruled import check_outcome
 
 ONE = "job_id,submit_time,num_gpus,duration\na,0,8,10000\n"
 DAY = "service,time,replicas,gpus_per_replica\nchat,4000,1,4\nchat,5000,0,4\n"
