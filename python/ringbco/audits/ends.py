@@ -322,14 +322,18 @@ class Ends:
             return False
         most, borrows = (self.given.quotas or {})[owner[0]]
         start, end = stays.start[row], stays.end[row]
+        begun, ended = self.owned[owner]
         if owner not in self.over:
-            begun, ended = self.owned[owner]
             times = np.unique(begun)
             held = np.searchsorted(begun, times, side="right") - np.searchsorted(ended, times, side="left")
             self.over[owner] = times[held > most]
         over = self.over[owner]
         if not borrows or np.searchsorted(over, start) < np.searchsorted(over, end, side="right"):
             return borrows
+        if self.given.resizes:  # its end may have been a resize beyond the quota, taken back at once
+            held = np.searchsorted(begun, end, side="right") - np.searchsorted(ended, end, side="left")
+            if held - stays.gpus[row] + self.given.jobs.most[stays.job[row]] > most:
+                return True
         # One of the owner's may have started first at that instant, and been evicted at once.
         others = self._owners[owner][stays.job] & (stays.job != stays.job[row])
         return bool((others & (stays.since <= start) & (start <= stays.start)).any())

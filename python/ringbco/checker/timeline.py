@@ -21,7 +21,7 @@ def instants(given: Given, first: float, last: float) -> Floats:
     """When samples are taken."""
     step = given.options.get("sample")
     if step is None:
-        return np.append(first + (last - first) * (np.arange(POINTS - 1) / (POINTS - 1)), last)
+        return np.append(first + (last - first) * np.arange(POINTS - 1) / (POINTS - 1), last)
     times = first + np.arange(min(MOST, int((last - first) / step) + 2)) * float(step)
     return np.asarray(times[times <= last], np.float64)
 
