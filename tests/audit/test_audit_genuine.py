@@ -177,19 +177,6 @@ def backfilled(**options: Any) -> tuple[Outcome, JobTable]:
     return replay(jobs, "2x2", policy="fifo", model="fixed", **options), jobs
 
 
-def test_who_delays_the_first_in_the_queue_is_found() -> None:
-    right, jobs = backfilled(queue="easy")
-    assert right.jobs["start_time"].to_list() == [0.0, 100.0, 110.0, 3.0]
-    assert check_outcome(right, jobs).findings == []
-    wrong, _ = backfilled(queue="skip")
-    assert wrong.jobs["start_time"].to_list() == [0.0, 101.0, 2.0, 3.0]
-    wrong.run["options"]["queue"] = "easy"
-    (finding,) = check_outcome(wrong, jobs).findings
-    assert (finding.code, finding.job, finding.time) == ("reservation", "late", 2.0)
-    assert "overtakes job big, which could start at 100 s" in finding.message
-    assert "to last until 101 s" in finding.message
-
-
 def test_estimates_are_multiplied() -> None:
     right, jobs = backfilled(queue="easy", estimate_factor=2.0)
     assert right.jobs["start_time"].to_list() == [0.0, 101.0, 2.0, 3.0]

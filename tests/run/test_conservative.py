@@ -92,14 +92,6 @@ def test_where_estimates_are_right_and_nobody_comes_a_reservation_is_kept() -> N
         assert known.get(job, start) == start
 
 
-def test_the_audit_sees_who_was_not_among_the_first() -> None:
-    case = case_of((4,), [(0.0, 2, 10.0), (1.0, 3, 5.0), (2.0, 4, 10.0), (4.0, 1, 4.0)])
-    outcome = case.replay()
-    assert outcome.jobs["start_time"][3] == 4.0
-    outcome.run["options"]["reservations"] = 2
-    assert {finding.code for finding in ringbco.audit(outcome, case.frame())} >= {"reservation"}
-
-
 def test_what_is_refused() -> None:
     case = case_of((4,), DOCS)
     for wrong in (0, -1, 1.5):

@@ -187,15 +187,6 @@ def test_why_tells_the_place_of_an_owner_without_a_share() -> None:
     assert (queue.told["place"], queue.told["ahead"]) == (2, ["c"])
 
 
-def test_the_audit_finds_who_started_out_of_turn() -> None:
-    right = ringbco.replay(JOBS, "1x4", policy="fifo", order="fairshare", half_life=1000.0, model="fixed")
-    wrong = ringbco.replay(JOBS, "1x4", policy="fifo", model="fixed")
-    wrong.run["options"] |= {"order": "fairshare", "half_life": 1000.0}
-    assert ringbco.audit(right, JOBS) == []
-    told = [str(fault) for fault in ringbco.audit(wrong, JOBS)]
-    assert any("u2" in fault and "starts before job v2" in fault for fault in told), told
-
-
 def test_a_sweep_and_a_comparison_take_shares(tmp_path: Path) -> None:
     JOBS.write_csv(tmp_path / "jobs.csv")
     frame([0.0]).write_csv(tmp_path / "s.csv")
