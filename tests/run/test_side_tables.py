@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,15 @@ def test_a_folder_has_its_copy_and_repeats(kind: str, tmp_path: Path) -> None:
     same(read_repeat(tmp_path / "r").run(), made)
     followed = ringbco.replay(jobs, CLUSTER, policy=f"log:{tmp_path / 'r' / 'decisions.parquet'}")
     assert followed.jobs["finish_time"].equals(made.jobs["finish_time"])
+
+
+def test_an_audit_refuses_a_damaged_copy_whatever_follows_from_it(kind: str) -> None:
+    made, form, column = run(kind, FRAMES[kind]), KINDS[kind].form, FRAMES[kind].columns[0]
+    assert not ringbco.audit(made, JOBS)
+    copy = getattr(made, form.table)
+    damaged = copy.with_columns(pl.lit(None, copy.schema[column]).alias(column))
+    with pytest.raises(ringbco.errors.InputError, match=f"^{form.file}: row 1, column "):
+        ringbco.audit(replace(made, **{form.table: damaged}), JOBS)
 
 
 def test_a_comparison_keeps_no_run_that_a_frame_decides(kind: str, tmp_path: Path) -> None:

@@ -31,12 +31,12 @@ from ringbco.checker.settings import GpuType, Load, Network, Outage, Speed
 from ringbco.result.folder import cluster_of
 from ringbco.result.sound import places
 from ringbco.trace import profiles, schema
-from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.services import Services
 from ringbco.trace.shares import thousandths
+from ringbco.trace.side_tables import KINDS, Known, SideTable, the
 from ringbco.trace.standing import priorities
 
 if TYPE_CHECKING:
@@ -81,12 +81,10 @@ def given_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) -
 
     Raises InputError where a table of what was given cannot be read.
     """
-    if outcome.fair_shares is not None:  # nothing follows from them, but a damaged table is refused
-        FairShares.read(outcome.fair_shares, source=FairShares.form.file)
     options, known = options_of(outcome.run), known or Profiles.read(outcome, table)
     cluster = known.cluster
     return Given(
-        _jobs(outcome, table, known),
+        _jobs(outcome, table, known, the(Quotas, _beside(outcome, cluster))),
         _cluster(cluster, alone=options.get("sharing") == "off"),
         options,
         preempts=preempts(options),
@@ -102,6 +100,16 @@ def given_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) -
     )
 
 
+def _beside(outcome: Outcome, cluster: Servers) -> Mapping[str, SideTable]:
+    """Its side tables, by option. Raises InputError for a damaged one, though nothing may follow from it."""
+    known = Known.of(cluster)
+    return {
+        name: kind.read(copy, known, kind.form.file)
+        for name, kind in KINDS.items()
+        if (copy := getattr(outcome, kind.form.table)) is not None
+    }
+
+
 def _least_busy(options: Mapping[str, Any]) -> LeastBusy | None:
     """What lbsgf, read literally, looks at; sjf-bco takes it for gangs of more than kappa GPUs."""
     placement = options["placement"]
@@ -112,7 +120,7 @@ def _least_busy(options: Mapping[str, Any]) -> LeastBusy | None:
     return LeastBusy(0 if placement == "lbsgf" else int(options["kappa"]), float(options.get("lambda", 1.0)))
 
 
-def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
+def _jobs(outcome: Outcome, table: JobTable, known: Profiles, quotas: Quotas | None) -> Jobs:
     frame, options = table.frame, options_of(outcome.run)
     types, speeds, workload = known.types, known.speeds, known.workload
     noisy, vc, shares = noise(frame), profiles.vc_index(table, known.cluster), thousandths(frame)
@@ -133,7 +141,7 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
         batch=None if noisy is None else noisy[1].astype(np.float64),
         share=_whole(shares),
         vc=_whole(vc),
-        owner=_owners(outcome, frame),
+        owner=None if quotas is None else said(frame, quotas.column),
         types=None if types is None else np.isfinite(types.listed),
         speedup=None if types is None else types.speedup,
         model=None if speeds is None else speeds.model,
@@ -144,12 +152,6 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles) -> Jobs:
         vc_said=said(frame, "vc"),
         plain={name: own for name, own in plain.items() if own is not None},
     )
-
-
-def _owners(outcome: Outcome, frame: pl.DataFrame) -> pl.Series | None:
-    """Whose quota counts for each job. Raises InputError where quota.parquet is none."""
-    quota = outcome.quota
-    return None if quota is None else said(frame, Quotas.read(quota, source=Quotas.form.file).column)
 
 
 def _whole(values: NDArray[Any] | None) -> Ints | None:
