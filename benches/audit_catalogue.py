@@ -7,12 +7,12 @@ Draws N random cases of the tests, runs them, and corrupts each result in three 
 - runs: a whole run of another policy, order, placement or discipline under the label of the case.
 
 Prints how many of each `ringbco audit` finds fault with, by its physics alone and with the repeat, the seal
-made anew: overall, by family of policies, and by feature. Then what physics missed and the repeat found, and
-what both missed, the most frequent first, each with a case that shows it. Physics says nothing of what the
-policy decided, so it sees few labels and runs. A genuine result has no finding, and is repeated; one that has
-is counted and not corrupted. `make audit-catalogue ONE="1.17 cells"` prints the corruptions of one case, with
-what the audit says of them. `make audit-genuine N=10000` corrupts nothing: it counts genuine results with a
-finding. Without make, tests and tests/shared must be in PYTHONPATH.
+made anew, and the mixes of cells of which physics finds few. Then what physics missed and the repeat found,
+and what both missed, the most frequent first, each with a case that shows it. Physics says nothing of what
+the policy decided, so it sees few labels and runs. A genuine result has no finding, and is repeated; one that
+has is counted and not corrupted. `make audit-catalogue ONE="1.17 cells"` prints the corruptions of one case,
+with what the audit says of them. `make audit-genuine N=10000` corrupts nothing: it counts genuine results
+with a finding. Without make, tests and tests/shared must be in PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from cases.met import met
 from cases.run import meet
 from corrupt import Corrupt
 from corrupt_cells import Genuine, cells, names
-from corrupt_runs import family, labels, runs
+from corrupt_labels import labels, runs
 from ringbco.audits import Check, check_outcome
 from ringbco.audits.repeating import check_repeat
 from ringbco.errors import RingbcoError
@@ -86,7 +86,6 @@ class Report:
 
     seed: str
     features: tuple[str, ...]
-    family: str
     findings: tuple[str, ...]
     columns: tuple[str, ...] = ()
     judged: list[Judged] = field(default_factory=list)
@@ -140,14 +139,14 @@ def report(seed: str, kinds: Sequence[str] = tuple(COUNTS)) -> Report:
     drawn = meet(seed, check=False)
     case, outcome = drawn.seen.case, drawn.seen.outcome
     if outcome is None:
-        return Report(seed, drawn.features, family(case.policy), (), refusal=str(drawn.seen.refusal))
+        return Report(seed, drawn.features, (), refusal=str(drawn.seen.refusal))
     _, findings, crash = audited(case, outcome)
     again, _ = repeated(case, outcome) if kinds else (None, None)
     findings = (*findings, *([crash] if crash else []), *([again] if again else []))
     if not kinds:
-        return Report(seed, drawn.features, family(case.policy), findings)
+        return Report(seed, drawn.features, findings)
     columns = tuple(names(Genuine(case, outcome)))
-    found = Report(seed, met(seed, drawn.features), family(case.policy), findings, columns)
+    found = Report(seed, met(seed, drawn.features), findings, columns)
     if not findings:
         for kind in kinds:
             found.judged.extend(judge(case, kind, each) for each in corruptions(case, outcome, seed, kind))
@@ -170,16 +169,6 @@ def percent(judged: Sequence[Judged], *, repeat: bool = False) -> float:
     return 100.0 * sum(each.found if repeat else each.caught for each in told) / max(len(told), 1)
 
 
-def table(title: str, rows: dict[str, list[Judged]]) -> list[str]:
-    """A row each, a column a kind."""
-    wide = max(map(len, [title, *rows]))
-    lines = [f"{title:{wide}}  " + "  ".join(f"{kind:>5}  physics + repeat" for kind in COUNTS)]
-    for name, judged in rows.items():
-        told = [share([each for each in judged if each.kind == kind]) for kind in COUNTS]
-        lines.append(f"{name:{wide}}  " + "  ".join(told))
-    return lines
-
-
 def lines(reports: Sequence[Report]) -> Iterator[str]:
     """The whole report."""
     ran = [each for each in reports if each.refusal is None]
@@ -193,20 +182,17 @@ def lines(reports: Sequence[Report]) -> Iterator[str]:
     judged = [each for case in clean for each in case.judged]
     if not judged:
         return
-    by_feature, by_family = defaultdict[str, list[Judged]](list), defaultdict[str, list[Judged]](list)
+    by_feature = defaultdict[str, list[Judged]](list)
     for case in clean:
-        by_family[case.family] += case.judged
-        for name in case.features or ("none",):
+        for name in case.features:
             by_feature[name] += case.judged
-    for title, rows in (("", {"all": judged}), ("family of policies", by_family), ("feature", by_feature)):
-        yield ""
-        yield from table(title, dict(sorted(rows.items())))
     yield ""
-    yield from low(by_family | by_feature)
+    yield f"     {'  '.join(f'{kind:>5}  physics + repeat' for kind in COUNTS)}"
+    yield f"all  {'  '.join(share([each for each in judged if each.kind == kind]) for kind in COUNTS)}"
+    yield ""
+    yield from low(by_feature)
     untold = Counter(each.untold for each in judged if each.untold is not None)
     yield from (f"not repeated {count}: {why}" for why, count in untold.most_common())
-    for kind in COUNTS:
-        yield from parts(kind, [each for each in judged if each.kind == kind])
     absent = {name for case in clean for name in case.columns} - {each.what for each in judged}
     if absent:
         yield f"never changed: {', '.join(sorted(absent))}"
@@ -225,17 +211,6 @@ def low(mixes: dict[str, list[Judged]]) -> Iterator[str]:
 def part(what: str) -> str:
     """The table, the option, or the decision that a corruption is about."""
     return re.split(r"[.: ]", what)[0]
-
-
-def parts(kind: str, judged: Sequence[Judged]) -> Iterator[str]:
-    """Shares of a kind, by what the corruptions are about."""
-    groups = sorted({part(each.what) for each in judged})
-    wide = max(map(len, groups), default=0)
-    yield ""
-    yield f"{kind} by what was changed"
-    yield from (
-        f"{name:{wide}}  {share([each for each in judged if part(each.what) == name])}" for name in groups
-    )
 
 
 def missed(reports: Sequence[Report], by: str, found: Callable[[Judged], bool]) -> Iterator[str]:
@@ -265,7 +240,7 @@ def missed(reports: Sequence[Report], by: str, found: Callable[[Judged], bool]) 
 
 def details(found: Report) -> Iterator[str]:
     """One case."""
-    yield f"{found.seed}: {found.family}; {', '.join(found.features)}"
+    yield f"{found.seed}: {', '.join(found.features)}"
     yield from (f"genuine: {each}" for each in found.findings)
     for each in found.judged:
         told = "caught" if each.caught else "repeat" if each.found else "MISSED"

@@ -28,7 +28,7 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
 RUST: Final = ("machine", "speed", "cluster", "placement", "policy", "record")
-PYTHON: Final = ("result", "run", "audits")
+PYTHON: Final = ("result", "run", "audits", "checker")
 # Types in annotations are joined by |, and no test sees those.
 UNSEEN: Final = re.compile(r"ReplaceBinaryOperator_BitOr_")
 # Columns of one table are of one length: that zip is strict tells the reader so.

@@ -14,8 +14,8 @@ import polars as pl
 import ringbco
 from cases.run import meet
 from core_run import AUDITS
+from ringbco.audits import check_outcome
 from ringbco.trace.jobs import as_table
-from ruled import check_outcome
 
 Met = tuple[ringbco.Outcome, Any]
 SEEDS, EACH = 80, 6

@@ -6,10 +6,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+from ringbco.audits import check_outcome
 from ringbco.result.outcome import Outcome
 from ringbco.run.replay import replay
 from ringbco.trace.jobs import JobTable, from_frame
-from ruled import check_outcome
 
 
 @pytest.fixture(scope="module")

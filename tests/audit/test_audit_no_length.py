@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from core_run import AUDITS
 from ringbco.errors import RingbcoError
 
@@ -32,7 +31,7 @@ def test_one_job_of_no_length(gpus: int, cluster: str) -> None:
     jobs = table(("a", 1e12, gpus, 1e-9))
     outcome = ringbco.replay(jobs, cluster, policy="fifo", model="fixed")
     assert outcome.jobs["finish_time"].to_list() == [1e12]
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
 
 
 def test_it_holds_nothing_after_its_instant() -> None:
@@ -40,7 +39,7 @@ def test_it_holds_nothing_after_its_instant() -> None:
     jobs = table(("a", 1e12, 1, 1e-9), ("b", 1e12, 1, 1e-9), ("c", 1e12, 1, 5.0), ("d", 1e12, 1, 5.0))
     outcome = ringbco.replay(jobs, "1x1", policy="fifo", model="fixed")
     assert (outcome.jobs["finish_time"] - 1e12).to_list() == [0.0, 0.0, 5.0, 10.0]
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
 
 
 def test_the_time_that_none_took_is_no_loss() -> None:
@@ -48,14 +47,14 @@ def test_the_time_that_none_took_is_no_loss() -> None:
     down = pl.DataFrame({"server": [0], "down_at": [1e12 + 50], "up_at": [1e12 + 60]})
     outcome = ringbco.replay(jobs, "1x2", policy="fifo", model="fixed", outages=down)
     assert outcome.summary["effective_training_time_ratio"] == 1.0
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
 
 
 def test_a_search_of_no_length_has_a_slowdown() -> None:
     jobs = table(("a", 1e12, 1, 1e-9), ("b", 1e12, 1, 1e-9), group=["s", "s"], user=["ann", "ann"])
     outcome = ringbco.replay(jobs, "1x2", policy="fifo", model="fixed", search="asha:eta=2,rungs=1")
     assert math.isfinite(outcome.summary["worst_finish_time_fairness"])
-    ruled.audit(outcome, jobs)
+    ringbco.audit(outcome, jobs)
 
 
 def random_run(rnd: random.Random) -> tuple[pl.DataFrame, str, dict[str, Any]]:
@@ -101,4 +100,4 @@ def test_random_runs_pass() -> None:
             outcome = ringbco.replay(jobs, cluster, **options)
         except RingbcoError:  # no job fits, or one waits for ever
             continue
-        assert ruled.audit(outcome, jobs) == [], (number, jobs.rows(), cluster, options)
+        assert ringbco.audit(outcome, jobs) == [], (number, jobs.rows(), cluster, options)

@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from ringbco.errors import InputError
 from test_audit_shares import put
 
@@ -43,12 +42,12 @@ def outcome(request: pytest.FixtureRequest) -> ringbco.Outcome:
     given = {"policy": "fifo", "placement": "first-fit", "model": "table", "tables": SPEEDS}
     found = ringbco.replay(JOBS, "1x1", **given, **clock)
     assert found.jobs["finish_time"].to_list() == pytest.approx([130.0, 95.0])
-    assert ruled.audit(found, JOBS) == []
+    assert ringbco.audit(found, JOBS) == []
     return found
 
 
 def codes(outcome: ringbco.Outcome) -> set[str]:
-    return {finding.code for finding in ruled.audit(outcome, JOBS)}
+    return {finding.code for finding in ringbco.audit(outcome, JOBS)}
 
 
 @pytest.mark.parametrize(("job", "time"), [("a", 125.0), ("a", 100.0), ("b", 80.0), ("b", 100.0)])

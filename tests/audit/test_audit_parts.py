@@ -8,11 +8,10 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
+from ringbco.audits import audit
 from ringbco.errors import InputError, RingbcoWarning
 from ringbco.result.outcome import Outcome
 from ringbco.run.replay import replay
-from ruled import audit
 
 
 @pytest.fixture(scope="module")
@@ -110,18 +109,18 @@ def test_every_form_of_a_job_table(frame: pl.DataFrame, outcome: Outcome, tmp_pa
     path = tmp_path / "jobs.csv"
     frame.write_csv(path)
     for jobs in (frame, frame.lazy(), frame.to_arrow(), ringbco.from_frame(frame)):
-        assert ruled.audit(outcome, jobs) == []
+        assert ringbco.audit(outcome, jobs) == []
     recorded = replay(path, "2x4", policy="ff")
     for jobs in (path, str(path), frame, ringbco.read_jobs(path)):
-        assert ruled.audit(recorded, jobs) == []
+        assert ringbco.audit(recorded, jobs) == []
     frame.with_columns(pl.col("duration") + 1).write_csv(path)
-    assert {finding.code for finding in ruled.audit(recorded, path)} >= {"trace", "inputs"}
+    assert {finding.code for finding in ringbco.audit(recorded, path)} >= {"trace", "inputs"}
 
 
 @pytest.mark.parametrize("jobs", ["nowhere.csv", 3, None, pl.DataFrame({"job_id": ["a"]})])
 def test_what_is_no_job_table(outcome: Outcome, jobs: object) -> None:
     with pytest.raises(InputError) as caught:
-        ruled.audit(outcome, jobs)
+        ringbco.audit(outcome, jobs)
     assert "\n" not in str(caught.value)
 
 

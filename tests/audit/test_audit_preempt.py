@@ -5,11 +5,11 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
+from ringbco.audits import check_outcome
 from ringbco.result.outcome import Outcome
 from ringbco.run.replay import replay
 from ringbco.run.scheduling import fit
 from ringbco.trace.jobs import JobTable, from_frame
-from ruled import check_outcome
 
 POLICIES = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack")
 

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 
 JOBS = pl.DataFrame(
     {
@@ -28,7 +27,7 @@ def outcome() -> ringbco.Outcome:
     """The example of docs/shares.md."""
     options = {"policy": "fifo", "placement": "best-fit", "model": "fixed", "interference": 0.5}
     found = ringbco.replay(JOBS, "1x4", **options)
-    assert ruled.audit(found, JOBS) == []
+    assert ringbco.audit(found, JOBS) == []
     return found
 
 
@@ -67,7 +66,7 @@ def test_what_is_wrong_with_the_allocations(
 ) -> None:
     assert outcome.allocations is not None
     wrong = dataclasses.replace(outcome, allocations=corrupt(outcome.allocations))
-    findings = ruled.audit(wrong, JOBS)
+    findings = ringbco.audit(wrong, JOBS)
     assert any(finding.code == code and said in str(finding) for finding in findings), findings
 
 
@@ -75,52 +74,13 @@ def test_times_hang_on_interference(outcome: ringbco.Outcome) -> None:
     for value, codes in ((0.5, set()), (0.0, {"run-times"}), (0.25, {"run-times"})):
         options = {**outcome.run["options"], "interference": value}
         claimed = dataclasses.replace(outcome, run={**outcome.run, "options": options})
-        found = {finding.code for finding in ruled.audit(claimed, JOBS)}
+        found = {finding.code for finding in ringbco.audit(claimed, JOBS)}
         assert found - {"causes"} == codes
         assert codes or not found
 
 
 def test_the_share_of_a_job_is_that_of_the_table(outcome: ringbco.Outcome) -> None:
     wrong = dataclasses.replace(outcome, jobs=put("gpu_share", "a", 0.5)(outcome.jobs))
-    assert "gangs" in {finding.code for finding in ruled.audit(wrong, JOBS)}
+    assert "gangs" in {finding.code for finding in ringbco.audit(wrong, JOBS)}
     missing = dataclasses.replace(outcome, jobs=outcome.jobs.drop("gpu_share"))
-    assert "gangs" in {finding.code for finding in ruled.audit(missing, JOBS)}
-
-
-def test_where_a_share_goes_hangs_on_the_placement(outcome: ringbco.Outcome) -> None:
-    # By hand: d and e go to the same GPUs under first-fit, and d beside b under worst-fit.
-    told: dict[str, set[str]] = {"best-fit": set(), "first-fit": set(), "worst-fit": {"placement"}}
-    for name, codes in told.items():
-        options = {**outcome.run["options"], "placement": name}
-        claimed = dataclasses.replace(outcome, run={**outcome.run, "options": options})
-        findings = ruled.audit(claimed, JOBS)
-        assert {finding.code for finding in findings} == codes, (name, findings)
-
-
-def test_fgd_keeps_pairs_together() -> None:
-    jobs = JOBS.head(4).with_columns(
-        num_gpus=pl.Series([3, 2, 1, 1]),
-        gpu_share=pl.Series([None, None, 0.3, 0.3], dtype=pl.Float64),
-        submit_time=pl.Series([0.0, 0.0, 1.0, 1.0]),
-        duration=100.0,
-    )
-    found = ringbco.replay(jobs, "2x4", policy="fifo", placement="fgd", model="fixed")
-    assert ruled.audit(found, jobs) == []
-    assert found.allocations is not None
-    # Beside the gang of 2 the share takes one of a pair.
-    wrong = put("gpu", "d", 2)(put("server", "d", 1)(found.allocations))
-    findings = ruled.audit(dataclasses.replace(found, allocations=wrong), jobs)
-    assert [(finding.code, finding.job) for finding in findings] == [("placement", "d")]
-
-
-def test_best_fit_and_worst_fit_choose_other_servers() -> None:
-    jobs = JOBS.drop("gpu_share").with_columns(num_gpus=pl.Series([3, 1, 1, 1, 1]))
-    results = {
-        name: ringbco.replay(jobs, "2x4", policy="fifo", placement=name, model="fixed")
-        for name in ("best-fit", "worst-fit")
-    }
-    for name, other in (("best-fit", "worst-fit"), ("worst-fit", "best-fit")):
-        assert ruled.audit(results[name], jobs) == []
-        options = {**results[name].run["options"], "placement": other}
-        claimed = dataclasses.replace(results[name], run={**results[name].run, "options": options})
-        assert {finding.code for finding in ruled.audit(claimed, jobs)} == {"placement"}
+    assert "gangs" in {finding.code for finding in ringbco.audit(missing, JOBS)}

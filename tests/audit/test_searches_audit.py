@@ -12,9 +12,9 @@ import pytest
 
 import ringbco
 from ringbco import audit
+from ringbco.audits import check_outcome
 from ringbco.result.figures import of_jobs
 from ringbco.trace.jobs import as_table
-from ruled import check_outcome
 
 
 def table(rnd: random.Random, count: int) -> pl.DataFrame:

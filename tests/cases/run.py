@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import ringbco
-import ruled
-from cases import balance, bounded, compare, figures, holding, knowing, modelled, serving
+from cases import bounded, compare, knowing, modelled
 from cases.case import Case
 from cases.draw import build, toss
 from frames import cluster_of
@@ -109,7 +108,7 @@ def _crash(where: str, error: Exception) -> Fault:
 
 
 def _audit(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
-    for finding in ruled.audit(outcome, case.frame()):
+    for finding in ringbco.audit(outcome, case.frame()):
         yield finding.code, str(finding)
 
 
@@ -141,7 +140,7 @@ def _again(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
         for name, difference in compare_results(first, second).items():
             if difference is not None and name != SUMMARY:  # which names another policy
                 yield f"log {name}", difference
-    for finding in ruled.audit(followed, case.frame()):
+    for finding in ringbco.audit(followed, case.frame()):
         yield f"log {finding.code}", str(finding)
 
 
@@ -149,10 +148,6 @@ CHECKS = {
     "audit": _audit,
     "reference": _reference,
     "again": _again,
-    "holding": holding.check,
-    "figures": figures.check,
-    "balance": balance.check,
     "bound": bounded.check,
     "knowing": knowing.check,
-    "serving": serving.check,
 }

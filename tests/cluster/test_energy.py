@@ -15,13 +15,13 @@ import pytest
 import ringbco
 from conftest import Invoke
 from frames import cluster_of, outages, services, table
+from ringbco.audits import check_outcome
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import as_table
-from ruled import check_outcome
 
 CLUSTER = """
 [gpu_types.big]

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from conftest import Invoke
 from ringbco import _core
 from ringbco.errors import InputError
@@ -37,7 +36,7 @@ def speeds(text: str) -> pl.DataFrame:
 def replay(rows: str, *asked: tuple[float, str, int, float], **options: Any) -> ringbco.Outcome:
     """A run on one GPU with these pairs beside what was measured alone."""
     outcome = ringbco.replay(jobs(*asked), "1x1", **FIFO | {"tables": speeds(ALONE + rows)} | options)
-    assert ruled.audit(outcome, jobs(*asked)) == []
+    assert ringbco.audit(outcome, jobs(*asked)) == []
     return outcome
 
 

@@ -13,7 +13,6 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import ringbco
-import ruled
 from conftest import Invoke
 from ringbco.errors import InputError, UsageError
 from ringbco.reports.server_load import spanning_stretches
@@ -127,7 +126,7 @@ def test_shares_beside_elastic_jobs_count_as_parts() -> None:
     result = ringbco.replay(both, "1x6", policy="tiresias", model="fixed")
     assert result.jobs["held_gpu_time"].to_list() == [10.0, 1.0]
     assert result.summary["utilisation"] == pytest.approx(11.0 / 60.0)
-    assert ruled.audit(result, both) == []
+    assert ringbco.audit(result, both) == []
 
 
 def test_waits_are_for_room() -> None:

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from conftest import Invoke
 from ringbco.cluster.gpu_types import CATALOGUE, GpuType
 from ringbco.cluster.spec import Cluster, preset_names
@@ -167,7 +166,7 @@ def test_a_pause_at_the_first_start(mixed: Cluster) -> None:
         jobs, "1x8", policy="fifo", model="fixed", start_cost=30.0, clock="slot", slot=60.0
     )
     assert finish(in_slots) == [60.0 + 120.0]
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
 
 
 RATES: list[float] = []
@@ -226,7 +225,7 @@ def test_a_job_that_no_type_can_hold_is_dropped_if_wished(mixed: Cluster) -> Non
     jobs = table((3, 1.0, "Fast"), (2, 1.0, "Fast"))
     outcome = ringbco.replay(jobs, mixed, policy="fifo", oversize="drop")
     assert (outcome.summary["jobs"], outcome.summary["jobs_dropped"]) == (1, 1)
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
 
 
 def test_who_takes_gpus_for_equal_says_so(mixed: Cluster) -> None:
@@ -259,10 +258,10 @@ def test_what_the_audit_finds(mixed: Cluster) -> None:
     rows = ((2, 100.0, "Slow"), (2, 100.0, "Fast"), (6, 50.0, None))
     jobs = table(*rows, recorded_on=["Slow", "Slow", "Slow"])
     outcome = ringbco.replay(jobs, mixed, policy="fifo", queue="skip", placement="first-fit", model="fixed")
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
 
     def found(outcome: ringbco.Outcome) -> set[str]:
-        return {finding.code for finding in ruled.audit(outcome, jobs)}
+        return {finding.code for finding in ringbco.audit(outcome, jobs)}
 
     held = outcome.allocations
     assert held is not None

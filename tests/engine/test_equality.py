@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import ringbco
-import ruled
 from agreement import answer, refused_alike, same
 from core_run import PAIRS, STEP, Run, run_core
 from reference import Result, State, StuckError, simulate
@@ -152,7 +151,7 @@ def test_end_to_end(tmp_path: Path) -> None:
         for name, value in expected.summary.items():
             if name not in ("policy", "vcs", "events", "engine_seconds", "total_seconds", "jobs_per_second"):
                 assert outcome.summary[name] == pytest.approx(value, rel=1e-9), (case, name)
-        assert ruled.audit(outcome, ringbco.read_jobs(trace)) == [], case
+        assert ringbco.audit(outcome, ringbco.read_jobs(trace)) == [], case
         audited += 1
     assert audited > 0.85 * len(numbers)
 

@@ -16,7 +16,7 @@ import pytest
 from conftest import Invoke, RunCli
 from raw import pai, swf
 from ringbco import replay
-from ringbco.audits import check_folder
+from ringbco.audits import check_folder, check_outcome
 from ringbco.audits.findings import Finding
 from ringbco.cluster.presets import ServerGroup
 from ringbco.cluster.spec import Cluster
@@ -25,7 +25,6 @@ from ringbco.result.outcome import Outcome
 from ringbco.sources import convert
 from ringbco.trace import profiles
 from ringbco.trace.jobs import from_frame, read_jobs
-from ruled import check_outcome
 
 ODD = "o\udcff"  # how Python spells a name of the bytes o, 0xff
 WIDE = pa.array([Decimal(row) for row in range(7)], pa.decimal256(60, 3))

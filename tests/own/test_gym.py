@@ -17,7 +17,6 @@ from gymnasium.utils.env_checker import check_env
 from polars.testing import assert_frame_equal
 
 import ringbco
-import ruled
 from own_policies import same
 from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.gym import IDLE_WAIT, PATIENCE, ReplayEnv
@@ -128,7 +127,7 @@ def test_a_random_agent_ends_and_its_result_passes_the_audit(
     assert terminated
     assert steps > WINDOW
     outcome = env.simulation.outcome()
-    assert not ruled.audit(outcome, env.jobs)
+    assert not ringbco.audit(outcome, env.jobs)
     assert outcome.jobs.height == WINDOW
     assert -total == pytest.approx(outcome.jobs["jct"].sum(), rel=1e-12)
 

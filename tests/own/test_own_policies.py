@@ -13,8 +13,8 @@ import pytest
 import ringbco
 from core_run import STEP
 from own_policies import JOBS, Fifo, by_hand, same
+from ringbco.audits import check_outcome
 from ringbco.errors import UsageError
-from ruled import check_outcome
 
 SETTINGS: list[dict[str, Any]] = [{}, {"clock": "slot", "slot": 60.0}, {"model": "fixed"}]
 

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from core_run import LONG
 from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import DecisionError, InputError
@@ -37,7 +36,7 @@ def sim(jobs: ringbco.JobTable | None = None, cluster: str = "2x4", **options: A
 
 
 def sound(outcome: ringbco.Outcome, jobs: ringbco.JobTable) -> None:
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
 
 
 def test_a_job_on_half_of_its_gpus_takes_twice_as_long() -> None:
@@ -109,7 +108,7 @@ def test_what_falls_short_of_a_slot_takes_another_one(noise: float | None, finis
     assert out.stays_written is not None
     stays = out.stays_written.with_columns(pl.col("end_time") + 1.0)
     wrong = replace(out, jobs=late, allocations=held, stays_written=stays)
-    assert "run-times" in {found.code for found in ruled.audit(wrong, jobs)}
+    assert "run-times" in {found.code for found in ringbco.audit(wrong, jobs)}
 
 
 @pytest.mark.parametrize("model", ["fixed", "rar"])
@@ -121,7 +120,7 @@ def test_a_stay_of_absurd_length_is_found(model: str, clock: str) -> None:
     for name in ("allocations", "jobs"):
         column = "end_time" if name == "allocations" else "finish_time"
         damaged = getattr(out, name).with_columns(pl.lit(1.7e308).alias(column))
-        assert ruled.audit(replace(out, **{name: damaged}), elastic()) != []
+        assert ringbco.audit(replace(out, **{name: damaged}), elastic()) != []
 
 
 def test_resizing_there_and_back_at_one_instant_is_nothing() -> None:

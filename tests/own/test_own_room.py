@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from ringbco.errors import DecisionError
 
 
@@ -48,7 +47,7 @@ def ended(simulation: ringbco.Simulation) -> dict[str, list[tuple[Any, ...]]]:
     while simulation.advance():
         simulation.start(simulation.state.waiting, strict=False)
     outcome = simulation.outcome()
-    assert ruled.audit(outcome, simulation._setup.table.frame) == []
+    assert ringbco.audit(outcome, simulation._setup.table.frame) == []
     rows = outcome.stays.select("job_id", "end_time", "ended", "by_job").rows()
     return {job: [row[1:] for row in rows if row[0] == job] for job, *_ in rows}
 
@@ -157,7 +156,7 @@ def test_rankings_have_owners_first(policy: type[ringbco.RankPolicy], ends: list
     frame = jobs((2, 10, 0, "u"), (2, 10, 0, "u"), (2, 10, 0, "v"))
     found = ringbco.replay(frame, "1x4", policy=policy, model="fixed", preempt_cost=0.0,
                            quota=quota(("u", 2, True)))  # fmt: skip
-    assert ruled.audit(found, frame) == []
+    assert ringbco.audit(found, frame) == []
     assert found.jobs["finish_time"].to_list() == ends
 
 

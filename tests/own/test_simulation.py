@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import ringbco
-import ruled
 from conftest import Invoke
 from own_policies import JOBS
 from ringbco.errors import InputError, RingbcoError, UsageError
@@ -53,7 +52,7 @@ def test_a_result_names_it(tmp_path: Path, invoke: Invoke) -> None:
     assert "_Bare" not in record
     read = tomllib.loads(record)
     assert (read["options"]["policy"], read["own_policy"]["name"]) == ("Simulation", "Simulation")
-    assert not ruled.audit(outcome, JOBS)
+    assert not ringbco.audit(outcome, JOBS)
     ringbco.write_jobs(JOBS, tmp_path / "jobs.csv")
     again = invoke("replay", tmp_path / "jobs.csv", "--again", tmp_path / "r")
     assert again.returncode == 1

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from core_run import CASES
 from frames import cluster_of, outages, rows_table, services, typed_servers
 from ringbco.cluster.spec import Cluster
@@ -28,7 +27,7 @@ Times = dict[str, tuple[float, float]]
 def replayed(jobs: pl.DataFrame, cluster: Cluster | str, policy: str, **options: Any) -> Outcome:
     """A run of which the audit has nothing to say."""
     outcome = ringbco.replay(jobs, cluster, policy=policy, **options)
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
     return outcome
 
 

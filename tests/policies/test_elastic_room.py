@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from ringbco.run.registry import PRESETS
 
 RESIZING = [name for name, preset in PRESETS.items() if "resizes" in preset.is_]
@@ -15,7 +14,7 @@ RESIZING = [name for name, preset in PRESETS.items() if "resizes" in preset.is_]
 def replayed(jobs: pl.DataFrame, cluster: str, policy: str = "afs", **options: Any) -> list[tuple[Any, ...]]:
     """(job, GPUs, start, end) of each stay of jobs whose results the audit finds sound."""
     outcome = ringbco.replay(jobs, cluster, policy=policy, model="fixed", **options)
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
     assert outcome.allocations is not None
     return outcome.allocations.select("job_id", "num_gpus", "start_time", "end_time").rows()
 

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import ringbco
-import ruled
 from conftest import SHARED, Invoke
 from frames import cluster_of, typed_servers
 from reference.peers import FinishTime
@@ -202,7 +201,7 @@ def test_the_slow_twin_of_finish_times(seed: int) -> None:
     given: dict[str, Any] = {"model": "fixed", "preempt_cost": 7.0}
     parameters = {"shares": "finish-time", "renew": 0.0, "round": 100.0}
     fast = ringbco.replay(jobs, "2x8", policy="gavel", parameters=parameters, **given)
-    assert ruled.audit(fast, jobs) == []
+    assert ringbco.audit(fast, jobs) == []
     slow = ringbco.replay(jobs, "2x8", policy=FinishTime(100.0), **given)
     assert_frame_equal(fast.jobs.drop("priority", strict=False), slow.jobs.drop("priority", strict=False))
 
@@ -284,7 +283,7 @@ def times(
     outcome = ringbco.replay(
         jobs, cluster, policy=policy, parameters=parameters, model="fixed", preempt_cost=0.0
     )
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
     rows = outcome.jobs.select("job_id", "start_time", "finish_time").rows()
     return {job: (start, finish) for job, start, finish in rows}
 
@@ -351,7 +350,7 @@ def test_both_on_types_that_jobs_choose(policy: str, clock: str, model: str) -> 
         )
     )
     runs = [ringbco.replay(jobs, cluster, policy=policy, clock=clock, model=model) for _ in range(2)]
-    assert ruled.audit(runs[0], jobs) == []
+    assert ringbco.audit(runs[0], jobs) == []
     assert runs[0].jobs.height == 48
     assert runs[0].jobs.equals(runs[1].jobs)
     assert runs[0].allocations is not None

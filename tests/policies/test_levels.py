@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 
 pytest.importorskip("highspy")
 
@@ -35,7 +34,7 @@ def run(policy: str, frame: pl.DataFrame, cluster: str, **options: Any) -> ringb
     found = ringbco.replay(
         frame, cluster, policy=policy, parameters=ROUND[policy], model="fixed", preempt_cost=0.0, **options
     )
-    assert ruled.audit(found, frame) == []
+    assert ringbco.audit(found, frame) == []
     return found
 
 

@@ -12,7 +12,6 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import ringbco
-import ruled
 from conftest import SHARED, present
 from frames import typed_servers
 from reference.peers import GavelFifo, PolluxTiresias
@@ -49,7 +48,7 @@ def test_gavels_fifo_on_the_fastest_type(clock: dict[str, Any], tmp_path: Path) 
     least, most = (0.02, 0.023) if clock else (-0.002, 0.002)
     mean: float = theirs["jct_s"].mean()  # type: ignore[assignment]
     assert least < outcome.summary["mean_jct"] / mean - 1.0 < most
-    assert ruled.audit(outcome, made.table) == []
+    assert ringbco.audit(outcome, made.table) == []
     slow = ringbco.replay(made.table, tmp_path / "c.toml", policy=GavelFifo, **given)
     assert_frame_equal(outcome.jobs.select(TIMES), slow.jobs.select(TIMES))
 
@@ -68,7 +67,7 @@ def replayed(workload: str, policy: Any, **options: Any) -> tuple[ringbco.Outcom
     outcome = ringbco.replay(
         made.table, "16x4", policy=policy, model="table", tables=made.tables, start_cost=30.0, **options
     )
-    assert ruled.audit(outcome, made.table) == []
+    assert ringbco.audit(outcome, made.table) == []
     theirs = "optimus" if policy == "optimus" else "tiresias"
     found = json.loads((folder / f"{theirs}_jct.json").read_text())[workload]
     jobs = outcome.jobs.with_columns(theirs=pl.Series([found[job] for job in outcome.jobs["job_id"]]))
@@ -153,7 +152,7 @@ def test_optimus_on_workloads_drawn_at_random(seed: int, tmp_path: Path) -> None
         made.table, "16x4", policy="optimus", interval=60.0, resize_every=120.0, placement="emptiest",
         model="table", tables=made.tables, start_cost=30.0, **SLOTS,
     )  # fmt: skip
-    assert ruled.audit(outcome, made.table) == []
+    assert ringbco.audit(outcome, made.table) == []
     theirs = optimus(tmp_path / "w.csv", folder / "profiles")
     mean = sum(theirs.values()) / 160
     assert outcome.summary["mean_jct"] == pytest.approx(mean, rel=0.06)

@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from cases import compare, modelled
 from cases.case import Case, by_hand, outage_rows
 from cases.draw import build
@@ -25,7 +24,7 @@ Stays = dict[str, list[tuple[float, float, str]]]
 def stays(case: Case) -> Stays:
     """(start, end, how it ended) of each job's stays; the result passes its audit."""
     outcome = case.replay()
-    assert list(ruled.audit(outcome, case.frame())) == []
+    assert list(ringbco.audit(outcome, case.frame())) == []
     found: Stays = {}
     for name, *stay in outcome.stays.select("job_id", "start_time", "end_time", "ended").rows():
         found.setdefault(name, []).append((stay[0], stay[1], stay[2]))

@@ -19,13 +19,13 @@ from core_run import CASES, LONG
 from reference import Options
 from reference.predictions import Predictions
 from reference.repack_own import Repack
+from ringbco.audits import check_outcome
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import JobTable, from_frame
 from ringbco.trace.profiles import resolve
-from ruled import check_outcome
 from strategies import CLOCKS, MODELS, PLACEMENTS, build_case
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")

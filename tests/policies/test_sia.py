@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ringbco
-import ruled
 from conftest import Invoke
 from frames import cluster_of, typed_servers
 from ringbco.cluster.spec import Cluster
@@ -203,7 +202,7 @@ def stays(jobs: pl.DataFrame, cluster: Cluster | str, **options: Any) -> dict[st
     outcome = ringbco.replay(
         jobs, cluster, policy="sia", **{"model": "fixed", "preempt_cost": 30.0, **options}
     )
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
     assert outcome.allocations is not None
     found: dict[str, list[tuple[Any, ...]]] = {}
     grouped = outcome.allocations.group_by("job_id", "start_time", "end_time").agg(pl.col("num_gpus").sum())
@@ -367,7 +366,7 @@ def check(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The audit passes; a second run is the same; and so is one that holds every round."""
     cluster, jobs, options = drawn(seed)
     runs = [ringbco.replay(jobs, cluster, policy="sia", **options) for _ in range(2)]
-    assert ruled.audit(runs[0], jobs) == []
+    assert ringbco.audit(runs[0], jobs) == []
     with monkeypatch.context() as patched:
         patched.setattr(Offer, "settled", lambda self: False)
         runs.append(ringbco.replay(jobs, cluster, policy="sia", **options))

@@ -13,7 +13,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from frames import rows_table
 from ringbco.errors import InputError
 from ringbco.reports.data_parts import MOST_LANES
@@ -92,7 +91,7 @@ def test_what_a_summary_says_of_resizes() -> None:
     assert told == {"resizes": 3, "jobs_resized": 1, "resize_lost_gpu_seconds": 10.0 * (8 + 2 + 4)}
     assert outcome.summary["lost_gpu_seconds"] == 140.0
     assert outcome.jobs.select("min_gpus", "max_gpus").rows() == [(2, 16), (2, 2)]
-    assert ruled.audit(outcome, ONE) == []
+    assert ringbco.audit(outcome, ONE) == []
 
 
 def test_a_stay_shorter_than_its_pause_counts_with_its_length() -> None:
@@ -104,7 +103,7 @@ def test_a_stay_shorter_than_its_pause_counts_with_its_length() -> None:
 def test_pauses_of_the_slot_clock_are_whole_slots() -> None:
     outcome = planned(clock="slot", slot=50.0)
     assert outcome.summary["resize_lost_gpu_seconds"] == 50.0 * (8 + 2 + 4)
-    assert ruled.audit(outcome, ONE) == []
+    assert ringbco.audit(outcome, ONE) == []
 
 
 def test_who_starts_again_is_not_resized() -> None:
@@ -124,7 +123,7 @@ def test_who_starts_again_is_not_resized() -> None:
 def test_the_audit_finds_other_figures(change: dict[str, Any]) -> None:
     outcome = planned()
     outcome.summary = {**outcome.summary, **change}
-    (found,) = ruled.audit(outcome, ONE)
+    (found,) = ringbco.audit(outcome, ONE)
     assert found.code == "summary"
     assert next(iter(change)) in found.message
 
@@ -132,7 +131,7 @@ def test_the_audit_finds_other_figures(change: dict[str, Any]) -> None:
 def test_the_audit_finds_another_range() -> None:
     outcome = planned()
     outcome.jobs = outcome.jobs.with_columns(max_gpus=pl.col("max_gpus") + 1)
-    assert "max_gpus is 17" in ruled.audit(outcome, ONE)[0].message
+    assert "max_gpus is 17" in ringbco.audit(outcome, ONE)[0].message
 
 
 def test_who_resizes_nobody_says_nothing_of_it() -> None:

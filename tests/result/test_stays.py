@@ -12,11 +12,10 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from conftest import Invoke
+from ringbco.audits import check_outcome
 from ringbco.result.schema import STAYS_SCHEMA
 from ringbco.trace.jobs import as_table
-from ruled import check_outcome
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 
@@ -223,7 +222,7 @@ def test_afs_beside_services() -> None:
         times = submit.min() + (submit.max() - submit.min()) * np.array([0.2, 0.5, 0.7, 0.9])
         service = loads(*zip(times.tolist(), (2, 0, 3, 0), (1, 1, 1, 1), strict=True))
         outcome = ringbco.replay(jobs, "2x8", policy="afs", services=service, preempt_cost=30, resize_cost=50)
-        assert ruled.audit(outcome, jobs) == []
+        assert ringbco.audit(outcome, jobs) == []
         assert outcome.summary["resizes"] == outcome.jobs["resizes"].sum()
         resizes += outcome.summary["resizes"]
     assert resizes > 100

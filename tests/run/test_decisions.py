@@ -11,6 +11,7 @@ from polars.testing import assert_frame_equal
 
 import ringbco
 from conftest import Invoke
+from ringbco.audits import check_outcome
 from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
@@ -18,7 +19,6 @@ from ringbco.result.schema import DECISIONS_SCHEMA
 from ringbco.result.tables import SUMMARY
 from ringbco.run.again import compare_results
 from ringbco.trace.jobs import from_frame
-from ruled import check_outcome
 
 JOBS = pl.DataFrame(
     {

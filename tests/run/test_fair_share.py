@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from cases.case import Case, by_hand
 from cases.compare import agreed
 from conftest import Invoke
@@ -32,7 +31,7 @@ def example(**options: Any) -> list[float]:
     """When the jobs of the example start."""
     given: dict[str, Any] = {"half_life": 100.0, "policy": "fifo", "order": "fairshare", "model": "fixed"}
     outcome = ringbco.replay(JOBS, "1x4", **given | options)
-    assert ruled.audit(outcome, JOBS) == []
+    assert ringbco.audit(outcome, JOBS) == []
     return outcome.jobs["start_time"].to_list()
 
 
@@ -186,15 +185,6 @@ def test_why_tells_the_place_of_an_owner_without_a_share() -> None:
     found = ringbco.replay(jobs, "1x4", policy="fifo", order="fairshare", model="fixed", fair_shares=told)
     (queue,) = (fact for fact in found.why("b").facts if fact.kind == "queue")
     assert (queue.told["place"], queue.told["ahead"]) == (2, ["c"])
-
-
-def test_the_audit_finds_who_started_out_of_turn() -> None:
-    right = ringbco.replay(JOBS, "1x4", policy="fifo", order="fairshare", half_life=1000.0, model="fixed")
-    wrong = ringbco.replay(JOBS, "1x4", policy="fifo", model="fixed")
-    wrong.run["options"] |= {"order": "fairshare", "half_life": 1000.0}
-    assert ruled.audit(right, JOBS) == []
-    told = [str(fault) for fault in ruled.audit(wrong, JOBS)]
-    assert any("u2" in fault and "starts before job v2" in fault for fault in told), told
 
 
 def test_a_sweep_and_a_comparison_take_shares(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from cases.compare import agreed
 from cases.draw import FEATURES, build, toss
 from cases.run import look
 from conftest import Invoke
+from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
-from ruled import check_outcome
 
 WINDOWS = pl.DataFrame({"server": [0], "down_at": [100.0], "up_at": [150.0]})
 POLICIES = ("fifo", "sjf", "smallest", "qssf", "ff", "ls", "srtf", "srsf")

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from conftest import Invoke
 from frames import cluster_of
 from ringbco.cluster.spec import Cluster
@@ -39,7 +38,7 @@ def run(
     gpus: int, columns: dict[str, Any], cluster: str | Cluster = "2x8", **options: Any
 ) -> ringbco.Outcome:
     outcome = ringbco.replay(pl.DataFrame(columns), cluster, policy=On(gpus), **options)
-    assert ruled.audit(outcome, pl.DataFrame(columns)) == []
+    assert ringbco.audit(outcome, pl.DataFrame(columns)) == []
     return outcome
 
 
@@ -151,7 +150,7 @@ def test_a_resize_changes_the_rate() -> None:
     outcome = simulation.outcome()
     assert outcome.jobs["finish_time"].to_list() == [pytest.approx(20.0 + 5.0 + 70.0 / 0.6)]
     assert outcome.jobs["run_resized"].to_list() == [pytest.approx(20.0 + 70.0 / 0.6 - 100.0, rel=1e-6)]
-    assert ruled.audit(outcome, pl.DataFrame(ONE)) == []
+    assert ringbco.audit(outcome, pl.DataFrame(ONE)) == []
 
 
 def test_the_audit_knows_it() -> None:
@@ -159,7 +158,7 @@ def test_the_audit_knows_it() -> None:
     for model, others in (("fixed", ONE), ("rar", ONE | RING)):
         outcome = run(8, others, model=model)
         for scale in (None, 255.0):
-            found = ruled.audit(
+            found = ringbco.audit(
                 outcome,
                 pl.DataFrame(others | {"noise_scale": [scale]}, schema_overrides={"noise_scale": pl.Float64}),
             )

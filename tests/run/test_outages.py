@@ -17,13 +17,13 @@ import ringbco
 from conftest import Invoke
 from frames import outages, stays, table
 from outage_forms import daly, expected_run_time, young
+from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
 from ringbco.reports.outage_bars import down_times
 from ringbco.reports.perfetto import trace_events
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import as_table
-from ruled import check_outcome
 
 ONE = "job_id,submit_time,num_gpus,duration\na,0,1,10000\n"
 

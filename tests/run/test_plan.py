@@ -9,11 +9,11 @@ import pytest
 
 import ringbco
 from conftest import Invoke
+from ringbco.audits import check_outcome
 from ringbco.cli.plan import _show as shown
 from ringbco.errors import InputError, UsageError
 from ringbco.run.plan import plan
 from ringbco.run.registry import PLAN
-from ruled import check_outcome
 
 POLICIES = ("sjf-bco", "ff", "ls", "rand")
 
@@ -60,18 +60,6 @@ def test_each_virtual_cluster_has_a_plan_of_its_own(policy: str, dispatch: str, 
         entry["theta"] = entry["horizon"] + 1
         assert {finding.code for finding in check_outcome(outcome, jobs).findings} == {"summary"}
         entry["theta"] = alone.summary["theta"]
-
-
-def test_the_audit_sees_a_job_that_overtakes() -> None:
-    jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_time": 0.0, "num_gpus": 1, "duration": 5.0})
-    outcome = plan(jobs, "1x1", model="fixed")
-    assert outcome.jobs["start_time"].to_list() == [0.0, 5.0]
-    swapped = outcome.jobs.reverse().with_columns(job_id=outcome.jobs["job_id"])
-    assert outcome.allocations is not None
-    outcome.allocations = outcome.allocations.reverse().with_columns(job_id=outcome.allocations["job_id"])
-    outcome.jobs = swapped
-    findings = check_outcome(outcome, ringbco.trace.jobs.from_frame(jobs)).findings
-    assert {finding.code for finding in findings} == {"order"}
 
 
 def test_summary_and_run() -> None:

@@ -12,14 +12,13 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from cases.case import by_hand
 from conftest import Invoke
+from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import as_table, from_frame, read_jobs
 from ringbco.trace.standing import preemptible, priorities
-from ruled import check_outcome
 
 HEAD = "job_id,submit_time,num_gpus,duration"
 QUOTAS = pl.DataFrame({"user": ["u1", "u2"], "gpus": [6, 4], "borrow": [True, False]})
@@ -210,7 +209,7 @@ def test_elastic_jobs_make_room_as_rigid_ones_do(policy: str, given: dict[str, A
     elastic = crowded().with_columns(min_gpus=pl.lit(1), max_gpus=pl.col("num_gpus") + 1)
     outcome = ringbco.replay(elastic, "2x8", policy=policy, **given)
     assert outcome.jobs.select(rigid.jobs.columns).equals(rigid.jobs)
-    assert ruled.audit(outcome, elastic) == []
+    assert ringbco.audit(outcome, elastic) == []
 
 
 @pytest.mark.parametrize("policy", ["srtf", "tiresias", "gittins", "ftf", "time-slice"])
@@ -218,7 +217,7 @@ def test_rankings_take_quotas_and_evict(policy: str) -> None:
     for given in ({"quota": QUOTAS}, {"evict": True}, {"quota": QUOTAS, "evict": True}):
         outcome = ringbco.replay(crowded(), "2x8", policy=policy, **given)
         assert "evictions" in outcome.jobs.columns
-        assert ruled.audit(outcome, crowded()) == []
+        assert ringbco.audit(outcome, crowded()) == []
 
 
 @pytest.mark.parametrize(
@@ -371,7 +370,7 @@ def test_what_evictions_take_is_in_the_summary() -> None:
     assert outcome.summary["goodput"] == pytest.approx(1 - 120 / 40420)
     ratio = (1 + 2 * 5000 / 5130 + 1) / 4
     assert outcome.summary["effective_training_time_ratio"] == pytest.approx(ratio)
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
 
 
 def test_a_run_says_once_that_unpreemptible_jobs_were_stopped(invoke: Invoke, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from cases.case import by_hand
 from cases.compare import agreed
 from reference.searches import curve as reference_curve
@@ -165,7 +164,7 @@ def test_where_all_trials_are_left_out_there_is_no_search() -> None:
     assert out.searches is not None
     assert out.searches.is_empty()
     assert out.summary["searches"] == 0
-    assert ruled.audit(out, jobs) == []
+    assert ringbco.audit(out, jobs) == []
     assert "Searches" not in {chapter.title for chapter in chapters({"dropped": out})}
 
 

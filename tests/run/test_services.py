@@ -15,13 +15,13 @@ import pytest
 import ringbco
 from conftest import Invoke
 from frames import services
+from ringbco.audits import check_outcome
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.reports.perfetto import trace_events
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import as_table
-from ruled import check_outcome
 
 ONE = "job_id,submit_time,num_gpus,duration\na,0,8,10000\n"
 DAY = "service,time,replicas,gpus_per_replica\nchat,4000,1,4\nchat,5000,0,4\n"
@@ -185,8 +185,6 @@ def test_what_the_audit_looks_at(sound: tuple[pl.DataFrame, Outcome]) -> None:
     jobs, result = sound
     checks = {check.code: check for check in check_outcome(result, as_table(jobs)).checks}
     assert checks["services"].looked_at > 0
-    for code in ("placement", "idle"):
-        assert checks[code].looked_at > 0
     without = ringbco.replay(jobs, "4x8", policy="fifo", model="fixed")
     found = {check.code: check for check in check_outcome(without, as_table(jobs)).checks}
     assert found["services"].not_run == "the run knows no services"

@@ -9,11 +9,11 @@ import pytest
 
 import ringbco
 from frames import services, stays, table
+from ringbco.audits import check_outcome
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import as_table
-from ruled import check_outcome
 
 Load = tuple[str, float, int, int]
 Row = tuple[str, int, float, float]

@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from conftest import Invoke
 from ringbco.errors import UsageError
 
@@ -43,13 +42,13 @@ def test_nobody_slows_anybody() -> None:
     assert alone.jobs["run_contention"].to_list() == [0.0, 0.0]
     assert shared.jobs["run_contention"].to_list() == pytest.approx([10.0, 10.0])
     assert alone.timeline["mean_contention"].max() == 2.0
-    assert ruled.audit(alone, JOBS) == ruled.audit(shared, JOBS) == []
+    assert ringbco.audit(alone, JOBS) == ringbco.audit(shared, JOBS) == []
 
 
 def test_the_audit_tells_them_apart() -> None:
     alone = replay(sharing="off")
     alone.run["options"]["sharing"] = "count"
-    assert ruled.audit(alone, JOBS) != []
+    assert ringbco.audit(alone, JOBS) != []
 
 
 def test_a_word_that_is_none(invoke: Invoke) -> None:

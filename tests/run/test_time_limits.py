@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from cases.case import Case, by_hand, outage_rows
 from cases.compare import agreed
 from ringbco.errors import InputError, RingbcoError, UsageError
@@ -24,7 +23,7 @@ def ends(case: Case) -> list[tuple[float, bool]]:
     """When each job ends, and whether at its limit; as the reference model says."""
     agreed(case)
     outcome = case.replay()
-    assert list(ruled.audit(outcome, case.frame())) == []
+    assert list(ringbco.audit(outcome, case.frame())) == []
     return outcome.jobs.select("finish_time", "reached_limit").rows()
 
 
@@ -157,7 +156,7 @@ def test_bounds_and_plans_refuse_to_end_jobs() -> None:
 def test_the_audit_knows_limits() -> None:
     case = by_hand((1,), COLUMNS, [(0.0, 1, 9.0, 4.0)], policy="fifo", enforce_limits=True)
     outcome, longer = case.replay(), case.frame().with_columns(time_limit=5.0)
-    assert "its limit is 5" in str(next(iter(ruled.audit(outcome, longer))))
+    assert "its limit is 5" in str(next(iter(ringbco.audit(outcome, longer))))
 
 
 def test_a_damaged_column_is_told(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 from numpy.typing import NDArray
 
 import ringbco
-import ruled
 from conftest import Invoke
 from outage_forms import expected_run_time
 from ringbco.cluster.spec import Cluster
@@ -314,7 +313,7 @@ def test_a_draw_lasts_until_the_last_job_is_done(text: str, seed: int) -> None:
     assert got.outages is not None
     assert got.outages.filter(pl.col("down_at") <= end).equals(table.frame.filter(pl.col("down_at") <= end))
     assert got.run["outages"]["path"] == f"draw:mtbf=20h,mttr=1h{text}"
-    assert ruled.audit(got, QUEUED) == []
+    assert ringbco.audit(got, QUEUED) == []
 
 
 def test_seeds_have_failures_of_their_own() -> None:

@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from conftest import Invoke
 from frames import refusal, stays, table
 from ringbco.errors import InputError
@@ -169,7 +168,7 @@ def test_who_was_ahead_of_its_evictor_has_its_turn_at_the_next_boundary() -> Non
         jobs, "2x2", placement="consolidate", clock="slot", slot=1.0, quota=frame([("ann", 0, True)])
     )
     assert stays(found)[:2] == [("a", 0, 1, 0.0, 5.0), ("a", 1, 1, 6.0, 21.0)]
-    assert ruled.audit(found, jobs) == []
+    assert ringbco.audit(found, jobs) == []
 
 
 def test_who_borrows_gives_back_and_the_folder_tells_it(invoke: Invoke) -> None:
