@@ -475,9 +475,8 @@ def simulate(
     server_vc: Sequence[int] | None = None,
     world_type: type[World] = World,
 ) -> PreemptResult:
-    """Replay `jobs` under a preemptive policy; deadlines are NaN where there is none.
-    `world_type` may be a World with other placements and speeds. Raises OversizeError, RefusedError or
-    StuckError, naming a row at fault.
+    """Replay `jobs` in a world of that type; deadlines are NaN where there is none.
+    Raises OversizeError, RefusedError or StuckError, naming a row at fault.
     """
     result = PreemptResult.nothing_yet(len(jobs))
     worlds = [
@@ -492,10 +491,9 @@ def simulate(
     if options.oversize == "error" and not all(result.kept):
         raise OversizeError(result.kept.index(False))
     if options.clock == "slot" and options.model == "rar":
-        for world in worlds:
-            for row in world.jobs:
-                if world.too_slow(row):
-                    raise RefusedError(row)
+        refused = [row for world in worlds for row in world.jobs if world.too_slow(row)]
+        if refused:
+            raise RefusedError(refused[0])
     for world in worlds:
         clocks.run(world)
         result.states.append(world.states)
