@@ -388,6 +388,9 @@ impl<S: Speed> Floor<'_, S> {
         if !self.out.allocations.job.is_empty() {
             self.out.allocations.forget(job, rows);
         }
+        // Nor did it lose what it was given meanwhile.
+        let given_up = self.out.books.past.iter_mut().rev().take_while(|past| past.end == self.now);
+        given_up.filter(|past| past.job == job && past.num_gpus == 0).for_each(|past| past.why = Why::Void);
         let Some(past) = self.out.books.latest(job) else { return false };
         let before = std::mem::replace(&mut past.why, Why::Void);
         let rested = before == Why::Rung;

@@ -144,9 +144,9 @@ pub(crate) struct Books {
 }
 
 impl Books {
-    /// The latest stay of a job.
+    /// The latest stay of a job. A row of no GPUs tells that it lost at once what it was given, and is none.
     pub(crate) fn latest(&mut self, job: Job) -> Option<&mut Past> {
-        self.past.iter_mut().rev().find(|past| past.job == job && past.why != Why::Void)
+        self.past.iter_mut().rev().find(|past| past.job == job && past.num_gpus > 0 && past.why != Why::Void)
     }
 
     /// Of stays that ended now for a job, which gives its GPUs up at once: says why they ended after all.

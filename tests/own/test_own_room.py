@@ -91,6 +91,72 @@ def test_who_made_room_for_one_that_goes_at_once_made_it_for_the_next() -> None:
     assert told["b"] == [(21.0, "done", None)]
 
 
+AT_FIRST = [(0, 1), (1, 1)]
+STEPS: dict[str, Any] = {
+    "move": lambda run: run.move({0: [(0, 2)]}),
+    "other": lambda run: run.move({0: [(1, 2)]}),
+    "resize": lambda run: run.resize(0, 1),
+    "room": lambda run: run.evict_for(1),
+    "evict": lambda run: (run.evict_for(1), run.stop([1])),
+    "stop": lambda run: run.stop([0]),
+    "end": lambda run: run.end([0]),
+    "back": lambda run: run.start(0, AT_FIRST),
+    "elsewhere": lambda run: run.start(0, [(0, 2)]),
+    "fewer": lambda run: run.start(0, [(0, 1)]),
+}
+GOES_ON = [(2.0, "evicted", "b"), (110.0, "done", None)]
+THEN_B = [(1.0, "preempted", None), (111.0, "done", None)]
+NETTED = {
+    "move evict back": GOES_ON,
+    "move evict back stop": THEN_B,
+    "move evict back evict": THEN_B,
+    "move evict back room": [(1.0, "evicted", "b"), (110.0, "done", None)],
+    "move other evict back stop": THEN_B,
+    "move evict back other evict back stop": THEN_B,
+    "resize evict back stop": THEN_B,
+    "resize evict back resize evict back": GOES_ON,
+    "evict elsewhere evict back": GOES_ON,
+    "evict elsewhere evict back stop": THEN_B,
+    "move evict elsewhere": [(1.0, "moved", None), *GOES_ON],
+    "move evict fewer": [(1.0, "resized", None), (2.0, "evicted", "b"), (110.5, "done", None)],
+    "move evict end": [(1.0, "dropped", None)],
+}
+
+
+@pytest.mark.parametrize(("steps", "ends"), NETTED.items())
+def test_a_stay_is_told_once_however_often_its_job_loses_gpus_at_one_instant(
+    steps: str, ends: list[tuple[Any, ...]]
+) -> None:
+    # GPUs that a got at this instant and lost at it were no stay: its latest is the one that began at 0 s.
+    frame = jobs((2, 100, 0, None), (4, 10, 1, None)).with_columns(min_gpus=pl.lit(1), max_gpus=pl.lit(4))
+    run = ringbco.Simulation(frame, "2x2", model="fixed", preempt_cost=0.0, evict=True)
+    run.advance()
+    run.start(0, AT_FIRST)
+    run.advance()
+    for step in steps.split():
+        STEPS[step](run)
+    run.wake(2.0)
+    assert ended(run)["a"] == ends
+    counts = run.outcome().jobs.select("preemptions", "evictions", "moves").row(0)
+    hows = [how for _, how, _ in ends]
+    preemptions = sum(how in ("preempted", "moved", "resized") for how in hows)
+    assert counts == (preemptions, hows.count("evicted"), hows.count("moved"))
+
+
+def test_who_is_back_at_the_same_instant_was_not_evicted() -> None:
+    frame = jobs((2, 100, 0, None), (3, 10, 1, None)).with_columns(min_gpus=pl.lit(1))
+    run = ringbco.Simulation(frame, "2x2", model="fixed", preempt_cost=0.0, evict=True)
+    run.advance()
+    run.start(0, [(1, 1)])
+    run.advance()
+    run.resize(0, 2)
+    assert run.evict_for(1)
+    assert run.state.evicted.tolist() == [0]
+    run.start(0, [(1, 1)])  # b is on the others
+    assert run.state.evicted.tolist() == []
+    assert ended(run)["a"] == [(200.0, "done", None)]
+
+
 def test_a_guest_makes_room_for_an_owner() -> None:
     # u may hold 2 GPUs and borrow: its second job is a guest. c of v, without a quota, takes its place.
     run = opened(jobs((2, 50, 0, "u"), (2, 50, 9, "u"), (2, 10, 0, "v")), quota=quota(("u", 2, True)))
