@@ -93,6 +93,13 @@ pub enum Error {
         /// When, s.
         time: f64,
     },
+    /// Decisions from outside go on and on, and a job that runs has not come to the end of a pause.
+    Paused {
+        /// The lowest such row.
+        row: usize,
+        /// When, s.
+        time: f64,
+    },
     /// Nothing can ever change, and a job makes no progress: its rate beside the other job on its GPU is 0.
     Starved {
         /// The lowest such row.
@@ -158,7 +165,7 @@ impl Error {
             Self::SlotTooShort { .. } => "slot-too-short",
             Self::NoRate { .. } => "no-rate",
             Self::ZeroIterationTime { .. } => "zero-iteration-time",
-            Self::Stuck { .. } => "stuck",
+            Self::Stuck { .. } | Self::Paused { .. } => "stuck",
             Self::Starved { .. } => "starved",
             Self::Futile { .. } => "futile",
             Self::Decision { .. } => "decision",
@@ -183,6 +190,7 @@ impl Error {
             | Self::NeverEnds { row }
             | Self::Decision { row, .. }
             | Self::Starved { row, .. }
+            | Self::Paused { row, .. }
             | Self::Stuck { row, .. } => Some(*row),
             _ => None,
         }
@@ -230,6 +238,7 @@ impl fmt::Display for Error {
             Self::Stuck { running: false, time, .. } => {
                 write!(f, "still waits at {time} s, and nothing can change")
             }
+            Self::Paused { time, .. } => write!(f, "makes no progress after {time} s and nothing can change"),
             Self::Starved { beside, time, .. } => {
                 let number = beside + 1;
                 write!(

@@ -189,10 +189,9 @@ impl<S: Speed> Floor<'_, S> {
         &self.out.books.past
     }
 
-    /// Whether any job has made progress after that instant.
+    /// Whether any job has made progress after that instant, or runs towards its time limit.
     pub(super) fn has_progressed(&self, since: f64) -> bool {
-        let runs =
-            |stay: &Stay<S::Pace>| stay.is_live() && stay.from < self.now && stay.end(self.clock, 0.0) < f64::INFINITY;
+        let runs = |stay: &Stay<S::Pace>| stay.is_live() && stay.from < self.now && !self.stalls(stay);
         self.progress > since || (self.now > since && self.stays.iter().any(runs))
     }
 

@@ -75,8 +75,9 @@ const WATCH_EVERY: u64 = 1024;
 /// With no end in sight, this many passes and two for each job are enough to see that nothing comes of them; twice as
 /// many where half of a GPU is held, since its service grows half as fast.
 const IDLE_PASSES: u64 = 1000;
-/// So many decisions from outside in a row may come to nothing.
+/// So many decisions from outside in a row may come to nothing; a thousand times as many where something else comes by then.
 const MOST_IN_VAIN: u64 = 10_000;
+const MORE_IN_VAIN: f64 = 1000.0;
 
 /// Why a run stopped for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -352,7 +353,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if self.asked_in_vain <= MOST_IN_VAIN || self.floor.gone == jobs {
             return Ok(());
         }
-        if self.floor.has_progressed(self.quiet_since) {
+        let passed = self.floor.now - self.quiet_since;
+        let comes = self.next_arrival.min(self.next_change) - self.floor.now;
+        if self.floor.has_progressed(self.quiet_since) || comes <= MORE_IN_VAIN * passed {
             self.asked_in_vain = 0;
             return Ok(());
         }
@@ -379,6 +382,9 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         let stalled = self.floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| (row(stay.job), true));
         let waiting = self.policy.waiting_jobs().map(|job| (row(job), false));
         let (row, running) = stalled.chain(waiting).min().unwrap_or_default();
+        if P::OUTSIDE && running && !self.floor.is_stalled() {
+            return Error::Paused { row, time: self.floor.seconds() };
+        }
         Error::Stuck { row, running, time: self.floor.seconds() }
     }
 

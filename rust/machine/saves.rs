@@ -264,10 +264,13 @@ impl<S: Speed> Floor<'_, S> {
             return self.ends.peek().is_none_or(|(time, _)| time == f64::INFINITY);
         }
         let mut live = self.stays.iter().filter(|stay| stay.is_live());
-        live.all(|stay| {
-            let end = stay.end(self.clock, 0.0);
-            self.limit_before(stay, end).is_none() && (end == f64::INFINITY || self.only_saves(stay))
-        })
+        live.all(|stay| self.stalls(stay))
+    }
+
+    /// Whether a stay comes to no end at its present pace.
+    pub(super) fn stalls(&self, stay: &Stay<S::Pace>) -> bool {
+        let end = stay.end(self.clock, 0.0);
+        self.limit_before(stay, end).is_none() && (end == f64::INFINITY || self.only_saves(stay))
     }
 
     /// Whether a stay saves in every slot from now on, and what is left of a slot yields nothing.

@@ -90,7 +90,7 @@ class Gavel:
         known = [row for row in rows if row in self.share]
         if not anew and not (changed and (state.now - self.renewed >= self.renew or not known)):
             return
-        for row in known:
+        for row in self.share:  # those who pause at a rung, too
             due = [share * (state.now - self.renewed) for share in self.share[row]]
             had = [time - self.round / 2 for time in self.had[row]]
             self.deficit[row] = [a + (b - c) for a, b, c in zip(self.deficit[row], due, had, strict=True)]
@@ -112,21 +112,19 @@ class Gavel:
         """Under finish-time by row: t, rem and iso; and a look."""
         if self.shares != "finish-time":
             return ()
-        found, looks = {}, {}
+        found = {}
         for row in rates:
             work, equal = state.world.work_left(row), equal_rate(rates[row], gpus)
             part = min(1.0, math.ceil(sum(gpus) / len(rates)) / size[row])
             self.past.setdefault(row, 0.0)
             if equal <= 0.0:
-                looks |= {row: self.looks[row]} if row in self.looks else {}
                 continue
             if row in self.looks:
                 before, rate, share = self.looks[row]
                 self.past[row] += max(0.0, before - work) / rate / share
-            looks[row] = work, equal, part
+            self.looks[row] = work, equal, part
             rest = work / equal
             found[row] = state.now - state.jobs.submit_time[row], rest, self.past[row] + rest / part
-        self.looks = looks
         return (found,)
 
     def choose(

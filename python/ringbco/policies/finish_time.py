@@ -38,8 +38,9 @@ class Finish(NamedTuple):
 class Alone:
     """What isolated jobs would have taken for the progress that they have made.
 
-    past: s, by job. seen: by job, at the last look: work left, the rate of an equal slice, and the part of
-    its speed that its equal share of the GPUs is worth.
+    past: s, by job. seen: by job, at its last look: work left, the rate of an equal slice, and the part of
+    its speed that its equal share of the GPUs is worth. Both keep jobs that pause at a rung; who is done, the
+    caller drops.
     """
 
     past: dict[int, float] = field(default_factory=dict)
@@ -54,19 +55,18 @@ class Alone:
         """
         equal = rates @ gpus / max(1, int(gpus.sum()))
         part = np.minimum(1.0, math.ceil(gpus.sum() / len(left)) / wanted)
-        past = {row: self.past.get(row, 0.0) for row in left}
-        seen = {row: self.seen[row] for row in left if row in self.seen}
         for (row, work), rate, share in zip(left.items(), equal.tolist(), part.tolist(), strict=True):
             if rate <= 0.0:
                 continue  # it can run nowhere now; its progress counts from the look before
-            if row in seen:
-                before, rate_then, share_then = seen[row]
-                past[row] += max(0.0, before - work) / rate_then / share_then
-            seen[row] = work, rate, share
-        self.past, self.seen = past, seen
+            if row in self.seen:
+                before, rate_then, share_then = self.seen[row]
+                more = max(0.0, before - work) / rate_then / share_then
+                self.past[row] = self.past.get(row, 0.0) + more
+            self.seen[row] = work, rate, share
+        past = np.array([self.past.get(row, 0.0) for row in left])
         with np.errstate(divide="ignore", invalid="ignore"):  # of those that can run nowhere now
             rest = np.array(list(left.values())) / equal
-            return Finish(since, rest, np.array(list(past.values())) + rest / part)
+            return Finish(since, rest, past + rest / part)
 
 
 def finish_time(rates: Numbers, wanted: Counts, gpus: Counts, finish: Finish) -> Numbers:

@@ -6,8 +6,9 @@ Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Lear
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,34 +114,49 @@ class Gavel(Policy):
         # Jobs, and GPUs by type, when shares were last worked out.
         self._members: frozenset[int] = frozenset()
         self._gpus: Counts = np.zeros(0, np.int64)
+        self._fresh: Numbers = np.zeros(0)  # the time that a job has had at first, by type
+        # A trial that pauses at a rung keeps these until it is back.
         self._shares: dict[int, Numbers] = {}
-        self._had: dict[int, Numbers] = {}
+        self._had: dict[int, Numbers] = {}  # of those who had any since
         self._deficit: dict[int, Numbers] = {}
         self._at: dict[int, int] = {}  # the types of those who began to run in this round
         self._rounds: dict[int, Numbers] = {}  # had since the submission, by type
 
     def decide(self, state: State) -> None:
         """Begins a round when the last one is over: at its end, or when nobody runs any more."""
-        self._count(state.evicted, state.now)
+        self._forget(state.completed.tolist())
+        self._count(state.evicted.tolist(), state.now)
         running = state.running
+        if len(self._at) > running.size:  # some came to a rung
+            self._count(self._at.keys() - set(running.tolist()), state.now)
         if running.size and state.now < self._ends:
             return
         rows = np.sort(np.concatenate((running, state.waiting)))
         if not rows.size:
             return
-        self._count(running, state.now)
+        self._count(list(self._at), state.now)
         self._began, self._ends = state.now, state.now + self.round
         self._begin(state, rows)
         # Where nobody runs, the next event comes first, unless shares are due.
         if state.running.size or self._members != frozenset(rows.tolist()):
             state.wake(self._ends)
 
-    def _count(self, rows: NDArray[np.uint32], now: float) -> None:
+    def _forget(self, rows: list[int]) -> None:
+        """Drops what is kept of jobs that are done."""
+        kept: tuple[dict[int, Any], ...] = (
+            *(self._shares, self._had, self._deficit, self._at, self._rounds),
+            *(() if self._alone is None else (self._alone.past, self._alone.seen)),
+        )
+        for row in rows:
+            for of in kept:
+                of.pop(row, None)
+
+    def _count(self, rows: Iterable[int], now: float) -> None:
         """Adds the time since the round began to what these jobs had on their types."""
-        for row in rows.tolist():
+        for row in rows:
             kind = self._at.pop(row, None)
             if kind is not None:
-                had = self._had[row].copy()
+                had = self._had.get(row, self._fresh).copy()
                 had[kind] += now - self._began
                 self._had[row] = had
 
@@ -192,7 +208,7 @@ class Gavel(Policy):
             if len(self._at) == len(order):
                 break
         for row, kind in self._at.items():
-            self._rounds[row][kind] += 1.0
+            self._rounds.setdefault(row, np.zeros(len(types.names)))[kind] += 1.0
 
     def _share_out(
         self,
@@ -206,18 +222,14 @@ class Gavel(Policy):
     ) -> None:
         """Works the shares out anew, if jobs or GPUs changed and they have held long enough, or `anew`."""
         now, rows = state.now, every.tolist()
-        nothing = np.zeros(len(gpus))
-        fresh = nothing + self.round / 2  # a job that had nothing yet would have an infinite priority
-        had = {row: self._had.get(row, fresh) for row in rows}
-        deficit = {row: self._deficit.get(row, nothing) for row in rows}
-        self._rounds = {row: self._rounds.get(row, np.zeros(len(gpus))) for row in rows}
+        self._fresh = np.full(len(gpus), self.round / 2)  # 0 would make an infinite priority
         members = frozenset(rows)
         known = members & self._shares.keys()
         changed = members != self._members or not np.array_equal(gpus, self._gpus)
         if anew or (changed and (now - self._renewed >= self.renew or not known)):
-            for row in known:
-                due = self._shares[row] * (now - self._renewed)
-                deficit[row] = deficit[row] + due - (had[row] - fresh)
+            for row, share in self._shares.items():
+                due, had = share * (now - self._renewed), self._had.get(row, self._fresh) - self._fresh
+                self._deficit[row] = self._deficit.get(row, 0.0) + due - had
             if self._alone is not None:
                 left = dict(zip(rows, state.left[every].tolist(), strict=True))
                 since = now - state.jobs.submit_time[every]
@@ -227,9 +239,8 @@ class Gavel(Policy):
             else:
                 found = first_come(rates, wanted, gpus, fifo(state, every))
             self._shares = dict(zip(rows, found, strict=True))
-            had = dict.fromkeys(rows, fresh)
+            self._had = {}
             self._members, self._gpus, self._renewed = members, gpus, now
-        self._had, self._deficit = had, deficit
 
     def _chosen(
         self,
@@ -248,12 +259,12 @@ class Gavel(Policy):
         """
         nothing = np.zeros(len(gpus))
         share = np.array([self._shares.get(row, nothing) for row in rows])
-        deficit = np.array([self._deficit[row] for row in rows])
+        deficit = np.array([self._deficit.get(row, nothing) for row in rows])
         if self._alone is None:
-            priority = share / np.array([self._had[row] for row in rows])
+            priority = share / np.array([self._had.get(row, self._fresh) for row in rows])
         else:
             with np.errstate(divide="ignore", invalid="ignore"):
-                rounds = np.array([self._rounds[row] for row in rows])
+                rounds = np.array([self._rounds.get(row, nothing) for row in rows])
                 priority = np.where(share > 0, share / rounds, 0.0)
         free = np.array([self.newcomers or row in self._shares for row in rows])
         if self.shares == "first-come":  # who was not given a type waits, though GPUs fall idle

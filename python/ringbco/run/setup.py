@@ -36,7 +36,7 @@ from ringbco.run.options import (
 from ringbco.run.outage_draws import DAY, MOST_OUTAGES, Draw, as_draw, is_draw
 from ringbco.run.passes import check_failures, check_passes, too_short_rounds
 from ringbco.run.scheduling import as_typed, check_limits, check_policy, deadline, user
-from ringbco.run.steps import describe_run, explain
+from ringbco.run.steps import LONGER_SLOT, describe_run, explain
 from ringbco.trace import fair_shares
 from ringbco.trace.clocks import beside_jobs, epoch_of
 from ringbco.trace.fair_shares import FairShares
@@ -189,14 +189,12 @@ class Setup:
         if self.own is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
             said = error.message
-            hint = too_short_rounds(self.own, self.values)
-            if self.values["clock"] != "slot" or hint:  # then contention is not to blame
-                said = said.replace(" under contention", "").replace(" (no iteration fits in a slot)", "")
+            stalls = "under contention" in said
             return InputError(
                 f"policy {self.own.name} to bring every job to its end, but job {job!r}: {said}",
                 file=self.table.source,
                 row=error.row + 1,
-                hint=hint,
+                hint=LONGER_SLOT if stalls else too_short_rounds(self.own, self.values),
             )
         if self.services is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]

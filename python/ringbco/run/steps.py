@@ -51,6 +51,7 @@ _ENGINE: Final = {
     "lost_gpu_time": "lost_gpus",
     "run_on_type": "on_types",
 }
+LONGER_SLOT: Final = "give a longer --slot, or use --clock continuous"
 _WISHES: Final = {
     "oversize": (
         "a job that its cluster can hold",
@@ -64,8 +65,8 @@ _WISHES: Final = {
         "a job that its owner's quota lets start",
         "raise the quota or set borrow to true, or use --oversize drop to leave it out",
     ),
-    "slot-too-short": ("an iteration that fits in a slot", "give a longer --slot, or use --clock continuous"),
-    "stuck": ("every job to finish", "give a longer --slot, or use --clock continuous"),
+    "slot-too-short": ("an iteration that fits in a slot", LONGER_SLOT),
+    "stuck": ("every job to finish", LONGER_SLOT),
     "starved": (
         "every job to finish",
         "mend or drop that pair's rows in the table of speeds, or use another --placement",
