@@ -18,7 +18,7 @@ from ringbco.trace.workload import resolve
 NEAR = 1e-9
 """Of seconds and GPU-seconds: what adding up in another order changes."""
 RANKED = ("srtf", "srsf", "edf", "tiresias")
-"""Rankings whose keys the slow truth knows."""
+"""Rankings whose keys the reference model knows."""
 QUEUED = frozenset(each["name"] for each in _core.policies() if each["preemption"] == "none")
 
 

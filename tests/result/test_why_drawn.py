@@ -1,4 +1,4 @@
-"""Stories of random runs: holders against allocations, orders against a slow truth, every number."""
+"""Stories of random runs: holders against allocations, orders against a plain model, every number."""
 
 from __future__ import annotations
 
