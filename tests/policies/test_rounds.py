@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 import ringbco
-import ruled
 from frames import cluster_of, typed_servers
 from ringbco.errors import InputError
 
@@ -45,7 +44,7 @@ def test_a_trial_that_is_back_from_its_rung_has_had_what_it_had(
     )
     given: dict[str, Any] = {"model": "fixed", "preempt_cost": 0.0, "search": "asha:eta=2,rungs=1", "seed": 2}
     outcome = ringbco.replay(jobs, "1x1", policy="gavel", parameters={"round": 150.0, **parameters}, **given)
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
     assert outcome.allocations is not None
     stays = outcome.allocations.select("job_id", "start_time", "end_time").rows()
     assert sorted(stays, key=lambda stay: stay[1]) == [
@@ -88,7 +87,7 @@ def stalled(policy: str, *more: tuple[str, float, float], **options: Any) -> dic
     outcome = ringbco.replay(
         jobs, cluster_of(ONE), policy=policy, **{"interference": 0.5, "preempt_cost": 0.0, **given, **options}
     )
-    assert ruled.audit(outcome, jobs) == []
+    assert ringbco.audit(outcome, jobs) == []
     return dict(outcome.jobs.select("job_id", "finish_time").rows())
 
 
