@@ -17,6 +17,6 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
 
 
 def json_digest(value: object, *, default: Callable[[Any], Any] | None = None) -> str:
-    """That of a value as JSON, whatever the order of its keys. default: gives what JSON knows for what it does not."""
+    """That of a value as JSON, whatever the order of its keys. default: makes JSON of what is none."""
     text = json_text(value, indent=None, sort_keys=True, default=default)
     return hashlib.sha256(text.encode()).hexdigest()
