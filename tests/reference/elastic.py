@@ -8,7 +8,6 @@ at each instant. Nothing here imports ringbco.
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from reference.elasticflow import Elastic, Filling
@@ -23,18 +22,16 @@ from reference.model import (
     Options,
     fewest_servers,
     iteration_time,
-    whole_slots,
     work,
 )
 from reference.outages import Failures
-from reference.placement import place
 from reference.priorities import Claims, Log, priority_world
 from reference.searches import Climbs, Search, searching_world
-from reference.shares import WHOLE, Sharing, choose
-from reference.shares import preempt_world as share_world
+from reference.shares import WHOLE, Sharing
+from reference.sized import Ranges, sized_world
 from reference.stretch import Stretch
-from reference.tables import MeasuredJob, TableTypes, rate, table_preempt_world
-from reference.types import Choices, Types, preempt_world
+from reference.tables import MeasuredJob, rate
+from reference.types import Choices, Types
 
 POLICIES = ("afs", "optimus", "elastic-srtf", "elasticflow")
 
@@ -60,11 +57,8 @@ def elastic_world(
 
     sharing: where jobs may hold shares of a GPU. sleep: where servers sleep. search: where jobs are trials.
     """
-    table = isinstance(types, TableTypes)
-    under = table_preempt_world(types) if isinstance(types, TableTypes) else preempt_world(types)
-    if sharing is not None:
-        under = share_world(sharing)
-
+    noise = rules.noise or ((math.inf, 1),) * len(rules.least)
+    under = sized_world(Ranges(rules.least, rules.most, noise), types, sharing)
     if sleep is not None:
         under = sleeping_world(sleep, under)
     under = priority_world(claims, log, facts, under, types=types)
@@ -86,84 +80,10 @@ def elastic_world(
             self.known: dict[int, list[int]] = {}
             self.speeds: dict[tuple[int, int, int], float] = {}
 
-        # Stays of any number of GPUs.
-
-        def efficiency(self, row: int, gpus: int) -> float:
-            """E(w): what a sample of so many GPUs is worth beside one of those that the job asks for."""
-            phi, batch = rules.noise[row] if rules.noise else (math.inf, 1)
-            if math.isinf(phi):
-                return 1.0
-            return (phi + self.jobs[row].num_gpus * batch) / (phi + gpus * batch)
-
-        def part(self, row: int, gpus: int) -> float:
-            """(w / G) E(w): so much of an iteration do so many GPUs in the time of one."""
-            return gpus / self.jobs[row].num_gpus * self.efficiency(row, gpus)
-
-        def pace(self, row: int, gpus: int, gpu_type: int) -> float:
-            """Recorded seconds a second under `fixed`."""
-            choice = types.choices[row]
-            return self.part(row, gpus) * choice.speed[gpu_type] / choice.recorded
-
-        def on(self, row: int, gpus: int, gpu_type: int) -> Job:
-            return replace(types.on(row, self.jobs[row], gpu_type), num_gpus=gpus)
-
-        def type_of(self, run: Stretch) -> int:
-            return types.of[run.gpus[0][0]]
-
-        def tau(self, run: Stretch, p: int) -> float:
-            row, gpus = run.row, len(run.gpus)
-            if self.jobs[row].share:
-                return float(super().tau(run, p))
-            if self.fixed:
-                return 1.0 / self.pace(row, gpus, self.type_of(run))
-            tau = iteration_time(self.on(row, gpus, self.type_of(run)), len(run.servers), p, self.net)
-            # What was measured is the speed of all the GPUs together, E(w) in it.
-            return tau if table else tau / self.part(row, gpus)
-
-        def slots_needed(self, run: Stretch) -> float:
-            """Slot clock, `fixed`: from `since` on, up to the end of its stay."""
-            phi = self.in_a_slot(run)
-            return whole_slots(run.left, phi, self.whole(run.row), self.mark(run.row))
-
-        def in_a_slot(self, run: Stretch) -> float:
-            """What it does in a slot under `fixed`; of a share until its neighbours change."""
-            share = self.jobs[run.row].share
-            return run.phi if share else self.pace(run.row, len(run.gpus), self.type_of(run))
-
-        def yielded(self, run: Stretch) -> float:
-            return 0.0 if self.fixed else float(super().yielded(run))
-
-        def new_rates(self) -> None:
-            before = {run.row: (run.phi, self.left_now(run.row)) for run in self.running}
-            super().new_rates()
-            for run in self.running:
-                phi, left = before[run.row]
-                if self.slotted and self.fixed and run.phi != phi and self.now > run.since:
-                    self.goes_on_from(run, left, self.now)
-
-        def left_now(self, row: int) -> float:
-            for run in self.running:
-                if run.row == row and self.slotted and self.fixed and self.now > run.since:
-                    return max(0.0, run.left - self.in_a_slot(run) * (self.now - run.since))
-            return float(super().left_now(row))
-
         def tried(self, row: int) -> list[int]:
             if row not in self.known:
                 self.known[row] = super().tried(row)
             return self.known[row]
-
-        def put(self, row: int, count: int, gpu_type: int) -> tuple[list[GPU] | None, int]:
-            """Where the placement puts a job on so many GPUs of a type, and the random numbers afterwards."""
-            floor = self.floor()
-            own = types.sizes(gpu_type, floor.sizes)
-            idle = [gpu for gpu in floor.idle if gpu[0] in own]
-            load = {gpu: u for gpu, u in floor.load.items() if gpu[0] in own}
-            asked = replace(self.jobs[row], num_gpus=count)
-            if sharing is not None:
-                rooms = sharing.rooms(self, self.running)
-                mine = {gpu: room for gpu, room in rooms.items() if gpu[0] in own}
-                return choose(asked, mine, self.options, self.rng, sharing.demands(self, gpu_type))
-            return place(asked, replace(floor, sizes=own, idle=idle, load=load), self.options, self.rng)
 
         def need(self, row: int) -> int:
             return rules.least[row]
@@ -426,11 +346,6 @@ def elastic_world(
                     else:
                         self.result.refused[row], self.result.kept[row] = True, False
             self.fresh = []
-
-        def comes_to_end(self, run: Stretch) -> bool:
-            if self.fixed:
-                return bool(self.now >= run.since and self.now - run.since >= self.slots_needed(run))
-            return bool(super().comes_to_end(run))
 
     return Elastics
 
