@@ -221,6 +221,18 @@ def test_types_that_a_job_may_use() -> None:
     assert told(alone.why("j1"), "held")[0].told["idle_by_type"] == {"A100": 2, "V100": 0}
 
 
+def test_allocations_that_are_not_those_of_the_run() -> None:
+    """The engine says that too few GPUs were idle for y, a damaged table that nobody held any."""
+    outcome = run("fifo")
+    none = "None was idle, and it asks for 4 GPUs."
+    assert none in outcome.why("y").sentences
+    assert outcome.allocations is not None
+    outcome.allocations = outcome.allocations.filter(pl.col("job_id") != "x")
+    sentences = outcome.why("y").sentences
+    assert "At submission 4 GPUs were idle, of 4." in sentences
+    assert none not in sentences
+
+
 def test_what_a_result_does_not_keep_is_said() -> None:
     outcome = run("fifo", allocations=False)
     story = outcome.why("z")

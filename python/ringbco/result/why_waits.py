@@ -98,9 +98,10 @@ class Waits(Stays):
         cause = self._cause(held, causes) if answer is None else answer["room"]
         asks: dict[str, Any] = {"gpus": self.want.asks, "when": when}
         if cause == "few":
-            several = len(self.want.pools or ()) > 1
-            asks |= {"usable": held.most(self.want), "typed": self._typed(), "several": several}
-            self.say("too few", moment.time, **asks, **self._least())
+            several, usable = len(self.want.pools or ()) > 1, held.most(self.want)
+            asks |= {"usable": usable, "typed": self._typed(), "several": several}
+            if usable < self.want.asks:  # else the result shows other holders than the run has
+                self.say("too few", moment.time, **asks, **self._least())
         elif cause == "apart" and self.want.pools is not None:
             about = ("usable", "usable_on", "most_on_one", "most_of_one_gpu")
             placement = str(self.record.options.get("placement"))
