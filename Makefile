@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-relations reference-large test-pages test-drawn fuzz lint lint-rust lint-python release-build bench bench-against mutants audit-catalogue audit-genuine reference-cases player-frames play-picture gallery pages generate docs wheel sdist wheels release-check clean
+.PHONY: help build demo test test-rust test-python test-long test-relations reference-large test-pages test-drawn fuzz lint lint-rust lint-python release-build bench bench-against mutants audit-catalogue audit-genuine audit-traces reference-cases player-frames play-picture gallery pages generate docs wheel sdist wheels release-check clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -128,6 +128,10 @@ audit-catalogue: build ## what share of corruptions the audit catches, of N rand
 audit-genuine: build ## how many of N random results (default 1000) by SEED (default 1) the audit finds fault with: none should be
 	PYTHONPATH=tests:tests/shared POLARS_MAX_THREADS=1 $(BIN)/python benches/audit_catalogue.py $(or $(N),1000) --seed $(or $(SEED),1) \
 		--jobs $(or $(JOBS),1) --genuine
+
+audit-traces: release-build ## the audit of every public trace in TRACES under all POLICIES, and its cost; or of MADE=1000000 jobs; REPEAT=0 leaves the repeat out
+	$(BIN)/python benches/audit_traces.py $(TRACES:%=--traces %) $(if $(POLICIES),--policies $(POLICIES)) $(MADE:%=--made %) \
+		$(if $(filter 0,$(REPEAT)),--no-repeat) $(LIMIT:%=--limit %)
 
 reference-cases: build ## how many of N random cases (default 1000) by SEED (default 1) a reference model decides and agrees, by feature; RULES="fairshare protection" forces these in turn
 	PYTHONPATH=tests:tests/shared POLARS_MAX_THREADS=1 $(BIN)/python benches/reference_cases.py $(or $(N),1000) --seed $(or $(SEED),1) \
