@@ -10,6 +10,7 @@ import polars as pl
 
 import ringbco
 from frames import cluster_of
+from ringbco.run.setup import Setup, prepare
 
 TYPES = {
     "job_id": pl.String,
@@ -131,6 +132,18 @@ class Case:
 
     def replay(self, **more: Any) -> ringbco.Outcome:
         return ringbco.replay(self.frame(), cluster_of(self.toml()), **{**self.given(), **more})
+
+    def setup(self, **more: Any) -> Setup:
+        """What the engine is given for the run. more: options instead of the case's."""
+        options = {**self.given(), **more}
+        return prepare(
+            self.frame(),
+            cluster_of(self.toml()),
+            recorded_cluster=None,
+            policy=options.pop("policy"),
+            workload=None,
+            options=options,
+        )
 
     def script(self) -> str:
         """A program that makes the same run."""

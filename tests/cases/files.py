@@ -23,9 +23,7 @@ def lines(seed: int) -> list[str] | None:
     from cases import decided, modelled
     from cases.met import met
     from cases.run import meet
-    from frames import cluster_of
     from reference.model import RowError
-    from ringbco.run.setup import prepare
 
     drawn = meet(seed)
     case = drawn.seen.case
@@ -38,16 +36,7 @@ def lines(seed: int) -> list[str] | None:
     truth = modelled.truth(case)
     if isinstance(truth, RowError):
         return None
-    given = case.given()
-    policy = given.pop("policy")
-    setup = prepare(
-        case.frame(),
-        cluster_of(case.toml()),
-        recorded_cluster=None,
-        policy=policy,
-        workload=None,
-        options=given,
-    )
+    setup = case.setup()
     # The engine never hears of a window.
     names = (name for name in met(drawn.seed, drawn.features) if name != "window")
     told = [f"case {seed} {' '.join(names)}"]

@@ -13,12 +13,10 @@ import polars as pl
 import ringbco
 from cases.case import Case, outage_rows
 from cases.modelled import Model
-from frames import cluster_of
 from reference.at_size import Compared, Run
 from reference.leading import Costs, Record, Stay, Verb
 from reference.model import GPU
 from ringbco import KeyPolicy, Simulation, State
-from ringbco.run.setup import prepare
 from ringbco.run.simulation import prepared_of
 
 STEP = 10.0
@@ -257,15 +255,7 @@ class _Paused(Simulation):
     """A run of one cluster under a policy of one's own that can be looked at on its way."""
 
     def __init__(self, case: Case, policy: KeyPolicy) -> None:
-        options = {name: value for name, value in case.given().items() if name != "policy"}
-        setup = prepare(
-            case.frame(),
-            cluster_of(case.toml()),
-            recorded_cluster=None,
-            policy=policy,
-            workload=None,
-            options=options,
-        )
+        setup = case.setup(policy=policy)
         setup.workload.begin()
         self._begin(setup, prepared_of(setup), 0, policy, None)
 
