@@ -2,59 +2,158 @@
 
     python tests/cases/files.py [COUNT [FILE]]
 
-A line is a name and its values; an empty line ends a case. Only cases with a reference model that runs,
-under a policy of the engine's, without measured speeds.
+A line is a name and its values; an empty line ends a case. The first holds the options of all cases that say
+nothing else. Two fifths walk through every order, discipline, placement, variant, model and clock; a quarter
+are decision logs, of any policy and of verbs drawn at random; in the rest everything meets, with a reference
+model that runs, under a policy of the engine's, without measured speeds.
 """
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Iterator
-from itertools import count, islice
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count, islice, product
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from cases.case import Case
+    from cases.modelled import Truth
+    from ringbco.run.setup import Setup
+
 FILE = Path(__file__).parents[2] / "rust" / "tests" / "drawn.txt"
-COUNT = 120
+COUNT = 600
+
+ORDERS = ("fifo", "sjf", "smallest")
+QUEUES = ("strict", "skip", "easy", "conservative")
+VARIANTS = ("practical", "literal")
+MODELS = ("fixed", "rar")
+CLOCKS = ("continuous", "slot")
+QUIET = ("late", "shuffled", "tiny", "sharing", "vcs", "placement", "aging", "ties")
+"""Features that may meet any order, discipline and placement."""
+ZEROS = ("iterations", "gradient_bytes", "compute_time")
+"""Columns that are left out where they are all 0."""
+NONE = 2**32 - 1
+NOTHING = {"num_gpus": 0, "cause": 0, "of_pass": 0, "time": -1.0, "verb": 255}
+"""What a column of a log is left out for where all its rows have it; of the others NONE."""
 
 
-def lines(seed: int) -> list[str] | None:
-    """The case of a seed; None for one that does not go into a file."""
-    from cases import decided, modelled
+class Told(NamedTuple):
+    """given: lines of the inputs. options: words by name. truth: lines of what comes of it."""
+
+    given: list[str]
+    options: dict[str, str]
+    truth: list[str]
+
+
+def walked(number: int) -> Told | None:
+    """The case of a place among all orders, disciplines, placements, variants, models and clocks."""
+    from cases.draw import FEATURES, build
+    from strategies import PLACEMENTS
+
+    cells = list(product(ORDERS, QUEUES, PLACEMENTS, VARIANTS, MODELS, CLOCKS))
+    # Neighbours differ in everything: the step has no divisor in common with their number.
+    order, queue, placement, variant, model, clock = cells[number * 101 % len(cells)]
+    rng = Random(f"walk {number}")
+    names = {name for name in QUIET if rng.random() < max(0.25, FEATURES[name].coin)}
+    names |= {name for name, wanted in (("ring", model == "rar"), ("slot", clock == "slot")) if wanted}
+    case = build(f"walk {number}", tuple(names))
+    case.options |= {"order": order, "queue": queue, "placement": placement, "variant": variant}
+    return told(f"walk {number}", case)
+
+
+def logged(number: int) -> Told | None:
+    """The log of a case, to be followed."""
+    from cases.draw import build, toss
+    from cases.own import Restless
+
+    seed = f"log {number}"
+    names = {*toss(seed)} - {"tables", "late", "window"}
+    # A log of verbs at random is one of two.
+    names = names - {"own_policy"} | {"policy"} if number % 2 else names - {"policy"} | {"own_policy"}
+    case = build(seed, tuple(names))
+    if number % 2 == 0:
+        case.options["policy"] = Restless
+    return told(seed, case, follow=True)
+
+
+def everything(number: int) -> Told | None:
+    """The case of a seed."""
+    from cases import decided
     from cases.met import met
     from cases.run import meet
+
+    drawn = meet(number)
+    case = drawn.seen.case
+    if not isinstance(case.policy, str) or case.policy in decided.TOLD or drawn.seen.faults:
+        return None
+    # The engine never hears of a window.
+    names = (name for name in met(drawn.seed, drawn.features) if name != "window")
+    return told(f"{number} {' '.join(names)}", case)
+
+
+def told(title: str, case: Case, *, follow: bool = False) -> Told | None:
+    """A case and its truth; None for one that does not go into a file. follow: by its decision log."""
+    from cases import modelled
+    from cases.run import replayed
     from reference.model import RowError
 
-    drawn = meet(seed)
-    case = drawn.seen.case
-    refused = drawn.seen.outcome is None
-    by_name = isinstance(case.policy, str) and case.policy not in decided.TOLD
-    if refused or not by_name or "tables" in case.files or "ties" in case.options:
-        return None
-    if drawn.seen.faults:
+    if "tables" in case.files or replayed(case).outcome is None:
         return None
     truth = modelled.truth(case)
     if isinstance(truth, RowError):
         return None
-    setup = case.setup()
-    # The engine never hears of a window.
-    names = (name for name in met(drawn.seed, drawn.features) if name != "window")
-    told = [f"case {seed} {' '.join(names)}"]
-    columns = {
-        **setup.jobs,
-        **setup.servers,
-        **{f"option.{name}": value for name, value in setup.options.items()},
-    }
-    for name, value in columns.items():
-        told += [" ".join(line) for line in _told(name, value)]
-    told += [
-        " ".join(("start", *_words(truth.result.start))),
-        " ".join(("finish", *_words(truth.result.finish))),
-    ]
-    return told
+    setup = _followed(case) if follow else case.setup()
+    lines = [f"case {title}"]
+    for name, value in {**setup.jobs, **setup.servers}.items():
+        if name not in ZEROS or np.any(value):
+            lines += [" ".join(line) for line in _values(name, value)]
+    options = {name: " ".join(_words(value)) for name, value in setup.options.items() if value is not None}
+    return Told(lines, options, [" ".join((name, *_words(value))) for name, value in _truth(truth)])
 
 
-def _told(name: str, value: Any) -> Iterator[tuple[str, ...]]:
+def _followed(case: Case) -> Setup:
+    """The same by its log."""
+    from frames import cluster_of
+    from ringbco.run.setup import prepare
+
+    with tempfile.TemporaryDirectory() as folder:
+        case.replay(decisions=True).write(Path(folder, "run"))
+        return prepare(
+            case.frame(),
+            cluster_of(case.toml()),
+            recorded_cluster=None,
+            policy=f"log:{folder}/run/decisions.parquet",
+            workload=None,
+            options={},
+        )
+
+
+def _truth(truth: Truth) -> Iterator[tuple[str, Any]]:
+    """What the reference makes of it."""
+    true = truth.result
+    yield from {
+        "start": true.start,
+        "finish": true.finish,
+        "kept": true.kept,
+        "max_contention": true.max_contention,
+        "preemptions": true.preemptions,
+        "failures": true.failures,
+    }.items()
+    if truth.tells_waits:
+        yield "wait_gpus", true.wait_gpus
+        yield "wait_fragmented", true.wait_fragmented
+    stays = [(row, *each) for row, rows in enumerate(true.allocations) for each in rows]
+    if not truth.shares:
+        yield from ((f"stays.{at}", [stay[at] for stay in stays]) for at in range(5))
+
+
+def _values(name: str, value: Any) -> Iterator[tuple[str, ...]]:
     """A column, or several that belong together, a line each."""
     if value is None:
         return
@@ -67,30 +166,53 @@ def _told(name: str, value: Any) -> Iterator[tuple[str, ...]]:
         yield "trials.0", *_words(value[0])
         for number, column in enumerate(value[1]):
             yield f"trials.{number + 1}", *_words(column)
+    elif name == "log":
+        yield "log.runs_through", *_words([value["runs_through"]])
+        rows = {key: column for key, column in value.items() if key != "runs_through"}
+        for key, column in rows.items():
+            if np.any(column != NOTHING.get(key, NONE)):
+                yield f"log.{key}", *("-" if word == str(NONE) else word for word in _words(column))
     elif isinstance(value, tuple) and name != "network":
         for number, column in enumerate(value):
             yield f"{name}.{number}", *_words(column)
-    elif isinstance(value, np.ndarray | list | tuple):
-        yield name, *_words(value)
     else:
-        yield name, *_words([value])
+        yield name, *_words(value)
 
 
 def _words(values: Any) -> list[str]:
     listed = values.tolist() if isinstance(values, np.ndarray) else values
+    listed = listed if isinstance(listed, list | tuple) else [listed]
     return [str(value).lower() if isinstance(value, bool | float) else str(value) for value in listed]
 
 
-def cases() -> Iterator[list[str]]:
-    """Those of all seeds, in order."""
-    return (told for told in map(lines, count()) if told is not None)
+KINDS = {walked: 0.4, logged: 0.25, everything: 0.35}
+"""What is drawn, and which part of a file it is."""
+
+
+def cases(make: Callable[[int], Told | None]) -> Iterator[Told]:
+    """All of a kind."""
+    return filter(None, map(make, count()))
+
+
+def blocks(told: Sequence[Told]) -> Iterator[str]:
+    """The file's text in parts: first the options as most cases have them, then a case each."""
+    names = [name for name in told[0].options if all(name in each.options for each in told)]
+    usual = {name: Counter(each.options[name] for each in told).most_common(1)[0][0] for name in names}
+    yield "\n".join(_options(usual))
+    for each in told:
+        own = {name: words for name, words in each.options.items() if words != usual.get(name)}
+        yield "\n".join((*each.given, *_options(own), *each.truth))
+
+
+def _options(words: Mapping[str, str]) -> list[str]:
+    return [f"option.{name} {value}" for name, value in words.items()]
 
 
 def main() -> None:
     number, file = (*sys.argv[1:], *(str(COUNT), str(FILE))[len(sys.argv) - 1 :])
-    written = ["\n".join(told) + "\n" for told in islice(cases(), int(number))]
-    Path(file).write_text("\n".join(written), encoding="utf-8")
-    print(f"{len(written)} cases in {file}")
+    told = [each for make, part in KINDS.items() for each in islice(cases(make), round(part * int(number)))]
+    Path(file).write_text("\n".join(f"{block}\n" for block in blocks(told)), encoding="utf-8")
+    print(f"{len(told)} cases in {file}")
 
 
 if __name__ == "__main__":

@@ -40,10 +40,15 @@ def test_everything_meets(chunk: int, record_property: Callable[[str, object], N
     assert sum(features) >= 4 * len(seen)
 
 
-def test_the_file_for_rust_is_that_of_these_cases() -> None:
+@pytest.mark.parametrize("kind", files.KINDS)
+def test_the_file_for_rust_is_that_of_these_cases(kind: Callable[[int], files.Told | None]) -> None:
     # Else `python tests/cases/files.py` writes it anew.
-    first = islice(files.cases(), 3)
-    assert ["\n".join(told) for told in first] == files.FILE.read_text().split("\n\n")[:3]
+    usual, *blocks = (block.splitlines() for block in files.FILE.read_text().split("\n\n"))
+    for told in islice(files.cases(kind), 3):
+        block = next(block for block in blocks if block[0] == told.given[0])
+        assert [line for line in block if not line.startswith("option.")] == [*told.given, *told.truth]
+        options = dict(line.split(" ", 1) for line in (*usual, *block) if line.startswith("option."))
+        assert options == {f"option.{name}": words for name, words in told.options.items()}
 
 
 def _smallest(met: Met) -> str:
