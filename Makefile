@@ -65,9 +65,9 @@ test-python: build
 DRAWN := cases equality preempt_equality types_own planner audit audit_genuine audit_no_length own_policies own_resize \
 	shell repack elastic_turns capacity diff why_drawn player timeline_samples
 
-test-long: build ## tests that take long; all golden runs; Rust's random ones with many more cases; lints without Python
+test-long: build ## tests that take long; all golden runs; lints without Python
 	cargo clippy --locked --profile develop --all-targets --no-default-features -- -D warnings
-	RINGBCO_CASES=30 cargo test --locked --no-default-features -- equality logs outside slow_twin
+	RINGBCO_CASES=30 cargo test --locked --no-default-features -- slow_twin
 	RINGBCO_CASES=600 $(PYTEST) $(SEEDED) -m "not long" tests/engine/test_golden.py
 	RINGBCO_CASES=300 $(PYTEST) $(SEEDED) -n 3 -m "long and not pages" # they wait for other processes
 
@@ -85,7 +85,7 @@ test-drawn: build ## random tests with many more cases, N of each (default 600),
 	RINGBCO_CASES=$(or $(N),600) $(PYTEST) $(SEEDED) -m "not long" $(DRAWN:%=tests/*/test_%.py)
 	$(BIN)/python -W ignore tests/cases/files.py $(or $(N),600) target/drawn.txt
 	RINGBCO_DRAWN=target/drawn.txt cargo test --locked --no-default-features -- drawn
-	RINGBCO_CASES=$(or $(N),600) CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- equality logs outside slow_twin
+	RINGBCO_CASES=$(or $(N),600) CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --no-default-features -- slow_twin
 
 fuzz: build ## damaged inputs for every parser, N cases of each kind (default 2000), new ones unless there is a SEED
 	RINGBCO_FUZZ=$(or $(N),2000) $(PYTEST) $(SEED:%=--hypothesis-seed=%) tests/fuzz

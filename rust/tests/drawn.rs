@@ -246,10 +246,10 @@ fn compare(drawn: &Drawn<'_>, case: &Case, outcome: &Outcome) -> Result<(), Stri
     let near = Near::of(case, outcome);
     let whole = |counts: &[u32]| counts.iter().copied().map(f64::from).collect::<Vec<f64>>();
     let single = |sums: &[f32]| sums.iter().copied().map(f64::from).collect::<Vec<f64>>();
-    let failures: Vec<u32> = outcome.sums.as_ref().map_or_else(
-        || vec![0; kept.len()],
-        |sums| sums.iter().map(|own| own.count(Ends::of(&["failed"]))).collect(),
-    );
+    let failures: Vec<u32> = outcome
+        .sums
+        .as_ref()
+        .map_or_else(|| vec![0; kept.len()], |sums| sums.iter().map(|own| own.count(Ends::of(&["failed"]))).collect());
     let columns = [
         ("start", near.times, outcome.start.clone()),
         ("finish", near.times, outcome.finish.clone()),

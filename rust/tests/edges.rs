@@ -1,6 +1,6 @@
 //! Runs with nothing in them, and runs that are called off.
 
-use super::cases::{Case, combinations};
+use super::cases::Case;
 use super::parallel::busy;
 use ringbco::error::{Error, Result};
 use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement};
@@ -9,23 +9,17 @@ use ringbco::{Watch, replay::replay};
 
 #[test]
 fn an_empty_table_gives_an_empty_outcome() {
-    for (model, clock) in [
+    for &(model, clock) in &[
         (Model::Rar, ClockKind::Continuous),
         (Model::Rar, ClockKind::Slot),
         (Model::Fixed, ClockKind::Continuous),
         (Model::Fixed, ClockKind::Slot),
     ] {
-        for combination in combinations(model, clock) {
+        for (&queue, &placement) in
+            Discipline::ALL.iter().flat_map(|queue| Placement::ALL.iter().map(move |at| (queue, at)))
+        {
             for server_vc in [None, Some(vec![1, 0, 1])] {
-                let options = Options {
-                    order: combination.order,
-                    queue: combination.queue,
-                    placement: combination.placement,
-                    variant: combination.variant,
-                    model,
-                    clock,
-                    ..Options::default()
-                };
+                let options = Options { queue, placement, model, clock, ..Options::default() };
                 let vc = server_vc.is_some().then(Vec::new);
                 let case = Case { server_gpus: vec![4, 2, 4], server_vc, vc, options, ..Case::default() };
                 empty(&case.engine().unwrap());

@@ -3,8 +3,8 @@
 use super::cases::Case;
 use ringbco::Network;
 use ringbco::error::Error;
-use ringbco::options::{ClockKind, Discipline, Estimate, Model, Options, Order, Oversize, Placement, Ties, Variant};
-use ringbco::policies::{PRESETS, named};
+use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Oversize, Placement, Variant};
+use ringbco::policies::PRESETS;
 use ringbco::trace::{OwnedNoise, OwnedRange};
 
 /// Three jobs on two servers of four GPUs.
@@ -279,26 +279,4 @@ fn every_error_is_one_line_with_its_kind_and_row() {
         let text = error.to_string();
         assert!(!text.is_empty() && !text.contains('\n'), "{text}");
     }
-}
-
-#[test]
-fn the_reference_refuses_what_it_does_not_know() {
-    let case = Case { server_gpus: vec![4], ..Case::default() }.job(0.0, 1, 1.0);
-    let plain = Options { order: Order::Fifo, placement: Placement::Consolidate, ..Options::default() };
-    for (options, said) in [
-        (Options { aging: Some(0.0), ..plain.clone() }, "option aging: 0.0"),
-        (Options { order: Order::Qssf, ..plain.clone() }, "option order: \"qssf\""),
-        (Options { order: Order::Fairshare, ..plain.clone() }, "option order: \"fairshare\""),
-        (Options { preemption: named("srtf"), ..plain.clone() }, "option policy: \"srtf\""),
-        (Options { estimate_factor: 2.0, ..plain.clone() }, "option estimate-factor: 2.0"),
-        (Options { estimate: Estimate::Limit, ..plain.clone() }, "option estimate: \"limit\""),
-        (Options { enforce_limits: true, ..plain.clone() }, "option enforce-limits: true"),
-        (Options { ties: Ties::Reverse, ..plain.clone() }, "option ties: Reverse"),
-    ] {
-        let case = Case { options, ..case.clone() };
-        let error = case.reference().unwrap_err();
-        assert!(super::reference::is_unknown(&error));
-        assert!(error.to_string().starts_with(said), "{error}");
-    }
-    assert!(Case { options: plain, ..case }.reference().is_ok());
 }

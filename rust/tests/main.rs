@@ -8,14 +8,10 @@
 mod any_columns;
 mod by_hand;
 mod cases;
-mod comparison;
 mod drawn;
 mod edges;
-mod equality;
 mod errors;
 mod files;
 mod logs;
-mod outside;
 mod parallel;
-mod reference;
 mod rooms;

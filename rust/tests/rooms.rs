@@ -8,14 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the reference, which is beside this file, may import: the inputs, the options, the errors and the decision log.
-///
-/// The reference is a slow truth, and a truth must not share code with what it checks. A fault in shared code would be
-/// in both, and the two would agree on it. So the reference never sees the machine, a policy, the books of the cluster,
-/// a speed or a placement. It may see the network constants, which are input, and of `replay` the cluster.
-const REFERENCE: &[&str] = &["Network", "decisions", "error", "options", "replay::ClusterSpec", "trace::Jobs"];
-
-/// What each other room may import: a room, or one name of a room.
+/// What each room may import: a room, or one name of a room.
 const ROOMS: &[(&str, &[&str])] = &[
     // These know nobody.
     ("ds", &[]),
@@ -79,7 +72,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 /// The rooms on top. They import what they need, and nobody below imports them but as `ROOMS` says.
 const ON_TOP: &[&str] = &["dips", "pack", "planner", "python", "replay", "simulation"];
 
-/// The crate's files, without those that hold tests, and those of the reference.
+/// The crate's files, without those that hold tests.
 fn files() -> Vec<PathBuf> {
     fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -95,7 +88,7 @@ fn files() -> Vec<PathBuf> {
     let mut files = Vec::new();
     walk(&rust, &mut files);
     let tests = rust.join("tests");
-    files.retain(|path| path.starts_with(tests.join("reference")) || !path.starts_with(&tests));
+    files.retain(|path| !path.starts_with(&tests));
     files.retain(|path| !path.ends_with("build.rs"));
     files.retain(|path| !path.ends_with("tests.rs"));
     files.sort();
@@ -106,14 +99,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("rust")
 }
 
-/// A file's module as a path from the crate's root, or from the tests'; empty for `lib.rs`.
+/// A file's module as a path from the crate's root; empty for `lib.rs`.
 fn module(file: &Path) -> Vec<String> {
     let inside = file.strip_prefix(root()).unwrap().with_extension("");
     let mut names: Vec<String> = inside.iter().map(|name| name.to_str().unwrap().to_owned()).collect();
     if names.last().is_some_and(|name| name == "mod" || name == "lib") {
         names.pop();
     }
-    names.retain(|name| name != "tests");
     names
 }
 
@@ -215,9 +207,6 @@ fn imports() -> Vec<(String, PathBuf, String)> {
 }
 
 fn permissions(room: &str) -> Option<&'static [&'static str]> {
-    if room == "reference" {
-        return Some(REFERENCE);
-    }
     ROOMS.iter().find(|(name, _)| *name == room).map(|(_, permissions)| *permissions)
 }
 
@@ -240,9 +229,8 @@ fn a_room_imports_what_the_table_permits() {
 #[test]
 fn the_table_permits_no_more_than_is_imported() {
     let imports = imports();
-    let all = ROOMS.iter().copied().chain([("reference", REFERENCE)]);
-    for (room, permissions) in all {
-        let places = [room.to_owned(), format!("{room}.rs"), format!("tests/{room}")];
+    for &(room, permissions) in ROOMS {
+        let places = [room.to_owned(), format!("{room}.rs")];
         assert!(places.iter().any(|place| root().join(place).exists()), "there is no `{room}`");
         for permission in permissions {
             let used = imports.iter().any(|(of, _, path)| of == room && covers(permission, path));
