@@ -37,10 +37,14 @@ impl Members {
         self.jobs.first().map(|&first| self.rank(first))
     }
 
-    fn after(&self, (key, job): Rank) -> Option<Rank> {
+    fn behind(&self, (key, job): Rank) -> impl Iterator<Item = Rank> + '_ {
         let own = if self.key == 0 { key } else { 0 };
         let after = (Bound::Excluded((own, job)), Bound::Unbounded);
-        self.jobs.range(after).next().map(|&next| self.rank(next))
+        self.jobs.range(after).map(|&next| self.rank(next))
+    }
+
+    fn after(&self, rank: Rank) -> Option<Rank> {
+        self.behind(rank).next()
     }
 }
 
@@ -119,6 +123,16 @@ impl Lines {
         self.lines[grade as usize].next(has_failed)
     }
 
+    /// How many stand behind the job that the walk gave last, of its class, with nobody between, of the walk or left aside.
+    pub(super) fn alike(&mut self, grade: u32) -> usize {
+        self.lines[grade as usize].alike()
+    }
+
+    /// Passes over so many of those.
+    pub(super) fn pass_over(&mut self, grade: u32, jobs: usize) {
+        self.lines[grade as usize].pass_over(jobs);
+    }
+
     /// Those that were left aside have turns again, as far as the walk has not passed them.
     pub(super) fn call_back(&mut self, grade: u32) {
         self.lines[grade as usize].call_back();
@@ -140,10 +154,12 @@ struct Line {
     classes: BTreeMap<Class, Members>,
     /// The first of each class.
     firsts: BTreeSet<(Rank, Class)>,
-    /// The walk: the latest of `firsts` that it saw, jobs that come after one of their class, and the last that it gave.
+    /// The walk: the latest of `firsts` that it saw, jobs that come after one of their class, and the last that it
+    /// gave, with its class.
     seen: Option<(Rank, Class)>,
     heads: BinaryHeap<Reverse<(Rank, Class)>>,
     given: Option<Rank>,
+    of: Class,
     /// The next job of each class that was left aside, and the last that was counted.
     aside: BinaryHeap<Reverse<(Rank, Class)>>,
     counted: Option<Rank>,
@@ -230,11 +246,32 @@ impl Line {
                 continue;
             }
             self.given = Some(rank);
+            self.of = class;
             if let Some(next) = members.after(rank) {
                 self.heads.push(Reverse((next, class)));
             }
             return Some(rank);
         }
+    }
+
+    fn alike(&mut self) -> usize {
+        let (Some(given), Some(members)) = (self.given, self.classes.get(&self.of)) else { return 0 };
+        let Some(next) = self.heads.pop() else { return 0 };
+        let after = self.seen.map_or(Bound::Unbounded, Bound::Excluded);
+        let first = self.firsts.range((after, Bound::Unbounded)).next().map(|first| first.0);
+        let others = [first, self.heads.peek().map(|head| head.0.0), self.aside.peek().map(|aside| aside.0.0)];
+        let until = others.into_iter().flatten().min().unwrap_or((u64::MAX, Job::NONE));
+        self.heads.push(next);
+        let is_next = next.0.1 == self.of;
+        members.behind(given).take_while(|&rank| is_next && rank < until).count()
+    }
+
+    fn pass_over(&mut self, jobs: usize) {
+        let (Some(given), Some(members)) = (self.given, self.classes.get(&self.of)) else { return };
+        self.heads.pop();
+        let mut behind = members.behind(given).skip(jobs - 1);
+        self.given = behind.next();
+        self.heads.extend(behind.next().map(|next| Reverse((next, self.of))));
     }
 
     /// Those that were left aside have turns again, as far as the walk has not passed them.
