@@ -47,6 +47,11 @@ impl<S: Speed> Floor<'_, S> {
         self.cluster.place_by(&mut self.placer, gpu_type, &claim, &mut self.grant)
     }
 
+    /// As `place` of so many jobs of which it is known that none finds room.
+    pub(crate) fn place_none(&mut self, jobs: u64) {
+        self.out.decisions += jobs;
+    }
+
     #[inline(always)]
     pub(super) fn claim(&self, job: Job, num_gpus: u32) -> Claim {
         let time = if self.cluster.keeps_times() { self.estimate(job) } else { 0.0 };

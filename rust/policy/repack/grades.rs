@@ -103,7 +103,7 @@ impl<F: Foresight> Repack<F> {
         }
         stopped.sort_unstable();
         for job in stopped {
-            let slot = self.residents.unsettle(job);
+            let slot = self.residents.unsettle(floor, job);
             floor.stop(slot);
             self.join(floor, job);
         }

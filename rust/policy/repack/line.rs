@@ -1,8 +1,9 @@
 //! The waiting jobs in the order of their keys, by class, and a walk through them.
 //!
 //! All jobs of a class ask for the same number of GPUs. Either the class has a key, or each of its jobs has its own.
-//! A walk merges the classes. It leaves those aside whose size has failed, and counts their GPUs only when asked. So a
-//! pass costs the jobs that it looks at, however many wait.
+//! A walk merges the classes. It leaves those aside whose size has failed, and counts their GPUs only when asked. Jobs of a
+//! class that come one after the other may be passed over at once. So a pass costs the jobs that it looks at, however many
+//! wait.
 //!
 //! Invariant: a walk gives each waiting job once, the least key first, ties by job, that is fifo. A job that joins during
 //! a walk is given in its place, if that is still ahead. For example, a job that is evicted waits behind the one that it
@@ -37,10 +38,14 @@ impl Members {
         self.jobs.first().map(|&first| self.rank(first))
     }
 
-    fn after(&self, (key, job): Rank) -> Option<Rank> {
+    fn behind(&self, (key, job): Rank) -> impl Iterator<Item = Rank> + '_ {
         let own = if self.key == 0 { key } else { 0 };
         let after = (Bound::Excluded((own, job)), Bound::Unbounded);
-        self.jobs.range(after).next().map(|&next| self.rank(next))
+        self.jobs.range(after).map(|&next| self.rank(next))
+    }
+
+    fn after(&self, rank: Rank) -> Option<Rank> {
+        self.behind(rank).next()
     }
 }
 
@@ -119,6 +124,16 @@ impl Lines {
         self.lines[grade as usize].next(has_failed)
     }
 
+    /// How many stand behind the job that the walk gave last, of its class, with nobody between, of the walk or left aside.
+    pub(super) fn alike(&mut self, grade: u32) -> usize {
+        self.lines[grade as usize].alike()
+    }
+
+    /// Passes over so many of those.
+    pub(super) fn pass_over(&mut self, grade: u32, jobs: usize) {
+        self.lines[grade as usize].pass_over(jobs);
+    }
+
     /// Those that were left aside have turns again, as far as the walk has not passed them.
     pub(super) fn call_back(&mut self, grade: u32) {
         self.lines[grade as usize].call_back();
@@ -140,10 +155,12 @@ struct Line {
     classes: BTreeMap<Class, Members>,
     /// The first of each class.
     firsts: BTreeSet<(Rank, Class)>,
-    /// The walk: the latest of `firsts` that it saw, jobs that come after one of their class, and the last that it gave.
+    /// The walk: the latest of `firsts` that it saw, jobs that come after one of their class, and the last that it
+    /// gave, with its class.
     seen: Option<(Rank, Class)>,
     heads: BinaryHeap<Reverse<(Rank, Class)>>,
     given: Option<Rank>,
+    of: Class,
     /// The next job of each class that was left aside, and the last that was counted.
     aside: BinaryHeap<Reverse<(Rank, Class)>>,
     counted: Option<Rank>,
@@ -230,11 +247,32 @@ impl Line {
                 continue;
             }
             self.given = Some(rank);
+            self.of = class;
             if let Some(next) = members.after(rank) {
                 self.heads.push(Reverse((next, class)));
             }
             return Some(rank);
         }
+    }
+
+    fn alike(&mut self) -> usize {
+        let (Some(given), Some(members)) = (self.given, self.classes.get(&self.of)) else { return 0 };
+        let Some(next) = self.heads.pop() else { return 0 };
+        let after = self.seen.map_or(Bound::Unbounded, Bound::Excluded);
+        let first = self.firsts.range((after, Bound::Unbounded)).next().map(|first| first.0);
+        let others = [first, self.heads.peek().map(|head| head.0.0), self.aside.peek().map(|aside| aside.0.0)];
+        let until = others.into_iter().flatten().min().unwrap_or((u64::MAX, Job::NONE));
+        self.heads.push(next);
+        let is_next = next.0.1 == self.of;
+        members.behind(given).take_while(|&rank| is_next && rank < until).count()
+    }
+
+    fn pass_over(&mut self, jobs: usize) {
+        let (Some(given), Some(members)) = (self.given, self.classes.get(&self.of)) else { return };
+        self.heads.pop();
+        let mut behind = members.behind(given).skip(jobs - 1);
+        self.given = behind.next();
+        self.heads.extend(behind.next().map(|next| Reverse((next, self.of))));
     }
 
     /// Those that were left aside have turns again, as far as the walk has not passed them.
@@ -263,6 +301,59 @@ impl Line {
             if let Some(next) = members.after(rank) {
                 self.aside.push(Reverse((next, class)));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Line;
+    use crate::ids::Job;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn passing_over_gives_the_walk_that_looks_at_each(
+            // By class: GPUs and the key of all, 0 where each job has its own; by job: its class, and its own key.
+            classes in prop::collection::vec((1u32..4, 0u64..3), 1..5),
+            jobs in prop::collection::vec((0usize..4, 1u64..4), 0..40),
+            failed in 0u32..4, passed in prop::collection::vec(0usize..6, 40),
+        ) {
+            let mut line = Line::default();
+            for (job, &(class, own)) in jobs.iter().enumerate() {
+                let class = class % classes.len();
+                let (num_gpus, key) = classes[class];
+                line.insert((class as u32, 0), num_gpus, key, (if key == 0 { own } else { 0 }, Job::at(job)));
+            }
+            let has_failed = |num_gpus: u32| num_gpus == failed;
+            // What is ahead of each job of the walk is counted on the way, as far as it was left aside.
+            let count = |line: &mut Line, before, gpus: &mut u64| {
+                line.count_aside(before, u64::MAX, gpus);
+                *gpus
+            };
+            let (mut one_by_one, mut at_once) = (line.clone(), line);
+            let (mut gpus, mut counts) = (0, Vec::new());
+            one_by_one.begin_walk();
+            while let Some(rank) = one_by_one.next(has_failed) {
+                counts.push((rank, count(&mut one_by_one, rank, &mut gpus)));
+            }
+            let (mut gpus, mut at) = (0, 0);
+            at_once.begin_walk();
+            while let Some(rank) = at_once.next(has_failed) {
+                prop_assert_eq!((rank, count(&mut at_once, rank, &mut gpus)), counts[at]);
+                at += 1;
+                let alike = at_once.alike();
+                // Nobody was left aside among those who are alike.
+                for &(_, ahead) in &counts[at..at + alike] {
+                    prop_assert_eq!(ahead, gpus);
+                }
+                let over = passed[at - 1].min(alike);
+                if over > 0 {
+                    at_once.pass_over(over);
+                    at += over;
+                }
+            }
+            prop_assert_eq!(at, counts.len());
         }
     }
 }

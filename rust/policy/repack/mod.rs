@@ -74,6 +74,8 @@ pub(super) struct Repack<F> {
     /// that wait for some there.
     failed: Vec<(u32, usize)>,
     ahead: Vec<u64>,
+    /// The latest plan that did not pay, for whom, and as of which changes.
+    found: Option<(u64, Asker, Plan)>,
 }
 
 /// A waiting job that cannot be placed.
@@ -85,6 +87,15 @@ struct Waits {
     pool: usize,
     /// Run time left, s, with the pause of a job that runs again.
     run: f64,
+}
+
+/// What came of it that a job asked for a plan.
+#[derive(Clone, Copy, PartialEq)]
+enum Asked {
+    Starts,
+    Waits,
+    /// For too short for any plan.
+    WaitsBriefly,
 }
 
 /// The lowest GPU of a server of which nobody holds anything.
@@ -121,6 +132,7 @@ impl<F: Foresight> Repack<F> {
             changed: false,
             failed: Vec::new(),
             ahead: vec![0; setting.num_pools()],
+            found: None,
         }
     }
 
@@ -153,7 +165,7 @@ impl<F: Foresight> Repack<F> {
         }
         let mut evicted = std::mem::take(&mut self.evicted);
         let placed = floor.place_by_evicting(job, &mut evicted);
-        evicted.iter().for_each(|&(_, victim)| _ = self.residents.unsettle(victim));
+        evicted.iter().for_each(|&(_, victim)| _ = self.residents.unsettle(floor, victim));
         if placed {
             self.start(floor, job);
         }
@@ -267,7 +279,7 @@ impl<F: Foresight> Repack<F> {
     /// Stops the plan's victims, starts its job, which waits, and puts the jobs that move in their new homes.
     fn carry_out<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, plan: &Plan) {
         for &victim in plan.evicted.iter().chain(plan.moved.iter().map(|(job, _)| job)) {
-            let slot = self.residents.unsettle(victim);
+            let slot = self.residents.unsettle(floor, victim);
             floor.stop(slot);
         }
         self.residents.foresight.leave(job);
@@ -323,7 +335,7 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
     }
 
     fn left(&mut self, floor: &Floor<'_, S>, _slot: Slot, job: Job, why: Left) {
-        self.residents.unsettle(job);
+        self.residents.unsettle(floor, job);
         match why {
             Left::Done => {
                 self.residents.foresight.completed(job);
@@ -418,19 +430,40 @@ impl<F: Foresight> Repack<F> {
                 self.start(floor, job);
                 continue;
             }
-            if !is_lost && self.start_by_plan(floor, (grade, rank), limit) {
+            let asked = if is_lost { Asked::Waits } else { self.start_by_plan(floor, (grade, rank), limit) };
+            if asked == Asked::Starts || self.tries_to_evict(floor, job) {
                 continue;
             }
-            if !self.tries_to_evict(floor, job) {
-                for &(gpu_type, _) in jobs.tried(job) {
-                    self.ahead[floor.cluster.pool_of(gpu_type)] += u64::from(floor.units(job));
-                }
+            for &(gpu_type, _) in jobs.tried(job) {
+                self.ahead[floor.cluster.pool_of(gpu_type)] += u64::from(floor.units(job));
+            }
+            if asked == Asked::WaitsBriefly && !self.is_thorough && floor.placer.is_monotone() {
+                self.pass_over_alike(floor, grade, u64::from(floor.units(job)));
             }
         }
     }
 
+    /// After a job that finds no room, and whose wait is too short for any plan: passes over those that come next and ask
+    /// for as much, whose waits are too short too. Each would ask for a place in vain.
+    fn pass_over_alike<S: Speed>(&mut self, floor: &mut Floor<'_, S>, grade: u32, units: u64) {
+        let alike = self.residents.foresight.lines_mut().alike(grade) as u64;
+        if alike == 0 {
+            return;
+        }
+        let (ahead, idle) = (&mut self.ahead[0], floor.cluster.pool(0).idle_units());
+        let enough = (*ahead + alike * units).saturating_sub(idle);
+        let released = self.residents.released(floor, 0, enough, 2.0 * floor.pause_seconds());
+        let passed = alike.min((released + idle).saturating_sub(*ahead) / units);
+        if passed > 0 {
+            *ahead += passed * units;
+            floor.place_none(passed);
+            self.residents.foresight.lines_mut().pass_over(grade, passed as usize);
+        }
+    }
+
     /// Starts a waiting job that cannot be placed by a plan that pays, if there is one.
-    fn start_by_plan<S: Speed>(&mut self, floor: &mut Floor<'_, S>, (grade, rank): (u32, Rank), limit: f64) -> bool {
+    fn start_by_plan<S: Speed>(&mut self, floor: &mut Floor<'_, S>, (grade, rank): (u32, Rank), limit: f64) -> Asked {
+        let mut asked = Asked::Waits;
         let (job, jobs, cost, graded) = (rank.1, floor.jobs, floor.pause_seconds(), self.grades.differ());
         let (num_gpus, units) = (floor.asks(job), floor.units(job));
         for &(gpu_type, _) in jobs.tried(job) {
@@ -441,21 +474,26 @@ impl<F: Foresight> Repack<F> {
             let run = self.run(floor, job);
             let waits = Waits { rank, num_gpus, units, pool, run };
             if !self.waits_for(floor, waits, 2.0 * cost) {
+                asked = Asked::WaitsBriefly;
                 continue;
             }
             let work = self.residents.foresight.weight(units) * run;
             let strain = limit / 2.0;
             let guests_from = self.grades.guests_before(grade);
             let asker = Asker { num_gpus, units, pool, grade, graded, guests_from, run, work, cost, strain };
-            match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
+            let found = match self.found.take() {
+                Some((changes, other, plan)) if changes == self.residents.changes && other == asker => Some(plan),
+                _ => Plan::find(floor, &mut self.residents, &asker, &mut self.bench),
+            };
+            match found {
                 None => self.failed.push((units, pool)),
                 Some(plan) if self.pays(floor, &plan, waits) => {
                     self.carry_out(floor, job, &plan);
-                    return true;
+                    return Asked::Starts;
                 }
-                Some(_) => {}
+                Some(plan) => self.found = Some((self.residents.changes, asker, plan)),
             }
         }
-        false
+        asked
     }
 }

@@ -19,6 +19,7 @@ const ROUNDING: f64 = 1e-9;
 const SERVERS_TRIED: usize = 3;
 
 /// Who asks for room.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Asker {
     /// GPUs; a share asks for one.
     pub(super) num_gpus: u32,

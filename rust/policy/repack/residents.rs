@@ -42,6 +42,8 @@ pub(super) struct Residents<F> {
     left: Vec<f64>,
     asked: Vec<u32>,
     pass: u32,
+    /// How often somebody came or went, or a pass began.
+    pub(super) changes: u64,
     /// By job: where its run time falls, the time at which it ends at the earliest, s; else, its least run time left, s.
     earliest: Vec<f64>,
     /// By slot: the pool, and the servers there.
@@ -70,6 +72,24 @@ struct Pool {
     ends: Minima,
     free: Vec<(u32, Minima)>,
     few: FewestServers,
+    /// What the pass has counted of the jobs that end soon.
+    released: Vec<Released>,
+}
+
+/// How many units the jobs of the first slots release within some seconds.
+#[derive(Clone, Copy, Debug)]
+struct Released {
+    seconds: f64,
+    /// The first slot that is not counted.
+    from: usize,
+    units: u64,
+}
+
+impl Released {
+    /// Whether a job of a slot that stays so long, s, is counted.
+    fn has(&self, slot: Slot, stays: f64) -> bool {
+        slot.index() < self.from && stays < self.seconds
+    }
 }
 
 impl Pool {
@@ -93,6 +113,7 @@ impl Pool {
             }),
             free: needs.into_iter().map(|need| (need, Minima::new(servers))).collect(),
             few: FewestServers::new(sizes),
+            released: Vec::new(),
         };
         (0..servers).for_each(|server| pool.spoil(Server::at(server)));
         pool
@@ -138,6 +159,7 @@ impl<F: Foresight> Residents<F> {
             left: vec![0.0; jobs],
             asked: vec![0; jobs],
             pass: 0,
+            changes: 0,
             earliest: vec![0.0; jobs],
             places: Vec::new(),
             changed: Vec::new(),
@@ -191,6 +213,7 @@ impl<F: Foresight> Residents<F> {
     /// A job holds GPUs now.
     pub(super) fn settle<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot) {
         let stay = &floor.stays[slot.index()];
+        self.changes += 1;
         self.slot[stay.job.index()] = slot;
         if self.places.len() <= slot.index() {
             self.places.resize(slot.index() + 1, (0, Vec::new()));
@@ -214,11 +237,18 @@ impl<F: Foresight> Residents<F> {
         self.foresight.started(floor, stay);
         self.asked[stay.job.index()] = 0;
         self.renew(floor, stay.job);
+        let stays = self.stays(floor, stay.job);
+        for counted in self.pools[at].released.iter_mut().filter(|counted| counted.has(slot, stays)) {
+            counted.units += u64::from(floor.units(stay.job));
+        }
     }
 
     /// A job leaves its GPUs.
-    pub(super) fn unsettle(&mut self, job: Job) -> Slot {
+    pub(super) fn unsettle<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> Slot {
         let slot = std::mem::replace(&mut self.slot[job.index()], Slot::NONE);
+        self.changes += 1;
+        let stays = self.stays.get(job.index()).unwrap_or(&self.left[job.index()]);
+        let is_known = self.asked[job.index()] == self.pass; // else it is counted nowhere
         let place = &mut self.places[slot.index()];
         let pool = &mut self.pools[place.0];
         for server in place.1.drain(..) {
@@ -227,6 +257,9 @@ impl<F: Foresight> Residents<F> {
             pool.spoil(server);
         }
         pool.ends.set(slot.index(), f64::INFINITY);
+        for counted in pool.released.iter_mut().filter(|counted| is_known && counted.has(slot, *stays)) {
+            counted.units -= u64::from(floor.units(job));
+        }
         self.foresight.stopped(job);
         slot
     }
@@ -249,6 +282,8 @@ impl<F: Foresight> Residents<F> {
     /// A pass begins.
     pub(super) fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>) {
         self.pass += 1;
+        self.changes += 1;
+        self.pools.iter_mut().for_each(|pool| pool.released.clear());
         self.all_changed |= self.foresight.begin(floor, &mut self.changed) || self.is_fresh;
     }
 
@@ -416,19 +451,33 @@ impl<F: Foresight> Residents<F> {
         gpus: u64,
         seconds: f64,
     ) -> bool {
+        self.released(floor, pool, gpus, seconds) < gpus
+    }
+
+    /// How many units the jobs release that complete within so many seconds: all, or at least `enough`.
+    pub(super) fn released<S: Speed>(&mut self, floor: &Floor<'_, S>, pool: usize, enough: u64, seconds: f64) -> u64 {
         let horizon = Self::horizon(floor, seconds);
-        let (mut released, mut from) = (0, 0);
-        while released < gpus
-            && let Some(slot) = self.pools[pool].ends.next(from, floor.stays.len(), |time| time <= horizon)
+        let known = &mut self.pools[pool].released;
+        let at = known.iter().position(|counted| counted.seconds == seconds).unwrap_or_else(|| {
+            known.push(Released { seconds, from: 0, units: 0 });
+            known.len() - 1
+        });
+        let mut counted = known[at];
+        while counted.units < enough
+            && let Some(slot) = self.pools[pool].ends.next(counted.from, floor.stays.len(), |time| time <= horizon)
         {
-            from = slot + 1;
+            counted.from = slot + 1;
             let job = floor.stays[slot].job;
             if self.stays(floor, job) < seconds {
-                released += u64::from(floor.units(job));
+                counted.units += u64::from(floor.units(job));
             } else if F::FALLS {
                 self.renew(floor, job);
             }
         }
-        released < gpus
+        if counted.units < enough {
+            counted.from = floor.stays.len();
+        }
+        self.pools[pool].released[at] = counted;
+        counted.units
     }
 }
