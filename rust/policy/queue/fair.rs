@@ -17,7 +17,7 @@
 //! wait where jobs have priorities or come of age.
 
 use super::line::{FixedLine, Line};
-use crate::ds::{EventHeap, ordered, packed, unordered, unpacked};
+use crate::ds::{EventHeap, OrderedBits, ordered, packed, unordered, unpacked};
 use crate::ids::Job;
 use crate::setting::Setting;
 use std::f64::consts::LN_2;
@@ -55,7 +55,8 @@ fn rounded(number: f64) -> f64 {
 #[derive(Clone, Debug)]
 pub(crate) struct FairLine {
     line: FixedLine,
-    /// Places from here on are of jobs that are not promoted.
+    /// All places, and the first one of a job that is not promoted.
+    places: usize,
     base: usize,
     half_life: f64,
     /// Units that a GPU counts.
@@ -65,12 +66,14 @@ pub(crate) struct FairLine {
     tier: Vec<u32>,
     // By owner.
     accounts: Vec<Account>,
-    classes: Vec<Vec<u32>>,
+    places_of: Vec<Vec<Range<usize>>>,
     waiting: Vec<u32>,
+    /// Whose jobs wait.
+    waits: OrderedBits,
     /// Usage / share at the latest pass, of those that it has looked at.
     key: Vec<Option<u64>>,
     looked_at: Vec<u32>,
-    /// The others with waiting jobs, by a bound: log2 of usage / share is not below it less the halvings up to then.
+    /// The others with waiting jobs, where the line `is_plain`, by a bound: log2 of usage / share is not below it less the halvings up to then.
     bounds: EventHeap,
     /// Whether bounds tell anything: usage alone says whose job is first.
     is_plain: bool,
@@ -127,10 +130,20 @@ impl FairLine {
         self.key[owner as usize] = Some(self.key_of(owner as usize));
     }
 
+    /// Tells of the classes of some places their firsts, if they have any.
+    fn tell_firsts(&self, places: Range<usize>, mut tell: impl FnMut(usize, Option<Spot>)) {
+        let mut at = places.start;
+        while let Some(place) = self.line.occupied.next(at).filter(|&place| place < places.end) {
+            let class = self.line.class_of(self.line.job_of(place));
+            tell(class, Some(self.spot_at(place)));
+            at = self.line.places_of(class).end;
+        }
+    }
+
     /// The greatest bound of an owner whose jobs may come before a spot of this pass.
     fn reach(&self, spot: Spot) -> f64 {
         let log = unordered(unpacked(spot).1).log2();
-        if !self.is_plain || log.is_nan() || log >= LOGS.1 {
+        if log.is_nan() || log >= LOGS.1 {
             return f64::INFINITY;
         }
         let halvings = self.now / self.half_life;
@@ -168,13 +181,17 @@ impl Line for FairLine {
         let owners = fair.share.len();
         let account = |&share: &f64| Account { share, used: 0.0, since: 0.0, held: 0 };
         let is_common = |&share: &f64| share == 0.0 || (SHARES.0..=SHARES.1).contains(&share);
-        let mut classes = vec![Vec::new(); owners];
-        for class in 0..line.classes() {
-            let places = line.places_of(class);
-            if !places.is_empty() {
-                classes[fair.owner[line.job_of(places.start).index()] as usize].push(class as u32);
+        let mut places_of: Vec<Vec<Range<usize>>> = vec![Vec::new(); owners];
+        for class in (0..line.classes()).map(|class| line.places_of(class)) {
+            if !class.is_empty() {
+                let own = &mut places_of[fair.owner[line.job_of(class.start).index()] as usize];
+                match own.last_mut().filter(|last| last.end == class.start) {
+                    Some(last) => last.end = class.end,
+                    None => own.push(class),
+                }
             }
         }
+        let places = line.base() + n;
         Self {
             base: line.base(),
             is_plain: jobs.priority.is_none() && line.base() == 0 && fair.share.iter().all(is_common),
@@ -184,7 +201,9 @@ impl Line for FairLine {
             owner: fair.owner.to_vec(),
             tier: jobs.priority.map_or_else(Vec::new, |_| (0..n).map(|job| jobs.tier(job)).collect()),
             accounts: fair.share.iter().map(account).collect(),
-            classes,
+            places,
+            places_of,
+            waits: OrderedBits::new(owners),
             waiting: vec![0; owners],
             key: vec![None; owners],
             looked_at: Vec::new(),
@@ -202,8 +221,11 @@ impl Line for FairLine {
         let owner = self.owner_of(job);
         self.waiting[owner] += 1;
         if self.waiting[owner] == 1 {
-            let Account { share, used, since, .. } = self.accounts[owner];
-            self.bound(owner, if share == 0.0 { f64::NAN } else { used / self.per_gpu / share }, since);
+            self.waits.insert(owner);
+            if self.is_plain && self.key[owner].is_none() {
+                let Account { share, used, since, .. } = self.accounts[owner];
+                self.bound(owner, if share == 0.0 { f64::NAN } else { used / self.per_gpu / share }, since);
+            }
         }
     }
 
@@ -212,6 +234,7 @@ impl Line for FairLine {
         let owner = self.owner_of(job);
         self.waiting[owner] -= 1;
         if self.waiting[owner] == 0 {
+            self.waits.remove(owner);
             self.bounds.remove(owner as u32);
         }
     }
@@ -225,6 +248,7 @@ impl Line for FairLine {
         for owner in looked_at.drain(..) {
             let owner = owner as usize;
             if let Some(key) = self.key[owner].take()
+                && self.is_plain
                 && self.waiting[owner] > 0
             {
                 self.bound(owner, unordered(key), self.now);
@@ -235,8 +259,12 @@ impl Line for FairLine {
     }
 
     fn look_at_all(&mut self) {
-        while let Some((_, owner)) = self.bounds.peek() {
-            self.look_at(owner);
+        let mut at = 0;
+        while let Some(owner) = self.waits.next(at) {
+            if self.key[owner].is_none() {
+                self.look_at(owner as u32);
+            }
+            at = owner + 1;
         }
     }
 
@@ -274,11 +302,19 @@ impl Line for FairLine {
     }
 
     fn firsts_before(&mut self, spot: Option<Spot>, mut tell: impl FnMut(usize, Option<Spot>)) -> bool {
+        if !self.is_plain {
+            if !self.looked_at.is_empty() {
+                return false;
+            }
+            self.look_at_all();
+            self.tell_firsts(0..self.places, tell);
+            return !self.looked_at.is_empty();
+        }
         let next = self.bounds.peek().filter(|&(bound, _)| spot.is_none_or(|spot| bound <= self.reach(spot)));
         let Some((_, owner)) = next else { return false };
         self.look_at(owner);
-        for &class in &self.classes[owner as usize] {
-            tell(class as usize, self.first(class as usize));
+        for places in &self.places_of[owner as usize] {
+            self.tell_firsts(places.clone(), &mut tell);
         }
         true
     }

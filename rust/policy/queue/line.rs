@@ -392,12 +392,14 @@ fn classes(setting: &Setting<'_>, ordered: Option<&[Job]>) -> Grouped {
     let n = setting.jobs.len();
     if let Some(fair) = setting.fair {
         let owner = |job: Job| fair.owner[job.index()];
-        if setting.has_standing() {
+        if setting.side.quotas.is_some() {
             Grouped::new(n, |job| (setting.class_of(job), owner(job)), ordered)
+        } else if setting.has_standing() {
+            Grouped::new(n, |job| (owner(job), setting.class_of(job)), ordered)
         } else if setting.options.queue == Discipline::Strict {
             Grouped::new(n, owner, ordered)
         } else {
-            Grouped::new(n, |job| (setting.jobs.demand(job), owner(job)), ordered)
+            Grouped::new(n, |job| (owner(job), setting.jobs.demand(job)), ordered)
         }
     } else if setting.has_standing() {
         Grouped::new(n, |job| setting.class_of(job), ordered)
