@@ -8,10 +8,16 @@
 //! seconds ago counts half. For example, with a half-life of 100 s a GPU held from 0 to 100 s counts
 //! 100 / ln 2 x (1 - 1/2) = 72.1 GPU-seconds at 100 s, and half of that at 200 s.
 //!
-//! A stay that begins or ends costs O(1), a pass the owners with waiting jobs and their classes.
+//! Usage that only decays keeps its order, and GPUs held make it no less. So an owner that a pass looked at has a bound by
+//! which the next ones know whether they must look again, and a pass takes the owners one by one, least bound first,
+//! until the next one cannot come before the job that it has. For example, while the owner with the least usage
+//! cannot be served, a thousand others cost a strict pass nothing.
+//!
+//! A stay that begins or ends costs O(1), a pass the owners that it looks at, log(owners) each, and their classes. These are all that
+//! wait where jobs have priorities or come of age.
 
 use super::line::{FixedLine, Line};
-use crate::ds::{OrderedBits, ordered, packed, unpacked};
+use crate::ds::{EventHeap, OrderedBits, ordered, packed, unordered, unpacked};
 use crate::ids::Job;
 use crate::setting::Setting;
 use std::f64::consts::LN_2;
@@ -49,7 +55,8 @@ fn rounded(number: f64) -> f64 {
 #[derive(Clone, Debug)]
 pub(crate) struct FairLine {
     line: FixedLine,
-    /// Places from here on are of jobs that are not promoted.
+    /// All places, and the first one of a job that is not promoted.
+    places: usize,
     base: usize,
     half_life: f64,
     /// Units that a GPU counts.
@@ -59,14 +66,26 @@ pub(crate) struct FairLine {
     tier: Vec<u32>,
     // By owner.
     accounts: Vec<Account>,
-    /// Usage / share at the latest pass, of those with waiting jobs.
-    key: Vec<u64>,
+    places_of: Vec<Vec<Range<usize>>>,
     waiting: Vec<u32>,
     /// Whose jobs wait.
     waits: OrderedBits,
+    /// Usage / share at the latest pass, of those that it has looked at.
+    key: Vec<Option<u64>>,
+    looked_at: Vec<u32>,
+    /// The others with waiting jobs, where the line `is_plain`, by a bound: log2 of usage / share is not below it less the halvings up to then.
+    bounds: EventHeap,
+    /// Whether bounds tell anything: usage alone says whose job is first.
+    is_plain: bool,
     /// When the latest pass was, s.
     now: f64,
 }
+
+/// More than rounding takes from a log2 of usage / share, in all and for each halving up to then.
+const SLACK: (f64, f64) = (1e-8, 1e-14);
+/// Between these neither usage nor usage / share is cut off or subnormal, if shares are such numbers.
+const LOGS: (f64, f64) = (-800.0, 800.0);
+const SHARES: (f64, f64) = (1e-30, 1e30);
 
 /// (tier, usage / share of the owner, job), packed: as jobs rank. A promoted job has no usage.
 type Spot = u128;
@@ -78,6 +97,9 @@ impl FairLine {
 
     /// Where an owner's jobs stand among those of their tier; a share of 0 is last.
     fn key_of(&self, owner: usize) -> u64 {
+        if let Some(key) = self.key[owner] {
+            return key;
+        }
         let account = &self.accounts[owner];
         if account.share == 0.0 {
             return u64::MAX;
@@ -92,7 +114,40 @@ impl FairLine {
             return packed(0, 0, job.number());
         }
         let tier = self.tier.get(job.index()).copied().unwrap_or(0);
-        packed(tier, self.key[self.owner_of(job)], job.number())
+        packed(tier, self.key_of(self.owner_of(job)), job.number())
+    }
+
+    /// Lets an owner be looked at whose usage / share was `ratio` at that time; a share of 0 makes that NaN.
+    fn bound(&mut self, owner: usize, ratio: f64, time: f64) {
+        let halvings = time / self.half_life;
+        let log = if ratio.is_nan() { f64::INFINITY } else { ratio.log2().min(LOGS.1) };
+        self.bounds.set(owner as u32, log + halvings - SLACK.0 - SLACK.1 * halvings, owner as u32);
+    }
+
+    fn look_at(&mut self, owner: u32) {
+        self.bounds.remove(owner);
+        self.looked_at.push(owner);
+        self.key[owner as usize] = Some(self.key_of(owner as usize));
+    }
+
+    /// Tells of the classes of some places their firsts, if they have any.
+    fn tell_firsts(&self, places: Range<usize>, mut tell: impl FnMut(usize, Option<Spot>)) {
+        let mut at = places.start;
+        while let Some(place) = self.line.occupied.next(at).filter(|&place| place < places.end) {
+            let class = self.line.class_of(self.line.job_of(place));
+            tell(class, Some(self.spot_at(place)));
+            at = self.line.places_of(class).end;
+        }
+    }
+
+    /// The greatest bound of an owner whose jobs may come before a spot of this pass.
+    fn reach(&self, spot: Spot) -> f64 {
+        let log = unordered(unpacked(spot).1).log2();
+        if log.is_nan() || log >= LOGS.1 {
+            return f64::INFINITY;
+        }
+        let halvings = self.now / self.half_life;
+        log.max(LOGS.0) + halvings + SLACK.0 + SLACK.1 * halvings
     }
 
     fn spot(&self, class: usize, place: Option<usize>) -> Option<Spot> {
@@ -125,17 +180,34 @@ impl Line for FairLine {
         let fair = setting.fair.unwrap_or_default();
         let owners = fair.share.len();
         let account = |&share: &f64| Account { share, used: 0.0, since: 0.0, held: 0 };
+        let is_common = |&share: &f64| share == 0.0 || (SHARES.0..=SHARES.1).contains(&share);
+        let mut places_of: Vec<Vec<Range<usize>>> = vec![Vec::new(); owners];
+        for class in (0..line.classes()).map(|class| line.places_of(class)) {
+            if !class.is_empty() {
+                let own = &mut places_of[fair.owner[line.job_of(class.start).index()] as usize];
+                match own.last_mut().filter(|last| last.end == class.start) {
+                    Some(last) => last.end = class.end,
+                    None => own.push(class),
+                }
+            }
+        }
+        let places = line.base() + n;
         Self {
             base: line.base(),
+            is_plain: jobs.priority.is_none() && line.base() == 0 && fair.share.iter().all(is_common),
             line,
             half_life: setting.options.half_life,
             per_gpu: jobs.units_a_gpu() as f64,
             owner: fair.owner.to_vec(),
             tier: jobs.priority.map_or_else(Vec::new, |_| (0..n).map(|job| jobs.tier(job)).collect()),
             accounts: fair.share.iter().map(account).collect(),
-            key: vec![0; owners],
-            waiting: vec![0; owners],
+            places,
+            places_of,
             waits: OrderedBits::new(owners),
+            waiting: vec![0; owners],
+            key: vec![None; owners],
+            looked_at: Vec::new(),
+            bounds: EventHeap::default(),
             now: 0.0,
         }
     }
@@ -150,8 +222,10 @@ impl Line for FairLine {
         self.waiting[owner] += 1;
         if self.waiting[owner] == 1 {
             self.waits.insert(owner);
-            // It may have been evicted, and have its turn at this pass.
-            self.key[owner] = self.key_of(owner);
+            if self.is_plain && self.key[owner].is_none() {
+                let Account { share, used, since, .. } = self.accounts[owner];
+                self.bound(owner, if share == 0.0 { f64::NAN } else { used / self.per_gpu / share }, since);
+            }
         }
     }
 
@@ -161,6 +235,7 @@ impl Line for FairLine {
         self.waiting[owner] -= 1;
         if self.waiting[owner] == 0 {
             self.waits.remove(owner);
+            self.bounds.remove(owner as u32);
         }
     }
 
@@ -169,10 +244,26 @@ impl Line for FairLine {
     }
 
     fn renew(&mut self, now: f64) {
+        let mut looked_at = std::mem::take(&mut self.looked_at);
+        for owner in looked_at.drain(..) {
+            let owner = owner as usize;
+            if let Some(key) = self.key[owner].take()
+                && self.is_plain
+                && self.waiting[owner] > 0
+            {
+                self.bound(owner, unordered(key), self.now);
+            }
+        }
+        self.looked_at = looked_at;
         self.now = now;
+    }
+
+    fn look_at_all(&mut self) {
         let mut at = 0;
         while let Some(owner) = self.waits.next(at) {
-            self.key[owner] = self.key_of(owner);
+            if self.key[owner].is_none() {
+                self.look_at(owner as u32);
+            }
             at = owner + 1;
         }
     }
@@ -210,13 +301,22 @@ impl Line for FairLine {
         self.spot(class, self.line.occupied.next(self.line.places_of(class).start))
     }
 
-    fn firsts(&self, mut tell: impl FnMut(usize, Option<Spot>)) {
-        let mut at = 0;
-        while let Some(place) = self.line.occupied.next(at) {
-            let class = self.line.class_of(self.line.job_of(place));
-            tell(class, Some(self.spot_at(place)));
-            at = self.line.places_of(class).end;
+    fn firsts_before(&mut self, spot: Option<Spot>, mut tell: impl FnMut(usize, Option<Spot>)) -> bool {
+        if !self.is_plain {
+            if !self.looked_at.is_empty() {
+                return false;
+            }
+            self.look_at_all();
+            self.tell_firsts(0..self.places, tell);
+            return !self.looked_at.is_empty();
         }
+        let next = self.bounds.peek().filter(|&(bound, _)| spot.is_none_or(|spot| bound <= self.reach(spot)));
+        let Some((_, owner)) = next else { return false };
+        self.look_at(owner);
+        for places in &self.places_of[owner as usize] {
+            self.tell_firsts(places.clone(), &mut tell);
+        }
+        true
     }
 
     fn next(&self, class: usize, spot: Spot) -> Option<Spot> {
@@ -250,8 +350,14 @@ impl Line for FairLine {
 
 #[cfg(test)]
 mod tests {
-    use super::Account;
+    use super::{Account, FairLine, Line};
+    use crate::cluster::{FewestServers, Network};
+    use crate::ids::Job;
+    use crate::options::{Options, Order};
+    use crate::setting::Setting;
+    use crate::trace::{FairShares, Jobs};
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     proptest! {
         #[test]
@@ -284,6 +390,50 @@ mod tests {
                 }).sum();
                 let found = account.used_at(now, half_life);
                 prop_assert!((found - in_all).abs() <= 1e-12 * in_all.max(1e-300), "{found} {in_all} at {now}");
+            }
+        }
+
+        #[test]
+        fn a_pass_looks_at_owners_in_the_order_of_their_usage(
+            shares in prop::collection::vec(prop::sample::select(vec![0.0, 1.0, 1.0, 2.5, 1e-20, 1e-40]), 1..7),
+            half_life in prop::sample::select(vec![1e-3, 0.1, 7.5, 100.0, 1e16]),
+            // Whose turn it is to come or go, how much time has passed, and how many jobs the pass looks at.
+            steps in prop::collection::vec((0usize..20, 0u32..40, 0usize..20), 1..80),
+        ) {
+            let (sizes, zeros) = ([1; 20], [0.0; 20]);
+            let jobs = Jobs { submit: &zeros, num_gpus: &sizes, duration: &zeros, ..Jobs::default() };
+            let (rows, few): (Vec<u32>, _) = ((0..20).collect(), FewestServers::new(&[8]));
+            let owner: Vec<u32> = (0..20).map(|job| job % shares.len() as u32).collect();
+            let options = Options { order: Order::Fairshare, half_life, ..Options::default() };
+            let fair = Some(FairShares { owner: &owner, share: &shares });
+            let setting = Setting { fair, ..Setting::new(jobs, &rows, &[8], &few, Network::default(), &options) };
+            let mut line = FairLine::new(&setting, |_| 0.0);
+            let (mut runs, mut now) = ([false; 20], 0.0);
+            for (job, passed, most) in steps {
+                let (at, job) = (job, Job::at(job));
+                now += f64::from(passed);
+                if runs[at] {
+                    line.hold(job, 1 + at as u32 % 3, false, now);
+                } else if line.has(job) {
+                    line.remove(job);
+                    line.hold(job, 1 + at as u32 % 3, true, now);
+                } else {
+                    line.push_back(job, || 0.0);
+                }
+                runs[at] = !runs[at] && !line.has(job);
+                line.renew(now);
+                let order = line.clone().in_order();
+                let mut found = Vec::new();
+                let mut spots = BTreeSet::new();
+                while found.len() < most {
+                    while line.firsts_before(spots.first().map(|&(spot, _)| spot), |class, spot| {
+                        spots.extend(spot.map(|spot| (spot, class)));
+                    }) {}
+                    let Some((spot, class)) = spots.pop_first() else { break };
+                    found.push(line.job_at(spot));
+                    spots.extend(line.next(class, spot).map(|next| (next, class)));
+                }
+                prop_assert_eq!(&found[..], &order[..most.min(order.len())]);
             }
         }
     }

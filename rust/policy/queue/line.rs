@@ -45,6 +45,9 @@ pub(crate) trait Line: Clone + Send {
     /// A pass begins, at so many seconds (`RENEWS` only).
     fn renew(&mut self, _now: f64) {}
 
+    /// A pass asks for spots of all classes, and is told of no firsts any longer (`RENEWS` only).
+    fn look_at_all(&mut self) {}
+
     /// A stay of a job of so many units begins, or ends, at so many seconds (`RENEWS` only).
     fn hold(&mut self, _job: Job, _units: u32, _begins: bool, _now: f64) {}
 
@@ -69,9 +72,10 @@ pub(crate) trait Line: Clone + Send {
     /// The first of a class.
     fn first(&self, class: usize) -> Option<Self::Spot>;
 
-    /// Tells of every class its first, if it has one; classes that have none may be left out.
-    fn firsts(&self, mut tell: impl FnMut(usize, Option<Self::Spot>)) {
-        (0..self.classes()).for_each(|class| tell(class, self.first(class)));
+    /// Tells of some classes that no pass was told of since `renew` their firsts: of all in the end, but of none that has no job
+    /// before `spot`. Returns whether there were any (`RENEWS` only).
+    fn firsts_before(&mut self, _spot: Option<Self::Spot>, _tell: impl FnMut(usize, Option<Self::Spot>)) -> bool {
+        false
     }
 
     /// The next of a class behind a spot of that class.
@@ -388,12 +392,14 @@ fn classes(setting: &Setting<'_>, ordered: Option<&[Job]>) -> Grouped {
     let n = setting.jobs.len();
     if let Some(fair) = setting.fair {
         let owner = |job: Job| fair.owner[job.index()];
-        if setting.has_standing() {
+        if setting.side.quotas.is_some() {
             Grouped::new(n, |job| (setting.class_of(job), owner(job)), ordered)
+        } else if setting.has_standing() {
+            Grouped::new(n, |job| (owner(job), setting.class_of(job)), ordered)
         } else if setting.options.queue == Discipline::Strict {
             Grouped::new(n, owner, ordered)
         } else {
-            Grouped::new(n, |job| (setting.jobs.demand(job), owner(job)), ordered)
+            Grouped::new(n, |job| (owner(job), setting.jobs.demand(job)), ordered)
         }
     } else if setting.has_standing() {
         Grouped::new(n, |job| setting.class_of(job), ordered)

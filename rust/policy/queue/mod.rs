@@ -324,6 +324,7 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
         }
         let mut line = self.line.clone();
         line.renew(floor.seconds());
+        line.look_at_all();
         Chooses::FromLine(line.in_order())
     }
 

@@ -38,6 +38,12 @@ impl<T: Copy + Ord> Scratch<T> {
         self.version.len()
     }
 
+    /// Takes all classes out of the running.
+    fn clear(&mut self) {
+        self.candidates.clear();
+        self.set_aside.clear();
+    }
+
     /// The spots of the candidates, in any order.
     pub(super) fn spots(&self) -> impl Iterator<Item = T> + '_ {
         self.candidates.iter().map(|Reverse((spot, ..))| *spot)
@@ -48,6 +54,17 @@ impl<T: Copy + Ord> Scratch<T> {
         if let Some(spot) = spot {
             self.candidates.push(Reverse((spot, class as u32, self.version[class])));
         }
+    }
+
+    /// The spot of the next candidate.
+    fn peek(&mut self) -> Option<T> {
+        while let Some(&Reverse((spot, class, version))) = self.candidates.peek() {
+            if self.version[class as usize] == version {
+                return Some(spot);
+            }
+            self.candidates.pop();
+        }
+        None
     }
 
     /// The next candidate in queue order: (spot, class).
@@ -101,8 +118,17 @@ impl<L: Line> Queued<'_, L> {
         // Around maintenance jobs of a size are alike only if the same servers are hidden from them: these are the classes
         // of which a job was passed over since the last start, and the spans of estimates for which that holds.
         let mut tried: Vec<(usize, Span)> = Vec::new();
-        self.begin(floor);
-        while let Some((spot, class)) = self.scratch.next() {
+        let goes_along = L::RENEWS && self.owners.is_none();
+        if goes_along {
+            self.scratch.clear();
+        } else {
+            self.begin(floor);
+        }
+        loop {
+            if goes_along {
+                self.look_ahead();
+            }
+            let Some((spot, class)) = self.scratch.next() else { break };
             if floor.cluster.idle_units() == 0 && !floor.makes_room() {
                 break;
             }
@@ -220,10 +246,10 @@ impl<L: Line> Queued<'_, L> {
 
     /// Puts every class in the running with its first job.
     pub(super) fn begin<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
-        self.scratch.candidates.clear();
-        self.scratch.set_aside.clear();
+        self.scratch.clear();
         if let Some(owners) = &mut self.owners {
             if L::RENEWS {
+                self.line.look_at_all();
                 owners.renew();
             }
             owners.refresh(floor, &self.line);
@@ -232,7 +258,21 @@ impl<L: Line> Queued<'_, L> {
             }
             return;
         }
-        self.line.firsts(|class, spot| self.scratch.add(class, spot));
+        if L::RENEWS {
+            while self.line.firsts_before(None, |class, spot| self.scratch.add(class, spot)) {}
+        } else {
+            (0..self.line.classes()).for_each(|class| self.scratch.add(class, self.line.first(class)));
+        }
+    }
+
+    /// Puts those classes in the running whose first job may come before all others in it.
+    fn look_ahead(&mut self) {
+        loop {
+            let next = self.scratch.peek();
+            if !self.line.firsts_before(next, |class, spot| self.scratch.add(class, spot)) {
+                break;
+            }
+        }
     }
 
     /// Goes on with the next job of a class.
@@ -297,8 +337,8 @@ impl<L: Line> Queued<'_, L> {
 
     /// Goes on with whoever ranks after `spot` now, in every class.
     pub(super) fn begin_behind<S: Speed>(&mut self, floor: &mut Floor<'_, S>, spot: L::Spot) {
-        self.scratch.candidates.clear();
-        self.scratch.set_aside.clear();
+        self.scratch.clear();
+        self.line.look_at_all();
         // Others care who was tried in vain: EASY makes that job the head, and a strict queue goes no further.
         let is_skip = self.discipline == Discipline::Skip && floor.placer.is_monotone();
         let classes = self.owners.as_ref().map_or(self.line.classes(), |owners| owners.groups());

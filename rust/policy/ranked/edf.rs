@@ -41,6 +41,8 @@ impl Named for Edf<'_> {
 }
 
 impl Ranking for Edf<'_> {
+    type Tie = ();
+
     fn admits<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> bool {
         !(self.admission && self.deadline.is_some_and(|d| floor.seconds() + floor.ideal(job) > d[job.index()]))
     }

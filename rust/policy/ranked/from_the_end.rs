@@ -10,7 +10,7 @@
 
 use super::{Keys, Place, Ranking, before, pool_of};
 use crate::ds::EventHeap;
-use crate::ids::Slot;
+use crate::ids::{Job, Slot};
 use crate::machine::Floor;
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -71,9 +71,9 @@ impl FromTheEnd {
         pool * self.tiers.len() + self.tiers.partition_point(|&other| other < tier)
     }
 
-    pub(super) fn set(&mut self, pool: usize, slot: Slot, (tier, key, job): Place) {
+    pub(super) fn set(&mut self, ranking: &impl Ranking, pool: usize, slot: Slot, (tier, key, job): (u32, f64, Job)) {
         let lane = self.lane(pool, tier);
-        self.by_key[lane].set(slot.number(), -key, !job.number());
+        self.by_key[lane].set(slot.number(), -key, !ranking.row(job));
     }
 
     pub(super) fn remove(&mut self, pool: usize, tier: u32, slot: Slot) {
@@ -125,7 +125,7 @@ impl FromTheEnd {
         }
         let stay = &floor.stays[slot.index()];
         let (ceiling, until) = ranking.ceiling(floor, stay, closely);
-        self.set(pool_of(floor, slot), slot, (floor.jobs.tier(stay.job.index()), ceiling, stay.job));
+        self.set(ranking, pool_of(floor, slot), slot, (floor.jobs.tier(stay.job.index()), ceiling, stay.job));
         if until < f64::INFINITY {
             self.by_expiry.set(slot.number(), until, stay.job.number());
         } else {
@@ -138,7 +138,7 @@ impl FromTheEnd {
         }
     }
 
-    /// Makes ready for a pass: every stored key is a ceiling now.
+    /// Makes ready for a pass: every stored key is a ceiling now, and every row is right.
     pub(super) fn renew<R: Ranking, S: Speed>(&mut self, ranking: &mut R, floor: &Floor<'_, S>) {
         let mut expired = std::mem::take(&mut self.expired);
         expired.clear();
@@ -153,11 +153,14 @@ impl FromTheEnd {
             self.by_expiry.remove(slot);
             expired.push(Slot::new(slot));
         }
+        while let Some(slot) = ranking.next_moved() {
+            expired.push(slot);
+        }
         while let Some(slot) = self.truly.pop() {
             if let Held::Truly(ceiling) = self.held[slot.index()] {
                 self.held[slot.index()] = Held::Closely(ceiling);
                 let job = floor.stays[slot.index()].job;
-                self.set(pool_of(floor, slot), slot, (floor.jobs.tier(job.index()), ceiling, job));
+                self.set(ranking, pool_of(floor, slot), slot, (floor.jobs.tier(job.index()), ceiling, job));
             }
         }
         for &slot in &expired {
@@ -170,10 +173,10 @@ impl FromTheEnd {
     pub(super) fn last_behind<R: Ranking, S: Speed>(
         &mut self,
         pool: usize,
-        place: Place,
+        place: Place<R::Tie>,
         ranking: &mut R,
         floor: &Floor<'_, S>,
-    ) -> Option<(Place, Slot)> {
+    ) -> Option<(Place<R::Tie>, Slot)> {
         if self.tiers.len() == 1 {
             return self.last_of(pool, pool, place, ranking, floor);
         }
@@ -187,24 +190,25 @@ impl FromTheEnd {
         &mut self,
         lane: usize,
         pool: usize,
-        place: Place,
+        place: Place<R::Tie>,
         ranking: &mut R,
         floor: &Floor<'_, S>,
-    ) -> Option<(Place, Slot)> {
+    ) -> Option<(Place<R::Tie>, Slot)> {
         let tier = self.tiers[lane - pool * self.tiers.len()];
         loop {
             let (stored, slot) = self.by_key[lane].peek()?;
             let slot = Slot::new(slot);
             let stay = &floor.stays[slot.index()];
             let (ceiling, job) = (-stored, stay.job);
-            if !before(place, (tier, ceiling, job)) {
+            let tie = ranking.tie(job);
+            if !before(place, (tier, ceiling, tie, job)) {
                 return None;
             }
             let is_true = match self.held.get(slot.index()) {
                 None => {
                     let key = ranking.running_key(floor, stay);
                     if key != ceiling {
-                        self.set(pool, slot, (tier, key, job));
+                        self.set(ranking, pool, slot, (tier, key, job));
                     }
                     key == ceiling
                 }
@@ -212,7 +216,8 @@ impl FromTheEnd {
                 Some(&Held::Closely(close)) => {
                     self.held[slot.index()] = Held::Truly(close);
                     self.truly.push(slot);
-                    self.set(pool, slot, (tier, ranking.running_key(floor, stay), job));
+                    let key = ranking.running_key(floor, stay);
+                    self.set(ranking, pool, slot, (tier, key, job));
                     false
                 }
                 Some(Held::Loosely) => {
@@ -221,7 +226,7 @@ impl FromTheEnd {
                 }
             };
             if is_true {
-                return Some(((tier, ceiling, job), slot));
+                return Some(((tier, ceiling, tie, job), slot));
             }
         }
     }

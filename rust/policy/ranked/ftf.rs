@@ -39,6 +39,8 @@ impl Named for Ftf {
 }
 
 impl Ranking for Ftf {
+    type Tie = ();
+
     const KEYS: Keys = Keys::Move;
 
     /// Jobs that are equal come out a few units in the last place apart.
@@ -48,10 +50,10 @@ impl Ranking for Ftf {
         Some(self.interval)
     }
 
-    fn rank<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
+    fn rank<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
         let j = job.index();
         let elapsed = floor.seconds() - floor.jobs.submit[j];
         let remaining = stay.map_or_else(|| floor.remaining(job), |stay| floor.remaining_of(stay));
-        (-((elapsed + remaining) / self.ideal[j]), 0.0)
+        -((elapsed + remaining) / self.ideal[j])
     }
 }

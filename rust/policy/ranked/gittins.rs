@@ -60,11 +60,6 @@ impl Gittins {
     pub(super) fn tiresias(&self) -> &Tiresias {
         &self.queues
     }
-
-    /// The key of a job with that service now.
-    pub(super) fn key_now(&mut self, attained: f64) -> f64 {
-        key(self.queues.queue(attained), descending(self.samples.index(attained)))
-    }
 }
 
 impl Named for Gittins {
@@ -79,6 +74,8 @@ impl Named for Gittins {
 }
 
 impl Ranking for Gittins {
+    type Tie = ();
+
     const KEYS: Keys = Keys::ByNumber;
 
     fn interval(&self) -> Option<f64> {
@@ -111,7 +108,8 @@ impl Ranking for Gittins {
     }
 
     fn running_key<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        self.key_now(floor.attained_of(stay))
+        let attained = floor.attained_of(stay);
+        key(self.queues.queue(attained), descending(self.samples.index(attained)))
     }
 
     fn ceiling<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>, closely: bool) -> (f64, f64) {

@@ -5,12 +5,19 @@
 //! queue. As a falls to the next queue, where d waits, it stands behind d, though it runs and d does not.
 //!
 //! A tick at which nothing happens is not simulated. What it would do to the list is done before somebody leaves who ran
-//! at it, so that the list is the one of a scheduler that decides at every tick. A pass ranks all jobs that run or wait.
+//! at it, so that the list is the one of a scheduler that decides at every tick.
+//!
+//! Invariant: a place stands until its job starts, stops or falls to the next queue, and ties are fifo. Places are of three
+//! kinds, each before the next: those of jobs that have moved ahead, the first first; of those that have stopped since, the
+//! latest first, and of one move as they stood before; of those that have joined the end, the first first. For example, a and
+//! b have moved ahead and c waits. If both stop, a stands before b and b before c, and no place but theirs was changed.
+//! A pass costs as much as without lists, and a step for every job that starts, stops or falls.
 
 use super::gittins::Gittins;
-use super::tiresias::{Tiresias, attains_before};
+use super::tiresias::Tiresias;
 use super::{Keys, Ranking};
-use crate::ids::Job;
+use crate::ds::EventHeap;
+use crate::ids::{Job, Slot};
 use crate::machine::{Floor, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -19,18 +26,11 @@ use crate::speed::Speed;
 pub(in crate::policy) trait Queues: Ranking {
     /// The queues.
     fn queues(&self) -> &Tiresias;
-
-    /// The key of a job with that service: by queue, then as the policy ranks inside one.
-    fn key_at(&mut self, attained: f64) -> f64;
 }
 
 impl Queues for Tiresias {
     fn queues(&self) -> &Tiresias {
         self
-    }
-
-    fn key_at(&mut self, attained: f64) -> f64 {
-        self.queue(attained) as f64
     }
 }
 
@@ -38,84 +38,148 @@ impl Queues for Gittins {
     fn queues(&self) -> &Tiresias {
         self.tiresias()
     }
-
-    fn key_at(&mut self, attained: f64) -> f64 {
-        self.key_now(attained)
-    }
 }
 
 /// Where a job stands that is in no list.
-const NOWHERE: i64 = i64::MAX;
+const NOWHERE: u64 = u64::MAX;
+
+/// What the rows of those that run and have not moved ahead begin with: there are fewer turns, and fewer jobs.
+const NOT_MOVED: u32 = 1 << 31;
 
 /// A policy with queues, of which each is a list.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Listed<Q> {
     policy: Q,
-    /// The place of each job in the list of its queue, the least first, and the queue.
-    place: Vec<i64>,
+    /// The place of each job in the list of its queue, the queue, and the slot of its stay.
+    ///
+    /// A place is two numbers, the lower one of `low` bits: 0 and a turn of moving ahead; `joined` less the move that was
+    /// the latest when it stopped, and its turn; `joined` and the pass at which it joined, and 0.
+    place: Vec<u64>,
     queue: Vec<usize>,
-    /// The least place that is taken, and the first that is free behind all.
-    front: i64,
-    back: i64,
-    /// Jobs that may have to join the end of a list at the next pass, besides those that run then.
-    joining: Vec<Job>,
-    /// Those that run since the last pass, and before when none of them falls to the next queue (machine time).
-    running: Vec<Job>,
-    falls_at: f64,
-    is_known: bool,
+    slot: Vec<Slot>,
+    low: u32,
+    joined: u64,
+    /// Turns that are taken, and how many may be.
+    turns: u64,
+    most_turns: u64,
+    /// Moves and passes so far.
+    moves: u64,
+    passes: u64,
+    /// Those that run and have not moved ahead; some are here twice, and some have left.
+    moving: Vec<Job>,
+    /// Those that have got another place while they run, and others.
+    moved: Vec<Job>,
     /// The last tick that has moved them (machine time).
-    moved: f64,
+    moved_at: f64,
+    /// Running jobs by an instant before which they do not fall to the next queue.
+    falls: EventHeap,
 }
 
 impl<Q: Queues> Listed<Q> {
     pub(in crate::policy) fn new(setting: &Setting<'_>, policy: Q) -> Self {
         let jobs = setting.jobs.len();
+        let gpus: u64 = setting.server_gpus.iter().copied().map(u64::from).sum();
+        let running = (jobs as u64).min(gpus * setting.jobs.units_a_gpu());
+        // Turns are numbered anew before they run out, which is seldom.
+        let low = u64::BITS - running.leading_zeros() + 2;
         Self {
             policy,
             place: vec![NOWHERE; jobs],
             queue: vec![0; jobs],
-            front: 0,
-            back: 0,
-            joining: Vec::new(),
-            running: Vec::new(),
-            falls_at: f64::INFINITY,
-            is_known: true,
-            moved: f64::NEG_INFINITY,
+            slot: vec![Slot::NONE; jobs],
+            low,
+            joined: 1 << (u64::BITS - 1 - low),
+            turns: 0,
+            most_turns: (1 << low) - 2 * running,
+            moves: 0,
+            passes: 0,
+            moving: Vec::new(),
+            moved: Vec::new(),
+            moved_at: f64::NEG_INFINITY,
+            falls: EventHeap::default(),
         }
+    }
+
+    fn has_moved(&self, job: Job) -> bool {
+        self.place[job.index()] >> self.low == 0
     }
 
     /// Those that run move ahead of all others.
-    fn move_ahead(&mut self, running: &mut [Job]) {
+    fn move_ahead(&mut self) {
+        self.moves += 1;
+        let mut moving = std::mem::take(&mut self.moving);
+        moving.retain(|&job| self.slot[job.index()] != Slot::NONE);
+        moving.sort_unstable_by_key(|&job| (self.place[job.index()], job));
+        for job in moving.drain(..) {
+            if !self.has_moved(job) {
+                self.place[job.index()] = self.turns;
+                self.turns += 1;
+                self.moved.push(job);
+            }
+        }
+        self.moving = moving;
+    }
+
+    /// Numbers the turns anew. All that run have moved ahead.
+    fn renumber<S: Speed>(&mut self, floor: &Floor<'_, S>) {
+        let mut running: Vec<_> = floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| stay.job).collect();
         running.sort_unstable_by_key(|job| self.place[job.index()]);
-        self.front -= running.len() as i64;
-        for (place, job) in (self.front..).zip(running) {
-            self.place[job.index()] = place;
+        self.turns = running.len() as u64;
+        for (turn, job) in (0..).zip(running) {
+            self.place[job.index()] = turn;
         }
     }
 
-    /// Looks who runs since the last pass.
-    fn know<S: Speed>(&mut self, floor: &Floor<'_, S>) {
-        if std::mem::replace(&mut self.is_known, true) {
-            return;
+    /// Those that have reached a threshold since the last pass join the end of their queue's list, though they run.
+    fn fall<S: Speed>(&mut self, floor: &Floor<'_, S>) {
+        let mut early = Vec::new();
+        while let Some((time, job)) = self.falls.peek()
+            && time <= floor.now
+        {
+            self.falls.remove(job);
+            let job = Job::new(job);
+            let stay = &floor.stays[self.slot[job.index()].index()];
+            let queue = self.policy.queues().queue(floor.attained_of(stay));
+            if queue == self.queue[job.index()] {
+                early.push((job, time));
+            } else {
+                self.join(job, queue, self.passes);
+                self.moving.push(job);
+                self.moved.push(job);
+                self.await_fall(job, self.policy.queues().rises_at(floor, stay));
+            }
         }
-        self.running.clear();
-        self.falls_at = f64::INFINITY;
-        let queues = self.policy.queues();
-        for stay in floor.stays.iter().filter(|stay| stay.is_live()) {
-            self.running.push(stay.job);
-            let end = queues.end_of(queues.queue(floor.attained_of(stay)));
-            self.falls_at = self.falls_at.min(attains_before(floor, stay, end));
+        for (job, time) in early {
+            self.await_fall(job, time);
         }
     }
 
-    /// The key by which a job ranks that has that service: among equals those go first that stand ahead.
-    fn ranked(&mut self, job: Job, attained: f64) -> (f64, f64) {
-        (self.policy.key_at(attained), self.place[job.index()] as f64)
+    fn await_fall(&mut self, job: Job, time: f64) {
+        if time < f64::INFINITY {
+            self.falls.set(job.number(), time, job.number());
+        }
+    }
+
+    /// A job runs no longer, and keeps its place.
+    fn stand_back(&mut self, job: Job) {
+        self.slot[job.index()] = Slot::NONE;
+        self.falls.remove(job.number());
+        if self.has_moved(job) {
+            self.place[job.index()] |= (self.joined - self.moves) << self.low;
+        }
+    }
+
+    /// A job joins the end of its queue's list at that pass.
+    fn join(&mut self, job: Job, queue: usize, pass: u64) {
+        self.queue[job.index()] = queue;
+        self.place[job.index()] = (self.joined + pass) << self.low;
     }
 }
 
 impl<Q: Queues> Ranking for Listed<Q> {
-    const KEYS: Keys = Keys::Move;
+    type Tie = u64;
+
+    const KEYS: Keys = Q::KEYS;
     const LISTS: bool = true;
 
     fn interval(&self) -> Option<f64> {
@@ -126,54 +190,69 @@ impl<Q: Queues> Ranking for Listed<Q> {
         self.policy.is_restless()
     }
 
-    fn falls_at<S: Speed>(&mut self, floor: &Floor<'_, S>) -> f64 {
-        self.know(floor);
-        self.falls_at
+    fn falls_at(&self) -> f64 {
+        self.falls.peek().map_or(f64::INFINITY, |(time, _)| time)
+    }
+
+    fn next_moved(&mut self) -> Option<Slot> {
+        loop {
+            let slot = self.slot[self.moved.pop()?.index()];
+            if slot != Slot::NONE {
+                return Some(slot);
+            }
+        }
+    }
+
+    fn started<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, slot: Slot) {
+        self.slot[job.index()] = slot;
+        self.await_fall(job, self.policy.queues().rises_at(floor, &floor.stays[slot.index()]));
+        let place = &mut self.place[job.index()];
+        if *place >> self.low == self.joined - self.moves {
+            // It stopped at this pass: nobody has moved ahead of it.
+            *place &= (1 << self.low) - 1;
+            self.moved.push(job);
+        } else {
+            self.moving.push(job);
+        }
     }
 
     fn leaves<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        let mut running = std::mem::take(&mut self.running);
         let tick = self.policy.interval().and_then(|interval| floor.clock.tick_before(interval, floor.now));
-        if let Some(tick) = tick.filter(|&tick| tick > self.moved) {
-            self.move_ahead(&mut running);
-            self.moved = tick;
+        if let Some(tick) = tick.filter(|&tick| tick > self.moved_at) {
+            self.move_ahead();
+            self.moved_at = tick;
         }
-        running.retain(|&other| other != job);
-        self.running = running;
+        self.stand_back(job);
     }
 
     fn before_pass<S: Speed>(&mut self, floor: &Floor<'_, S>) -> bool {
-        let mut running: Vec<_> = floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| stay.job).collect();
-        self.move_ahead(&mut running);
-        let queues = self.policy.queues();
-        let running = floor.stays.iter().filter(|stay| stay.is_live());
-        let running = running.map(|stay| (stay.job, queues.queue(floor.attained_of(stay))));
-        let waiting = self.joining.drain(..).map(|job| (job, queues.queue(floor.attained(job))));
-        let mut joining: Vec<_> = running.chain(waiting).collect();
-        joining.retain(|&(job, queue)| self.place[job.index()] == NOWHERE || self.queue[job.index()] != queue);
-        joining.sort_unstable();
-        for (job, queue) in joining {
-            self.queue[job.index()] = queue;
-            self.place[job.index()] = self.back;
-            self.back += 1;
+        self.passes += 1;
+        self.move_ahead();
+        self.moved_at = floor.now;
+        let renumbers = self.turns > self.most_turns;
+        if renumbers {
+            self.renumber(floor);
         }
-        self.moved = floor.now;
-        self.is_known = false;
-        self.policy.before_pass(floor)
+        self.fall(floor);
+        self.policy.before_pass(floor) || renumbers
     }
 
-    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, job: Job) -> f64 {
-        // Whoever is stopped keeps its place.
+    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
         if self.place[job.index()] == NOWHERE {
-            self.joining.push(job);
+            self.join(job, self.policy.queues().queue(floor.attained(job)), self.passes + 1);
+        } else {
+            self.stand_back(job);
         }
-        0.0
+        self.policy.waiting_key(floor, job)
     }
 
-    fn failed_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, job: Job, _stay: &Stay<S::Pace>) -> f64 {
+    fn failed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, _stay: &Stay<S::Pace>) -> f64 {
         // It may have reached a threshold since the last pass.
-        self.joining.push(job);
-        0.0
+        let queue = self.policy.queues().queue(floor.attained(job));
+        if queue != self.queue[job.index()] {
+            self.join(job, queue, self.passes + 1);
+        }
+        self.policy.waiting_key(floor, job)
     }
 
     fn resumed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
@@ -181,9 +260,29 @@ impl<Q: Queues> Ranking for Listed<Q> {
         self.waiting_key(floor, job)
     }
 
-    fn rank<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
-        let attained = stay.map_or_else(|| floor.attained(job), |stay| floor.attained_of(stay));
-        self.ranked(job, attained)
+    fn span_of(&self, number: f64) -> (f64, f64) {
+        self.policy.span_of(number)
+    }
+
+    fn key_of(&mut self, number: f64) -> f64 {
+        self.policy.key_of(number)
+    }
+
+    fn running_key<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        self.policy.running_key(floor, stay)
+    }
+
+    fn ceiling<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>, closely: bool) -> (f64, f64) {
+        self.policy.ceiling(floor, stay, closely)
+    }
+
+    fn tie(&self, job: Job) -> u64 {
+        self.place[job.index()]
+    }
+
+    /// Those that have not moved ahead have fallen at this pass, and stand in order of fifo.
+    fn row(&self, job: Job) -> u32 {
+        if self.has_moved(job) { self.place[job.index()] as u32 } else { NOT_MOVED | job.number() }
     }
 
     fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {

@@ -30,6 +30,7 @@ use list::Listed;
 use select::Selection;
 use srtf::{Srsf, Srtf};
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use time_slice::TimeSlice;
 use tiresias::Tiresias;
 use waiting::Waiting;
@@ -81,6 +82,9 @@ pub(super) enum Keys {
 /// before all that.
 pub(super) trait Ranking: Clone + Send {
     const KEYS: Keys = Keys::Stand;
+
+    /// What goes before fifo among jobs of one key.
+    type Tie: Copy + Default + Ord + Send + Debug;
 
     /// Keys that are no further above the least of them than this share of it are ties (`Keys::Move` only).
     const NEAR: f64 = 0.0;
@@ -157,17 +161,36 @@ pub(super) trait Ranking: Clone + Send {
     }
 
     /// The key of any job now, by its stay if it runs (`Keys::Move` only).
-    fn rank<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
-        (0.0, 0.0)
+    fn rank<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> f64 {
+        0.0
     }
 
     /// An instant, early rather than late, before which no list changes by itself (`LISTS` only; machine time).
-    fn falls_at<S: Speed>(&mut self, _floor: &Floor<'_, S>) -> f64 {
+    fn falls_at(&self) -> f64 {
         f64::INFINITY
     }
 
+    /// A running job whose tie is another than it was, or that has begun to run and moved ahead, until there is none (`LISTS`
+    /// only).
+    fn next_moved(&mut self) -> Option<Slot> {
+        None
+    }
+
+    /// A job runs from now on. Nobody asks for its place before it has `next_moved`.
+    fn started<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job, _slot: Slot) {}
+
     /// A job that ran runs no longer, and no pass has stopped it.
     fn leaves<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) {}
+
+    /// The tie of a job that waits or runs.
+    fn tie(&self, _job: Job) -> Self::Tie {
+        Self::Tie::default()
+    }
+
+    /// A number with the order of (tie, job) among running jobs.
+    fn row(&self, job: Job) -> u32 {
+        job.number()
+    }
 
     /// How long a job is reckoned to run from now on, s, where the ranking reads it: then it keeps clear of maintenance.
     fn estimate<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job) -> Option<f64> {
@@ -178,27 +201,29 @@ pub(super) trait Ranking: Clone + Send {
     fn completed<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) {}
 }
 
-/// (tier, key, job): as jobs rank.
-type Place = (u32, f64, Job);
+/// (tier, key, tie, job): as jobs rank.
+type Place<T> = (u32, f64, T, Job);
 
 /// Whether `a` ranks before `b`.
-fn before(a: Place, b: Place) -> bool {
-    a.0 < b.0 || (a.0 == b.0 && (a.1 < b.1 || (a.1 == b.1 && a.2 < b.2)))
+fn before<T: Copy + Ord>(a: Place<T>, b: Place<T>) -> bool {
+    a.0 < b.0 || (a.0 == b.0 && (a.1 < b.1 || (a.1 == b.1 && (a.2, a.3) < (b.2, b.3))))
 }
 
 /// The policy of a ranking.
 #[derive(Clone, Debug)]
-pub(super) struct Ranked<R> {
+pub(super) struct Ranked<R: Ranking> {
     ranking: R,
-    waiting: Waiting,
+    waiting: Waiting<R::Tie>,
     from_the_end: FromTheEnd,
-    selection: Selection,
+    selection: Selection<R::Tie>,
     /// Stays that the latest job placed by eviction ended.
     evicted: Vec<(Slot, Job)>,
     /// Whether a job came or went since the last pass, and whether that pass would do more if repeated.
     changed: bool,
     again: bool,
     last_pass: f64,
+    /// When one of those that ran at the end of that pass may first fall to the next queue (`LISTS` only; machine time).
+    falls_at: f64,
     /// Whether there is a pass where a protection ends: whoever takes turns has a quantum, at which those that end no later are
     /// over.
     looks: bool,
@@ -215,6 +240,7 @@ impl<R: Ranking> Ranked<R> {
             changed: false,
             again: false,
             last_pass: f64::NEG_INFINITY,
+            falls_at: f64::INFINITY,
             looks: !R::TAKES_TURNS || setting.options.preempt_after > setting.options.quantum,
         }
     }
@@ -226,16 +252,16 @@ fn pool_of<S: Speed>(floor: &Floor<'_, S>, slot: Slot) -> usize {
 }
 
 /// Jobs that are selected and wait, in rank order; those that were evicted on the way are put in their places.
-struct Turns<'a> {
+struct Turns<'a, T> {
     chosen: std::slice::Iter<'a, Job>,
     /// All that are left, once somebody was evicted.
-    ranked: Option<BTreeSet<Turn>>,
+    ranked: Option<BTreeSet<Turn<T>>>,
 }
 
-/// (tier, key in order of its bits, job).
-type Turn = (u32, u64, Job);
+/// (tier, key in order of its bits, tie, job).
+type Turn<T> = (u32, u64, T, Job);
 
-impl<'a> Turns<'a> {
+impl<'a, T: Copy + Ord> Turns<'a, T> {
     fn new(chosen: &'a [Job]) -> Self {
         Self { chosen: chosen.iter(), ranked: None }
     }
@@ -243,12 +269,12 @@ impl<'a> Turns<'a> {
     fn next(&mut self) -> Option<Job> {
         match &mut self.ranked {
             None => self.chosen.next().copied(),
-            Some(ranked) => ranked.pop_first().map(|turn| turn.2),
+            Some(ranked) => ranked.pop_first().map(|turn| turn.3),
         }
     }
 
     /// `now`: the turn of the job that evicted them, where those may have had theirs.
-    fn add(&mut self, evicted: &[(Slot, Job)], now: Option<Turn>, mut turn_of: impl FnMut(Job) -> Turn) {
+    fn add(&mut self, evicted: &[(Slot, Job)], now: Option<Turn<T>>, mut turn_of: impl FnMut(Job) -> Turn<T>) {
         if self.ranked.is_none() {
             self.ranked = Some(self.chosen.by_ref().map(|&job| turn_of(job)).collect());
         }
@@ -268,7 +294,7 @@ impl<R: Ranking> Ranked<R> {
         for &(slot, job) in &evicted {
             self.from_the_end.forget(floor, slot);
             let key = self.ranking.waiting_key(floor, job);
-            self.waiting.insert(&floor.jobs, job, key);
+            self.waiting.insert(&floor.jobs, job, key, self.ranking.tie(job));
         }
         self.evicted = evicted;
         placed
@@ -277,7 +303,6 @@ impl<R: Ranking> Ranked<R> {
     /// When the next pass is due by the ranking itself.
     fn own_due<S: Speed>(&mut self, floor: &Floor<'_, S>) -> f64 {
         let now = floor.now;
-        let falls_at = self.ranking.falls_at(floor);
         if self.waiting.is_empty() && !R::LISTS {
             return f64::INFINITY;
         }
@@ -293,10 +318,12 @@ impl<R: Ranking> Ranked<R> {
         let restless = floor.has_quotas() || (crowded && self.ranking.is_restless());
         let wanted = if waits && (self.changed || self.again || restless) {
             now
+        } else if R::LISTS {
+            f64::max(self.falls_at, now)
         } else if R::KEYS == Keys::Stand {
             f64::max(self.from_the_end.expiry(), now)
         } else {
-            f64::max(falls_at, now)
+            f64::INFINITY
         };
         // If somebody whom the pass of this tick started is gone at it, the steps of the instant run once more.
         let once_more = !R::TAKES_TURNS && self.changed && self.last_pass == now;
@@ -316,7 +343,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
             Came::Arrived => self.ranking.waiting_key(floor, job),
             Came::Again => self.ranking.resumed_key(floor, job),
         };
-        self.waiting.insert(&floor.jobs, job, key);
+        self.waiting.insert(&floor.jobs, job, key, self.ranking.tie(job));
         self.changed = true;
     }
 
@@ -329,7 +356,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
             Left::Lost => {
                 self.changed |= R::LISTS;
                 let key = self.ranking.failed_key(floor, job, &floor.stays[slot.index()]);
-                return self.waiting.insert(&floor.jobs, job, key);
+                return self.waiting.insert(&floor.jobs, job, key, self.ranking.tie(job));
             }
         }
         self.changed = true;
@@ -395,7 +422,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
             self.from_the_end.forget(floor, slot);
             let job = floor.stop(slot);
             let key = self.ranking.waiting_key(floor, job);
-            self.waiting.insert(&floor.jobs, job, key);
+            self.waiting.insert(&floor.jobs, job, key, self.ranking.tie(job));
         }
         let monotone = floor.placer.is_monotone();
         // A job may be placed on another type than it drew on: then the next pass finds other quotas.
@@ -420,13 +447,17 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
                 }
                 self.waiting.remove(&floor.jobs, job);
                 let slot = floor.start(job);
-                self.from_the_end.hold(&mut self.ranking, floor, slot, false);
+                self.ranking.started(floor, job, slot);
+                if !R::LISTS {
+                    self.from_the_end.hold(&mut self.ranking, floor, slot, false);
+                }
                 self.again |= passed_over;
             } else {
                 passed_over |= !monotone;
             }
         }
         self.selection = selection;
+        self.falls_at = self.ranking.falls_at();
     }
 
     fn is_waiting(&self) -> bool {

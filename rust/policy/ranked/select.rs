@@ -5,7 +5,7 @@
 
 use super::from_the_end::FromTheEnd;
 use super::waiting::{Waiting, Walk};
-use super::{Keys, Place, Ranking, before};
+use super::{Keys, Place, Ranking, Turn, before};
 use crate::ds::ordered;
 use crate::ids::{Job, Slot};
 use crate::machine::{Claimant, Floor};
@@ -15,40 +15,40 @@ use std::collections::BTreeSet;
 
 /// What a walk decides, and what it needs on its way.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Selection {
+pub(super) struct Selection<T> {
     /// Waiting jobs to place, in rank order.
     pub(super) chosen: Vec<Job>,
     /// Slots of running jobs to preempt.
     pub(super) evicted: Vec<Slot>,
-    pools: Vec<Pool>,
+    pools: Vec<Pool<T>>,
     /// All jobs, where they are ranked anew.
-    all: Vec<Entry>,
+    all: Vec<Entry<T>>,
 }
 
-/// (key, job, slot or none).
-type Entry = ((f64, f64), Job, Option<Slot>);
+/// (key and tie, job, slot or none).
+type Entry<T> = ((f64, T), Job, Option<Slot>);
 
 /// The GPUs of one type on a walk, in units: GPUs, or thousandths of one where the table has shares.
 #[derive(Clone, Debug, Default)]
-struct Pool {
+struct Pool<T> {
     /// What is left of the quota, if only the running jobs that were taken from the end give theirs back.
     left: u64,
     /// Those of them that the walk has not passed: (place, slot, units), first of the ranking last.
-    tail: Vec<(Place, Slot, u32)>,
+    tail: Vec<(Place<T>, Slot, u32)>,
 }
 
-impl Selection {
+impl<T: Copy + Default + Ord> Selection<T> {
     /// Walks the ranking. It costs the waiting jobs chosen, and the running jobs that rank behind the first job that
     /// does not fit. Those are few, because they fit in what is left of the quota there.
     ///
     /// At a waiting job's place, what is left of the quota is at least the idle GPUs less those of the waiting jobs
     /// chosen so far: all running jobs before that place were selected. The running jobs behind it have not drawn
     /// theirs yet. So they are taken from the end of the ranking, one by one, until the job fits or none is left.
-    pub(super) fn walk<R: Ranking, S: Speed>(
+    pub(super) fn walk<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
         floor: &Floor<'_, S>,
-        mut walk: Walk<'_>,
+        mut walk: Walk<'_, T>,
         ends: &mut FromTheEnd,
     ) {
         self.chosen.clear();
@@ -70,19 +70,18 @@ impl Selection {
                         walk.settle(ranking);
                         continue 'walk;
                     }
-                    if !before(place, (next.tier, next.key, next.job)) {
+                    if !before(place, next.place()) {
                         break;
                     }
-                    pool.pass(at, ends, &mut self.evicted);
+                    pool.pass(at, ends, &mut self.evicted, ranking);
                 }
                 while pool.left < units {
                     if ends.ceiling(at, next.tier).is_some_and(in_span) {
                         walk.settle(ranking);
                         continue 'walk;
                     }
-                    let place = (next.tier, next.key, next.job);
-                    let Some((place, slot)) = ends.last_behind(at, place, ranking, floor) else { break };
-                    let own = floor.units(place.2);
+                    let Some((place, slot)) = ends.last_behind(at, next.place(), ranking, floor) else { break };
+                    let own = floor.units(place.3);
                     pool.tail.push((place, slot, own));
                     ends.remove(at, place.0, slot);
                     pool.left += u64::from(own);
@@ -103,43 +102,48 @@ impl Selection {
         }
         for (at, pool) in self.pools.iter_mut().enumerate() {
             while !pool.tail.is_empty() {
-                pool.pass(at, ends, &mut self.evicted);
+                pool.pass(at, ends, &mut self.evicted, ranking);
             }
         }
     }
 
-    /// Where a waiting job ranks in this pass: (tier, key in order of its bits, job).
-    pub(super) fn turn_of<R: Ranking, S: Speed>(
+    /// Where a waiting job ranks in this pass.
+    pub(super) fn turn_of<R: Ranking<Tie = T>, S: Speed>(
         &self,
         ranking: &mut R,
         floor: &Floor<'_, S>,
-        waiting: &Waiting,
+        waiting: &Waiting<T>,
         job: Job,
-    ) -> (u32, u64, Job) {
+    ) -> Turn<T> {
         let place = || self.all.iter().position(|entry| entry.1 == job).unwrap_or(self.all.len()) as f64;
         if floor.has_quotas() {
-            return (0, ordered(place()), job);
+            return (0, ordered(place()), T::default(), job);
         }
         let key = match R::KEYS {
             Keys::Stand => waiting.key_of(job),
             Keys::ByNumber => ranking.key_of(waiting.key_of(job)),
             Keys::Move => place(),
         };
-        (floor.jobs.tier(job.index()), ordered(key), job)
+        (floor.jobs.tier(job.index()), ordered(key), ranking.tie(job), job)
     }
 
     /// Ranks every job anew and walks. Cost: all jobs that run or wait.
-    pub(super) fn walk_all<R: Ranking, S: Speed>(&mut self, ranking: &mut R, floor: &Floor<'_, S>, waiting: &Waiting) {
+    pub(super) fn walk_all<R: Ranking<Tie = T>, S: Speed>(
+        &mut self,
+        ranking: &mut R,
+        floor: &Floor<'_, S>,
+        waiting: &Waiting<T>,
+    ) {
         let all = self.in_turn(ranking, floor, waiting);
         self.draw(floor, all);
     }
 
     /// The waiting jobs in their turns; those behind them whom a quota holds back.
-    pub(super) fn line<R: Ranking, S: Speed>(
+    pub(super) fn line<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
         floor: &Floor<'_, S>,
-        waiting: &Waiting,
+        waiting: &Waiting<T>,
     ) -> Vec<Job> {
         let all = self.in_turn(ranking, floor, waiting);
         let mut line: Vec<Job> = all.iter().filter(|entry| entry.2.is_none()).map(|entry| entry.1).collect();
@@ -153,22 +157,22 @@ impl Selection {
 
     /// All jobs as their turns come. The protected go before all others, but guests behind those within their quotas, whatever
     /// their priorities.
-    fn in_turn<R: Ranking, S: Speed>(
+    fn in_turn<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
         floor: &Floor<'_, S>,
-        waiting: &Waiting,
-    ) -> Vec<Entry> {
+        waiting: &Waiting<T>,
+    ) -> Vec<Entry<T>> {
         let mut all = self.rank_all(ranking, floor, waiting);
         if floor.protects() {
-            let firm = |&(.., slot): &Entry| slot.is_some_and(|slot| floor.is_protected(slot));
+            let firm = |&(.., slot): &Entry<T>| slot.is_some_and(|slot| floor.is_protected(slot));
             all.sort_by_key(|entry| !firm(entry));
         }
         if floor.has_quotas() { self.by_owner(floor, all) } else { all }
     }
 
     /// Those within their owners' quotas, then guests. Who may not borrow is left out.
-    fn by_owner<S: Speed>(&mut self, floor: &Floor<'_, S>, mut all: Vec<Entry>) -> Vec<Entry> {
+    fn by_owner<S: Speed>(&mut self, floor: &Floor<'_, S>, mut all: Vec<Entry<T>>) -> Vec<Entry<T>> {
         let (mut tally, mut guests) = (floor.tally(), Vec::new());
         all.retain(|&entry| match (floor.count(&mut tally, entry.1), entry.2) {
             (Claimant::Within, _) => true,
@@ -186,44 +190,44 @@ impl Selection {
     }
 
     /// All jobs that run or wait, as they rank now.
-    fn rank_all<R: Ranking, S: Speed>(
+    fn rank_all<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
         floor: &Floor<'_, S>,
-        waiting: &Waiting,
-    ) -> Vec<Entry> {
+        waiting: &Waiting<T>,
+    ) -> Vec<Entry<T>> {
         self.chosen.clear();
         self.evicted.clear();
         let mut all = std::mem::take(&mut self.all);
         all.clear();
         all.extend(waiting.jobs().map(|job| {
             let key = match R::KEYS {
-                Keys::Stand => (waiting.key_of(job), 0.0),
-                Keys::ByNumber => (ranking.key_of(waiting.key_of(job)), 0.0),
+                Keys::Stand => waiting.key_of(job),
+                Keys::ByNumber => ranking.key_of(waiting.key_of(job)),
                 Keys::Move => ranking.rank(floor, job, None),
             };
-            (key, job, None)
+            ((key, ranking.tie(job)), job, None)
         }));
         let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
         all.extend(live.map(|(slot, stay)| {
             let key = match R::KEYS {
                 Keys::Move => ranking.rank(floor, stay.job, Some(stay)),
-                _ => (ranking.running_key(floor, stay), 0.0),
+                _ => ranking.running_key(floor, stay),
             };
-            (key, stay.job, Some(Slot::at(slot)))
+            ((key, ranking.tie(stay.job)), stay.job, Some(Slot::at(slot)))
         }));
-        all.sort_unstable_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.total_cmp(&b.0.1)).then(a.1.cmp(&b.1)));
+        all.sort_unstable_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.cmp(&b.0.1)).then(a.1.cmp(&b.1)));
         if floor.jobs.priority.is_some() {
             all.sort_by_key(|&(_, job, _)| floor.jobs.tier(job.index()));
         }
         if R::NEAR > 0.0 {
             let mut rest = &mut all[..];
-            let apart = |pair: &[Entry]| pair[1].0.0 - pair[0].0.0 > R::NEAR * pair[0].0.0.abs();
+            let apart = |pair: &[Entry<T>]| pair[1].0.0 - pair[0].0.0 > R::NEAR * pair[0].0.0.abs();
             while let Some(from) = rest.windows(2).position(|pair| !apart(pair)) {
                 rest = rest.split_at_mut(from).1;
                 let ((least, _), first, _) = rest[0];
                 let tier = floor.jobs.tier(first.index());
-                let is_near = |&((key, _), job, _): &Entry| {
+                let is_near = |&((key, _), job, _): &Entry<T>| {
                     key - least <= R::NEAR * least.abs() && floor.jobs.tier(job.index()) == tier
                 };
                 let ties = rest.iter().take_while(|entry| is_near(entry)).count().max(1);
@@ -236,7 +240,7 @@ impl Selection {
     }
 
     /// Lets all draw on the GPUs, in their order.
-    fn draw<S: Speed>(&mut self, floor: &Floor<'_, S>, all: Vec<Entry>) {
+    fn draw<S: Speed>(&mut self, floor: &Floor<'_, S>, all: Vec<Entry<T>>) {
         let mut quotas = Quotas::new(floor);
         for &(_, job, slot) in &all {
             match (slot, quotas.draw(floor, job, slot)) {
@@ -249,13 +253,13 @@ impl Selection {
     }
 }
 
-impl Pool {
+impl<T: Copy> Pool<T> {
     /// Passes the running job of the tail that comes next: it draws its GPUs, or there are too few.
-    fn pass(&mut self, at: usize, ends: &mut FromTheEnd, evicted: &mut Vec<Slot>) {
+    fn pass<R: Ranking<Tie = T>>(&mut self, at: usize, ends: &mut FromTheEnd, evicted: &mut Vec<Slot>, ranking: &R) {
         let Some((place, slot, units)) = self.tail.pop() else { return };
         if u64::from(units) <= self.left {
             self.left -= u64::from(units);
-            ends.set(at, slot, place);
+            ends.set(ranking, at, slot, (place.0, place.1, place.3));
         } else {
             evicted.push(slot);
         }

@@ -41,6 +41,8 @@ impl<const BY_GPUS: bool> Named for Remaining<BY_GPUS> {
 }
 
 impl<const BY_GPUS: bool> Ranking for Remaining<BY_GPUS> {
+    type Tie = ();
+
     const COUNTS_WORK: bool = true;
 
     fn interval(&self) -> Option<f64> {

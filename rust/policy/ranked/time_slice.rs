@@ -58,6 +58,8 @@ impl Named for TimeSlice {
 }
 
 impl Ranking for TimeSlice {
+    type Tie = ();
+
     const TAKES_TURNS: bool = true;
 
     fn interval(&self) -> Option<f64> {

@@ -50,6 +50,8 @@ impl Named for Tiresias {
 }
 
 impl Ranking for Tiresias {
+    type Tie = ();
+
     fn interval(&self) -> Option<f64> {
         Some(self.interval)
     }

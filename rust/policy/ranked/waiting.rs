@@ -1,10 +1,10 @@
 //! Waiting jobs by priority and key. Each demand of a priority is kept apart, so that one that does not fit is passed
 //! over whole.
 //!
-//! Invariant: `by_class` has (key, job) of every waiting job among those of its class. For example, with 2 GPUs of the
+//! Invariant: `by_class` has (key, tie, job) of every waiting job among those of its class. For example, with 2 GPUs of the
 //! quota left, a walk leaves out all larger sizes without a look at their jobs.
 
-use super::Ranking;
+use super::{Place, Ranking};
 use crate::ds::{ordered, packed, unordered, unpacked};
 use crate::ids::Job;
 use crate::trace::{Demand, Jobs};
@@ -16,14 +16,18 @@ use std::collections::{BTreeSet, BinaryHeap};
 /// A tier, and what a job asks for, packed.
 type Class = u128;
 
-/// Waiting jobs in order of (tier, key, job); insert and remove cost the logarithm of their number.
+/// (key in order of its bits, tie, job) of waiting jobs of one class.
+type Keyed<T> = BTreeSet<(u64, T, Job)>;
+
+/// Waiting jobs in order of (tier, key, tie, job); insert and remove cost the logarithm of their number.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waiting {
+pub(super) struct Waiting<T> {
     /// Classes that occur, ascending, and what their jobs ask for.
     classes: Vec<Class>,
     demands: Vec<Demand>,
-    by_class: Vec<BTreeSet<(u64, Job)>>,
+    by_class: Vec<Keyed<T>>,
     key: Vec<u64>,
+    tie: Vec<T>,
     len: usize,
     units: u64,
 }
@@ -33,8 +37,8 @@ fn class_of(jobs: &Jobs<'_>, job: Job) -> Class {
     packed(jobs.tier(job.index()), jobs.demand(job).bits(), 0)
 }
 
-impl Waiting {
-    pub(crate) fn new(jobs: &Jobs<'_>) -> Self {
+impl<T: Copy + Default + Ord> Waiting<T> {
+    pub(super) fn new(jobs: &Jobs<'_>) -> Self {
         let mut classes: Vec<(Class, Demand)> = match jobs.priority {
             None => jobs.demands().into_iter().map(|demand| (packed(0, demand.bits(), 0), demand)).collect(),
             Some(_) => (0..jobs.len()).map(Job::at).map(|job| (class_of(jobs, job), jobs.demand(job))).collect(),
@@ -43,31 +47,40 @@ impl Waiting {
         classes.dedup();
         let by_class = vec![BTreeSet::new(); classes.len()];
         let (classes, demands) = classes.into_iter().unzip();
-        Self { classes, demands, by_class, key: vec![0; jobs.len()], len: 0, units: 0 }
+        Self {
+            classes,
+            demands,
+            by_class,
+            key: vec![0; jobs.len()],
+            tie: vec![T::default(); jobs.len()],
+            len: 0,
+            units: 0,
+        }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// What the waiting jobs ask for: GPUs, or thousandths of one where the table has shares.
-    pub(crate) fn units(&self) -> u64 {
+    pub(super) fn units(&self) -> u64 {
         self.units
     }
 
     #[inline(always)]
-    pub(crate) fn insert(&mut self, jobs: &Jobs<'_>, job: Job, key: f64) {
+    pub(super) fn insert(&mut self, jobs: &Jobs<'_>, job: Job, key: f64, tie: T) {
         let class = class_of(jobs, job);
         self.key[job.index()] = ordered(key);
-        self.by_class[self.classes.partition_point(|&other| other < class)].insert((self.key[job.index()], job));
+        self.tie[job.index()] = tie;
+        self.by_class[self.classes.partition_point(|&other| other < class)].insert((self.key[job.index()], tie, job));
         self.len += 1;
         self.units += u64::from(jobs.units(job.index()));
     }
 
-    pub(crate) fn remove(&mut self, jobs: &Jobs<'_>, job: Job) {
+    pub(super) fn remove(&mut self, jobs: &Jobs<'_>, job: Job) {
         let class = class_of(jobs, job);
         let at = self.classes.partition_point(|&other| other < class);
-        if self.by_class[at].remove(&(self.key[job.index()], job)) {
+        if self.by_class[at].remove(&(self.key[job.index()], self.tie[job.index()], job)) {
             self.len -= 1;
             self.units -= u64::from(jobs.units(job.index()));
         }
@@ -79,34 +92,35 @@ impl Waiting {
     }
 
     /// Every waiting job, by class.
-    pub(crate) fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.by_class.iter().flatten().map(|&(_, job)| job)
+    pub(super) fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
+        self.by_class.iter().flatten().map(|&(.., job)| job)
     }
 
     /// Tier and demand of every class, and its jobs.
-    fn lines(&self) -> impl Iterator<Item = ((u32, Demand), &BTreeSet<(u64, Job)>)> {
+    fn lines(&self) -> impl Iterator<Item = ((u32, Demand), &Keyed<T>)> {
         let classes = self.classes.iter().zip(&self.demands).map(|(&class, &demand)| (unpacked(class).0, demand));
         classes.zip(&self.by_class)
     }
 
     /// The waiting jobs in order.
-    pub(crate) fn walk(&self) -> Walk<'_> {
+    pub(super) fn walk(&self) -> Walk<'_, T> {
         // Every pass makes one: it is given room for all classes, and never grows.
         let mut lines = Vec::with_capacity(self.classes.len());
         lines.extend(self.lines().filter_map(|(class, jobs)| Line::new(class, None, jobs.range(..))));
         Walk(lines.into())
     }
 
-    /// The waiting jobs in order of (tier, key, job), where numbers stand for keys. While all jobs of a span have one number,
+    /// The waiting jobs in order of (tier, key, tie, job), where numbers stand for keys. While all jobs of a span have one number,
     /// they wait in the right order by the span, and no key is asked for.
-    pub(super) fn walk_by<R: Ranking>(&self, ranking: &mut R) -> Walk<'_> {
+    pub(super) fn walk_by<R: Ranking>(&self, ranking: &mut R) -> Walk<'_, T> {
         let mut groups = Vec::new();
         for (class, jobs) in self.lines() {
-            let mut from = (0, Job::new(0));
-            while let Some(&(number, _)) = jobs.range(from..).next() {
+            let begin = |number: u64| (number, T::default(), Job::new(0));
+            let mut from = begin(0);
+            while let Some(&(number, ..)) = jobs.range(from..).next() {
                 let span = ranking.span_of(unordered(number));
-                groups.push((span, number, class, jobs.range((number, Job::new(0))..=(number, Job::NONE))));
-                from = (number + 1, Job::new(0));
+                from = begin(number + 1);
+                groups.push((span, number, class, jobs.range(begin(number)..from)));
             }
         }
         groups.sort_unstable_by_key(|group| group.1);
@@ -125,65 +139,78 @@ impl Waiting {
 
 /// A waiting job in its place of the ranking.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ranked {
-    pub(crate) tier: u32,
-    pub(crate) key: f64,
-    pub(crate) job: Job,
-    pub(crate) demand: Demand,
+pub(super) struct Ranked<T> {
+    pub(super) tier: u32,
+    pub(super) key: f64,
+    tie: T,
+    pub(super) job: Job,
+    pub(super) demand: Demand,
     /// The end of the span, where `key` is only the start of it.
-    pub(crate) below: f64,
+    pub(super) below: f64,
 }
 
-/// Jobs of one class in order, from `head` on: its (tier, key, number), packed.
-struct Line<'a> {
+impl<T: Copy> Ranked<T> {
+    pub(super) fn place(&self) -> Place<T> {
+        (self.tier, self.key, self.tie, self.job)
+    }
+}
+
+/// Jobs of one class in order, from `head` on: its (tier, key, number), packed, and its tie.
+struct Line<'a, T> {
     head: u128,
+    tie: T,
     demand: Demand,
     /// Whether all have the key of the head, whatever `jobs` says.
     alike: bool,
     /// What their key is made of, and the end of its span while it is not asked for.
     number: f64,
     below: f64,
-    jobs: Range<'a, (u64, Job)>,
+    jobs: Range<'a, (u64, T, Job)>,
 }
 
-impl<'a> Line<'a> {
-    fn new((tier, demand): (u32, Demand), key: Option<f64>, mut jobs: Range<'a, (u64, Job)>) -> Option<Self> {
-        let &(own, job) = jobs.next()?;
+impl<'a, T: Copy> Line<'a, T> {
+    fn new((tier, demand): (u32, Demand), key: Option<f64>, mut jobs: Range<'a, (u64, T, Job)>) -> Option<Self> {
+        let &(own, tie, job) = jobs.next()?;
         let head = packed(tier, key.map_or(own, ordered), job.number());
-        Some(Self { head, demand, alike: key.is_some(), number: 0.0, below: f64::NEG_INFINITY, jobs })
+        Some(Self { head, tie, demand, alike: key.is_some(), number: 0.0, below: f64::NEG_INFINITY, jobs })
     }
 }
 
-impl Ord for Line<'_> {
+impl<T: Ord> Ord for Line<'_, T> {
     /// The greatest is the first of the ranking.
     fn cmp(&self, other: &Self) -> Ordering {
-        other.head.cmp(&self.head)
+        if size_of::<T>() == 0 {
+            return other.head.cmp(&self.head);
+        }
+        let key = (other.head >> u32::BITS).cmp(&(self.head >> u32::BITS));
+        key.then_with(|| other.tie.cmp(&self.tie)).then_with(|| other.head.cmp(&self.head))
     }
 }
 
-impl PartialOrd for Line<'_> {
+impl<T: Ord> PartialOrd for Line<'_, T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Line<'_> {
+impl<T: Ord> PartialEq for Line<'_, T> {
     fn eq(&self, other: &Self) -> bool {
         self.head == other.head
     }
 }
 
-impl Eq for Line<'_> {}
+impl<T: Ord> Eq for Line<'_, T> {}
 
-/// The waiting jobs in order of (tier, key, job), with classes left out on the way.
-pub(crate) struct Walk<'a>(BinaryHeap<Line<'a>>);
+/// The waiting jobs in order of (tier, key, tie, job), with classes left out on the way.
+pub(super) struct Walk<'a, T>(BinaryHeap<Line<'a, T>>);
 
-impl Walk<'_> {
+impl<T: Copy + Ord> Walk<'_, T> {
     /// The job that comes next.
-    pub(crate) fn peek(&self) -> Option<Ranked> {
+    pub(super) fn peek(&self) -> Option<Ranked<T>> {
         let line = self.0.peek()?;
         let (tier, key, job) = unpacked(line.head);
-        Some(Ranked { tier, key: unordered(key), job: Job::new(job), demand: line.demand, below: line.below })
+        let (key, job) = (unordered(key), Job::new(job));
+        Some(Ranked { tier, key, tie: line.tie, job, demand: line.demand, below: line.below })
     }
 
     /// Asks for all keys.
@@ -198,12 +225,13 @@ impl Walk<'_> {
     }
 
     /// Goes on behind the job that comes next.
-    pub(crate) fn pass(&mut self) {
+    pub(super) fn pass(&mut self) {
         let Some(mut line) = self.0.peek_mut() else { return };
         match line.jobs.next() {
-            Some(&(key, job)) => {
+            Some(&(key, tie, job)) => {
                 let (tier, own, _) = unpacked(line.head);
                 line.head = packed(tier, if line.alike { own } else { key }, job.number());
+                line.tie = tie;
             }
             None => {
                 PeekMut::pop(line);
@@ -212,7 +240,7 @@ impl Walk<'_> {
     }
 
     /// Leaves out the job that comes next, and all of its class behind it.
-    pub(crate) fn leave_out(&mut self) {
+    pub(super) fn leave_out(&mut self) {
         self.0.pop();
     }
 }

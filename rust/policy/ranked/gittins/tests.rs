@@ -1,6 +1,6 @@
 //! The index against its definition, and whole runs against a slow twin that ranks everybody anew at every pass.
 
-use super::{Gittins, Keys, Ranking, Samples};
+use super::{Gittins, Keys, Ranking, Samples, descending, key};
 use crate::cluster::{FewestServers, Network};
 use crate::ids::Job;
 use crate::machine::{Floor, Machine, Stay, Unwatched};
@@ -92,6 +92,8 @@ struct SlowGittins {
 }
 
 impl Ranking for SlowGittins {
+    type Tie = ();
+
     const KEYS: Keys = Keys::Move;
 
     fn interval(&self) -> Option<f64> {
@@ -105,9 +107,9 @@ impl Ranking for SlowGittins {
         false
     }
 
-    fn rank<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> (f64, f64) {
+    fn rank<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
         let attained = stay.map_or_else(|| floor.attained(job), |stay| floor.attained_of(stay));
-        (self.queues.queue(attained) as f64, -f64::from(self.samples.index(attained) as f32))
+        key(self.queues.queue(attained), descending(self.samples.index(attained)))
     }
 
     fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
