@@ -4,18 +4,27 @@
 //! entry moves in place when its time changes, and no stale entry stays behind. For example, with slot 0 at 5 s and
 //! slot 1 at 7 s, setting slot 1 to 3 s makes it the first.
 
-/// Total order of completions: (time, row).
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    time: f64,
-    row: u32,
-    slot: u32,
-}
+use super::{ordered, unordered};
+
+/// (time, row, slot) as one number, of which the order is theirs: no two have the same row. One number is compared
+/// without a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry(u128);
 
 impl Entry {
     #[inline]
-    fn before(&self, other: &Self) -> bool {
-        self.time < other.time || (self.time == other.time && self.row < other.row)
+    fn new(time: f64, row: u32, slot: u32) -> Self {
+        Self(u128::from(ordered(time)) << 64 | u128::from(row) << 32 | u128::from(slot))
+    }
+
+    #[inline]
+    fn time(self) -> f64 {
+        unordered((self.0 >> 64) as u64)
+    }
+
+    #[inline]
+    fn slot(self) -> u32 {
+        self.0 as u32
     }
 }
 
@@ -34,13 +43,13 @@ impl EventHeap {
     /// The least (time, slot).
     #[inline]
     pub(crate) fn peek(&self) -> Option<(f64, u32)> {
-        self.entries.first().map(|e| (e.time, e.slot))
+        self.entries.first().map(|entry| (entry.time(), entry.slot()))
     }
 
     /// Adds a slot, or moves it to another time.
     #[inline]
     pub(crate) fn set(&mut self, slot: u32, time: f64, row: u32) {
-        let entry = Entry { time, row, slot };
+        let entry = Entry::new(time, row, slot);
         if self.position.len() <= slot as usize {
             self.position.resize(slot as usize + 1, ABSENT);
         }
@@ -50,7 +59,7 @@ impl EventHeap {
             self.rise(self.entries.len() - 1, entry);
         } else {
             let at = at as usize;
-            if entry.before(&self.entries[at]) {
+            if entry < self.entries[at] {
                 self.rise(at, entry);
             } else {
                 self.sink(at, entry);
@@ -71,7 +80,7 @@ impl EventHeap {
         if at == self.entries.len() {
             return;
         }
-        if at > 0 && last.before(&self.entries[(at - 1) / ARITY]) {
+        if at > 0 && last < self.entries[(at - 1) / ARITY] {
             self.rise(at, last);
         } else {
             self.sink(at, last);
@@ -92,14 +101,14 @@ impl EventHeap {
     #[inline]
     fn put(&mut self, at: usize, entry: Entry) {
         self.entries[at] = entry;
-        self.position[entry.slot as usize] = at as u32;
+        self.position[entry.slot() as usize] = at as u32;
     }
 
     #[inline]
     fn rise(&mut self, mut at: usize, entry: Entry) {
         while at > 0 {
             let parent = (at - 1) / ARITY;
-            if !entry.before(&self.entries[parent]) {
+            if entry > self.entries[parent] {
                 break;
             }
             self.put(at, self.entries[parent]);
@@ -108,18 +117,22 @@ impl EventHeap {
         self.put(at, entry);
     }
 
+    /// The least of those below an entry.
+    #[inline]
+    fn least_child(&self, at: usize) -> Option<usize> {
+        let first = at * ARITY + 1;
+        let Some([a, b, c, d]) = self.entries.get(first..first + ARITY) else {
+            return (first..self.entries.len()).min_by_key(|&child| self.entries[child]);
+        };
+        let (left, right) = (usize::from(b < a), 2 + usize::from(d < c));
+        let least = if self.entries[first + right] < self.entries[first + left] { right } else { left };
+        Some(first + least)
+    }
+
     #[inline]
     fn sink(&mut self, mut at: usize, entry: Entry) {
         loop {
-            let first = at * ARITY + 1;
-            let end = (first + ARITY).min(self.entries.len());
-            let Some(least) = (first..end).reduce(|a, b| if self.entries[b].before(&self.entries[a]) { b } else { a })
-            else {
-                break;
-            };
-            if !self.entries[least].before(&entry) {
-                break;
-            }
+            let Some(least) = self.least_child(at).filter(|&least| self.entries[least] < entry) else { break };
             self.put(at, self.entries[least]);
             at = least;
         }

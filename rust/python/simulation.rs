@@ -188,6 +188,11 @@ impl Course {
         self.0.parts(row)
     }
 
+    /// (row, parts) of all running jobs.
+    fn places(&self) -> Vec<(u32, Vec<(u32, u32)>)> {
+        self.0.places()
+    }
+
     /// (server, GPU there) of a running job, where jobs may hold shares.
     fn gpus_of(&self, row: u32) -> Vec<(u32, u32)> {
         self.0.gpus_of(row)

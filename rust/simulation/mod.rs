@@ -399,6 +399,16 @@ impl Course {
         })
     }
 
+    /// (row, parts) of all running jobs.
+    #[must_use]
+    pub fn places(&self) -> Vec<(u32, Vec<(u32, u32)>)> {
+        let server_of = |&(server, count): &(Server, u32)| (self.inputs.servers[server.index()], count);
+        each!(self.machine.get(), machine => {
+            let live = machine.floor.stays.iter().filter(|stay| stay.is_live());
+            live.map(|stay| (self.inputs.rows[stay.job.index()], stay.parts.iter().map(server_of).collect())).collect()
+        })
+    }
+
     fn job(&self, row: u32) -> Option<Job> {
         self.inputs.job_of.get(row as usize).copied().filter(|&job| job != Job::NONE)
     }

@@ -26,6 +26,8 @@ Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 SHARES: Final = ("max-min", "finish-time", "first-come")
+MANY: Final = 1000
+"""Of more jobs, those that are alike get the same shares: the program then grows with their kinds alone."""
 
 
 def shares(rates: Numbers, wanted: Counts, gpus: Counts) -> Numbers:
@@ -35,21 +37,29 @@ def shares(rates: Numbers, wanted: Counts, gpus: Counts) -> Numbers:
     no type gets no share, and the others theirs as if it were not there.
     """
     found, able = np.zeros(rates.shape), (rates > 0).any(axis=1)
-    if able.any():
-        found[able] = _max_min(rates[able], wanted[able], gpus)
+    of, members = np.arange(able.sum()), np.ones(int(able.sum()), np.int64)
+    first = of
+    if of.size > MANY:
+        alike = np.column_stack((rates, wanted))[able]
+        _, first, of, members = np.unique(
+            alike, axis=0, return_index=True, return_inverse=True, return_counts=True
+        )
+    if of.size:
+        found[able] = _max_min(rates[able][first], wanted[able][first], gpus, members)[of.ravel()]
     return found
 
 
-def _max_min(rates: Numbers, wanted: Counts, gpus: Counts) -> Numbers:
-    """The shares of jobs each of which can run on some type."""
+def _max_min(rates: Numbers, wanted: Counts, gpus: Counts, members: Counts) -> Numbers:
+    """The shares of jobs each of which can run on some type; so many are like each."""
     jobs, types = rates.shape
     equal = rates @ gpus / gpus.sum()
     worth = rates * (wanted / equal)[:, None]
     cells = np.arange(jobs * types).reshape(jobs, types)
     floor = cells.size  # the column of the least sum of any job
-    least = _program(worth, wanted, gpus, floor, np.append(np.zeros(floor), 1.0)).solve()[floor]
-    gains = np.append(worth.ravel(), 0.0)
-    program = _program(worth, wanted, gpus, floor, gains)
+    demand = wanted * members
+    least = _program(worth, demand, gpus, floor, np.append(np.zeros(floor), 1.0)).solve()[floor]
+    gains = np.append((worth * members[:, None]).ravel(), 0.0)
+    program = _program(worth, demand, gpus, floor, gains)
     program.row([floor], 1.0, lower=least * (1.0 - 1e-9))
     return program.solve()[:floor].reshape(jobs, types)
 
@@ -70,8 +80,11 @@ def first_come(rates: Numbers, wanted: Counts, gpus: Counts, order: Counts) -> N
     return found
 
 
-def _program(worth: Numbers, wanted: Counts, gpus: Counts, floor: int, gains: Numbers) -> Program:
-    """Shares that fit on the cluster and give every job at least what the column `floor` has."""
+def _program(worth: Numbers, demand: Counts, gpus: Counts, floor: int, gains: Numbers) -> Program:
+    """Shares that fit on the cluster and give every job at least what the column `floor` has.
+
+    demand: GPUs of each job, and of those like it.
+    """
     jobs, types = worth.shape
     cells = np.arange(jobs * types).reshape(jobs, types)
     program = Program(gains, np.append((worth > 0).ravel().astype(float), math.inf))
@@ -79,7 +92,7 @@ def _program(worth: Numbers, wanted: Counts, gpus: Counts, floor: int, gains: Nu
         program.row([*cells[job], floor], [*worth[job], -1.0], lower=0.0)
         program.row(cells[job], 1.0, upper=1.0)
     for kind in range(types):
-        program.row(cells[:, kind], wanted, upper=float(gpus[kind]))
+        program.row(cells[:, kind], demand, upper=float(gpus[kind]))
     return program
 
 
@@ -171,7 +184,10 @@ class Gavel(Policy):
             self._share_out(state, rows, wanted, rates, types.gpus, anew=anew)
             kept = [(row, types.at(row)) for row in state.protected.tolist()]
             units_there = types.gpus * types.whole
-            chosen = self._chosen(rows.tolist(), units, rates, units_there, level=level, kept=kept)
+            if self._all_stay(state, rows, rates):
+                chosen = [(row, 0) for row in rows.tolist()]
+            else:
+                chosen = self._chosen(rows.tolist(), units, rates, units_there, level=level, kept=kept)
             self._place(state, chosen, types, dict(zip(rows.tolist(), level.tolist(), strict=True)))
             if state.running.size:
                 return
@@ -181,14 +197,45 @@ class Gavel(Policy):
                 rates[np.searchsorted(rows, row), kind] = 0.0
             anew = True
 
+    def _all_stay(self, state: State, rows: NDArray[np.uint32], rates: Numbers) -> bool:
+        """Whether everybody runs and there is one type: whoever has a share keeps its place."""
+        return (
+            not state.waiting.size
+            and rates.shape[1] == 1
+            and bool((rates > 0).all())
+            and self.shares != "first-come"
+            and self._shares.keys() >= set(rows.tolist())
+        )
+
     def _place(
         self, state: State, chosen: list[tuple[int, int]], types: Types, level: dict[int, int]
     ) -> None:
         """Starts (row, type) pairs, the largest of a level first; if one then finds no room, the foremost."""
-        size = state.jobs.num_gpus
         old = {
             row: types.places[row] for row, kind in chosen if row in types.places and types.at(row) == kind
         }
+        running = state.running.tolist()
+        books = state.shares is None and state.U.any()  # a start adds to it, on the same GPUs too
+        if (
+            len(old) == len(chosen) and old.keys() <= set(running) and not books
+        ):  # all would find theirs again
+            state.stop([row for row in running if row not in old])
+            self._at = dict(chosen)
+        else:
+            self._place_anew(state, chosen, types, level, old)
+        for row, kind in self._at.items():
+            self._rounds.setdefault(row, np.zeros(len(types.names)))[kind] += 1.0
+
+    def _place_anew(
+        self,
+        state: State,
+        chosen: list[tuple[int, int]],
+        types: Types,
+        level: dict[int, int],
+        old: dict[int, list[Any]],
+    ) -> None:
+        """Stops all and starts those chosen, on their old GPUs where these are idle."""
+        size = state.jobs.num_gpus
         largest = sorted(chosen, key=lambda one: (level[one[0]], -int(size[one[0]]), one[0] not in old))
         chosen = sorted(chosen, key=lambda one: level[one[0]])
         protected = state.protected  # who runs on, and was chosen before all others
@@ -207,8 +254,6 @@ class Gavel(Policy):
             self._at = {row: kind for row, kind in self._at.items() if held[row]}
             if len(self._at) == len(order):
                 break
-        for row, kind in self._at.items():
-            self._rounds.setdefault(row, np.zeros(len(types.names)))[kind] += 1.0
 
     def _share_out(
         self,

@@ -163,7 +163,7 @@ class Types:
     def look(self, state: State) -> Self:
         """Counts what is there now."""
         if state.shares is None:
-            self.places = {int(row): state.parts(row) for row in state.running}
+            self.places = state.places
             usable = state.idle.astype(np.int64)
             for parts in self.places.values():
                 for server, count in parts:

@@ -272,6 +272,11 @@ class State:
         (number,) = self._rows(row, "parts")
         return self._course.parts(int(number))
 
+    @property
+    def places(self) -> dict[int, list[tuple[int, int]]]:
+        """(server, GPUs) of all running rows, by row."""
+        return dict(self._course.places())
+
     def gpus_of(self, row: int) -> list[tuple[int, list[int]]]:
         """(server, [GPU, ...]) of a running row, empty of others. Where the job table has shares."""
         self._check_shares("gpus_of", "parts has the GPUs of a row on each server")
