@@ -39,7 +39,7 @@ QUIET = ("late", "shuffled", "tiny", "sharing", "vcs", "placement", "aging", "ti
 ZEROS = ("iterations", "gradient_bytes", "compute_time")
 """Columns that are left out where they are all 0."""
 SHOWN = {0: 291}
-"""Cases in the place of others, for the faults that they alone have shown: a placement that keeps more than it needs."""
+"""Cases in the place of others, for a fault that they alone have shown."""
 NONE = 2**32 - 1
 NOTHING = {"num_gpus": 0, "cause": 0, "of_pass": 0, "time": -1.0, "verb": 255}
 """What a column of a log is left out for where all its rows have it; of the others NONE."""

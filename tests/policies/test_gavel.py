@@ -29,6 +29,7 @@ from ringbco.errors import UsageError
 
 pytest.importorskip("highspy", reason="needs the extra lp: pip install 'ringbco[lp]'")
 
+from ringbco.policies import gavel
 from ringbco.policies.allox import Slot, firsts, matching
 from ringbco.policies.finish_time import Finish, finish_time
 from ringbco.policies.gavel import first_come, shares
@@ -95,6 +96,28 @@ def test_shares_are_the_best_of_all_corners(case: tuple[np.ndarray, np.ndarray, 
     assert (found.sum(axis=1) <= 1 + 1e-6).all()
     assert (wanted @ found <= gpus + 1e-6).all()
     assert shares(rates, wanted, gpus).tobytes() == found.tobytes()
+
+
+def test_many_jobs_that_are_alike_share_equally(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same least worth and the same sum as where each is by itself."""
+    rng = np.random.default_rng(1)
+    kinds = rng.integers(1, 9, (6, 2)).astype(float)
+    of = rng.integers(0, 6, 60)
+    rates, wanted, gpus = kinds[of], np.array([1, 2, 4, 1, 2, 8])[of], np.array([20, 30])
+
+    def worth() -> np.ndarray:
+        found = shares(rates, wanted, gpus)
+        assert (found.sum(axis=1) <= 1 + 1e-9).all()
+        assert (wanted @ found <= gpus + 1e-6).all()
+        for kind in range(6):
+            assert np.unique(found[of == kind], axis=0).shape[0] == 1 or gavel.MANY > 60
+        return (found * rates).sum(axis=1) * wanted / (rates @ gpus / gpus.sum())
+
+    alone = worth()
+    monkeypatch.setattr(gavel, "MANY", 59)
+    together = worth()
+    assert together.min() == pytest.approx(alone.min(), rel=1e-8)
+    assert together.sum() == pytest.approx(alone.sum(), rel=1e-8)
 
 
 def test_shares_by_hand() -> None:

@@ -76,8 +76,10 @@ def _gavel(load: Load, period: float, fields: Mapping[str, Any]) -> float:
     rounds = load.length / period
     renewals = min(load.length / max(period, float(fields["renew"])), 2.0 * load.jobs)
     programs = {"first-come": 0.0, "max-min": 2.0}.get(fields["shares"], 20.0)
-    each = 4e-4 + 2e-6 * load.present + load.queued * (6e-4 + 1e-5 * load.running)
-    return rounds * each + renewals * programs * 4e-8 * load.present**2
+    # Of many jobs max-min sees the kinds, which may be few.
+    rows = min(load.present, 1000.0) if fields["shares"] == "max-min" else load.present
+    each = 4e-4 + 2e-6 * load.present + load.queued * (2e-4 + 1e-6 * load.running)
+    return rounds * each + renewals * programs * 4e-8 * rows**2
 
 
 def _sia(load: Load, period: float, fields: Mapping[str, Any]) -> float:
