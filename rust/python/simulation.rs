@@ -260,6 +260,12 @@ impl Course {
         self.0.start_on(row, &parts).map_err(|error| refused(py, &error))
     }
 
+    /// Starts waiting rows in turn, (row, [(server, GPUs)], type): each there if that is idle, else where the placement puts
+    /// it.
+    fn start_each(&mut self, py: Python<'_>, starts: Vec<(u32, Vec<(u32, u32)>, Option<u32>)>) -> PyResult<()> {
+        self.0.start_each(&starts).map_err(|error| refused(py, &error))
+    }
+
     /// Starts a waiting row on (server, GPU there), or on a share of one.
     fn start_on_gpus(&mut self, py: Python<'_>, row: u32, gpus: Vec<(u32, u32)>) -> PyResult<()> {
         self.0.start_on_gpus(row, &gpus).map_err(|error| refused(py, &error))

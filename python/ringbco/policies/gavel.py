@@ -242,16 +242,10 @@ class Gavel(Policy):
         kept = set(protected.tolist())
         for order in (largest, chosen):
             state.stop(state.running[~np.isin(state.running, protected)])
-            self._at = {
-                row: kind
-                for row, kind in order
-                if row in kept
-                or types.start_again(state, row, old.get(row, []))
-                or state.start(row, type=types.names[kind]) == 1
-            }
-            # One may have made room for another.
+            types.start_each(state, [(row, old.get(row, []), kind) for row, kind in order if row not in kept])
+            # One that started may have made room for another.
             held = state.held
-            self._at = {row: kind for row, kind in self._at.items() if held[row]}
+            self._at = {row: kind for row, kind in order if held[row]}
             if len(self._at) == len(order):
                 break
 

@@ -211,6 +211,21 @@ class Types:
             free = all(state.room[server, gpu] >= share - 1e-9 for server, own in old for gpu in own)
         return free and state.start(row, old) == 1
 
+    def start_each(self, state: State, starts: list[tuple[int, list[Any], int]]) -> None:
+        """Starts jobs in turn: (row, GPUs that it had, type).
+
+        Each gets those that it had if they are idle, else what the placement finds on the type.
+        """
+        if state.shares is not None:
+            for row, old, kind in starts:
+                if not self.start_again(state, row, old):
+                    state.start(row, type=self.names[kind])
+            return
+        numbers = [state._type("start", name) for name in self.names]
+        given = [(row, old, numbers[kind]) for row, old, kind in starts]
+        # One call for all: a call for each would take most of the time where thousands wait.
+        state._do("start", lambda: state._course.start_each(given))
+
     def at(self, row: int) -> int:
         """The type on which a job runs, as a number."""
         return self._of[self.places[row][0][0]]
