@@ -23,7 +23,7 @@ export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: help build demo test test-rust test-python test-long test-relations reference-large test-pages test-drawn fuzz lint lint-rust lint-python release-build bench bench-against mutants audit-catalogue audit-genuine audit-traces reference-cases player-frames play-picture gallery pages generate docs wheel sdist wheels release-check clean
+.PHONY: help build demo test test-rust test-python test-long test-relations reference-large test-pages test-drawn fuzz lint lint-rust lint-python release-build bench bench-bare bench-against feature-speed mutants audit-catalogue audit-genuine audit-traces reference-cases player-frames play-picture gallery pages generate docs wheel sdist wheels release-check clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -110,8 +110,14 @@ release-build: $(VENV)/.tools
 bench: release-build ## how long loading, the profile, a replay, its metrics and writing take
 	$(BIN)/python -m pytest benches --benchmark-enable --benchmark-only
 
+bench-bare: ## the engine against a bare loop that knows fifo alone, which must say the same bit for bit
+	cargo bench --locked --bench bare --no-default-features
+
 bench-against: build ## the engine against another commit: make bench-against REV=HEAD^ [WITH=--instructions, or --audit]
 	$(BIN)/python benches/against.py $(or $(REV),HEAD^) $(WITH)
+
+feature-speed: build ## as bench-against, what costs many times as much as fifo: make feature-speed REV=HEAD^ [WITH='--jobs 1000000 --rounds 3']
+	$(BIN)/python benches/against.py $(or $(REV),HEAD^) --slow $(WITH)
 
 mutants: $(VENV)/.mutants ## faults planted at random, N in each language (default 20) by SEED (default 1), and how many the tests catch
 	$(BIN)/python benches/mutants.py $(or $(N),20) --seed $(or $(SEED),1) $(ONLY:%=--only %)

@@ -2,7 +2,10 @@
 
 Each commit is built in a checkout of its own. A round replays the same jobs with one build and then with the
 other, each in a process of its own, so that both meet the same machine. Only the thread's CPU time inside the
-compiled module counts. The table has the least of each over the rounds, and their ratio: noise only adds.
+compiled module counts, or all that of `ringbco.replay` where Python decides. The table has the least of each
+over the rounds, and their ratio: noise only adds. `x fifo` is what a job costs now over one of the case fifo.
+
+`make feature-speed REV=...` does so for what costs many times as much as fifo.
 
 With `--audit` it is the CPU time of `ringbco.audit` of the results, as a whole.
 
@@ -19,8 +22,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 CASES: dict[str, dict[str, Any]] = {
@@ -42,18 +46,46 @@ CASES: dict[str, dict[str, Any]] = {
     "repack": {"policy": "repack"},
     "repack, exact": {"policy": "repack", "predict": "exact"},
     "afs": {"policy": "afs"},
+    "tiresias, list": {"policy": "tiresias", "within": "list"},
+    "gittins, list": {"policy": "gittins", "within": "list"},
+    "fairshare": {"policy": "fifo", "order": "fairshare"},
+    "conservative": {"policy": "fifo", "queue": "conservative"},
+    "repack, 5,000 at once": {"policy": "repack"},
+    "gavel, 2,000 at once": {"policy": "gavel"},
 }
-SERVERS = 256
-DEAR = {"repack", "repack, exact", "afs"}
-"""Cases of no more than `FEW` jobs, on `FEW_SERVERS` servers."""
-FEW, FEW_SERVERS = 1_500, 16
-ELASTIC: dict[str, dict[str, Any]] = {"afs": {"elastic": "0.5:2", "elastic_share": 1.0}}
-"""What jobs of a case are that others lack."""
+SLOW = (
+    *("fifo", "tiresias, list", "gittins, list", "fairshare", "conservative", "afs"),
+    *("repack, 5,000 at once", "gavel, 2,000 at once"),
+)
+"""What costs many times as much as fifo, and fifo."""
+
+
+class Made(NamedTuple):
+    """The jobs of a case, and their cluster."""
+
+    most: int | None = None
+    servers: int = 256
+    at_once: bool = False
+    """All are submitted at one instant."""
+    elastic: str | None = None
+
+
+MADE: dict[str, Made] = {
+    "repack": Made(1_500, servers=16),
+    "repack, exact": Made(1_500, servers=16),
+    "afs": Made(elastic="0.5:2"),
+    "conservative": Made(100_000),
+    "repack, 5,000 at once": Made(5_000, at_once=True),
+    "gavel, 2,000 at once": Made(2_000, at_once=True),
+}
+"""Cases of other jobs than `Made()`."""
+WHOLE = {"gavel, 2,000 at once"}
+"""Cases decided in Python: all of `ringbco.replay` counts."""
 
 
 def replayed(name: str, jobs: int) -> int:
     """Jobs of a case where a case has so many."""
-    return min(jobs, FEW) if name in DEAR else jobs
+    return min(jobs, MADE.get(name, Made()).most or jobs)
 
 
 # A function of libc that nothing else calls. Valgrind writes and resets its counts whenever it is entered.
@@ -67,30 +99,41 @@ def measure(jobs: int, seed: int, names: list[str], *, audit: bool) -> None:
     """
     import time
 
+    import polars as pl
+
     import ringbco
     from ringbco import _core
+    from ringbco.trace.jobs import from_frame
 
     spent = 0.0
-    replay = _core.replay
+    engine = _core.replay
 
-    def timed(*args: Any, **kwargs: Any) -> Any:
-        nonlocal spent
-        os.getloadavg()
-        began = time.thread_time()
-        try:
-            return replay(*args, **kwargs)
-        finally:
-            spent += time.thread_time() - began
+    def timed(call: Callable[..., Any], clock: Callable[[], float]) -> Callable[..., Any]:
+        def marked(*args: Any, **kwargs: Any) -> Any:
+            nonlocal spent
             os.getloadavg()
+            began = clock()
+            try:
+                return call(*args, **kwargs)
+            finally:
+                spent += clock() - began
+                os.getloadavg()
 
-    _core.replay = timed
+        return marked
+
     result = {}
     for name in names:
-        servers = FEW_SERVERS if name in DEAR else SERVERS
-        gpus, elastic = 8 * servers, ELASTIC.get(name, {})
+        made = MADE.get(name, Made())
+        elastic: dict[str, Any] = {"elastic": made.elastic, "elastic_share": 1.0} if made.elastic else {}
+        gpus = 8 * made.servers
         table = ringbco.generate("philly", replayed(name, jobs), seed, gpus=gpus, load=0.9, **elastic)
+        if made.at_once:
+            table = from_frame(table.frame.with_columns(submit_time=pl.lit(0.0)))
+        _core.replay, replay = timed(engine, time.thread_time), ringbco.replay
+        if name in WHOLE:
+            _core.replay, replay = engine, timed(replay, time.process_time)
         spent = 0.0
-        outcome = ringbco.replay(table, f"{servers}x8", **CASES[name])
+        outcome = replay(table, f"{made.servers}x8", **CASES[name])
         if audit:
             began = time.process_time()
             ringbco.audit(outcome, table)
@@ -157,9 +200,10 @@ def main() -> None:
     parser.add_argument(
         "--only", action="append", choices=list(CASES), help="this case alone; may be repeated"
     )
+    parser.add_argument("--slow", action="store_true", help="what costs many times as much as fifo, and fifo")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    names = given.only or list(CASES)
+    names = given.only or list(SLOW if given.slow else CASES)
     if given.measure:
         measure(given.jobs, 1, names, audit=given.audit)
         return
@@ -182,11 +226,13 @@ def main() -> None:
             environment = os.environ | {"PYTHONPATH": str(package), "PYTHONWARNINGS": "ignore"}
             for name, cost in read(command, environment).items():
                 least[name][side] = min(cost, least[name].get(side, float("inf")))
-    print(f"{'':30}{'jobs':>9}{given.revision[:12]:>14}{'now':>14}{'ratio':>8}   {unit} a job")
+    heads = f"{'':30}{'jobs':>9}{'servers':>9}{given.revision[:12]:>14}{'now':>14}{'ratio':>8}"
+    print(f"{heads}{'x fifo':>8}   {unit} a job")
+    fifo = least.get("fifo", {}).get("now", float("nan")) * scale / given.jobs
     for name, cost in least.items():
-        jobs = replayed(name, given.jobs)
+        jobs, servers = replayed(name, given.jobs), MADE.get(name, Made()).servers
         then, now = (cost[side] * scale / jobs for side in ("then", "now"))
-        print(f"{name:30}{jobs:9,}{then:14.3f}{now:14.3f}{now / then:8.3f}")
+        print(f"{name:30}{jobs:9,}{servers:9}{then:14.3f}{now:14.3f}{now / then:8.3f}{now / fifo:8.2f}")
 
 
 if __name__ == "__main__":
