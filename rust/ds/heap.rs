@@ -131,8 +131,7 @@ impl EventHeap {
 
     #[inline]
     fn sink(&mut self, mut at: usize, entry: Entry) {
-        loop {
-            let Some(least) = self.least_child(at).filter(|&least| self.entries[least] < entry) else { break };
+        while let Some(least) = self.least_child(at).filter(|&least| self.entries[least] < entry) {
             self.put(at, self.entries[least]);
             at = least;
         }

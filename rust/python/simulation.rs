@@ -9,7 +9,7 @@ use super::results::RunResult;
 use super::run::{ClusterColumns, PythonWatch};
 use crate::machine::Answer;
 use crate::options::{Options, Placement};
-use crate::simulation::{Course as Run, Figure, Prepared as Table, Reached, Refused, When};
+use crate::simulation::{Course as Run, Figure, Prepared as Table, Reached, Refused, StartAt, When};
 use crate::trace::Columns;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
@@ -262,7 +262,7 @@ impl Course {
 
     /// Starts waiting rows in turn, (row, [(server, GPUs)], type): each there if that is idle, else where the placement puts
     /// it.
-    fn start_each(&mut self, py: Python<'_>, starts: Vec<(u32, Vec<(u32, u32)>, Option<u32>)>) -> PyResult<()> {
+    fn start_each(&mut self, py: Python<'_>, starts: Vec<StartAt>) -> PyResult<()> {
         self.0.start_each(&starts).map_err(|error| refused(py, &error))
     }
 

@@ -37,7 +37,7 @@ use crate::trace::{OwnedJobs, OwnedSideTables};
 pub use figures::Figure;
 use std::sync::Arc;
 use std::time::Instant;
-pub use verbs::Refused;
+pub use verbs::{Refused, StartAt};
 use yoke::{Yoke, Yokeable};
 
 /// A checked table and cluster.

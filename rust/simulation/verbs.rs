@@ -33,6 +33,9 @@ pub struct Refused {
     pub why: String,
 }
 
+/// A start of one of several: (row, place, GPU type), the place as (server, GPUs).
+pub type StartAt = (u32, Vec<(u32, u32)>, Option<u32>);
+
 impl Course {
     /// The jobs of rows.
     fn jobs_of(&self, rows: &[u32], verb: Verb) -> std::result::Result<Vec<Job>, Refused> {
@@ -110,13 +113,12 @@ impl Course {
         )
     }
 
-    /// Starts waiting jobs in turn, (row, place, GPU type): each on its place, (server, GPUs), if that is idle, else where the
-    /// placement puts it.
+    /// Starts waiting jobs in turn: each on its place if that is idle, else where the placement puts it.
     ///
     /// # Errors
     /// As `start` and `start_on`; those before it have started.
-    pub fn start_each(&mut self, starts: &[(u32, Vec<(u32, u32)>, Option<u32>)]) -> std::result::Result<(), Refused> {
-        let start = |(row, place, gpu_type): &(u32, Vec<(u32, u32)>, Option<u32>)| {
+    pub fn start_each(&mut self, starts: &[StartAt]) -> std::result::Result<(), Refused> {
+        starts.iter().try_for_each(|(row, place, gpu_type)| {
             let own = self.own(*row, Verb::Start, place)?;
             let is_idle = each!(self.machine.get(), machine => {
                 own.iter().all(|&(server, count)| machine.floor.cluster.idle(server) >= count)
@@ -125,8 +127,7 @@ impl Course {
                 return self.start_on(*row, place);
             }
             self.start(&[*row], None, *gpu_type, None, true).map(|_| ())
-        };
-        starts.iter().try_for_each(start)
+        })
     }
 
     /// Starts a waiting job on given GPUs, or on a share of one: (server, index of the GPU there). Where jobs may hold shares.
