@@ -9,8 +9,8 @@ fn main() {
         return;
     }
     let compiler = var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
-    let told = Command::new(compiler).arg("--version").output().ok();
-    let version = told.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
+    let output = Command::new(compiler).arg("--version").output().ok();
+    let version = output.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
     let known = |name: &str| var(name).unwrap_or_else(|_| "unknown".to_owned());
     println!("cargo::rerun-if-changed=rust/build.rs");
     println!("cargo::rustc-env=RINGBCO_RUSTC={}", version.trim());

@@ -105,12 +105,12 @@ pub enum Error {
         /// The lowest such row.
         row: usize,
         /// The other job's row.
-        beside: usize,
+        partner: usize,
         /// When, s.
         time: f64,
     },
     /// The policy ends stay after stay, and none of them does work that is kept.
-    Futile {
+    Livelock {
         /// How many in a row.
         stays: usize,
         /// When the first of them began, and when the last one ended, s.
@@ -167,7 +167,7 @@ impl Error {
             Self::ZeroIterationTime { .. } => "zero-iteration-time",
             Self::Stuck { .. } | Self::Paused { .. } => "stuck",
             Self::Starved { .. } => "starved",
-            Self::Futile { .. } => "futile",
+            Self::Livelock { .. } => "futile",
             Self::Decision { .. } => "decision",
             Self::NoJobs => "no-jobs",
             Self::NoSchedule { .. } => "no-schedule",
@@ -239,14 +239,14 @@ impl fmt::Display for Error {
                 write!(f, "still waits at {time} s, and nothing can change")
             }
             Self::Paused { time, .. } => write!(f, "makes no progress after {time} s and nothing can change"),
-            Self::Starved { beside, time, .. } => {
-                let number = beside + 1;
+            Self::Starved { partner, time, .. } => {
+                let number = partner + 1;
                 write!(
                     f,
                     "makes no progress after {time} s (its rate beside the job of row {number} on its GPU is 0) and nothing can change"
                 )
             }
-            Self::Futile { stays, since, time } => {
+            Self::Livelock { stays, since, time } => {
                 write!(
                     f,
                     "from {since} s to {time} s it ended {stays} stays in a row, and none of them did work that is kept"

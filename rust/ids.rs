@@ -5,7 +5,7 @@
 //! `u32`.
 
 /// A whole GPU, in thousandths.
-pub const WHOLE: u32 = 1000;
+pub const MILLI_GPU: u32 = 1000;
 
 macro_rules! id {
     ($(#[$doc:meta])+ $name:ident) => {

@@ -9,7 +9,7 @@
 //!
 //! - [`trace`]: what is replayed, as borrowed columns. [`options`]: what a run is asked to do.
 //! - [`replay`](mod@replay): the way in. It checks the input, deals the jobs out to virtual clusters, and gathers.
-//! - `machine`: the only event loop; its `floor` has the verbs by which a policy starts and stops jobs.
+//! - `machine`: the only event loop; its `state` has the verbs by which a policy starts and stops jobs.
 //! - `policy`: who decides. [`policies`]: the names of policies. `placement`: which GPUs a gang gets.
 //! - `speed`: how fast a job runs where it runs. `cluster`: servers and GPUs.
 //! - [`decisions`]: what a policy decided, as data.
@@ -26,8 +26,8 @@
 
 pub mod bound;
 mod cluster;
+pub mod concavity;
 pub mod decisions;
-pub mod dips;
 mod ds;
 pub mod error;
 pub mod files;

@@ -11,7 +11,7 @@ mod serving;
 
 use crate::decisions::DecisionLog;
 use crate::error::{Error, Result};
-use crate::record::{Books, Ends, Stays, SumsByJob};
+use crate::record::{Ends, StayLog, Stays, SumsByJob};
 pub use allocations::Allocations;
 pub use searches::Climb;
 pub(crate) use searches::Climbing;
@@ -26,7 +26,7 @@ pub(crate) struct ClusterOutcome {
     pub(crate) num_servers: Vec<u32>,
     pub(crate) max_contention: Vec<u32>,
     /// Waiting time with too few idle GPUs, and with enough that could not be used, s.
-    pub(crate) obstacles: Vec<(f64, f64)>,
+    pub(crate) wait_causes: Vec<(f64, f64)>,
     pub(crate) allocations: Allocations,
     /// (time, sum of p_j over the spanning jobs from then on).
     pub(crate) contention: Vec<(f64, u64)>,
@@ -36,7 +36,7 @@ pub(crate) struct ClusterOutcome {
     /// Whether a job that runs through may hold its GPUs without progress for a while.
     pub(crate) pauses: bool,
     /// The stays that are over, and what they add up to.
-    pub(crate) books: Books,
+    pub(crate) stay_log: StayLog,
     /// Whether admission or a verb refused a job, and whether a verb ended it. Empty where neither can be.
     pub(crate) refused: Vec<bool>,
     pub(crate) ended: Vec<bool>,
@@ -57,14 +57,14 @@ impl ClusterOutcome {
             finish: vec![f64::NAN; jobs],
             num_servers: vec![0; jobs],
             max_contention: vec![0; jobs],
-            obstacles: vec![(0.0, 0.0); jobs],
+            wait_causes: vec![(0.0, 0.0); jobs],
             allocations: if record { Allocations::for_jobs(jobs) } else { Allocations::default() },
             contention: Vec::new(),
             contention_seconds: 0.0,
             events: 0,
             decisions: 0,
             pauses: false,
-            books: Books::default(),
+            stay_log: StayLog::default(),
             refused: Vec::new(),
             ended: Vec::new(),
             climbing: Climbing::default(),
@@ -93,7 +93,7 @@ impl ClusterOutcome {
             times.iter_mut().for_each(|t| *t = seconds(*t));
         }
         self.log.rows.iter_mut().for_each(|row| row.time = seconds(row.time));
-        self.books.convert_times(&seconds);
+        self.stay_log.convert_times(&seconds);
         self.climbing.convert_times(&seconds);
         self.serving.convert_times(&seconds);
         self.contention.iter_mut().for_each(|(t, _)| *t = seconds(*t));

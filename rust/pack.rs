@@ -16,7 +16,7 @@ use crate::trace::Jobs;
 
 /// CPU in thousandths of a core, and memory in MiB. Packing knows them, the replay does not.
 #[derive(Clone, Copy, Debug)]
-pub struct Beside<'a> {
+pub struct CpuMemory<'a> {
     /// What each row asks for. Rows behind the table ask for no GPU.
     pub asked: [&'a [u64]; 2],
     /// What each server has.
@@ -42,29 +42,30 @@ pub fn pack(
     spec: &ClusterSpec<'_>,
     options: &Options,
     order: &[u32],
-    beside: Option<&Beside<'_>>,
+    cpu_memory: Option<&CpuMemory<'_>>,
 ) -> Result<Packed> {
     if !WITH_SHARES.contains(&options.placement) {
         let names: Vec<_> = WITH_SHARES.iter().map(|placement| placement.name()).collect();
         let (value, expected) = (options.placement.name().to_owned(), format!("one of {}", names.join(", ")));
         return Err(Error::Option { name: "placement", value, expected });
     }
-    let rows = beside.map_or(jobs.len(), |beside| beside.asked[0].len().max(jobs.len()));
+    let rows = cpu_memory.map_or(jobs.len(), |cpu_memory| cpu_memory.asked[0].len().max(jobs.len()));
     if let Some(&row) = order.iter().find(|&&row| row as usize >= rows) {
         let (value, expected) = (row.to_string(), "rows of the table".to_owned());
         return Err(Error::Option { name: "order", value, expected });
     }
-    let oversize = if beside.is_some() { Oversize::Drop } else { options.oversize };
+    let oversize = if cpu_memory.is_some() { Oversize::Drop } else { options.oversize };
     let ready = prepare(jobs, &Extras::default(), None, spec, &Options { oversize, ..options.clone() })?;
-    if let Some(beside) = beside {
+    if let Some(cpu_memory) = cpu_memory {
         let servers = spec.server_gpus.len();
-        let lengths = beside.asked.map(|asked| (asked, rows)).into_iter().chain(beside.has.map(|has| (has, servers)));
+        let lengths =
+            cpu_memory.asked.map(|asked| (asked, rows)).into_iter().chain(cpu_memory.has.map(|has| (has, servers)));
         for (column, expected) in lengths {
             if column.len() != expected {
                 return Err(Error::ColumnLength { column: "cpu_milli, memory_mib", length: column.len(), expected });
             }
         }
-        return Ok(pods::pack(jobs, spec, options, order, beside));
+        return Ok(pods::pack(jobs, spec, options, order, cpu_memory));
     }
     let jobs = ready.typed(jobs);
     let mut placer = Placer::new(options);
@@ -131,14 +132,14 @@ mod tests {
             network: Network::default(),
         };
         let packed = |cpu: &[u64], order: &[u32]| {
-            let beside = Beside { asked: [cpu, &[0; 3]], has: [&[4, 8], &[1, 1]] };
+            let cpu_memory = CpuMemory { asked: [cpu, &[0; 3]], has: [&[4, 8], &[1, 1]] };
             let options = Options {
                 placement: Placement::BestFit,
                 order: Order::Fifo,
                 model: Model::Fixed,
                 ..Options::default()
             };
-            pack(&table.view(), &spec, &options, order, Some(&beside))
+            pack(&table.view(), &spec, &options, order, Some(&cpu_memory))
         };
         // The third row asks for no GPU. It takes the CPU of the first server, and later of the second.
         let placed = vec![true, true, true, false, false];

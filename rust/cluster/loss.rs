@@ -9,7 +9,7 @@
 //!
 //! All numbers are whole, so equal choices tie exactly.
 
-use crate::ids::WHOLE;
+use crate::ids::MILLI_GPU;
 
 /// What some jobs of a table ask for, as the servers of one type see it.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Loss {
 impl Loss {
     /// `largest`: the most GPUs of a server.
     pub(crate) fn new(demands: &[Want], largest: u32) -> Self {
-        let whole = WHOLE as usize;
+        let whole = MILLI_GPU as usize;
         // How many demands find a GPU of that room too small, and ask for more GPUs than that: first where it ends.
         let mut too_small = vec![0i64; whole + 1];
         let mut larger = vec![0i64; largest as usize + 1];
@@ -56,13 +56,13 @@ impl Loss {
         let times = |(number, count): (usize, i64), each: i64| number as i64 * each * count;
         Self {
             by_room: too_small.into_iter().enumerate().map(|counted| times(counted, 1)).collect(),
-            by_empty: larger.into_iter().enumerate().map(|counted| times(counted, i64::from(WHOLE))).collect(),
+            by_empty: larger.into_iter().enumerate().map(|counted| times(counted, i64::from(MILLI_GPU))).collect(),
         }
     }
 
     /// What a server loses whose GPUs have these rooms.
     pub(crate) fn of(&self, rooms: &[u32]) -> i64 {
-        let empty = rooms.iter().filter(|&&room| room == WHOLE).count();
+        let empty = rooms.iter().filter(|&&room| room == MILLI_GPU).count();
         rooms.iter().map(|&room| self.by_room[room as usize]).sum::<i64>() + self.by_empty[empty]
     }
 
@@ -73,13 +73,13 @@ impl Loss {
 
     /// The same of an empty GPU on a server with so many.
     pub(crate) fn of_opening(&self, empty: u32, share: u32) -> i64 {
-        self.of_share(WHOLE, share) + self.by_empty[empty as usize - 1] - self.by_empty[empty as usize]
+        self.of_share(MILLI_GPU, share) + self.by_empty[empty as usize - 1] - self.by_empty[empty as usize]
     }
 
     /// The same if whole GPUs are taken of a server with so many empty ones.
     pub(crate) fn of_gpus(&self, empty: u32, num_gpus: u32) -> i64 {
         let left = (empty - num_gpus) as usize;
-        self.by_empty[left] - self.by_empty[empty as usize] - i64::from(num_gpus) * self.by_room[WHOLE as usize]
+        self.by_empty[left] - self.by_empty[empty as usize] - i64::from(num_gpus) * self.by_room[MILLI_GPU as usize]
     }
 }
 
@@ -89,10 +89,10 @@ mod tests {
 
     /// The definition, GPU by GPU.
     fn fragmentation(demands: &[Want], rooms: &[u32]) -> i64 {
-        let empty = rooms.iter().filter(|&&room| room == WHOLE).count() as u32;
+        let empty = rooms.iter().filter(|&&room| room == MILLI_GPU).count() as u32;
         let all: u32 = rooms.iter().sum();
         let lost = |&Want { num_gpus, share, usable, jobs }: &Want| {
-            let needs = if share == 0 { WHOLE } else { share };
+            let needs = if share == 0 { MILLI_GPU } else { share };
             let runs = usable && if share == 0 { empty >= num_gpus } else { rooms.iter().any(|&room| room >= share) };
             let small: u32 = rooms.iter().filter(|&&room| room < needs).sum();
             i64::from(if runs { small } else { all }) * jobs as i64

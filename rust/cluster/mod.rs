@@ -7,13 +7,13 @@
 //! The network's constants and the checks of server sizes are here too.
 
 mod loss;
-mod nobody;
 mod shares;
 mod times;
+mod unavailable;
 
 use crate::ds::{Fenwick, OrderedBits};
 use crate::error::{Error, Result};
-use crate::ids::{GpuType, Job, Server, WHOLE};
+use crate::ids::{GpuType, Job, MILLI_GPU, Server};
 pub(crate) use loss::{Loss, Want};
 use shares::Shares;
 use times::GpuTimes;
@@ -333,7 +333,7 @@ impl Cluster {
 
     /// Units of a GPU: 1, or its thousandths where jobs may hold shares.
     pub(crate) fn units_a_gpu(&self) -> u64 {
-        self.shares.as_ref().map_or(1, |_| u64::from(WHOLE))
+        self.shares.as_ref().map_or(1, |_| u64::from(MILLI_GPU))
     }
 
     /// What is idle: GPUs, or thousandths of one where jobs may hold shares.

@@ -7,7 +7,7 @@
 
 use super::Claim;
 use crate::ds::{Minima, OrderedBits};
-use crate::ids::{Job, Server, WHOLE};
+use crate::ids::{Job, MILLI_GPU, Server};
 use std::collections::BTreeMap;
 
 /// The room of every GPU, and who holds what.
@@ -44,17 +44,17 @@ impl Shares {
         let mut shares = Self {
             first,
             server,
-            room: vec![WHOLE as u16; gpus],
-            total: gpus as u64 * u64::from(WHOLE),
-            by_room: OrderedBits::new(gpus * (WHOLE as usize + 1)),
+            room: vec![MILLI_GPU as u16; gpus],
+            total: gpus as u64 * u64::from(MILLI_GPU),
+            by_room: OrderedBits::new(gpus * (MILLI_GPU as usize + 1)),
             first_fit: first_fit.then(|| Minima::new(gpus)),
             held: BTreeMap::new(),
             covered: Vec::new(),
         };
         for gpu in 0..gpus {
-            shares.by_room.insert(WHOLE as usize * gpus + gpu);
+            shares.by_room.insert(MILLI_GPU as usize * gpus + gpu);
             if let Some(rooms) = &mut shares.first_fit {
-                rooms.set(gpu, -f64::from(WHOLE));
+                rooms.set(gpu, -f64::from(MILLI_GPU));
             }
         }
         shares
@@ -106,7 +106,7 @@ impl Shares {
 
     /// The GPU with the most room, if that is enough.
     pub(crate) fn roomiest(&self, share: u32) -> Option<usize> {
-        let last = self.by_room.prev((WHOLE as usize + 1) * self.gpus())?;
+        let last = self.by_room.prev((MILLI_GPU as usize + 1) * self.gpus())?;
         let most = last / self.gpus();
         if most < share as usize { None } else { self.lowest(most) }
     }
@@ -126,7 +126,7 @@ impl Shares {
     pub(crate) fn opened(&self, share: u32) -> impl Iterator<Item = (u32, usize)> + '_ {
         let mut from = share as usize * self.gpus();
         std::iter::from_fn(move || {
-            let member = self.by_room.next(from).filter(|&member| member < WHOLE as usize * self.gpus())?;
+            let member = self.by_room.next(from).filter(|&member| member < MILLI_GPU as usize * self.gpus())?;
             let room = member / self.gpus();
             from = (room + 1) * self.gpus();
             Some((room as u32, member % self.gpus()))
@@ -140,8 +140,8 @@ impl Shares {
     /// The lowest empty GPU of a server that has one.
     pub(crate) fn empty_on(&self, server: Server) -> Option<usize> {
         self.by_room
-            .next(WHOLE as usize * self.gpus() + self.first[server.index()] as usize)
-            .map(|member| member - WHOLE as usize * self.gpus())
+            .next(MILLI_GPU as usize * self.gpus() + self.first[server.index()] as usize)
+            .map(|member| member - MILLI_GPU as usize * self.gpus())
     }
 
     // How GPUs change hands. The caller keeps the counts of empty GPUs.
@@ -150,7 +150,7 @@ impl Shares {
     pub(super) fn take_empty(&mut self, server: Server, count: u32, job: Job) {
         for _ in 0..count {
             if let Some(gpu) = self.empty_on(server) {
-                self.give_to(gpu, job, WHOLE);
+                self.give_to(gpu, job, MILLI_GPU);
             }
         }
     }
@@ -163,14 +163,14 @@ impl Shares {
 
     /// Takes GPUs of a server, or shares of them. Returns how many of them were empty.
     pub(super) fn take_named(&mut self, server: Server, gpus: &[u32], claim: &Claim) -> u32 {
-        let share = if claim.share > 0 { claim.share } else { WHOLE };
+        let share = if claim.share > 0 { claim.share } else { MILLI_GPU };
         let first = self.first[server.index()];
         gpus.iter().map(|&gpu| u32::from(self.take((first + gpu) as usize, claim.job, share))).sum()
     }
 
     /// Takes a share of a GPU. Returns whether it was empty.
     pub(super) fn take(&mut self, gpu: usize, job: Job, share: u32) -> bool {
-        let was_empty = u32::from(self.room[gpu]) == WHOLE;
+        let was_empty = u32::from(self.room[gpu]) == MILLI_GPU;
         self.give_to(gpu, job, share);
         was_empty
     }
@@ -190,7 +190,7 @@ impl Shares {
         for gpu in gpus {
             let gpu = gpu as usize;
             self.set(gpu, u32::from(self.room[gpu]) + share);
-            if u32::from(self.room[gpu]) == WHOLE {
+            if u32::from(self.room[gpu]) == MILLI_GPU {
                 emptied.push(self.server[gpu]);
             }
         }
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!((shares.count(400), shares.of_rank(400, 1)), (3, Some(2)));
         assert_eq!(shares.total(), 2800);
         shares.take_empty(Server::new(1), 1, job(3));
-        assert_eq!(shares.held(job(3)), (vec![(Server::new(1), 1)], WHOLE));
+        assert_eq!(shares.held(job(3)), (vec![(Server::new(1), 1)], MILLI_GPU));
         assert!(shares.release(job(0)).is_empty());
         assert_eq!(shares.release(job(1)), [Server::new(0)]);
         assert_eq!(shares.empty_on(Server::new(0)), Some(0));

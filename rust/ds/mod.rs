@@ -3,17 +3,17 @@
 //! Members, places, slots and rows are plain numbers here. Whoever uses a structure turns its own types into them.
 
 mod bits;
+mod deque;
 mod fenwick;
 mod heap;
-mod lane;
 mod minima;
 mod order;
 mod tournament;
 
 pub(crate) use bits::OrderedBits;
+pub(crate) use deque::Deque;
 pub(crate) use fenwick::Fenwick;
 pub(crate) use heap::EventHeap;
-pub(crate) use lane::Lane;
 pub(crate) use minima::Minima;
 pub(crate) use order::sort_again;
 pub(crate) use tournament::Tournament;

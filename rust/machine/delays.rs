@@ -1,7 +1,7 @@
 //! Why jobs wait: for GPUs, for GPUs in one piece, or for their turn.
 //!
-//! Invariant: `state` says what has been in the way of each gang size since `since`, and `spent` for how long each obstacle
-//! had been there before. Only time in which somebody waits counts. Sums are added to when an obstacle comes or goes, so
+//! Invariant: `state` says what has been in the way of each gang size since `since`, and `spent` for how long each wait cause
+//! had been there before. Only time in which somebody waits counts. Sums are added to when a wait cause comes or goes, so
 //! that they do not hang on the instants at which somebody looks. For example, with 2 idle GPUs on each of two
 //! servers of 4, a gang of 5 finds too few. For `consolidate` a gang of 3 finds them fragmented.
 
@@ -19,23 +19,23 @@ pub(crate) struct Delays {
     /// Time with fewer idle GPUs than that, and with enough that the placement could not use, since the start.
     spent: Vec<(f64, f64)>,
     /// What has been in the way of each demand since `since`.
-    state: Vec<Obstacle>,
+    state: Vec<WaitCause>,
     since: f64,
     /// What the latest look found, when that was, and whether it is something else.
-    found: Vec<Obstacle>,
+    found: Vec<WaitCause>,
     looked: f64,
     changed: bool,
     now: f64,
     /// The gang sizes of the trace, ascending; what is in the way of each in each pool, and as of which change there.
     sizes: Vec<u32>,
-    pools: Vec<(Vec<Obstacle>, Option<u64>)>,
+    pools: Vec<(Vec<WaitCause>, Option<u64>)>,
     /// Whether somebody waited then.
     waiting: bool,
 }
 
 /// What is in the way of a demand, least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Obstacle {
+pub(super) enum WaitCause {
     None,
     Fragmented,
     TooFew,
@@ -48,13 +48,13 @@ impl Delays {
         sizes.dedup();
         Self {
             spent: vec![(0.0, 0.0); demands.len()],
-            state: vec![Obstacle::None; demands.len()],
+            state: vec![WaitCause::None; demands.len()],
             since: 0.0,
-            found: vec![Obstacle::None; demands.len()],
+            found: vec![WaitCause::None; demands.len()],
             looked: 0.0,
             changed: false,
             now: 0.0,
-            pools: vec![(vec![Obstacle::None; sizes.len()], None); pools],
+            pools: vec![(vec![WaitCause::None; sizes.len()], None); pools],
             demands,
             sizes,
             waiting: false,
@@ -70,14 +70,14 @@ impl Delays {
         }
     }
 
-    /// Adds up the time of every obstacle that was there up to the latest look.
+    /// Adds up the time of every wait cause that was there up to the latest look.
     fn turn(&mut self) {
         let passed = self.looked - self.since;
         for ((spent, state), &found) in self.spent.iter_mut().zip(&mut self.state).zip(&self.found) {
             match std::mem::replace(state, found) {
-                Obstacle::None => {}
-                Obstacle::TooFew => spent.0 += passed,
-                Obstacle::Fragmented => spent.1 += passed,
+                WaitCause::None => {}
+                WaitCause::TooFew => spent.0 += passed,
+                WaitCause::Fragmented => spent.1 += passed,
             }
         }
         self.since = self.looked;
@@ -94,7 +94,7 @@ impl Delays {
         } else if !waited {
             return;
         } else {
-            self.found.fill(Obstacle::None);
+            self.found.fill(WaitCause::None);
             self.pools.iter_mut().for_each(|pool| pool.1 = None);
         }
         self.looked = self.now;
@@ -104,18 +104,18 @@ impl Delays {
     /// What is in the way of each demand. Returns false if that is what it was.
     fn find(&mut self, jobs: &Jobs<'_>, pools: &mut Pools, placer: &Placer) -> bool {
         let mut changed = false;
-        for (pool, (obstacles, as_of)) in pools.iter_mut().zip(&mut self.pools) {
+        for (pool, (wait_causes, as_of)) in pools.iter_mut().zip(&mut self.pools) {
             if as_of.replace(pool.changes) == Some(pool.changes) {
                 continue;
             }
             changed = true;
             let enough = self.sizes.partition_point(|&size| u64::from(size) <= pool.idle_units());
             let shared = pool.shares().is_some();
-            for (obstacle, &size) in obstacles[..enough].iter_mut().zip(&self.sizes) {
+            for (wait_cause, &size) in wait_causes[..enough].iter_mut().zip(&self.sizes) {
                 let fits = if shared { placer.can_place_units(pool, size) } else { placer.can_place(pool, size) };
-                *obstacle = if fits { Obstacle::None } else { Obstacle::Fragmented };
+                *wait_cause = if fits { WaitCause::None } else { WaitCause::Fragmented };
             }
-            obstacles[enough..].fill(Obstacle::TooFew);
+            wait_causes[enough..].fill(WaitCause::TooFew);
         }
         if !changed {
             return false;
@@ -131,13 +131,13 @@ impl Delays {
             }
             // The least of its types: fragmented on one says more than too few on another.
             let met = jobs.tried_by(*demand).iter().map(|&(gpu_type, _)| self.pools[gpu_type.index()].0[at]);
-            *found = met.min().unwrap_or(Obstacle::TooFew);
+            *found = met.min().unwrap_or(WaitCause::TooFew);
         }
         true
     }
 
     /// What is in the way of a demand since the latest look, at which somebody waited.
-    pub(super) fn obstacle(&self, demand: Demand) -> Obstacle {
+    pub(super) fn wait_cause(&self, demand: Demand) -> WaitCause {
         self.found[self.demands.partition_point(|&other| other < demand)]
     }
 
@@ -147,9 +147,9 @@ impl Delays {
         let at = self.demands.partition_point(|&other| other < demand);
         let (spent, passed) = (self.spent[at], self.now - self.since);
         match self.state[at] {
-            Obstacle::None => spent,
-            Obstacle::TooFew => (spent.0 + passed, spent.1),
-            Obstacle::Fragmented => (spent.0, spent.1 + passed),
+            WaitCause::None => spent,
+            WaitCause::TooFew => (spent.0 + passed, spent.1),
+            WaitCause::Fragmented => (spent.0, spent.1 + passed),
         }
     }
 }

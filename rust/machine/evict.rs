@@ -8,10 +8,10 @@
 //! than a server all that may go. There is one attempt for each demand that a pass cannot place.
 
 use super::clock::Clock;
-use super::floor::Floor;
-use super::holdings::Claimant;
-use super::lodgers::{Lodger, Lodgers};
-use super::windows::Windows;
+use super::cluster_state::ClusterState;
+use super::maintenance::MaintenanceWindows;
+use super::preemptible::{Lodger, Preemptible};
+use super::quota_usage::Claimant;
 use crate::decisions::{Row, Verb};
 use crate::ids::{GpuType, Job, Server, Slot};
 use crate::placement::Probes;
@@ -66,11 +66,11 @@ impl PartialEq for Victim {
 
 impl Eq for Victim {}
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// Whether owners have quotas.
     #[inline]
     pub(crate) fn has_quotas(&self) -> bool {
-        self.holdings.is_some()
+        self.quota_usage.is_some()
     }
 
     /// That on which it hangs whom a job may evict that would start now on so many GPUs.
@@ -119,8 +119,8 @@ impl<S: Speed> Floor<'_, S> {
         on: Option<GpuType>,
     ) -> Option<(GpuType, Option<Server>, Vec<Victim>)> {
         let jobs = self.jobs;
-        let lower = self.lodgers.as_ref().map_or(0, |lodgers| lodgers.gpus_after(jobs.tier(job.index())));
-        if self.holdings.is_none() && (lower == 0 || lower + self.cluster.idle_units() < u64::from(num_gpus)) {
+        let lower = self.preemptible.as_ref().map_or(0, |preemptible| preemptible.gpus_after(jobs.tier(job.index())));
+        if self.quota_usage.is_none() && (lower == 0 || lower + self.cluster.idle_units() < u64::from(num_gpus)) {
             // Most attempts end here: all lower priorities together do not hold enough.
             return None;
         }
@@ -139,17 +139,17 @@ impl<S: Speed> Floor<'_, S> {
             let after = evicts.then_some(tier);
             if num_gpus <= self.cluster.of_mut(gpu_type).largest {
                 let attempt = (gpu_type, num_gpus, after);
-                if self.lodgers.as_ref().is_none_or(|lodgers| lodgers.is_futile(&attempt)) {
+                if self.preemptible.as_ref().is_none_or(|preemptible| preemptible.is_futile(&attempt)) {
                     continue;
                 }
-                let there = |lodgers: &Lodgers, server| lodgers.gpus_for(server, after);
+                let there = |preemptible: &Preemptible, server| preemptible.gpus_for(server, after);
                 if let Some((server, chosen)) = self.server_of_least(Some(gpu_type), num_gpus, there, yields) {
                     return Some((gpu_type, Some(server), chosen));
                 }
                 if !self.hides()
-                    && let Some(lodgers) = &mut self.lodgers
+                    && let Some(preemptible) = &mut self.preemptible
                 {
-                    lodgers.remember(attempt);
+                    preemptible.remember(attempt);
                 }
                 continue;
             }
@@ -164,11 +164,11 @@ impl<S: Speed> Floor<'_, S> {
     /// The stays of a GPU type that `may` go, all of them `after` a tier or over quota; who goes first is the greatest.
     fn victims(&mut self, gpu_type: GpuType, after: Option<u32>, may: impl Fn(&Lodger) -> bool) -> BinaryHeap<Victim> {
         let (now, clock, cluster) = (self.now, self.clock, &self.cluster);
-        let Some(lodgers) = &mut self.lodgers else { return BinaryHeap::new() };
+        let Some(preemptible) = &mut self.preemptible else { return BinaryHeap::new() };
         let mut victims = Vec::new();
         for server in (0..cluster.num_servers()).map(Server::at) {
-            if cluster.type_of(server) == gpu_type && lodgers.gpus_for(server, after) > 0 {
-                let here = lodgers.look_at(server, now, clock).iter();
+            if cluster.type_of(server) == gpu_type && preemptible.gpus_for(server, after) > 0 {
+                let here = preemptible.look_at(server, now, clock).iter();
                 let going = here.filter(|(lodger, _)| lodger.home == server && may(lodger));
                 victims.extend(going.map(|(lodger, _)| Victim::new(lodger, now, clock)));
             }
@@ -182,27 +182,27 @@ impl<S: Speed> Floor<'_, S> {
         &mut self,
         gpu_type: Option<GpuType>,
         num_gpus: u32,
-        there: impl Fn(&Lodgers, Server) -> u32,
+        there: impl Fn(&Preemptible, Server) -> u32,
         may: impl Fn(&Lodger) -> bool,
     ) -> Option<(Server, Vec<Victim>)> {
         let (now, clock, cluster, windows) = (self.now, self.clock, &self.cluster, &self.windows);
-        let lodgers = self.lodgers.as_mut()?;
-        let has_room = |lodgers: &Lodgers, server: Server, idle: u32| {
-            idle + there(lodgers, server) >= num_gpus
+        let preemptible = self.preemptible.as_mut()?;
+        let has_room = |preemptible: &Preemptible, server: Server, idle: u32| {
+            idle + there(preemptible, server) >= num_gpus
                 && gpu_type.is_none_or(|of| cluster.type_of(server) == of)
                 && windows.as_ref().is_none_or(|windows| !windows.hides(server))
         };
         // First one that will cost little, of those of which that is known: then most others need not be looked at.
         let mut first: Option<(f64, Server)> = None;
-        let mut bounds = std::mem::take(&mut lodgers.bounds);
+        let mut bounds = std::mem::take(&mut preemptible.bounds);
         bounds.clear();
         bounds.extend((0..cluster.num_servers()).map(Server::at).map(|server| {
             let idle = cluster.idle(server);
             if idle >= num_gpus {
                 return f64::INFINITY;
             }
-            let at_least = lacks(num_gpus, idle) * lodgers.least_unsaved(server, now, clock);
-            if at_least > 0.0 && first.is_none_or(|first| at_least < first.0) && has_room(lodgers, server, idle) {
+            let at_least = lacks(num_gpus, idle) * preemptible.least_unsaved(server, now, clock);
+            if at_least > 0.0 && first.is_none_or(|first| at_least < first.0) && has_room(preemptible, server, idle) {
                 first = Some((at_least, server));
             }
             at_least
@@ -216,16 +216,19 @@ impl<S: Speed> Floor<'_, S> {
             // Of equals the lowest server.
             let is_cheaper =
                 |cost: f64| least.is_none_or(|least| cost < least.0 || cost == least.0 && server < least.1);
-            if at_least == f64::INFINITY || !is_cheaper(at_least) || !has_room(lodgers, server, cluster.idle(server)) {
+            if at_least == f64::INFINITY
+                || !is_cheaper(at_least)
+                || !has_room(preemptible, server, cluster.idle(server))
+            {
                 continue;
             }
-            lodgers.look_at(server, now, clock);
+            preemptible.look_at(server, now, clock);
             let mut idle = cluster.idle(server);
-            if !is_cheaper(lacks(num_gpus, idle) * lodgers.least_unsaved(server, now, clock)) {
+            if !is_cheaper(lacks(num_gpus, idle) * preemptible.least_unsaved(server, now, clock)) {
                 continue;
             }
             let (mut going, mut cheapest, mut latest) = (0, f64::INFINITY, f64::INFINITY);
-            for (lodger, count) in lodgers.on(server).iter().filter(|(lodger, _)| may(lodger)) {
+            for (lodger, count) in preemptible.on(server).iter().filter(|(lodger, _)| may(lodger)) {
                 let unsaved = lodger.unsaved(now, clock);
                 going += *count;
                 cheapest = f64::min(cheapest, f64::from(lodger.gpus) * unsaved);
@@ -235,7 +238,7 @@ impl<S: Speed> Floor<'_, S> {
                 continue;
             }
             here.clear();
-            let going = lodgers.on(server).iter().filter(|(lodger, _)| may(lodger));
+            let going = preemptible.on(server).iter().filter(|(lodger, _)| may(lodger));
             here.extend(going.map(|(lodger, count)| (Victim::new(lodger, now, clock), *count)));
             here.sort_unstable_by_key(|(victim, _)| victim.turn());
             let enough = here.iter().position(|&(_, count)| {
@@ -256,7 +259,7 @@ impl<S: Speed> Floor<'_, S> {
                 chosen.extend(here.iter().map(|&(victim, _)| victim));
             }
         }
-        lodgers.bounds = bounds;
+        preemptible.bounds = bounds;
         least.map(|(_, server)| (server, chosen))
     }
 
@@ -306,8 +309,8 @@ impl<S: Speed> Floor<'_, S> {
             why => Row { by: why.by().0, ..row },
         });
         // Whoever made room for it at this instant makes room for the other.
-        self.out.books.readdress(job, why, self.now);
-        self.out.books.evicted_at = self.now;
+        self.out.stay_log.readdress(job, why, self.now);
+        self.out.stay_log.evicted_at = self.now;
         if started < self.now {
             self.keep(slot, false);
             self.vacate(slot, why, None);
@@ -330,7 +333,7 @@ fn lacks(num_gpus: u32, idle: u32) -> f64 {
 }
 
 /// What a victim holds of servers that are not hidden.
-fn seen<'p>(parts: &'p [(Server, u32)], windows: Option<&Windows>) -> Cow<'p, [(Server, u32)]> {
+fn seen<'p>(parts: &'p [(Server, u32)], windows: Option<&MaintenanceWindows>) -> Cow<'p, [(Server, u32)]> {
     match windows {
         None => Cow::Borrowed(parts),
         Some(windows) => parts.iter().filter(|part| !windows.hides(part.0)).copied().collect(),

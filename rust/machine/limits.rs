@@ -4,7 +4,7 @@
 //! with a limit of 100 s that was stopped after 40 s ends 60 s after it starts again, pauses included.
 
 use super::clock::Clock;
-use super::floor::Floor;
+use super::cluster_state::ClusterState;
 use super::stays::Stay;
 use crate::ids::{Job, Slot};
 use crate::options::Estimate;
@@ -40,7 +40,7 @@ impl Limits {
     }
 }
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// When a stay's limit is up, if that is before `end`, its end or its next rung. At one instant an end comes first, and
     /// a limit before a rung.
     #[inline(always)]
@@ -91,6 +91,7 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Whether a job was over before it was done, at its limit.
     pub(crate) fn is_cut(&self, job: Job) -> bool {
-        self.limits.is_some() && self.out.books.past.iter().any(|past| past.job == job && past.why == Why::Limit)
+        self.limits.is_some()
+            && self.out.stay_log.records.iter().any(|records| records.job == job && records.why == Why::Limit)
     }
 }

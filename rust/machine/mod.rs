@@ -1,27 +1,29 @@
 //! The machine: the only event loop.
 //!
 //! An instant has these steps (docs/model.md): completions and time limits, outages, loads of services, arrivals, replicas, one pass where the policy wants one, new paces of
-//! the stays whose crowd changed, and the books. Then the machine goes on to the next instant: the least of the next
+//! the stays whose crowd changed, and the stay log. Then the machine goes on to the next instant: the least of the next
 //! end, the next outage, the next load, the next arrival, the policy's next pass and its next wake. Nothing happens in between.
 //!
 //! A run can be cut anywhere: `run(until)` may be called again, and a clone goes on to the same end. For example, a
 //! machine that ran to 100 s, was cloned, and ran on twice, gives the same results as one that was never stopped.
 
-mod asked;
 mod clock;
+mod cluster_state;
 mod delays;
 mod evict;
-mod facts;
-mod floor;
-mod futile;
-mod holdings;
-mod ledger;
+mod explain;
 mod limits;
-mod lodgers;
-mod named;
+mod livelock;
+mod maintenance;
 mod outages;
 mod policy;
+mod preemptible;
+mod progress;
 mod protect;
+mod queries;
+mod quota_usage;
+mod requested_gpus;
+mod rollback;
 mod saves;
 mod searches;
 mod services;
@@ -30,9 +32,7 @@ mod sleep;
 mod stays;
 #[cfg(test)]
 mod tests;
-mod undone;
 mod verbs;
-mod windows;
 
 use crate::error::{Error, Result};
 use crate::ids::{Job, Slot};
@@ -40,16 +40,16 @@ use crate::outcome::ClusterOutcome;
 use crate::record::{Scale, Why};
 use crate::setting::Setting;
 use crate::speed::Speed;
-pub use asked::Answer;
-pub(crate) use asked::until;
 pub(crate) use clock::{Clock, MOST_SLOTS};
-pub(crate) use floor::Floor;
-use futile::Futile;
-pub(crate) use holdings::Claimant;
-pub(crate) use policy::{Came, Chooses, Claim, Left, Policy};
+pub(crate) use cluster_state::ClusterState;
+pub use explain::Answer;
+pub(crate) use explain::until;
+use livelock::Livelock;
+pub(crate) use maintenance::Masked;
+pub(crate) use policy::{Chooses, Claim, EndReason, Policy, WaitReason};
+pub(crate) use quota_usage::Claimant;
 pub(crate) use sharing::wants;
 pub(crate) use stays::Stay;
-pub(crate) use windows::Masked;
 
 /// Told now and then how far the run is; may end it.
 pub trait Watch {
@@ -96,7 +96,7 @@ pub(crate) enum Pause {
 #[derive(Clone, Debug)]
 pub(crate) struct Machine<'a, P, S: Speed> {
     pub(crate) policy: P,
-    pub(crate) floor: Floor<'a, S>,
+    pub(crate) state: ClusterState<'a, S>,
     /// Each job's row in the caller's table, for errors.
     rows: &'a [u32],
     /// Jobs that have arrived, and when the next one does.
@@ -109,16 +109,16 @@ pub(crate) struct Machine<'a, P, S: Speed> {
     next_change: f64,
     instants: u64,
     idle_passes: u64,
-    futile: Futile,
+    livelock: Livelock,
     /// Whether a decision is due at this instant.
     asked: bool,
     /// Whether a trial paused, ended or woke at this instant.
-    stirred: bool,
+    trials_changed: bool,
     /// Decisions since the last event from outside, and when that was.
-    asked_in_vain: u64,
+    fruitless_decisions: u64,
     quiet_since: f64,
     /// How many jobs had arrived, and how many stays had ended, at the last decision from outside.
-    told: (usize, usize),
+    last_decision: (usize, usize),
     /// When the latest pass was, and whether the run pauses after each instant; for whoever asks.
     decided: f64,
     pub(crate) halts: bool,
@@ -127,10 +127,10 @@ pub(crate) struct Machine<'a, P, S: Speed> {
 impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     pub(crate) fn new(setting: &Setting<'a>, speed: S, policy: P) -> Self {
         let runs_through = setting.log.is_some_and(|log| log.runs_through);
-        let floor = Floor::new(setting, speed, P::STOPS && !runs_through, P::OUTSIDE);
+        let state = ClusterState::new(setting, speed, P::STOPS && !runs_through, P::OUTSIDE);
         let mut machine = Self {
             policy,
-            floor,
+            state,
             rows: setting.rows,
             arrived: 0,
             next_arrival: 0.0,
@@ -139,12 +139,12 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             next_change: f64::INFINITY,
             instants: 0,
             idle_passes: 0,
-            futile: Futile::default(),
+            livelock: Livelock::default(),
             asked: false,
-            stirred: false,
-            asked_in_vain: 0,
+            trials_changed: false,
+            fruitless_decisions: 0,
             quiet_since: 0.0,
-            told: (0, 0),
+            last_decision: (0, 0),
             decided: f64::NAN,
             halts: false,
         };
@@ -152,25 +152,25 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         machine.next_change = machine.change_after();
         if setting.log.is_some() {
             // Replicas of services may come before the first job.
-            machine.next_pass = machine.policy.due(&machine.floor);
+            machine.next_pass = machine.policy.due(&machine.state);
         }
         machine
     }
 
     /// When the job arrives that comes so many jobs after the first.
     fn arrival_of(&self, after: usize) -> f64 {
-        let submit = self.floor.jobs.submit;
-        let time = match self.floor.arrivals {
+        let submit = self.state.jobs.submit;
+        let time = match self.state.arrivals {
             None => submit.get(after),
             Some(arrivals) => arrivals.get(after).map(|job| &submit[job.index()]),
         };
-        time.map_or(f64::INFINITY, |&time| self.floor.clock.arrival(time))
+        time.map_or(f64::INFINITY, |&time| self.state.clock.arrival(time))
     }
 
     /// When the next outage begins or ends, or a load changes. Whether that matters, `run` knows.
     fn change_after(&self) -> f64 {
-        let outage = self.floor.outages.as_ref().map_or(f64::INFINITY, |outages| outages.next_at());
-        let load = self.floor.services.as_ref().map_or(f64::INFINITY, |services| services.next_at());
+        let outage = self.state.outages.as_ref().map_or(f64::INFINITY, |outages| outages.next_at());
+        let load = self.state.services.as_ref().map_or(f64::INFINITY, |services| services.next_at());
         outage.min(load)
     }
 
@@ -180,27 +180,27 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// `Stuck` or `Starved` when nothing can change any more and a job is not done; `Futile` where the policy ends stays
     /// and nothing comes of them; what the watch says.
     pub(crate) fn run(&mut self, until: f64, watch: &mut dyn Watch) -> Result<Pause> {
-        let jobs = self.floor.jobs.len();
+        let jobs = self.state.jobs.len();
         // The policy, or an eviction, may end stays.
-        let counting = P::STOPS || P::OUTSIDE || self.floor.lodgers.is_some();
+        let counting = P::STOPS || P::OUTSIDE || self.state.preemptible.is_some();
         if std::mem::take(&mut self.asked) {
-            self.told = (self.arrived, self.floor.out.books.past.len());
+            self.last_decision = (self.arrived, self.state.out.stay_log.records.len());
             self.decide()?;
         }
         loop {
             let next = self.next_arrival.min(self.next_pass).min(self.next_wake);
             // Once all jobs are gone, nothing that changes matters.
-            let next = if self.floor.gone < jobs { next.min(self.next_change) } else { next };
-            let Some(end) = self.floor.next_end(next.min(until)) else {
-                watch.tick(self.floor.gone)?;
+            let next = if self.state.gone < jobs { next.min(self.next_change) } else { next };
+            let Some(end) = self.state.next_end(next.min(until)) else {
+                watch.tick(self.state.gone)?;
                 continue;
             };
             let now = end.min(next);
             if now > until {
-                if P::OUTSIDE && until > self.floor.now {
-                    self.floor.now = until;
-                    self.floor.pass = 0;
-                    self.floor.undone.clear();
+                if P::OUTSIDE && until > self.state.now {
+                    self.state.now = until;
+                    self.state.pass = 0;
+                    self.state.rollback.clear();
                 }
                 return Ok(Pause::Until);
             }
@@ -212,10 +212,10 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             }
             self.instants += 1;
             if self.instants.is_multiple_of(WATCH_EVERY) {
-                watch.tick(self.floor.gone)?;
+                watch.tick(self.state.gone)?;
             }
             self.events(now, counting);
-            if P::OUTSIDE && self.policy.asks(&self.floor) {
+            if P::OUTSIDE && self.policy.asks(&self.state) {
                 self.check_patience(jobs)?;
                 self.asked = true;
                 return Ok(Pause::Asks);
@@ -225,46 +225,46 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 return Ok(Pause::Halted);
             }
         }
-        watch.tick(self.floor.gone)?;
-        if self.floor.gone < jobs { Err(self.stuck()) } else { Ok(Pause::Done) }
+        watch.tick(self.state.gone)?;
+        if self.state.gone < jobs { Err(self.stuck()) } else { Ok(Pause::Done) }
     }
 
     /// Goes on to an instant: completions, servers that come back and go down, loads, arrivals, replicas.
     fn events(&mut self, now: f64, counting: bool) {
-        if !self.floor.undone.is_empty() && now > self.floor.now {
-            self.floor.undone.clear();
+        if !self.state.rollback.is_empty() && now > self.state.now {
+            self.state.rollback.clear();
         }
-        if now > self.floor.now {
-            self.floor.pass = 0;
+        if now > self.state.now {
+            self.state.pass = 0;
         }
-        let serves = self.floor.services.is_some();
+        let serves = self.state.services.is_some();
         if serves {
-            self.floor.lend(now);
+            self.state.lend(now);
         }
-        let is_new = now > self.floor.now;
-        self.floor.now = now;
-        self.floor.delays.pass_time(self.floor.clock.seconds(now));
-        let before = (self.floor.gone, self.arrived);
+        let is_new = now > self.state.now;
+        self.state.now = now;
+        self.state.delays.pass_time(self.state.clock.seconds(now));
+        let before = (self.state.gone, self.arrived);
         let changes = self.next_change <= now;
-        self.stirred = false;
+        self.trials_changed = false;
         loop {
-            while let Some((time, slot)) = self.floor.ends.peek()
+            while let Some((time, slot)) = self.state.ends.peek()
                 && time <= now
             {
                 let slot = Slot::new(slot);
-                if self.floor.comes_to_save(slot) {
+                if self.state.comes_to_save(slot) {
                     continue;
                 }
-                let (job, why) = if self.floor.comes_to_limit(slot) {
-                    (self.floor.cut(slot), Left::Limit)
+                let (job, why) = if self.state.comes_to_limit(slot) {
+                    (self.state.cut(slot), EndReason::Limit)
                 } else if self.comes_to_rung(slot) {
                     continue;
                 } else {
-                    (self.floor.complete(slot), Left::Done)
+                    (self.state.complete(slot), EndReason::Done)
                 };
-                self.policy.left(&self.floor, slot, job, why);
+                self.policy.on_end(&self.state, slot, job, why);
                 if P::OUTSIDE {
-                    self.asked_in_vain = 0;
+                    self.fruitless_decisions = 0;
                 }
             }
             // Whoever goes on from a rung may come to the next one, or to its end, at once.
@@ -272,91 +272,91 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 break;
             }
         }
-        if changes && self.floor.gone < self.floor.jobs.len() {
+        if changes && self.state.gone < self.state.jobs.len() {
             self.change_servers();
             self.take_loads();
             self.next_change = self.change_after();
         }
         while self.next_arrival <= now {
-            let job = self.floor.arrival(self.arrived);
-            self.floor.turn_wait(job);
-            self.floor.is_arriving = true;
-            self.policy.came(&mut self.floor, job, Came::Arrived);
-            self.floor.is_arriving = false;
+            let job = self.state.arrival(self.arrived);
+            self.state.turn_wait(job);
+            self.state.is_arriving = true;
+            self.policy.on_wait(&mut self.state, job, WaitReason::Arrived);
+            self.state.is_arriving = false;
             if P::OUTSIDE {
-                self.asked_in_vain = 0;
+                self.fruitless_decisions = 0;
             }
             self.arrived += 1;
             self.next_arrival = self.arrival_of(self.arrived);
         }
         // Whoever was refused is waited for no longer.
         self.judge_trials();
-        let comes = (serves || counting) && (changes || before != (self.floor.gone, self.arrived));
+        let comes = (serves || counting) && (changes || before != (self.state.gone, self.arrived));
         if counting && comes {
             self.begin_count();
         }
         // A pass alone is nothing that a replica tries again for: which passes change nothing is the policy's affair.
-        if serves && (comes || self.stirred) {
+        if serves && (comes || self.trials_changed) {
             self.place_replicas();
         }
-        if self.floor.protects() {
-            self.floor.end_protections(is_new);
+        if self.state.protects() {
+            self.state.end_protections(is_new);
         }
     }
 
     /// Lets verbs act now, also where no decision is due: the rest of this instant comes when the run goes on.
     pub(crate) fn hold(&mut self) {
         if !self.asked {
-            self.floor.delays.pass_time(self.floor.seconds());
+            self.state.delays.pass_time(self.state.seconds());
             self.asked = true;
         }
     }
 
-    /// The rest of an instant: a pass, new paces, the books.
+    /// The rest of an instant: a pass, new paces, the stay log.
     fn decide(&mut self) -> Result<()> {
-        let now = self.floor.now;
-        self.next_wake = self.policy.wake(&self.floor, self.arrived);
-        self.next_pass = self.policy.due(&self.floor);
+        let now = self.state.now;
+        self.next_wake = self.policy.wake(&self.state, self.arrived);
+        self.next_pass = self.policy.due(&self.state);
         if self.next_pass == now {
             self.decided = now;
-            self.policy.pass(&mut self.floor);
-            if let Some((job, verb, why, at)) = self.floor.fault.take() {
+            self.policy.pass(&mut self.state);
+            if let Some((job, verb, why, at)) = self.state.fault.take() {
                 let row = self.rows[job.index()] as usize;
-                return Err(Error::Decision { row, verb: verb.name(), time: self.floor.seconds(), why, at });
+                return Err(Error::Decision { row, verb: verb.name(), time: self.state.seconds(), why, at });
             }
-            if self.floor.lodgers.is_some() {
+            if self.state.preemptible.is_some() {
                 // Whoever was evicted may come of age.
-                self.next_wake = self.policy.wake(&self.floor, self.arrived);
+                self.next_wake = self.policy.wake(&self.state, self.arrived);
             }
-            self.next_pass = self.policy.due(&self.floor);
+            self.next_pass = self.policy.due(&self.state);
         }
         if self.judge_trials() {
             // A verb ended or refused a trial: others may wait from now on.
             self.next_wake = now;
         }
         let waiting = self.policy.is_waiting();
-        let Floor { jobs, delays, cluster, placer, .. } = &mut self.floor;
+        let ClusterState { jobs, delays, cluster, placer, .. } = &mut self.state;
         delays.look(jobs, cluster, placer, waiting);
-        if !self.floor.is_settled() {
-            self.floor.settle();
+        if !self.state.is_settled() {
+            self.state.settle();
         }
-        self.floor.pass += 1;
+        self.state.pass += 1;
         Ok(())
     }
 
     /// Ends a run whose decisions from outside go on and on though nothing comes of them.
     fn check_patience(&mut self, jobs: usize) -> Result<()> {
-        if self.asked_in_vain == 0 {
-            self.quiet_since = self.floor.now;
+        if self.fruitless_decisions == 0 {
+            self.quiet_since = self.state.now;
         }
-        self.asked_in_vain += 1;
-        if self.asked_in_vain <= MOST_IN_VAIN || self.floor.gone == jobs {
+        self.fruitless_decisions += 1;
+        if self.fruitless_decisions <= MOST_IN_VAIN || self.state.gone == jobs {
             return Ok(());
         }
-        let passed = self.floor.now - self.quiet_since;
-        let comes = self.next_arrival.min(self.next_change) - self.floor.now;
-        if self.floor.has_progressed(self.quiet_since) || comes <= MORE_IN_VAIN * passed {
-            self.asked_in_vain = 0;
+        let passed = self.state.now - self.quiet_since;
+        let comes = self.next_arrival.min(self.next_change) - self.state.now;
+        if self.state.has_progressed(self.quiet_since) || comes <= MORE_IN_VAIN * passed {
+            self.fruitless_decisions = 0;
             return Ok(());
         }
         Err(self.stuck())
@@ -368,24 +368,24 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             return false;
         }
         let nothing_comes = self.next_arrival.min(self.next_change) == f64::INFINITY;
-        self.idle_passes = if nothing_comes && self.floor.is_stalled() { self.idle_passes + 1 } else { 0 };
-        let enough = IDLE_PASSES + 2 * (jobs - self.floor.gone) as u64;
-        self.idle_passes > enough && self.idle_passes as f64 * self.floor.smallest_share() > enough as f64
+        self.idle_passes = if nothing_comes && self.state.is_stalled() { self.idle_passes + 1 } else { 0 };
+        let enough = IDLE_PASSES + 2 * (jobs - self.state.gone) as u64;
+        self.idle_passes > enough && self.idle_passes as f64 * self.state.smallest_share() > enough as f64
     }
 
     /// Names the job of the lowest row that runs without progress or waits; first one with a rate of 0 beside another.
     fn stuck(&self) -> Error {
         let row = |job: Job| self.rows[job.index()] as usize;
-        if let Some((row, beside)) = self.floor.starved().map(|(job, other)| (row(job), row(other))).min() {
-            return Error::Starved { row, beside, time: self.floor.seconds() };
+        if let Some((row, partner)) = self.state.starved().map(|(job, other)| (row(job), row(other))).min() {
+            return Error::Starved { row, partner, time: self.state.seconds() };
         }
-        let stalled = self.floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| (row(stay.job), true));
+        let stalled = self.state.stays.iter().filter(|stay| stay.is_live()).map(|stay| (row(stay.job), true));
         let waiting = self.policy.waiting_jobs().map(|job| (row(job), false));
         let (row, running) = stalled.chain(waiting).min().unwrap_or_default();
-        if P::OUTSIDE && running && !self.floor.is_stalled() {
-            return Error::Paused { row, time: self.floor.seconds() };
+        if P::OUTSIDE && running && !self.state.is_stalled() {
+            return Error::Paused { row, time: self.state.seconds() };
         }
-        Error::Stuck { row, running, time: self.floor.seconds() }
+        Error::Stuck { row, running, time: self.state.seconds() }
     }
 
     /// Every waiting job.
@@ -396,11 +396,12 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
     /// Since the last decision from outside: jobs that arrived, that were done or reached their limits, and that lost their GPUs to an outage, a
     /// service or another job.
     pub(crate) fn news(&self) -> [Vec<Job>; 3] {
-        let (arrived, past) = self.told;
-        let past = &self.floor.out.books.past[past..];
-        let ended = |is: fn(Why) -> bool| past.iter().filter(|past| is(past.why)).map(|past| past.job).collect();
+        let (arrived, records) = self.last_decision;
+        let records = &self.state.out.stay_log.records[records..];
+        let ended =
+            |is: fn(Why) -> bool| records.iter().filter(|records| is(records.why)).map(|records| records.job).collect();
         [
-            (arrived..self.arrived).map(|after| self.floor.arrival(after)).collect(),
+            (arrived..self.arrived).map(|after| self.state.arrival(after)).collect(),
             ended(|why| matches!(why, Why::Done | Why::Limit)),
             ended(|why| matches!(why, Why::Failed(_) | Why::EvictedBy(_) | Why::EvictedFor(_))),
         ]
@@ -408,10 +409,11 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
 
     /// What a run that is done leaves behind, in seconds.
     pub(crate) fn into_outcome(mut self) -> ClusterOutcome {
-        self.floor.out.serving = self.floor.serving();
-        let Floor { mut out, jobs, few, speed, clock, gone, sleep, outages, searches, ledger, .. } = self.floor;
+        self.state.out.serving = self.state.serving();
+        let ClusterState { mut out, jobs, few, speed, clock, gone, sleep, outages, searches, progress, .. } =
+            self.state;
         let scale = Scale { jobs: &jobs, few, speed: &speed, slot: clock.slot };
-        out.books.fold(&scale, &out.start, &out.finish, ledger.as_ref().map(|ledger| &ledger.left[..]));
+        out.stay_log.fold(&scale, &out.start, &out.finish, progress.as_ref().map(|progress| &progress.left[..]));
         out.climbing.climbs = searches.map_or_else(Vec::new, |searches| searches.into_climbs());
         out.events = (self.arrived + gone) as u64;
         out.convert_times(|time| clock.seconds(time));

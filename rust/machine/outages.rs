@@ -6,8 +6,8 @@
 
 use super::Machine;
 use super::clock::Clock;
-use super::floor::Floor;
-use super::policy::{Left, Policy};
+use super::cluster_state::ClusterState;
+use super::policy::{EndReason, Policy};
 use super::sleep::Sleep;
 use super::stays::Stay;
 use crate::decisions::{Row, Verb};
@@ -84,32 +84,32 @@ impl Outages {
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// What goes down and comes back at this instant.
     pub(super) fn change_servers(&mut self) {
-        let now = self.floor.now;
-        while let Some(outages) = &mut self.floor.outages
+        let now = self.state.now;
+        while let Some(outages) = &mut self.state.outages
             && let Some(&(time, change, server, row)) = outages.events.get(outages.next)
             && time <= now
         {
             outages.next += 1;
             if change == Change::Up {
-                self.floor.bring_up(server);
+                self.state.bring_up(server);
             } else {
-                for slot in self.floor.stays_on(server) {
-                    let job = self.floor.lose(slot, server, row);
-                    self.policy.left(&self.floor, slot, job, Left::Lost);
+                for slot in self.state.stays_on(server) {
+                    let job = self.state.lose(slot, server, row);
+                    self.policy.on_end(&self.state, slot, job, EndReason::Lost);
                 }
-                self.floor.fail_replicas(server);
-                self.floor.take_down(server, row);
+                self.state.fail_replicas(server);
+                self.state.take_down(server, row);
                 if change == Change::Blink {
-                    self.floor.bring_up(server);
+                    self.state.bring_up(server);
                 }
             }
             self.policy.capacity_changed();
         }
-        self.asked_in_vain = 0;
+        self.fruitless_decisions = 0;
     }
 }
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// Whether a server is down.
     pub(crate) fn is_down(&self, server: Server) -> bool {
         self.outages.as_ref().is_some_and(|outages| outages.is_down[server.index()])
@@ -162,8 +162,8 @@ impl<S: Speed> Floor<'_, S> {
         let row = Row::of(self.now, Verb::Failed);
         self.note(Row { job: job.number(), server: server.number(), by: outage, ..row });
         self.vacate(slot, Why::Failed(outage), Some(left));
-        if let Some(past) = self.out.books.past.last_mut() {
-            (past.lost, past.lost_time) = (fallen, lost);
+        if let Some(records) = self.out.stay_log.records.last_mut() {
+            (records.lost, records.lost_time) = (fallen, lost);
         }
         self.turn_wait(job);
         job

@@ -3,7 +3,7 @@
 //! Invariant: `ends` has every live stay whose protection by age is still to end. For example, with 600 s a job that
 //! started at 100 s is protected before 700 s, and 700 s is an instant at which somebody who waits is looked at.
 
-use super::floor::Floor;
+use super::cluster_state::ClusterState;
 use crate::ds::EventHeap;
 use crate::ids::{Job, Slot};
 use crate::record::Why;
@@ -61,7 +61,7 @@ impl Protection {
     }
 }
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// Whether anybody is protected.
     #[inline]
     pub(crate) fn protects(&self) -> bool {

@@ -5,7 +5,7 @@
 //! of 100 s and a cost of 5 s a job of 250 s saves in [100, 105) and [205, 210), and ends at 260 s.
 
 use super::clock::{Clock, Rest};
-use super::floor::Floor;
+use super::cluster_state::ClusterState;
 use super::stays::Stay;
 use crate::ids::Slot;
 use crate::options::Options;
@@ -158,7 +158,7 @@ impl<P> Stay<P> {
     }
 }
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// When a stay comes to its rung, its limit or its end.
     #[inline(always)]
     fn goal(&self, stay: &Stay<S::Pace>) -> f64 {
@@ -217,16 +217,16 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     fn save_now(&mut self, slot: Slot, cost: Rest) {
-        let lodges = self.lodgers.is_some();
+        let lodges = self.preemptible.is_some();
         if lodges {
-            self.send_off(slot);
+            self.on_end(slot);
         }
         let (clock, speed) = (self.clock, &self.speed);
         let stay = &mut self.stays[slot.index()];
         stay.begin_to_save(cost, clock);
         stay.use_rest_of_slot(speed, clock);
         if lodges {
-            self.take_in(slot);
+            self.on_start(slot);
         }
         self.set_end(slot);
     }

@@ -8,8 +8,8 @@
 
 use super::Machine;
 use super::clock::Clock;
-use super::floor::Floor;
-use super::policy::{Came, Left, Policy};
+use super::cluster_state::ClusterState;
+use super::policy::{EndReason, Policy, WaitReason};
 use super::stays::Stay;
 use crate::decisions::{Cause, Row, Verb};
 use crate::ds::ordered;
@@ -96,14 +96,14 @@ impl Rung {
 
 /// What becomes of a trial at a rung. It has a slot if it has just come there.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+enum RungOutcome {
     /// It goes on: on its GPUs, if it has just come, else it waits for some.
     GoesOn(Job, Option<Slot>),
     Pauses(Job, Slot),
     Ends(Job, Option<Slot>),
 }
 
-impl Fate {
+impl RungOutcome {
     /// What the log says of it.
     fn row(self, now: f64) -> Row {
         let (job, cause) = match self {
@@ -181,7 +181,7 @@ impl Searches {
     }
 
     /// What becomes of the trials at rungs whose turn that is, by search and rung.
-    fn judge(&mut self, now: f64, loss: impl Fn(Job, f64) -> f64) -> Vec<Fate> {
+    fn judge(&mut self, now: f64, loss: impl Fn(Job, f64) -> f64) -> Vec<RungOutcome> {
         let mut came = std::mem::take(&mut self.arrived);
         came.sort_unstable();
         for &(job, _) in &came {
@@ -195,7 +195,7 @@ impl Searches {
             self.climbs.push(Climb { job, rung: at, time: now, loss, went_on: f64::NAN });
         }
         let slot_of = |job: Job| came.binary_search_by_key(&job, |&(job, _)| job).ok().map(|at| came[at].1);
-        let mut fates = Vec::new();
+        let mut outcomes = Vec::new();
         while let Some(&number) = self.changed.first() {
             for at in 0..self.divisors.len() {
                 let Search { trials, rungs } = &mut self.searches[number as usize];
@@ -213,24 +213,24 @@ impl Searches {
                 for job in go {
                     self.passed[job.index()] = at as u32 + 1;
                     self.climbs[self.climb[job.index()] as usize].went_on = now;
-                    fates.push(Fate::GoesOn(job, slot_of(job)));
+                    outcomes.push(RungOutcome::GoesOn(job, slot_of(job)));
                 }
                 end.retain(|job| self.passed[job.index()] as usize <= at && !self.gone[job.index()]);
                 end.sort_unstable();
                 for job in end {
                     // This changes the rungs above, which come next.
                     self.lose(job);
-                    fates.push(Fate::Ends(job, slot_of(job)));
+                    outcomes.push(RungOutcome::Ends(job, slot_of(job)));
                 }
             }
             self.changed.remove(&number);
         }
         for &(job, slot) in &came {
             if self.passed[job.index()] < self.reached[job.index()] && !self.gone[job.index()] {
-                fates.push(Fate::Pauses(job, slot));
+                outcomes.push(RungOutcome::Pauses(job, slot));
             }
         }
-        fates
+        outcomes
     }
 
     /// Every rung that a trial reached.
@@ -243,12 +243,12 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// Whether the stay that ends now ends at a rung; then its trial is judged before this instant's other events.
     #[inline]
     pub(super) fn comes_to_rung(&mut self, slot: Slot) -> bool {
-        let Some(searches) = &mut self.floor.searches else { return false };
-        let job = self.floor.stays[slot.index()].job;
+        let Some(searches) = &mut self.state.searches else { return false };
+        let job = self.state.stays[slot.index()].job;
         let is_at_rung = searches.has_rung_ahead(job);
         if is_at_rung {
             searches.arrived.push((job, slot));
-            self.floor.forget_end(slot);
+            self.state.forget_end(slot);
         }
         is_at_rung
     }
@@ -256,51 +256,51 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// Judges the trials of searches in which something changed. Returns whether anything did.
     #[inline]
     pub(super) fn judge_trials(&mut self) -> bool {
-        let is_due = self.floor.searches.as_ref().is_some_and(|searches| searches.is_due());
+        let is_due = self.state.searches.as_ref().is_some_and(|searches| searches.is_due());
         if is_due {
             self.judge();
         }
         is_due
     }
 
-    /// Judges them; `stirred` then says whether that is an event: one that goes on at once is none.
+    /// Judges them; `trials_changed` then says whether that is an event: one that goes on at once is none.
     #[cold]
     fn judge(&mut self) {
-        let Some(searches) = &mut self.floor.searches else { return };
-        let (now, trials) = (self.floor.now, self.floor.jobs.trials);
+        let Some(searches) = &mut self.state.searches else { return };
+        let (now, trials) = (self.state.now, self.state.jobs.trials);
         let loss = |job: Job, part: f64| trials.map_or(f64::NAN, |trials| trials.loss(job.index(), part));
-        let fates = searches.judge(now, loss);
-        for fate in fates {
-            self.floor.note(fate.row(now));
-            self.stirred |= !matches!(fate, Fate::GoesOn(_, Some(_)));
-            match fate {
-                Fate::GoesOn(_, Some(slot)) => {
-                    self.floor.go_on(slot);
-                    self.policy.climbed(&self.floor, slot);
+        let outcomes = searches.judge(now, loss);
+        for outcome in outcomes {
+            self.state.note(outcome.row(now));
+            self.trials_changed |= !matches!(outcome, RungOutcome::GoesOn(_, Some(_)));
+            match outcome {
+                RungOutcome::GoesOn(_, Some(slot)) => {
+                    self.state.go_on(slot);
+                    self.policy.climbed(&self.state, slot);
                 }
-                Fate::GoesOn(job, None) => {
-                    self.floor.turn_wait(job);
-                    self.floor.out.climbing.set_woke(job, now);
-                    self.policy.came(&mut self.floor, job, Came::Again);
+                RungOutcome::GoesOn(job, None) => {
+                    self.state.turn_wait(job);
+                    self.state.out.climbing.set_woke(job, now);
+                    self.policy.on_wait(&mut self.state, job, WaitReason::Again);
                 }
-                Fate::Pauses(job, slot) => {
-                    self.floor.pause(slot);
-                    self.policy.left(&self.floor, slot, job, Left::Paused);
+                RungOutcome::Pauses(job, slot) => {
+                    self.state.pause(slot);
+                    self.policy.on_end(&self.state, slot, job, EndReason::Paused);
                 }
-                Fate::Ends(job, slot) => {
-                    self.floor.give_up(job, slot, Why::Rung);
+                RungOutcome::Ends(job, slot) => {
+                    self.state.give_up(job, slot, Why::Rung);
                     match slot {
-                        Some(slot) => self.policy.left(&self.floor, slot, job, Left::Paused),
+                        Some(slot) => self.policy.on_end(&self.state, slot, job, EndReason::Paused),
                         None => self.policy.capacity_changed(),
                     }
                 }
             }
         }
-        self.asked_in_vain = 0;
+        self.fruitless_decisions = 0;
     }
 }
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// The work left of a job when its stay ends: at its next rung, or at its end.
     #[inline(always)]
     pub(super) fn mark(&self, job: Job) -> f64 {

@@ -6,9 +6,9 @@
 
 use super::Machine;
 use super::clock::Clock;
-use super::floor::Floor;
-use super::lodgers::Lodgers;
-use super::policy::{Left, Policy};
+use super::cluster_state::ClusterState;
+use super::policy::{EndReason, Policy};
+use super::preemptible::Preemptible;
 use crate::decisions::{Cause, Row, Verb};
 use crate::ids::{Job, Server};
 use crate::outcome::{Replica, ReplicaEnded, Serving, Woken};
@@ -123,30 +123,30 @@ impl Services {
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// What services want from this instant on; those that want less end replicas.
     pub(super) fn take_loads(&mut self) {
-        while let Some(services) = &mut self.floor.services
+        while let Some(services) = &mut self.state.services
             && let Some(&load) = services.loads.get(services.next)
-            && load.time <= self.floor.now
+            && load.time <= self.state.now
         {
             services.next += 1;
-            self.floor.want(load);
+            self.state.want(load);
             self.policy.capacity_changed();
         }
-        self.asked_in_vain = 0;
+        self.fruitless_decisions = 0;
     }
 
     /// Starts the replicas that services wait for, as far as there is room.
     pub(super) fn place_replicas(&mut self) {
-        if self.floor.gone() == self.floor.jobs.len() {
+        if self.state.gone() == self.state.jobs.len() {
             return;
         }
         let mut at = 0;
-        while let Some(gpus) = self.floor.next_replica(&mut at) {
-            let server = self.floor.cluster.tightest(gpus).or_else(|| self.make_room(at, gpus));
+        while let Some(gpus) = self.state.next_replica(&mut at) {
+            let server = self.state.cluster.tightest(gpus).or_else(|| self.make_room(at, gpus));
             match server {
                 Some(server) => {
-                    self.floor.start_replica(at, server);
+                    self.state.start_replica(at, server);
                     self.policy.capacity_changed();
-                    self.asked_in_vain = 0;
+                    self.fruitless_decisions = 0;
                 }
                 None => at += 1,
             }
@@ -157,18 +157,19 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// Evicts jobs for a replica of so many GPUs, if that can be done. Returns the server that has room then.
     fn make_room(&mut self, service: usize, gpus: u32) -> Option<Server> {
-        let floor = &mut self.floor;
-        let (server, chosen) = floor.server_of_least(None, gpus, Lodgers::gpus_on, |lodger| lodger.is_preemptible)?;
+        let state = &mut self.state;
+        let (server, chosen) =
+            state.server_of_least(None, gpus, Preemptible::gpus_on, |lodger| lodger.is_preemptible)?;
         let mut evicted = Vec::new();
-        floor.evict_all(&chosen, Why::EvictedFor(service as u32), &mut evicted);
+        state.evict_all(&chosen, Why::EvictedFor(service as u32), &mut evicted);
         for (slot, job) in evicted {
-            self.policy.left(&self.floor, slot, job, Left::Lost);
+            self.policy.on_end(&self.state, slot, job, EndReason::Lost);
         }
         Some(server)
     }
 }
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// GPUs of a replica of the first service, from that place on, that waits for one.
     fn next_replica(&self, at: &mut usize) -> Option<u32> {
         let services = self.services.as_ref()?;

@@ -1,8 +1,8 @@
-//! What the floor does where jobs hold shares of GPUs, and where a placement looks at fragmentation.
+//! What the cluster state does where jobs hold shares of GPUs, and where a placement looks at fragmentation.
 //!
 //! For example, when the second of two jobs on a GPU ends, the first runs at its full rate from then on.
 
-use super::floor::Floor;
+use super::cluster_state::ClusterState;
 use crate::cluster::Want;
 use crate::ids::{GpuType, Job, Slot};
 use crate::speed::Speed;
@@ -24,7 +24,7 @@ pub(crate) fn wants(jobs: &Jobs<'_>, gpu_type: GpuType) -> Vec<Want> {
     demands.into_iter().map(want).collect()
 }
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// Keeps what idle GPUs are lost to the demands of the jobs, from now on.
     pub(crate) fn weigh(&mut self) {
         if self.cluster.is_weighed() {
@@ -37,7 +37,8 @@ impl<S: Speed> Floor<'_, S> {
     /// Whether every stay runs at the pace that its servers and its GPU give it.
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
-        self.crowd.is_settled() && self.beside.as_ref().is_none_or(|beside| beside.is_settled())
+        self.link_contention.is_settled()
+            && self.co_location.as_ref().is_none_or(|co_location| co_location.is_settled())
     }
 
     /// The smallest share of a GPU that a job holds; 1 where none holds any.
@@ -50,26 +51,26 @@ impl<S: Speed> Floor<'_, S> {
     pub(super) fn starved(&self) -> impl Iterator<Item = (Job, Job)> + '_ {
         let stalled = self.stays.iter().zip(0..).filter(|(stay, _)| stay.is_live() && stay.unit == f64::INFINITY);
         stalled.filter_map(|(stay, slot)| {
-            let other = self.beside.as_ref()?.other(Slot::new(slot))?;
+            let other = self.co_location.as_ref()?.other(Slot::new(slot))?;
             Some((stay.job, self.stays[other.index()].job))
         })
     }
 
     /// Takes note of the other shares on the GPU of a stay that holds one.
     pub(super) fn meet(&mut self, slot: Slot) {
-        let Some(beside) = &self.beside else { return };
-        let other = beside.other(slot).map(|other| self.stays[other.index()].pace);
+        let Some(co_location) = &self.co_location else { return };
+        let other = co_location.other(slot).map(|other| self.stays[other.index()].pace);
         let stay = &mut self.stays[slot.index()];
         let measured = self.speed.meet(&mut stay.pace, other.as_ref());
-        stay.slowed = if measured { 1.0 } else { beside.slowdown(slot) };
+        stay.slowed = if measured { 1.0 } else { co_location.slowdown(slot) };
     }
 
     /// New paces and ends of the shares whose GPU changed.
     pub(super) fn settle_shares(&mut self) {
-        let Some(beside) = &mut self.beside else { return };
+        let Some(co_location) = &mut self.co_location else { return };
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.clear();
-        beside.drain_changed(&mut dirty);
+        co_location.drain_changed(&mut dirty);
         for &slot in &dirty {
             self.meet(slot);
             let stay = &mut self.stays[slot.index()];

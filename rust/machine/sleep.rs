@@ -7,7 +7,7 @@
 //! all others that start there at 500 s.
 
 use super::clock::{Clock, Rest};
-use super::floor::Floor;
+use super::cluster_state::ClusterState;
 use crate::ids::{Job, Server};
 use crate::options::Options;
 use crate::outcome::{Asleep, Woken};
@@ -42,7 +42,7 @@ impl Pauses {
     }
 }
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// Whether a stay of the job that begins now is not its first.
     #[inline]
     pub(super) fn resumes(&self, job: Job) -> bool {

@@ -39,8 +39,8 @@ pub(crate) struct Stay<P> {
     /// How many times as long a unit takes for the other shares of its GPU.
     pub(super) slowed: f64,
     /// p_j, and the largest that this stay has met.
-    pub(super) crowd: u32,
-    pub(super) largest_crowd: u32,
+    pub(super) contention: u32,
+    pub(super) largest_contention: u32,
     /// Seconds of progress between two checkpoints; NaN where nothing fails. Work left at the latest before `since`.
     pub(super) every: f64,
     pub(super) saved: f64,
@@ -93,7 +93,7 @@ impl<P> Stay<P> {
     /// Goes on in the crowd that it has now. Returns whether that makes another pace.
     #[inline]
     pub(super) fn set_pace<S: Speed<Pace = P>>(&mut self, speed: &S, now: f64, clock: Clock) -> bool {
-        let unit = speed.unit(&self.pace, self.parts.len() as u32, self.crowd) * self.slowed;
+        let unit = speed.unit(&self.pace, self.parts.len() as u32, self.contention) * self.slowed;
         if unit == self.unit {
             return false;
         }

@@ -39,7 +39,7 @@ impl<'a, S: Speed> Visitor<'a, S> for Forked<'_> {
                         waiting.iter().map(ahead).filter(|a| a.by == "line").map(|a| a.ahead).collect();
                     places.sort_unstable();
                     assert!(places.is_empty() || places.iter().copied().eq(0..waiting.len()), "{places:?}");
-                    if let Chooses::FromLine(mut line) = cut.policy.chooses(&cut.floor) {
+                    if let Chooses::FromQueue(mut line) = cut.policy.chooses(&cut.state) {
                         line.sort_unstable();
                         waiting.sort_unstable();
                         assert_eq!(line, waiting);

@@ -1,27 +1,27 @@
 //! Verbs: how a policy changes who holds which GPUs.
 //!
 //! A job is placed, which takes GPUs, and then started, which begins a stay on them. Invariant: after `place` or
-//! `place_at` comes `start`, `land` or `undo`, and nothing else. Verbs are netted: what counts is who held which GPUs
+//! `place_at` comes `start`, `attach` or `undo`, and nothing else. Verbs are netted: what counts is who held which GPUs
 //! before an instant and who does after it (docs/model.md). For example, a job that is stopped and started again on the
 //! same GPUs at one instant goes on with its stay.
 
 use super::clock::Rest;
-use super::floor::Floor;
+use super::cluster_state::ClusterState;
+use super::rollback::Rollback;
 use super::saves::Saves;
 use super::stays::Stay;
-use super::undone::Undone;
 use crate::cluster::Claim;
 use crate::decisions::{Cause, Row, Verb};
 use crate::ids::{GpuType, Job, Server, Slot};
 use crate::outcome::Woken;
-use crate::record::{Past, Why};
+use crate::record::{StayRecord, Why};
 use crate::rng::SplitMix64;
 use crate::speed::Speed;
 
 /// (server, GPUs), or (server, index of a GPU there).
 type Parts = Vec<(Server, u32)>;
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// Tries to place a job. If it can be placed, its GPUs are taken, and `start` or `undo` must follow.
     #[inline(always)]
     pub(crate) fn place(&mut self, job: Job) -> bool {
@@ -90,7 +90,7 @@ impl<S: Speed> Floor<'_, S> {
             }
         }
         if self.has_undone(job)
-            && let Some(slot) = self.redo(job)
+            && let Some(slot) = self.resume_in_place(job)
         {
             return slot;
         }
@@ -105,7 +105,7 @@ impl<S: Speed> Floor<'_, S> {
         let num_gpus: u32 = self.grant.parts.iter().map(|part| part.1).sum();
         // Whoever gave up other GPUs at this instant has moved, whatever the verbs were.
         let before = if self.has_undone(job) {
-            self.undone.iter().find(|undone| undone.stay.job == job && undone.by_verb)
+            self.rollback.iter().find(|rollback| rollback.stay.job == job && rollback.by_verb)
         } else {
             None
         };
@@ -113,13 +113,13 @@ impl<S: Speed> Floor<'_, S> {
             None => false,
             Some(sleep) => sleep.take(&self.grant.parts, Woken::ByJob(job), self.now, self.clock),
         };
-        let why = before.map(|undone| if undone.stay.gpus() == num_gpus { Why::Moved } else { Why::Resized });
-        let (rest, left, resumed) = match &self.ledger {
+        let why = before.map(|rollback| if rollback.stay.gpus() == num_gpus { Why::Moved } else { Why::Resized });
+        let (rest, left, resumed) = match &self.progress {
             None => (Rest::NONE, self.speed.work(&self.jobs, job, self.clock.slot), false),
-            Some(ledger) => (self.pause_of(job, why, wakes), ledger.left[j], self.resumes(job)),
+            Some(progress) => (self.pause_of(job, why, wakes), progress.left[j], self.resumes(job)),
         };
         let every = if self.checkpoint_interval.is_nan() { f64::NAN } else { self.interval_of(job) };
-        let alone = if self.ledger.is_some() { self.alone(job) } else { f64::NAN };
+        let alone = if self.progress.is_some() { self.alone(job) } else { f64::NAN };
         let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
         if slot.index() == self.stays.len() {
             self.stays.push(Stay::default());
@@ -128,7 +128,7 @@ impl<S: Speed> Floor<'_, S> {
         stay.job = job;
         stay.parts.clone_from(&self.grant.parts);
         stay.start = self.now;
-        (stay.crowd, stay.largest_crowd) = (0, 0);
+        (stay.contention, stay.largest_contention) = (0, 0);
         (stay.left, stay.saved) = (left, left);
         if self.clock.slot.is_some() {
             stay.work = self.speed.work(&self.jobs, job, self.clock.slot);
@@ -150,11 +150,11 @@ impl<S: Speed> Floor<'_, S> {
         stay.alone = alone;
         stay.unit = f64::NAN;
         stay.slowed = 1.0;
-        if let Some(beside) = &mut self.beside
+        if let Some(co_location) = &mut self.co_location
             && self.jobs.share_of(j) > 0
         {
             for (server, gpu) in self.cluster.held(job, stay.gpu_type).0 {
-                beside.join(slot, server, gpu);
+                co_location.join(slot, server, gpu);
             }
             self.meet(slot);
         }
@@ -162,7 +162,7 @@ impl<S: Speed> Floor<'_, S> {
         // A spanning job's pace is known once it is known who shares its links.
         stay.fresh = stay.parts.len() > 1;
         if stay.fresh {
-            self.crowd.join(slot, stay.servers());
+            self.link_contention.join(slot, stay.servers());
         } else {
             stay.set_pace(&self.speed, self.now, self.clock);
             self.set_end(slot);
@@ -176,9 +176,9 @@ impl<S: Speed> Floor<'_, S> {
         if self.protection.is_some() {
             self.protect(slot);
         }
-        if self.lodgers.is_some() {
+        if self.preemptible.is_some() {
             self.hold(slot, job, num_gpus);
-            self.take_in(slot);
+            self.on_start(slot);
         }
         slot
     }
@@ -188,12 +188,12 @@ impl<S: Speed> Floor<'_, S> {
         let job = self.stays[slot.index()].job;
         self.note(self.row(Verb::Stop, job));
         self.interrupt(slot);
-        self.out.books.readdress(job, Why::Preempted, self.now);
+        self.out.stay_log.readdress(job, Why::Preempted, self.now);
         self.turn_wait(job);
         job
     }
 
-    /// Writes a move or a resize down; `lift` and `land` do not. `first`: whether it is the first of those that are carried
+    /// Writes a move or a resize down; `detach` and `attach` do not. `first`: whether it is the first of those that are carried
     /// out together.
     pub(crate) fn note_shift(&mut self, verb: Verb, job: Job, parts: &[(Server, u32)], first: bool) {
         if self.record_log {
@@ -209,14 +209,14 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     /// Takes a running job off its GPUs, to land on others at this instant.
-    pub(crate) fn lift(&mut self, slot: Slot) {
+    pub(crate) fn detach(&mut self, slot: Slot) {
         self.interrupt(slot);
     }
 
     /// Puts a lifted job on the GPUs that it was given last. Returns the slot of its stay.
-    pub(crate) fn land(&mut self, job: Job) -> Slot {
+    pub(crate) fn attach(&mut self, job: Job) -> Slot {
         self.grant.parts.sort_unstable();
-        self.redo(job).unwrap_or_else(|| self.begin(job))
+        self.resume_in_place(job).unwrap_or_else(|| self.begin(job))
     }
 
     /// Gives a running job another number of GPUs, where the run's placement puts them; its own count as idle.
@@ -235,7 +235,7 @@ impl<S: Speed> Floor<'_, S> {
         // Also where it has its own again: which GPUs of a server these are hangs on their U.
         let parts = self.grant.parts.clone();
         self.note_shift(Verb::Resize, job, &parts, true);
-        let slot = self.land(job);
+        let slot = self.attach(job);
         if placed { Ok(slot) } else { Err(slot) }
     }
 
@@ -261,7 +261,7 @@ impl<S: Speed> Floor<'_, S> {
         } else {
             self.take(job, parts);
         }
-        Ok(self.land(job))
+        Ok(self.attach(job))
     }
 
     /// What a stay holds: its parts and, where jobs may hold shares, its GPUs.
@@ -306,12 +306,12 @@ impl<S: Speed> Floor<'_, S> {
             Some(slot) => self.never_began(slot),
             None => {}
         }
-        self.out.books.readdress(job, Why::Preempted, self.now);
+        self.out.stay_log.readdress(job, Why::Preempted, self.now);
         if self.was_stopped(job) {
             // It held GPUs up to this instant and holds none after it: that is an end, and no stop before one.
             self.tell(job, why);
         }
-        self.out.obstacles[j] = (0.0, 0.0);
+        self.out.wait_causes[j] = (0.0, 0.0);
     }
 
     /// Ends a stay before its job is done. A stay of no length was none.
@@ -341,15 +341,15 @@ impl<S: Speed> Floor<'_, S> {
     /// Tells whoever decides outside that a job lost GPUs that it was given at this instant.
     pub(super) fn note_given_up(&mut self, job: Job, why: Why) {
         if self.outside {
-            self.out.books.past.push(Past::of_no_length(job, why, self.now));
+            self.out.stay_log.records.push(StayRecord::of_no_length(job, why, self.now));
         }
     }
 
     /// Why the latest stay of a job ended, as what came after it at the same instant shows.
     pub(super) fn tell(&mut self, job: Job, why: Why) {
-        if let Some(past) = self.out.books.latest(job) {
-            let before = std::mem::replace(&mut past.why, why);
-            if let Some(protection) = self.protection.as_mut().filter(|_| past.end > past.start) {
+        if let Some(records) = self.out.stay_log.latest(job) {
+            let before = std::mem::replace(&mut records.why, why);
+            if let Some(protection) = self.protection.as_mut().filter(|_| records.end > records.start) {
                 protection.count(job, Some(before), why);
             }
         }
@@ -360,31 +360,32 @@ impl<S: Speed> Floor<'_, S> {
         let was_over = self.is_over_quota(slot);
         let was_protected = self.protects() && self.is_protected(slot);
         let stay = &self.stays[slot.index()];
-        let mut undone = Undone::of(stay, self.ledger.as_ref(), self.limits.as_deref());
-        (undone.by_verb, undone.was_over, undone.was_protected) = (by_verb, was_over, was_protected);
+        let mut rollback = Rollback::of(stay, self.progress.as_ref(), self.limits.as_deref());
+        (rollback.by_verb, rollback.was_over, rollback.was_protected) = (by_verb, was_over, was_protected);
         if self.jobs.shares.is_some() {
-            undone.gpus = self.cluster.held(stay.job, stay.gpu_type).0;
+            rollback.gpus = self.cluster.held(stay.job, stay.gpu_type).0;
         }
-        if let Some(ledger) = &mut self.ledger {
-            ledger.ended[stay.job.index()] = self.now;
+        if let Some(progress) = &mut self.progress {
+            progress.ended[stay.job.index()] = self.now;
         }
-        self.undone.push(undone);
+        self.rollback.push(rollback);
     }
 
     /// Whether a stay of a job ended at this instant before its work did.
     #[inline]
     fn has_undone(&self, job: Job) -> bool {
-        !self.undone.is_empty() && self.ledger.as_ref().is_some_and(|ledger| ledger.ended[job.index()] == self.now)
+        !self.rollback.is_empty()
+            && self.progress.as_ref().is_some_and(|progress| progress.ended[job.index()] == self.now)
     }
 
     /// Whether a stay of a job ended at this instant that was protected.
     pub(super) fn has_undone_protected(&self, job: Job) -> bool {
-        self.undone.iter().any(|undone| undone.stay.job == job && undone.was_protected)
+        self.rollback.iter().any(|rollback| rollback.stay.job == job && rollback.was_protected)
     }
 
     /// Whether a verb ended a stay of a job at this instant.
     pub(super) fn was_stopped(&self, job: Job) -> bool {
-        self.undone.iter().any(|undone| undone.stay.job == job && undone.by_verb)
+        self.rollback.iter().any(|rollback| rollback.stay.job == job && rollback.by_verb)
     }
 
     /// Takes the end of a job's latest stay out of the record, of which `rows` are in the allocations. Returns whether it
@@ -394,62 +395,64 @@ impl<S: Speed> Floor<'_, S> {
             self.out.allocations.forget(job, rows);
         }
         // Nor did it lose what it was given meanwhile.
-        let given_up = self.out.books.past.iter_mut().rev().take_while(|past| past.end == self.now);
-        given_up.filter(|past| past.job == job && past.num_gpus == 0).for_each(|past| past.why = Why::Void);
-        let Some(past) = self.out.books.latest(job) else { return false };
-        let before = std::mem::replace(&mut past.why, Why::Void);
+        let given_up = self.out.stay_log.records.iter_mut().rev().take_while(|records| records.end == self.now);
+        given_up
+            .filter(|records| records.job == job && records.num_gpus == 0)
+            .for_each(|records| records.why = Why::Void);
+        let Some(records) = self.out.stay_log.latest(job) else { return false };
+        let before = std::mem::replace(&mut records.why, Why::Void);
         let rested = before == Why::Rung;
-        if let Some(protection) = self.protection.as_mut().filter(|_| past.end > past.start) {
+        if let Some(protection) = self.protection.as_mut().filter(|_| records.end > records.start) {
             protection.count(job, Some(before), Why::Void);
         }
-        self.out.obstacles[job.index()] = past.waited;
-        self.out.climbing.set_woke(job, past.woke);
+        self.out.wait_causes[job.index()] = records.waited;
+        self.out.climbing.set_woke(job, records.woke);
         rested
     }
 
     /// Goes on with the stay that ended at this instant, if the job was placed on the same GPUs. Returns its slot.
     #[cold]
-    fn redo(&mut self, job: Job) -> Option<Slot> {
+    fn resume_in_place(&mut self, job: Job) -> Option<Slot> {
         let shares = self.jobs.shares.is_some();
         let gpus = if shares { self.cluster.held(job, self.grant.gpu_type).0 } else { Vec::new() };
-        let at = self.undone.iter().position(|undone| {
-            undone.stay.job == job && undone.stay.parts == self.grant.parts && undone.gpus == gpus
+        let at = self.rollback.iter().position(|rollback| {
+            rollback.stay.job == job && rollback.stay.parts == self.grant.parts && rollback.gpus == gpus
         })?;
-        let undone = self.undone.swap_remove(at);
+        let rollback = self.rollback.swap_remove(at);
         if !shares {
             // The GPUs were never given back: their U stays what it was.
             self.cluster.undo(job, &self.grant.parts);
-            let claim = Claim { job, num_gpus: undone.stay.gpus(), time: 0.0, share: 0 };
-            self.cluster.take(&undone.stay.parts, &claim, &mut self.grant);
+            let claim = Claim { job, num_gpus: rollback.stay.gpus(), time: 0.0, share: 0 };
+            self.cluster.take(&rollback.stay.parts, &claim, &mut self.grant);
         }
-        undone.put_back(self.ledger.as_mut(), self.limits.as_deref_mut());
-        let rested = self.forget(job, if shares { gpus.len() } else { undone.stay.parts.len() });
+        rollback.put_back(self.progress.as_mut(), self.limits.as_deref_mut());
+        let rested = self.forget(job, if shares { gpus.len() } else { rollback.stay.parts.len() });
         if let Some(sleep) = &mut self.sleep {
-            sleep.take(&undone.stay.parts, Woken::ByJob(job), self.now, self.clock);
+            sleep.take(&rollback.stay.parts, Woken::ByJob(job), self.now, self.clock);
         }
         let slot = self.free.pop().unwrap_or(Slot::at(self.stays.len()));
         if slot.index() == self.stays.len() {
             self.stays.push(Stay::default());
         }
-        if undone.stay.parts.len() > 1 {
-            self.crowd.join(slot, undone.stay.servers());
-            self.crowd_sum += u64::from(undone.stay.crowd);
+        if rollback.stay.parts.len() > 1 {
+            self.link_contention.join(slot, rollback.stay.servers());
+            self.contention_sum += u64::from(rollback.stay.contention);
         }
-        let num_gpus = undone.stay.gpus();
-        self.stays[slot.index()] = undone.stay;
+        let num_gpus = rollback.stay.gpus();
+        self.stays[slot.index()] = rollback.stay;
         if !rested {
             self.set_end(slot);
         }
-        if let Some(beside) = &mut self.beside
+        if let Some(co_location) = &mut self.co_location
             && self.jobs.share_of(job.index()) > 0
         {
-            undone.gpus.iter().for_each(|&(server, gpu)| beside.join(slot, server, gpu));
+            rollback.gpus.iter().for_each(|&(server, gpu)| co_location.join(slot, server, gpu));
         }
-        self.hold_again(slot, job, num_gpus, undone.was_over);
+        self.hold_again(slot, job, num_gpus, rollback.was_over);
         if self.protection.is_some() {
             self.protect(slot);
         }
-        self.take_in(slot);
+        self.on_start(slot);
         if rested {
             self.go_on(slot);
         }
@@ -464,7 +467,7 @@ impl<S: Speed> Floor<'_, S> {
         let cause = if self.is_arriving { Cause::OnArrival } else { Cause::None };
         self.note(Row { cause, ..self.row(Verb::Refuse, job) });
         self.out.refused[job.index()] = true;
-        self.out.obstacles[job.index()] = (0.0, 0.0);
+        self.out.wait_causes[job.index()] = (0.0, 0.0);
         self.gone += 1;
         self.lose_trial(job);
         Ok(())

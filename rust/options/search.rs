@@ -78,8 +78,8 @@ mod tests {
             "asha:eta=2,rungs=99",
         ];
         for text in wrong {
-            let told = Search::parse(text).unwrap_err().to_string();
-            assert!(told.starts_with(&format!("option search: {text}: expected asha:eta=E")), "{told}");
+            let refusal = Search::parse(text).unwrap_err().to_string();
+            assert!(refusal.starts_with(&format!("option search: {text}: expected asha:eta=E")), "{refusal}");
         }
     }
 }

@@ -8,9 +8,9 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use super::{Beside, Packed};
+use super::{CpuMemory, Packed};
 use crate::cluster::{Loss, Want};
-use crate::ids::{GpuType, Job, WHOLE};
+use crate::ids::{GpuType, Job, MILLI_GPU};
 use crate::options::{Options, Placement};
 use crate::replay::ClusterSpec;
 use crate::rng::SplitMix64;
@@ -21,7 +21,7 @@ use crate::trace::Jobs;
 struct Server {
     gpu_type: GpuType,
     /// CPU and memory.
-    beside: [u64; 2],
+    cpu_memory: [u64; 2],
     /// Thousandths of each GPU.
     rooms: Vec<u32>,
 }
@@ -31,20 +31,20 @@ struct Server {
 struct Ask {
     num_gpus: u32,
     /// Thousandths of each of them.
-    units: u32,
-    beside: [u64; 2],
+    milli_gpus: u32,
+    cpu_memory: [u64; 2],
 }
 
 impl Server {
     fn holds(&self, ask: &Ask) -> bool {
-        ask.beside[0] <= self.beside[0]
-            && ask.beside[1] <= self.beside[1]
-            && self.rooms.iter().filter(|&&room| room >= ask.units).count() >= ask.num_gpus as usize
+        ask.cpu_memory[0] <= self.cpu_memory[0]
+            && ask.cpu_memory[1] <= self.cpu_memory[1]
+            && self.rooms.iter().filter(|&&room| room >= ask.milli_gpus).count() >= ask.num_gpus as usize
     }
 
     /// The GPUs with room for a job.
-    fn able(&self, units: u32) -> impl Iterator<Item = usize> + '_ {
-        (0..self.rooms.len()).filter(move |&gpu| self.rooms[gpu] >= units)
+    fn able(&self, milli_gpus: u32) -> impl Iterator<Item = usize> + '_ {
+        (0..self.rooms.len()).filter(move |&gpu| self.rooms[gpu] >= milli_gpus)
     }
 }
 
@@ -54,17 +54,17 @@ pub(super) fn pack(
     spec: &ClusterSpec<'_>,
     options: &Options,
     order: &[u32],
-    beside: &Beside<'_>,
+    cpu_memory: &CpuMemory<'_>,
 ) -> Packed {
     let types = spec.server_types.filter(|_| jobs.types.is_some());
-    let mut pods = Pods::new(jobs, spec.server_gpus, types, options, beside);
+    let mut pods = Pods::new(jobs, spec.server_gpus, types, options, cpu_memory);
     let ask = |row: usize| {
         let table = row < jobs.len();
         let share = if table { jobs.share_of(row) } else { 0 };
         Ask {
             num_gpus: if table { jobs.num_gpus[row] } else { 0 },
-            units: if share == 0 { WHOLE } else { share },
-            beside: beside.asked.map(|asked| asked[row]),
+            milli_gpus: if share == 0 { MILLI_GPU } else { share },
+            cpu_memory: cpu_memory.asked.map(|asked| asked[row]),
         }
     };
     // Any type will do for a row behind the table.
@@ -135,11 +135,17 @@ struct Pods {
 }
 
 impl Pods {
-    fn new(jobs: &Jobs<'_>, sizes: &[u32], types: Option<&[GpuType]>, options: &Options, beside: &Beside<'_>) -> Self {
+    fn new(
+        jobs: &Jobs<'_>,
+        sizes: &[u32],
+        types: Option<&[GpuType]>,
+        options: &Options,
+        cpu_memory: &CpuMemory<'_>,
+    ) -> Self {
         let server = |(server, &gpus): (usize, &u32)| Server {
             gpu_type: types.map_or(GpuType::NONE, |types| types[server]),
-            beside: beside.has.map(|has| has[server]),
-            rooms: vec![WHOLE; gpus as usize],
+            cpu_memory: cpu_memory.has.map(|has| has[server]),
+            rooms: vec![MILLI_GPU; gpus as usize],
         };
         let largest = sizes.iter().copied().max().unwrap_or(0);
         let count = types.map_or(1, |types| types.iter().map(|of| of.index() + 1).max().unwrap_or(0));
@@ -147,10 +153,10 @@ impl Pods {
             servers: sizes.iter().enumerate().map(server).collect(),
             placement: options.placement,
             rng: SplitMix64::new(options.seed),
-            losses: Losses::new(jobs, beside.asked[0], count, largest),
+            losses: Losses::new(jobs, cpu_memory.asked[0], count, largest),
             most: (
-                u128::from(beside.has[0].iter().copied().max().unwrap_or(0).max(1)),
-                u128::from(largest) * u128::from(WHOLE),
+                u128::from(cpu_memory.has[0].iter().copied().max().unwrap_or(0).max(1)),
+                u128::from(largest) * u128::from(MILLI_GPU),
             ),
         }
     }
@@ -163,26 +169,27 @@ impl Pods {
 
     /// What is left of a server: CPU and GPUs, each as a part of the most that a server has.
     fn left(&self, server: usize) -> u128 {
-        let Server { beside, rooms, .. } = &self.servers[server];
+        let Server { cpu_memory, rooms, .. } = &self.servers[server];
         let gpus: u32 = rooms.iter().sum();
-        u128::from(gpus) * self.most.0 + u128::from(beside[0]) * self.most.1
+        u128::from(gpus) * self.most.0 + u128::from(cpu_memory[0]) * self.most.1
     }
 
     /// By how much fragmentation rises at least if a job takes what it asks for of a server, and of a share the GPU.
     fn least_rise(&self, number: usize, ask: &Ask) -> (i64, usize) {
-        let Server { gpu_type, beside, rooms } = &self.servers[number];
+        let Server { gpu_type, cpu_memory, rooms } = &self.servers[number];
         let of = if *gpu_type == GpuType::NONE { 0 } else { gpu_type.index() };
-        let (before, loss) = (self.losses.at(of, beside[0]), self.losses.at(of, beside[0] - ask.beside[0]));
+        let (before, loss) = (self.losses.at(of, cpu_memory[0]), self.losses.at(of, cpu_memory[0] - ask.cpu_memory[0]));
         let lacking_cpu = if std::ptr::eq(before, loss) { 0 } else { loss.of(rooms) - before.of(rooms) };
-        let empty = self.servers[number].able(WHOLE).count() as u32;
-        if ask.units == WHOLE {
+        let empty = self.servers[number].able(MILLI_GPU).count() as u32;
+        if ask.milli_gpus == MILLI_GPU {
             return (lacking_cpu + loss.of_gpus(empty, ask.num_gpus), 0);
         }
         let rise = |gpu| match rooms[gpu] {
-            WHOLE => loss.of_opening(empty, ask.units),
-            room => loss.of_share(room, ask.units),
+            MILLI_GPU => loss.of_opening(empty, ask.milli_gpus),
+            room => loss.of_share(room, ask.milli_gpus),
         };
-        let (least, gpu) = self.servers[number].able(ask.units).map(|gpu| (rise(gpu), gpu)).min().unwrap_or_default();
+        let (least, gpu) =
+            self.servers[number].able(ask.milli_gpus).map(|gpu| (rise(gpu), gpu)).min().unwrap_or_default();
         (lacking_cpu + least, gpu)
     }
 
@@ -199,12 +206,12 @@ impl Pods {
             _ => fits.min_by_key(|&server| self.left(server)),
         };
         let Some(number) = chosen else { return false };
-        let mut gpus: Vec<usize> = self.servers[number].able(ask.units).collect();
+        let mut gpus: Vec<usize> = self.servers[number].able(ask.milli_gpus).collect();
         let rooms = &self.servers[number].rooms;
         match self.placement {
             Placement::FirstFit => {}
             Placement::WorstFit => gpus.sort_by_key(|&gpu| std::cmp::Reverse(rooms[gpu])),
-            Placement::Fgd if ask.units < WHOLE => gpus = vec![self.least_rise(number, ask).1],
+            Placement::Fgd if ask.milli_gpus < MILLI_GPU => gpus = vec![self.least_rise(number, ask).1],
             Placement::Random => {
                 for place in 0..ask.num_gpus as usize {
                     let other = place + self.rng.below((gpus.len() - place) as u64) as usize;
@@ -215,10 +222,10 @@ impl Pods {
         }
         let server = &mut self.servers[number];
         for &gpu in &gpus[..ask.num_gpus as usize] {
-            server.rooms[gpu] -= ask.units;
+            server.rooms[gpu] -= ask.milli_gpus;
         }
-        server.beside[0] -= ask.beside[0];
-        server.beside[1] -= ask.beside[1];
+        server.cpu_memory[0] -= ask.cpu_memory[0];
+        server.cpu_memory[1] -= ask.cpu_memory[1];
         true
     }
 }

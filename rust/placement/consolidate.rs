@@ -6,17 +6,17 @@
 //!
 //! Cost: O(1) up to a server's size, O(servers used) above.
 
-use super::{Probe, Room, Shape};
+use super::{Probe, Scratch, Shape};
 use crate::cluster::{Claim, Cluster, Grant};
 use crate::ids::Server;
 
-pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant: &mut Grant) -> bool {
+pub(super) fn place(cluster: &mut Cluster, claim: &Claim, scratch: &mut Scratch, grant: &mut Grant) -> bool {
     if claim.num_gpus <= cluster.largest {
         let Some(server) = tightest(cluster, claim.num_gpus) else { return false };
         cluster.take(server, claim.num_gpus, claim, grant);
         return true;
     }
-    whole_servers(cluster, claim.num_gpus, &mut room.chosen).is_some() && room.take(cluster, claim, grant)
+    whole_servers(cluster, claim.num_gpus, &mut scratch.chosen).is_some() && scratch.take(cluster, claim, grant)
 }
 
 /// Whether the rule finds servers now.

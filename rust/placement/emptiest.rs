@@ -6,10 +6,10 @@
 //!
 //! Cost: O(servers used * log servers).
 
-use super::Room;
+use super::Scratch;
 use crate::cluster::{Claim, Cluster, Grant};
 
-pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant: &mut Grant) -> bool {
+pub(super) fn place(cluster: &mut Cluster, claim: &Claim, scratch: &mut Scratch, grant: &mut Grant) -> bool {
     let Some(index) = cluster.by_idle() else { return false };
     let mut need = claim.num_gpus;
     let mut bound = cluster.largest + 1;
@@ -17,7 +17,7 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant
         let Some(most) = index.most_below(bound).filter(|&most| most > 0) else { return false };
         for server in index.with(most) {
             let count = need.min(most);
-            room.chosen.push((server, count));
+            scratch.chosen.push((server, count));
             need -= count;
             if need == 0 {
                 break;
@@ -25,5 +25,5 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant
         }
         bound = most;
     }
-    room.take(cluster, claim, grant)
+    scratch.take(cluster, claim, grant)
 }

@@ -6,12 +6,12 @@
 //!
 //! Cost: O(servers used).
 
-use super::Room;
+use super::Scratch;
 use crate::cluster::{Claim, Cluster, Grant, IdleIndex};
 
 /// The opened server with the fewest idle GPUs that holds the gang. If none does, the unopened server with the fewest.
 /// If none does, the gang is spread over opened, then unopened servers, most idle GPUs first.
-pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant: &mut Grant) -> bool {
+pub(super) fn place(cluster: &mut Cluster, claim: &Claim, scratch: &mut Scratch, grant: &mut Grant) -> bool {
     let tightest = |index: Option<&IdleIndex>| index.and_then(|i| i.tightest(claim.num_gpus));
     if let Some(server) = tightest(cluster.opened()).or_else(|| tightest(cluster.unopened())) {
         cluster.take(server, claim.num_gpus, claim, grant);
@@ -24,7 +24,7 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant
             let Some(idle) = index.most_below(bound).filter(|&i| i > 0) else { break };
             for server in index.with(idle) {
                 let count = need.min(idle);
-                room.chosen.push((server, count));
+                scratch.chosen.push((server, count));
                 need -= count;
                 if need == 0 {
                     break;
@@ -33,5 +33,5 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant
             bound = idle;
         }
     }
-    room.take(cluster, claim, grant)
+    scratch.take(cluster, claim, grant)
 }

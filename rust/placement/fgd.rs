@@ -6,13 +6,13 @@
 //!
 //! Cost: O(O_max) for whole GPUs, O(rooms that occur + O_max) for a share.
 
-use super::{Room, consolidate};
+use super::{Scratch, consolidate};
 use crate::cluster::{Claim, Cluster, Grant};
 use crate::ids::Server;
 
-pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant: &mut Grant) -> bool {
+pub(super) fn place(cluster: &mut Cluster, claim: &Claim, scratch: &mut Scratch, grant: &mut Grant) -> bool {
     if claim.num_gpus > cluster.largest {
-        return consolidate::place(cluster, claim, room, grant);
+        return consolidate::place(cluster, claim, scratch, grant);
     }
     let Some(loss) = cluster.loss() else { return false };
     let best = servers(cluster, claim.num_gpus).map(|(empty, s)| (loss.of_gpus(empty, claim.num_gpus), s)).min();

@@ -6,7 +6,7 @@
 //!
 //! Cost: O(servers looked at + their idle GPUs).
 
-use super::Room;
+use super::Scratch;
 use crate::cluster::{Claim, Cluster, Grant};
 use crate::options::Variant;
 
@@ -18,12 +18,12 @@ pub(super) fn place(
     claim: &Claim,
     variant: Variant,
     lambda: f64,
-    room: &mut Room,
+    scratch: &mut Scratch,
     grant: &mut Grant,
 ) -> bool {
     let enough = lambda * f64::from(claim.num_gpus);
     let (mut offered, mut candidates) = (0u64, 0u64);
-    room.servers.clear();
+    scratch.servers.clear();
     let Cluster { sizes, idle, gpu_times: Some(times), .. } = &mut *cluster else { return false };
     times.by_mean(|server| {
         let here = idle[server.index()];
@@ -31,19 +31,19 @@ pub(super) fn place(
         offered += u64::from(counted);
         candidates += u64::from(here);
         if here > 0 {
-            room.servers.push(server);
+            scratch.servers.push(server);
         }
         (offered as f64) < enough
     });
     if candidates < u64::from(claim.num_gpus) {
         return false;
     }
-    room.pool.clear();
-    for &server in &room.servers {
-        times.idle_gpus(server, &mut room.pool);
+    scratch.pool.clear();
+    for &server in &scratch.servers {
+        times.idle_gpus(server, &mut scratch.pool);
     }
-    times.least_of(&mut room.pool, claim.num_gpus, &mut room.chosen);
-    room.take(cluster, claim, grant)
+    times.least_of(&mut scratch.pool, claim.num_gpus, &mut scratch.chosen);
+    scratch.take(cluster, claim, grant)
 }
 
 /// Whether the literal prefix has enough idle GPUs; `other`: idle GPUs to reckon with in place of those of now.

@@ -17,7 +17,7 @@ mod share;
 mod worst_fit;
 
 use crate::cluster::{Claim, Cluster, Grant, Needs};
-use crate::ids::{GpuType, Server, WHOLE};
+use crate::ids::{GpuType, MILLI_GPU, Server};
 use crate::options::{Options, Placement, Variant};
 use crate::rng::SplitMix64;
 pub(crate) use pools::{Pools, Probes};
@@ -31,12 +31,12 @@ pub(crate) struct Placer {
     kappa: u32,
     lambda: f64,
     rng: SplitMix64,
-    room: Room,
+    scratch: Scratch,
 }
 
 /// Vectors that placements work in. They are kept, so that no placement allocates in a steady state.
 #[derive(Clone, Debug, Default)]
-struct Room {
+struct Scratch {
     /// (U, GPU) to choose from.
     pool: Vec<(f64, u32)>,
     /// Servers to choose from.
@@ -45,7 +45,7 @@ struct Room {
     chosen: Vec<(Server, u32)>,
 }
 
-impl Room {
+impl Scratch {
     /// Takes what was chosen.
     fn take(&self, cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
         for &(server, count) in &self.chosen {
@@ -100,7 +100,7 @@ impl Placer {
             kappa: options.kappa,
             lambda: options.lambda,
             rng: SplitMix64::new(options.seed),
-            room: Room::default(),
+            scratch: Scratch::default(),
         }
     }
 
@@ -146,22 +146,22 @@ impl Placer {
             return false;
         }
         cluster.mark();
-        self.room.chosen.clear();
+        self.scratch.chosen.clear();
         match (self.of(claim.num_gpus), self.variant) {
             (Placement::FirstFit, _) => first_fit::place(cluster, claim, grant),
             (Placement::Consolidate | Placement::BestFit, _) => {
-                consolidate::place(cluster, claim, &mut self.room, grant)
+                consolidate::place(cluster, claim, &mut self.scratch, grant)
             }
-            (Placement::WorstFit, _) => worst_fit::place(cluster, claim, &mut self.room, grant),
-            (Placement::Emptiest, _) => emptiest::place(cluster, claim, &mut self.room, grant),
-            (Placement::Fgd, _) => fgd::place(cluster, claim, &mut self.room, grant),
-            (Placement::Random, _) => random::place(cluster, claim, &mut self.rng, &mut self.room, grant),
+            (Placement::WorstFit, _) => worst_fit::place(cluster, claim, &mut self.scratch, grant),
+            (Placement::Emptiest, _) => emptiest::place(cluster, claim, &mut self.scratch, grant),
+            (Placement::Fgd, _) => fgd::place(cluster, claim, &mut self.scratch, grant),
+            (Placement::Random, _) => random::place(cluster, claim, &mut self.rng, &mut self.scratch, grant),
             (Placement::LeastLoaded, _) | (Placement::FaFfp, Variant::Literal) => {
                 least_loaded::place(cluster, claim, grant)
             }
-            (Placement::FaFfp, Variant::Practical) => fa_ffp::place(cluster, claim, &mut self.room, grant),
+            (Placement::FaFfp, Variant::Practical) => fa_ffp::place(cluster, claim, &mut self.scratch, grant),
             (Placement::Lbsgf | Placement::SjfBco, variant) => {
-                lbsgf::place(cluster, claim, variant, self.lambda, &mut self.room, grant)
+                lbsgf::place(cluster, claim, variant, self.lambda, &mut self.scratch, grant)
             }
         }
     }
@@ -204,8 +204,8 @@ impl Placer {
     /// Whether a job of so many thousandths of a GPU could be placed now, where jobs may hold shares.
     pub(crate) fn can_place_units(&self, cluster: &mut Cluster, units: u32) -> bool {
         match cluster.shares() {
-            Some(shares) if units < WHOLE => shares.has_room(units),
-            _ => u64::from(units / WHOLE) <= cluster.total_idle && self.can_place(cluster, units / WHOLE),
+            Some(shares) if units < MILLI_GPU => shares.has_room(units),
+            _ => u64::from(units / MILLI_GPU) <= cluster.total_idle && self.can_place(cluster, units / MILLI_GPU),
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! Cost: O(G_j log servers), and a set of G_j ranks.
 
-use super::Room;
+use super::Scratch;
 use crate::cluster::{Claim, Cluster, Grant};
 use crate::rng::SplitMix64;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ pub(super) fn place(
     cluster: &mut Cluster,
     claim: &Claim,
     rng: &mut SplitMix64,
-    room: &mut Room,
+    scratch: &mut Scratch,
     grant: &mut Grant,
 ) -> bool {
     let idle = cluster.total_idle;
@@ -29,10 +29,10 @@ pub(super) fn place(
     }
     for rank in ranks {
         let Some(server) = cluster.server_of_rank(rank) else { return false };
-        match room.chosen.last_mut() {
+        match scratch.chosen.last_mut() {
             Some(last) if last.0 == server => last.1 += 1,
-            _ => room.chosen.push((server, 1)),
+            _ => scratch.chosen.push((server, 1)),
         }
     }
-    room.take(cluster, claim, grant)
+    scratch.take(cluster, claim, grant)
 }

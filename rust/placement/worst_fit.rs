@@ -5,12 +5,12 @@
 //!
 //! Cost: O(log servers).
 
-use super::{Room, consolidate};
+use super::{Scratch, consolidate};
 use crate::cluster::{Claim, Cluster, Grant};
 
-pub(super) fn place(cluster: &mut Cluster, claim: &Claim, room: &mut Room, grant: &mut Grant) -> bool {
+pub(super) fn place(cluster: &mut Cluster, claim: &Claim, scratch: &mut Scratch, grant: &mut Grant) -> bool {
     if claim.num_gpus > cluster.largest {
-        return consolidate::place(cluster, claim, room, grant);
+        return consolidate::place(cluster, claim, scratch, grant);
     }
     let roomiest = cluster.by_idle().and_then(|index| {
         let most = index.most_below(cluster.largest + 1).filter(|&most| most >= claim.num_gpus)?;

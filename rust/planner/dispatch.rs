@@ -1,7 +1,7 @@
 //! The planner's policy: jobs get GPUs in order under theta (Algorithm 1, lines 6 to 13), and start under a dispatch.
 //!
 //! All jobs are there at time 0, and are numbered in the order in which they are given GPUs. The machine knows servers.
-//! The policy keeps the books of single GPUs. Invariant: `given` has the GPUs of the first `next` jobs, and every stay
+//! The policy keeps the stay log of single GPUs. Invariant: `given` has the GPUs of the first `next` jobs, and every stay
 //! lies on the servers of its job's GPUs. For example, under `idle` the first job starts at once, and a job that finds
 //! too few candidates starts at the first completion that leaves it enough.
 
@@ -12,7 +12,7 @@ use super::place::{Gang, Placer};
 use super::schedule::{End, Shared};
 use crate::decisions::Verb;
 use crate::ids::{Job, Server, Slot};
-use crate::machine::{Came, Chooses, Floor, Left, Policy};
+use crate::machine::{Chooses, ClusterState, EndReason, Policy, WaitReason};
 use crate::speed::Speed;
 
 /// Why the machine pauses.
@@ -111,7 +111,7 @@ impl<'a> Dispatcher<'a> {
     }
 
     /// Starts a job on the GPUs that it was given.
-    fn start<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: usize) {
+    fn start<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: usize) {
         let layout = &self.instance.layout;
         self.parts.clear();
         let mut end = 0;
@@ -125,13 +125,13 @@ impl<'a> Dispatcher<'a> {
                 }
             }
         }
-        if let Err(why) = floor.place_at(Job::at(job), &self.parts) {
-            floor.fail(Job::at(job), Verb::Start, why, None);
+        if let Err(why) = state.place_at(Job::at(job), &self.parts) {
+            state.fail(Job::at(job), Verb::Start, why, None);
             return;
         }
-        floor.start(Job::at(job));
-        let slots = self.instance.slots(&floor.speed, job, self.parts.len() as u32, 1);
-        self.lower = self.lower.max(floor.now as u64 + slots.unwrap_or(self.instance.least_slots[job]));
+        state.start(Job::at(job));
+        let slots = self.instance.slots(&state.speed, job, self.parts.len() as u32, 1);
+        self.lower = self.lower.max(state.now as u64 + slots.unwrap_or(self.instance.least_slots[job]));
     }
 
     /// Gives up if a schedule that does not end before this slot is of no use. Returns whether it does.
@@ -144,15 +144,15 @@ impl<'a> Dispatcher<'a> {
     }
 
     /// Dispatch `idle`: the next job starts on idle candidates, or waits for the next completion.
-    fn start_in_order<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
+    fn start_in_order<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) {
         while self.next < self.instance.rows.len() && self.give_next() {
-            self.start(floor, self.next - 1);
+            self.start(state, self.next - 1);
         }
     }
 
     /// Dispatch `reserve`: first GPUs for every job, by U alone. Then a job starts when it heads the line of every GPU
     /// that it was given.
-    fn start_reserved<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
+    fn start_reserved<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) {
         let jobs = self.instance.rows.len();
         while self.next < jobs {
             let job = self.next;
@@ -171,17 +171,17 @@ impl<'a> Dispatcher<'a> {
         let mut ready = std::mem::take(&mut self.lines.ready);
         ready.sort_unstable();
         for job in ready.drain(..) {
-            self.start(floor, job as usize);
+            self.start(state, job as usize);
         }
         self.lines.ready = ready;
     }
 }
 
 impl<S: Speed> Policy<S> for Dispatcher<'_> {
-    fn came(&mut self, _floor: &mut Floor<'_, S>, _job: Job, _why: Came) {}
+    fn on_wait(&mut self, _state: &mut ClusterState<'_, S>, _job: Job, _why: WaitReason) {}
 
     /// A stay ends when its job is done: a plan knows no outages.
-    fn left(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job, _why: Left) {
+    fn on_end(&mut self, _state: &ClusterState<'_, S>, _slot: Slot, job: Job, _why: EndReason) {
         (self.is_due, self.has_completed) = (true, true);
         let own = self.instance.own(job.index());
         match self.instance.options.dispatch {
@@ -192,23 +192,23 @@ impl<S: Speed> Policy<S> for Dispatcher<'_> {
 
     fn capacity_changed(&mut self) {}
 
-    fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
-        if self.is_due { floor.now } else { f64::INFINITY }
+    fn due(&mut self, state: &ClusterState<'_, S>) -> f64 {
+        if self.is_due { state.now } else { f64::INFINITY }
     }
 
-    fn pass(&mut self, floor: &mut Floor<'_, S>) {
+    fn pass(&mut self, state: &mut ClusterState<'_, S>) {
         if self.halt.is_some() {
             return;
         }
         // Nobody has started before the completions at this instant.
         if std::mem::take(&mut self.has_completed)
-            && self.gives_up(self.lower.max(floor.now as u64 + self.instance.rest[self.next]))
+            && self.gives_up(self.lower.max(state.now as u64 + self.instance.rest[self.next]))
         {
             return;
         }
         match self.instance.options.dispatch {
-            Dispatch::Idle => self.start_in_order(floor),
-            Dispatch::Reserve => self.start_reserved(floor),
+            Dispatch::Idle => self.start_in_order(state),
+            Dispatch::Reserve => self.start_reserved(state),
         }
         // Where it halted, the pass goes on.
         self.is_due = self.halt.is_some();
@@ -228,7 +228,7 @@ impl<S: Speed> Policy<S> for Dispatcher<'_> {
         std::iter::empty()
     }
 
-    fn chooses(&self, _floor: &Floor<'_, S>) -> Chooses {
+    fn chooses(&self, _state: &ClusterState<'_, S>) -> Chooses {
         Chooses::ByRecord
     }
 }

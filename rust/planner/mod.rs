@@ -231,7 +231,7 @@ fn of_part<S: Speed + Sync>(
         // A job's turn comes when the one before it starts.
         turn.iter_mut().skip(1).zip(&out.start).for_each(|(turn, &start)| *turn = start);
     }
-    out.obstacles = waits(&instance.jobs.num_gpus, &turn, instance.layout.server_of.len() as u64, &out);
+    out.wait_causes = waits(&instance.jobs.num_gpus, &turn, instance.layout.server_of.len() as u64, &out);
     out.events = 2 * instance.rows.len() as u64;
     let found = Found {
         theta: best.theta,

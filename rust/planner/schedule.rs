@@ -128,7 +128,7 @@ impl<'a, S: Speed + 'a> Schedule<'a, S> {
                     Some(Halt::Over(end)) => return Ok(end),
                     Some(Halt::Ready) | None => {}
                 },
-                Ok(Pause::Done | Pause::Until | Pause::Asks) => return Ok(End::Done(self.machine.floor.now as u64)),
+                Ok(Pause::Done | Pause::Until | Pause::Asks) => return Ok(End::Done(self.machine.state.now as u64)),
                 Err(Error::Stuck { row, running: true, .. }) => return Ok(End::Stalled(row as u32)),
                 Err(Error::Stuck { .. }) => return Ok(End::Infeasible),
                 Err(error) => return Err(error),

@@ -25,13 +25,13 @@ macro_rules! policies {
 }
 
 mod elastic;
+mod job_states;
 mod log;
 pub(crate) mod outside;
 pub(crate) mod queue;
 mod quotas;
 mod ranked;
 mod repack;
-mod roster;
 
 use crate::error::Result;
 use crate::machine::{Machine, Policy, Watch};
@@ -41,7 +41,7 @@ use crate::setting::Setting;
 use crate::speed::{FixedSpeed, RingSpeed, Speed, TableSpeed};
 use log::Logged;
 pub(crate) use outside::Outside;
-pub(crate) use queue::{FairLine, FixedLine, KeyedLine, Queued};
+pub(crate) use queue::{FairQueue, FixedQueue, KeyedQueue, Queued};
 
 /// Does something with the policy of some options, whatever its type is.
 pub(crate) trait Visitor<'a, S: Speed> {
@@ -67,15 +67,15 @@ pub(crate) fn with_policy<'a, S: Speed, V: Visitor<'a, S>>(setting: &Setting<'a>
     match preemptive {
         Ok(output) => output,
         Err(visitor) if setting.options.order == Order::Qssf => {
-            let policy = Queued::<KeyedLine<false>>::new(setting, &speed);
+            let policy = Queued::<KeyedQueue<false>>::new(setting, &speed);
             visitor.visit(setting, speed, policy)
         }
         Err(visitor) if setting.options.order == Order::Fairshare => {
-            let policy = Queued::<FairLine>::new(setting, &speed);
+            let policy = Queued::<FairQueue>::new(setting, &speed);
             visitor.visit(setting, speed, policy)
         }
         Err(visitor) => {
-            let policy = Queued::<FixedLine>::new(setting, &speed);
+            let policy = Queued::<FixedQueue>::new(setting, &speed);
             visitor.visit(setting, speed, policy)
         }
     }

@@ -4,7 +4,7 @@
 //! of its types with enough left. For example, with 4 GPUs left of each of two types, a gang of 6 draws on neither.
 
 use crate::ids::{Job, Slot};
-use crate::machine::Floor;
+use crate::machine::ClusterState;
 use crate::speed::Speed;
 
 /// What is left, by pool: GPUs, or thousandths of one where the table has shares.
@@ -13,21 +13,21 @@ pub(super) struct Quotas(Vec<u64>);
 
 impl Quotas {
     /// All GPUs.
-    pub(super) fn new<S: Speed>(floor: &Floor<'_, S>) -> Self {
-        Self(floor.cluster.units())
+    pub(super) fn new<S: Speed>(state: &ClusterState<'_, S>) -> Self {
+        Self(state.cluster.units())
     }
 
     /// Draws a job's GPUs, if there are enough. `slot`: that of its stay, if it runs.
     #[inline(always)]
-    pub(super) fn draw<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, slot: Option<Slot>) -> bool {
-        let units = u64::from(floor.units(job));
+    pub(super) fn draw<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, slot: Option<Slot>) -> bool {
+        let units = u64::from(state.units(job));
         if let [left] = self.0.as_mut_slice() {
             return draw_from(left, units);
         }
-        let mut draw = |gpu_type| draw_from(&mut self.0[floor.cluster.pool_of(gpu_type)], units);
+        let mut draw = |gpu_type| draw_from(&mut self.0[state.cluster.pool_of(gpu_type)], units);
         match slot {
-            Some(slot) => draw(floor.stays[slot.index()].gpu_type),
-            None => floor.jobs.tried(job).iter().any(|&(gpu_type, _)| draw(gpu_type)),
+            Some(slot) => draw(state.stays[slot.index()].gpu_type),
+            None => state.jobs.tried(job).iter().any(|&(gpu_type, _)| draw(gpu_type)),
         }
     }
 }

@@ -50,8 +50,8 @@ fn about(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
 pub(super) fn options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let table = PyDict::new(py);
     for (command, rows) in commands() {
-        let told = rows.iter().map(|(entry, default)| tell(py, entry, default)).collect::<PyResult<Vec<_>>>()?;
-        table.set_item(command, told)?;
+        let declared = rows.iter().map(|(entry, default)| tell(py, entry, default)).collect::<PyResult<Vec<_>>>()?;
+        table.set_item(command, declared)?;
     }
     Ok(table)
 }

@@ -4,7 +4,7 @@ use super::jobs::{JobColumns, slice};
 use super::options::read;
 use super::raise;
 use super::results::{PlanResult, RunResult};
-use super::simulation::told;
+use super::simulation::answer_dict;
 use crate::bound as bounds;
 use crate::cluster::Network;
 use crate::decisions::DecisionLog;
@@ -186,7 +186,7 @@ pub(super) fn probe<'py>(
     let mut watch = PythonWatch::new(progress, table.len());
     let found = py.detach(|| probing(&table, &extras, vc, &spec, &given.options, (row, &waits), &mut watch));
     watch.check()?;
-    let tell = |(begun, over, heads): Told| Ok((told(py, begun)?, told(py, over)?, heads));
+    let tell = |(begun, over, heads): Told| Ok((answer_dict(py, begun)?, answer_dict(py, over)?, heads));
     let found = found.map_err(|error| raise(py, &error))?;
     found.map(|waits| waits.into_iter().map(tell).collect()).transpose()
 }
@@ -281,7 +281,7 @@ pub(super) fn pack<'py>(
     let order = order.as_slice()?;
     let beside = match &beside {
         None => None,
-        Some([cpu, memory, has_cpu, has_memory]) => Some(packing::Beside {
+        Some([cpu, memory, has_cpu, has_memory]) => Some(packing::CpuMemory {
             asked: [cpu.as_slice()?, memory.as_slice()?],
             has: [has_cpu.as_slice()?, has_memory.as_slice()?],
         }),

@@ -83,7 +83,7 @@ impl Prepared {
 type RowKeys<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>, bool);
 
 /// How a waiting job stands, by name.
-pub(super) fn told(py: Python<'_>, answer: Answer) -> PyResult<Bound<'_, PyDict>> {
+pub(super) fn answer_dict(py: Python<'_>, answer: Answer) -> PyResult<Bound<'_, PyDict>> {
     let row = PyDict::new(py);
     row.set_item("by", answer.by)?;
     row.set_item("waits", answer.waits)?;
@@ -209,8 +209,8 @@ impl Course {
     }
 
     /// Rows of the running jobs whose stays are over quota.
-    fn guests<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
-        rows(py, self.0.guests())
+    fn over_quota<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        rows(py, self.0.over_quota())
     }
 
     /// Rows of the running jobs that are protected from preemption.
@@ -318,7 +318,7 @@ impl Course {
             Some((rows, keys, stops)) => Some((rows.as_slice()?, keys.as_slice()?, *stops)),
             None => None,
         };
-        self.0.ask(row, keys).map(|answer| told(py, answer)).transpose()
+        self.0.ask(row, keys).map(|answer| answer_dict(py, answer)).transpose()
     }
 
     /// Rows that have arrived and whose key is not known yet.

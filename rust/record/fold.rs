@@ -3,7 +3,7 @@
 //! Invariant: the sums run over a job's stays in order of time, in machine time. Times are converted afterwards. For
 //! example, a job with stays of 50 and 60 s, the second with a pause of 30 s, held GPUs for 110 s, 30 of them paused.
 
-use super::{Past, SumsByJob, Why};
+use super::{StayRecord, SumsByJob, Why};
 use crate::cluster::FewestServers;
 use crate::ids::{GpuType, Job};
 use crate::speed::Speed;
@@ -100,39 +100,40 @@ impl<S: Speed> Scale<'_, S> {
         work * (alone(gpu_type) - alone(GpuType::NONE)) * self.seconds()
     }
 
-    fn add(&self, sums: &mut Sums, past: &Past) {
-        let (job, gpus) = (past.job, past.num_gpus);
+    fn add(&self, sums: &mut Sums, records: &StayRecord) {
+        let (job, gpus) = (records.job, records.num_gpus);
         let asks = self.jobs.num_gpus[job.index()];
-        let (held, paused) = (past.end - past.start, past.end.min(past.from) - past.start + past.saving);
+        let (held, paused) =
+            (records.end - records.start, records.end.min(records.from) - records.start + records.saving);
         sums.held += held;
         sums.paused += paused;
         let units = if self.jobs.share_of(job.index()) == 0 { f64::from(gpus) } else { self.jobs.gpus(job.index()) };
         sums.held_gpus += units * held;
         sums.paused_gpus += units * paused;
-        sums.lost_time += past.lost_time;
-        sums.waited.0 += past.waited.0;
-        sums.waited.1 += past.waited.1;
-        sums.ended[past.why.code() as usize] += 1;
-        if past.num_servers > 1 {
-            let alone = |servers| self.unit(job, gpus, past.gpu_type, servers);
-            sums.spread += past.kept * (alone(past.num_servers) - alone(self.fewest(gpus)));
+        sums.lost_time += records.lost_time;
+        sums.waited.0 += records.waited.0;
+        sums.waited.1 += records.waited.1;
+        sums.ended[records.why.code() as usize] += 1;
+        if records.num_servers > 1 {
+            let alone = |servers| self.unit(job, gpus, records.gpu_type, servers);
+            sums.spread += records.kept * (alone(records.num_servers) - alone(self.fewest(gpus)));
         }
         if gpus != asks {
-            let alone = |gpus| self.unit(job, gpus, past.gpu_type, self.fewest(gpus));
-            sums.resized += past.kept * (alone(gpus) - alone(asks)) * self.seconds();
+            let alone = |gpus| self.unit(job, gpus, records.gpu_type, self.fewest(gpus));
+            sums.resized += records.kept * (alone(gpus) - alone(asks)) * self.seconds();
         }
-        if past.gpu_type != GpuType::NONE {
-            sums.on_types += self.on_type(job, past.gpu_type, past.kept);
+        if records.gpu_type != GpuType::NONE {
+            sums.on_types += self.on_type(job, records.gpu_type, records.kept);
         }
     }
 }
 
 /// The record of a cluster's run: what `fold` reads and what it leaves.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Books {
+pub(crate) struct StayLog {
     /// Stays that are over, in order of their ends.
-    pub(crate) past: Vec<Past>,
-    /// By job, the type of its only stay; empty where GPUs do not differ. Read of jobs without a row in `past`.
+    pub(crate) records: Vec<StayRecord>,
+    /// By job, the type of its only stay; empty where GPUs do not differ. Read of jobs without a row in `records`.
     pub(crate) types: Vec<GpuType>,
     /// By job: what its stays add up to. Empty before `fold`, and where stays are not kept.
     pub(crate) sums: SumsByJob,
@@ -143,10 +144,13 @@ pub(crate) struct Books {
     pub(crate) on_types: Vec<f64>,
 }
 
-impl Books {
+impl StayLog {
     /// The latest stay of a job. A row of no GPUs tells that it lost at once what it was given, and is none.
-    pub(crate) fn latest(&mut self, job: Job) -> Option<&mut Past> {
-        self.past.iter_mut().rev().find(|past| past.job == job && past.num_gpus > 0 && past.why != Why::Void)
+    pub(crate) fn latest(&mut self, job: Job) -> Option<&mut StayRecord> {
+        self.records
+            .iter_mut()
+            .rev()
+            .find(|records| records.job == job && records.num_gpus > 0 && records.why != Why::Void)
     }
 
     /// Of stays that ended now for a job, which gives its GPUs up at once: says why they ended after all.
@@ -154,11 +158,11 @@ impl Books {
         if self.evicted_at != now {
             return;
         }
-        let ended_now = self.past.iter_mut().rev().take_while(|past| past.end == now);
-        ended_now.filter(|past| past.why == Why::EvictedBy(evictor)).for_each(|past| past.why = why);
+        let ended_now = self.records.iter_mut().rev().take_while(|records| records.end == now);
+        ended_now.filter(|records| records.why == Why::EvictedBy(evictor)).for_each(|records| records.why = why);
     }
 
-    /// Adds up the stays of every job. `start`, `finish`: by job, of its one stay where `past` has none of it. `left`: the
+    /// Adds up the stays of every job. `start`, `finish`: by job, of its one stay where `records` has none of it. `left`: the
     /// work that each leaves undone, where stays are kept; else every job has one.
     pub(crate) fn fold<S: Speed>(&mut self, scale: &Scale<'_, S>, start: &[f64], finish: &[f64], left: Option<&[f64]>) {
         let once = |job: usize| match self.types.get(job) {
@@ -172,13 +176,13 @@ impl Books {
             self.on_types = (0..self.types.len()).map(once).collect();
             return;
         };
-        self.past.retain(Past::counts);
+        self.records.retain(StayRecord::counts);
         let mut all = SumsByJob::without_stays(start.len(), Sums::default());
-        for past in &self.past {
-            let sums = all.add_to(past.job.index());
-            scale.add(sums, past);
-            if past.why == Why::Limit {
-                sums.cut = -scale.alone(past.job, left[past.job.index()]);
+        for records in &self.records {
+            let sums = all.add_to(records.job.index());
+            scale.add(sums, records);
+            if records.why == Why::Limit {
+                sums.cut = -scale.alone(records.job, left[records.job.index()]);
             }
         }
         self.on_types = vec![0.0; self.types.len()];
@@ -196,8 +200,10 @@ impl Books {
 
     /// Turns clock time into seconds.
     pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
-        for past in &mut self.past {
-            for time in [&mut past.start, &mut past.from, &mut past.end, &mut past.saving, &mut past.woke] {
+        for records in &mut self.records {
+            for time in
+                [&mut records.start, &mut records.from, &mut records.end, &mut records.saving, &mut records.woke]
+            {
                 *time = seconds(*time);
             }
         }

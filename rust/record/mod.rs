@@ -12,8 +12,8 @@ mod table;
 
 use crate::ids::{GpuType, Job};
 pub use by_job::SumsByJob;
-pub(crate) use fold::{Books, Scale};
 pub use fold::{Ends, Sums};
+pub(crate) use fold::{Scale, StayLog};
 pub use table::{BY, Stays};
 pub(crate) use table::{Once, Tabled};
 
@@ -90,7 +90,7 @@ impl Why {
 
 /// A stay that is over. Times in machine time, waits in seconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Past {
+pub(crate) struct StayRecord {
     pub(crate) job: Job,
     pub(crate) num_gpus: u32,
     pub(crate) num_servers: u32,
@@ -113,7 +113,7 @@ pub(crate) struct Past {
     pub(crate) woke: f64,
 }
 
-impl Past {
+impl StayRecord {
     /// A stay that was none. It counts for nothing.
     pub(crate) fn of_no_length(job: Job, why: Why, now: f64) -> Self {
         Self {

@@ -3,7 +3,7 @@
 //! Invariant: every stay has a row, also that of a job that ran through once. For example, a job that was preempted once
 //! has rows with `stay` 0 and 1, the first `preempted`, the second `resumed` and `done`.
 
-use super::{Past, Why};
+use super::{StayRecord, Why};
 use crate::ids::{GpuType, Job};
 
 /// Stays as columns. Times in seconds.
@@ -80,7 +80,7 @@ pub(crate) struct Wait {
 /// A stay, and what its row says beside it.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    past: Past,
+    records: StayRecord,
     number: u32,
     began: u8,
     unit: f64,
@@ -97,7 +97,7 @@ pub(crate) struct Tabled {
     columns: Stays,
     rows: Vec<Row>,
     /// The stay of the last row, and its number.
-    last: Option<(Past, u32)>,
+    last: Option<(StayRecord, u32)>,
 }
 
 /// A part of a wait that rounding alone left is none.
@@ -134,8 +134,8 @@ impl Stays {
 }
 
 impl Once {
-    fn as_past(&self) -> Past {
-        Past {
+    fn as_past(&self) -> StayRecord {
+        StayRecord {
             job: Job::new(self.row),
             num_gpus: self.num_gpus,
             num_servers: self.num_servers,
@@ -167,16 +167,16 @@ impl Tabled {
 
     /// Adds a stay. The stays of a job come one after the other, in order of time. `unit`: a unit of work in those of the
     /// table. Returns the wait before it.
-    pub(crate) fn push(&mut self, past: &Past, submit: f64, unit: f64) -> Wait {
-        let before = self.last.filter(|(before, _)| before.job == past.job);
+    pub(crate) fn push(&mut self, records: &StayRecord, submit: f64, unit: f64) -> Wait {
+        let before = self.last.filter(|(before, _)| before.job == records.job);
         let left = before.map_or(submit, |(before, _)| before.end);
-        let since = if past.woke.is_nan() { left } else { past.woke };
-        let (waiting, rested) = (past.start - since, since - left);
-        let behind = behind(waiting, past.waited);
+        let since = if records.woke.is_nan() { left } else { records.woke };
+        let (waiting, rested) = (records.start - since, since - left);
+        let behind = behind(waiting, records.waited);
         let number = before.map_or(0, |(_, number)| number + 1);
         let began = before.map_or(0, |(before, _)| before.why.next());
-        self.last = Some((*past, number));
-        self.rows.push(Row { past: *past, number, began, unit, behind, rested });
+        self.last = Some((*records, number));
+        self.rows.push(Row { records: *records, number, began, unit, behind, rested });
         if self.rows.len() == BLOCK {
             self.settle();
         }
@@ -186,25 +186,25 @@ impl Tabled {
     /// Makes columns of the rows.
     fn settle(&mut self) {
         let (rows, columns) = (&self.rows, &mut self.columns);
-        add(&mut columns.job, rows, |row| row.past.job.number());
+        add(&mut columns.job, rows, |row| row.records.job.number());
         add(&mut columns.stay, rows, |row| row.number);
-        add(&mut columns.start, rows, |row| row.past.start);
-        add(&mut columns.end, rows, |row| row.past.end);
-        add(&mut columns.num_gpus, rows, |row| row.past.num_gpus);
-        add(&mut columns.num_servers, rows, |row| row.past.num_servers);
-        add(&mut columns.gpu_type, rows, |row| row.past.gpu_type.number());
-        add(&mut columns.pause, rows, |row| row.past.from.min(row.past.end) - row.past.start);
-        add(&mut columns.saving, rows, |row| row.past.saving);
-        add(&mut columns.work, rows, |row| (row.past.kept + row.past.lost) * row.unit);
-        add(&mut columns.lost, rows, |row| row.past.lost * row.unit);
-        add(&mut columns.lost_time, rows, |row| row.past.lost_time);
+        add(&mut columns.start, rows, |row| row.records.start);
+        add(&mut columns.end, rows, |row| row.records.end);
+        add(&mut columns.num_gpus, rows, |row| row.records.num_gpus);
+        add(&mut columns.num_servers, rows, |row| row.records.num_servers);
+        add(&mut columns.gpu_type, rows, |row| row.records.gpu_type.number());
+        add(&mut columns.pause, rows, |row| row.records.from.min(row.records.end) - row.records.start);
+        add(&mut columns.saving, rows, |row| row.records.saving);
+        add(&mut columns.work, rows, |row| (row.records.kept + row.records.lost) * row.unit);
+        add(&mut columns.lost, rows, |row| row.records.lost * row.unit);
+        add(&mut columns.lost_time, rows, |row| row.records.lost_time);
         add(&mut columns.began, rows, |row| row.began);
-        add(&mut columns.ended, rows, |row| row.past.why.code());
-        add(&mut columns.by, rows, |row| row.past.why.by().0);
-        add(&mut columns.by_what, rows, |row| row.past.why.by().1);
+        add(&mut columns.ended, rows, |row| row.records.why.code());
+        add(&mut columns.by, rows, |row| row.records.why.by().0);
+        add(&mut columns.by_what, rows, |row| row.records.why.by().1);
         add(&mut columns.wait_behind, rows, |row| row.behind);
-        add(&mut columns.wait_gpus, rows, |row| row.past.waited.0);
-        add(&mut columns.wait_fragmented, rows, |row| row.past.waited.1);
+        add(&mut columns.wait_gpus, rows, |row| row.records.waited.0);
+        add(&mut columns.wait_fragmented, rows, |row| row.records.waited.1);
         add(&mut columns.paused_at_rung, rows, |row| row.rested);
         self.rows.clear();
     }

@@ -12,7 +12,7 @@ use crate::ids::{GpuType, Job, Server};
 use crate::machine::Clock;
 use crate::options::{Model, Options};
 use crate::outcome::{Allocations, Asleep, Climb, ClusterOutcome, Knows, Outcome, Span, Woken, course};
-use crate::record::{Once, Past, Sums, SumsByJob, Tabled, Why};
+use crate::record::{Once, StayRecord, Sums, SumsByJob, Tabled, Why};
 use crate::trace::Jobs;
 use std::borrow::Cow;
 
@@ -58,13 +58,13 @@ pub(crate) fn assemble(
             };
             asleep.extend(outcome.asleep.iter().map(own));
         }
-        for (&row, &longer) in part.rows.iter().zip(&outcome.books.on_types) {
+        for (&row, &longer) in part.rows.iter().zip(&outcome.stay_log.on_types) {
             on_types[row as usize] = longer;
         }
         if let Some(stays) = &mut stays {
             stays.take(&mut outcome, part, &mut kept);
         } else {
-            for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.obstacles) {
+            for (&row, &(too_few, fragmented)) in part.rows.iter().zip(&outcome.wait_causes) {
                 wait_gpus[row as usize] = too_few as f32;
                 wait_fragmented[row as usize] = fragmented as f32;
             }
@@ -77,7 +77,7 @@ pub(crate) fn assemble(
             serving = Some(outcome.serving);
         }
         contention.push(outcome.contention);
-        drop((outcome.obstacles, outcome.books));
+        drop((outcome.wait_causes, outcome.stay_log));
         if parts.len() == 1 && part.whole {
             (start, finish) = (outcome.start, outcome.finish);
             (num_servers, max_contention) = (outcome.num_servers, outcome.max_contention);
@@ -106,10 +106,10 @@ pub(crate) fn assemble(
         logs::sort(&mut log);
     }
     let clock = Clock::new(options);
-    let (mut past, mut refused, mut ended, mut sums, mut table) = (Vec::new(), Vec::new(), Vec::new(), None, None);
+    let (mut records, mut refused, mut ended, mut sums, mut table) = (Vec::new(), Vec::new(), Vec::new(), None, None);
     if let Some(mut stayed) = stays {
-        stayed.past = by_row(&stayed.past, n);
-        for last in &stayed.past {
+        stayed.records = by_row(&stayed.records, n);
+        for last in &stayed.records {
             let row = last.job.index();
             if !kept[row] {
                 finish[row] = last.end; // ended before it was done
@@ -131,16 +131,16 @@ pub(crate) fn assemble(
             let (too_few, fragmented) = stayed.sums.waited(row);
             (wait_gpus[row], wait_fragmented[row]) = (too_few as f32, fragmented as f32);
         }
-        (past, refused, ended, sums) = (stayed.past, stayed.refused, stayed.ended, Some(stayed.sums));
+        (records, refused, ended, sums) = (stayed.records, stayed.refused, stayed.ended, Some(stayed.sums));
     }
     // What jobs ask for, in thousandths where the table has shares.
     let units = jobs.shares.map_or(Cow::Borrowed(jobs.num_gpus), |_| (0..n).map(|row| jobs.units(row)).collect());
     let cluster_of = |row: usize| cluster.get(row).copied().unwrap_or(0);
     let seen = |job: usize| clock.seconds(clock.arrival(jobs.submit[job]));
     // Stay by stay; between two of them a job waits, unless it rests at a rung first.
-    let in_stays = past.iter().enumerate().map(|(i, s)| {
+    let in_stays = records.iter().enumerate().map(|(i, s)| {
         let row = s.job.index();
-        let before = i.checked_sub(1).map(|i| &past[i]).filter(|before| before.job == s.job);
+        let before = i.checked_sub(1).map(|i| &records[i]).filter(|before| before.job == s.job);
         Span {
             submit: jobs.submit[row],
             seen: before.map_or_else(|| seen(row), |before| if s.woke.is_nan() { before.end } else { s.woke }),
@@ -153,7 +153,7 @@ pub(crate) fn assemble(
         }
     });
     let mut whole = kept.clone();
-    past.iter().for_each(|past| whole[past.job.index()] = false);
+    records.iter().for_each(|records| whole[records.job.index()] = false);
     let spans = (0..n).filter(|&j| whole[j]).map(|j| Span {
         submit: jobs.submit[j],
         seen: seen(j),
@@ -166,15 +166,15 @@ pub(crate) fn assemble(
     });
     let spans = spans.chain(in_stays);
     // A row a server, or a GPU where jobs may hold shares.
-    let rows = |past: &Past| {
-        let rows = if jobs.shares.is_none() { past.num_servers } else { past.num_gpus };
-        (past.job, rows as usize)
+    let rows = |records: &StayRecord| {
+        let rows = if jobs.shares.is_none() { records.num_servers } else { records.num_gpus };
+        (records.job, rows as usize)
     };
     let course = course(spans, parts.len(), jobs.units_a_gpu() as f64, &contention, options.sample)?;
     Ok(Outcome {
         held_while_submitting: course.held_while_submitting,
         timeline: course.timeline,
-        allocations: allocations.by_job(n, past.iter().map(rows)),
+        allocations: allocations.by_job(n, records.iter().map(rows)),
         kept,
         start,
         finish,
@@ -206,25 +206,25 @@ pub(crate) fn assemble(
 }
 
 /// Stays by row, those of a row in the order in which they come.
-fn by_row(past: &[Past], rows: usize) -> Vec<Past> {
+fn by_row(records: &[StayRecord], rows: usize) -> Vec<StayRecord> {
     let mut next = vec![0; rows + 1];
-    past.iter().for_each(|past| next[past.job.index() + 1] += 1);
+    records.iter().for_each(|records| next[records.job.index() + 1] += 1);
     for row in 0..rows {
         next[row + 1] += next[row];
     }
-    let mut order = vec![0; past.len()];
-    for (at, past) in past.iter().enumerate() {
-        let place: &mut usize = &mut next[past.job.index()];
+    let mut order = vec![0; records.len()];
+    for (at, records) in records.iter().enumerate() {
+        let place: &mut usize = &mut next[records.job.index()];
         order[*place] = at;
         *place += 1;
     }
-    order.iter().map(|&at| past[at]).collect()
+    order.iter().map(|&at| records[at]).collect()
 }
 
 /// What stays there were, of all parts.
 struct Stayed {
     /// By row, then in order of time.
-    past: Vec<Past>,
+    records: Vec<StayRecord>,
     sums: SumsByJob,
     refused: Vec<bool>,
     ended: Vec<bool>,
@@ -235,7 +235,7 @@ struct Stayed {
 impl Stayed {
     fn new(n: usize, jobs: &Jobs<'_>) -> Self {
         Self {
-            past: Vec::new(),
+            records: Vec::new(),
             // Of rows that are in no part nobody knows anything.
             sums: SumsByJob::without_stays(n, Sums { held: f64::NAN, ..Sums::default() }),
             refused: vec![false; n],
@@ -251,12 +251,13 @@ impl Stayed {
             Why::EvictedBy(job) => Why::EvictedBy(Job::new(row(job))),
             why => why,
         };
-        let own = |past: &Past| Past { job: Job::new(row(past.job)), why: by(past.why), ..*past };
-        self.past.extend(outcome.books.past.iter().map(own));
-        self.sums.take(std::mem::take(&mut outcome.books.sums), &part.rows, &outcome.obstacles);
+        let own =
+            |records: &StayRecord| StayRecord { job: Job::new(row(records.job)), why: by(records.why), ..*records };
+        self.records.extend(outcome.stay_log.records.iter().map(own));
+        self.sums.take(std::mem::take(&mut outcome.stay_log.sums), &part.rows, &outcome.wait_causes);
         for (j, &row) in part.rows.iter().enumerate() {
             let row = row as usize;
-            if let Some(&gpu_type) = outcome.books.types.get(j) {
+            if let Some(&gpu_type) = outcome.stay_log.types.get(j) {
                 self.types[row] = gpu_type;
             }
             (self.refused[row], self.ended[row]) = (outcome.refused[j], outcome.ended[j]);
@@ -267,11 +268,11 @@ impl Stayed {
     /// Every stay as a row, and every wait in the sums. `unit`: of work, in those of the table. `once`: the stay of a row
     /// that ran through, without its type and its wait.
     fn tabled(&mut self, submit: &[f64], unit: f64, once: impl Fn(usize) -> Once) -> crate::record::Stays {
-        let mut table = Tabled::for_stays(self.past.len() + self.sums.len());
+        let mut table = Tabled::for_stays(self.records.len() + self.sums.len());
         let mut at = 0;
         for (row, &submit) in submit.iter().enumerate() {
-            let count = self.past[at..].iter().take_while(|past| past.job.index() == row).count();
-            let own = &self.past[at..at + count];
+            let count = self.records[at..].iter().take_while(|records| records.job.index() == row).count();
+            let own = &self.records[at..at + count];
             at += count;
             let once = once(row);
             match own {
@@ -282,12 +283,12 @@ impl Stayed {
                     self.sums.add_wait(row, table.push_once(&once, submit));
                 }
                 // Where decisions come from outside every stay is in the record, also of a job that ran through once.
-                [past] if past.is_all_of_its_job(once.num_gpus) => {
-                    let Past { gpu_type, waited, .. } = *past;
+                [records] if records.is_all_of_its_job(once.num_gpus) => {
+                    let StayRecord { gpu_type, waited, .. } = *records;
                     self.sums.add_wait(row, table.push_once(&Once { gpu_type, waited, ..once }, submit));
                 }
                 several => {
-                    several.iter().for_each(|past| self.sums.add_wait(row, table.push(past, submit, unit)));
+                    several.iter().for_each(|records| self.sums.add_wait(row, table.push(records, submit, unit)));
                 }
             }
         }

@@ -54,8 +54,8 @@ impl<'a, S: Speed> Visitor<'a, S> for Probe<'_> {
 
     fn visit<P: Policy<S> + 'a>(self, setting: &Setting<'a>, speed: S, policy: P) -> Self::Output {
         let mut machine = Machine::new(setting, speed, policy);
-        let clock = machine.floor.clock;
-        let mut told = Vec::with_capacity(self.waits.len());
+        let clock = machine.state.clock;
+        let mut answers = Vec::with_capacity(self.waits.len());
         for &(since, start, heads) in self.waits {
             machine.run(until(clock, since, false), self.watch)?;
             let begun = machine.ask(self.job, self.servers, None);
@@ -70,14 +70,14 @@ impl<'a, S: Speed> Visitor<'a, S> for Probe<'_> {
             while machine.run(until(clock, start, true), self.watch)? == Pause::Halted {
                 let next = machine.head_beside(self.job);
                 if next != head {
-                    pass(head, from, machine.floor.seconds());
-                    (from, head) = (machine.floor.seconds(), next);
+                    pass(head, from, machine.state.seconds());
+                    (from, head) = (machine.state.seconds(), next);
                 }
             }
             pass(head.filter(|_| heads), from, start);
             machine.halts = false;
-            told.push((begun, machine.ask(self.job, self.servers, None), seconds.into_iter().collect()));
+            answers.push((begun, machine.ask(self.job, self.servers, None), seconds.into_iter().collect()));
         }
-        Ok(told)
+        Ok(answers)
     }
 }

@@ -24,13 +24,13 @@ use std::time::Duration;
 struct Shared<'a> {
     stop: &'a AtomicBool,
     finished: &'a AtomicUsize,
-    told: usize,
+    reported: usize,
 }
 
 impl Watch for Shared<'_> {
     fn tick(&mut self, finished: usize) -> Result<()> {
-        self.finished.fetch_add(finished - self.told, Ordering::Relaxed);
-        self.told = finished;
+        self.finished.fetch_add(finished - self.reported, Ordering::Relaxed);
+        self.reported = finished;
         if self.stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
     }
 }
@@ -100,7 +100,7 @@ pub(super) fn run_parts(
         scope.spawn(|_| {
             results = (0..parts.len())
                 .into_par_iter()
-                .map(|index| run(index, &mut Shared { stop: &stop, finished: &finished, told: 0 }))
+                .map(|index| run(index, &mut Shared { stop: &stop, finished: &finished, reported: 0 }))
                 .collect();
             done.store(true, Ordering::Release);
         });

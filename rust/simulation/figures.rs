@@ -5,7 +5,7 @@
 
 use super::{Course, Paused};
 use crate::ids::Job;
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::speed::Speed;
 
 /// A number of every job that changes as it runs.
@@ -16,7 +16,7 @@ pub enum Figure {
     /// GPU-seconds held so far.
     Attained,
     /// Work left: iterations, or recorded seconds under `fixed`.
-    Left,
+    EndReason,
     /// Run time left on one server without contention, s.
     Remaining,
     /// Run time of the whole job on one server without contention, s.
@@ -25,7 +25,7 @@ pub enum Figure {
 
 impl Figure {
     /// All, by number.
-    pub const ALL: [Self; 5] = [Self::Held, Self::Attained, Self::Left, Self::Remaining, Self::Rho];
+    pub const ALL: [Self; 5] = [Self::Held, Self::Attained, Self::EndReason, Self::Remaining, Self::Rho];
 }
 
 impl Course {
@@ -33,46 +33,46 @@ impl Course {
     pub fn fill(&mut self, figure: Figure, column: &mut [f64]) {
         let (rows, known) = (&self.inputs.rows, &mut self.filled[figure as usize]);
         each!(self.machine.get(), machine => {
-            let floor = &machine.floor;
-            let past = floor.past();
+            let state = &machine.state;
+            let records = state.records();
             let mut set = |job: Job, value: f64| column[rows[job.index()] as usize] = value;
             match known {
-                None => (0..rows.len()).map(Job::at).for_each(|job| set(job, at_rest(floor, figure, job))),
+                None => (0..rows.len()).map(Job::at).for_each(|job| set(job, at_rest(state, figure, job))),
                 Some((ran, seen)) => {
-                    let since = past[*seen..].iter().map(|past| past.job);
-                    ran.iter().copied().chain(since).for_each(|job| set(job, at_rest(floor, figure, job)));
+                    let since = records[*seen..].iter().map(|records| records.job);
+                    ran.iter().copied().chain(since).for_each(|job| set(job, at_rest(state, figure, job)));
                 }
             }
             let mut running = known.take().map(|(ran, _)| ran).unwrap_or_default();
             running.clear();
-            for stay in floor.stays.iter().filter(|stay| stay.is_live()) {
-                set(stay.job, on_gpus(floor, figure, stay));
+            for stay in state.stays.iter().filter(|stay| stay.is_live()) {
+                set(stay.job, on_gpus(state, figure, stay));
                 running.push(stay.job);
             }
-            *known = Some((running, past.len()));
+            *known = Some((running, records.len()));
         });
     }
 }
 
 /// A figure of a job that holds no GPUs.
-fn at_rest<S: Speed>(floor: &Floor<'_, S>, figure: Figure, job: Job) -> f64 {
+fn at_rest<S: Speed>(state: &ClusterState<'_, S>, figure: Figure, job: Job) -> f64 {
     match figure {
         Figure::Held => 0.0,
-        Figure::Rho => floor.estimate(job),
-        Figure::Attained => floor.attained(job),
-        Figure::Left | Figure::Remaining if floor.is_done(job) && floor.left(job) == 0.0 => 0.0,
-        Figure::Left => floor.left_at_rest(job),
-        Figure::Remaining => floor.remaining(job),
+        Figure::Rho => state.estimate(job),
+        Figure::Attained => state.attained(job),
+        Figure::EndReason | Figure::Remaining if state.is_done(job) && state.left(job) == 0.0 => 0.0,
+        Figure::EndReason => state.left_at_rest(job),
+        Figure::Remaining => state.remaining(job),
     }
 }
 
 /// A figure of a job that runs.
-fn on_gpus<S: Speed>(floor: &Floor<'_, S>, figure: Figure, stay: &Stay<S::Pace>) -> f64 {
+fn on_gpus<S: Speed>(state: &ClusterState<'_, S>, figure: Figure, stay: &Stay<S::Pace>) -> f64 {
     match figure {
         Figure::Held => stay.parts.iter().map(|part| f64::from(part.1)).sum(),
-        Figure::Rho => floor.estimate(stay.job),
-        Figure::Attained => floor.attained_of(stay),
-        Figure::Left => floor.left_of(stay),
-        Figure::Remaining => floor.remaining_of(stay),
+        Figure::Rho => state.estimate(stay.job),
+        Figure::Attained => state.attained_of(stay),
+        Figure::EndReason => state.left_of(stay),
+        Figure::Remaining => state.remaining_of(stay),
     }
 }

@@ -28,7 +28,7 @@ use crate::ids::{GpuType, Job, Server, Slot};
 use crate::machine::{Machine, Pause, Watch};
 use crate::options::{Model, Options};
 use crate::outcome::{Climbing, ClusterOutcome, Outcome};
-use crate::policy::{KeyedLine, Outside, Queued};
+use crate::policy::{KeyedQueue, Outside, Queued};
 use crate::replay::{ClusterSpec, Extras, Ready, assemble, part_options, prepare};
 use crate::setting::Setting;
 pub use crate::setting::When;
@@ -76,10 +76,10 @@ struct Inputs {
 enum Paused<'a> {
     Ring(Box<Machine<'a, Outside, RingSpeed>>),
     Fixed(Box<Machine<'a, Outside, FixedSpeed>>),
-    KeyedRing(Box<Machine<'a, Queued<'a, KeyedLine<true>>, RingSpeed>>),
-    KeyedFixed(Box<Machine<'a, Queued<'a, KeyedLine<true>>, FixedSpeed>>),
+    KeyedRing(Box<Machine<'a, Queued<'a, KeyedQueue<true>>, RingSpeed>>),
+    KeyedFixed(Box<Machine<'a, Queued<'a, KeyedQueue<true>>, FixedSpeed>>),
     Table(Box<Machine<'a, Outside, TableSpeed>>),
-    KeyedTable(Box<Machine<'a, Queued<'a, KeyedLine<true>>, TableSpeed>>),
+    KeyedTable(Box<Machine<'a, Queued<'a, KeyedQueue<true>>, TableSpeed>>),
 }
 
 /// Whether a run paused for a decision, reached the time that it was to reach, or is over.
@@ -224,7 +224,7 @@ impl Course {
     pub fn run<W: Watch + 'static>(&mut self, until: f64, mut watch: W) -> (Result<Reached>, W) {
         self.machine.with_mut_return(move |paused| {
             let pause = each!(paused, machine => {
-                let until = machine.floor.clock.slot.map_or(until, |slot| (until / slot).floor());
+                let until = machine.state.clock.slot.map_or(until, |slot| (until / slot).floor());
                 machine.run(until, &mut watch)
             });
             let reached = pause.map(|pause| match pause {
@@ -245,7 +245,7 @@ impl Course {
     /// The time, s.
     #[must_use]
     pub fn now(&self) -> f64 {
-        each!(self.machine.get(), machine => machine.floor.seconds())
+        each!(self.machine.get(), machine => machine.state.seconds())
     }
 
     /// Number of jobs of this cluster that have arrived.
@@ -257,7 +257,7 @@ impl Course {
     /// Number of jobs of this cluster that are done, refused or ended.
     #[must_use]
     pub fn gone(&self) -> usize {
-        each!(self.machine.get(), machine => machine.floor.gone())
+        each!(self.machine.get(), machine => machine.state.gone())
     }
 
     /// Number of jobs of this cluster.
@@ -286,7 +286,7 @@ impl Course {
     #[must_use]
     pub fn running(&self) -> Vec<u32> {
         each!(self.machine.get(), machine => {
-            let live = machine.floor.stays.iter().filter(|stay| stay.is_live());
+            let live = machine.state.stays.iter().filter(|stay| stay.is_live());
             let mut jobs: Vec<Job> = live.map(|stay| stay.job).collect();
             jobs.sort_unstable();
             self.rows(jobs.into_iter())
@@ -307,7 +307,7 @@ impl Course {
         let mut all = vec![true; self.inputs.server_of.len()];
         each!(self.machine.get(), machine => {
             for (own, &server) in self.inputs.servers.iter().enumerate() {
-                all[server as usize] = !machine.floor.is_down(Server::at(own));
+                all[server as usize] = !machine.state.is_down(Server::at(own));
             }
         });
         all
@@ -317,7 +317,7 @@ impl Course {
     #[must_use]
     pub fn idle(&self) -> Vec<u32> {
         let mut all = vec![0; self.inputs.server_of.len()];
-        let idle = each!(self.machine.get(), machine => machine.floor.cluster.idle_by_server());
+        let idle = each!(self.machine.get(), machine => machine.state.cluster.idle_by_server());
         for (&server, idle) in self.inputs.servers.iter().zip(idle) {
             all[server as usize] = idle;
         }
@@ -331,7 +331,7 @@ impl Course {
         let mut all = vec![Vec::new(); self.inputs.server_of.len()];
         each!(self.machine.get(), machine => {
             for (own, (&server, &gpus)) in self.inputs.servers.iter().zip(&self.inputs.server_gpus).enumerate() {
-                let room = |gpu| machine.floor.cluster.room(Server::at(own), gpu);
+                let room = |gpu| machine.state.cluster.room(Server::at(own), gpu);
                 all[server as usize] = (0..gpus).map(room).collect();
             }
         });
@@ -343,8 +343,8 @@ impl Course {
     pub fn gpus_of(&self, row: u32) -> Vec<(u32, u32)> {
         let Some(job) = self.job(row) else { return Vec::new() };
         let gpus = each!(self.machine.get(), machine => {
-            let stay = machine.floor.stays.iter().find(|stay| stay.is_live() && stay.job == job);
-            stay.map_or_else(Vec::new, |stay| machine.floor.cluster.held(job, stay.gpu_type).0)
+            let stay = machine.state.stays.iter().find(|stay| stay.is_live() && stay.job == job);
+            stay.map_or_else(Vec::new, |stay| machine.state.cluster.held(job, stay.gpu_type).0)
         });
         gpus.into_iter().map(|(server, gpu)| (self.inputs.servers[server.index()], gpu)).collect()
     }
@@ -353,25 +353,25 @@ impl Course {
     #[must_use]
     pub fn quota(&self, row: u32) -> Option<(u64, u64, bool)> {
         let job = self.job(row)?;
-        let (quota, held) = each!(self.machine.get(), machine => machine.floor.quota_of(job))?;
+        let (quota, held) = each!(self.machine.get(), machine => machine.state.quota_of(job))?;
         Some((quota.gpus, held, quota.borrow))
     }
 
     /// Rows of the running jobs whose stays are over quota, fifo.
     #[must_use]
-    pub fn guests(&self) -> Vec<u32> {
-        each!(self.machine.get(), machine => self.running_that(machine, |slot| machine.floor.is_over_quota(slot)))
+    pub fn over_quota(&self) -> Vec<u32> {
+        each!(self.machine.get(), machine => self.running_that(machine, |slot| machine.state.is_over_quota(slot)))
     }
 
     /// Rows of the running jobs that are protected, and so not to be stopped, fifo.
     #[must_use]
     pub fn protected(&self) -> Vec<u32> {
-        each!(self.machine.get(), machine => self.running_that(machine, |slot| machine.floor.may_not_stop(slot).is_some()))
+        each!(self.machine.get(), machine => self.running_that(machine, |slot| machine.state.may_not_stop(slot).is_some()))
     }
 
     /// Rows of the running jobs at slots of which something is true, fifo.
     fn running_that<P, S: Speed>(&self, machine: &Machine<'_, P, S>, is: impl Fn(Slot) -> bool) -> Vec<u32> {
-        let live = machine.floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
+        let live = machine.state.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
         let those = live.filter(|&(slot, _)| is(Slot::at(slot)));
         let mut jobs: Vec<Job> = those.map(|(_, stay)| stay.job).collect();
         jobs.sort_unstable();
@@ -382,7 +382,7 @@ impl Course {
     #[must_use]
     pub fn gpu_times(&self) -> Vec<f64> {
         each!(self.machine.get(), machine => {
-            machine.floor.cluster.gpu_times()
+            machine.state.cluster.gpu_times()
         })
     }
 
@@ -394,7 +394,7 @@ impl Course {
             parts.iter().map(|&(server, count)| (self.inputs.servers[server.index()], count)).collect()
         };
         each!(self.machine.get(), machine => {
-            let stay = machine.floor.stays.iter().find(|stay| stay.is_live() && stay.job == job);
+            let stay = machine.state.stays.iter().find(|stay| stay.is_live() && stay.job == job);
             stay.map_or_else(Vec::new, |stay| out(&stay.parts))
         })
     }
@@ -404,7 +404,7 @@ impl Course {
     pub fn places(&self) -> Vec<(u32, Vec<(u32, u32)>)> {
         let server_of = |&(server, count): &(Server, u32)| (self.inputs.servers[server.index()], count);
         each!(self.machine.get(), machine => {
-            let live = machine.floor.stays.iter().filter(|stay| stay.is_live());
+            let live = machine.state.stays.iter().filter(|stay| stay.is_live());
             live.map(|stay| (self.inputs.rows[stay.job.index()], stay.parts.iter().map(server_of).collect())).collect()
         })
     }

@@ -95,7 +95,7 @@ impl Course {
         let gpu_type = gpu_type.filter(|_| self.inputs.server_types.is_some()).map(GpuType::new);
         self.act(Verb::Start, move |paused| {
             outside!(paused, machine => {
-                machine.policy.start(&mut machine.floor, &jobs, gpus, gpu_type, placement, strict)
+                machine.policy.start(&mut machine.state, &jobs, gpus, gpu_type, placement, strict)
             })
         })
     }
@@ -109,7 +109,7 @@ impl Course {
         let parts = self.own(row, Verb::Start, parts)?;
         self.act(
             Verb::Start,
-            move |paused| outside!(paused, machine => machine.policy.start_on(&mut machine.floor, job, &parts)),
+            move |paused| outside!(paused, machine => machine.policy.start_on(&mut machine.state, job, &parts)),
         )
     }
 
@@ -121,7 +121,7 @@ impl Course {
         starts.iter().try_for_each(|(row, place, gpu_type)| {
             let own = self.own(*row, Verb::Start, place)?;
             let is_idle = each!(self.machine.get(), machine => {
-                own.iter().all(|&(server, count)| machine.floor.cluster.idle(server) >= count)
+                own.iter().all(|&(server, count)| machine.state.cluster.idle(server) >= count)
             });
             if is_idle && !own.is_empty() {
                 return self.start_on(*row, place);
@@ -139,7 +139,7 @@ impl Course {
         let gpus = self.own(row, Verb::Start, gpus)?;
         self.act(
             Verb::Start,
-            move |paused| outside!(paused, machine => machine.policy.start_on_gpus(&mut machine.floor, job, &gpus)),
+            move |paused| outside!(paused, machine => machine.policy.start_on_gpus(&mut machine.state, job, &gpus)),
         )
     }
 
@@ -151,7 +151,7 @@ impl Course {
         let job = self.jobs_of(&[row], Verb::Start)?[0];
         self.act(
             Verb::Start,
-            move |paused| outside!(paused, machine => machine.policy.evict_for(&mut machine.floor, job)),
+            move |paused| outside!(paused, machine => machine.policy.evict_for(&mut machine.state, job)),
         )
     }
 
@@ -161,7 +161,7 @@ impl Course {
     /// A job that does not run; then nothing has changed.
     pub fn stop(&mut self, rows: &[u32]) -> std::result::Result<(), Refused> {
         let jobs = self.jobs_of(rows, Verb::Stop)?;
-        self.act(Verb::Stop, move |paused| outside!(paused, machine => machine.policy.stop(&mut machine.floor, &jobs)))
+        self.act(Verb::Stop, move |paused| outside!(paused, machine => machine.policy.stop(&mut machine.state, &jobs)))
     }
 
     /// Moves running jobs to other GPUs; all give theirs back first.
@@ -175,7 +175,7 @@ impl Course {
         for (job, (row, parts)) in jobs.into_iter().zip(moves) {
             own.push((job, self.own(*row, Verb::Move, parts)?));
         }
-        self.act(Verb::Move, move |paused| outside!(paused, machine => machine.policy.shift(&mut machine.floor, &own)))
+        self.act(Verb::Move, move |paused| outside!(paused, machine => machine.policy.shift(&mut machine.state, &own)))
     }
 
     /// Gives a running job another number of GPUs, where the run's placement puts them; its own count as idle.
@@ -186,7 +186,7 @@ impl Course {
         let job = self.jobs_of(&[row], Verb::Resize)?[0];
         self.act(
             Verb::Resize,
-            move |paused| outside!(paused, machine => machine.policy.resize(&mut machine.floor, job, gpus)),
+            move |paused| outside!(paused, machine => machine.policy.resize(&mut machine.state, job, gpus)),
         )
     }
 
@@ -196,7 +196,7 @@ impl Course {
     /// A job that has never run, or is over; then nothing has changed.
     pub fn end(&mut self, rows: &[u32]) -> std::result::Result<(), Refused> {
         let jobs = self.jobs_of(rows, Verb::End)?;
-        self.act(Verb::End, move |paused| outside!(paused, machine => machine.policy.end(&mut machine.floor, &jobs)))
+        self.act(Verb::End, move |paused| outside!(paused, machine => machine.policy.end(&mut machine.state, &jobs)))
     }
 
     /// Refuses waiting jobs that never ran.
@@ -207,7 +207,7 @@ impl Course {
         let jobs = self.jobs_of(rows, Verb::Refuse)?;
         self.act(
             Verb::Refuse,
-            move |paused| outside!(paused, machine => machine.policy.refuse(&mut machine.floor, &jobs)),
+            move |paused| outside!(paused, machine => machine.policy.refuse(&mut machine.state, &jobs)),
         )
     }
 
@@ -223,7 +223,7 @@ impl Course {
         self.machine.with_mut_return(move |paused| {
             outside!(paused, machine => {
                 machine.hold();
-                let (clock, now) = (machine.floor.clock, machine.floor.now);
+                let (clock, now) = (machine.state.clock, machine.state.now);
                 machine.policy.wake_at(clock, now, time)
             })
             .unwrap_or(false)
@@ -239,7 +239,7 @@ impl Course {
         let keys = keys.to_vec();
         self.act(Verb::Start, move |paused| {
             outside!(paused, machine => {
-                machine.policy.rank(&mut machine.floor, &jobs, &keys, preemptive);
+                machine.policy.rank(&mut machine.state, &jobs, &keys, preemptive);
                 Ok(())
             })
         })
@@ -257,7 +257,7 @@ impl Course {
         self.machine.with_mut_return(move |paused| {
             let line = outside!(paused, machine => {
                 let line = |(jobs, keys, stops): (Vec<Job>, Vec<f64>, bool)| {
-                    machine.policy.line(&machine.floor, &jobs, &keys, stops)
+                    machine.policy.line(&machine.state, &jobs, &keys, stops)
                 };
                 ranked.map(line)
             });
@@ -280,9 +280,9 @@ impl Course {
     pub fn give_keys(&mut self, keys: &[f64]) {
         let keys = keys.to_vec();
         self.machine.with_mut(move |paused| match paused {
-            Paused::KeyedRing(machine) => machine.policy.give_keys(&machine.floor, &keys),
-            Paused::KeyedFixed(machine) => machine.policy.give_keys(&machine.floor, &keys),
-            Paused::KeyedTable(machine) => machine.policy.give_keys(&machine.floor, &keys),
+            Paused::KeyedRing(machine) => machine.policy.give_keys(&machine.state, &keys),
+            Paused::KeyedFixed(machine) => machine.policy.give_keys(&machine.state, &keys),
+            Paused::KeyedTable(machine) => machine.policy.give_keys(&machine.state, &keys),
             _ => {}
         });
     }

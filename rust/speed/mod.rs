@@ -4,17 +4,17 @@
 //! the crowd around the stay changes. A model decides nothing. For example, under `fixed` a job of 60 s has 60 units of
 //! work, and each takes a second, whatever runs beside it.
 
-mod beside;
-mod crowd;
+mod co_location;
 mod fixed;
+mod link_contention;
 mod ring;
 mod table;
 
 use crate::ids::{GpuType, Job};
 use crate::trace::Jobs;
-pub(crate) use beside::Beside;
-pub(crate) use crowd::Crowd;
+pub(crate) use co_location::CoLocation;
 pub(crate) use fixed::FixedSpeed;
+pub(crate) use link_contention::LinkContention;
 pub(crate) use ring::{Ring, RingSpeed};
 pub(crate) use table::TableSpeed;
 
@@ -43,7 +43,7 @@ pub(crate) trait Speed: Clone + Send {
     fn rate(&self, jobs: &Jobs<'_>, job: Job, gpus: u32, gpu_type: GpuType, servers: u32) -> f64;
 
     /// What a unit of work takes on that many servers in that crowd, s.
-    fn unit(&self, pace: &Self::Pace, servers: u32, crowd: u32) -> f64;
+    fn unit(&self, pace: &Self::Pace, servers: u32, contention: u32) -> f64;
 
     /// Whether it knows how fast some jobs run beside one other on their GPU.
     fn knows_partners(&self) -> bool {
@@ -60,7 +60,7 @@ pub(crate) trait Speed: Clone + Send {
     fn per_slot(&self, pace: &Self::Pace, slot: f64, unit: f64) -> f64;
 
     /// The run time of a whole job on that many servers in that crowd, s.
-    fn run_time(&self, jobs: &Jobs<'_>, job: Job, servers: u32, crowd: u32) -> f64;
+    fn run_time(&self, jobs: &Jobs<'_>, job: Job, servers: u32, contention: u32) -> f64;
 
     /// The run time of `left` work, s, where a unit takes `alone`.
     fn remaining(&self, jobs: &Jobs<'_>, job: Job, left: f64, alone: f64, slot: Option<f64>) -> f64;

@@ -102,8 +102,8 @@ impl Speed for RingSpeed {
     }
 
     #[inline]
-    fn unit(&self, ring: &Ring, servers: u32, crowd: u32) -> f64 {
-        ring.iteration_time(&self.network, servers, crowd) / ring.share
+    fn unit(&self, ring: &Ring, servers: u32, contention: u32) -> f64 {
+        ring.iteration_time(&self.network, servers, contention) / ring.share
     }
 
     #[inline]
@@ -112,8 +112,9 @@ impl Speed for RingSpeed {
     }
 
     #[inline]
-    fn run_time(&self, jobs: &Jobs<'_>, job: Job, servers: u32, crowd: u32) -> f64 {
-        jobs.iterations[job.index()] as f64 * Ring::of(jobs, job.index()).iteration_time(&self.network, servers, crowd)
+    fn run_time(&self, jobs: &Jobs<'_>, job: Job, servers: u32, contention: u32) -> f64 {
+        jobs.iterations[job.index()] as f64
+            * Ring::of(jobs, job.index()).iteration_time(&self.network, servers, contention)
     }
 
     #[inline]

@@ -77,9 +77,9 @@ impl Speed for TableSpeed {
     }
 
     #[inline]
-    fn run_time(&self, jobs: &Jobs<'_>, job: Job, servers: u32, crowd: u32) -> f64 {
+    fn run_time(&self, jobs: &Jobs<'_>, job: Job, servers: u32, contention: u32) -> f64 {
         let entry = self.pace(jobs, job, jobs.num_gpus[job.index()], GpuType::NONE);
-        jobs.iterations[job.index()] as f64 * self.unit(&entry, servers, crowd)
+        jobs.iterations[job.index()] as f64 * self.unit(&entry, servers, contention)
     }
 
     #[inline]

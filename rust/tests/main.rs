@@ -12,6 +12,6 @@ mod drawn;
 mod edges;
 mod errors;
 mod files;
+mod layers;
 mod logs;
 mod parallel;
-mod rooms;

@@ -179,7 +179,7 @@ pub const TABLE: &[Column] = &[
 /// What the engine reads in another form than the file has it.
 const DERIVED: &[Column] = &[
     Column::number("compute_time", "a finite number of seconds >= 0").at_least(0.0),
-    Column::new("gpu_share", "u32", "fewer than 1,000 thousandths of a GPU").at_most(crate::ids::WHOLE as u64 - 1),
+    Column::new("gpu_share", "u32", "fewer than 1,000 thousandths of a GPU").at_most(crate::ids::MILLI_GPU as u64 - 1),
 ];
 
 /// Hands the engine's columns to a macro: `all` have a value in every row, `maybe` columns may be absent, a `group` is a

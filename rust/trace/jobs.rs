@@ -8,7 +8,7 @@ use super::rates::Rates;
 use super::trials::Trials;
 use super::types::{Kind, Types};
 use crate::error::{Error, Result};
-use crate::ids::{GpuType, Job, WHOLE};
+use crate::ids::{GpuType, Job, MILLI_GPU};
 use crate::options::Model;
 
 macro_rules! of_jobs {
@@ -145,14 +145,14 @@ impl Jobs<'_> {
         match self.shares {
             None => num_gpus,
             Some(shares) if shares[row] > 0 => shares[row],
-            Some(_) => num_gpus.saturating_mul(WHOLE),
+            Some(_) => num_gpus.saturating_mul(MILLI_GPU),
         }
     }
 
     /// Units of a GPU: 1, or its thousandths where the table has shares.
     #[must_use]
     pub fn units_a_gpu(&self) -> u64 {
-        self.shares.map_or(1, |_| u64::from(WHOLE))
+        self.shares.map_or(1, |_| u64::from(MILLI_GPU))
     }
 
     /// GPUs that a row's job asks for; less than 1 for a share.
@@ -161,7 +161,7 @@ impl Jobs<'_> {
     pub fn gpus(&self, row: usize) -> f64 {
         match self.share_of(row) {
             0 => f64::from(self.num_gpus[row]),
-            share => f64::from(share) / f64::from(WHOLE),
+            share => f64::from(share) / f64::from(MILLI_GPU),
         }
     }
 

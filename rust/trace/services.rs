@@ -60,18 +60,18 @@ mod tests {
     #[test]
     fn bad_loads_are_told() {
         let load = |service, time, replicas| Load { service, time, replicas };
-        let told = |gpus: &[u32], loads: &[Load]| Services { gpus, loads }.validate(8).map_err(|e| e.to_string());
-        assert_eq!(told(&[8, 1], &[load(0, 0.0, 1), load(1, 0.0, 0), load(0, 5.0, 2)]), Ok(()));
+        let refusal = |gpus: &[u32], loads: &[Load]| Services { gpus, loads }.validate(8).map_err(|e| e.to_string());
+        assert_eq!(refusal(&[8, 1], &[load(0, 0.0, 1), load(1, 0.0, 0), load(0, 5.0, 2)]), Ok(()));
         let faults = [
-            (told(&[8], &[load(1, 0.0, 1)]), "service"),
-            (told(&[8], &[load(0, -1.0, 1)]), "time"),
-            (told(&[8], &[load(0, f64::NAN, 1)]), "time"),
-            (told(&[9], &[load(0, 0.0, 1)]), "gpus_per_replica"),
-            (told(&[0], &[load(0, 0.0, 1)]), "gpus_per_replica"),
-            (told(&[8], &[load(0, 0.0, 1), load(0, -0.0, 2)]), "one load"),
+            (refusal(&[8], &[load(1, 0.0, 1)]), "service"),
+            (refusal(&[8], &[load(0, -1.0, 1)]), "time"),
+            (refusal(&[8], &[load(0, f64::NAN, 1)]), "time"),
+            (refusal(&[9], &[load(0, 0.0, 1)]), "gpus_per_replica"),
+            (refusal(&[0], &[load(0, 0.0, 1)]), "gpus_per_replica"),
+            (refusal(&[8], &[load(0, 0.0, 1), load(0, -0.0, 2)]), "one load"),
         ];
-        for (told, part) in faults {
-            assert!(told.is_err_and(|told| told.contains(part)), "{part}");
+        for (refusal, part) in faults {
+            assert!(refusal.is_err_and(|refusal| refusal.contains(part)), "{part}");
         }
     }
 }

@@ -1,14 +1,14 @@
 //! AFS-L: min_gpus to the shortest jobs, then one GPU at a time by a rule for pairs. Clairvoyant.
 //! (Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021.)
 
+use super::allocation::Allocation;
 use super::curve::{Curve, Curves};
 use super::owners::Turn;
 use super::pairs::{Giving, Member, ONE, Pairs};
-use super::sheet::Sheet;
 use super::srtf::remaining;
 use super::{KNOWS, OPTIONS, Rates, Rule};
 use crate::ids::Job;
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::options::{Facts, Is, Named};
 use crate::speed::Speed;
 
@@ -31,19 +31,25 @@ impl Rule for Afs {
 
     const BY_WORTH: bool = false;
 
-    fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
-        remaining(floor, job, stay)
+    fn key<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
+        remaining(state, job, stay)
     }
 
-    fn give_rest<S: Speed>(&self, sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>, curves: &mut Curves) {
-        sheet.sort();
-        let Some(lines) = sheet.contested(pool, rates, curves) else { return };
-        let mut members: Vec<Member> = lines.iter().map(|&at| Member::new(sheet.lines[at].job)).collect();
-        Giving::new(&mut members, |job| curves.times(job, pool)).give(sheet.free[pool], &mut 0);
-        for (at, member) in lines.into_iter().zip(members) {
-            sheet.lines[at].number += member.more;
+    fn give_rest<S: Speed>(
+        &self,
+        allocation: &mut Allocation,
+        pool: usize,
+        rates: &Rates<'_, '_, S>,
+        curves: &mut Curves,
+    ) {
+        allocation.sort();
+        let Some(entries) = allocation.contested(pool, rates, curves) else { return };
+        let mut members: Vec<Member> = entries.iter().map(|&at| Member::new(allocation.entries[at].job)).collect();
+        Giving::new(&mut members, |job| curves.times(job, pool)).give(allocation.free[pool], &mut 0);
+        for (at, member) in entries.into_iter().zip(members) {
+            allocation.entries[at].number += member.more;
         }
-        sheet.free[pool] = 0;
+        allocation.free[pool] = 0;
     }
 
     fn worth(&self, curve: &Curve, _left: f64, gpus: u32) -> u64 {

@@ -7,14 +7,14 @@
 //! Invariant: after a decision those who take part have min_gpus and what `Rest` gave them, young stays hold theirs, and all
 //! others have nothing. For example, a job of 4 GPUs waits while one of 3 behind it runs, as long as nobody else leaves one.
 
+use super::allocation::Entry;
 use super::curve::Curves;
 use super::queue::{Place, Queue, Walk};
-use super::sheet::Line;
 use super::{Rule, is_young};
 use crate::ds::ordered;
 use crate::ids::{Job, Slot};
-use crate::machine::Floor;
-use crate::policy::roster::Roster;
+use crate::machine::ClusterState;
+use crate::policy::job_states::JobStates;
 use crate::speed::Speed;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -58,8 +58,8 @@ impl Rest for Anew {
 
 /// What decisions are made from.
 pub(in crate::policy) struct View<'f, 'a, S: Speed, R> {
-    pub(super) floor: &'f Floor<'a, S>,
-    pub(super) roster: &'f Roster,
+    pub(super) state: &'f ClusterState<'a, S>,
+    pub(super) job_states: &'f JobStates,
     pub(super) curves: &'f Curves,
     pub(super) rule: &'f R,
     pub(super) resize_every: f64,
@@ -68,18 +68,18 @@ pub(in crate::policy) struct View<'f, 'a, S: Speed, R> {
 impl<S: Speed, R: Rule> View<'_, '_, S, R> {
     /// GPUs that a job holds.
     pub(super) fn held(&self, job: Job) -> u32 {
-        self.roster.slot_of(job).map_or(0, |slot| self.floor.stays[slot.index()].gpus())
+        self.job_states.slot_of(job).map_or(0, |slot| self.state.stays[slot.index()].gpus())
     }
 
     /// Whether a stay that began at that machine time is too young for its job to be resized.
     fn is_young(&self, start: f64) -> bool {
-        is_young(self.floor, start, self.resize_every)
+        is_young(self.state, start, self.resize_every)
     }
 
     /// Where a job stands in the order of the base.
     pub(super) fn place(&self, job: Job) -> Place {
-        let stay = self.roster.slot_of(job).map(|slot| &self.floor.stays[slot.index()]);
-        (self.floor.jobs.tier(job.index()), ordered(self.rule.key(self.floor, job, stay)), job)
+        let stay = self.job_states.slot_of(job).map(|slot| &self.state.stays[slot.index()]);
+        (self.state.jobs.tier(job.index()), ordered(self.rule.key(self.state, job, stay)), job)
     }
 }
 
@@ -243,7 +243,7 @@ impl<K: Rest> Base<K> {
 
     /// What was decided of a job has been tried. If it has a young stay now, it keeps that.
     pub(super) fn settle<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, job: Job) {
-        let stay = view.roster.slot_of(job).map(|slot| (slot, view.floor.stays[slot.index()].start));
+        let stay = view.job_states.slot_of(job).map(|slot| (slot, view.state.stays[slot.index()].start));
         if let Some((slot, start)) = stay.filter(|&(_, start)| view.is_young(start)) {
             self.leave(view.curves, job);
             let held = view.held(job);
@@ -267,8 +267,8 @@ impl<K: Rest> Base<K> {
     pub(super) fn come_of_age<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>) {
         while let Some(&(job, slot, start)) = self.young.front() {
             let is_same = self.numbers.known[job.index()].part == Part::Young
-                && view.roster.slot_of(job) == Some(slot)
-                && view.floor.stays[slot.index()].start == start;
+                && view.job_states.slot_of(job) == Some(slot)
+                && view.state.stays[slot.index()].start == start;
             if is_same && view.is_young(start) {
                 return;
             }
@@ -291,7 +291,7 @@ impl<K: Rest> Base<K> {
     /// It is to have min_gpus.
     fn enter<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, job: Job) {
         let known = &mut self.numbers.known[job.index()];
-        (known.part, known.least) = (Part::Enters, view.floor.jobs.range_of(job.index()).0);
+        (known.part, known.least) = (Part::Enters, view.state.jobs.range_of(job.index()).0);
         self.least += u64::from(known.least);
         self.write(view, job);
     }
@@ -328,7 +328,7 @@ impl<K: Rest> Base<K> {
                 entering.push(job);
             }
         }
-        let room = view.floor.cluster.up_units().saturating_sub(self.kept);
+        let room = view.state.cluster.up_units().saturating_sub(self.kept);
         let mut waiting = queue.walk();
         self.numbers.pass_over(&mut waiting);
         // Those behind the first who waits in vain, and those for which there is no room.
@@ -355,7 +355,7 @@ impl<K: Rest> Base<K> {
                     self.numbers.list(job);
                 }
             } else if let Some((_, _, job)) = next {
-                if self.least + u64::from(view.floor.jobs.range_of(job.index()).0) <= room {
+                if self.least + u64::from(view.state.jobs.range_of(job.index()).0) <= room {
                     self.enter(view, job);
                     entering.push(job);
                 } else {
@@ -392,20 +392,20 @@ impl<K: Rest> Base<K> {
     }
 
     /// Those whose number is not what they hold, in order of fifo.
-    pub(super) fn changed<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, lines: &mut Vec<Line>) {
-        lines.clear();
+    pub(super) fn changed<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, entries: &mut Vec<Entry>) {
+        entries.clear();
         let known = &mut self.numbers.known;
         self.numbers.unsettled.retain(|&job| {
             let own = &mut known[job.index()];
             let held = view.held(job);
             own.listed = own.part != Part::Young && own.number != held;
             if own.listed {
-                let mut line = Line::new(view.floor, job, 0.0, 0.0, (held > 0).then_some((0, held)));
-                line.number = own.number;
-                lines.push(line);
+                let mut entry = Entry::new(view.state, job, 0.0, 0.0, (held > 0).then_some((0, held)));
+                entry.number = own.number;
+                entries.push(entry);
             }
             own.listed
         });
-        lines.sort_unstable_by_key(|line| line.job);
+        entries.sort_unstable_by_key(|entry| entry.job);
     }
 }

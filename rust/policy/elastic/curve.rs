@@ -17,7 +17,7 @@ pub(in crate::policy) struct Curve {
     /// Rates on `least`, `least` + 1, ..., `cap` GPUs.
     rate: Vec<f64>,
     /// c of `afs` on each of these numbers but the last, in millionths and one more: then none is 0. What follows something
-    /// greater is as great, for its turn comes with that.
+    /// greater is as great, for its capped gain comes with that.
     times: Vec<u64>,
     /// Whether each GPU gains less than the one before, by more than rounding, whatever the work left.
     concave: bool,
@@ -69,9 +69,9 @@ impl Curve {
         if rate == 0.0 { f64::INFINITY } else { left / rate - left / self.rate(gpus + 1) }
     }
 
-    /// The least gain of that GPU and those before it: when gains are taken in order, its turn comes with that.
+    /// The least gain of that GPU and those before it: when gains are taken in order, its capped gain comes with that.
     #[inline]
-    pub(super) fn turn(&self, left: f64, gpus: u32) -> f64 {
+    pub(super) fn capped_gain(&self, left: f64, gpus: u32) -> f64 {
         let gain = self.gain(left, gpus);
         if self.concave {
             return gain;
@@ -99,7 +99,7 @@ impl Curves {
             *kept = None;
         }
         kept.get_or_insert_with(|| {
-            let (_, max) = rates.floor.jobs.range_of(job.index());
+            let (_, max) = rates.state.jobs.range_of(job.index());
             Box::new(Curve::new(least, max, |gpus| rates.of(job, pool, gpus)))
         })
     }
@@ -138,6 +138,6 @@ mod tests {
         // 100 s on one GPU, 90 s on two, 30 s on three.
         let curve = Curve::new(1, 3, |gpus| [1.0, 100.0 / 90.0, 100.0 / 30.0][gpus as usize - 1]);
         assert!(!curve.concave);
-        assert!((curve.turn(100.0, 2) - 10.0).abs() < 1e-9);
+        assert!((curve.capped_gain(100.0, 2) - 10.0).abs() < 1e-9);
     }
 }

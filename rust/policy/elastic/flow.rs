@@ -5,12 +5,12 @@
 //! filled over 2 GPUs until then and over 8 from then on. A decision, and an admission, costs the jobs with a deadline, times
 //! the pieces of time, times the shares that are tried.
 
+use super::allocation::Entry;
 use super::base::Anew;
 use super::queue::Queue;
-use super::sheet::Line;
-use super::{KNOWS, OPTIONS, Rates, Rule, Sheet};
+use super::{Allocation, KNOWS, OPTIONS, Rates, Rule};
 use crate::ids::Job;
-use crate::machine::{Claimant, Floor, Stay};
+use crate::machine::{Claimant, ClusterState, Stay};
 use crate::options::{Facts, Is, Named};
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -65,32 +65,32 @@ impl Profile {
     }
 
     /// The pieces that a job takes with the least share that is done by its deadline; `None` where none is.
-    fn fill<S: Speed>(&self, line: &Line, pool: usize, rates: &Rates<'_, '_, S>) -> Option<Vec<Piece>> {
+    fn fill<S: Speed>(&self, entry: &Entry, pool: usize, rates: &Rates<'_, '_, S>) -> Option<Vec<Piece>> {
         let most = self.0.iter().map(|piece| piece.1).max().unwrap_or(0);
-        let most = line.gpus_of(most).min(line.max);
-        (line.min..=most).find_map(|share| self.pieces(line, share, |gpus| rates.of(line.job, pool, gpus)))
+        let most = entry.gpus_of(most).min(entry.max);
+        (entry.min..=most).find_map(|share| self.pieces(entry, share, |gpus| rates.of(entry.job, pool, gpus)))
     }
 
     /// The pieces that it takes with that share; `None` if it is late.
-    fn pieces(&self, line: &Line, share: u32, rate: impl Fn(u32) -> f64) -> Option<Vec<Piece>> {
-        let mut left = line.left;
+    fn pieces(&self, entry: &Entry, share: u32, rate: impl Fn(u32) -> f64) -> Option<Vec<Piece>> {
+        let mut left = entry.left;
         let mut taken = Vec::new();
         for (at, &(from, free)) in self.0.iter().enumerate() {
-            if from > line.key {
+            if from > entry.key {
                 return None;
             }
-            let gpus = line.gpus_of(free).min(share);
-            if gpus < line.min {
+            let gpus = entry.gpus_of(free).min(share);
+            if gpus < entry.min {
                 continue;
             }
             let to = self.0.get(at + 1).map_or(f64::INFINITY, |next| next.0);
             let rate = rate(gpus);
             let end = from + left / rate;
             if end <= to {
-                taken.push((from, end, u64::from(gpus) * line.unit));
-                return (end <= line.key).then_some(taken);
+                taken.push((from, end, u64::from(gpus) * entry.unit));
+                return (end <= entry.key).then_some(taken);
             }
-            taken.push((from, to, u64::from(gpus) * line.unit));
+            taken.push((from, to, u64::from(gpus) * entry.unit));
             left = f64::max(0.0, left - (to - from) * rate);
         }
         None
@@ -101,63 +101,69 @@ impl Profile {
 /// take that and more. Says of each, and with its pieces, on which pool it is in time.
 fn fill_all<S: Speed>(
     profiles: &mut [Profile],
-    lines: &[Line],
+    entries: &[Entry],
     kept: &[(Job, Piece)],
     rates: &Rates<'_, '_, S>,
 ) -> Vec<Option<(usize, Vec<Piece>)>> {
-    let fill = |line: &Line| {
-        let kept = kept.iter().find(|kept| kept.0 == line.job).map(|kept| kept.1);
-        kept.into_iter().for_each(|piece| profiles[line.pool].give_back(piece));
+    let fill = |entry: &Entry| {
+        let kept = kept.iter().find(|kept| kept.0 == entry.job).map(|kept| kept.1);
+        kept.into_iter().for_each(|piece| profiles[entry.pool].give_back(piece));
         let on =
-            |profiles: &[Profile], pool: usize| profiles[pool].fill(line, pool, rates).map(|pieces| (pool, pieces));
-        let found = if line.held > 0 {
-            on(profiles, line.pool)
+            |profiles: &[Profile], pool: usize| profiles[pool].fill(entry, pool, rates).map(|pieces| (pool, pieces));
+        let found = if entry.held > 0 {
+            on(profiles, entry.pool)
         } else {
-            rates.tried(line.job).find_map(|pool| on(profiles, pool))
+            rates.tried(entry.job).find_map(|pool| on(profiles, pool))
         };
         match &found {
             Some((pool, pieces)) => pieces.iter().for_each(|&piece| profiles[*pool].take(piece)),
-            None => kept.into_iter().for_each(|piece| profiles[line.pool].take(piece)),
+            None => kept.into_iter().for_each(|piece| profiles[entry.pool].take(piece)),
         }
         found
     };
-    lines.iter().map(fill).collect()
+    entries.iter().map(fill).collect()
 }
 
 /// Fills the jobs with a deadline of a standing, and gives them what they take now.
-fn fill_sheet<S: Speed>(sheet: &mut Sheet, profiles: &mut [Profile], standing: Claimant, rates: &Rates<'_, '_, S>) {
-    let now = rates.floor.seconds();
-    let of_it: Vec<usize> = (0..sheet.lines.len()).filter(|&at| sheet.lines[at].standing == standing).collect();
+fn fill_sheet<S: Speed>(
+    allocation: &mut Allocation,
+    profiles: &mut [Profile],
+    standing: Claimant,
+    rates: &Rates<'_, '_, S>,
+) {
+    let now = rates.state.seconds();
+    let of_it: Vec<usize> =
+        (0..allocation.entries.len()).filter(|&at| allocation.entries[at].standing == standing).collect();
     let mut kept: Vec<(Job, Piece)> = Vec::new();
-    for line in of_it.iter().map(|&at| &sheet.lines[at]).filter(|line| line.is_protected) {
-        let until = now + line.left / rates.of(line.job, line.pool, line.min);
-        let piece = (now, until, u64::from(line.min) * line.unit);
-        profiles[line.pool].take(piece);
-        kept.push((line.job, piece));
+    for entry in of_it.iter().map(|&at| &allocation.entries[at]).filter(|entry| entry.is_protected) {
+        let until = now + entry.left / rates.of(entry.job, entry.pool, entry.min);
+        let piece = (now, until, u64::from(entry.min) * entry.unit);
+        profiles[entry.pool].take(piece);
+        kept.push((entry.job, piece));
     }
-    let due: Vec<usize> = of_it.into_iter().filter(|&at| sheet.lines[at].key < f64::INFINITY).collect();
-    let lines: Vec<Line> = due.iter().map(|&at| sheet.lines[at]).collect();
-    for (at, found) in due.into_iter().zip(fill_all(profiles, &lines, &kept, rates)) {
+    let due: Vec<usize> = of_it.into_iter().filter(|&at| allocation.entries[at].key < f64::INFINITY).collect();
+    let entries: Vec<Entry> = due.iter().map(|&at| allocation.entries[at]).collect();
+    for (at, found) in due.into_iter().zip(fill_all(profiles, &entries, &kept, rates)) {
         let Some((pool, pieces)) = found else { continue };
-        let line = &sheet.lines[at];
-        let asked = pieces.first().filter(|piece| piece.0 == now).map_or(0, |piece| piece.2 / line.unit);
+        let entry = &allocation.entries[at];
+        let asked = pieces.first().filter(|piece| piece.0 == now).map_or(0, |piece| piece.2 / entry.unit);
         // Who is protected has min_gpus already.
-        let more = asked.saturating_sub(u64::from(line.number)).min(sheet.left_of(line.owner)) as u32;
-        let more = if line.number + more >= line.min { more } else { 0 };
-        sheet.free[pool] -= u64::from(more) * line.unit;
-        sheet.spend(line.owner, more);
-        let line = &mut sheet.lines[at];
-        (line.pool, line.tied, line.number) = (pool, true, line.number + more);
+        let more = asked.saturating_sub(u64::from(entry.number)).min(allocation.left_of(entry.owner)) as u32;
+        let more = if entry.number + more >= entry.min { more } else { 0 };
+        allocation.free[pool] -= u64::from(more) * entry.unit;
+        allocation.spend(entry.owner, more);
+        let entry = &mut allocation.entries[at];
+        (entry.pool, entry.tied, entry.number) = (pool, true, entry.number + more);
     }
 }
 
 /// All GPUs that are up, as a profile by pool.
 fn all_free<S: Speed>(rates: &Rates<'_, '_, S>) -> Vec<Profile> {
-    let now = rates.floor.seconds();
-    rates.floor.cluster.units().into_iter().map(|gpus| Profile::new(now, gpus)).collect()
+    let now = rates.state.seconds();
+    rates.state.cluster.units().into_iter().map(|gpus| Profile::new(now, gpus)).collect()
 }
 
-impl Line {
+impl Entry {
     /// GPUs of so many units, of which there may be fewer than none.
     fn gpus_of(&self, units: i64) -> u32 {
         u32::try_from(units.max(0).cast_unsigned() / self.unit).unwrap_or(u32::MAX)
@@ -181,40 +187,40 @@ impl Rule for ElasticFlow<'_> {
     const REFUSES: bool = true;
 
     /// Whether it is in time, and nobody is late because of it.
-    fn admits<S: Speed>(&self, job: &Line, others: impl Iterator<Item = Line>, rates: &Rates<'_, '_, S>) -> bool {
+    fn admits<S: Speed>(&self, job: &Entry, others: impl Iterator<Item = Entry>, rates: &Rates<'_, '_, S>) -> bool {
         if job.key == f64::INFINITY {
             return true;
         }
-        let mut lines: Vec<Line> = others.filter(|line| line.key < f64::INFINITY).collect();
-        lines.sort_unstable_by_key(Line::place);
-        let before = fill_all(&mut all_free(rates), &lines, &[], rates);
-        let at = lines.partition_point(|line| line.place() < job.place());
-        lines.insert(at, *job);
-        let mut with = fill_all(&mut all_free(rates), &lines, &[], rates);
+        let mut entries: Vec<Entry> = others.filter(|entry| entry.key < f64::INFINITY).collect();
+        entries.sort_unstable_by_key(Entry::place);
+        let before = fill_all(&mut all_free(rates), &entries, &[], rates);
+        let at = entries.partition_point(|entry| entry.place() < job.place());
+        entries.insert(at, *job);
+        let mut with = fill_all(&mut all_free(rates), &entries, &[], rates);
         with.remove(at).is_some() && before.iter().zip(&with).all(|(before, with)| before.is_none() || with.is_some())
     }
 
     /// The deadline, s.
-    fn key<S: Speed>(&self, _floor: &Floor<'_, S>, job: Job, _stay: Option<&Stay<S::Pace>>) -> f64 {
+    fn key<S: Speed>(&self, _state: &ClusterState<'_, S>, job: Job, _stay: Option<&Stay<S::Pace>>) -> f64 {
         let deadline = self.deadline.map_or(f64::NAN, |deadlines| deadlines[job.index()]);
         if deadline.is_nan() { f64::INFINITY } else { deadline }
     }
 
-    fn give_base<S: Speed>(&self, sheet: &mut Sheet, queue: &Queue, rates: &Rates<'_, '_, S>) {
-        sheet.add_waiting(queue, rates);
-        let now = rates.floor.seconds();
+    fn give_base<S: Speed>(&self, allocation: &mut Allocation, queue: &Queue, rates: &Rates<'_, '_, S>) {
+        allocation.add_waiting(queue, rates);
+        let now = rates.state.seconds();
         let mut profiles = all_free(rates);
-        for line in &sheet.young {
-            let until = now + line.left / rates.of(line.job, line.pool, line.held);
-            profiles[line.pool].take((now, until, u64::from(line.held) * line.unit));
+        for entry in &allocation.young {
+            let until = now + entry.left / rates.of(entry.job, entry.pool, entry.held);
+            profiles[entry.pool].take((now, until, u64::from(entry.held) * entry.unit));
         }
-        sheet.sort();
-        if rates.floor.protects() {
-            sheet.give_least_to_protected(rates);
+        allocation.sort();
+        if rates.state.protects() {
+            allocation.give_least_to_protected(rates);
         }
         for standing in [Claimant::Within, Claimant::Over] {
-            fill_sheet(sheet, &mut profiles, standing, rates);
+            fill_sheet(allocation, &mut profiles, standing, rates);
         }
-        sheet.give_least(rates);
+        allocation.give_least(rates);
     }
 }

@@ -1,14 +1,14 @@
 //! GPUs one at a time to the job whose remaining run time falls most.
 //!
-//! Each GPU of a job has its turn: the least gain of it and those before it. For example, a job whose GPUs gain 10 s, 60 s and
-//! 5 s has the turns 10, 10 and 5: the second one cannot be given before the first. If GPUs are given one at a time, the greatest
-//! gain first, they are those with the greatest turns. So a decision need not begin with min_gpus for all. It begins with what
-//! jobs hold, and exchanges GPUs until none that is given has a lesser turn than one that is not. It costs the jobs that take
+//! Each GPU of a job has its capped gain: the least gain of it and those before it. For example, a job whose GPUs gain 10 s, 60 s and
+//! 5 s has the capped gains 10, 10 and 5: the second one cannot be given before the first. If GPUs are given one at a time, the greatest
+//! gain first, they are those with the greatest capped gains. So a decision need not begin with min_gpus for all. It begins with what
+//! jobs hold, and exchanges GPUs until none that is given has a lesser capped gain than one that is not. It costs the jobs that take
 //! part, and the exchanges times a logarithm.
 
 use super::Rates;
+use super::allocation::Allocation;
 use super::curve::Curves;
-use super::sheet::Sheet;
 use crate::ds::ordered;
 use crate::ids::Job;
 use crate::speed::Speed;
@@ -19,15 +19,15 @@ use std::collections::BinaryHeap;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Step {
     /// In order of its bits.
-    turn: u64,
+    capped: u64,
     job: Reverse<Job>,
     number: Reverse<u32>,
-    line: usize,
+    entry: usize,
 }
 
 /// The steps that come next, up and down.
 struct Steps<'a> {
-    sheet: &'a mut Sheet,
+    allocation: &'a mut Allocation,
     curves: &'a Curves,
     up: BinaryHeap<Step>,
     down: BinaryHeap<Reverse<Step>>,
@@ -35,22 +35,22 @@ struct Steps<'a> {
 
 impl Steps<'_> {
     /// The step to a number.
-    fn to(&self, line: usize, number: u32) -> Option<Step> {
-        let of = &self.sheet.lines[line];
+    fn to(&self, entry: usize, number: u32) -> Option<Step> {
+        let of = &self.allocation.entries[entry];
         let curve = self.curves.of(of.job, of.pool)?;
         let is_step = curve.least < number && number <= curve.cap;
         is_step.then(|| Step {
-            turn: ordered(curve.turn(of.left, number - 1)),
+            capped: ordered(curve.capped_gain(of.left, number - 1)),
             job: Reverse(of.job),
             number: Reverse(number),
-            line,
+            entry,
         })
     }
 
     /// The GPU that is to be given next. What is left of earlier steps is thrown away.
     fn next_up(&mut self) -> Option<Step> {
         while let Some(&step) = self.up.peek() {
-            if step.number.0 == self.sheet.lines[step.line].number + 1 {
+            if step.number.0 == self.allocation.entries[step.entry].number + 1 {
                 return Some(step);
             }
             self.up.pop();
@@ -61,7 +61,7 @@ impl Steps<'_> {
     /// The GPU that is to be taken next.
     fn next_down(&mut self) -> Option<Step> {
         while let Some(&Reverse(step)) = self.down.peek() {
-            if step.number.0 == self.sheet.lines[step.line].number {
+            if step.number.0 == self.allocation.entries[step.entry].number {
                 return Some(step);
             }
             self.down.pop();
@@ -71,38 +71,43 @@ impl Steps<'_> {
 
     fn give(&mut self, step: Step) {
         self.up.pop();
-        self.sheet.lines[step.line].number = step.number.0;
+        self.allocation.entries[step.entry].number = step.number.0;
         self.down.push(Reverse(step));
-        let next = self.to(step.line, step.number.0 + 1);
+        let next = self.to(step.entry, step.number.0 + 1);
         self.up.extend(next);
     }
 
     fn take(&mut self, step: Step) {
         self.down.pop();
-        self.sheet.lines[step.line].number = step.number.0 - 1;
+        self.allocation.entries[step.entry].number = step.number.0 - 1;
         self.up.push(step);
-        let next = self.to(step.line, step.number.0 - 1);
+        let next = self.to(step.entry, step.number.0 - 1);
         self.down.extend(next.map(Reverse));
     }
 }
 
 /// Gives out what is left of a pool.
-pub(super) fn give_by_gain<S: Speed>(sheet: &mut Sheet, pool: usize, rates: &Rates<'_, '_, S>, curves: &mut Curves) {
-    let Some(lines) = sheet.contested(pool, rates, curves) else { return };
+pub(super) fn give_by_gain<S: Speed>(
+    allocation: &mut Allocation,
+    pool: usize,
+    rates: &Rates<'_, '_, S>,
+    curves: &mut Curves,
+) {
+    let Some(entries) = allocation.contested(pool, rates, curves) else { return };
     let curves = &*curves;
-    let wanted = sheet.free[pool];
+    let wanted = allocation.free[pool];
     let mut given = 0;
-    for &at in &lines {
-        let line = &mut sheet.lines[at];
-        let least = line.number;
-        let cap = curves.of(line.job, pool).map_or(least, |curve| curve.cap);
-        line.number = line.held.clamp(least, cap);
-        given += u64::from(line.number - least);
+    for &at in &entries {
+        let entry = &mut allocation.entries[at];
+        let least = entry.number;
+        let cap = curves.of(entry.job, pool).map_or(least, |curve| curve.cap);
+        entry.number = entry.held.clamp(least, cap);
+        given += u64::from(entry.number - least);
     }
-    let mut steps = Steps { sheet, curves, up: BinaryHeap::new(), down: BinaryHeap::new() };
-    let step_up = |&at: &usize| steps.to(at, steps.sheet.lines[at].number + 1);
-    let step_down = |&at: &usize| steps.to(at, steps.sheet.lines[at].number).map(Reverse);
-    let (up, down) = (lines.iter().filter_map(step_up).collect(), lines.iter().filter_map(step_down).collect());
+    let mut steps = Steps { allocation, curves, up: BinaryHeap::new(), down: BinaryHeap::new() };
+    let step_up = |&at: &usize| steps.to(at, steps.allocation.entries[at].number + 1);
+    let step_down = |&at: &usize| steps.to(at, steps.allocation.entries[at].number).map(Reverse);
+    let (up, down) = (entries.iter().filter_map(step_up).collect(), entries.iter().filter_map(step_down).collect());
     (steps.up, steps.down) = (up, down);
     while given < wanted
         && let Some(step) = steps.next_up()
@@ -122,5 +127,5 @@ pub(super) fn give_by_gain<S: Speed>(sheet: &mut Sheet, pool: usize, rates: &Rat
         steps.take(down);
         steps.give(up);
     }
-    sheet.free[pool] -= given;
+    allocation.free[pool] -= given;
 }

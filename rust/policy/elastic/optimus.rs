@@ -1,10 +1,10 @@
 //! Optimus: min_gpus for all in order of fifo, then one GPU at a time to the job whose remaining run time falls most.
 //! Clairvoyant. (Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys 2018.)
 
-use super::turns::Turns;
+use super::capped_gains::CappedGains;
 use super::{KNOWS, OPTIONS, Rule};
 use crate::ids::Job;
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::options::{Facts, Is, Named};
 use crate::speed::Speed;
 
@@ -23,9 +23,9 @@ impl Named for Optimus {
 }
 
 impl Rule for Optimus {
-    type Rest = Turns;
+    type Rest = CappedGains;
 
-    fn key<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> f64 {
+    fn key<S: Speed>(&self, _state: &ClusterState<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> f64 {
         0.0
     }
 }

@@ -3,9 +3,9 @@
 //! Invariant: of the jobs in their order, those are within a quota whose min_gpus fit it with those of the owner's jobs that were
 //! within before. For example, with a quota of 4 GPUs a job of 2 to 8 GPUs that holds 8 is within, and so is a second of 2.
 
+use super::allocation::{Allocation, Entry};
 use super::curve::Curves;
 use super::queue::Queue;
-use super::sheet::{Line, Sheet};
 use super::{Rates, Rule};
 use crate::ids::Job;
 use crate::machine::Claimant;
@@ -16,18 +16,18 @@ use std::collections::BinaryHeap;
 /// A job's next GPU: what it is worth, whose it is, and the line of that.
 pub(in crate::policy) type Turn = (u64, Reverse<Job>, usize);
 
-impl Sheet {
+impl Allocation {
     /// Adds those who wait, and says of all how they stand to their owners' quotas.
     pub(super) fn rank_by_owner<S: Speed>(&mut self, queue: &Queue, rates: &Rates<'_, '_, S>) {
-        let floor = rates.floor;
-        self.lines.extend(queue.all().map(|(job, key)| rates.waiting(job, key)));
-        let mut all: Vec<&mut Line> = self.lines.iter_mut().chain(&mut self.young).collect();
-        all.sort_unstable_by_key(|line| (!line.is_protected, line.place()));
-        let mut tally = floor.tally();
-        for line in all {
-            line.standing = floor.count_on(&mut tally, line.job, line.min);
-            if line.standing != Claimant::HeldBack {
-                self.ranked.push(line.rank());
+        let state = rates.state;
+        self.entries.extend(queue.all().map(|(job, key)| rates.waiting(job, key)));
+        let mut all: Vec<&mut Entry> = self.entries.iter_mut().chain(&mut self.young).collect();
+        all.sort_unstable_by_key(|entry| (!entry.is_protected, entry.place()));
+        let mut tally = state.tally();
+        for entry in all {
+            entry.standing = state.count_on(&mut tally, entry.job, entry.min);
+            if entry.standing != Claimant::HeldBack {
+                self.ranked.push(entry.rank());
             }
         }
         self.ranked.sort_unstable();
@@ -53,10 +53,10 @@ impl Sheet {
         rates: &Rates<'_, '_, S>,
         curves: &mut Curves,
     ) {
-        let (numbers, free): (Vec<u32>, _) = (self.lines.iter().map(|line| line.number).collect(), self.free[pool]);
+        let (numbers, free): (Vec<u32>, _) = (self.entries.iter().map(|entry| entry.number).collect(), self.free[pool]);
         rule.give_rest(self, pool, rates, curves);
-        let more = |(line, before): (&Line, &u32)| (line.owner, line.number - before);
-        let got: Vec<(usize, u32)> = self.lines.iter().zip(&numbers).map(more).collect();
+        let more = |(entry, before): (&Entry, &u32)| (entry.owner, entry.number - before);
+        let got: Vec<(usize, u32)> = self.entries.iter().zip(&numbers).map(more).collect();
         let mut left: Vec<i128> = self.left.iter().map(|&left| i128::from(left)).collect();
         for &(owner, gpus) in &got {
             if let Some(left) = left.get_mut(owner) {
@@ -64,7 +64,7 @@ impl Sheet {
             }
         }
         if left.iter().any(|&left| left < 0) {
-            self.lines.iter_mut().zip(numbers).for_each(|(line, number)| line.number = number);
+            self.entries.iter_mut().zip(numbers).for_each(|(entry, number)| entry.number = number);
             self.free[pool] = free;
             self.give_one_by_one(rule, pool, curves);
         } else {
@@ -74,14 +74,14 @@ impl Sheet {
 
     fn give_one_by_one<R: Rule>(&mut self, rule: &R, pool: usize, curves: &Curves) {
         // (worth, job, line), and nothing of those who can use no more.
-        let turn = |sheet: &Self, at: usize| {
-            let line = &sheet.lines[at];
-            let curve = curves.of(line.job, pool).filter(|curve| line.number < curve.cap)?;
-            Some((rule.worth(curve, line.left, line.number), Reverse(line.job), at))
+        let turn = |allocation: &Self, at: usize| {
+            let entry = &allocation.entries[at];
+            let curve = curves.of(entry.job, pool).filter(|curve| entry.number < curve.cap)?;
+            Some((rule.worth(curve, entry.left, entry.number), Reverse(entry.job), at))
         };
-        let of_pool = |line: &Line| line.number > 0 && line.pool == pool;
-        let lines = (0..self.lines.len()).filter(|&at| of_pool(&self.lines[at]));
-        let mut able: Vec<Turn> = lines.filter_map(|at| turn(self, at)).collect();
+        let of_pool = |entry: &Entry| entry.number > 0 && entry.pool == pool;
+        let entries = (0..self.entries.len()).filter(|&at| of_pool(&self.entries[at]));
+        let mut able: Vec<Turn> = entries.filter_map(|at| turn(self, at)).collect();
         if R::BY_WORTH {
             let mut able = BinaryHeap::from(able);
             while self.free[pool] > 0
@@ -94,7 +94,7 @@ impl Sheet {
             return;
         }
         while self.free[pool] > 0 {
-            able.retain(|&(.., at)| self.left_of(self.lines[at].owner) > 0);
+            able.retain(|&(.., at)| self.left_of(self.entries[at].owner) > 0);
             let Some(first) = rule.first(&able) else { break };
             let at = able[first].2;
             self.give_one(at, pool);
@@ -107,10 +107,10 @@ impl Sheet {
 
     /// Gives a line a GPU, if its owner may still have one.
     fn give_one(&mut self, at: usize, pool: usize) -> bool {
-        let owner = self.lines[at].owner;
+        let owner = self.entries[at].owner;
         let may = self.left_of(owner) > 0;
         if may {
-            self.lines[at].number += 1;
+            self.entries[at].number += 1;
             self.spend(owner, 1);
             self.free[pool] -= 1;
         }

@@ -1,9 +1,9 @@
 //! Elastic SRTF: min_gpus in SRTF's order, then one GPU at a time to the job whose remaining run time falls most. Clairvoyant.
 
-use super::turns::Turns;
+use super::capped_gains::CappedGains;
 use super::{KNOWS, OPTIONS, Rule};
 use crate::ids::Job;
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::options::{Facts, Is, Named};
 use crate::speed::Speed;
 
@@ -11,8 +11,8 @@ use crate::speed::Speed;
 pub(in crate::policy) struct ElasticSrtf;
 
 /// The remaining run time, as SRTF ranks by it, s.
-pub(super) fn remaining<S: Speed>(floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
-    stay.map_or_else(|| floor.remaining(job), |stay| floor.remaining_of(stay))
+pub(super) fn remaining<S: Speed>(state: &ClusterState<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
+    stay.map_or_else(|| state.remaining(job), |stay| state.remaining_of(stay))
 }
 
 impl Named for ElasticSrtf {
@@ -27,9 +27,9 @@ impl Named for ElasticSrtf {
 }
 
 impl Rule for ElasticSrtf {
-    type Rest = Turns;
+    type Rest = CappedGains;
 
-    fn key<S: Speed>(&self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
-        remaining(floor, job, stay)
+    fn key<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
+        remaining(state, job, stay)
     }
 }

@@ -5,10 +5,10 @@
 
 mod rank;
 
-use super::roster::Roster;
+use super::job_states::JobStates;
 use crate::decisions::Verb;
 use crate::ids::{GpuType, Job, Server, Slot};
-use crate::machine::{Came, Chooses, Claimant, Clock, Floor, Left, Policy};
+use crate::machine::{Chooses, Claimant, Clock, ClusterState, EndReason, Policy, WaitReason};
 use crate::options::{Facts, Feature, Is, Named, Options, Placement};
 use crate::placement::{Placer, WITH_SHARES};
 use crate::setting::{Setting, When};
@@ -23,7 +23,7 @@ pub(crate) type Refusal = (Job, Verb, String);
 #[derive(Clone, Debug)]
 pub(crate) struct Outside {
     when: When,
-    roster: Roster,
+    job_states: JobStates,
     /// Jobs that have arrived, and those of them that are not gone.
     arrived: usize,
     present: usize,
@@ -47,7 +47,7 @@ impl Outside {
         let jobs = setting.jobs.len();
         Self {
             when: setting.when,
-            roster: Roster::new(jobs),
+            job_states: JobStates::new(jobs),
             arrived: 0,
             present: 0,
             jobs,
@@ -62,31 +62,31 @@ impl Outside {
     }
 
     /// Why a job that does not wait cannot be started or refused.
-    fn state_of<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> &'static str {
+    fn state_of<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> &'static str {
         match () {
-            () if self.roster.is_waiting(job) => "it waits",
-            () if self.roster.slot_of(job).is_some() => "it holds GPUs already",
-            () if floor.is_cut(job) => "it reached its time limit",
-            () if floor.is_done(job) => "it is done",
-            () if floor.is_ended(job) => "it was ended",
-            () if floor.is_refused(job) => "it was refused",
-            () if floor.has_run(job) => "it pauses at a rung",
+            () if self.job_states.is_waiting(job) => "it waits",
+            () if self.job_states.slot_of(job).is_some() => "it holds GPUs already",
+            () if state.is_cut(job) => "it reached its time limit",
+            () if state.is_done(job) => "it is done",
+            () if state.is_ended(job) => "it was ended",
+            () if state.is_refused(job) => "it was refused",
+            () if state.has_run(job) => "it pauses at a rung",
             () => "it has not arrived yet",
         }
     }
 
-    fn check_waiting<S: Speed>(&self, floor: &Floor<'_, S>, jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
-        match jobs.iter().find(|&&job| !self.roster.is_waiting(job)) {
-            Some(&job) => Err((job, verb, self.state_of(floor, job).to_owned())),
+    fn check_waiting<S: Speed>(&self, state: &ClusterState<'_, S>, jobs: &[Job], verb: Verb) -> Result<(), Refusal> {
+        match jobs.iter().find(|&&job| !self.job_states.is_waiting(job)) {
+            Some(&job) => Err((job, verb, self.state_of(state, job).to_owned())),
             None => twice(jobs, verb),
         }
     }
 
     /// The slots of the stays of jobs that must run.
-    fn slots_of<S: Speed>(&self, floor: &Floor<'_, S>, jobs: &[Job], verb: Verb) -> Result<Vec<Slot>, Refusal> {
-        let why = |job| (job, verb, format!("it holds no GPUs: {}", self.state_of(floor, job)));
+    fn slots_of<S: Speed>(&self, state: &ClusterState<'_, S>, jobs: &[Job], verb: Verb) -> Result<Vec<Slot>, Refusal> {
+        let why = |job| (job, verb, format!("it holds no GPUs: {}", self.state_of(state, job)));
         let slots =
-            jobs.iter().map(|&job| self.roster.slot_of(job).ok_or_else(|| why(job))).collect::<Result<_, _>>()?;
+            jobs.iter().map(|&job| self.job_states.slot_of(job).ok_or_else(|| why(job))).collect::<Result<_, _>>()?;
         twice(jobs, verb)?;
         Ok(slots)
     }
@@ -99,15 +99,15 @@ impl Outside {
     /// many run of those that started.
     pub(crate) fn start<S: Speed>(
         &mut self,
-        floor: &mut Floor<'_, S>,
+        state: &mut ClusterState<'_, S>,
         jobs: &[Job],
         gpus: Option<u32>,
         gpu_type: Option<GpuType>,
         placement: Option<Placement>,
         strict: bool,
     ) -> Result<usize, Refusal> {
-        self.check_waiting(floor, jobs, Verb::Start)?;
-        if let (Some(_), Some(placement), Some(&job)) = (floor.jobs.shares, placement, jobs.first())
+        self.check_waiting(state, jobs, Verb::Start)?;
+        if let (Some(_), Some(placement), Some(&job)) = (state.jobs.shares, placement, jobs.first())
             && !WITH_SHARES.contains(&placement)
         {
             return Err((
@@ -117,35 +117,35 @@ impl Outside {
             ));
         }
         if let Some(gpu_type) = gpu_type {
-            let may = |&&job: &&Job| !floor.jobs.tried(job).iter().any(|tried| tried.0 == gpu_type);
+            let may = |&&job: &&Job| !state.jobs.tried(job).iter().any(|tried| tried.0 == gpu_type);
             if let Some(&job) = jobs.iter().find(may) {
                 return Err((job, Verb::Start, "it may not use GPUs of that type".to_owned()));
             }
         }
         for &job in jobs {
             if let Some(gpus) = gpus {
-                floor.check_size(job, u64::from(gpus)).map_err(|why| (job, Verb::Start, why))?;
+                state.check_size(job, u64::from(gpus)).map_err(|why| (job, Verb::Start, why))?;
             }
-            let wanted = gpus.unwrap_or(floor.asks(job));
-            beyond_quota(floor, &[(job, 0, wanted)], Verb::Start)?;
+            let wanted = gpus.unwrap_or(state.asks(job));
+            beyond_quota(state, &[(job, 0, wanted)], Verb::Start)?;
         }
-        self.swap_placer(floor, placement);
-        let monotone = floor.placer.is_monotone();
+        self.swap_placer(state, placement);
+        let monotone = state.placer.is_monotone();
         let (mut failed, mut started) = (BTreeSet::new(), Vec::new());
         for &job in jobs {
-            let size = gpus.unwrap_or(floor.asks(job));
-            let demand = like(floor, job, size);
+            let size = gpus.unwrap_or(state.asks(job));
+            let demand = like(state, job, size);
             if failed.contains(&demand) || demand.3.1 == Claimant::HeldBack {
                 continue;
             }
             let placed = match gpu_type {
-                None => floor.place_on(job, size),
-                Some(gpu_type) => floor.place_on_type(job, size, gpu_type),
+                None => state.place_on(job, size),
+                Some(gpu_type) => state.place_on_type(job, size, gpu_type),
             };
-            if !placed && self.place_by_evicting(floor, job, size, gpu_type) {
+            if !placed && self.place_by_evicting(state, job, size, gpu_type) {
                 // Those that went may leave more room than the job takes.
                 failed.clear();
-                self.look_again(floor);
+                self.look_again(state);
             } else if !placed {
                 if strict {
                     break;
@@ -155,28 +155,28 @@ impl Outside {
                 }
                 continue;
             }
-            self.begin(floor, job);
+            self.begin(state, job);
             started.push(job);
         }
-        self.swap_placer(floor, placement);
+        self.swap_placer(state, placement);
         // One may have made room for another.
-        Ok(started.into_iter().filter(|&job| self.roster.slot_of(job).is_some()).count())
+        Ok(started.into_iter().filter(|&job| self.job_states.slot_of(job).is_some()).count())
     }
 
     /// Starts a waiting job that cannot be placed by evicting others. Returns whether that could be done.
-    pub(crate) fn evict_for<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> Result<bool, Refusal> {
-        self.check_waiting(floor, &[job], Verb::Start)?;
-        let size = floor.asks(job);
-        beyond_quota(floor, &[(job, 0, size)], Verb::Start)?;
-        let rng = floor.placer.rng();
-        if floor.place(job) {
-            floor.undo(job, rng);
+    pub(crate) fn evict_for<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> Result<bool, Refusal> {
+        self.check_waiting(state, &[job], Verb::Start)?;
+        let size = state.asks(job);
+        beyond_quota(state, &[(job, 0, size)], Verb::Start)?;
+        let rng = state.placer.rng();
+        if state.place(job) {
+            state.undo(job, rng);
             return Ok(false);
         }
-        let placed = self.place_by_evicting(floor, job, size, None);
+        let placed = self.place_by_evicting(state, job, size, None);
         if placed {
-            self.look_again(floor);
-            self.begin(floor, job);
+            self.look_again(state);
+            self.begin(state, job);
         }
         Ok(placed)
     }
@@ -184,88 +184,88 @@ impl Outside {
     /// Places a job by evicting others, who wait again, if that can be done.
     fn place_by_evicting<S: Speed>(
         &mut self,
-        floor: &mut Floor<'_, S>,
+        state: &mut ClusterState<'_, S>,
         job: Job,
         num_gpus: u32,
         gpu_type: Option<GpuType>,
     ) -> bool {
-        if !floor.makes_room() {
+        if !state.makes_room() {
             return false;
         }
         let mut evicted = std::mem::take(&mut self.evicted);
-        let placed = floor.place_on_by_evicting(job, num_gpus, gpu_type, &mut evicted);
+        let placed = state.place_on_by_evicting(job, num_gpus, gpu_type, &mut evicted);
         for &(_, other) in &evicted {
-            self.roster.set_waiting(other);
+            self.job_states.set_waiting(other);
         }
         self.evicted = evicted;
         placed
     }
 
     /// Asks for a decision at the next boundary, if there are any: one that was passed over might be placed.
-    fn look_again<S: Speed>(&mut self, floor: &Floor<'_, S>) {
-        let boundary = floor.clock.next_boundary(floor.now);
+    fn look_again<S: Speed>(&mut self, state: &ClusterState<'_, S>) {
+        let boundary = state.clock.next_boundary(state.now);
         if self.when.interval.is_none() && boundary < f64::INFINITY {
             self.wakes.insert(boundary.to_bits());
         }
     }
 
     /// Puts the placement of that name in the place of the run's own; the second call puts things back.
-    fn swap_placer<S: Speed>(&mut self, floor: &mut Floor<'_, S>, placement: Option<Placement>) {
+    fn swap_placer<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, placement: Option<Placement>) {
         let Some(placement) = placement.filter(|&placement| placement != self.options.placement) else { return };
         let own = Options { placement, ..self.options.clone() };
         let other = self.placers.entry(placement.name()).or_insert_with(|| Placer::new(&own));
-        floor.cluster.keep(other.needs());
+        state.cluster.keep(other.needs());
         if other.needs().loss {
-            floor.weigh();
+            state.weigh();
         }
-        std::mem::swap(&mut floor.placer, other);
+        std::mem::swap(&mut state.placer, other);
     }
 
-    fn begin<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        self.roster.set_running(job, floor.start(job));
+    fn begin<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) {
+        self.job_states.set_running(job, state.start(job));
     }
 
     /// Starts a waiting job on the GPUs of given servers.
     pub(crate) fn start_on<S: Speed>(
         &mut self,
-        floor: &mut Floor<'_, S>,
+        state: &mut ClusterState<'_, S>,
         job: Job,
         parts: &[(Server, u32)],
     ) -> Result<(), Refusal> {
-        self.check_waiting(floor, &[job], Verb::Start)?;
-        beyond_quota(floor, &[(job, 0, parts.iter().map(|part| part.1).sum())], Verb::Start)?;
-        if floor.jobs.share_of(job.index()) > 0 {
+        self.check_waiting(state, &[job], Verb::Start)?;
+        beyond_quota(state, &[(job, 0, parts.iter().map(|part| part.1).sum())], Verb::Start)?;
+        if state.jobs.share_of(job.index()) > 0 {
             return Err((job, Verb::Start, "it takes a share of a GPU: name the GPU, as (server, [GPU])".to_owned()));
         }
-        floor.place_at(job, parts).map_err(|why| (job, Verb::Start, why))?;
-        self.begin(floor, job);
+        state.place_at(job, parts).map_err(|why| (job, Verb::Start, why))?;
+        self.begin(state, job);
         Ok(())
     }
 
     /// The same on given GPUs: (server, index of the GPU there). Only where jobs may hold shares.
     pub(crate) fn start_on_gpus<S: Speed>(
         &mut self,
-        floor: &mut Floor<'_, S>,
+        state: &mut ClusterState<'_, S>,
         job: Job,
         gpus: &[(Server, u32)],
     ) -> Result<(), Refusal> {
-        self.check_waiting(floor, &[job], Verb::Start)?;
-        beyond_quota(floor, &[(job, 0, gpus.len() as u32)], Verb::Start)?;
+        self.check_waiting(state, &[job], Verb::Start)?;
+        beyond_quota(state, &[(job, 0, gpus.len() as u32)], Verb::Start)?;
         let mut gpus = gpus.to_vec();
         gpus.sort_unstable();
-        floor.place_on_gpus(job, &gpus).map_err(|why| (job, Verb::Start, why))?;
-        self.begin(floor, job);
+        state.place_on_gpus(job, &gpus).map_err(|why| (job, Verb::Start, why))?;
+        self.begin(state, job);
         Ok(())
     }
 
     /// Stops running jobs. They wait again and keep their progress.
-    pub(crate) fn stop<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job]) -> Result<(), Refusal> {
-        let slots = self.slots_of(floor, jobs, Verb::Stop)?;
-        let refusal = |(&job, &slot): (&Job, &Slot)| Some((job, Verb::Stop, floor.may_not_stop(slot)?));
+    pub(crate) fn stop<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, jobs: &[Job]) -> Result<(), Refusal> {
+        let slots = self.slots_of(state, jobs, Verb::Stop)?;
+        let refusal = |(&job, &slot): (&Job, &Slot)| Some((job, Verb::Stop, state.may_not_stop(slot)?));
         jobs.iter().zip(&slots).find_map(refusal).map_or(Ok(()), Err)?;
         for (&job, slot) in jobs.iter().zip(slots) {
-            floor.stop(slot);
-            self.roster.set_waiting(job);
+            state.stop(slot);
+            self.job_states.set_waiting(job);
         }
         Ok(())
     }
@@ -273,92 +273,97 @@ impl Outside {
     /// Moves running jobs to other GPUs. All give theirs back first, so two may exchange their servers.
     pub(crate) fn shift<S: Speed>(
         &mut self,
-        floor: &mut Floor<'_, S>,
+        state: &mut ClusterState<'_, S>,
         moves: &[(Job, Vec<(Server, u32)>)],
     ) -> Result<(), Refusal> {
         let jobs: Vec<Job> = moves.iter().map(|&(job, _)| job).collect();
-        let slots = self.slots_of(floor, &jobs, Verb::Move)?;
-        if let (Some(_), Some(&job)) = (floor.jobs.shares, jobs.first()) {
+        let slots = self.slots_of(state, &jobs, Verb::Move)?;
+        if let (Some(_), Some(&job)) = (state.jobs.shares, jobs.first()) {
             let why = "jobs may hold shares of GPUs: stop it and start it on other GPUs, which is a move where both are at once";
             return Err((job, Verb::Move, why.to_owned()));
         }
         // What is idle once all have given back their GPUs, where that matters.
         let mut idle: BTreeMap<Server, u64> = BTreeMap::new();
         for slot in &slots {
-            for &(server, count) in &floor.stays[slot.index()].parts {
-                let at = idle.entry(server).or_insert_with(|| u64::from(floor.cluster.idle(server)));
+            for &(server, count) in &state.stays[slot.index()].parts {
+                let at = idle.entry(server).or_insert_with(|| u64::from(state.cluster.idle(server)));
                 *at += u64::from(count);
             }
         }
         for (job, parts) in moves {
             let fail = |why: String| (*job, Verb::Move, why);
-            floor.check_parts(*job, parts).map_err(fail)?;
+            state.check_parts(*job, parts).map_err(fail)?;
             for &(server, count) in parts {
-                let at = idle.entry(server).or_insert_with(|| u64::from(floor.cluster.idle(server)));
+                let at = idle.entry(server).or_insert_with(|| u64::from(state.cluster.idle(server)));
                 let left = at.checked_sub(u64::from(count));
-                *at = left.ok_or_else(|| fail(floor.lacks(server, *at, count)))?;
+                *at = left.ok_or_else(|| fail(state.lacks(server, *at, count)))?;
             }
         }
         let mut changes = Vec::with_capacity(moves.len());
         for ((job, parts), slot) in moves.iter().zip(&slots) {
-            changes.push((*job, floor.stays[slot.index()].gpus(), parts.iter().map(|part| part.1).sum()));
+            changes.push((*job, state.stays[slot.index()].gpus(), parts.iter().map(|part| part.1).sum()));
         }
-        beyond_quota(floor, &changes, Verb::Move)?;
+        beyond_quota(state, &changes, Verb::Move)?;
         for (at, ((job, parts), slot)) in moves.iter().zip(slots).enumerate() {
-            floor.note_shift(Verb::Move, *job, parts, at == 0);
-            floor.lift(slot);
+            state.note_shift(Verb::Move, *job, parts, at == 0);
+            state.detach(slot);
         }
         for (job, parts) in moves {
-            floor.place_at(*job, parts).map_err(|why| (*job, Verb::Move, why))?;
-            self.roster.set_running(*job, floor.land(*job));
+            state.place_at(*job, parts).map_err(|why| (*job, Verb::Move, why))?;
+            self.job_states.set_running(*job, state.attach(*job));
         }
         Ok(())
     }
 
     /// Gives a running job another number of GPUs, where the run's placement puts them; its own count as idle.
-    pub(crate) fn resize<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, gpus: u32) -> Result<(), Refusal> {
-        let slot = self.slots_of(floor, &[job], Verb::Resize)?[0];
-        floor.check_size(job, u64::from(gpus)).map_err(|why| (job, Verb::Resize, why))?;
-        let own = floor.stays[slot.index()].gpus();
+    pub(crate) fn resize<S: Speed>(
+        &mut self,
+        state: &mut ClusterState<'_, S>,
+        job: Job,
+        gpus: u32,
+    ) -> Result<(), Refusal> {
+        let slot = self.slots_of(state, &[job], Verb::Resize)?[0];
+        state.check_size(job, u64::from(gpus)).map_err(|why| (job, Verb::Resize, why))?;
+        let own = state.stays[slot.index()].gpus();
         if own == gpus {
             return Ok(());
         }
-        beyond_quota(floor, &[(job, own, gpus)], Verb::Resize)?;
-        let resized = floor.resize(slot, gpus);
-        self.roster.set_running(job, resized.unwrap_or_else(|slot| slot));
+        beyond_quota(state, &[(job, own, gpus)], Verb::Resize)?;
+        let resized = state.resize(slot, gpus);
+        self.job_states.set_running(job, resized.unwrap_or_else(|slot| slot));
         let why = || format!("{} places no {gpus} GPUs for it", self.options.placement.name());
         resized.map(|_| ()).map_err(|_| (job, Verb::Resize, why()))
     }
 
     /// Ends jobs that run, or have run, before they are done.
-    pub(crate) fn end<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job]) -> Result<(), Refusal> {
+    pub(crate) fn end<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, jobs: &[Job]) -> Result<(), Refusal> {
         twice(jobs, Verb::End)?;
         for &job in jobs {
             let why = match () {
-                () if self.roster.slot_of(job).is_some() => continue,
-                () if !self.roster.is_waiting(job) => self.state_of(floor, job),
-                () if floor.has_run(job) => continue,
+                () if self.job_states.slot_of(job).is_some() => continue,
+                () if !self.job_states.is_waiting(job) => self.state_of(state, job),
+                () if state.has_run(job) => continue,
                 () => "it has never run: refuse it",
             };
             return Err((job, Verb::End, why.to_owned()));
         }
         for &job in jobs {
-            floor.end(job, self.roster.slot_of(job));
-            self.roster.set_gone(job);
+            state.end(job, self.job_states.slot_of(job));
+            self.job_states.set_gone(job);
             self.present -= 1;
         }
         Ok(())
     }
 
     /// Refuses waiting jobs that never ran, for good.
-    pub(crate) fn refuse<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job]) -> Result<(), Refusal> {
-        self.check_waiting(floor, jobs, Verb::Refuse)?;
-        if let Some(&job) = jobs.iter().find(|&&job| floor.has_run(job)) {
+    pub(crate) fn refuse<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, jobs: &[Job]) -> Result<(), Refusal> {
+        self.check_waiting(state, jobs, Verb::Refuse)?;
+        if let Some(&job) = jobs.iter().find(|&&job| state.has_run(job)) {
             return Err((job, Verb::Refuse, "it has run already".to_owned()));
         }
         for &job in jobs {
-            floor.refuse(job).map_err(|why| (job, Verb::Refuse, why))?;
-            self.roster.set_gone(job);
+            state.refuse(job).map_err(|why| (job, Verb::Refuse, why))?;
+            self.job_states.set_gone(job);
             self.present -= 1;
         }
         Ok(())
@@ -381,8 +386,8 @@ impl Outside {
 }
 
 /// Says why jobs may not hold what they would, where an owner would be beyond its quota and may not borrow.
-fn beyond_quota<S: Speed>(floor: &Floor<'_, S>, changes: &[(Job, u32, u32)], verb: Verb) -> Result<(), Refusal> {
-    floor.beyond_quota(changes).map_or(Ok(()), |(job, why)| Err((job, verb, why)))
+fn beyond_quota<S: Speed>(state: &ClusterState<'_, S>, changes: &[(Job, u32, u32)], verb: Verb) -> Result<(), Refusal> {
+    state.beyond_quota(changes).map_or(Ok(()), |(job, why)| Err((job, verb, why)))
 }
 
 /// Refuses a list that names a job twice.
@@ -413,18 +418,18 @@ impl<S: Speed> Policy<S> for Outside {
     const STOPS: bool = true;
     const OUTSIDE: bool = true;
 
-    fn came(&mut self, _floor: &mut Floor<'_, S>, job: Job, why: Came) {
-        self.arrived += usize::from(why == Came::Arrived);
+    fn on_wait(&mut self, _state: &mut ClusterState<'_, S>, job: Job, why: WaitReason) {
+        self.arrived += usize::from(why == WaitReason::Arrived);
         self.present += 1;
-        self.roster.set_waiting(job);
+        self.job_states.set_waiting(job);
         self.changed = true;
     }
 
-    fn left(&mut self, _floor: &Floor<'_, S>, _slot: Slot, job: Job, why: Left) {
-        if why == Left::Lost {
-            return self.roster.set_waiting(job);
+    fn on_end(&mut self, _state: &ClusterState<'_, S>, _slot: Slot, job: Job, why: EndReason) {
+        if why == EndReason::Lost {
+            return self.job_states.set_waiting(job);
         }
-        self.roster.set_gone(job);
+        self.job_states.set_gone(job);
         self.present -= 1;
         self.changed = true;
     }
@@ -433,63 +438,63 @@ impl<S: Speed> Policy<S> for Outside {
         self.changed = true;
     }
 
-    fn asks(&mut self, floor: &Floor<'_, S>) -> bool {
+    fn asks(&mut self, state: &ClusterState<'_, S>) -> bool {
         if self.arrived == 0 || (self.present == 0 && self.arrived == self.jobs) {
             return false;
         }
-        let woken = self.wakes.first().is_some_and(|&bits| f64::from_bits(bits) <= floor.now);
-        while self.wakes.first().is_some_and(|&bits| f64::from_bits(bits) <= floor.now) {
+        let woken = self.wakes.first().is_some_and(|&bits| f64::from_bits(bits) <= state.now);
+        while self.wakes.first().is_some_and(|&bits| f64::from_bits(bits) <= state.now) {
             self.wakes.pop_first();
         }
-        let wanted = !self.when.waiting_only || self.roster.has_waiting();
+        let wanted = !self.when.waiting_only || self.job_states.has_waiting();
         let due = match self.when.interval {
             None => self.changed && wanted,
-            Some(interval) => wanted && floor.clock.tick(interval, floor.now, self.last_tick) == floor.now,
+            Some(interval) => wanted && state.clock.tick(interval, state.now, self.last_tick) == state.now,
         };
         let is_open = self.when.stops
-            && self.roster.has_waiting()
-            && self.unprotected_at < floor.now
-            && floor.protection_ends() == floor.now;
+            && self.job_states.has_waiting()
+            && self.unprotected_at < state.now
+            && state.protection_ends() == state.now;
         if is_open {
-            self.unprotected_at = floor.now;
+            self.unprotected_at = state.now;
         }
         if due || woken || is_open {
             self.changed = false;
         }
         if due {
-            self.last_tick = floor.now;
+            self.last_tick = state.now;
         }
         due || woken || is_open
     }
 
-    fn wake(&mut self, floor: &Floor<'_, S>, arrived: usize) -> f64 {
+    fn wake(&mut self, state: &ClusterState<'_, S>, arrived: usize) -> f64 {
         let wake = self.wakes.first().map_or(f64::INFINITY, |&bits| f64::from_bits(bits));
-        let wanted = if self.when.waiting_only { self.roster.has_waiting() } else { self.present > 0 };
+        let wanted = if self.when.waiting_only { self.job_states.has_waiting() } else { self.present > 0 };
         let nothing_left = self.present == 0 && arrived == self.jobs;
-        let opens = self.when.stops && self.roster.has_waiting();
-        let wake = if opens { wake.min(floor.next_protection_ends()) } else { wake };
+        let opens = self.when.stops && self.job_states.has_waiting();
+        let wake = if opens { wake.min(state.next_protection_ends()) } else { wake };
         match self.when.interval {
             _ if nothing_left => f64::INFINITY,
-            Some(interval) if wanted => wake.min(floor.clock.tick(interval, floor.now, self.last_tick)),
+            Some(interval) if wanted => wake.min(state.clock.tick(interval, state.now, self.last_tick)),
             _ => wake,
         }
     }
 
-    fn due(&mut self, _floor: &Floor<'_, S>) -> f64 {
+    fn due(&mut self, _state: &ClusterState<'_, S>) -> f64 {
         f64::INFINITY
     }
 
-    fn pass(&mut self, _floor: &mut Floor<'_, S>) {}
+    fn pass(&mut self, _state: &mut ClusterState<'_, S>) {}
 
     fn is_waiting(&self) -> bool {
-        self.roster.has_waiting()
+        self.job_states.has_waiting()
     }
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.roster.waiting()
+        self.job_states.waiting()
     }
 
-    fn chooses(&self, _floor: &Floor<'_, S>) -> Chooses {
+    fn chooses(&self, _state: &ClusterState<'_, S>) -> Chooses {
         Chooses::ByAllocation
     }
 }

@@ -6,16 +6,16 @@
 use super::super::quotas::Quotas;
 use super::Outside;
 use crate::ids::Job;
-use crate::machine::{Claimant, Floor};
+use crate::machine::{Claimant, ClusterState};
 use crate::speed::Speed;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Jobs that fare alike in one state: (GPUs, thousandths of a share, kind, and that on which it hangs whom they evict).
 pub(super) type Like = (u32, u32, usize, (u32, Claimant));
 
-pub(super) fn like<S: Speed>(floor: &Floor<'_, S>, job: Job, num_gpus: u32) -> Like {
-    let (share, kind) = (floor.jobs.share_of(job.index()), floor.jobs.demand(job).kind());
-    (num_gpus, share, kind, floor.evictor(job, num_gpus))
+pub(super) fn like<S: Speed>(state: &ClusterState<'_, S>, job: Job, num_gpus: u32) -> Like {
+    let (share, kind) = (state.jobs.share_of(job.index()), state.jobs.demand(job).kind());
+    (num_gpus, share, kind, state.evictor(job, num_gpus))
 }
 
 impl Outside {
@@ -24,14 +24,20 @@ impl Outside {
     /// Without preemption the waiting jobs start in that order as far as they can be placed; `jobs` has the running ones too
     /// where somebody may be evicted. With it, those within their owners' quotas go before all others, the jobs that fit in a
     /// quota of all GPUs are selected, the running ones that are not are stopped, and the others start.
-    pub(crate) fn rank<S: Speed>(&mut self, floor: &mut Floor<'_, S>, jobs: &[Job], keys: &[f64], preemptive: bool) {
-        let (ranked, mut stopped) = self.in_turn(floor, jobs, keys, preemptive);
+    pub(crate) fn rank<S: Speed>(
+        &mut self,
+        state: &mut ClusterState<'_, S>,
+        jobs: &[Job],
+        keys: &[f64],
+        preemptive: bool,
+    ) {
+        let (ranked, mut stopped) = self.in_turn(state, jobs, keys, preemptive);
         let mut chosen: Vec<usize> = Vec::with_capacity(ranked.len());
         if preemptive {
-            let mut quotas = Quotas::new(floor);
+            let mut quotas = Quotas::new(state);
             for (place, &job) in ranked.iter().enumerate() {
-                let slot = self.roster.slot_of(job);
-                let fits = quotas.draw(floor, job, slot);
+                let slot = self.job_states.slot_of(job);
+                let fits = quotas.draw(state, job, slot);
                 match (slot, fits) {
                     (None, true) => chosen.push(place),
                     (Some(_), false) => stopped.push(job),
@@ -40,76 +46,82 @@ impl Outside {
             }
             stopped.sort_unstable();
             for job in stopped {
-                if let Some(slot) = self.roster.slot_of(job) {
-                    floor.stop(slot);
-                    self.roster.set_waiting(job);
+                if let Some(slot) = self.job_states.slot_of(job) {
+                    state.stop(slot);
+                    self.job_states.set_waiting(job);
                 }
             }
         } else {
-            chosen.extend((0..ranked.len()).filter(|&place| self.roster.is_waiting(ranked[place])));
+            chosen.extend((0..ranked.len()).filter(|&place| self.job_states.is_waiting(ranked[place])));
         }
-        self.take_turns(floor, &ranked, &chosen, preemptive);
+        self.take_turns(state, &ranked, &chosen, preemptive);
     }
 
     /// The jobs as their turns come, and with preemption those that may not borrow what they would need.
     fn in_turn<S: Speed>(
         &self,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
         jobs: &[Job],
         keys: &[f64],
         preemptive: bool,
     ) -> (Vec<Job>, Vec<Job>) {
         let mut order: Vec<(f64, Job)> = keys.iter().copied().zip(jobs.iter().copied()).collect();
-        let tier = |job: Job| floor.jobs.tier(job.index());
+        let tier = |job: Job| state.jobs.tier(job.index());
         order.sort_unstable_by(|a, b| tier(a.1).cmp(&tier(b.1)).then(a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1)));
         let mut ranked: Vec<Job> = order.into_iter().map(|(_, job)| job).collect();
         if !preemptive {
             return (ranked, Vec::new());
         }
-        if floor.protects() {
-            let is_protected = |job: &Job| self.roster.slot_of(*job).is_some_and(|slot| floor.is_protected(slot));
+        if state.protects() {
+            let is_protected = |job: &Job| self.job_states.slot_of(*job).is_some_and(|slot| state.is_protected(slot));
             ranked.sort_by_key(|job| !is_protected(job));
         }
-        let out = self.by_owner(floor, &mut ranked);
+        let out = self.by_owner(state, &mut ranked);
         (ranked, out)
     }
 
     /// The waiting jobs in their turns by such keys; those behind them whom a quota holds back.
     pub(crate) fn line<S: Speed>(
         &self,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
         jobs: &[Job],
         keys: &[f64],
         preemptive: bool,
     ) -> Vec<Job> {
-        let (ranked, out) = self.in_turn(floor, jobs, keys, preemptive);
-        ranked.into_iter().chain(out).filter(|&job| self.roster.is_waiting(job)).collect()
+        let (ranked, out) = self.in_turn(state, jobs, keys, preemptive);
+        ranked.into_iter().chain(out).filter(|&job| self.job_states.is_waiting(job)).collect()
     }
 
     /// Puts the jobs within their owners' quotas, counted along the order, before all others. Takes out who may not borrow:
     /// returns those.
-    fn by_owner<S: Speed>(&self, floor: &Floor<'_, S>, ranked: &mut Vec<Job>) -> Vec<Job> {
-        let (mut guests, mut out) = (Vec::new(), Vec::new());
-        if floor.has_quotas() {
-            let mut tally = floor.tally();
+    fn by_owner<S: Speed>(&self, state: &ClusterState<'_, S>, ranked: &mut Vec<Job>) -> Vec<Job> {
+        let (mut over_quota, mut out) = (Vec::new(), Vec::new());
+        if state.has_quotas() {
+            let mut tally = state.tally();
             ranked.retain(|&job| {
-                let standing = floor.count(&mut tally, job);
+                let standing = state.count(&mut tally, job);
                 match standing {
                     Claimant::Within => {}
-                    Claimant::Over => guests.push(job),
+                    Claimant::Over => over_quota.push(job),
                     Claimant::HeldBack => out.push(job),
                 }
                 standing == Claimant::Within
             });
-            ranked.append(&mut guests);
+            ranked.append(&mut over_quota);
         }
         out
     }
 
     /// Starts waiting jobs in their turns, by their places in the ranking, as far as they can be placed. Those that are evicted
     /// on the way have a turn too, if it is to come.
-    fn take_turns<S: Speed>(&mut self, floor: &mut Floor<'_, S>, ranked: &[Job], chosen: &[usize], preemptive: bool) {
-        let monotone = floor.placer.is_monotone();
+    fn take_turns<S: Speed>(
+        &mut self,
+        state: &mut ClusterState<'_, S>,
+        ranked: &[Job],
+        chosen: &[usize],
+        preemptive: bool,
+    ) {
+        let monotone = state.placer.is_monotone();
         let (mut failed, mut passed_over, mut again) = (BTreeSet::new(), false, false);
         let mut place_of: BTreeMap<Job, usize> = BTreeMap::new();
         let (mut chosen, mut later) = (chosen.iter().copied().peekable(), BTreeSet::new());
@@ -118,13 +130,13 @@ impl Outside {
                 chosen.next();
             }
             let job = ranked[place];
-            let size = floor.asks(job);
-            let demand = like(floor, job, size);
+            let size = state.asks(job);
+            let demand = like(state, job, size);
             if failed.contains(&demand) || (!preemptive && demand.3.1 == Claimant::HeldBack) {
                 continue;
             }
-            let placed = floor.place(job);
-            if !placed && self.place_by_evicting(floor, job, size, None) {
+            let placed = state.place(job);
+            if !placed && self.place_by_evicting(state, job, size, None) {
                 if place_of.is_empty() {
                     place_of.extend(ranked.iter().enumerate().map(|(place, &job)| (job, place)));
                 }
@@ -140,10 +152,10 @@ impl Outside {
                 continue;
             }
             again |= passed_over;
-            self.begin(floor, job);
+            self.begin(state, job);
         }
         if again && !preemptive {
-            self.look_again(floor);
+            self.look_again(state);
         }
     }
 }

@@ -10,9 +10,9 @@
 //! somebody asks who might be in their way. A reservation costs the GPUs, the running jobs that end before it and the
 //! bookings before it; jobs that ask for the same and are not shorter are looked for from the earlier one's on.
 
-use super::{Line, Queued};
+use super::{Queued, WaitingQueue};
 use crate::ids::{Job, Server, Slot};
-use crate::machine::{Claim, Floor};
+use crate::machine::{Claim, ClusterState};
 use crate::placement::{Pools, Probes};
 use crate::speed::Speed;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::ops::Range;
 
 /// What a pass knows of the time to come. GPUs are numbered by (pool, server, GPU).
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct Reservations {
     /// How many jobs a pass looks at.
     most: u32,
     /// The pool and server of each GPU; the first GPU of each pool.
@@ -69,7 +69,7 @@ impl Booking {
     }
 }
 
-impl Plan {
+impl Reservations {
     pub(super) fn new(reservations: u32) -> Self {
         Self {
             most: reservations,
@@ -105,65 +105,65 @@ impl Plan {
     }
 
     /// Notes who holds what now. `ends`: the estimated ends of the running jobs, in order, as (bits, job, slot).
-    fn make<'a, S: Speed>(&mut self, floor: &Floor<'_, S>, ends: impl Iterator<Item = &'a (u64, Job, Slot)>) {
+    fn make<'a, S: Speed>(&mut self, state: &ClusterState<'_, S>, ends: impl Iterator<Item = &'a (u64, Job, Slot)>) {
         self.is_made = true;
         if self.place.is_empty() {
-            for pool in 0..floor.cluster.len() {
+            for pool in 0..state.cluster.len() {
                 self.first.push(self.place.len());
-                for (server, &size) in floor.cluster.pool(pool).sizes.iter().enumerate() {
+                for (server, &size) in state.cluster.pool(pool).sizes.iter().enumerate() {
                     self.place.extend((0..size).map(|_| (pool, Server::at(server))));
                 }
             }
             self.kept.resize(self.place.len(), 0);
         }
         self.free_from.clear();
-        for pool in 0..floor.cluster.len() {
-            let owners = floor.cluster.pool(pool).gpu_times.iter().flat_map(|times| times.owners());
+        for pool in 0..state.cluster.len() {
+            let owners = state.cluster.pool(pool).gpu_times.iter().flat_map(|times| times.owners());
             self.free_from
                 .extend(owners.map(|&owner| if owner == Job::NONE { f64::NEG_INFINITY } else { f64::INFINITY }));
         }
         self.bases.resize_with(1, Probes::default);
-        self.bases[0].copy(&floor.cluster);
+        self.bases[0].copy(&state.cluster);
         self.leaving.clear();
         for &(end, _, slot) in ends {
-            let stay = &floor.stays[slot.index()];
-            self.hold(floor, &stay.parts, stay.job, f64::from_bits(end));
+            let stay = &state.stays[slot.index()];
+            self.hold(state, &stay.parts, stay.job, f64::from_bits(end));
         }
         // Maintenance is known ahead. What else keeps GPUs from all jobs in a stretch of time is to be booked here.
-        for (down, up, server) in floor.windows() {
-            if down > floor.seconds() {
-                let gpus = self.gpus_of(floor, server).map(|gpu| gpu as u32).collect();
+        for (down, up, server) in state.windows() {
+            if down > state.seconds() {
+                let gpus = self.gpus_of(state, server).map(|gpu| gpu as u32).collect();
                 self.book(down, up, gpus);
-            } else if floor.is_down(server) {
-                self.come_back(floor, server, up);
+            } else if state.is_down(server) {
+                self.come_back(state, server, up);
             }
         }
     }
 
     /// The GPUs of a server.
-    fn gpus_of<S: Speed>(&self, floor: &Floor<'_, S>, server: Server) -> Range<usize> {
-        let (pool, own) = floor.cluster.place(server);
-        let own = floor.cluster.pool(pool).gpu_times.as_ref().map_or(0..0, |times| times.on(own));
+    fn gpus_of<S: Speed>(&self, state: &ClusterState<'_, S>, server: Server) -> Range<usize> {
+        let (pool, own) = state.cluster.place(server);
+        let own = state.cluster.pool(pool).gpu_times.as_ref().map_or(0..0, |times| times.on(own));
         self.first[pool] + own.start..self.first[pool] + own.end
     }
 
     /// A server that is down comes back at `up`, s.
-    fn come_back<S: Speed>(&mut self, floor: &Floor<'_, S>, server: Server, up: f64) {
+    fn come_back<S: Speed>(&mut self, state: &ClusterState<'_, S>, server: Server, up: f64) {
         let at = self.leaving.partition_point(|other| other.0 <= up);
-        let gpus = self.gpus_of(floor, server);
+        let gpus = self.gpus_of(state, server);
         self.free_from[gpus.clone()].fill(up);
         self.leaving.splice(at..at, gpus.map(|gpu| (up, gpu as u32)));
     }
 
     /// Notes that a job holds its GPUs to its estimated end, s. Behind all that are held as long.
-    fn hold<S: Speed>(&mut self, floor: &Floor<'_, S>, parts: &[(Server, u32)], job: Job, end: f64) {
+    fn hold<S: Speed>(&mut self, state: &ClusterState<'_, S>, parts: &[(Server, u32)], job: Job, end: f64) {
         // Who runs although its end is past may end at any instant, but has not ended by now.
-        let end = end.max(floor.seconds().next_up());
+        let end = end.max(state.seconds().next_up());
         let is_last = self.leaving.last().is_none_or(|last| last.0 <= end);
         let mut at = if is_last { self.leaving.len() } else { self.leaving.partition_point(|other| other.0 <= end) };
         for &(server, _) in parts {
-            let (pool, own) = floor.cluster.place(server);
-            let Some(times) = &floor.cluster.pool(pool).gpu_times else { continue };
+            let (pool, own) = state.cluster.place(server);
+            let Some(times) = &state.cluster.pool(pool).gpu_times else { continue };
             for own in times.on(own).filter(|&gpu| times.owners()[gpu] == job) {
                 let gpu = self.first[pool] + own;
                 self.free_from[gpu] = end;
@@ -174,12 +174,12 @@ impl Plan {
     }
 
     /// Notes that a job started.
-    fn started<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot, end: f64) {
+    fn started<S: Speed>(&mut self, state: &ClusterState<'_, S>, slot: Slot, end: f64) {
         if self.is_made {
-            let stay = &floor.stays[slot.index()];
+            let stay = &state.stays[slot.index()];
             self.bases.truncate(1);
-            self.bases[0].take(&floor.cluster, &stay.parts);
-            self.hold(floor, &stay.parts, stay.job, end);
+            self.bases[0].take(&state.cluster, &stay.parts);
+            self.hold(state, &stay.parts, stay.job, end);
         }
     }
 
@@ -227,12 +227,18 @@ impl Plan {
 
     /// The earliest instant, s, from `at_least` on at which a job can be placed on the GPUs that are free for its whole
     /// estimate: now, or an instant at which GPUs come free. `probe`, `kept` and `free_from` then say which these are.
-    fn earliest<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, estimate: f64, at_least: f64) -> Option<f64> {
-        let mut instant = at_least.max(floor.seconds());
+    fn earliest<S: Speed>(
+        &mut self,
+        state: &mut ClusterState<'_, S>,
+        job: Job,
+        estimate: f64,
+        at_least: f64,
+    ) -> Option<f64> {
+        let mut instant = at_least.max(state.seconds());
         let (mut left, mut begun, mut over) = self.look_at(instant, estimate);
         let Self { place, free_from, leaving, bookings, by_from, by_to, probe, kept, .. } = self;
         let of = |order: &[u32], at: usize| order.get(at).map(|&number| &bookings[number as usize]);
-        while !floor.fits(probe, job) {
+        while !state.fits(probe, job) {
             let next = leaving.get(left).map_or(f64::INFINITY, |other| other.0);
             instant = next.min(of(by_to, over).map_or(f64::INFINITY, |booking| booking.to));
             if instant == f64::INFINITY {
@@ -267,36 +273,36 @@ impl Plan {
     }
 
     /// Makes a job's reservation. Returns whether it keeps GPUs that are idle now.
-    fn reserve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, class: u32, estimate: f64) -> bool {
+    fn reserve<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job, class: u32, estimate: f64) -> bool {
         let shorter = self.made[class as usize].iter().filter(|other| other.0 <= estimate);
-        let at_least = if floor.placer.is_monotone() {
+        let at_least = if state.placer.is_monotone() {
             shorter.fold(f64::NEG_INFINITY, |most, other| most.max(other.1))
         } else {
             f64::NEG_INFINITY
         };
-        let from = if at_least < f64::INFINITY { self.earliest(floor, job, estimate, at_least) } else { None };
+        let from = if at_least < f64::INFINITY { self.earliest(state, job, estimate, at_least) } else { None };
         self.made[class as usize].push((estimate, from.unwrap_or(f64::INFINITY)));
         let Some(from) = from else { return false };
-        let mut posed = self.posed.take().unwrap_or_else(|| floor.cluster.to_pose());
+        let mut posed = self.posed.take().unwrap_or_else(|| state.cluster.to_pose());
         let mut gpus = Vec::new();
         for pool in 0..posed.len() {
             let first = self.first[pool];
             let is_free = |gpu: usize| self.free_from[first + gpu] <= from && self.kept[first + gpu] == 0;
-            posed.pool_mut(pool).pose(floor.cluster.pool(pool), self.probe.idle_in(pool), is_free);
+            posed.pool_mut(pool).pose(state.cluster.pool(pool), self.probe.idle_in(pool), is_free);
         }
-        if floor.place_in(&mut posed, job) {
-            let pool = posed.pool_of(floor.grant.gpu_type);
+        if state.place_in(&mut posed, job) {
+            let pool = posed.pool_of(state.grant.gpu_type);
             let first = self.first[pool];
             if let Some(times) = &posed.pool(pool).gpu_times {
                 gpus.extend(times.taken().map(|gpu| (first + gpu) as u32));
             } else {
-                for &(server, count) in &floor.grant.parts {
+                for &(server, count) in &state.grant.parts {
                     let free =
-                        self.gpus_of(floor, server).filter(|&gpu| self.free_from[gpu] <= from && self.kept[gpu] == 0);
+                        self.gpus_of(state, server).filter(|&gpu| self.free_from[gpu] <= from && self.kept[gpu] == 0);
                     gpus.extend(free.take(count as usize).map(|gpu| gpu as u32));
                 }
             }
-            posed.undo(job, &floor.grant.parts);
+            posed.undo(job, &state.grant.parts);
         }
         self.posed = Some(posed);
         let keeps_idle = gpus.iter().any(|&gpu| self.free_from[gpu as usize] == f64::NEG_INFINITY);
@@ -305,58 +311,58 @@ impl Plan {
     }
 
     /// Whether a job can be placed now on the GPUs that are free for its whole estimate, as far as it is known.
-    fn has_room<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, estimate: f64) -> bool {
-        self.look_at(floor.seconds(), estimate);
-        floor.fits(&self.probe, job)
+    fn has_room<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job, estimate: f64) -> bool {
+        self.look_at(state.seconds(), estimate);
+        state.fits(&self.probe, job)
     }
 
     /// Takes GPUs for a job to start on now, of those that are free for its whole estimate. Returns whether it can.
-    fn place<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, estimate: f64) -> bool {
-        let now = floor.seconds();
+    fn place<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job, estimate: f64) -> bool {
+        let now = state.seconds();
         let mut hidden: Vec<u32> = Vec::new();
         for booking in self.bookings.iter().filter(|booking| booking.begins(now, estimate)) {
             for &gpu in &booking.gpus {
                 let ((pool, server), own) = (self.place[gpu as usize], gpu as usize);
-                if floor.cluster.pool_mut(pool).hide(server, own - self.first[pool]) {
+                if state.cluster.pool_mut(pool).hide(server, own - self.first[pool]) {
                     hidden.push(gpu);
                 }
             }
         }
-        let placed = floor.place(job);
+        let placed = state.place(job);
         for gpu in hidden {
             let (pool, server) = self.place[gpu as usize];
-            floor.cluster.pool_mut(pool).show(server, gpu as usize - self.first[pool]);
+            state.cluster.pool_mut(pool).show(server, gpu as usize - self.first[pool]);
         }
         placed
     }
 
     /// Whether nobody is in the way of a job that could be placed now, once the reservations before it are made, as many
     /// as it takes to know.
-    fn lets<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, estimate: f64) -> bool {
+    fn lets<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job, estimate: f64) -> bool {
         let mut put_off = std::mem::take(&mut self.put_off).into_iter();
-        let mut asks = floor.placer.is_monotone() && !self.bookings.is_empty();
+        let mut asks = state.placer.is_monotone() && !self.bookings.is_empty();
         let lets = loop {
             // What is reserved later takes room away, and gives none.
-            if asks && !self.has_room(floor, job, estimate) {
+            if asks && !self.has_room(state, job, estimate) {
                 break false;
             }
             let Some((other, class, length)) = put_off.next() else { break true };
-            let keeps_idle = self.reserve(floor, other, class, length);
-            asks = floor.placer.is_monotone() && keeps_idle;
+            let keeps_idle = self.reserve(state, other, class, length);
+            asks = state.placer.is_monotone() && keeps_idle;
         };
         self.put_off.extend(put_off);
         lets
     }
 }
 
-impl<L: Line> Queued<'_, L> {
+impl<L: WaitingQueue> Queued<'_, L> {
     /// `conservative`: looks at the first waiting jobs in queue order, once each.
     ///
     /// Returns false: only what happens makes another pass worth while.
-    pub(super) fn with_reservations<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> bool {
-        if let Some(mut plan) = self.plan.take() {
-            self.make_reservations(floor, &mut plan);
-            self.plan = Some(plan);
+    pub(super) fn with_reservations<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) -> bool {
+        if let Some(mut reservations) = self.reservations.take() {
+            self.make_reservations(state, &mut reservations);
+            self.reservations = Some(reservations);
         }
         if let Some(owners) = &mut self.owners {
             owners.rest();
@@ -365,89 +371,95 @@ impl<L: Line> Queued<'_, L> {
     }
 
     /// Whether any job in the running could be placed now.
-    fn any_fits<S: Speed>(&self, floor: &mut Floor<'_, S>) -> bool {
-        self.scratch.spots().any(|spot| floor.can_place(floor.jobs.demand(self.line.job_at(spot))))
+    fn any_fits<S: Speed>(&self, state: &mut ClusterState<'_, S>) -> bool {
+        self.scratch.spots().any(|spot| state.can_place(state.jobs.demand(self.queue.job_at(spot))))
     }
 
-    fn make_reservations<S: Speed>(&mut self, floor: &mut Floor<'_, S>, plan: &mut Plan) {
-        if floor.cluster.idle_units() == 0 && !floor.makes_room() {
+    fn make_reservations<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, reservations: &mut Reservations) {
+        if state.cluster.idle_units() == 0 && !state.makes_room() {
             return;
         }
-        self.begin(floor);
-        if !floor.makes_room() && !self.any_fits(floor) {
+        self.begin(state);
+        if !state.makes_room() && !self.any_fits(state) {
             return;
         }
-        let monotone = floor.placer.is_monotone();
+        let monotone = state.placer.is_monotone();
         // Whether a job could neither start nor make room for itself.
         let mut blocked = false;
-        plan.begin(self.scratch.classes());
-        let mut left = plan.most;
+        reservations.begin(self.scratch.classes());
+        let mut left = reservations.most;
         while left > 0
             && let Some((spot, class)) = self.scratch.next()
         {
-            if floor.cluster.idle_units() == 0 && (blocked || !floor.makes_room()) {
+            if state.cluster.idle_units() == 0 && (blocked || !state.makes_room()) {
                 break;
             }
-            let job = self.line.job_at(spot);
-            if floor.is_held_back(job) {
-                self.go_on_behind(floor, class, spot);
+            let job = self.queue.job_at(spot);
+            if state.is_held_back(job) {
+                self.go_on_behind(state, class, spot);
                 continue;
             }
             left -= 1;
-            let estimate = self.estimates.reckoned(floor, job);
-            let is_known = monotone && estimate >= plan.refused[class];
-            let could = !is_known && floor.can_place(floor.jobs.demand(job));
-            if could && blocked && !plan.is_made {
-                plan.make(floor, self.easy.iter().flat_map(|easy| &easy.by_end));
+            let estimate = self.estimates.reckoned(state, job);
+            let is_known = monotone && estimate >= reservations.refused[class];
+            let could = !is_known && state.can_place(state.jobs.demand(job));
+            if could && blocked && !reservations.is_made {
+                reservations.make(state, self.easy.iter().flat_map(|easy| &easy.by_end));
             }
-            let lets = could && (!blocked || plan.lets(floor, job, estimate));
-            self.keep_clear(floor, job);
-            let placed = lets && plan.place(floor, job, estimate);
-            let evicts = !placed && !blocked && self.place_by_evicting(floor, job);
-            floor.show();
+            let lets = could && (!blocked || reservations.lets(state, job, estimate));
+            self.keep_clear(state, job);
+            let placed = lets && reservations.place(state, job, estimate);
+            let evicts = !placed && !blocked && self.place_by_evicting(state, job);
+            state.show();
             if placed || evicts {
-                let slot = self.start(floor, job);
-                plan.started(floor, slot, self.easy.as_ref().map_or(f64::NAN, |easy| easy.end[slot.index()]));
+                let slot = self.start(state, job);
+                reservations.started(state, slot, self.easy.as_ref().map_or(f64::NAN, |easy| easy.end[slot.index()]));
                 if evicts {
-                    self.begin_behind(floor, spot);
+                    self.begin_behind(state, spot);
                 } else {
-                    self.go_on_behind(floor, class, spot);
+                    self.go_on_behind(state, class, spot);
                 }
                 continue;
             }
             blocked = true;
             if !is_known {
                 // If what is idle is not enough, no estimate is short enough.
-                plan.refused[class] = if could { estimate } else { f64::NEG_INFINITY };
+                reservations.refused[class] = if could { estimate } else { f64::NEG_INFINITY };
             }
-            plan.put_off.push((job, class as u32, estimate));
-            self.go_on_behind(floor, class, spot);
+            reservations.put_off.push((job, class as u32, estimate));
+            self.go_on_behind(state, class, spot);
         }
     }
 
     /// The reservation of a waiting job if a pass made them all now, and nobody started.
-    pub(super) fn reservation_of<S: Speed>(&self, floor: &mut Floor<'_, S>, job: Job) -> Option<Claim> {
-        let mut plan = self.plan.clone()?;
-        let (rng, grant) = (floor.placer.rng(), floor.grant.clone());
-        plan.begin(self.line.classes());
-        plan.make(floor, self.easy.iter().flat_map(|easy| &easy.by_end));
-        let may_start: Vec<Job> = self.line.in_order().into_iter().filter(|&job| !floor.is_held_back(job)).collect();
+    pub(super) fn reservation_of<S: Speed>(&self, state: &mut ClusterState<'_, S>, job: Job) -> Option<Claim> {
+        let mut reservations = self.reservations.clone()?;
+        let (rng, grant) = (state.placer.rng(), state.grant.clone());
+        reservations.begin(self.queue.classes());
+        reservations.make(state, self.easy.iter().flat_map(|easy| &easy.by_end));
+        let may_start: Vec<Job> = self.queue.in_order().into_iter().filter(|&job| !state.is_held_back(job)).collect();
         let at = may_start.iter().position(|&other| other == job);
-        let is_beyond = at.is_some_and(|at| at >= plan.most as usize);
+        let is_beyond = at.is_some_and(|at| at >= reservations.most as usize);
         for &other in &may_start[..at.filter(|_| !is_beyond).map_or(0, |at| at + 1)] {
-            plan.reserve(floor, other, self.line.class_of(other) as u32, self.estimates.reckoned(floor, other));
+            reservations.reserve(
+                state,
+                other,
+                self.queue.class_of(other) as u32,
+                self.estimates.reckoned(state, other),
+            );
         }
-        floor.placer.set_rng(rng);
-        floor.grant = grant;
+        state.placer.set_rng(rng);
+        state.grant = grant;
         if is_beyond {
             return Some(Claim::Beyond);
         }
-        let (_, begin) = plan.made.get(self.line.class_of(job))?.last().copied().filter(|_| at.is_some())?;
-        let booking = plan.bookings.last().filter(|booking| begin > floor.seconds() && booking.from == begin)?;
+        let (_, begin) = reservations.made.get(self.queue.class_of(job))?.last().copied().filter(|_| at.is_some())?;
+        let booking =
+            reservations.bookings.last().filter(|booking| begin > state.seconds() && booking.from == begin)?;
         let mut parts: BTreeMap<Server, u32> = BTreeMap::new();
         for &gpu in &booking.gpus {
-            let (pool, own) = plan.place[gpu as usize];
-            *parts.entry(floor.cluster.member(pool, own)).or_default() += 1;
+            let (pool, own) = reservations.place[gpu as usize];
+            *parts.entry(state.cluster.member(pool, own)).or_default() += 1;
         }
         Some(Claim::Own { begin, parts: parts.into_iter().collect() })
     }

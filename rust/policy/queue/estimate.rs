@@ -4,7 +4,7 @@
 //! reckoned at 3,000 s under `--estimate limit`.
 
 use crate::ids::Job;
-use crate::machine::Floor;
+use crate::machine::ClusterState;
 use crate::options::{Estimate, Options};
 use crate::speed::Speed;
 
@@ -24,10 +24,10 @@ impl Estimates {
 
     /// What a job that does not run, or starts now, is reckoned to take, s: what its limit leaves it, which may be infinite, or
     /// its run time, of which after an interruption what remains.
-    pub(super) fn reckoned<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
+    pub(super) fn reckoned<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64 {
         if self.by_limit {
-            return floor.limit_left(job);
+            return state.limit_left(job);
         }
-        self.factor * if floor.was_interrupted(job) { floor.remaining(job) } else { floor.estimate(job) }
+        self.factor * if state.was_interrupted(job) { state.remaining(job) } else { state.estimate(job) }
     }
 }

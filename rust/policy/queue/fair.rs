@@ -3,7 +3,7 @@
 //! (<https://slurm.schedmd.com/classic_fair_share.html>).
 //!
 //! The order is another at each pass, but inside a class it never changes: all jobs of a class are of one owner. So the
-//! classes are those of a [`FixedLine`], and a spot is worked out from what the owner had used at the beginning of the pass.
+//! classes are those of a [`FixedQueue`], and a spot is worked out from what the owner had used at the beginning of the pass.
 //! Invariant: what an owner has used is the integral over its stays of the GPUs held, where a second that was `half_life`
 //! seconds ago counts half. For example, with a half-life of 100 s a GPU held from 0 to 100 s counts
 //! 100 / ln 2 x (1 - 1/2) = 72.1 GPU-seconds at 100 s, and half of that at 200 s.
@@ -16,7 +16,7 @@
 //! A stay that begins or ends costs O(1), a pass the owners that it looks at, log(owners) each, and their classes. These are all that
 //! wait where jobs have priorities or come of age.
 
-use super::line::{FixedLine, Line};
+use super::waiting_queue::{FixedQueue, WaitingQueue};
 use crate::ds::{EventHeap, OrderedBits, ordered, packed, unordered, unpacked};
 use crate::ids::Job;
 use crate::setting::Setting;
@@ -51,10 +51,10 @@ fn rounded(number: f64) -> f64 {
     f64::from_bits((number.to_bits() + (1 << (DROPPED - 1))) >> DROPPED << DROPPED)
 }
 
-/// The line. What is promoted stands in classes of its own, as in a [`FixedLine`].
+/// The queue. What is promoted stands in classes of its own, as in a [`FixedQueue`].
 #[derive(Clone, Debug)]
-pub(crate) struct FairLine {
-    line: FixedLine,
+pub(crate) struct FairQueue {
+    queue: FixedQueue,
     /// All places, and the first one of a job that is not promoted.
     places: usize,
     base: usize,
@@ -73,7 +73,7 @@ pub(crate) struct FairLine {
     /// Usage / share at the latest pass, of those that it has looked at.
     key: Vec<Option<u64>>,
     looked_at: Vec<u32>,
-    /// The others with waiting jobs, where the line `is_plain`, by a bound: log2 of usage / share is not below it less the halvings up to then.
+    /// The others with waiting jobs, where the queue `is_plain`, by a bound: log2 of usage / share is not below it less the halvings up to then.
     bounds: EventHeap,
     /// Whether bounds tell anything: usage alone says whose job is first.
     is_plain: bool,
@@ -90,7 +90,7 @@ const SHARES: (f64, f64) = (1e-30, 1e30);
 /// (tier, usage / share of the owner, job), packed: as jobs rank. A promoted job has no usage.
 type Spot = u128;
 
-impl FairLine {
+impl FairQueue {
     fn owner_of(&self, job: Job) -> usize {
         self.owner[job.index()] as usize
     }
@@ -109,7 +109,7 @@ impl FairLine {
     }
 
     fn spot_at(&self, place: usize) -> Spot {
-        let job = self.line.job_of(place);
+        let job = self.queue.job_of(place);
         if place < self.base {
             return packed(0, 0, job.number());
         }
@@ -133,10 +133,10 @@ impl FairLine {
     /// Tells of the classes of some places their firsts, if they have any.
     fn tell_firsts(&self, places: Range<usize>, mut tell: impl FnMut(usize, Option<Spot>)) {
         let mut at = places.start;
-        while let Some(place) = self.line.occupied.next(at).filter(|&place| place < places.end) {
-            let class = self.line.class_of(self.line.job_of(place));
+        while let Some(place) = self.queue.occupied.next(at).filter(|&place| place < places.end) {
+            let class = self.queue.class_of(self.queue.job_of(place));
             tell(class, Some(self.spot_at(place)));
-            at = self.line.places_of(class).end;
+            at = self.queue.places_of(class).end;
         }
     }
 
@@ -151,12 +151,12 @@ impl FairLine {
     }
 
     fn spot(&self, class: usize, place: Option<usize>) -> Option<Spot> {
-        place.filter(|&place| place < self.line.places_of(class).end).map(|place| self.spot_at(place))
+        place.filter(|&place| place < self.queue.places_of(class).end).map(|place| self.spot_at(place))
     }
 
     /// The first place of a class whose job ranks behind a spot, or the end of the class.
     fn place_behind(&self, class: usize, spot: Spot) -> usize {
-        let Range { mut start, mut end } = self.line.places_of(class);
+        let Range { mut start, mut end } = self.queue.places_of(class);
         while start < end {
             let middle = start.midpoint(end);
             if self.spot_at(middle) <= spot {
@@ -169,33 +169,33 @@ impl FairLine {
     }
 }
 
-impl Line for FairLine {
+impl WaitingQueue for FairQueue {
     type Spot = Spot;
 
     const RENEWS: bool = true;
 
     fn new(setting: &Setting<'_>, estimate: impl Fn(Job) -> f64) -> Self {
-        let (jobs, line) = (&setting.jobs, FixedLine::new(setting, estimate));
+        let (jobs, queue) = (&setting.jobs, FixedQueue::new(setting, estimate));
         let n = jobs.len();
         let fair = setting.fair.unwrap_or_default();
         let owners = fair.share.len();
         let account = |&share: &f64| Account { share, used: 0.0, since: 0.0, held: 0 };
         let is_common = |&share: &f64| share == 0.0 || (SHARES.0..=SHARES.1).contains(&share);
         let mut places_of: Vec<Vec<Range<usize>>> = vec![Vec::new(); owners];
-        for class in (0..line.classes()).map(|class| line.places_of(class)) {
+        for class in (0..queue.classes()).map(|class| queue.places_of(class)) {
             if !class.is_empty() {
-                let own = &mut places_of[fair.owner[line.job_of(class.start).index()] as usize];
+                let own = &mut places_of[fair.owner[queue.job_of(class.start).index()] as usize];
                 match own.last_mut().filter(|last| last.end == class.start) {
                     Some(last) => last.end = class.end,
                     None => own.push(class),
                 }
             }
         }
-        let places = line.base() + n;
+        let places = queue.base() + n;
         Self {
-            base: line.base(),
-            is_plain: jobs.priority.is_none() && line.base() == 0 && fair.share.iter().all(is_common),
-            line,
+            base: queue.base(),
+            is_plain: jobs.priority.is_none() && queue.base() == 0 && fair.share.iter().all(is_common),
+            queue,
             half_life: setting.options.half_life,
             per_gpu: jobs.units_a_gpu() as f64,
             owner: fair.owner.to_vec(),
@@ -217,7 +217,7 @@ impl Line for FairLine {
     }
 
     fn push_back(&mut self, job: Job, estimate: impl FnOnce() -> f64) {
-        self.line.push_back(job, estimate);
+        self.queue.push_back(job, estimate);
         let owner = self.owner_of(job);
         self.waiting[owner] += 1;
         if self.waiting[owner] == 1 {
@@ -230,7 +230,7 @@ impl Line for FairLine {
     }
 
     fn remove(&mut self, job: Job) {
-        self.line.remove(job);
+        self.queue.remove(job);
         let owner = self.owner_of(job);
         self.waiting[owner] -= 1;
         if self.waiting[owner] == 0 {
@@ -240,7 +240,7 @@ impl Line for FairLine {
     }
 
     fn promote(&mut self, job: Job) {
-        self.line.promote(job);
+        self.queue.promote(job);
     }
 
     fn renew(&mut self, now: f64) {
@@ -278,19 +278,19 @@ impl Line for FairLine {
     }
 
     fn is_promoted(&self, job: Job) -> bool {
-        self.line.is_promoted(job)
+        self.queue.is_promoted(job)
     }
 
     fn has(&self, job: Job) -> bool {
-        self.line.has(job)
+        self.queue.has(job)
     }
 
     fn is_empty(&self) -> bool {
-        self.line.is_empty()
+        self.queue.is_empty()
     }
 
     fn classes(&self) -> usize {
-        self.line.classes()
+        self.queue.classes()
     }
 
     fn job_at(&self, spot: Spot) -> Job {
@@ -298,7 +298,7 @@ impl Line for FairLine {
     }
 
     fn first(&self, class: usize) -> Option<Spot> {
-        self.spot(class, self.line.occupied.next(self.line.places_of(class).start))
+        self.spot(class, self.queue.occupied.next(self.queue.places_of(class).start))
     }
 
     fn firsts_before(&mut self, spot: Option<Spot>, mut tell: impl FnMut(usize, Option<Spot>)) -> bool {
@@ -320,37 +320,37 @@ impl Line for FairLine {
     }
 
     fn next(&self, class: usize, spot: Spot) -> Option<Spot> {
-        self.spot(class, self.line.occupied.next(self.line.place_of(self.job_at(spot)) + 1))
+        self.spot(class, self.queue.occupied.next(self.queue.place_of(self.job_at(spot)) + 1))
     }
 
     fn next_behind(&self, class: usize, spot: Spot) -> Option<Spot> {
         // Most classes have nobody left.
         self.first(class)?;
-        self.spot(class, self.line.occupied.next(self.place_behind(class, spot)))
+        self.spot(class, self.queue.occupied.next(self.place_behind(class, spot)))
     }
 
     fn next_short(&self, class: usize, spot: Spot, short: impl Fn(f64) -> bool) -> Option<Spot> {
-        let end = self.line.places_of(class).end;
-        let estimates = self.line.short.as_ref()?;
+        let end = self.queue.places_of(class).end;
+        let estimates = self.queue.short.as_ref()?;
         self.spot(class, estimates.next(self.place_behind(class, spot), end, short))
     }
 
     fn short_class(&self, classes: Range<usize>, short: impl Fn(f64) -> bool) -> Option<usize> {
-        self.line.short_class(classes, short)
+        self.queue.short_class(classes, short)
     }
 
     fn class_of(&self, job: Job) -> usize {
-        self.line.class_of(job)
+        self.queue.class_of(job)
     }
 
     fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.line.jobs()
+        self.queue.jobs()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Account, FairLine, Line};
+    use super::{Account, FairQueue, WaitingQueue};
     use crate::cluster::{FewestServers, Network};
     use crate::ids::Job;
     use crate::options::{Options, Order};
@@ -407,31 +407,31 @@ mod tests {
             let options = Options { order: Order::Fairshare, half_life, ..Options::default() };
             let fair = Some(FairShares { owner: &owner, share: &shares });
             let setting = Setting { fair, ..Setting::new(jobs, &rows, &[8], &few, Network::default(), &options) };
-            let mut line = FairLine::new(&setting, |_| 0.0);
+            let mut queue = FairQueue::new(&setting, |_| 0.0);
             let (mut runs, mut now) = ([false; 20], 0.0);
             for (job, passed, most) in steps {
                 let (at, job) = (job, Job::at(job));
                 now += f64::from(passed);
                 if runs[at] {
-                    line.hold(job, 1 + at as u32 % 3, false, now);
-                } else if line.has(job) {
-                    line.remove(job);
-                    line.hold(job, 1 + at as u32 % 3, true, now);
+                    queue.hold(job, 1 + at as u32 % 3, false, now);
+                } else if queue.has(job) {
+                    queue.remove(job);
+                    queue.hold(job, 1 + at as u32 % 3, true, now);
                 } else {
-                    line.push_back(job, || 0.0);
+                    queue.push_back(job, || 0.0);
                 }
-                runs[at] = !runs[at] && !line.has(job);
-                line.renew(now);
-                let order = line.clone().in_order();
+                runs[at] = !runs[at] && !queue.has(job);
+                queue.renew(now);
+                let order = queue.clone().in_order();
                 let mut found = Vec::new();
                 let mut spots = BTreeSet::new();
                 while found.len() < most {
-                    while line.firsts_before(spots.first().map(|&(spot, _)| spot), |class, spot| {
+                    while queue.firsts_before(spots.first().map(|&(spot, _)| spot), |class, spot| {
                         spots.extend(spot.map(|spot| (spot, class)));
                     }) {}
                     let Some((spot, class)) = spots.pop_first() else { break };
-                    found.push(line.job_at(spot));
-                    spots.extend(line.next(class, spot).map(|next| (next, class)));
+                    found.push(queue.job_at(spot));
+                    spots.extend(queue.next(class, spot).map(|next| (next, class)));
                 }
                 prop_assert_eq!(&found[..], &order[..most.min(order.len())]);
             }

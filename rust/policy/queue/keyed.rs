@@ -1,10 +1,10 @@
-//! A line whose keys are known only when a job arrives, and may change.
+//! A queue whose keys are known only when a job arrives, and may change.
 //!
 //! Every class is a treap: a search tree by (tier, key, job) that is balanced by random priorities. Invariant: `least` of a
 //! job is the least estimate in its subtree, so that the first job with a short enough estimate is found by going down.
-//! For example, with the keys 3, 1, 2 of jobs 0, 1, 2 the line is 1, 2, 0.
+//! For example, with the keys 3, 1, 2 of jobs 0, 1, 2 the queue is 1, 2, 0.
 
-use super::line::Line;
+use super::waiting_queue::WaitingQueue;
 use crate::ds::{OrderedBits, ordered, packed, unpacked};
 use crate::ids::Job;
 use crate::options::Discipline;
@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// Insert, remove and every search cost the logarithm of the class's size. `ASKED`: whether keys come from outside.
 #[derive(Clone, Debug)]
-pub(crate) struct KeyedLine<const ASKED: bool> {
+pub(crate) struct KeyedQueue<const ASKED: bool> {
     /// The treap of each demand, ascending; of all jobs under a strict queue.
     root: Vec<Job>,
     waiting: OrderedBits,
@@ -51,7 +51,7 @@ fn classes(setting: &Setting<'_>) -> (usize, Vec<u32>) {
 /// (tier, key, job), packed: as jobs rank.
 type Spot = u128;
 
-impl<const ASKED: bool> KeyedLine<ASKED> {
+impl<const ASKED: bool> KeyedQueue<ASKED> {
     fn spot(&self, job: Job) -> Spot {
         let tier = self.tier.get(job.index()).copied().unwrap_or(0);
         packed(tier, self.key[job.index()], job.number())
@@ -141,7 +141,7 @@ impl<const ASKED: bool> KeyedLine<ASKED> {
     }
 }
 
-impl<const ASKED: bool> Line for KeyedLine<ASKED> {
+impl<const ASKED: bool> WaitingQueue for KeyedQueue<ASKED> {
     const ASKED: bool = ASKED;
     type Spot = Spot;
 

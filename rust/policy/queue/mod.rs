@@ -1,42 +1,42 @@
 //! Policies that let a job run to its end: an order, and a discipline that says who may go before whom.
 //!
-//! `line`, `keyed` and `fair` hold the waiting jobs in order, `pass` is the one pass of all disciplines but conservative
+//! `queue`, `keyed` and `fair` hold the waiting jobs in order, `pass` is the one pass of all disciplines but conservative
 //! backfilling, `conservative` that one, `qssf` predicts.
 
 mod conservative;
 mod estimate;
 mod fair;
 mod keyed;
-mod line;
 mod owners;
 mod pass;
 mod qssf;
 #[cfg(test)]
 mod tests;
+mod waiting_queue;
 
 use crate::ids::{Job, Slot};
-use crate::machine::{Came, Chooses, Claim, Floor, Left, Masked, Policy};
+use crate::machine::{Chooses, Claim, ClusterState, EndReason, Masked, Policy, WaitReason};
 use crate::options::{Discipline, Options, Order};
 use crate::placement::Probes;
 use crate::setting::Setting;
 use crate::speed::Speed;
-use conservative::Plan;
+use conservative::Reservations;
 use estimate::Estimates;
-pub(crate) use fair::FairLine;
-pub(crate) use keyed::KeyedLine;
-pub(crate) use line::{FixedLine, Line};
+pub(crate) use fair::FairQueue;
+pub(crate) use keyed::KeyedQueue;
 use owners::Owners;
 use pass::Scratch;
 use qssf::Qssf;
 use std::collections::BTreeSet;
+pub(crate) use waiting_queue::{FixedQueue, WaitingQueue};
 
 /// A queue under a discipline.
 ///
-/// Invariant: `line` holds the jobs that have arrived, were not refused and did not start. For example, under `strict`
+/// Invariant: `queue` holds the jobs that have arrived, were not refused and did not start. For example, under `strict`
 /// a pass starts jobs from the head until one cannot be placed.
 #[derive(Clone, Debug)]
-pub(crate) struct Queued<'a, L: Line> {
-    line: L,
+pub(crate) struct Queued<'a, L: WaitingQueue> {
+    queue: L,
     discipline: Discipline,
     /// Whether a job came, went or was promoted since the last pass; whether that pass would do more if repeated.
     changed: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Queued<'a, L: Line> {
     last_pass: f64,
     estimates: Estimates,
     easy: Option<Easy>,
-    plan: Option<Box<Plan>>,
+    reservations: Option<Box<Reservations>>,
     aging: Option<Aging>,
     qssf: Option<Qssf<'a>>,
     /// Jobs that have arrived and whose key is not known yet, where keys come from outside.
@@ -86,15 +86,15 @@ struct Aging {
     next: usize,
 }
 
-impl<'a, L: Line> Queued<'a, L> {
+impl<'a, L: WaitingQueue> Queued<'a, L> {
     pub(crate) fn new<S: Speed>(setting: &Setting<'a>, speed: &S) -> Self {
         let options: &Options = setting.options;
-        let line = L::new(setting, |job| speed.estimate(&setting.jobs, job));
-        let owners = Owners::new(setting, &line).map(Box::new);
+        let queue = L::new(setting, |job| speed.estimate(&setting.jobs, job));
+        let owners = Owners::new(setting, &queue).map(Box::new);
         Self {
-            scratch: Scratch::new(line.classes()),
+            scratch: Scratch::new(queue.classes()),
             owners,
-            line,
+            queue,
             discipline: options.queue,
             changed: false,
             again: false,
@@ -107,7 +107,8 @@ impl<'a, L: Line> Queued<'a, L> {
                 probe: Probes::default(),
                 masked: Masked::default(),
             }),
-            plan: (options.queue == Discipline::Conservative).then(|| Box::new(Plan::new(options.reservations))),
+            reservations: (options.queue == Discipline::Conservative)
+                .then(|| Box::new(Reservations::new(options.reservations))),
             aging: options.aging.map(|after| Aging { after, next: 0 }),
             qssf: (options.order == Order::Qssf).then(|| Qssf::new(setting)),
             unkeyed: L::ASKED.then(Vec::new),
@@ -121,46 +122,46 @@ impl<'a, L: Line> Queued<'a, L> {
     }
 
     /// Lines those jobs up by their keys.
-    pub(crate) fn give_keys<S: Speed>(&mut self, floor: &Floor<'_, S>, keys: &[f64]) {
+    pub(crate) fn give_keys<S: Speed>(&mut self, state: &ClusterState<'_, S>, keys: &[f64]) {
         for (job, &key) in self.unkeyed.as_mut().map(std::mem::take).unwrap_or_default().into_iter().zip(keys) {
-            self.push(floor, job, key);
+            self.push(state, job, key);
         }
     }
 
-    fn push<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, key: f64) {
-        self.line.push(job, key, || self.estimates.reckoned(floor, job));
+    fn push<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, key: f64) {
+        self.queue.push(job, key, || self.estimates.reckoned(state, job));
         self.stir(job);
         self.changed = true;
     }
 
-    /// A job came to its place in the line, or is about to leave it.
+    /// A job came to its place in the queue, or is about to leave it.
     #[inline]
     fn stir(&mut self, job: Job) {
         if let Some(owners) = &mut self.owners {
-            owners.stir(self.line.class_of(job));
+            owners.stir(self.queue.class_of(job));
         }
     }
 
     /// Puts a waiting job ahead of all others.
     fn promote(&mut self, job: Job) {
         self.stir(job);
-        self.line.promote(job);
+        self.queue.promote(job);
         self.stir(job);
     }
 
     /// Places a job by evicting others, who wait again, if that can be done.
-    fn place_by_evicting<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> bool {
-        if !floor.makes_room() {
+    fn place_by_evicting<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
+        if !state.makes_room() {
             return false;
         }
         let mut evicted = std::mem::take(&mut self.evicted);
-        let placed = floor.place_by_evicting(job, &mut evicted);
+        let placed = state.place_by_evicting(job, &mut evicted);
         for &(slot, job) in &evicted {
-            self.forget(floor, slot, job);
-            self.wait_again(floor, job);
+            self.forget(state, slot, job);
+            self.wait_again(state, job);
             if let Some(aging) = &self.aging
-                && floor.clock.arrival(floor.jobs.submit[job.index()] + aging.after) <= floor.now
-                && !self.line.is_promoted(job)
+                && state.clock.arrival(state.jobs.submit[job.index()] + aging.after) <= state.now
+                && !self.queue.is_promoted(job)
             {
                 // It has come of age while it ran.
                 self.promote(job);
@@ -174,9 +175,9 @@ impl<'a, L: Line> Queued<'a, L> {
     }
 
     /// Forgets the stay of a job at a slot.
-    fn forget<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job) {
+    fn forget<S: Speed>(&mut self, state: &ClusterState<'_, S>, slot: Slot, job: Job) {
         if L::RENEWS {
-            self.line.hold(job, floor.units(job), false, floor.seconds());
+            self.queue.hold(job, state.units(job), false, state.seconds());
         }
         if let Some(easy) = &mut self.easy {
             easy.by_end.remove(&(easy.end[slot.index()].to_bits(), job, slot));
@@ -184,28 +185,28 @@ impl<'a, L: Line> Queued<'a, L> {
     }
 
     /// Lets a job wait at its old place.
-    fn wait_again<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.line.push_back(job, || self.estimates.reckoned(floor, job));
+    fn wait_again<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        self.queue.push_back(job, || self.estimates.reckoned(state, job));
         self.stir(job);
         if let Some(aging) = &mut self.aging {
             // It may have come of age while it ran, or may do so now.
-            aging.next = aging.next.min(floor.arrives_after(job));
+            aging.next = aging.next.min(state.arrives_after(job));
         }
     }
 
     /// Starts the job that was placed last. Returns the slot of its stay.
-    fn start<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> Slot {
+    fn start<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> Slot {
         self.stir(job);
-        self.line.remove(job);
-        let slot = floor.start(job);
+        self.queue.remove(job);
+        let slot = state.start(job);
         if L::RENEWS {
-            self.line.hold(job, floor.units(job), true, floor.seconds());
+            self.queue.hold(job, state.units(job), true, state.seconds());
         }
         if let Some(easy) = &mut self.easy {
             // Whoever was evicted at this instant and gets its GPUs back has never left them.
-            let began = floor.clock.seconds(floor.stays[slot.index()].start);
-            let end = began + self.estimates.reckoned(floor, job);
-            easy.end.resize(floor.stays.len(), f64::NAN);
+            let began = state.clock.seconds(state.stays[slot.index()].start);
+            let end = began + self.estimates.reckoned(state, job);
+            easy.end.resize(state.stays.len(), f64::NAN);
             easy.end[slot.index()] = end;
             easy.by_end.insert((end.to_bits(), job, slot));
         }
@@ -213,39 +214,39 @@ impl<'a, L: Line> Queued<'a, L> {
     }
 }
 
-impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
+impl<S: Speed, L: WaitingQueue> Policy<S> for Queued<'_, L> {
     const OUTSIDE: bool = L::ASKED;
 
-    fn asks(&mut self, _floor: &Floor<'_, S>) -> bool {
+    fn asks(&mut self, _state: &ClusterState<'_, S>) -> bool {
         !self.unkeyed().is_empty()
     }
 
-    fn came(&mut self, floor: &mut Floor<'_, S>, job: Job, why: Came) {
-        if why == Came::Again {
-            self.wait_again(floor, job);
+    fn on_wait(&mut self, state: &mut ClusterState<'_, S>, job: Job, why: WaitReason) {
+        if why == WaitReason::Again {
+            self.wait_again(state, job);
             return Policy::<S>::capacity_changed(self);
         }
         if let Some(unkeyed) = &mut self.unkeyed {
             unkeyed.push(job);
             return;
         }
-        let key = self.qssf.as_ref().map_or(0.0, |qssf| qssf.key(&floor.jobs, job));
-        self.push(floor, job, key);
+        let key = self.qssf.as_ref().map_or(0.0, |qssf| qssf.key(&state.jobs, job));
+        self.push(state, job, key);
     }
 
-    fn left(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job, why: Left) {
-        self.forget(floor, slot, job);
+    fn on_end(&mut self, state: &ClusterState<'_, S>, slot: Slot, job: Job, why: EndReason) {
+        self.forget(state, slot, job);
         match why {
-            Left::Lost => self.wait_again(floor, job),
-            Left::Paused => Policy::<S>::capacity_changed(self),
-            Left::Done | Left::Limit => {
+            EndReason::Lost => self.wait_again(state, job),
+            EndReason::Paused => Policy::<S>::capacity_changed(self),
+            EndReason::Done | EndReason::Limit => {
                 if let Some(easy) = &mut self.easy {
                     // An end before the shadow time was counted on.
                     let end = easy.end[slot.index()];
                     easy.held = easy.held.filter(|held| end < held.shadow);
                 }
-                if let Some(qssf) = self.qssf.as_mut().filter(|_| why == Left::Done) {
-                    qssf.completed(&floor.jobs, job);
+                if let Some(qssf) = self.qssf.as_mut().filter(|_| why == EndReason::Done) {
+                    qssf.completed(&state.jobs, job);
                 }
                 self.changed = true;
             }
@@ -261,15 +262,15 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
     }
 
     /// Promotes the jobs that have waited for too long. Returns when the next of those that have arrived will have.
-    fn wake(&mut self, floor: &Floor<'_, S>, arrived: usize) -> f64 {
+    fn wake(&mut self, state: &ClusterState<'_, S>, arrived: usize) -> f64 {
         while let Some(Aging { after, next }) = self.aging
             && next < arrived
         {
-            let job = floor.arrival(next);
+            let job = state.arrival(next);
             // One that was promoted before it was interrupted still is.
-            if self.line.has(job) && !self.line.is_promoted(job) {
-                let due = floor.clock.arrival(floor.jobs.submit[job.index()] + after);
-                if due > floor.now {
+            if self.queue.has(job) && !self.queue.is_promoted(job) {
+                let due = state.clock.arrival(state.jobs.submit[job.index()] + after);
+                if due > state.now {
                     return due;
                 }
                 self.promote(job);
@@ -281,29 +282,29 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
     }
 
     #[inline]
-    fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
-        if self.line.is_empty() {
+    fn due(&mut self, state: &ClusterState<'_, S>) -> f64 {
+        if self.queue.is_empty() {
             f64::INFINITY
         } else if self.changed {
-            floor.now
+            state.now
         } else if self.again {
-            floor.clock.next_boundary(self.last_pass).min(floor.protection_ends())
+            state.clock.next_boundary(self.last_pass).min(state.protection_ends())
         } else {
-            floor.protection_ends()
+            state.protection_ends()
         }
     }
 
-    fn pass(&mut self, floor: &mut Floor<'_, S>) {
-        self.last_pass = floor.now;
+    fn pass(&mut self, state: &mut ClusterState<'_, S>) {
+        self.last_pass = state.now;
         self.changed = false;
-        floor.see_protections();
+        state.see_protections();
         if L::RENEWS {
-            self.line.renew(floor.seconds());
+            self.queue.renew(state.seconds());
         }
         let again = match self.discipline {
-            Discipline::Strict if !L::RENEWS && !floor.has_quotas() => self.head_by_head(floor),
-            Discipline::Conservative => self.with_reservations(floor),
-            _ => self.past_the_head(floor),
+            Discipline::Strict if !L::RENEWS && !state.has_quotas() => self.head_by_head(state),
+            Discipline::Conservative => self.with_reservations(state),
+            _ => self.past_the_head(state),
         };
         // Where the order hangs on the time, only what happens makes a pass.
         self.again = again && !L::RENEWS;
@@ -311,35 +312,35 @@ impl<S: Speed, L: Line> Policy<S> for Queued<'_, L> {
 
     #[inline]
     fn is_waiting(&self) -> bool {
-        !self.line.is_empty() || !self.unkeyed().is_empty()
+        !self.queue.is_empty() || !self.unkeyed().is_empty()
     }
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.line.jobs().chain(self.unkeyed().iter().copied())
+        self.queue.jobs().chain(self.unkeyed().iter().copied())
     }
 
-    fn chooses(&self, floor: &Floor<'_, S>) -> Chooses {
+    fn chooses(&self, state: &ClusterState<'_, S>) -> Chooses {
         if !L::RENEWS {
-            return Chooses::FromLine(self.line.in_order());
+            return Chooses::FromQueue(self.queue.in_order());
         }
-        let mut line = self.line.clone();
-        line.renew(floor.seconds());
-        line.look_at_all();
-        Chooses::FromLine(line.in_order())
+        let mut queue = self.queue.clone();
+        queue.renew(state.seconds());
+        queue.look_at_all();
+        Chooses::FromQueue(queue.in_order())
     }
 
     fn head(&self) -> Option<Job> {
-        let first = (0..self.line.classes()).filter_map(|class| self.line.first(class)).min();
-        first.map(|spot| self.line.job_at(spot))
+        let first = (0..self.queue.classes()).filter_map(|class| self.queue.first(class)).min();
+        first.map(|spot| self.queue.job_at(spot))
     }
 
-    fn reckons(&self, floor: &Floor<'_, S>, job: Job) -> Option<f64> {
-        Some(self.estimates.reckoned(floor, job))
+    fn reckons(&self, state: &ClusterState<'_, S>, job: Job) -> Option<f64> {
+        Some(self.estimates.reckoned(state, job))
     }
 
-    fn claim(&self, floor: &mut Floor<'_, S>, job: Job) -> Option<Claim> {
-        if self.plan.is_some() {
-            return self.reservation_of(floor, job);
+    fn claim(&self, state: &mut ClusterState<'_, S>, job: Job) -> Option<Claim> {
+        if self.reservations.is_some() {
+            return self.reservation_of(state, job);
         }
         let held = self.easy.as_ref()?.held.filter(|held| held.job != job)?;
         Some(Claim::OfHead { head: held.job, shadow: held.shadow })

@@ -8,17 +8,17 @@
 //! A pass costs the groups and the jobs that start, whatever the owners and the jobs that wait. A job that evicts costs the classes
 //! besides: those whose first job was passed over go on behind it.
 
-use super::line::Line;
+use super::waiting_queue::WaitingQueue;
 use crate::ds::{OrderedBits, Tournament};
 use crate::ids::Job;
-use crate::machine::{Claimant, Floor};
+use crate::machine::{Claimant, ClusterState};
 use crate::options::Discipline;
 use crate::setting::Setting;
 use crate::speed::Speed;
 use crate::trace::Demand;
 use std::ops::Range;
 
-/// The classes of a line by group. `T`: a spot in the line.
+/// The classes of a queue by group. `T`: a spot in the queue.
 #[derive(Clone, Debug)]
 pub(super) struct Owners<T> {
     groups: Vec<Group<T>>,
@@ -59,11 +59,11 @@ struct Class {
 
 impl<T: Copy + Ord> Owners<T> {
     /// Those of the setting, if it has quotas.
-    pub(super) fn new(setting: &Setting<'_>, line: &impl Line<Spot = T>) -> Option<Self> {
+    pub(super) fn new(setting: &Setting<'_>, queue: &impl WaitingQueue<Spot = T>) -> Option<Self> {
         let quotas = setting.side.quotas?;
-        let mut of_class = vec![None; line.classes()];
+        let mut of_class = vec![None; queue.classes()];
         for job in (0..setting.jobs.len()).map(Job::at) {
-            of_class[line.class_of(job)] = Some(setting.class_of(job));
+            of_class[queue.class_of(job)] = Some(setting.class_of(job));
         }
         let keys: Vec<(u32, Demand, u32)> = of_class.into_iter().flatten().collect();
         let mut owners = Self {
@@ -71,13 +71,13 @@ impl<T: Copy + Ord> Owners<T> {
             classes: Vec::new(),
             of_owner: vec![Vec::new(); quotas.list.len()],
             within: vec![0; quotas.list.len()],
-            open: OrderedBits::new(line.classes()),
+            open: OrderedBits::new(queue.classes()),
             stale: Vec::new(),
             moved: Vec::new(),
         };
         let is_strict = setting.options.queue == Discipline::Strict;
-        // A line may have classes of their own for jobs that are promoted, in the same order.
-        let all = keys.iter().cycle().take(if keys.is_empty() { 0 } else { line.classes() });
+        // A queue may have classes of their own for jobs that are promoted, in the same order.
+        let all = keys.iter().cycle().take(if keys.is_empty() { 0 } else { queue.classes() });
         let mut before = None;
         for (number, &(tier, demand, owner)) in all.enumerate() {
             let like = (number / keys.len(), tier, demand);
@@ -116,7 +116,7 @@ impl<T: Copy + Ord> Owners<T> {
         }
     }
 
-    /// Every spot of the line may be another than it was.
+    /// Every spot of the queue may be another than it was.
     pub(super) fn renew(&mut self) {
         let mut at = 0;
         while let Some(class) = self.open.next(at) {
@@ -126,12 +126,12 @@ impl<T: Copy + Ord> Owners<T> {
     }
 
     /// Looks again at what changed.
-    pub(super) fn refresh<S: Speed>(&mut self, floor: &mut Floor<'_, S>, line: &impl Line<Spot = T>) {
-        while let Some(owner) = floor.next_stirred() {
+    pub(super) fn refresh<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, queue: &impl WaitingQueue<Spot = T>) {
+        while let Some(owner) = state.next_stirred() {
             // Where a job is beyond the quota, a larger one is, too: only those between then and now stand otherwise.
             let own = std::mem::take(&mut self.of_owner[owner as usize]);
             let then = self.within[owner as usize];
-            let is_within = |&class: &usize| floor.standing(owner, self.classes[class].num_gpus) == Claimant::Within;
+            let is_within = |&class: &usize| state.standing(owner, self.classes[class].num_gpus) == Claimant::Within;
             let fewer = own[..then].iter().rev().take_while(|class| !is_within(class)).count();
             let more = if fewer > 0 { 0 } else { own[then..].iter().take_while(|class| is_within(class)).count() };
             own[then - fewer..then + more].iter().for_each(|&class| self.stir(class));
@@ -141,9 +141,9 @@ impl<T: Copy + Ord> Owners<T> {
         while let Some(number) = self.stale.pop() {
             let class = &mut self.classes[number];
             class.is_stale = false;
-            class.standing = floor.standing(class.owner, class.num_gpus);
+            class.standing = state.standing(class.owner, class.num_gpus);
             let standing = class.standing;
-            let first = if standing == Claimant::HeldBack { None } else { line.first(number) };
+            let first = if standing == Claimant::HeldBack { None } else { queue.first(number) };
             let group = &mut self.groups[class.group];
             let place = number - group.classes.start;
             group.within.set(place, first.filter(|_| standing == Claimant::Within));
@@ -170,10 +170,10 @@ impl<T: Copy + Ord> Owners<T> {
     }
 
     /// Whether no job of a group could be placed now, evicting others or not. Those over quota evict nobody.
-    pub(super) fn is_hopeless<S: Speed>(&mut self, floor: &mut Floor<'_, S>, group: usize) -> bool {
+    pub(super) fn is_hopeless<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, group: usize) -> bool {
         let Group { demand, over_is_out, .. } = &mut self.groups[group];
-        *over_is_out = !floor.can_place(*demand);
-        *over_is_out && !floor.may_evict(*demand)
+        *over_is_out = !state.can_place(*demand);
+        *over_is_out && !state.may_evict(*demand)
     }
 
     /// Passes a group's jobs over quota over, after that of a class could not be placed. Returns false if that one was
@@ -185,7 +185,7 @@ impl<T: Copy + Ord> Owners<T> {
     }
 
     /// The first job of a group that ranks behind a spot and may start.
-    pub(super) fn next_behind(&mut self, line: &impl Line<Spot = T>, group: usize, spot: T) -> Option<T> {
+    pub(super) fn next_behind(&mut self, queue: &impl WaitingQueue<Spot = T>, group: usize, spot: T) -> Option<T> {
         let Group { classes, within, over, over_is_out, .. } = &mut self.groups[group];
         let mut next: Option<T> = None;
         for side in [Some(within), Some(over).filter(|_| !*over_is_out)].into_iter().flatten() {
@@ -195,7 +195,7 @@ impl<T: Copy + Ord> Owners<T> {
                     break;
                 }
                 let class = classes.start + place;
-                side.set(place, line.next_behind(class, spot));
+                side.set(place, queue.next_behind(class, spot));
                 self.moved.push(class);
             }
         }
@@ -205,7 +205,7 @@ impl<T: Copy + Ord> Owners<T> {
     /// The same of those whose estimate passes `short` (EASY only).
     pub(super) fn next_short(
         &self,
-        line: &impl Line<Spot = T>,
+        queue: &impl WaitingQueue<Spot = T>,
         group: usize,
         spot: T,
         short: impl Fn(f64) -> bool,
@@ -214,11 +214,11 @@ impl<T: Copy + Ord> Owners<T> {
         let mut next: Option<T> = None;
         let mut at = start;
         while let Some(class) = self.open.next(at).filter(|&class| class < end)
-            && let Some(found) = line.short_class(class..end, &short)
+            && let Some(found) = queue.short_class(class..end, &short)
         {
             at = found;
             if self.open.contains(found) {
-                let first = line.next_short(found, spot, &short);
+                let first = queue.next_short(found, spot, &short);
                 next = next.into_iter().chain(first).min();
                 at += 1;
             }

@@ -6,9 +6,9 @@
 //!
 //! With quotas a class of this file is a group of `owners`.
 
-use super::{Line, Queued, Reservation};
+use super::{Queued, Reservation, WaitingQueue};
 use crate::ids::Job;
-use crate::machine::Floor;
+use crate::machine::ClusterState;
 use crate::options::Discipline;
 use crate::speed::Speed;
 use std::cmp::Reverse;
@@ -79,25 +79,25 @@ impl<T: Copy + Ord> Scratch<T> {
     }
 }
 
-impl<L: Line> Queued<'_, L> {
+impl<L: WaitingQueue> Queued<'_, L> {
     /// `strict`: starts jobs from the head on until one cannot be placed.
     ///
-    /// Returns whether a job was evicted, which may be of a place in the line that the pass had left behind.
-    pub(super) fn head_by_head<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> bool {
+    /// Returns whether a job was evicted, which may be of a place in the queue that the pass had left behind.
+    pub(super) fn head_by_head<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) -> bool {
         let mut evicts = false;
-        let mut next = self.line.first_of_all();
+        let mut next = self.queue.first_of_all();
         while let Some(spot) = next {
-            let job = self.line.job_at(spot);
-            self.keep_clear(floor, job);
-            let placed = floor.place(job);
-            let started = placed || self.place_by_evicting(floor, job);
-            floor.show();
+            let job = self.queue.job_at(spot);
+            self.keep_clear(state, job);
+            let placed = state.place(job);
+            let started = placed || self.place_by_evicting(state, job);
+            state.show();
             if !started {
                 break;
             }
             evicts |= !placed;
-            self.start(floor, job);
-            next = if evicts { self.line.next_behind(0, spot) } else { self.line.first_of_all() };
+            self.start(state, job);
+            next = if evicts { self.queue.next_behind(0, spot) } else { self.queue.first_of_all() };
         }
         evicts
     }
@@ -108,10 +108,10 @@ impl<L: Line> Queued<'_, L> {
     ///
     /// Returns whether a job that was passed over might be taken in a second pass: one started after it, and that can
     /// change where it would go. Under the slot clock the next boundary is such a pass, even if nothing happens there.
-    pub(super) fn past_the_head<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> bool {
-        let monotone = floor.placer.is_monotone();
+    pub(super) fn past_the_head<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) -> bool {
+        let monotone = state.placer.is_monotone();
         let (easy, strict) = (self.discipline == Discipline::Easy, self.discipline == Discipline::Strict);
-        let now = floor.seconds();
+        let now = state.seconds();
         let mut reservation: Option<Reservation> = None;
         let mut head: Option<Job> = None;
         let (mut passed_over, mut again) = (false, false);
@@ -122,34 +122,34 @@ impl<L: Line> Queued<'_, L> {
         if goes_along {
             self.scratch.clear();
         } else {
-            self.begin(floor);
+            self.begin(state);
         }
         loop {
             if goes_along {
                 self.look_ahead();
             }
             let Some((spot, class)) = self.scratch.next() else { break };
-            if floor.cluster.idle_units() == 0 && !floor.makes_room() {
+            if state.cluster.idle_units() == 0 && !state.makes_room() {
                 break;
             }
-            let job = self.line.job_at(spot);
-            if floor.is_held_back(job) {
-                self.go_on_behind(floor, class, spot);
+            let job = self.queue.job_at(spot);
+            if state.is_held_back(job) {
+                self.go_on_behind(state, class, spot);
                 continue;
             }
             if let (Some(blocked), None) = (head, reservation) {
-                if u64::from(floor.asks(job)) > floor.cluster.idle_units() {
+                if u64::from(state.asks(job)) > state.cluster.idle_units() {
                     continue;
                 }
-                reservation = self.reserve(floor, blocked);
+                reservation = self.reserve(state, blocked);
             }
             let short = |estimate: f64| reservation.is_none_or(|r| now + estimate <= r.shadow);
-            let in_time = self.easy.is_none() || short(self.estimates.reckoned(floor, job));
-            let rng = (!in_time).then(|| floor.placer.rng());
-            let below = self.keep_clear(floor, job);
-            let placed = floor.place(job);
-            let evicts = !placed && head.is_none() && self.place_by_evicting(floor, job);
-            floor.show();
+            let in_time = self.easy.is_none() || short(self.estimates.reckoned(state, job));
+            let rng = (!in_time).then(|| state.placer.rng());
+            let below = self.keep_clear(state, job);
+            let placed = state.place(job);
+            let evicts = !placed && head.is_none() && self.place_by_evicting(state, job);
+            state.show();
             if !placed && !evicts {
                 if strict {
                     break;
@@ -162,47 +162,47 @@ impl<L: Line> Queued<'_, L> {
                     passed_over = true;
                 }
                 if below.is_some() && self.owners.is_some() {
-                    self.go_on_behind(floor, class, spot);
-                } else if !monotone && floor.knows_windows() {
+                    self.go_on_behind(state, class, spot);
+                } else if !monotone && state.knows_windows() {
                     // Fewer servers may do where more do not.
-                    tried.push((class, self.span(floor, job)));
-                    self.go_on_unlike(floor, (class, spot), &tried, |_| false);
+                    tried.push((class, self.span(state, job)));
+                    self.go_on_unlike(state, (class, spot), &tried, |_| false);
                 } else if let Some(below) = below {
                     // Those that end before the next maintenance may find room where this one does not.
-                    let next = self.line.next_short(class, spot, |estimate| now + estimate <= below);
+                    let next = self.queue.next_short(class, spot, |estimate| now + estimate <= below);
                     self.scratch.add(class, next);
                 } else if head.is_none() {
-                    self.go_on_within(floor, class, spot);
+                    self.go_on_within(state, class, spot);
                 }
                 continue;
             }
             if let (Some(held), Some(rng), Some(easy)) = (reservation, rng, &mut self.easy) {
-                let granted = std::mem::take(&mut floor.grant.parts);
+                let granted = std::mem::take(&mut state.grant.parts);
                 let parts = easy.masked.without(&granted);
-                easy.probe.take(&floor.cluster, &parts);
-                let harmless = floor.fits(&easy.probe, held.job);
+                easy.probe.take(&state.cluster, &parts);
+                let harmless = state.fits(&easy.probe, held.job);
                 if !harmless {
-                    easy.probe.give(&floor.cluster, &parts);
+                    easy.probe.give(&state.cluster, &parts);
                 }
                 drop(parts);
-                floor.grant.parts = granted;
+                state.grant.parts = granted;
                 if !harmless {
-                    floor.undo(job, rng);
+                    state.undo(job, rng);
                     passed_over = true;
-                    if monotone && floor.knows_windows() {
+                    if monotone && state.knows_windows() {
                         self.scratch.set_aside.push(class as u32);
-                        tried.push((class, self.span(floor, job)));
-                        self.go_on_unlike(floor, (class, spot), &tried, short);
+                        tried.push((class, self.span(state, job)));
+                        self.go_on_unlike(state, (class, spot), &tried, short);
                     } else if monotone {
                         // Its like get the same GPUs, so only those that end in time are worth a look.
                         self.scratch.set_aside.push(class as u32);
                         let next = match &self.owners {
-                            None => self.line.next_short(class, spot, short),
-                            Some(owners) => owners.next_short(&self.line, class, spot, short),
+                            None => self.queue.next_short(class, spot, short),
+                            Some(owners) => owners.next_short(&self.queue, class, spot, short),
                         };
                         self.scratch.add(class, next);
                     } else {
-                        self.go_on_behind(floor, class, spot);
+                        self.go_on_behind(state, class, spot);
                     }
                     continue;
                 }
@@ -211,15 +211,15 @@ impl<L: Line> Queued<'_, L> {
                 // Started without regard to an older claim.
                 easy.held = None;
             }
-            self.start(floor, job);
+            self.start(state, job);
             tried.clear();
-            // Those that went may leave more room than the job takes, and go back to their places in the line.
+            // Those that went may leave more room than the job takes, and go back to their places in the queue.
             again |= passed_over || evicts;
             if evicts {
-                self.begin_behind(floor, spot);
+                self.begin_behind(state, spot);
             } else {
-                self.go_on_behind(floor, class, spot);
-                self.reopen(floor, spot);
+                self.go_on_behind(state, class, spot);
+                self.reopen(state, spot);
             }
         }
         if let Some(owners) = &mut self.owners {
@@ -231,37 +231,37 @@ impl<L: Line> Queued<'_, L> {
     /// Hides the servers on which a job would run on into maintenance, until they are shown. Returns when the last of
     /// them goes down, s.
     #[inline]
-    pub(super) fn keep_clear<S: Speed>(&self, floor: &mut Floor<'_, S>, job: Job) -> Option<f64> {
-        if !floor.knows_windows() {
+    pub(super) fn keep_clear<S: Speed>(&self, state: &mut ClusterState<'_, S>, job: Job) -> Option<f64> {
+        if !state.knows_windows() {
             return None;
         }
-        self.keep_away(floor, job)
+        self.keep_away(state, job)
     }
 
     #[cold]
-    fn keep_away<S: Speed>(&self, floor: &mut Floor<'_, S>, job: Job) -> Option<f64> {
-        let estimate = self.estimates.reckoned(floor, job);
-        floor.hide(estimate)
+    fn keep_away<S: Speed>(&self, state: &mut ClusterState<'_, S>, job: Job) -> Option<f64> {
+        let estimate = self.estimates.reckoned(state, job);
+        state.hide(estimate)
     }
 
     /// Puts every class in the running with its first job.
-    pub(super) fn begin<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
+    pub(super) fn begin<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) {
         self.scratch.clear();
         if let Some(owners) = &mut self.owners {
             if L::RENEWS {
-                self.line.look_at_all();
+                self.queue.look_at_all();
                 owners.renew();
             }
-            owners.refresh(floor, &self.line);
+            owners.refresh(state, &self.queue);
             for group in 0..owners.groups() {
                 self.scratch.add(group, owners.first(group));
             }
             return;
         }
         if L::RENEWS {
-            while self.line.firsts_before(None, |class, spot| self.scratch.add(class, spot)) {}
+            while self.queue.firsts_before(None, |class, spot| self.scratch.add(class, spot)) {}
         } else {
-            (0..self.line.classes()).for_each(|class| self.scratch.add(class, self.line.first(class)));
+            (0..self.queue.classes()).for_each(|class| self.scratch.add(class, self.queue.first(class)));
         }
     }
 
@@ -269,7 +269,7 @@ impl<L: Line> Queued<'_, L> {
     fn look_ahead(&mut self) {
         loop {
             let next = self.scratch.peek();
-            if !self.line.firsts_before(next, |class, spot| self.scratch.add(class, spot)) {
+            if !self.queue.firsts_before(next, |class, spot| self.scratch.add(class, spot)) {
                 break;
             }
         }
@@ -277,20 +277,20 @@ impl<L: Line> Queued<'_, L> {
 
     /// Goes on with the next job of a class.
     #[inline(always)]
-    pub(super) fn go_on_behind<S: Speed>(&mut self, floor: &mut Floor<'_, S>, class: usize, spot: L::Spot) {
+    pub(super) fn go_on_behind<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, class: usize, spot: L::Spot) {
         let next = match &mut self.owners {
-            None => self.line.next(class, spot),
+            None => self.queue.next(class, spot),
             Some(owners) => {
-                owners.refresh(floor, &self.line);
-                owners.next_behind(&self.line, class, spot)
+                owners.refresh(state, &self.queue);
+                owners.next_behind(&self.queue, class, spot)
             }
         };
         self.scratch.add(class, next);
     }
 
     /// The span of estimates, s, for which the same servers are hidden as for a job's.
-    fn span<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> Span {
-        floor.hidden_alike(self.estimates.reckoned(floor, job))
+    fn span<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> Span {
+        state.hidden_alike(self.estimates.reckoned(state, job))
     }
 
     /// Goes on with the next job of a class that ends in time, or from which other servers are hidden than from those tried.
@@ -299,23 +299,23 @@ impl<L: Line> Queued<'_, L> {
     #[cold]
     fn go_on_unlike<S: Speed>(
         &mut self,
-        floor: &mut Floor<'_, S>,
+        state: &mut ClusterState<'_, S>,
         (class, spot): (usize, L::Spot),
         tried: &[(usize, Span)],
         short: impl Fn(f64) -> bool,
     ) {
-        let now = floor.seconds();
+        let now = state.seconds();
         let mut spot = spot;
         loop {
             let next = match &mut self.owners {
-                None => self.line.next(class, spot),
+                None => self.queue.next(class, spot),
                 Some(owners) => {
-                    owners.refresh(floor, &self.line);
-                    owners.next_behind(&self.line, class, spot)
+                    owners.refresh(state, &self.queue);
+                    owners.next_behind(&self.queue, class, spot)
                 }
             };
             let Some(next) = next else { return };
-            let estimate = self.estimates.reckoned(floor, self.line.job_at(next));
+            let estimate = self.estimates.reckoned(state, self.queue.job_at(next));
             let is_like =
                 |&(of, (after, to)): &(usize, Span)| of == class && after < now + estimate && now + estimate <= to;
             if short(estimate) || !tried.iter().any(is_like) {
@@ -327,51 +327,51 @@ impl<L: Line> Queued<'_, L> {
 
     /// After a job that could not be placed, and evicts nobody since it is over quota: goes on with those of its class
     /// that are not.
-    fn go_on_within<S: Speed>(&mut self, floor: &mut Floor<'_, S>, class: usize, spot: L::Spot) {
+    fn go_on_within<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, class: usize, spot: L::Spot) {
         if let Some(owners) = &mut self.owners
-            && owners.passes_over(self.line.class_of(self.line.job_at(spot)))
+            && owners.passes_over(self.queue.class_of(self.queue.job_at(spot)))
         {
-            self.go_on_behind(floor, class, spot);
+            self.go_on_behind(state, class, spot);
         }
     }
 
     /// Goes on with whoever ranks after `spot` now, in every class.
-    pub(super) fn begin_behind<S: Speed>(&mut self, floor: &mut Floor<'_, S>, spot: L::Spot) {
+    pub(super) fn begin_behind<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, spot: L::Spot) {
         self.scratch.clear();
-        self.line.look_at_all();
+        self.queue.look_at_all();
         // Others care who was tried in vain: EASY makes that job the head, and a strict queue goes no further.
-        let is_skip = self.discipline == Discipline::Skip && floor.placer.is_monotone();
-        let classes = self.owners.as_ref().map_or(self.line.classes(), |owners| owners.groups());
+        let is_skip = self.discipline == Discipline::Skip && state.placer.is_monotone();
+        let classes = self.owners.as_ref().map_or(self.queue.classes(), |owners| owners.groups());
         for class in 0..classes {
             if let Some(owners) = &mut self.owners {
                 owners.reopen(class);
-                if is_skip && owners.is_hopeless(floor, class) {
+                if is_skip && owners.is_hopeless(state, class) {
                     continue;
                 }
             }
-            self.put_back(floor, class, spot);
+            self.put_back(state, class, spot);
         }
     }
 
     /// Puts the classes set aside back in the running, from the first job that ranks after `spot`.
-    fn reopen<S: Speed>(&mut self, floor: &mut Floor<'_, S>, spot: L::Spot) {
+    fn reopen<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, spot: L::Spot) {
         while let Some(class) = self.scratch.set_aside.pop() {
             let class = class as usize;
             self.scratch.version[class] = self.scratch.version[class].wrapping_add(1);
             if let Some(owners) = &mut self.owners {
                 owners.reopen(class);
             }
-            self.put_back(floor, class, spot);
+            self.put_back(state, class, spot);
         }
     }
 
     /// Puts a class in the running from the first job on that ranks after `spot`.
-    fn put_back<S: Speed>(&mut self, floor: &mut Floor<'_, S>, class: usize, spot: L::Spot) {
+    fn put_back<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, class: usize, spot: L::Spot) {
         let next = match &mut self.owners {
-            None => self.line.next_behind(class, spot),
+            None => self.queue.next_behind(class, spot),
             Some(owners) => {
-                owners.refresh(floor, &self.line);
-                owners.next_behind(&self.line, class, spot)
+                owners.refresh(state, &self.queue);
+                owners.next_behind(&self.queue, class, spot)
             }
         };
         self.scratch.add(class, next);
@@ -382,18 +382,18 @@ impl<L: Line> Queued<'_, L> {
     /// The claim of the pass before stands if the head is the same and nothing happened since but completions it
     /// counted on and starts it allowed: neither moves the shadow time. Where feasibility hangs on U, or on when servers will
     /// be down, it is always made anew.
-    fn reserve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> Option<Reservation> {
+    fn reserve<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> Option<Reservation> {
         let easy = self.easy.as_mut()?;
-        let stands = floor.placer.is_monotone() && !floor.knows_windows();
+        let stands = state.placer.is_monotone() && !state.knows_windows();
         if stands && easy.held.is_some_and(|held| held.job == job) {
             return easy.held;
         }
         let ends = easy.by_end.iter().map(|&(end, _, slot)| (end, slot));
-        let shadow = if floor.knows_windows() {
-            let estimate = self.estimates.reckoned(floor, job);
-            floor.shadow_around(&mut easy.probe, &mut easy.masked, ends, job, estimate)
+        let shadow = if state.knows_windows() {
+            let estimate = self.estimates.reckoned(state, job);
+            state.shadow_around(&mut easy.probe, &mut easy.masked, ends, job, estimate)
         } else {
-            floor.shadow_time(&mut easy.probe, ends, job)
+            state.shadow_time(&mut easy.probe, ends, job)
         };
         easy.held = Some(Reservation { job, shadow });
         easy.held

@@ -1,6 +1,6 @@
-//! The lines against a sorted list.
+//! The queues against a sorted list.
 
-use super::{FairLine, FixedLine, KeyedLine, Line};
+use super::{FairQueue, FixedQueue, KeyedQueue, WaitingQueue};
 use crate::cluster::{FewestServers, Network};
 use crate::ids::Job;
 use crate::options::{Discipline, Options, Order};
@@ -8,10 +8,10 @@ use crate::setting::Setting;
 use crate::trace::{FairShares, Jobs};
 use proptest::prelude::*;
 
-/// What a line should hold: (promoted or not, key, job), sorted.
+/// What a queue should hold: (promoted or not, key, job), sorted.
 type Model = Vec<(bool, u64, Job)>;
 
-fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, prop::sample::Index, u8)]) {
+fn check<L: WaitingQueue>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, prop::sample::Index, u8)]) {
     let n = sizes.len();
     let zeros = vec![0.0; n];
     let estimate = |job: Job| f64::from(u32::from(keys[job.index()]) * 7 % 11);
@@ -23,12 +23,12 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
         fair: (options.order == Order::Fairshare).then_some(FairShares { owner: &owner, share: &[1.0; 6] }),
         ..Setting::new(jobs, &rows, &[8], &few, Network::default(), options)
     };
-    let mut line = L::new(&setting, |job| duration[job.index()]);
+    let mut queue = L::new(&setting, |job| duration[job.index()]);
     for (at, &used) in owner.iter().enumerate().filter(|&(at, used)| !owner[..at].contains(used)) {
-        line.hold(Job::at(at), used, true, 0.0);
-        line.hold(Job::at(at), used, false, 1.0);
+        queue.hold(Job::at(at), used, true, 0.0);
+        queue.hold(Job::at(at), used, false, 1.0);
     }
-    line.renew(2.0);
+    queue.renew(2.0);
     let mut model = Model::new();
     let key = |job: Job| match options.order {
         Order::Fifo | Order::Column => 0,
@@ -39,15 +39,15 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
         let job = Job::at(index.index(n));
         match model.iter().position(|entry| entry.2 == job) {
             None => {
-                line.push(job, key(job) as f64, || estimate(job));
+                queue.push(job, key(job) as f64, || estimate(job));
                 model.push((true, key(job), job));
             }
             Some(at) if *kind == 0 && options.aging.is_some() && model[at].0 => {
-                line.promote(job);
+                queue.promote(job);
                 model[at] = (false, 0, job);
             }
             Some(at) => {
-                line.remove(job);
+                queue.remove(job);
                 let (unpromoted, ..) = model.remove(at);
                 if !unpromoted {
                     return; // a job that was promoted does not come back
@@ -55,42 +55,42 @@ fn check<L: Line>(options: &Options, sizes: &[u32], keys: &[u8], steps: &[(u8, p
             }
         }
         model.sort_unstable();
-        assert_eq!(line.is_empty(), model.is_empty());
-        assert_eq!(line.has(job), model.iter().any(|entry| entry.2 == job));
-        let mut listed: Vec<Job> = line.jobs().collect();
+        assert_eq!(queue.is_empty(), model.is_empty());
+        assert_eq!(queue.has(job), model.iter().any(|entry| entry.2 == job));
+        let mut listed: Vec<Job> = queue.jobs().collect();
         listed.sort_unstable();
         let mut expected: Vec<Job> = model.iter().map(|entry| entry.2).collect();
         expected.sort_unstable();
         assert_eq!(listed, expected);
         // All classes together, in order.
         let mut spots = Vec::new();
-        for class in 0..line.classes() {
-            let mut spot = line.first(class);
+        for class in 0..queue.classes() {
+            let mut spot = queue.first(class);
             while let Some(at) = spot {
                 spots.push((at, class));
-                spot = line.next(class, at);
+                spot = queue.next(class, at);
                 let short = |estimate: f64| estimate <= f64::from(*bound);
                 if options.queue == Discipline::Easy {
-                    let behind = spots_behind(&line, class, at);
-                    let first = behind.into_iter().find(|&other| short(estimate(line.job_at(other))));
-                    assert_eq!(line.next_short(class, at, short), first);
+                    let behind = spots_behind(&queue, class, at);
+                    let first = behind.into_iter().find(|&other| short(estimate(queue.job_at(other))));
+                    assert_eq!(queue.next_short(class, at, short), first);
                 }
             }
         }
         spots.sort_unstable();
-        let order: Vec<Job> = spots.iter().map(|&(at, _)| line.job_at(at)).collect();
+        let order: Vec<Job> = spots.iter().map(|&(at, _)| queue.job_at(at)).collect();
         assert_eq!(order, model.iter().map(|entry| entry.2).collect::<Vec<_>>());
         for &(at, _) in &spots {
-            for class in 0..line.classes() {
+            for class in 0..queue.classes() {
                 let first = spots.iter().find(|&&(other, c)| c == class && other > at);
-                assert_eq!(line.next_behind(class, at), first.map(|&(other, _)| other));
+                assert_eq!(queue.next_behind(class, at), first.map(|&(other, _)| other));
             }
         }
     }
 }
 
-fn spots_behind<L: Line>(line: &L, class: usize, spot: L::Spot) -> Vec<L::Spot> {
-    std::iter::successors(line.next(class, spot), |&at| line.next(class, at)).collect()
+fn spots_behind<L: WaitingQueue>(queue: &L, class: usize, spot: L::Spot) -> Vec<L::Spot> {
+    std::iter::successors(queue.next(class, spot), |&at| queue.next(class, at)).collect()
 }
 
 proptest! {
@@ -107,10 +107,10 @@ proptest! {
             aging: ages.then_some(1.0),
             ..Options::default()
         };
-        check::<FixedLine>(&options, &sizes, &keys, &steps);
+        check::<FixedQueue>(&options, &sizes, &keys, &steps);
         let options = Options { order: Order::Qssf, ..options };
-        check::<KeyedLine<false>>(&options, &sizes, &keys, &steps);
+        check::<KeyedQueue<false>>(&options, &sizes, &keys, &steps);
         let options = Options { order: Order::Fairshare, ..options };
-        check::<FairLine>(&options, &sizes, &keys, &steps);
+        check::<FairQueue>(&options, &sizes, &keys, &steps);
     }
 }

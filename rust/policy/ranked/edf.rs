@@ -6,7 +6,7 @@
 
 use super::{KNOWS, Ranking};
 use crate::ids::Job;
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::options::{Facts, Is, Named};
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -43,15 +43,15 @@ impl Named for Edf<'_> {
 impl Ranking for Edf<'_> {
     type Tie = ();
 
-    fn admits<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> bool {
-        !(self.admission && self.deadline.is_some_and(|d| floor.seconds() + floor.ideal(job) > d[job.index()]))
+    fn admits<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> bool {
+        !(self.admission && self.deadline.is_some_and(|d| state.seconds() + state.ideal(job) > d[job.index()]))
     }
 
-    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, job: Job) -> f64 {
+    fn waiting_key<S: Speed>(&mut self, _state: &ClusterState<'_, S>, job: Job) -> f64 {
         self.key(job)
     }
 
-    fn running_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+    fn running_key<S: Speed>(&mut self, _state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
         self.key(stay.job)
     }
 }

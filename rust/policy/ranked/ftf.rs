@@ -6,7 +6,7 @@
 
 use super::{KNOWS, Keys, Ranking};
 use crate::ids::Job;
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::options::{Facts, Is, Named};
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -50,10 +50,10 @@ impl Ranking for Ftf {
         Some(self.interval)
     }
 
-    fn rank<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
+    fn rank<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
         let j = job.index();
-        let elapsed = floor.seconds() - floor.jobs.submit[j];
-        let remaining = stay.map_or_else(|| floor.remaining(job), |stay| floor.remaining_of(stay));
+        let elapsed = state.seconds() - state.jobs.submit[j];
+        let remaining = stay.map_or_else(|| state.remaining(job), |stay| state.remaining_of(stay));
         -((elapsed + remaining) / self.ideal[j])
     }
 }

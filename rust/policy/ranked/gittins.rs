@@ -9,7 +9,7 @@
 //! A waiting job's attained service stands, while its index moves with completions. So waiting jobs are kept by their
 //! service, and a pass takes one index for all of one service, or none where a queue's waiting jobs have all the same.
 //! Running jobs are needed from the end of the ranking, and only if not all that wait fit in the idle GPUs. They are
-//! held by ceilings of their keys (`from_the_end`). For example, a thousand waiting jobs of one GPU that never ran cost a
+//! held by ceilings of their keys (`lowest_ranked`). For example, a thousand waiting jobs of one GPU that never ran cost a
 //! pass no index while running jobs of the next queue give way to them.
 //!
 //! One index costs a walk along a hull. With m samples the distribution is renewed at a pass once more than m / 1,024
@@ -19,7 +19,7 @@
 use super::tiresias::{Tiresias, attains_before};
 use super::{KNOWS, Keys, Ranking};
 use crate::ids::Job;
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::options::{Facts, Is, Named, Options};
 use crate::speed::Speed;
 use std::collections::HashMap;
@@ -82,7 +82,7 @@ impl Ranking for Gittins {
         Some(self.interval)
     }
 
-    fn before_pass<S: Speed>(&mut self, _floor: &Floor<'_, S>) -> bool {
+    fn before_pass<S: Speed>(&mut self, _state: &ClusterState<'_, S>) -> bool {
         let renews = self.fresh.len() > self.samples.len() / self.renew_share;
         if renews {
             self.samples.add(&mut self.fresh);
@@ -91,8 +91,8 @@ impl Ranking for Gittins {
         renews
     }
 
-    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        floor.attained(job)
+    fn waiting_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
+        state.attained(job)
     }
 
     fn key_of(&mut self, attained: f64) -> f64 {
@@ -107,26 +107,26 @@ impl Ranking for Gittins {
         (key(queue, 0), key(queue + 1, 0))
     }
 
-    fn running_key<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        let attained = floor.attained_of(stay);
+    fn running_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        let attained = state.attained_of(stay);
         key(self.queues.queue(attained), descending(self.samples.index(attained)))
     }
 
-    fn ceiling<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>, closely: bool) -> (f64, f64) {
-        let attained = floor.attained_of(stay);
+    fn ceiling<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>, closely: bool) -> (f64, f64) {
+        let attained = state.attained_of(stay);
         let queue = self.queues.queue(attained);
         let mut end = self.queues.end_of(queue);
         let mut index = u32::MAX;
         if closely {
-            let reach = attained / REACH_SHARE + f64::from(floor.asks(stay.job)) * self.interval;
+            let reach = attained / REACH_SHARE + f64::from(state.asks(stay.job)) * self.interval;
             end = end.min(attained + reach);
             index = descending(self.samples.least(attained, end));
         }
-        (key(queue, index), attains_before(floor, stay, end))
+        (key(queue, index), attains_before(state, stay, end))
     }
 
-    fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.fresh.push(floor.attained(job));
+    fn completed<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        self.fresh.push(state.attained(job));
     }
 }
 

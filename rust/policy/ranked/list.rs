@@ -18,7 +18,7 @@ use super::tiresias::Tiresias;
 use super::{Keys, Ranking};
 use crate::ds::EventHeap;
 use crate::ids::{Job, Slot};
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
 
@@ -121,8 +121,8 @@ impl<Q: Queues> Listed<Q> {
     }
 
     /// Numbers the turns anew. All that run have moved ahead.
-    fn renumber<S: Speed>(&mut self, floor: &Floor<'_, S>) {
-        let mut running: Vec<_> = floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| stay.job).collect();
+    fn renumber<S: Speed>(&mut self, state: &ClusterState<'_, S>) {
+        let mut running: Vec<_> = state.stays.iter().filter(|stay| stay.is_live()).map(|stay| stay.job).collect();
         running.sort_unstable_by_key(|job| self.place[job.index()]);
         self.turns = running.len() as u64;
         for (turn, job) in (0..).zip(running) {
@@ -131,22 +131,22 @@ impl<Q: Queues> Listed<Q> {
     }
 
     /// Those that have reached a threshold since the last pass join the end of their queue's list, though they run.
-    fn fall<S: Speed>(&mut self, floor: &Floor<'_, S>) {
+    fn fall<S: Speed>(&mut self, state: &ClusterState<'_, S>) {
         let mut early = Vec::new();
         while let Some((time, job)) = self.falls.peek()
-            && time <= floor.now
+            && time <= state.now
         {
             self.falls.remove(job);
             let job = Job::new(job);
-            let stay = &floor.stays[self.slot[job.index()].index()];
-            let queue = self.policy.queues().queue(floor.attained_of(stay));
+            let stay = &state.stays[self.slot[job.index()].index()];
+            let queue = self.policy.queues().queue(state.attained_of(stay));
             if queue == self.queue[job.index()] {
                 early.push((job, time));
             } else {
                 self.join(job, queue, self.passes);
                 self.moving.push(job);
                 self.moved.push(job);
-                self.await_fall(job, self.policy.queues().rises_at(floor, stay));
+                self.await_fall(job, self.policy.queues().rises_at(state, stay));
             }
         }
         for (job, time) in early {
@@ -203,9 +203,9 @@ impl<Q: Queues> Ranking for Listed<Q> {
         }
     }
 
-    fn started<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, slot: Slot) {
+    fn started<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, slot: Slot) {
         self.slot[job.index()] = slot;
-        self.await_fall(job, self.policy.queues().rises_at(floor, &floor.stays[slot.index()]));
+        self.await_fall(job, self.policy.queues().rises_at(state, &state.stays[slot.index()]));
         let place = &mut self.place[job.index()];
         if *place >> self.low == self.joined - self.moves {
             // It stopped at this pass: nobody has moved ahead of it.
@@ -216,8 +216,8 @@ impl<Q: Queues> Ranking for Listed<Q> {
         }
     }
 
-    fn leaves<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        let tick = self.policy.interval().and_then(|interval| floor.clock.tick_before(interval, floor.now));
+    fn leaves<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        let tick = self.policy.interval().and_then(|interval| state.clock.tick_before(interval, state.now));
         if let Some(tick) = tick.filter(|&tick| tick > self.moved_at) {
             self.move_ahead();
             self.moved_at = tick;
@@ -225,39 +225,39 @@ impl<Q: Queues> Ranking for Listed<Q> {
         self.stand_back(job);
     }
 
-    fn before_pass<S: Speed>(&mut self, floor: &Floor<'_, S>) -> bool {
+    fn before_pass<S: Speed>(&mut self, state: &ClusterState<'_, S>) -> bool {
         self.passes += 1;
         self.move_ahead();
-        self.moved_at = floor.now;
+        self.moved_at = state.now;
         let renumbers = self.turns > self.most_turns;
         if renumbers {
-            self.renumber(floor);
+            self.renumber(state);
         }
-        self.fall(floor);
-        self.policy.before_pass(floor) || renumbers
+        self.fall(state);
+        self.policy.before_pass(state) || renumbers
     }
 
-    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
+    fn waiting_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
         if self.place[job.index()] == NOWHERE {
-            self.join(job, self.policy.queues().queue(floor.attained(job)), self.passes + 1);
+            self.join(job, self.policy.queues().queue(state.attained(job)), self.passes + 1);
         } else {
             self.stand_back(job);
         }
-        self.policy.waiting_key(floor, job)
+        self.policy.waiting_key(state, job)
     }
 
-    fn failed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, _stay: &Stay<S::Pace>) -> f64 {
+    fn failed_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, _stay: &Stay<S::Pace>) -> f64 {
         // It may have reached a threshold since the last pass.
-        let queue = self.policy.queues().queue(floor.attained(job));
+        let queue = self.policy.queues().queue(state.attained(job));
         if queue != self.queue[job.index()] {
             self.join(job, queue, self.passes + 1);
         }
-        self.policy.waiting_key(floor, job)
+        self.policy.waiting_key(state, job)
     }
 
-    fn resumed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
+    fn resumed_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
         self.place[job.index()] = NOWHERE;
-        self.waiting_key(floor, job)
+        self.waiting_key(state, job)
     }
 
     fn span_of(&self, number: f64) -> (f64, f64) {
@@ -268,12 +268,12 @@ impl<Q: Queues> Ranking for Listed<Q> {
         self.policy.key_of(number)
     }
 
-    fn running_key<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        self.policy.running_key(floor, stay)
+    fn running_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        self.policy.running_key(state, stay)
     }
 
-    fn ceiling<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>, closely: bool) -> (f64, f64) {
-        self.policy.ceiling(floor, stay, closely)
+    fn ceiling<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>, closely: bool) -> (f64, f64) {
+        self.policy.ceiling(state, stay, closely)
     }
 
     fn tie(&self, job: Job) -> u64 {
@@ -285,7 +285,7 @@ impl<Q: Queues> Ranking for Listed<Q> {
         if self.has_moved(job) { self.place[job.index()] as u32 } else { NOT_MOVED | job.number() }
     }
 
-    fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.policy.completed(floor, job);
+    fn completed<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        self.policy.completed(state, job);
     }
 }

@@ -6,10 +6,10 @@
 //! of 8 GPUs that has 100 s left.
 
 mod edf;
-mod from_the_end;
 mod ftf;
 mod gittins;
 mod list;
+mod lowest_ranked;
 mod select;
 mod srtf;
 mod time_slice;
@@ -17,16 +17,16 @@ mod tiresias;
 mod waiting;
 
 use crate::ids::{Job, Slot};
-use crate::machine::{Came, Chooses, Floor, Left, Policy, Stay};
+use crate::machine::{Chooses, ClusterState, EndReason, Policy, Stay, WaitReason};
 use crate::options::{Feature, Within};
 use crate::policy::Visitor;
 use crate::setting::Setting;
 use crate::speed::Speed;
 use edf::Edf;
-use from_the_end::FromTheEnd;
 use ftf::Ftf;
 use gittins::Gittins;
 use list::Listed;
+use lowest_ranked::LowestRanked;
 use select::Selection;
 use srtf::{Srsf, Srtf};
 use std::collections::BTreeSet;
@@ -109,17 +109,17 @@ pub(super) trait Ranking: Clone + Send {
     }
 
     /// Whether a job that arrives now may wait. If not, it is refused.
-    fn admits<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job) -> bool {
+    fn admits<S: Speed>(&self, _state: &ClusterState<'_, S>, _job: Job) -> bool {
         true
     }
 
     /// Called before each pass. Returns whether the keys that numbers make are others now.
-    fn before_pass<S: Speed>(&mut self, _floor: &Floor<'_, S>) -> bool {
+    fn before_pass<S: Speed>(&mut self, _state: &ClusterState<'_, S>) -> bool {
         false
     }
 
     /// The key of a job that joins the waiting ones now, or the number that it is made of.
-    fn waiting_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) -> f64 {
+    fn waiting_key<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _job: Job) -> f64 {
         0.0
     }
 
@@ -135,33 +135,33 @@ pub(super) trait Ranking: Clone + Send {
     }
 
     /// The key of a job that waits again because the stay that it had failed, or the number that it is made of.
-    fn failed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, _stay: &Stay<S::Pace>) -> f64 {
-        self.waiting_key(floor, job)
+    fn failed_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, _stay: &Stay<S::Pace>) -> f64 {
+        self.waiting_key(state, job)
     }
 
     /// The key of a job that waits again after it paused at a rung, or the number that it is made of.
-    fn resumed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        self.waiting_key(floor, job)
+    fn resumed_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
+        self.waiting_key(state, job)
     }
 
     /// The key of a running job now.
-    fn running_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
+    fn running_key<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
         0.0
     }
 
     /// An instant, early rather than late, before which the key of a running job does not rise (machine time).
-    fn rises_at<S: Speed>(&self, _floor: &Floor<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
+    fn rises_at<S: Speed>(&self, _state: &ClusterState<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
         f64::INFINITY
     }
 
     /// A number that the key of a running job is not above until an instant, early rather than late (machine time).
     /// With `Keys::ByNumber` that is also if no pass renews the keys; then `closely` asks for one near the key.
-    fn ceiling<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>, _closely: bool) -> (f64, f64) {
-        (self.running_key(floor, stay), self.rises_at(floor, stay))
+    fn ceiling<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>, _closely: bool) -> (f64, f64) {
+        (self.running_key(state, stay), self.rises_at(state, stay))
     }
 
     /// The key of any job now, by its stay if it runs (`Keys::Move` only).
-    fn rank<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> f64 {
+    fn rank<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> f64 {
         0.0
     }
 
@@ -177,10 +177,10 @@ pub(super) trait Ranking: Clone + Send {
     }
 
     /// A job runs from now on. Nobody asks for its place before it has `next_moved`.
-    fn started<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job, _slot: Slot) {}
+    fn started<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _job: Job, _slot: Slot) {}
 
     /// A job that ran runs no longer, and no pass has stopped it.
-    fn leaves<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) {}
+    fn leaves<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _job: Job) {}
 
     /// The tie of a job that waits or runs.
     fn tie(&self, _job: Job) -> Self::Tie {
@@ -193,12 +193,12 @@ pub(super) trait Ranking: Clone + Send {
     }
 
     /// How long a job is reckoned to run from now on, s, where the ranking reads it: then it keeps clear of maintenance.
-    fn estimate<S: Speed>(&self, _floor: &Floor<'_, S>, _job: Job) -> Option<f64> {
+    fn estimate<S: Speed>(&self, _state: &ClusterState<'_, S>, _job: Job) -> Option<f64> {
         None
     }
 
     /// A job is done.
-    fn completed<S: Speed>(&mut self, _floor: &Floor<'_, S>, _job: Job) {}
+    fn completed<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _job: Job) {}
 }
 
 /// (tier, key, tie, job): as jobs rank.
@@ -214,7 +214,7 @@ fn before<T: Copy + Ord>(a: Place<T>, b: Place<T>) -> bool {
 pub(super) struct Ranked<R: Ranking> {
     ranking: R,
     waiting: Waiting<R::Tie>,
-    from_the_end: FromTheEnd,
+    lowest_ranked: LowestRanked,
     selection: Selection<R::Tie>,
     /// Stays that the latest job placed by eviction ended.
     evicted: Vec<(Slot, Job)>,
@@ -234,7 +234,7 @@ impl<R: Ranking> Ranked<R> {
         Self {
             ranking,
             waiting: Waiting::new(&setting.jobs),
-            from_the_end: FromTheEnd::new(setting),
+            lowest_ranked: LowestRanked::new(setting),
             selection: Selection::default(),
             evicted: Vec::new(),
             changed: false,
@@ -247,12 +247,12 @@ impl<R: Ranking> Ranked<R> {
 }
 
 /// The pool of the GPUs that the latest stay at a slot holds, or held.
-fn pool_of<S: Speed>(floor: &Floor<'_, S>, slot: Slot) -> usize {
-    floor.cluster.pool_of(floor.stays[slot.index()].gpu_type)
+fn pool_of<S: Speed>(state: &ClusterState<'_, S>, slot: Slot) -> usize {
+    state.cluster.pool_of(state.stays[slot.index()].gpu_type)
 }
 
 /// Jobs that are selected and wait, in rank order; those that were evicted on the way are put in their places.
-struct Turns<'a, T> {
+struct StartOrder<'a, T> {
     chosen: std::slice::Iter<'a, Job>,
     /// All that are left, once somebody was evicted.
     ranked: Option<BTreeSet<Turn<T>>>,
@@ -261,7 +261,7 @@ struct Turns<'a, T> {
 /// (tier, key in order of its bits, tie, job).
 type Turn<T> = (u32, u64, T, Job);
 
-impl<'a, T: Copy + Ord> Turns<'a, T> {
+impl<'a, T: Copy + Ord> StartOrder<'a, T> {
     fn new(chosen: &'a [Job]) -> Self {
         Self { chosen: chosen.iter(), ranked: None }
     }
@@ -280,93 +280,93 @@ impl<'a, T: Copy + Ord> Turns<'a, T> {
         }
         if let Some(ranked) = &mut self.ranked {
             // Without quotas they are of lower priority than the job that evicted them, so their turns are to come.
-            let turns = evicted.iter().map(|&(_, job)| turn_of(job));
-            ranked.extend(turns.filter(|&turn| now.is_none_or(|now| turn > now)));
+            let start_order = evicted.iter().map(|&(_, job)| turn_of(job));
+            ranked.extend(start_order.filter(|&turn| now.is_none_or(|now| turn > now)));
         }
     }
 }
 
 impl<R: Ranking> Ranked<R> {
     /// Places a job by evicting others, who wait again, if that can be done.
-    fn place_by_evicting<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> bool {
+    fn place_by_evicting<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
         let mut evicted = std::mem::take(&mut self.evicted);
-        let placed = floor.place_by_evicting(job, &mut evicted);
+        let placed = state.place_by_evicting(job, &mut evicted);
         for &(slot, job) in &evicted {
-            self.from_the_end.forget(floor, slot);
-            let key = self.ranking.waiting_key(floor, job);
-            self.waiting.insert(&floor.jobs, job, key, self.ranking.tie(job));
+            self.lowest_ranked.forget(state, slot);
+            let key = self.ranking.waiting_key(state, job);
+            self.waiting.insert(&state.jobs, job, key, self.ranking.tie(job));
         }
         self.evicted = evicted;
         placed
     }
 
     /// When the next pass is due by the ranking itself.
-    fn own_due<S: Speed>(&mut self, floor: &Floor<'_, S>) -> f64 {
-        let now = floor.now;
+    fn own_due<S: Speed>(&mut self, state: &ClusterState<'_, S>) -> f64 {
+        let now = state.now;
         if self.waiting.is_empty() && !R::LISTS {
             return f64::INFINITY;
         }
         let Some(interval) = self.ranking.interval() else {
             return if self.changed { now } else { f64::INFINITY };
         };
-        let units = floor.cluster.up_units();
-        let busy = units - floor.cluster.idle_units();
+        let units = state.cluster.up_units();
+        let busy = units - state.cluster.idle_units();
         // With several GPU types a job may wait though there are GPUs for all.
-        let crowded = self.waiting.units() + busy > units || floor.cluster.is_parted();
+        let crowded = self.waiting.units() + busy > units || state.cluster.is_parted();
         let waits = !self.waiting.is_empty();
         // Who is within a quota may change as jobs make progress.
-        let restless = floor.has_quotas() || (crowded && self.ranking.is_restless());
+        let restless = state.has_quotas() || (crowded && self.ranking.is_restless());
         let wanted = if waits && (self.changed || self.again || restless) {
             now
         } else if R::LISTS {
             f64::max(self.falls_at, now)
         } else if R::KEYS == Keys::Stand {
-            f64::max(self.from_the_end.expiry(), now)
+            f64::max(self.lowest_ranked.expiry(), now)
         } else {
             f64::INFINITY
         };
         // If somebody whom the pass of this tick started is gone at it, the steps of the instant run once more.
         let once_more = !R::TAKES_TURNS && self.changed && self.last_pass == now;
         let last = if once_more { f64::NEG_INFINITY } else { self.last_pass };
-        if wanted == f64::INFINITY { wanted } else { floor.clock.tick(interval, wanted, last) }
+        if wanted == f64::INFINITY { wanted } else { state.clock.tick(interval, wanted, last) }
     }
 }
 
 impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
     const STOPS: bool = true;
 
-    fn came(&mut self, floor: &mut Floor<'_, S>, job: Job, why: Came) {
-        if why == Came::Arrived && !self.ranking.admits(floor, job) && floor.refuse(job).is_ok() {
+    fn on_wait(&mut self, state: &mut ClusterState<'_, S>, job: Job, why: WaitReason) {
+        if why == WaitReason::Arrived && !self.ranking.admits(state, job) && state.refuse(job).is_ok() {
             return;
         }
         let key = match why {
-            Came::Arrived => self.ranking.waiting_key(floor, job),
-            Came::Again => self.ranking.resumed_key(floor, job),
+            WaitReason::Arrived => self.ranking.waiting_key(state, job),
+            WaitReason::Again => self.ranking.resumed_key(state, job),
         };
-        self.waiting.insert(&floor.jobs, job, key, self.ranking.tie(job));
+        self.waiting.insert(&state.jobs, job, key, self.ranking.tie(job));
         self.changed = true;
     }
 
-    fn left(&mut self, floor: &Floor<'_, S>, slot: Slot, job: Job, why: Left) {
-        self.from_the_end.forget(floor, slot);
-        self.ranking.leaves(floor, job);
+    fn on_end(&mut self, state: &ClusterState<'_, S>, slot: Slot, job: Job, why: EndReason) {
+        self.lowest_ranked.forget(state, slot);
+        self.ranking.leaves(state, job);
         match why {
-            Left::Done => self.ranking.completed(floor, job),
-            Left::Limit | Left::Paused => {}
-            Left::Lost => {
+            EndReason::Done => self.ranking.completed(state, job),
+            EndReason::Limit | EndReason::Paused => {}
+            EndReason::Lost => {
                 self.changed |= R::LISTS;
-                let key = self.ranking.failed_key(floor, job, &floor.stays[slot.index()]);
-                return self.waiting.insert(&floor.jobs, job, key, self.ranking.tie(job));
+                let key = self.ranking.failed_key(state, job, &state.stays[slot.index()]);
+                return self.waiting.insert(&state.jobs, job, key, self.ranking.tie(job));
             }
         }
         self.changed = true;
     }
 
-    fn climbed(&mut self, floor: &Floor<'_, S>, slot: Slot) {
+    fn climbed(&mut self, state: &ClusterState<'_, S>, slot: Slot) {
         if R::COUNTS_WORK {
             // At a tick its key has risen; at an event there is a pass anyhow, or none at all.
             self.changed |= self.ranking.interval().is_some();
-            self.from_the_end.hold(&mut self.ranking, floor, slot, false);
+            self.lowest_ranked.hold(&mut self.ranking, state, slot, false);
         }
     }
 
@@ -374,82 +374,82 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.changed = true;
     }
 
-    fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
-        let due = self.own_due(floor);
-        if !floor.protects() || !self.looks || self.waiting.is_empty() {
+    fn due(&mut self, state: &ClusterState<'_, S>) -> f64 {
+        let due = self.own_due(state);
+        if !state.protects() || !self.looks || self.waiting.is_empty() {
             return due;
         }
         // If somebody whom the pass of this instant started is gone at it, there is another one: at a tick, too.
-        let once_more = !R::TAKES_TURNS && self.changed && self.last_pass == floor.now;
-        if once_more { floor.now } else { due.min(floor.protection_ends()) }
+        let once_more = !R::TAKES_TURNS && self.changed && self.last_pass == state.now;
+        if once_more { state.now } else { due.min(state.protection_ends()) }
     }
 
     /// Ranks, stops, places.
-    fn pass(&mut self, floor: &mut Floor<'_, S>) {
-        self.last_pass = floor.now;
+    fn pass(&mut self, state: &mut ClusterState<'_, S>) {
+        self.last_pass = state.now;
         self.changed = false;
         self.again = false;
-        floor.see_protections();
-        if self.ranking.before_pass(floor) {
-            self.from_the_end.void();
+        state.see_protections();
+        if self.ranking.before_pass(state) {
+            self.lowest_ranked.void();
         }
         let mut selection = std::mem::take(&mut self.selection);
-        let Self { ranking, waiting, from_the_end, .. } = self;
+        let Self { ranking, waiting, lowest_ranked, .. } = self;
         match R::KEYS {
-            _ if floor.protects() => {
+            _ if state.protects() => {
                 if R::KEYS == Keys::Stand {
-                    from_the_end.renew(ranking, floor);
+                    lowest_ranked.renew(ranking, state);
                 }
-                selection.walk_all(ranking, floor, waiting);
+                selection.walk_all(ranking, state, waiting);
             }
-            _ if floor.has_quotas() => selection.walk_all(ranking, floor, waiting),
+            _ if state.has_quotas() => selection.walk_all(ranking, state, waiting),
             Keys::Stand => {
-                from_the_end.renew(ranking, floor);
-                selection.walk(ranking, floor, waiting.walk(), from_the_end);
+                lowest_ranked.renew(ranking, state);
+                selection.walk(ranking, state, waiting.walk(), lowest_ranked);
             }
             Keys::ByNumber => {
-                let fits = waiting.units() <= floor.cluster.idle_units() && !floor.cluster.is_parted();
+                let fits = waiting.units() <= state.cluster.idle_units() && !state.cluster.is_parted();
                 if !fits {
-                    from_the_end.renew(ranking, floor);
+                    lowest_ranked.renew(ranking, state);
                 }
                 let walk = waiting.walk_by(ranking);
-                selection.walk(ranking, floor, walk, from_the_end);
+                selection.walk(ranking, state, walk, lowest_ranked);
             }
-            Keys::Move => selection.walk_all(ranking, floor, waiting),
+            Keys::Move => selection.walk_all(ranking, state, waiting),
         }
-        selection.evicted.sort_unstable_by_key(|&slot| floor.stays[slot.index()].job);
+        selection.evicted.sort_unstable_by_key(|&slot| state.stays[slot.index()].job);
         for &slot in &selection.evicted {
-            self.from_the_end.forget(floor, slot);
-            let job = floor.stop(slot);
-            let key = self.ranking.waiting_key(floor, job);
-            self.waiting.insert(&floor.jobs, job, key, self.ranking.tie(job));
+            self.lowest_ranked.forget(state, slot);
+            let job = state.stop(slot);
+            let key = self.ranking.waiting_key(state, job);
+            self.waiting.insert(&state.jobs, job, key, self.ranking.tie(job));
         }
-        let monotone = floor.placer.is_monotone();
+        let monotone = state.placer.is_monotone();
         // A job may be placed on another type than it drew on: then the next pass finds other quotas.
-        let parted = floor.cluster.is_parted();
+        let parted = state.cluster.is_parted();
         self.again = parted && !selection.evicted.is_empty();
         let mut passed_over = parted;
-        let mut turns = Turns::new(&selection.chosen);
-        while let Some(job) = turns.next() {
-            let now = floor.has_quotas().then(|| selection.turn_of(&mut self.ranking, floor, &self.waiting, job));
-            let estimate = if floor.knows_windows() { self.ranking.estimate(floor, job) } else { None };
+        let mut start_order = StartOrder::new(&selection.chosen);
+        while let Some(job) = start_order.next() {
+            let now = state.has_quotas().then(|| selection.turn_of(&mut self.ranking, state, &self.waiting, job));
+            let estimate = if state.knows_windows() { self.ranking.estimate(state, job) } else { None };
             if let Some(estimate) = estimate {
-                floor.hide(estimate);
+                state.hide(estimate);
             }
-            let placed = floor.place(job);
-            let evicts = !placed && floor.makes_room() && self.place_by_evicting(floor, job);
-            floor.show();
+            let placed = state.place(job);
+            let evicts = !placed && state.makes_room() && self.place_by_evicting(state, job);
+            state.show();
             if placed || evicts {
                 if !placed {
                     self.again = true;
                     let Self { ranking, waiting, evicted, .. } = self;
-                    turns.add(evicted, now, |job| selection.turn_of(ranking, floor, waiting, job));
+                    start_order.add(evicted, now, |job| selection.turn_of(ranking, state, waiting, job));
                 }
-                self.waiting.remove(&floor.jobs, job);
-                let slot = floor.start(job);
-                self.ranking.started(floor, job, slot);
+                self.waiting.remove(&state.jobs, job);
+                let slot = state.start(job);
+                self.ranking.started(state, job, slot);
                 if !R::LISTS {
-                    self.from_the_end.hold(&mut self.ranking, floor, slot, false);
+                    self.lowest_ranked.hold(&mut self.ranking, state, slot, false);
                 }
                 self.again |= passed_over;
             } else {
@@ -468,13 +468,13 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         self.waiting.jobs()
     }
 
-    fn chooses(&self, floor: &Floor<'_, S>) -> Chooses {
+    fn chooses(&self, state: &ClusterState<'_, S>) -> Chooses {
         let mut ranking = self.ranking.clone();
-        ranking.before_pass(floor);
-        Chooses::FromLine(Selection::default().line(&mut ranking, floor, &self.waiting))
+        ranking.before_pass(state);
+        Chooses::FromQueue(Selection::default().start_order(&mut ranking, state, &self.waiting))
     }
 
-    fn reckons(&self, floor: &Floor<'_, S>, job: Job) -> Option<f64> {
-        self.ranking.estimate(floor, job)
+    fn reckons(&self, state: &ClusterState<'_, S>, job: Job) -> Option<f64> {
+        self.ranking.estimate(state, job)
     }
 }

@@ -3,12 +3,12 @@
 //! Invariant: the jobs selected ask for no more GPUs than the cluster has, of each type. For example, of jobs of 4, 6 and 3 GPUs in
 //! this order a cluster of 8 runs the first and the third: the second does not fit in the 4 GPUs that are left.
 
-use super::from_the_end::FromTheEnd;
+use super::lowest_ranked::LowestRanked;
 use super::waiting::{Waiting, Walk};
 use super::{Keys, Place, Ranking, Turn, before};
 use crate::ds::ordered;
 use crate::ids::{Job, Slot};
-use crate::machine::{Claimant, Floor};
+use crate::machine::{Claimant, ClusterState};
 use crate::policy::quotas::Quotas;
 use crate::speed::Speed;
 use std::collections::BTreeSet;
@@ -47,14 +47,14 @@ impl<T: Copy + Default + Ord> Selection<T> {
     pub(super) fn walk<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
         mut walk: Walk<'_, T>,
-        ends: &mut FromTheEnd,
+        ends: &mut LowestRanked,
     ) {
         self.chosen.clear();
         self.evicted.clear();
-        self.pools.resize_with(floor.cluster.len(), Pool::default);
-        for (pool, idle) in self.pools.iter_mut().zip(floor.cluster.idle_by_pool()) {
+        self.pools.resize_with(state.cluster.len(), Pool::default);
+        for (pool, idle) in self.pools.iter_mut().zip(state.cluster.idle_by_pool()) {
             pool.left = idle;
         }
         'walk: while let Some(next) = walk.peek() {
@@ -62,8 +62,8 @@ impl<T: Copy + Default + Ord> Selection<T> {
             // A waiting job's key is needed where a running job's may lie in the same span.
             let in_span = |key: f64| key < next.below;
             let mut fits = false;
-            for &(gpu_type, _) in floor.jobs.tried_by(next.demand) {
-                let at = floor.cluster.pool_of(gpu_type);
+            for &(gpu_type, _) in state.jobs.tried_by(next.demand) {
+                let at = state.cluster.pool_of(gpu_type);
                 let pool = &mut self.pools[at];
                 while let Some(&(place, ..)) = pool.tail.last() {
                     if place.0 == next.tier && in_span(place.1) {
@@ -80,8 +80,8 @@ impl<T: Copy + Default + Ord> Selection<T> {
                         walk.settle(ranking);
                         continue 'walk;
                     }
-                    let Some((place, slot)) = ends.last_behind(at, next.place(), ranking, floor) else { break };
-                    let own = floor.units(place.3);
+                    let Some((place, slot)) = ends.last_behind(at, next.place(), ranking, state) else { break };
+                    let own = state.units(place.3);
                     pool.tail.push((place, slot, own));
                     ends.remove(at, place.0, slot);
                     pool.left += u64::from(own);
@@ -111,12 +111,12 @@ impl<T: Copy + Default + Ord> Selection<T> {
     pub(super) fn turn_of<R: Ranking<Tie = T>, S: Speed>(
         &self,
         ranking: &mut R,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
         waiting: &Waiting<T>,
         job: Job,
     ) -> Turn<T> {
         let place = || self.all.iter().position(|entry| entry.1 == job).unwrap_or(self.all.len()) as f64;
-        if floor.has_quotas() {
+        if state.has_quotas() {
             return (0, ordered(place()), T::default(), job);
         }
         let key = match R::KEYS {
@@ -124,35 +124,36 @@ impl<T: Copy + Default + Ord> Selection<T> {
             Keys::ByNumber => ranking.key_of(waiting.key_of(job)),
             Keys::Move => place(),
         };
-        (floor.jobs.tier(job.index()), ordered(key), ranking.tie(job), job)
+        (state.jobs.tier(job.index()), ordered(key), ranking.tie(job), job)
     }
 
     /// Ranks every job anew and walks. Cost: all jobs that run or wait.
     pub(super) fn walk_all<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
         waiting: &Waiting<T>,
     ) {
-        let all = self.in_turn(ranking, floor, waiting);
-        self.draw(floor, all);
+        let all = self.in_turn(ranking, state, waiting);
+        self.draw(state, all);
     }
 
     /// The waiting jobs in their turns; those behind them whom a quota holds back.
-    pub(super) fn line<R: Ranking<Tie = T>, S: Speed>(
+    pub(super) fn start_order<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
         waiting: &Waiting<T>,
     ) -> Vec<Job> {
-        let all = self.in_turn(ranking, floor, waiting);
-        let mut line: Vec<Job> = all.iter().filter(|entry| entry.2.is_none()).map(|entry| entry.1).collect();
-        if line.len() < waiting.jobs().count() {
-            let tried: BTreeSet<Job> = line.iter().copied().collect();
-            let all = self.rank_all(ranking, floor, waiting);
-            line.extend(all.iter().filter(|entry| entry.2.is_none() && !tried.contains(&entry.1)).map(|entry| entry.1));
+        let all = self.in_turn(ranking, state, waiting);
+        let mut start_order: Vec<Job> = all.iter().filter(|entry| entry.2.is_none()).map(|entry| entry.1).collect();
+        if start_order.len() < waiting.jobs().count() {
+            let tried: BTreeSet<Job> = start_order.iter().copied().collect();
+            let all = self.rank_all(ranking, state, waiting);
+            start_order
+                .extend(all.iter().filter(|entry| entry.2.is_none() && !tried.contains(&entry.1)).map(|entry| entry.1));
         }
-        line
+        start_order
     }
 
     /// All jobs as their turns come. The protected go before all others, but guests behind those within their quotas, whatever
@@ -160,24 +161,24 @@ impl<T: Copy + Default + Ord> Selection<T> {
     fn in_turn<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
         waiting: &Waiting<T>,
     ) -> Vec<Entry<T>> {
-        let mut all = self.rank_all(ranking, floor, waiting);
-        if floor.protects() {
-            let firm = |&(.., slot): &Entry<T>| slot.is_some_and(|slot| floor.is_protected(slot));
+        let mut all = self.rank_all(ranking, state, waiting);
+        if state.protects() {
+            let firm = |&(.., slot): &Entry<T>| slot.is_some_and(|slot| state.is_protected(slot));
             all.sort_by_key(|entry| !firm(entry));
         }
-        if floor.has_quotas() { self.by_owner(floor, all) } else { all }
+        if state.has_quotas() { self.by_owner(state, all) } else { all }
     }
 
     /// Those within their owners' quotas, then guests. Who may not borrow is left out.
-    fn by_owner<S: Speed>(&mut self, floor: &Floor<'_, S>, mut all: Vec<Entry<T>>) -> Vec<Entry<T>> {
-        let (mut tally, mut guests) = (floor.tally(), Vec::new());
-        all.retain(|&entry| match (floor.count(&mut tally, entry.1), entry.2) {
+    fn by_owner<S: Speed>(&mut self, state: &ClusterState<'_, S>, mut all: Vec<Entry<T>>) -> Vec<Entry<T>> {
+        let (mut tally, mut over_quota) = (state.tally(), Vec::new());
+        all.retain(|&entry| match (state.count(&mut tally, entry.1), entry.2) {
             (Claimant::Within, _) => true,
             (Claimant::Over, _) => {
-                guests.push(entry);
+                over_quota.push(entry);
                 false
             }
             (Claimant::HeldBack, slot) => {
@@ -185,7 +186,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
                 false
             }
         });
-        all.append(&mut guests);
+        all.append(&mut over_quota);
         all
     }
 
@@ -193,7 +194,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
     fn rank_all<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
         waiting: &Waiting<T>,
     ) -> Vec<Entry<T>> {
         self.chosen.clear();
@@ -204,21 +205,21 @@ impl<T: Copy + Default + Ord> Selection<T> {
             let key = match R::KEYS {
                 Keys::Stand => waiting.key_of(job),
                 Keys::ByNumber => ranking.key_of(waiting.key_of(job)),
-                Keys::Move => ranking.rank(floor, job, None),
+                Keys::Move => ranking.rank(state, job, None),
             };
             ((key, ranking.tie(job)), job, None)
         }));
-        let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
+        let live = state.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
         all.extend(live.map(|(slot, stay)| {
             let key = match R::KEYS {
-                Keys::Move => ranking.rank(floor, stay.job, Some(stay)),
-                _ => ranking.running_key(floor, stay),
+                Keys::Move => ranking.rank(state, stay.job, Some(stay)),
+                _ => ranking.running_key(state, stay),
             };
             ((key, ranking.tie(stay.job)), stay.job, Some(Slot::at(slot)))
         }));
         all.sort_unstable_by(|a, b| a.0.0.total_cmp(&b.0.0).then(a.0.1.cmp(&b.0.1)).then(a.1.cmp(&b.1)));
-        if floor.jobs.priority.is_some() {
-            all.sort_by_key(|&(_, job, _)| floor.jobs.tier(job.index()));
+        if state.jobs.priority.is_some() {
+            all.sort_by_key(|&(_, job, _)| state.jobs.tier(job.index()));
         }
         if R::NEAR > 0.0 {
             let mut rest = &mut all[..];
@@ -226,9 +227,9 @@ impl<T: Copy + Default + Ord> Selection<T> {
             while let Some(from) = rest.windows(2).position(|pair| !apart(pair)) {
                 rest = rest.split_at_mut(from).1;
                 let ((least, _), first, _) = rest[0];
-                let tier = floor.jobs.tier(first.index());
+                let tier = state.jobs.tier(first.index());
                 let is_near = |&((key, _), job, _): &Entry<T>| {
-                    key - least <= R::NEAR * least.abs() && floor.jobs.tier(job.index()) == tier
+                    key - least <= R::NEAR * least.abs() && state.jobs.tier(job.index()) == tier
                 };
                 let ties = rest.iter().take_while(|entry| is_near(entry)).count().max(1);
                 let (tied, others) = rest.split_at_mut(ties);
@@ -240,10 +241,10 @@ impl<T: Copy + Default + Ord> Selection<T> {
     }
 
     /// Lets all draw on the GPUs, in their order.
-    fn draw<S: Speed>(&mut self, floor: &Floor<'_, S>, all: Vec<Entry<T>>) {
-        let mut quotas = Quotas::new(floor);
+    fn draw<S: Speed>(&mut self, state: &ClusterState<'_, S>, all: Vec<Entry<T>>) {
+        let mut quotas = Quotas::new(state);
         for &(_, job, slot) in &all {
-            match (slot, quotas.draw(floor, job, slot)) {
+            match (slot, quotas.draw(state, job, slot)) {
                 (None, true) => self.chosen.push(job),
                 (Some(slot), false) => self.evicted.push(slot),
                 _ => {}
@@ -255,7 +256,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
 
 impl<T: Copy> Pool<T> {
     /// Passes the running job of the tail that comes next: it draws its GPUs, or there are too few.
-    fn pass<R: Ranking<Tie = T>>(&mut self, at: usize, ends: &mut FromTheEnd, evicted: &mut Vec<Slot>, ranking: &R) {
+    fn pass<R: Ranking<Tie = T>>(&mut self, at: usize, ends: &mut LowestRanked, evicted: &mut Vec<Slot>, ranking: &R) {
         let Some((place, slot, units)) = self.tail.pop() else { return };
         if u64::from(units) <= self.left {
             self.left -= u64::from(units);

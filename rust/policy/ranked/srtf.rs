@@ -6,7 +6,7 @@
 
 use super::{KNOWS, Ranking};
 use crate::ids::Job;
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::options::{Facts, Is, Named, Options};
 use crate::speed::Speed;
 
@@ -24,8 +24,8 @@ impl<const BY_GPUS: bool> Remaining<BY_GPUS> {
         Self { interval: options.interval }
     }
 
-    fn key<S: Speed>(floor: &Floor<'_, S>, job: Job, remaining: f64) -> f64 {
-        if BY_GPUS { remaining * floor.jobs.gpus(job.index()) } else { remaining }
+    fn key<S: Speed>(state: &ClusterState<'_, S>, job: Job, remaining: f64) -> f64 {
+        if BY_GPUS { remaining * state.jobs.gpus(job.index()) } else { remaining }
     }
 }
 
@@ -49,15 +49,15 @@ impl<const BY_GPUS: bool> Ranking for Remaining<BY_GPUS> {
         self.interval
     }
 
-    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        Self::key(floor, job, floor.remaining(job))
+    fn waiting_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
+        Self::key(state, job, state.remaining(job))
     }
 
-    fn estimate<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> Option<f64> {
-        Some(floor.remaining(job))
+    fn estimate<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> Option<f64> {
+        Some(state.remaining(job))
     }
 
-    fn running_key<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        Self::key(floor, stay.job, floor.remaining_of(stay))
+    fn running_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        Self::key(state, stay.job, state.remaining_of(stay))
     }
 }

@@ -10,7 +10,7 @@
 
 use super::{KNOWS, Ranking};
 use crate::ids::Job;
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::options::{Facts, Is, Named};
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -31,9 +31,9 @@ impl TimeSlice {
         Self { quantum: setting.options.quantum, key: vec![f64::NAN; jobs], passed: f64::NEG_INFINITY }
     }
 
-    fn wait_with<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, since: f64) -> f64 {
+    fn wait_with<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, since: f64) -> f64 {
         // Keys of machine times: the least step tells those that ran from those that came.
-        let key = if floor.has_run(job) { since.next_up() } else { since };
+        let key = if state.has_run(job) { since.next_up() } else { since };
         self.note(job, key)
     }
 
@@ -70,32 +70,32 @@ impl Ranking for TimeSlice {
         true
     }
 
-    fn before_pass<S: Speed>(&mut self, floor: &Floor<'_, S>) -> bool {
-        self.passed = floor.now;
+    fn before_pass<S: Speed>(&mut self, state: &ClusterState<'_, S>) -> bool {
+        self.passed = state.now;
         false
     }
 
-    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        self.wait_with(floor, job, floor.now)
+    fn waiting_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
+        self.wait_with(state, job, state.now)
     }
 
     /// It has gone to the end at the last quantum, or other pass, at which it ran, if there was one.
-    fn failed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, stay: &Stay<S::Pace>) -> f64 {
-        let tick = floor.clock.tick_before(self.quantum, floor.now).unwrap_or(f64::NEG_INFINITY);
-        let last = if self.passed < floor.now { tick.max(self.passed) } else { tick };
+    fn failed_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, stay: &Stay<S::Pace>) -> f64 {
+        let tick = state.clock.tick_before(self.quantum, state.now).unwrap_or(f64::NEG_INFINITY);
+        let last = if self.passed < state.now { tick.max(self.passed) } else { tick };
         if last > stay.start {
-            self.wait_with(floor, job, last)
+            self.wait_with(state, job, last)
         } else {
             self.key.get(job.index()).copied().unwrap_or_default()
         }
     }
 
     /// It stands with those that come now: it did not run up to this quantum.
-    fn resumed_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        self.note(job, floor.now)
+    fn resumed_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
+        self.note(job, state.now)
     }
 
-    fn running_key<S: Speed>(&mut self, _floor: &Floor<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
+    fn running_key<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
         f64::INFINITY
     }
 }

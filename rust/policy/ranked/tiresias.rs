@@ -6,7 +6,7 @@
 
 use super::{KNOWS, Ranking};
 use crate::ids::Job;
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::options::{Facts, Is, Named, Options};
 use crate::speed::Speed;
 
@@ -33,8 +33,8 @@ impl Tiresias {
 }
 
 /// An instant before a stay's job has that service, by no more than rounding asks for (machine time).
-pub(super) fn attains_before<S: Speed>(floor: &Floor<'_, S>, stay: &Stay<S::Pace>, service: f64) -> f64 {
-    let at = floor.attains_at(stay, service);
+pub(super) fn attains_before<S: Speed>(state: &ClusterState<'_, S>, stay: &Stay<S::Pace>, service: f64) -> f64 {
+    let at = state.attains_at(stay, service);
     at - 1e-9 * (at.abs() + 1.0)
 }
 
@@ -56,15 +56,15 @@ impl Ranking for Tiresias {
         Some(self.interval)
     }
 
-    fn waiting_key<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        self.queue(floor.attained(job)) as f64
+    fn waiting_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
+        self.queue(state.attained(job)) as f64
     }
 
-    fn running_key<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        self.queue(floor.attained_of(stay)) as f64
+    fn running_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        self.queue(state.attained_of(stay)) as f64
     }
 
-    fn rises_at<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        attains_before(floor, stay, self.end_of(self.queue(floor.attained_of(stay))))
+    fn rises_at<S: Speed>(&self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        attains_before(state, stay, self.end_of(self.queue(state.attained_of(stay))))
     }
 }

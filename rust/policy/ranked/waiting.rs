@@ -97,7 +97,7 @@ impl<T: Copy + Default + Ord> Waiting<T> {
     }
 
     /// Tier and demand of every class, and its jobs.
-    fn lines(&self) -> impl Iterator<Item = ((u32, Demand), &Keyed<T>)> {
+    fn queues(&self) -> impl Iterator<Item = ((u32, Demand), &Keyed<T>)> {
         let classes = self.classes.iter().zip(&self.demands).map(|(&class, &demand)| (unpacked(class).0, demand));
         classes.zip(&self.by_class)
     }
@@ -105,16 +105,16 @@ impl<T: Copy + Default + Ord> Waiting<T> {
     /// The waiting jobs in order.
     pub(super) fn walk(&self) -> Walk<'_, T> {
         // Every pass makes one: it is given room for all classes, and never grows.
-        let mut lines = Vec::with_capacity(self.classes.len());
-        lines.extend(self.lines().filter_map(|(class, jobs)| Line::new(class, None, jobs.range(..))));
-        Walk(lines.into())
+        let mut queues = Vec::with_capacity(self.classes.len());
+        queues.extend(self.queues().filter_map(|(class, jobs)| ClassQueue::new(class, None, jobs.range(..))));
+        Walk(queues.into())
     }
 
     /// The waiting jobs in order of (tier, key, tie, job), where numbers stand for keys. While all jobs of a span have one number,
     /// they wait in the right order by the span, and no key is asked for.
     pub(super) fn walk_by<R: Ranking>(&self, ranking: &mut R) -> Walk<'_, T> {
         let mut groups = Vec::new();
-        for (class, jobs) in self.lines() {
+        for (class, jobs) in self.queues() {
             let begin = |number: u64| (number, T::default(), Job::new(0));
             let mut from = begin(0);
             while let Some(&(number, ..)) = jobs.range(from..).next() {
@@ -124,16 +124,20 @@ impl<T: Copy + Default + Ord> Waiting<T> {
             }
         }
         groups.sort_unstable_by_key(|group| group.1);
-        let mut lines = Vec::with_capacity(groups.len());
+        let mut queues = Vec::with_capacity(groups.len());
         for of_a_span in groups.chunk_by(|a, b| a.0 == b.0) {
             let alike = of_a_span.iter().all(|group| group.1 == of_a_span[0].1);
             for &(span, number, class, ref jobs) in of_a_span {
                 let number = unordered(number);
                 let (key, below) = if alike { span } else { (ranking.key_of(number), f64::NEG_INFINITY) };
-                lines.extend(Line::new(class, Some(key), jobs.clone()).map(|line| Line { number, below, ..line }));
+                queues.extend(ClassQueue::new(class, Some(key), jobs.clone()).map(|queue| ClassQueue {
+                    number,
+                    below,
+                    ..queue
+                }));
             }
         }
-        Walk(lines.into())
+        Walk(queues.into())
     }
 }
 
@@ -156,7 +160,7 @@ impl<T: Copy> Ranked<T> {
 }
 
 /// Jobs of one class in order, from `head` on: its (tier, key, number), packed, and its tie.
-struct Line<'a, T> {
+struct ClassQueue<'a, T> {
     head: u128,
     tie: T,
     demand: Demand,
@@ -168,7 +172,7 @@ struct Line<'a, T> {
     jobs: Range<'a, (u64, T, Job)>,
 }
 
-impl<'a, T: Copy> Line<'a, T> {
+impl<'a, T: Copy> ClassQueue<'a, T> {
     fn new((tier, demand): (u32, Demand), key: Option<f64>, mut jobs: Range<'a, (u64, T, Job)>) -> Option<Self> {
         let &(own, tie, job) = jobs.next()?;
         let head = packed(tier, key.map_or(own, ordered), job.number());
@@ -176,7 +180,7 @@ impl<'a, T: Copy> Line<'a, T> {
     }
 }
 
-impl<T: Ord> Ord for Line<'_, T> {
+impl<T: Ord> Ord for ClassQueue<'_, T> {
     /// The greatest is the first of the ranking.
     fn cmp(&self, other: &Self) -> Ordering {
         if size_of::<T>() == 0 {
@@ -187,54 +191,54 @@ impl<T: Ord> Ord for Line<'_, T> {
     }
 }
 
-impl<T: Ord> PartialOrd for Line<'_, T> {
+impl<T: Ord> PartialOrd for ClassQueue<'_, T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T: Ord> PartialEq for Line<'_, T> {
+impl<T: Ord> PartialEq for ClassQueue<'_, T> {
     fn eq(&self, other: &Self) -> bool {
         self.head == other.head
     }
 }
 
-impl<T: Ord> Eq for Line<'_, T> {}
+impl<T: Ord> Eq for ClassQueue<'_, T> {}
 
 /// The waiting jobs in order of (tier, key, tie, job), with classes left out on the way.
-pub(super) struct Walk<'a, T>(BinaryHeap<Line<'a, T>>);
+pub(super) struct Walk<'a, T>(BinaryHeap<ClassQueue<'a, T>>);
 
 impl<T: Copy + Ord> Walk<'_, T> {
     /// The job that comes next.
     pub(super) fn peek(&self) -> Option<Ranked<T>> {
-        let line = self.0.peek()?;
-        let (tier, key, job) = unpacked(line.head);
+        let queue = self.0.peek()?;
+        let (tier, key, job) = unpacked(queue.head);
         let (key, job) = (unordered(key), Job::new(job));
-        Some(Ranked { tier, key, tie: line.tie, job, demand: line.demand, below: line.below })
+        Some(Ranked { tier, key, tie: queue.tie, job, demand: queue.demand, below: queue.below })
     }
 
     /// Asks for all keys.
     pub(super) fn settle<R: Ranking>(&mut self, ranking: &mut R) {
-        let mut lines = std::mem::take(&mut self.0).into_vec();
-        for line in lines.iter_mut().filter(|line| line.below > f64::NEG_INFINITY) {
-            let (tier, _, job) = unpacked(line.head);
-            line.head = packed(tier, ordered(ranking.key_of(line.number)), job);
-            line.below = f64::NEG_INFINITY;
+        let mut queues = std::mem::take(&mut self.0).into_vec();
+        for queue in queues.iter_mut().filter(|queue| queue.below > f64::NEG_INFINITY) {
+            let (tier, _, job) = unpacked(queue.head);
+            queue.head = packed(tier, ordered(ranking.key_of(queue.number)), job);
+            queue.below = f64::NEG_INFINITY;
         }
-        self.0 = lines.into();
+        self.0 = queues.into();
     }
 
     /// Goes on behind the job that comes next.
     pub(super) fn pass(&mut self) {
-        let Some(mut line) = self.0.peek_mut() else { return };
-        match line.jobs.next() {
+        let Some(mut queue) = self.0.peek_mut() else { return };
+        match queue.jobs.next() {
             Some(&(key, tie, job)) => {
-                let (tier, own, _) = unpacked(line.head);
-                line.head = packed(tier, if line.alike { own } else { key }, job.number());
-                line.tie = tie;
+                let (tier, own, _) = unpacked(queue.head);
+                queue.head = packed(tier, if queue.alike { own } else { key }, job.number());
+                queue.tie = tie;
             }
             None => {
-                PeekMut::pop(line);
+                PeekMut::pop(queue);
             }
         }
     }

@@ -1,8 +1,8 @@
 //! How long jobs still take, known or predicted, and the waiting jobs in the order of that.
 
-use super::line::{Class, Lines, Rank};
+use super::class_queues::{Class, ClassQueues, Rank};
 use crate::ids::Job;
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
 
@@ -12,29 +12,29 @@ pub(in crate::policy) trait Foresight: Clone + Send {
     /// is among the `changed` ones.
     const FALLS: bool;
 
-    fn arrived<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job);
+    fn arrived<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job);
 
     fn completed(&mut self, _job: Job) {}
 
     /// The job runs from now on.
-    fn started<S: Speed>(&mut self, _floor: &Floor<'_, S>, _stay: &Stay<S::Pace>) {}
+    fn started<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _stay: &Stay<S::Pace>) {}
 
     /// The job runs no longer.
     fn stopped(&mut self, _job: Job) {}
 
     /// A pass begins. Adds the running jobs of which something else is left since the last pass than time explains, or
     /// returns that it may be all.
-    fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>, changed: &mut Vec<Job>) -> bool;
+    fn begin<S: Speed>(&mut self, state: &ClusterState<'_, S>, changed: &mut Vec<Job>) -> bool;
 
     /// What a waiting job's wait is held against, s: its run time on the fewest servers without contention, or where that
     /// is not known as much of it as is done.
-    fn yardstick<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64;
+    fn reference_time<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64;
 
     /// The same of a running job now.
-    fn yardstick_of<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64;
+    fn reference_time_of<S: Speed>(&self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64;
 
     /// Run time left of a running job now, s, without the rest of its pause.
-    fn left_of<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64;
+    fn left_of<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64;
 
     /// GPUs that count in a key of a job that asks for so many units.
     fn weight(&self, units: u32) -> f64;
@@ -48,14 +48,14 @@ pub(in crate::policy) trait Foresight: Clone + Send {
     }
 
     /// The job waits from now on.
-    fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job);
+    fn join<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job);
 
     /// The job waits no longer.
     fn leave(&mut self, job: Job);
 
-    fn lines(&self) -> &Lines;
+    fn queues(&self) -> &ClassQueues;
 
-    fn lines_mut(&mut self) -> &mut Lines;
+    fn queues_mut(&mut self) -> &mut ClassQueues;
 }
 
 /// Bits of GPUs that count x run time left: the least goes first.
@@ -66,7 +66,7 @@ pub(super) fn key(weight: f64, left: f64) -> u64 {
 /// Run times are those recorded.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Exact {
-    lines: Lines,
+    queues: ClassQueues,
     /// By job, in units: GPUs, or thousandths of one where jobs may hold shares.
     size: Vec<u32>,
     /// Units of the largest server, of the cluster, and of a GPU.
@@ -82,10 +82,10 @@ pub(in crate::policy) struct Exact {
 }
 
 impl Exact {
-    pub(in crate::policy) fn new(setting: &Setting<'_>, lines: Lines) -> Self {
+    pub(in crate::policy) fn new(setting: &Setting<'_>, queues: ClassQueues) -> Self {
         let (jobs, units_a_gpu) = (setting.jobs.len(), setting.jobs.units_a_gpu());
         Self {
-            lines,
+            queues,
             size: (0..jobs).map(|job| setting.jobs.units(job)).collect(),
             largest: setting.server_gpus.iter().copied().max().unwrap_or(0).saturating_mul(units_a_gpu as u32),
             gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum::<u64>() * units_a_gpu,
@@ -105,25 +105,25 @@ impl Exact {
 impl Foresight for Exact {
     const FALLS: bool = true;
 
-    fn arrived<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.unit[job.index()] = floor.unit_at_best(job);
-        self.whole[job.index()] = floor.left_at_best(job, self.unit[job.index()]);
+    fn arrived<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        self.unit[job.index()] = state.unit_at_best(job);
+        self.whole[job.index()] = state.left_at_best(job, self.unit[job.index()]);
     }
 
-    fn yardstick<S: Speed>(&self, _floor: &Floor<'_, S>, job: Job) -> f64 {
+    fn reference_time<S: Speed>(&self, _state: &ClusterState<'_, S>, job: Job) -> f64 {
         self.whole[job.index()]
     }
 
-    fn yardstick_of<S: Speed>(&self, _floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+    fn reference_time_of<S: Speed>(&self, _state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
         self.whole[stay.job.index()]
     }
 
-    fn begin<S: Speed>(&mut self, _floor: &Floor<'_, S>, _changed: &mut Vec<Job>) -> bool {
+    fn begin<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _changed: &mut Vec<Job>) -> bool {
         false
     }
 
-    fn left_of<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        floor.left_at_best_of(stay, self.unit[stay.job.index()])
+    fn left_of<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        state.left_at_best_of(stay, self.unit[stay.job.index()])
     }
 
     fn weight(&self, units: u32) -> f64 {
@@ -136,22 +136,22 @@ impl Foresight for Exact {
         self.left[job.index()]
     }
 
-    fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.left[job.index()] = floor.left_at_best(job, self.unit[job.index()]);
+    fn join<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        self.left[job.index()] = state.left_at_best(job, self.unit[job.index()]);
         let (class, rank) = self.place(job);
-        self.lines.insert(class, class.0, 0, rank);
+        self.queues.insert(class, class.0, 0, rank);
     }
 
     fn leave(&mut self, job: Job) {
         let (class, rank) = self.place(job);
-        self.lines.remove(class, rank);
+        self.queues.remove(class, rank);
     }
 
-    fn lines(&self) -> &Lines {
-        &self.lines
+    fn queues(&self) -> &ClassQueues {
+        &self.queues
     }
 
-    fn lines_mut(&mut self) -> &mut Lines {
-        &mut self.lines
+    fn queues_mut(&mut self) -> &mut ClassQueues {
+        &mut self.queues
     }
 }

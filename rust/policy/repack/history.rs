@@ -4,11 +4,11 @@
 //! running job's prediction stands until its progress reaches the next bin, or until the history is another. For example,
 //! a thousand jobs of one GPU that never ran are one class where nobody is named.
 
+use super::class_queues::{Class, ClassQueues};
 use super::foresight::{Foresight, key};
-use super::line::{Class, Lines};
 use super::predictor::Predictor;
 use crate::ids::Job;
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
 use std::cmp::Reverse;
@@ -26,7 +26,7 @@ pub(in crate::policy) struct History<'a> {
     group: Vec<u32>,
     whole: Vec<f64>,
     unit: Vec<f64>,
-    lines: Lines,
+    queues: ClassQueues,
     /// Units of a GPU: 1, or 1,000 where jobs may hold shares.
     units_a_gpu: f64,
     /// The class of a waiting job: its group, and the bin of its progress.
@@ -41,7 +41,7 @@ pub(in crate::policy) struct History<'a> {
 }
 
 impl<'a> History<'a> {
-    pub(in crate::policy) fn new(setting: &Setting<'a>, lines: Lines) -> Self {
+    pub(in crate::policy) fn new(setting: &Setting<'a>, queues: ClassQueues) -> Self {
         let jobs = setting.jobs.len();
         Self {
             user: setting.user,
@@ -49,7 +49,7 @@ impl<'a> History<'a> {
             group: vec![0; jobs],
             whole: vec![0.0; jobs],
             unit: vec![0.0; jobs],
-            lines,
+            queues,
             units_a_gpu: setting.jobs.units_a_gpu() as f64,
             class: vec![(0, 0); jobs],
             running: BTreeMap::new(),
@@ -60,10 +60,10 @@ impl<'a> History<'a> {
     }
 
     /// Notes when a running job may reach the next bin.
-    fn expect_edge<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) {
-        let progress = self.yardstick_of(floor, stay);
+    fn expect_edge<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) {
+        let progress = self.reference_time_of(state, stay);
         let more = self.predictor.next_edge(progress) - progress;
-        let time = floor.seconds() + floor.pause_left_of(stay) + more;
+        let time = state.seconds() + state.pause_left_of(stay) + more;
         self.term[stay.job.index()] += 1;
         self.edges.push(Reverse((time.to_bits(), stay.job, self.term[stay.job.index()])));
     }
@@ -72,11 +72,11 @@ impl<'a> History<'a> {
 impl Foresight for History<'_> {
     const FALLS: bool = false;
 
-    fn arrived<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
+    fn arrived<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
         let j = job.index();
-        self.unit[j] = floor.unit_at_best(job);
-        self.whole[j] = floor.left_at_best(job, self.unit[j]);
-        self.group[j] = self.predictor.group(floor.units(job), self.user.map_or(0, |user| user[j]));
+        self.unit[j] = state.unit_at_best(job);
+        self.whole[j] = state.left_at_best(job, self.unit[j]);
+        self.group[j] = self.predictor.group(state.units(job), self.user.map_or(0, |user| user[j]));
     }
 
     fn completed(&mut self, job: Job) {
@@ -87,11 +87,11 @@ impl Foresight for History<'_> {
         }
     }
 
-    fn started<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) {
+    fn started<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) {
         if self.user.is_some() {
             self.running.entry(self.group[stay.job.index()]).or_default().insert(stay.job);
         }
-        self.expect_edge(floor, stay);
+        self.expect_edge(state, stay);
     }
 
     fn stopped(&mut self, job: Job) {
@@ -101,21 +101,21 @@ impl Foresight for History<'_> {
         }
     }
 
-    fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>, changed: &mut Vec<Job>) -> bool {
+    fn begin<S: Speed>(&mut self, state: &ClusterState<'_, S>, changed: &mut Vec<Job>) -> bool {
         let (is_new, whole) = (self.predictor.renew(), self.units_a_gpu);
         if is_new {
-            self.lines.renew(.., |class, units| key(f64::from(units) / whole, self.predictor.left(class)));
+            self.queues.renew(.., |class, units| key(f64::from(units) / whole, self.predictor.left(class)));
         } else {
             self.stale.sort_unstable();
             self.stale.dedup();
             for &group in &self.stale {
                 changed.extend(self.running.get(&group).into_iter().flatten());
                 let classes = (group, 0)..=(group, u32::MAX);
-                self.lines.renew(classes, |class, units| key(f64::from(units) / whole, self.predictor.left(class)));
+                self.queues.renew(classes, |class, units| key(f64::from(units) / whole, self.predictor.left(class)));
             }
         }
         self.stale.clear();
-        let now = floor.seconds();
+        let now = state.seconds();
         let now = now + SLACK * f64::max(1.0, now);
         while let Some(&Reverse((time, job, term))) = self.edges.peek()
             && f64::from_bits(time) <= now
@@ -128,16 +128,16 @@ impl Foresight for History<'_> {
         is_new
     }
 
-    fn yardstick<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        f64::max(0.0, self.whole[job.index()] - floor.left_at_best(job, self.unit[job.index()]))
+    fn reference_time<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64 {
+        f64::max(0.0, self.whole[job.index()] - state.left_at_best(job, self.unit[job.index()]))
     }
 
-    fn yardstick_of<S: Speed>(&self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        f64::max(0.0, self.whole[stay.job.index()] - floor.left_at_best_of(stay, self.unit[stay.job.index()]))
+    fn reference_time_of<S: Speed>(&self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        f64::max(0.0, self.whole[stay.job.index()] - state.left_at_best_of(stay, self.unit[stay.job.index()]))
     }
 
-    fn left_of<S: Speed>(&mut self, floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        let bin = self.predictor.bin(self.yardstick_of(floor, stay));
+    fn left_of<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        let bin = self.predictor.bin(self.reference_time_of(state, stay));
         self.predictor.left((self.group[stay.job.index()], bin))
     }
 
@@ -149,24 +149,24 @@ impl Foresight for History<'_> {
         self.predictor.left(self.class[job.index()])
     }
 
-    fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        let class = (self.group[job.index()], self.predictor.bin(self.yardstick(floor, job)));
+    fn join<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        let class = (self.group[job.index()], self.predictor.bin(self.reference_time(state, job)));
         self.class[job.index()] = class;
-        let units = floor.units(job);
+        let units = state.units(job);
         let left = self.predictor.left(class);
         let key = self.key(units, left);
-        self.lines.insert(class, units, key, (0, job));
+        self.queues.insert(class, units, key, (0, job));
     }
 
     fn leave(&mut self, job: Job) {
-        self.lines.remove(self.class[job.index()], (0, job));
+        self.queues.remove(self.class[job.index()], (0, job));
     }
 
-    fn lines(&self) -> &Lines {
-        &self.lines
+    fn queues(&self) -> &ClassQueues {
+        &self.queues
     }
 
-    fn lines_mut(&mut self) -> &mut Lines {
-        &mut self.lines
+    fn queues_mut(&mut self) -> &mut ClassQueues {
+        &mut self.queues
     }
 }

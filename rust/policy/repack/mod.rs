@@ -5,32 +5,32 @@
 //! plan is carried out where that costs less than waiting. Invariant: `on` names the jobs of every server. For example,
 //! on two servers of 8 GPUs with 4 busy each, a short job of 8 GPUs moves one of the two jobs to the other's server.
 
-mod bench;
+mod class_queues;
 mod foresight;
-mod grades;
 mod history;
-mod line;
 mod overdue;
-mod plan;
 mod predictor;
-mod residents;
+mod priority_class;
+mod relocation;
+mod server_index;
 mod strain;
+mod victims;
 
 use super::Visitor;
-use crate::ids::{Job, Server, Slot, WHOLE};
-use crate::machine::{Came, Chooses, Floor, Left, Policy};
+use crate::ids::{Job, MILLI_GPU, Server, Slot};
+use crate::machine::{Chooses, ClusterState, EndReason, Policy, WaitReason};
 use crate::options::{Facts, Feature, Is, Named, Predict};
 use crate::setting::Setting;
 use crate::speed::Speed;
-use bench::Bench;
+use class_queues::{ClassQueues, Rank};
 use foresight::Exact;
 use foresight::Foresight;
-use grades::Grades;
 use history::History;
-use line::{Lines, Rank};
-use plan::{Asker, Plan};
-use residents::Residents;
+use priority_class::PriorityClasses;
+use relocation::{Relocation, Requester};
+use server_index::ServerIndex;
 use std::collections::BTreeSet;
+use victims::Candidates;
 
 /// What it says of itself.
 pub(super) const FACTS: &[Facts] = &[Repack::<Exact>::FACTS];
@@ -44,10 +44,10 @@ pub(super) fn visit<'a, S: Speed, V: Visitor<'a, S>>(
     match setting.options.predict {
         _ if !setting.options.has::<Repack<Exact>>() => Err(visitor),
         Predict::Exact => {
-            Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, |lines| Exact::new(setting, lines))))
+            Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, |queues| Exact::new(setting, queues))))
         }
         Predict::History => {
-            Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, |lines| History::new(setting, lines))))
+            Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, |queues| History::new(setting, queues))))
         }
     }
 }
@@ -55,9 +55,9 @@ pub(super) fn visit<'a, S: Speed, V: Visitor<'a, S>>(
 /// The policy.
 #[derive(Clone, Debug)]
 pub(super) struct Repack<F> {
-    residents: Residents<F>,
-    bench: Bench,
-    grades: Grades,
+    server_index: ServerIndex<F>,
+    candidates: Candidates,
+    classes_of_priority: PriorityClasses,
     /// Whether jobs may evict others by the machine's rule, and the stays that the latest one ended so.
     evicts: bool,
     /// Whether jobs whose size has failed have a turn all the same, and whether there is an end to that: what a job may
@@ -75,7 +75,7 @@ pub(super) struct Repack<F> {
     failed: Vec<(u32, usize)>,
     ahead: Vec<u64>,
     /// The latest plan that did not pay, for whom, and as of which changes.
-    found: Option<(u64, Asker, Plan)>,
+    found: Option<(u64, Requester, Relocation)>,
 }
 
 /// A waiting job that cannot be placed.
@@ -99,36 +99,36 @@ enum Asked {
 }
 
 /// The lowest GPU of a server of which nobody holds anything.
-fn empty_gpu<S: Speed>(floor: &Floor<'_, S>, server: Server) -> Vec<(Server, u32)> {
-    let (pool, own) = floor.cluster.place(server);
-    let mut gpus = (0..floor.cluster.pool(pool).sizes[own.index()]).map(|gpu| (server, gpu));
-    gpus.find(|&(server, gpu)| floor.cluster.room(server, gpu) == WHOLE).into_iter().collect()
+fn empty_gpu<S: Speed>(state: &ClusterState<'_, S>, server: Server) -> Vec<(Server, u32)> {
+    let (pool, own) = state.cluster.place(server);
+    let mut gpus = (0..state.cluster.pool(pool).sizes[own.index()]).map(|gpu| (server, gpu));
+    gpus.find(|&(server, gpu)| state.cluster.room(server, gpu) == MILLI_GPU).into_iter().collect()
 }
 
 /// Whether no plan helps jobs of that size on any GPUs that one may have.
-fn has_failed<S: Speed>(floor: &Floor<'_, S>, job: Job, failed: &[(u32, usize)]) -> bool {
-    let size = floor.units(job);
-    floor.jobs.tried(job).iter().all(|&(of, _)| failed.contains(&(size, floor.cluster.pool_of(of))))
+fn has_failed<S: Speed>(state: &ClusterState<'_, S>, job: Job, failed: &[(u32, usize)]) -> bool {
+    let size = state.units(job);
+    state.jobs.tried(job).iter().all(|&(of, _)| failed.contains(&(size, state.cluster.pool_of(of))))
 }
 
 /// Whether one of those jobs asks for the same.
-fn is_barren<S: Speed>(floor: &Floor<'_, S>, job: Job, barren: &[Job]) -> bool {
-    barren.iter().any(|&other| floor.jobs.demand(other) == floor.jobs.demand(job))
+fn is_barren<S: Speed>(state: &ClusterState<'_, S>, job: Job, barren: &[Job]) -> bool {
+    barren.iter().any(|&other| state.jobs.demand(other) == state.jobs.demand(job))
 }
 
 impl<F: Foresight> Repack<F> {
-    pub(super) fn new(setting: &Setting<'_>, foresight: impl FnOnce(Lines) -> F) -> Self {
-        let grades = Grades::new(setting);
+    pub(super) fn new(setting: &Setting<'_>, foresight: impl FnOnce(ClassQueues) -> F) -> Self {
+        let classes_of_priority = PriorityClasses::new(setting);
         Self {
-            residents: Residents::new(setting, foresight(grades.lines())),
-            bench: Bench::default(),
+            server_index: ServerIndex::new(setting, foresight(classes_of_priority.queues())),
+            candidates: Candidates::default(),
             evicts: setting.has_standing(),
             is_thorough: setting.has_standing() || setting.server_types.is_some(),
             is_alike: setting.side.quotas.is_none() && setting.server_types.is_none(),
             evicted: Vec::new(),
             barren: Vec::new(),
             is_other: false,
-            grades,
+            classes_of_priority,
             changed: false,
             failed: Vec::new(),
             ahead: vec![0; setting.num_pools()],
@@ -137,173 +137,184 @@ impl<F: Foresight> Repack<F> {
     }
 
     /// The job waits from now on.
-    fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.residents.foresight.join(floor, job);
-        self.residents.strains.join(floor, job, self.residents.foresight.yardstick(floor, job));
+    fn join<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        self.server_index.foresight.join(state, job);
+        self.server_index.strains.join(state, job, self.server_index.foresight.reference_time(state, job));
     }
 
     /// A waiting job starts where it was placed.
-    fn start<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) {
-        self.residents.foresight.leave(job);
-        self.residents.strains.leave(floor, job);
-        let slot = floor.start(job);
-        self.residents.settle(floor, slot);
+    fn start<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) {
+        self.server_index.foresight.leave(job);
+        self.server_index.strains.leave(state, job);
+        let slot = state.start(job);
+        self.server_index.settle(state, slot);
         self.is_other = true;
     }
 
     /// Run time left of a waiting job, s, with the pause of one that runs again.
-    fn run<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        let pause = if floor.has_run(job) { floor.pause_seconds() } else { 0.0 };
-        self.residents.foresight.left_waiting(job) + pause
+    fn run<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
+        let pause = if state.has_run(job) { state.pause_seconds() } else { 0.0 };
+        self.server_index.foresight.left_waiting(job) + pause
     }
 
     /// Starts a waiting job, but no guest, where others are evicted for it by the machine's rule, if that can be done.
-    fn start_by_evicting<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> bool {
-        let grade = self.residents.foresight.lines().grade_of(job);
-        if !self.evicts || self.grades.is_of_guests(grade) || !floor.makes_room() {
+    fn start_by_evicting<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
+        let priority_class = self.server_index.foresight.queues().priority_class_of(job);
+        if !self.evicts || self.classes_of_priority.is_over_quota(priority_class) || !state.makes_room() {
             return false;
         }
         let mut evicted = std::mem::take(&mut self.evicted);
-        let placed = floor.place_by_evicting(job, &mut evicted);
-        evicted.iter().for_each(|&(_, victim)| _ = self.residents.unsettle(floor, victim));
+        let placed = state.place_by_evicting(job, &mut evicted);
+        evicted.iter().for_each(|&(_, victim)| _ = self.server_index.unsettle(state, victim));
         if placed {
-            self.start(floor, job);
+            self.start(state, job);
         }
         self.is_other |= !evicted.is_empty();
-        evicted.iter().for_each(|&(_, victim)| self.join(floor, victim));
+        evicted.iter().for_each(|&(_, victim)| self.join(state, victim));
         self.evicted = evicted;
         placed
     }
 
     /// The same of a job whose demand is barren from then on if it cannot be done.
-    fn tries_to_evict<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job) -> bool {
-        let placed = self.start_by_evicting(floor, job);
-        if !placed && !is_barren(floor, job, &self.barren) {
+    fn tries_to_evict<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
+        let placed = self.start_by_evicting(state, job);
+        if !placed && !is_barren(state, job, &self.barren) {
             self.barren.push(job);
         }
         placed
     }
 
     /// Drops who is barren no longer. Returns whether there is anybody.
-    fn review_barren<S: Speed>(&mut self, floor: &mut Floor<'_, S>) -> bool {
+    fn review_barren<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) -> bool {
         let before = self.barren.len();
-        if std::mem::take(&mut self.is_other) && self.evicts && before > 0 && floor.makes_room() {
-            self.barren.retain(|&job| !floor.can_evict_for(job));
+        if std::mem::take(&mut self.is_other) && self.evicts && before > 0 && state.makes_room() {
+            self.barren.retain(|&job| !state.can_evict_for(job));
         }
         self.barren.len() < before
     }
 
     /// Lets the urgent jobs of a grade run, whatever it costs. They spare whoever has more than half of their strain.
-    fn relieve<S: Speed>(&mut self, floor: &mut Floor<'_, S>, grade: u32, limit: f64) {
-        let (mut failed, jobs): (Vec<(u32, usize)>, _) = (Vec::new(), floor.jobs);
-        let (cost, graded) = (floor.pause_seconds(), self.grades.differ());
-        let quotas = floor.has_quotas(); // which change a job's grade, but not within a pass
-        self.residents.strains.begin_walk(floor, limit);
+    fn relieve<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, priority_class: u32, limit: f64) {
+        let (mut failed, jobs): (Vec<(u32, usize)>, _) = (Vec::new(), state.jobs);
+        let (cost, has_classes) = (state.pause_seconds(), self.classes_of_priority.differ());
+        let quotas = state.has_quotas(); // which change a job's grade, but not within a pass
+        self.server_index.strains.begin_walk(state, limit);
         self.barren.clear();
         'urgent: while let Some((strain, job)) = {
-            let comes_back = self.review_barren(floor);
-            let Self { residents, barren, evicts, .. } = self;
-            let lines = residents.foresight.lines();
+            let comes_back = self.review_barren(state);
+            let Self { server_index, barren, evicts, .. } = self;
+            let queues = server_index.foresight.queues();
             // Without quotas members of a class are of one grade, and fail together.
             let is_lost = |member: Job| {
-                has_failed(floor, member, &failed) && (!*evicts || !quotas && is_barren(floor, member, barren))
+                has_failed(state, member, &failed) && (!*evicts || !quotas && is_barren(state, member, barren))
             };
-            let is_other = |member: Job| !quotas && lines.grade_of(member) != grade;
+            let is_other = |member: Job| !quotas && queues.priority_class_of(member) != priority_class;
             if comes_back {
-                residents.strains.call_back(|member| !is_other(member) && !is_lost(member));
+                server_index.strains.call_back(|member| !is_other(member) && !is_lost(member));
             }
-            residents.strains.next(floor, limit, |member| is_other(member) || is_lost(member))
+            server_index.strains.next(state, limit, |member| is_other(member) || is_lost(member))
         } {
-            if self.residents.foresight.lines().grade_of(job) != grade {
+            if self.server_index.foresight.queues().priority_class_of(job) != priority_class {
                 continue;
             }
             let (strain, work) = (strain / 2.0, f64::NEG_INFINITY);
-            let (num_gpus, units) = (floor.asks(job), floor.units(job));
-            if has_failed(floor, job, &failed) {
-                self.tries_to_evict(floor, job);
+            let (num_gpus, units) = (state.asks(job), state.units(job));
+            if has_failed(state, job, &failed) {
+                self.tries_to_evict(state, job);
                 continue;
             }
-            if floor.place(job) {
-                self.start(floor, job);
+            if state.place(job) {
+                self.start(state, job);
                 continue;
             }
             for &(gpu_type, _) in jobs.tried(job) {
-                let pool = floor.cluster.pool_of(gpu_type);
+                let pool = state.cluster.pool_of(gpu_type);
                 if failed.contains(&(units, pool)) {
                     continue;
                 }
-                let run = self.run(floor, job);
-                let guests_from = self.grades.guests_before(grade);
-                let asker = Asker { num_gpus, units, pool, grade, graded, guests_from, run, work, cost, strain };
-                match Plan::find(floor, &mut self.residents, &asker, &mut self.bench) {
-                    Some(plan) => {
-                        self.carry_out(floor, job, &plan);
+                let run = self.run(state, job);
+                let over_quota_from = self.classes_of_priority.over_quota_before(priority_class);
+                let requester = Requester {
+                    num_gpus,
+                    units,
+                    pool,
+                    priority_class,
+                    has_classes,
+                    over_quota_from,
+                    run,
+                    work,
+                    cost,
+                    strain,
+                };
+                match Relocation::find(state, &mut self.server_index, &requester, &mut self.candidates) {
+                    Some(relocation) => {
+                        self.carry_out(state, job, &relocation);
                         continue 'urgent;
                     }
                     None => failed.push((units, pool)),
                 }
             }
-            self.tries_to_evict(floor, job);
+            self.tries_to_evict(state, job);
         }
     }
 
     /// Whether a plan costs less than to wait for GPUs that come free by themselves.
-    fn pays<S: Speed>(&mut self, floor: &Floor<'_, S>, plan: &Plan, waits: Waits) -> bool {
-        let (evicted, moved) = (plan.evicted.len() as f64, plan.moved.len() as f64);
-        let stops = floor.pause_seconds() * (evicted + moved);
-        let others = self.residents.foresight.lines().len() > 1;
+    fn pays<S: Speed>(&mut self, state: &ClusterState<'_, S>, relocation: &Relocation, waits: Waits) -> bool {
+        let (evicted, moved) = (relocation.evicted.len() as f64, relocation.moved.len() as f64);
+        let stops = state.pause_seconds() * (evicted + moved);
+        let others = self.server_index.foresight.queues().len() > 1;
         let alone = if others { 0.0 } else { stops + waits.run * evicted };
-        self.waits_for(floor, waits, f64::max(2.0 * stops, alone))
+        self.waits_for(state, waits, f64::max(2.0 * stops, alone))
     }
 
     /// Whether a job that waits for GPUs to come free by themselves waits at least so long: the longer of two times,
     /// of which neither needs to be worked out. `ahead` may lack jobs that the walk left aside.
-    fn waits_for<S: Speed>(&mut self, floor: &Floor<'_, S>, waits: Waits, seconds: f64) -> bool {
+    fn waits_for<S: Speed>(&mut self, state: &ClusterState<'_, S>, waits: Waits, seconds: f64) -> bool {
         let (pool, ahead) = (waits.pool, &mut self.ahead[waits.pool]);
-        if seconds <= 0.0 || self.residents.free_no_sooner(floor, pool, waits.num_gpus, seconds) {
+        if seconds <= 0.0 || self.server_index.free_no_sooner(state, pool, waits.num_gpus, seconds) {
             return true;
         }
-        let idle = floor.cluster.pool(pool).idle_units();
+        let idle = state.cluster.pool(pool).idle_units();
         let wanted = |ahead: u64| (ahead + u64::from(waits.units)).saturating_sub(idle);
-        if self.residents.released_no_sooner(floor, pool, wanted(*ahead), seconds) {
+        if self.server_index.released_no_sooner(state, pool, wanted(*ahead), seconds) {
             return true;
         }
         if self.is_thorough {
             return false; // nobody was left aside
         }
         let before = *ahead;
-        self.residents.foresight.lines_mut().count_aside(waits.rank, self.residents.strains.gpus(), ahead);
-        *ahead > before && self.residents.released_no_sooner(floor, pool, wanted(*ahead), seconds)
+        self.server_index.foresight.queues_mut().count_aside(waits.rank, self.server_index.strains.gpus(), ahead);
+        *ahead > before && self.server_index.released_no_sooner(state, pool, wanted(*ahead), seconds)
     }
 
     /// Stops the plan's victims, starts its job, which waits, and puts the jobs that move in their new homes.
-    fn carry_out<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, plan: &Plan) {
-        for &victim in plan.evicted.iter().chain(plan.moved.iter().map(|(job, _)| job)) {
-            let slot = self.residents.unsettle(floor, victim);
-            floor.stop(slot);
+    fn carry_out<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job, relocation: &Relocation) {
+        for &victim in relocation.evicted.iter().chain(relocation.moved.iter().map(|(job, _)| job)) {
+            let slot = self.server_index.unsettle(state, victim);
+            state.stop(slot);
         }
-        self.residents.foresight.leave(job);
-        self.residents.strains.leave(floor, job);
-        self.start_at(floor, job, &plan.parts);
+        self.server_index.foresight.leave(job);
+        self.server_index.strains.leave(state, job);
+        self.start_at(state, job, &relocation.parts);
         self.is_other = true;
-        for &(job, server) in &plan.moved {
-            self.start_at(floor, job, &[(server, floor.asks(job))]);
+        for &(job, server) in &relocation.moved {
+            self.start_at(state, job, &[(server, state.asks(job))]);
         }
-        for &victim in &plan.evicted {
-            self.join(floor, victim);
+        for &victim in &relocation.evicted {
+            self.join(state, victim);
         }
     }
 
     /// Starts a job that does not wait on idle GPUs of those servers.
-    fn start_at<S: Speed>(&mut self, floor: &mut Floor<'_, S>, job: Job, parts: &[(Server, u32)]) {
-        let placed = if floor.jobs.share_of(job.index()) > 0 {
-            floor.place_on_gpus(job, &empty_gpu(floor, parts[0].0))
+    fn start_at<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job, parts: &[(Server, u32)]) {
+        let placed = if state.jobs.share_of(job.index()) > 0 {
+            state.place_on_gpus(job, &empty_gpu(state, parts[0].0))
         } else {
-            floor.place_at(job, parts)
+            state.place_at(job, parts)
         };
         if placed.is_ok() {
-            let slot = floor.start(job);
-            self.residents.settle(floor, slot);
+            let slot = state.start(job);
+            self.server_index.settle(state, slot);
         }
     }
 }
@@ -322,176 +333,195 @@ impl<F> Named for Repack<F> {
 impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
     const STOPS: bool = true;
 
-    fn came(&mut self, floor: &mut Floor<'_, S>, job: Job, why: Came) {
+    fn on_wait(&mut self, state: &mut ClusterState<'_, S>, job: Job, why: WaitReason) {
         match why {
-            Came::Arrived => {
-                self.residents.foresight.arrived(floor, job);
-                self.residents.strains.arrived(floor.units(job));
+            WaitReason::Arrived => {
+                self.server_index.foresight.arrived(state, job);
+                self.server_index.strains.arrived(state.units(job));
             }
-            Came::Again => self.residents.strains.resume(floor, job),
+            WaitReason::Again => self.server_index.strains.resume(state, job),
         }
-        self.join(floor, job);
+        self.join(state, job);
         self.changed = true;
     }
 
-    fn left(&mut self, floor: &Floor<'_, S>, _slot: Slot, job: Job, why: Left) {
-        self.residents.unsettle(floor, job);
+    fn on_end(&mut self, state: &ClusterState<'_, S>, _slot: Slot, job: Job, why: EndReason) {
+        self.server_index.unsettle(state, job);
         match why {
-            Left::Done => {
-                self.residents.foresight.completed(job);
-                self.residents.strains.completed(floor.units(job));
+            EndReason::Done => {
+                self.server_index.foresight.completed(job);
+                self.server_index.strains.completed(state.units(job));
             }
-            Left::Limit => self.residents.strains.completed(floor.units(job)),
-            Left::Lost => self.join(floor, job),
-            Left::Paused => self.residents.strains.pause(floor, job),
+            EndReason::Limit => self.server_index.strains.completed(state.units(job)),
+            EndReason::Lost => self.join(state, job),
+            EndReason::Paused => self.server_index.strains.pause(state, job),
         }
         self.changed = true;
     }
 
-    fn climbed(&mut self, floor: &Floor<'_, S>, slot: Slot) {
-        self.residents.set_back(floor.stays[slot.index()].job);
+    fn climbed(&mut self, state: &ClusterState<'_, S>, slot: Slot) {
+        self.server_index.set_back(state.stays[slot.index()].job);
     }
 
     fn capacity_changed(&mut self) {
-        self.residents.spoil_all();
+        self.server_index.spoil_all();
         self.changed = true;
     }
 
-    fn due(&mut self, floor: &Floor<'_, S>) -> f64 {
-        match self.residents.foresight.lines().len() {
+    fn due(&mut self, state: &ClusterState<'_, S>) -> f64 {
+        match self.server_index.foresight.queues().len() {
             0 => f64::INFINITY,
-            _ if self.changed => floor.now,
-            _ => self.residents.strains.next_pass(floor.clock).min(floor.protection_ends()),
+            _ if self.changed => state.now,
+            _ => self.server_index.strains.next_pass(state.clock).min(state.protection_ends()),
         }
     }
 
-    fn pass(&mut self, floor: &mut Floor<'_, S>) {
+    fn pass(&mut self, state: &mut ClusterState<'_, S>) {
         self.changed = false;
-        floor.see_protections();
-        self.residents.begin(floor);
-        if floor.has_quotas() {
-            self.grade_anew(floor);
+        state.see_protections();
+        self.server_index.begin(state);
+        if state.has_quotas() {
+            self.reclassify(state);
         }
-        let limit = self.residents.strains.begin(floor);
+        let limit = self.server_index.strains.begin(state);
         self.failed.clear();
         self.ahead.fill(0);
-        for grade in 0..self.grades.walked() {
-            self.relieve(floor, grade, limit);
-            self.walk(floor, grade, limit);
+        for priority_class in 0..self.classes_of_priority.walked() {
+            self.relieve(state, priority_class, limit);
+            self.walk(state, priority_class, limit);
         }
     }
 
     fn is_waiting(&self) -> bool {
-        self.residents.foresight.lines().len() > 0
+        self.server_index.foresight.queues().len() > 0
     }
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.residents.foresight.lines().jobs()
+        self.server_index.foresight.queues().jobs()
     }
 
     /// In each grade those that are urgent first.
-    fn chooses(&self, floor: &Floor<'_, S>) -> Chooses {
-        let (mut foresight, mut strains) = (self.residents.foresight.clone(), self.residents.strains.clone());
-        foresight.begin(floor, &mut Vec::new());
-        let limit = strains.begin(floor);
-        strains.begin_walk(floor, limit);
-        let mut line: Vec<Job> =
-            std::iter::from_fn(|| strains.next(floor, limit, |_| false)).map(|next| next.1).collect();
-        let urgent: BTreeSet<Job> = line.iter().copied().collect();
-        line.extend(foresight.lines().in_order().into_iter().filter(|job| !urgent.contains(job)));
-        line.sort_by_key(|&job| foresight.lines().grade_of(job));
-        Chooses::FromLine(line)
+    fn chooses(&self, state: &ClusterState<'_, S>) -> Chooses {
+        let (mut foresight, mut strains) = (self.server_index.foresight.clone(), self.server_index.strains.clone());
+        foresight.begin(state, &mut Vec::new());
+        let limit = strains.begin(state);
+        strains.begin_walk(state, limit);
+        let mut queue: Vec<Job> =
+            std::iter::from_fn(|| strains.next(state, limit, |_| false)).map(|next| next.1).collect();
+        let urgent: BTreeSet<Job> = queue.iter().copied().collect();
+        queue.extend(foresight.queues().in_order().into_iter().filter(|job| !urgent.contains(job)));
+        queue.sort_by_key(|&job| foresight.queues().priority_class_of(job));
+        Chooses::FromQueue(queue)
     }
 }
 
 impl<F: Foresight> Repack<F> {
     /// Walks the waiting jobs of a grade.
-    fn walk<S: Speed>(&mut self, floor: &mut Floor<'_, S>, grade: u32, limit: f64) {
-        let (jobs, enough) = (floor.jobs, self.residents.strains.gpus());
-        self.residents.foresight.lines_mut().begin_walk(grade);
+    fn walk<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, priority_class: u32, limit: f64) {
+        let (jobs, enough) = (state.jobs, self.server_index.strains.gpus());
+        self.server_index.foresight.queues_mut().begin_walk(priority_class);
         self.barren.clear();
         while let Some(rank) = {
-            if self.review_barren(floor) {
-                self.residents.foresight.lines_mut().call_back(grade);
+            if self.review_barren(state) {
+                self.server_index.foresight.queues_mut().call_back(priority_class);
             }
-            let Self { residents, failed, barren, .. } = self;
+            let Self { server_index, failed, barren, .. } = self;
             // Whoever may evict has a turn, or counts as ahead where these are not enough; so has who may have GPUs of
             // another type.
             let is_over = |units| {
                 !self.is_thorough
-                    || self.is_alike && self.ahead[0] >= enough && barren.iter().any(|&job| floor.units(job) == units)
+                    || self.is_alike && self.ahead[0] >= enough && barren.iter().any(|&job| state.units(job) == units)
             };
             let aside = |units| failed.contains(&(units, 0)) && is_over(units);
-            residents.foresight.lines_mut().next(grade, aside)
+            server_index.foresight.queues_mut().next(priority_class, aside)
         } {
             let job = rank.1;
-            let is_lost = self.is_thorough && has_failed(floor, job, &self.failed);
-            if !is_lost && floor.place(job) {
-                self.start(floor, job);
+            let is_lost = self.is_thorough && has_failed(state, job, &self.failed);
+            if !is_lost && state.place(job) {
+                self.start(state, job);
                 continue;
             }
-            let asked = if is_lost { Asked::Waits } else { self.start_by_plan(floor, (grade, rank), limit) };
-            if asked == Asked::Starts || self.tries_to_evict(floor, job) {
+            let asked = if is_lost { Asked::Waits } else { self.start_by_plan(state, (priority_class, rank), limit) };
+            if asked == Asked::Starts || self.tries_to_evict(state, job) {
                 continue;
             }
             for &(gpu_type, _) in jobs.tried(job) {
-                self.ahead[floor.cluster.pool_of(gpu_type)] += u64::from(floor.units(job));
+                self.ahead[state.cluster.pool_of(gpu_type)] += u64::from(state.units(job));
             }
-            if asked == Asked::WaitsBriefly && !self.is_thorough && floor.placer.is_monotone() {
-                self.pass_over_alike(floor, grade, u64::from(floor.units(job)));
+            if asked == Asked::WaitsBriefly && !self.is_thorough && state.placer.is_monotone() {
+                self.pass_over_alike(state, priority_class, u64::from(state.units(job)));
             }
         }
     }
 
     /// After a job that finds no room, and whose wait is too short for any plan: passes over those that come next and ask
     /// for as much, whose waits are too short too. Each would ask for a place in vain.
-    fn pass_over_alike<S: Speed>(&mut self, floor: &mut Floor<'_, S>, grade: u32, units: u64) {
-        let alike = self.residents.foresight.lines_mut().alike(grade) as u64;
+    fn pass_over_alike<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, priority_class: u32, units: u64) {
+        let alike = self.server_index.foresight.queues_mut().alike(priority_class) as u64;
         if alike == 0 {
             return;
         }
-        let (ahead, idle) = (&mut self.ahead[0], floor.cluster.pool(0).idle_units());
+        let (ahead, idle) = (&mut self.ahead[0], state.cluster.pool(0).idle_units());
         let enough = (*ahead + alike * units).saturating_sub(idle);
-        let released = self.residents.released(floor, 0, enough, 2.0 * floor.pause_seconds());
+        let released = self.server_index.released(state, 0, enough, 2.0 * state.pause_seconds());
         let passed = alike.min((released + idle).saturating_sub(*ahead) / units);
         if passed > 0 {
             *ahead += passed * units;
-            floor.place_none(passed);
-            self.residents.foresight.lines_mut().pass_over(grade, passed as usize);
+            state.place_none(passed);
+            self.server_index.foresight.queues_mut().pass_over(priority_class, passed as usize);
         }
     }
 
     /// Starts a waiting job that cannot be placed by a plan that pays, if there is one.
-    fn start_by_plan<S: Speed>(&mut self, floor: &mut Floor<'_, S>, (grade, rank): (u32, Rank), limit: f64) -> Asked {
+    fn start_by_plan<S: Speed>(
+        &mut self,
+        state: &mut ClusterState<'_, S>,
+        (priority_class, rank): (u32, Rank),
+        limit: f64,
+    ) -> Asked {
         let mut asked = Asked::Waits;
-        let (job, jobs, cost, graded) = (rank.1, floor.jobs, floor.pause_seconds(), self.grades.differ());
-        let (num_gpus, units) = (floor.asks(job), floor.units(job));
+        let (job, jobs, cost, has_classes) =
+            (rank.1, state.jobs, state.pause_seconds(), self.classes_of_priority.differ());
+        let (num_gpus, units) = (state.asks(job), state.units(job));
         for &(gpu_type, _) in jobs.tried(job) {
-            let pool = floor.cluster.pool_of(gpu_type);
+            let pool = state.cluster.pool_of(gpu_type);
             if self.is_thorough && self.failed.contains(&(units, pool)) {
                 continue;
             }
-            let run = self.run(floor, job);
+            let run = self.run(state, job);
             let waits = Waits { rank, num_gpus, units, pool, run };
-            if !self.waits_for(floor, waits, 2.0 * cost) {
+            if !self.waits_for(state, waits, 2.0 * cost) {
                 asked = Asked::WaitsBriefly;
                 continue;
             }
-            let work = self.residents.foresight.weight(units) * run;
+            let work = self.server_index.foresight.weight(units) * run;
             let strain = limit / 2.0;
-            let guests_from = self.grades.guests_before(grade);
-            let asker = Asker { num_gpus, units, pool, grade, graded, guests_from, run, work, cost, strain };
+            let over_quota_from = self.classes_of_priority.over_quota_before(priority_class);
+            let requester = Requester {
+                num_gpus,
+                units,
+                pool,
+                priority_class,
+                has_classes,
+                over_quota_from,
+                run,
+                work,
+                cost,
+                strain,
+            };
             let found = match self.found.take() {
-                Some((changes, other, plan)) if changes == self.residents.changes && other == asker => Some(plan),
-                _ => Plan::find(floor, &mut self.residents, &asker, &mut self.bench),
+                Some((changes, other, relocation)) if changes == self.server_index.changes && other == requester => {
+                    Some(relocation)
+                }
+                _ => Relocation::find(state, &mut self.server_index, &requester, &mut self.candidates),
             };
             match found {
                 None => self.failed.push((units, pool)),
-                Some(plan) if self.pays(floor, &plan, waits) => {
-                    self.carry_out(floor, job, &plan);
+                Some(relocation) if self.pays(state, &relocation, waits) => {
+                    self.carry_out(state, job, &relocation);
                     return Asked::Starts;
                 }
-                Some(plan) => self.found = Some((self.residents.changes, asker, plan)),
+                Some(relocation) => self.found = Some((self.server_index.changes, requester, relocation)),
             }
         }
         asked

@@ -3,7 +3,7 @@
 //! Jobs that stand or fall together are a class. A walk leaves a class aside once it has failed, until somebody calls it
 //! back. So it costs those that it gives, however many are due.
 //!
-//! Invariant: a node of a class's tree holds the earliest origin and the least yardstick below it. So no strain below it
+//! Invariant: a node of a class's tree holds the earliest origin and the least reference time below it. So no strain below it
 //! is greater than that of these two, whatever the time. For example, of jobs submitted at one instant the shortest is
 //! found by going down.
 
@@ -13,7 +13,7 @@ use crate::setting::Setting;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// (from when on the time of a job counts, s; its yardstick, s).
+/// (from when on the time of a job counts, s; its reference time, s).
 type Node = (f64, f64);
 
 /// Where no job is due.
@@ -65,8 +65,8 @@ impl Overdue {
     }
 
     /// The job is due from now on. Not during a walk.
-    pub(super) fn enter(&mut self, job: Job, origin: f64, yardstick: f64) {
-        self.set(job, (origin, yardstick));
+    pub(super) fn enter(&mut self, job: Job, origin: f64, reference_time: f64) {
+        self.set(job, (origin, reference_time));
     }
 
     /// The job waits no longer.
@@ -100,8 +100,8 @@ impl Overdue {
 
     fn see(&mut self, class: usize, at: usize, now: f64, limit: f64) {
         let Class { members, nodes } = &self.classes[class];
-        let Some(&(origin, yardstick)) = nodes.get(at).filter(|node| node.0 < f64::INFINITY) else { return };
-        let strain = strain(now - origin, yardstick);
+        let Some(&(origin, reference_time)) = nodes.get(at).filter(|node| node.0 < f64::INFINITY) else { return };
+        let strain = strain(now - origin, reference_time);
         if strain >= limit {
             let leaves = nodes.len() / 2;
             let first = (at << (leaves.ilog2() - at.ilog2())) - leaves;
@@ -155,26 +155,26 @@ mod tests {
     proptest! {
         #[test]
         fn a_walk_agrees_with_a_sort(
-            // By job: its class, origin and yardstick, and whether it leaves, and comes again.
+            // By job: its class, origin and reference time, and whether it leaves, and comes again.
             jobs in prop::collection::vec((0usize..4, 0u32..6, 0u32..4, any::<bool>(), any::<bool>()), 0..70),
             now in 0u32..400, limit in 1u32..40, aside in 0usize..5, back in 0usize..80,
         ) {
             let mut overdue = overdue(&jobs.iter().map(|job| job.0).collect::<Vec<_>>());
             let (now, limit) = (f64::from(now), f64::from(limit));
-            for (job, &(_, origin, yardstick, leaves, returns)) in jobs.iter().enumerate() {
+            for (job, &(_, origin, reference_time, leaves, returns)) in jobs.iter().enumerate() {
                 let job = Job::at(job);
-                overdue.enter(job, f64::from(origin), f64::from(yardstick));
+                overdue.enter(job, f64::from(origin), f64::from(reference_time));
                 if leaves {
                     overdue.leave(job);
                     if returns {
-                        overdue.enter(job, f64::from(origin), f64::from(yardstick) / 2.0);
+                        overdue.enter(job, f64::from(origin), f64::from(reference_time) / 2.0);
                     }
                 }
             }
             let there = jobs.iter().enumerate().filter(|(_, job)| !job.3 || job.4);
-            let strains = there.map(|(job, &(_, origin, yardstick, leaves, _))| {
-                let yardstick = f64::from(yardstick) / if leaves { 2.0 } else { 1.0 };
-                (strain(now - f64::from(origin), yardstick), Job::at(job))
+            let strains = there.map(|(job, &(_, origin, reference_time, leaves, _))| {
+                let reference_time = f64::from(reference_time) / if leaves { 2.0 } else { 1.0 };
+                (strain(now - f64::from(origin), reference_time), Job::at(job))
             });
             let mut want: Vec<(f64, Job)> = strains.filter(|(strain, _)| *strain >= limit).collect();
             want.sort_unstable_by_key(|&(strain, job)| (Reverse(strain.to_bits()), job));

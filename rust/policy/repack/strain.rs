@@ -1,4 +1,4 @@
-//! Who has waited for too long by a yardstick, which is its run time or what has been done of it; when somebody must look;
+//! Who has waited for too long by a reference time, which is its run time or what has been done of it; when somebody must look;
 //! and how much waits.
 //!
 //! Invariant: `dues` and `waiting` have the waiting jobs and nobody else, and during a pass `overdue` those of them that
@@ -7,12 +7,12 @@
 
 use super::overdue::Overdue;
 use crate::ids::Job;
-use crate::machine::{Clock, Floor};
+use crate::machine::{Clock, ClusterState};
 use crate::setting::Setting;
 use crate::speed::Speed;
 use std::collections::BTreeSet;
 
-/// Seconds that are added to the yardstick of every job.
+/// Seconds that are added to the reference time of every job.
 const GRACE: f64 = 5.0;
 
 /// The strain from which on somebody looks at a waiting job, and the least limit.
@@ -36,8 +36,8 @@ struct AtRungs {
 }
 
 /// The strain of a job that was submitted so many seconds ago.
-pub(super) fn strain(since: f64, yardstick: f64) -> f64 {
-    since / (yardstick + GRACE)
+pub(super) fn strain(since: f64, reference_time: f64) -> f64 {
+    since / (reference_time + GRACE)
 }
 
 /// Who waits, since when and for how many GPUs.
@@ -48,8 +48,8 @@ pub(super) struct Strains {
     gpus: u64,
     asked: u64,
     units_a_gpu: u64,
-    /// The yardstick of a waiting job, s.
-    yardstick: Vec<f64>,
+    /// The reference time of a waiting job, s.
+    reference_time: Vec<f64>,
     /// (bits of the time from which on it is to be looked at, s; job).
     dues: BTreeSet<(u64, Job)>,
     /// Those that are due, as far as passes have seen, and until when these have looked, s.
@@ -75,7 +75,7 @@ impl Strains {
             gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum::<u64>() * setting.jobs.units_a_gpu(),
             asked: 0,
             units_a_gpu: setting.jobs.units_a_gpu(),
-            yardstick: vec![0.0; setting.jobs.len()],
+            reference_time: vec![0.0; setting.jobs.len()],
             dues: BTreeSet::new(),
             overdue: Overdue::new(setting),
             seen: 0.0,
@@ -100,54 +100,54 @@ impl Strains {
     }
 
     /// A trial comes to a rung, where it neither waits nor runs.
-    pub(super) fn pause<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.completed(floor.units(job));
-        self.at_rungs[job.index()].since = floor.seconds();
+    pub(super) fn pause<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        self.completed(state.units(job));
+        self.at_rungs[job.index()].since = state.seconds();
     }
 
     /// A trial waits that came to a rung earlier.
-    pub(super) fn resume<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.arrived(floor.units(job));
+    pub(super) fn resume<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        self.arrived(state.units(job));
         let at_rungs = &mut self.at_rungs[job.index()];
-        at_rungs.over += floor.seconds() - at_rungs.since;
+        at_rungs.over += state.seconds() - at_rungs.since;
     }
 
     /// From when on the time of a job counts, s: its submission, later by the time that it was at rungs.
-    pub(super) fn origin<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        floor.jobs.submit[job.index()] + self.at_rungs.get(job.index()).map_or(0.0, |at_rungs| at_rungs.over)
+    pub(super) fn origin<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64 {
+        state.jobs.submit[job.index()] + self.at_rungs.get(job.index()).map_or(0.0, |at_rungs| at_rungs.over)
     }
 
-    fn due<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> (u64, Job) {
-        let due = self.origin(floor, job) + LEAST * (self.yardstick[job.index()] + GRACE);
+    fn due<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> (u64, Job) {
+        let due = self.origin(state, job) + LEAST * (self.reference_time[job.index()] + GRACE);
         (due.to_bits(), job)
     }
 
     /// The job waits from now on.
-    pub(super) fn join<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, yardstick: f64) {
-        self.yardstick[job.index()] = yardstick;
-        let due = self.due(floor, job);
+    pub(super) fn join<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, reference_time: f64) {
+        self.reference_time[job.index()] = reference_time;
+        let due = self.due(state, job);
         self.dues.insert(due);
         if f64::from_bits(due.0) <= self.seen {
             self.late.push(job);
         }
-        self.count(floor, job, |gpus, more| *gpus += more);
+        self.count(state, job, |gpus, more| *gpus += more);
     }
 
     /// The job waits no longer.
-    pub(super) fn leave<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        let due = self.due(floor, job);
+    pub(super) fn leave<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        let due = self.due(state, job);
         self.dues.remove(&due);
         if f64::from_bits(due.0) <= self.seen {
             self.overdue.leave(job);
         }
-        self.count(floor, job, |gpus, less| *gpus -= less);
+        self.count(state, job, |gpus, less| *gpus -= less);
     }
 
-    fn count<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, by: impl Fn(&mut u64, u64)) {
-        let units = floor.units(job);
+    fn count<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, by: impl Fn(&mut u64, u64)) {
+        let units = state.units(job);
         let size = self.sizes.partition_point(|&size| size < units);
-        for &(gpu_type, _) in floor.jobs.tried(job) {
-            by(&mut self.waiting[floor.cluster.pool_of(gpu_type)][size], u64::from(units));
+        for &(gpu_type, _) in state.jobs.tried(job) {
+            by(&mut self.waiting[state.cluster.pool_of(gpu_type)][size], u64::from(units));
         }
     }
 
@@ -163,10 +163,10 @@ impl Strains {
     }
 
     /// A pass begins. Returns the limit: the strain from which on waiting jobs are urgent.
-    pub(super) fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>) -> f64 {
-        self.last = floor.now;
+    pub(super) fn begin<S: Speed>(&mut self, state: &ClusterState<'_, S>) -> f64 {
+        self.last = state.now;
         // None is urgent before it is due, give or take rounding.
-        let now = floor.seconds();
+        let now = state.seconds();
         let seen = now + ROUNDING * f64::max(1.0, now);
         let mut due = std::mem::take(&mut self.late);
         // A second pass of an instant sees no further.
@@ -176,8 +176,8 @@ impl Strains {
             self.seen = seen;
         }
         for job in due.drain(..) {
-            if self.dues.contains(&self.due(floor, job)) {
-                self.overdue.enter(job, self.origin(floor, job), self.yardstick[job.index()]);
+            if self.dues.contains(&self.due(state, job)) {
+                self.overdue.enter(job, self.origin(state, job), self.reference_time[job.index()]);
             }
         }
         self.late = due;
@@ -185,18 +185,18 @@ impl Strains {
     }
 
     /// Begins a walk through the urgent jobs. Whoever has joined since the pass began has no turn.
-    pub(super) fn begin_walk<S: Speed>(&mut self, floor: &Floor<'_, S>, limit: f64) {
-        self.overdue.begin_walk(floor.seconds(), limit);
+    pub(super) fn begin_walk<S: Speed>(&mut self, state: &ClusterState<'_, S>, limit: f64) {
+        self.overdue.begin_walk(state.seconds(), limit);
     }
 
     /// The next urgent job and its strain: the greatest first, ties fifo.
     pub(super) fn next<S: Speed>(
         &mut self,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
         limit: f64,
         aside: impl Fn(Job) -> bool,
     ) -> Option<(f64, Job)> {
-        self.overdue.next(floor.seconds(), limit, aside)
+        self.overdue.next(state.seconds(), limit, aside)
     }
 
     /// The classes have turns again that were left aside and of which a member is to be called `back`.

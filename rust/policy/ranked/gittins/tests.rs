@@ -3,7 +3,7 @@
 use super::{Gittins, Keys, Ranking, Samples, descending, key};
 use crate::cluster::{FewestServers, Network};
 use crate::ids::Job;
-use crate::machine::{Floor, Machine, Stay, Unwatched};
+use crate::machine::{ClusterState, Machine, Stay, Unwatched};
 use crate::options::{ClockKind, Options, Placement};
 use crate::policy::ranked::Ranked;
 use crate::policy::ranked::tiresias::Tiresias;
@@ -100,20 +100,20 @@ impl Ranking for SlowGittins {
         Some(self.interval)
     }
 
-    fn before_pass<S: Speed>(&mut self, _floor: &Floor<'_, S>) -> bool {
+    fn before_pass<S: Speed>(&mut self, _state: &ClusterState<'_, S>) -> bool {
         if self.fresh.len() > self.samples.value.len() / self.renew_share {
             self.samples.add(&mut self.fresh);
         }
         false
     }
 
-    fn rank<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
-        let attained = stay.map_or_else(|| floor.attained(job), |stay| floor.attained_of(stay));
+    fn rank<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
+        let attained = stay.map_or_else(|| state.attained(job), |stay| state.attained_of(stay));
         key(self.queues.queue(attained), descending(self.samples.index(attained)))
     }
 
-    fn completed<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        self.fresh.push(floor.attained(job));
+    fn completed<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        self.fresh.push(state.attained(job));
     }
 }
 
@@ -122,7 +122,7 @@ fn run<S: Speed, R: Ranking>(setting: &Setting<'_>, speed: S, ranking: R) -> (St
     let mut machine = Machine::new(setting, speed, Ranked::new(setting, ranking));
     let ended = machine.run(f64::INFINITY, &mut Unwatched).map_err(|error| error.to_string());
     let out = machine.into_outcome();
-    let preemptions = out.books.sums.iter().map(|own| u64::from(own.count(Ends::of(&["preempted"])))).sum();
+    let preemptions = out.stay_log.sums.iter().map(|own| u64::from(own.count(Ends::of(&["preempted"])))).sum();
     (format!("{ended:?} {out:?}"), preemptions)
 }
 
@@ -132,8 +132,8 @@ fn compare<S: Speed + Copy>(setting: &Setting<'_>, speed: S, renew_share: usize)
     let quick = Gittins { renew_share, ..Gittins::new(options) };
     let (queues, interval) = (Tiresias::new(options), options.interval());
     let slow = SlowGittins { queues, interval, samples: SlowSamples::default(), fresh: Vec::new(), renew_share };
-    let ((told, preemptions), (expected, _)) = (run(setting, speed, quick), run(setting, speed, slow));
-    assert_eq!(told, expected);
+    let ((outcome, preemptions), (expected, _)) = (run(setting, speed, quick), run(setting, speed, slow));
+    assert_eq!(outcome, expected);
     preemptions
 }
 

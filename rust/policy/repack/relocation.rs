@@ -3,12 +3,12 @@
 //! Invariant: a plan that is found can be carried out: its parts and homes are idle once its victims have left. For
 //! example, a gang of 8 on servers of 8 takes the server whose jobs are cheapest to send away.
 
-use super::bench::{Bench, Bill, Victim};
+use super::class_queues::ClassQueues;
 use super::foresight::Foresight;
-use super::line::Lines;
-use super::residents::Residents;
+use super::server_index::ServerIndex;
+use super::victims::{Candidates, Cost, Victim};
 use crate::ids::{Job, Server};
-use crate::machine::Floor;
+use crate::machine::ClusterState;
 use crate::speed::Speed;
 use std::cmp::Ordering;
 
@@ -20,7 +20,7 @@ const SERVERS_TRIED: usize = 3;
 
 /// Who asks for room.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Asker {
+pub(super) struct Requester {
     /// GPUs; a share asks for one.
     pub(super) num_gpus: u32,
     /// The same in units.
@@ -28,11 +28,11 @@ pub(super) struct Asker {
     /// The pool of the servers of which it may have some.
     pub(super) pool: usize,
     /// Nobody of a lower grade is evicted, and whoever is of a higher one whatever the next two say.
-    pub(super) grade: u32,
+    pub(super) priority_class: u32,
     /// Whether jobs differ in grade.
-    pub(super) graded: bool,
+    pub(super) has_classes: bool,
     /// From which grade on the protected give way to it all the same.
-    pub(super) guests_from: u32,
+    pub(super) over_quota_from: u32,
     /// Run time left, s, with the pause of a job that runs again.
     pub(super) run: f64,
     /// GPUs that count x that time. Whoever is evicted has more left, without a pause; whoever is urgent does not ask.
@@ -43,17 +43,17 @@ pub(super) struct Asker {
     pub(super) cost: f64,
 }
 
-impl Asker {
+impl Requester {
     /// How the grade of a job is beside its own.
     #[inline]
-    fn against(&self, lines: &Lines, job: Job) -> Ordering {
-        if self.graded { lines.grade_of(job).cmp(&self.grade) } else { Ordering::Equal }
+    fn against(&self, queues: &ClassQueues, job: Job) -> Ordering {
+        if self.has_classes { queues.priority_class_of(job).cmp(&self.priority_class) } else { Ordering::Equal }
     }
 }
 
 /// What happens to whom.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct Relocation {
     /// (server, GPUs) of the gang.
     pub(super) parts: Vec<(Server, u32)>,
     pub(super) evicted: Vec<Job>,
@@ -79,7 +79,7 @@ pub(super) struct Scratch {
     with_idle: Vec<u32>,
     /// Servers that gave GPUs to the gang, or took in somebody who moved.
     taken: Vec<Server>,
-    plan: Plan,
+    relocation: Relocation,
 }
 
 impl Scratch {
@@ -96,9 +96,9 @@ impl Scratch {
         self.idle.clone_from(&other.idle);
         self.with_idle.clone_from(&other.with_idle);
         self.taken.clone_from(&other.taken);
-        self.plan.parts.clone_from(&other.plan.parts);
-        self.plan.evicted.clone_from(&other.plan.evicted);
-        self.plan.moved.clone_from(&other.plan.moved);
+        self.relocation.parts.clone_from(&other.relocation.parts);
+        self.relocation.evicted.clone_from(&other.relocation.evicted);
+        self.relocation.moved.clone_from(&other.relocation.moved);
     }
 
     fn set_idle(&mut self, server: Server, idle: u32) {
@@ -115,95 +115,98 @@ impl Scratch {
     }
 
     fn leaves(&self, job: Job) -> bool {
-        self.plan.evicted.contains(&job) || self.plan.moved.iter().any(|moved| moved.0 == job)
+        self.relocation.evicted.contains(&job) || self.relocation.moved.iter().any(|moved| moved.0 == job)
     }
 }
 
-impl Plan {
+impl Relocation {
     /// A plan for a gang that consolidate cannot place; none if nobody who may be sent away is in the way.
     pub(super) fn find<S: Speed, F: Foresight>(
-        floor: &Floor<'_, S>,
-        residents: &mut Residents<F>,
-        asker: &Asker,
-        bench: &mut Bench,
+        state: &ClusterState<'_, S>,
+        server_index: &mut ServerIndex<F>,
+        requester: &Requester,
+        candidates: &mut Candidates,
     ) -> Option<Self> {
-        residents.refresh(floor);
-        let cluster = floor.cluster.pool(asker.pool);
-        bench.scratch.begin(&cluster.idle, cluster.largest);
-        let (whole, rest) = (asker.num_gpus / cluster.largest, asker.num_gpus % cluster.largest);
-        if asker.num_gpus <= cluster.largest {
-            make_room(floor, residents, asker, bench, asker.num_gpus)?;
+        server_index.refresh(state);
+        let cluster = state.cluster.pool(requester.pool);
+        candidates.scratch.begin(&cluster.idle, cluster.largest);
+        let (whole, rest) = (requester.num_gpus / cluster.largest, requester.num_gpus % cluster.largest);
+        if requester.num_gpus <= cluster.largest {
+            make_room(state, server_index, requester, candidates, requester.num_gpus)?;
         } else {
             for _ in 0..whole {
-                make_room(floor, residents, asker, bench, cluster.largest)?;
+                make_room(state, server_index, requester, candidates, cluster.largest)?;
             }
             if rest > 0 {
-                make_room(floor, residents, asker, bench, rest)?;
+                make_room(state, server_index, requester, candidates, rest)?;
             }
         }
-        let mut plan = std::mem::take(&mut bench.scratch.plan);
-        let servers =
-            plan.parts.iter_mut().map(|part| &mut part.0).chain(plan.moved.iter_mut().map(|moved| &mut moved.1));
-        servers.for_each(|server| *server = floor.cluster.member(asker.pool, *server));
-        Some(plan)
+        let mut relocation = std::mem::take(&mut candidates.scratch.relocation);
+        let servers = relocation
+            .parts
+            .iter_mut()
+            .map(|part| &mut part.0)
+            .chain(relocation.moved.iter_mut().map(|moved| &mut moved.1));
+        servers.for_each(|server| *server = state.cluster.member(requester.pool, *server));
+        Some(relocation)
     }
 }
 
 /// Takes so many GPUs of the cheapest server for the gang, and sends its victims away.
 fn make_room<S: Speed, F: Foresight>(
-    floor: &Floor<'_, S>,
-    residents: &mut Residents<F>,
-    asker: &Asker,
-    bench: &mut Bench,
+    state: &ClusterState<'_, S>,
+    server_index: &mut ServerIndex<F>,
+    requester: &Requester,
+    candidates: &mut Candidates,
     num_gpus: u32,
 ) -> Option<()> {
-    bench.with_at_least.clone_from(&bench.scratch.with_idle);
-    for idle in (0..bench.with_at_least.len() - 1).rev() {
-        bench.with_at_least[idle] += bench.with_at_least[idle + 1];
+    candidates.with_at_least.clone_from(&candidates.scratch.with_idle);
+    for idle in (0..candidates.with_at_least.len() - 1).rev() {
+        candidates.with_at_least[idle] += candidates.with_at_least[idle + 1];
     }
-    let movable = bench.with_at_least.iter().rposition(|&servers| servers > 0).unwrap_or(0) as u32;
-    let (pool, cluster) = (asker.pool, floor.cluster.pool(asker.pool));
-    let mut least = residents.take_least(pool, num_gpus, movable);
-    bench.offers.clear();
+    let movable = candidates.with_at_least.iter().rposition(|&servers| servers > 0).unwrap_or(0) as u32;
+    let (pool, cluster) = (requester.pool, state.cluster.pool(requester.pool));
+    let mut least = server_index.take_least(pool, num_gpus, movable);
+    candidates.offers.clear();
     for server in (0..cluster.sizes.len()).map(Server::at) {
-        let idle = bench.scratch.idle[server.index()];
+        let idle = candidates.scratch.idle[server.index()];
         if cluster.sizes[server.index()] < num_gpus {
             continue;
         }
         // What the plan has changed already is not what is known of the server.
         if idle < num_gpus && idle == cluster.idle[server.index()] {
             let known = &mut least[server.index()];
-            if known.version != residents.version(pool, server) {
-                *known = least_of(floor, residents, (pool, server), num_gpus - idle, movable, &mut bench.sums);
+            if known.version != server_index.version(pool, server) {
+                *known = least_of(state, server_index, (pool, server), num_gpus - idle, movable, &mut candidates.sums);
             }
-            let last = if bench.offers.len() == SERVERS_TRIED { bench.offers.last() } else { None };
-            if !known.may_precede(last, *residents.key(pool, server), asker) {
+            let last = if candidates.offers.len() == SERVERS_TRIED { candidates.offers.last() } else { None };
+            if !known.may_precede(last, *server_index.key(pool, server), requester) {
                 continue;
             }
         }
-        if bench.scratch.taken.contains(&server) {
+        if candidates.scratch.taken.contains(&server) {
             continue;
         }
-        let Some(offer) = offer(floor, residents, asker, bench, server, num_gpus) else { continue };
+        let Some(offer) = offer(state, server_index, requester, candidates, server, num_gpus) else { continue };
         let worse = |other: &Offer| {
             let order = offer.cost.total_cmp(&other.cost).then(offer.count.cmp(&other.count));
             order.then(other.key.total_cmp(&offer.key)).is_lt()
         };
-        let at = bench.offers.iter().position(worse).unwrap_or(bench.offers.len());
+        let at = candidates.offers.iter().position(worse).unwrap_or(candidates.offers.len());
         if at < SERVERS_TRIED {
-            bench.offers.insert(at, offer);
-            bench.offers.truncate(SERVERS_TRIED);
+            candidates.offers.insert(at, offer);
+            candidates.offers.truncate(SERVERS_TRIED);
         }
     }
-    residents.give_least(pool, num_gpus, movable, least);
-    for at in 0..bench.offers.len() {
-        let server = bench.offers[at].server;
-        offer(floor, residents, asker, bench, server, num_gpus)?;
-        bench.before.copy(&bench.scratch);
-        if send_away(floor, residents, bench, (pool, server), num_gpus) {
+    server_index.give_least(pool, num_gpus, movable, least);
+    for at in 0..candidates.offers.len() {
+        let server = candidates.offers[at].server;
+        offer(state, server_index, requester, candidates, server, num_gpus)?;
+        candidates.before.copy(&candidates.scratch);
+        if send_away(state, server_index, candidates, (pool, server), num_gpus) {
             return Some(());
         }
-        std::mem::swap(&mut bench.before, &mut bench.scratch);
+        std::mem::swap(&mut candidates.before, &mut candidates.scratch);
     }
     None
 }
@@ -215,7 +218,7 @@ pub(super) struct Least {
     version: u32,
     /// Least number of jobs that move where none is evicted; the greatest number where that is not enough.
     moves: u32,
-    /// Least sums in thousandths, as `Bill::thousandths` has them; the greatest numbers where all jobs are not enough.
+    /// Least sums in thousandths, as `Cost::thousandths` has them; the greatest numbers where all jobs are not enough.
     all: u32,
     evicted: u32,
     /// Whether one bill has both.
@@ -225,22 +228,22 @@ pub(super) struct Least {
 impl Least {
     /// Whether an offer may rank before `last`. key: at least the greatest key of the server's jobs.
     #[inline]
-    fn may_precede(&self, last: Option<&Offer>, key: f64, asker: &Asker) -> bool {
-        let evicts = asker.graded || key > asker.work;
+    fn may_precede(&self, last: Option<&Offer>, key: f64, requester: &Requester) -> bool {
+        let evicts = requester.has_classes || key > requester.work;
         if (if evicts { self.all } else { self.moves }) == u32::MAX {
             return false;
         }
         let Some(last) = last else { return true };
         let (all, evicted) = if evicts { (self.all, self.evicted) } else { (1000 * self.moves, 0) };
-        let cost = (asker.cost * f64::from(all) + asker.run * f64::from(evicted)) / 1000.0;
+        let cost = (requester.cost * f64::from(all) + requester.run * f64::from(evicted)) / 1000.0;
         if cost * (1.0 - ROUNDING) > last.cost {
             return false;
         }
-        if evicts && (!self.is_one || asker.cost == 0.0) {
+        if evicts && (!self.is_one || requester.cost == 0.0) {
             return true;
         }
-        let bill = Bill { moved: (all - evicted) / 1000, evicted: evicted / 1000, gpus: evicted % 1000 };
-        let order = bill.cost(asker).total_cmp(&last.cost).then(bill.count().cmp(&last.count));
+        let total = Cost { moved: (all - evicted) / 1000, evicted: evicted / 1000, gpus: evicted % 1000 };
+        let order = total.cost(requester).total_cmp(&last.cost).then(total.count().cmp(&last.count));
         order.then(last.key.total_cmp(&key)).is_lt()
     }
 }
@@ -273,8 +276,8 @@ impl Sums {
 
 /// movable: GPUs of the largest job for which there is room elsewhere.
 fn least_of<S: Speed, F: Foresight>(
-    floor: &Floor<'_, S>,
-    residents: &Residents<F>,
+    state: &ClusterState<'_, S>,
+    server_index: &ServerIndex<F>,
     (pool, server): (usize, Server),
     need: u32,
     movable: u32,
@@ -284,11 +287,11 @@ fn least_of<S: Speed, F: Foresight>(
     sums.clear();
     sums.push(Sums::NOTHING);
     sums.resize(need as usize + 1, Sums::NEVER);
-    let (mut gpus, mut others) = (0, residents.on(pool, server).iter().map(|on| on.1).sum::<u32>());
-    for &(job, part) in residents.on(pool, server) {
-        let asks = floor.asks(job);
-        let moves_on = asks <= movable && part == asks && residents.gpu_of(job).is_none();
-        let thousandths = Bill::of_one(asks, moves_on).thousandths();
+    let (mut gpus, mut others) = (0, server_index.on(pool, server).iter().map(|on| on.1).sum::<u32>());
+    for &(job, part) in server_index.on(pool, server) {
+        let asks = state.asks(job);
+        let moves_on = asks <= movable && part == asks && server_index.gpu_of(job).is_none();
+        let thousandths = Cost::of_one(asks, moves_on).thousandths();
         gpus += asks;
         others -= part;
         // What all jobs that are still to come give back need not be had of those that are looked at.
@@ -300,7 +303,7 @@ fn least_of<S: Speed, F: Foresight>(
     let Sums { moves, stops, evictions } = sums[need as usize];
     let number = |sum: u64| if sum == u64::MAX { u32::MAX } else { u32::try_from(sum).unwrap_or(u32::MAX - 1) };
     Least {
-        version: residents.version(pool, server),
+        version: server_index.version(pool, server),
         moves,
         all: number(stops.0),
         evicted: number(evictions.0),
@@ -312,93 +315,95 @@ fn least_of<S: Speed, F: Foresight>(
 /// The cheapest jobs that a server must lose to have so many idle GPUs, left in `bench.victims`; none if they are not to
 /// be had.
 fn offer<S: Speed, F: Foresight>(
-    floor: &Floor<'_, S>,
-    residents: &mut Residents<F>,
-    asker: &Asker,
-    bench: &mut Bench,
+    state: &ClusterState<'_, S>,
+    server_index: &mut ServerIndex<F>,
+    requester: &Requester,
+    candidates: &mut Candidates,
     server: Server,
     num_gpus: u32,
 ) -> Option<Offer> {
-    let idle = bench.scratch.idle[server.index()];
+    let idle = candidates.scratch.idle[server.index()];
     let need = num_gpus.saturating_sub(idle);
-    bench.victims.clear();
-    bench.shares.clear();
+    candidates.victims.clear();
+    candidates.shares.clear();
     if need == 0 {
         return Some(Offer { server, cost: 0.0, count: 0, key: f64::NEG_INFINITY });
     }
     let (mut most, mut greatest) = (0, 0.0);
-    for at in 0..residents.on(asker.pool, server).len() {
-        let (job, part) = residents.on(asker.pool, server)[at];
-        if bench.scratch.leaves(job) {
+    for at in 0..server_index.on(requester.pool, server).len() {
+        let (job, part) = server_index.on(requester.pool, server)[at];
+        if candidates.scratch.leaves(job) {
             greatest = f64::INFINITY;
             continue;
         }
-        let (num_gpus, left) = (floor.asks(job), residents.left(floor, job));
-        let (units, gpu) = (floor.units(job), residents.gpu_of(job));
-        let weight = residents.foresight.weight(units);
+        let (num_gpus, left) = (state.asks(job), server_index.left(state, job));
+        let (units, gpu) = (state.units(job), server_index.gpu_of(job));
+        let weight = server_index.foresight.weight(units);
         let key = weight * left;
         greatest = f64::max(greatest, key);
-        let stays = residents.is_protected(floor, job) && residents.foresight.lines().grade_of(job) < asker.guests_from;
-        let run = f64::max(0.0, left - asker.cost);
-        let wanted = |residents: &Residents<F>| residents.strains.wanted(asker.pool, asker.units, units);
-        let behind = |residents: &Residents<F>| {
-            weight * run > asker.work
-                && residents.strain(floor, job) <= asker.strain
-                && f64::min(weight, wanted(residents)) * run > asker.work
+        let stays = server_index.is_protected(state, job)
+            && server_index.foresight.queues().priority_class_of(job) < requester.over_quota_from;
+        let run = f64::max(0.0, left - requester.cost);
+        let wanted =
+            |server_index: &ServerIndex<F>| server_index.strains.wanted(requester.pool, requester.units, units);
+        let behind = |server_index: &ServerIndex<F>| {
+            weight * run > requester.work
+                && server_index.strain(state, job) <= requester.strain
+                && f64::min(weight, wanted(server_index)) * run > requester.work
         };
-        let evictable = match asker.against(residents.foresight.lines(), job) {
+        let evictable = match requester.against(server_index.foresight.queues(), job) {
             _ if stays => false,
             Ordering::Less => false,
-            Ordering::Equal => behind(residents),
+            Ordering::Equal => behind(server_index),
             Ordering::Greater => true,
         };
         let elsewhere = || {
-            let servers = bench.with_at_least.get(num_gpus as usize).copied().unwrap_or(0);
+            let servers = candidates.with_at_least.get(num_gpus as usize).copied().unwrap_or(0);
             servers > u32::from(idle >= num_gpus)
         };
         if gpu.is_some() {
-            bench.shares.push(Victim { job, jobs: 1, gpu, part: 1, num_gpus, key, movable: false, evictable });
+            candidates.shares.push(Victim { job, jobs: 1, gpu, part: 1, num_gpus, key, movable: false, evictable });
             continue;
         }
-        let movable = !stays && left > asker.cost && part == num_gpus && elsewhere();
+        let movable = !stays && left > requester.cost && part == num_gpus && elsewhere();
         if movable || evictable {
             most += part;
-            bench.victims.push(Victim { job, jobs: 1, gpu, part, num_gpus, key, movable, evictable });
+            candidates.victims.push(Victim { job, jobs: 1, gpu, part, num_gpus, key, movable, evictable });
         }
     }
-    if !bench.shares.is_empty() {
-        most += bench.gather_shares();
+    if !candidates.shares.is_empty() {
+        most += candidates.gather_shares();
     }
-    let key = residents.key(asker.pool, server);
+    let key = server_index.key(requester.pool, server);
     *key = f64::min(*key, greatest);
     if most < need {
         return None;
     }
     // Greatest keys first, so that of equal bills the one with the greater keys is found.
-    bench.victims.sort_unstable_by(|a, b| b.key.total_cmp(&a.key).then(b.job.cmp(&a.job)));
-    let bill = bench.keep_cheapest(need as usize, asker)?;
-    let key = bench.victims.first().map_or(f64::NEG_INFINITY, |victim| victim.key);
-    Some(Offer { server, cost: bill.cost(asker), count: bill.count(), key })
+    candidates.victims.sort_unstable_by(|a, b| b.key.total_cmp(&a.key).then(b.job.cmp(&a.job)));
+    let total = candidates.keep_cheapest(need as usize, requester)?;
+    let key = candidates.victims.first().map_or(f64::NEG_INFINITY, |victim| victim.key);
+    Some(Offer { server, cost: total.cost(requester), count: total.count(), key })
 }
 
 /// Puts the gang on the server, and its victims elsewhere: largest first, best fit. Whoever finds no home is evicted,
 /// if that is allowed; otherwise the server will not do.
 fn send_away<S: Speed, F: Foresight>(
-    floor: &Floor<'_, S>,
-    residents: &Residents<F>,
-    Bench { scratch, victims, .. }: &mut Bench,
+    state: &ClusterState<'_, S>,
+    server_index: &ServerIndex<F>,
+    Candidates { scratch, victims, .. }: &mut Candidates,
     (pool, to): (usize, Server),
     num_gpus: u32,
 ) -> bool {
     for victim in victims.iter() {
-        for &(server, count) in residents.parts(floor, victim.job) {
-            let (_, server) = floor.cluster.place(server);
+        for &(server, count) in server_index.parts(state, victim.job) {
+            let (_, server) = state.cluster.place(server);
             scratch.set_idle(server, scratch.idle[server.index()] + count);
         }
     }
     scratch.set_idle(to, scratch.idle[to.index()] - num_gpus);
     scratch.taken.push(to);
-    scratch.plan.parts.push((to, num_gpus));
+    scratch.relocation.parts.push((to, num_gpus));
     victims.sort_by_key(|victim| std::cmp::Reverse(victim.num_gpus));
     for victim in victims {
         let home = if victim.movable { scratch.best_fit(victim.num_gpus) } else { None };
@@ -406,13 +411,13 @@ fn send_away<S: Speed, F: Foresight>(
             Some(server) => {
                 scratch.set_idle(server, scratch.idle[server.index()] - victim.num_gpus);
                 scratch.taken.push(server);
-                scratch.plan.moved.push((victim.job, server));
+                scratch.relocation.moved.push((victim.job, server));
             }
             None if victim.gpu.is_some() => {
-                let own = residents.on(pool, to).iter().filter(|on| residents.gpu_of(on.0) == victim.gpu);
-                scratch.plan.evicted.extend(own.map(|on| on.0));
+                let own = server_index.on(pool, to).iter().filter(|on| server_index.gpu_of(on.0) == victim.gpu);
+                scratch.relocation.evicted.extend(own.map(|on| on.0));
             }
-            None if victim.evictable => scratch.plan.evicted.push(victim.job),
+            None if victim.evictable => scratch.relocation.evicted.push(victim.job),
             None => return false,
         }
     }
@@ -421,18 +426,18 @@ fn send_away<S: Speed, F: Foresight>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Asker, Least, Offer};
+    use super::{Least, Offer, Requester};
     use crate::ids::Server;
 
     #[test]
     fn sums_of_several_bills_are_no_bill() {
-        let asker = |cost: f64| Asker {
+        let requester = |cost: f64| Requester {
             num_gpus: 1,
             units: 1,
             pool: 0,
-            grade: 0,
-            graded: false,
-            guests_from: u32::MAX,
+            priority_class: 0,
+            has_classes: false,
+            over_quota_from: u32::MAX,
             run: 100.0,
             work: 5.0,
             cost,
@@ -442,7 +447,7 @@ mod tests {
         // What it takes at least is what the last offer takes: one job of one GPU, of the same key.
         let may = |is_one: bool, cost: f64, more: f64| {
             let last = Offer { server: Server::at(0), cost: (cost + 100.0) * 1.001 + more, count: 1, key: 6.0 };
-            least(is_one).may_precede(Some(&last), 6.0, &asker(cost))
+            least(is_one).may_precede(Some(&last), 6.0, &requester(cost))
         };
         assert!(!may(true, 10.0, 0.0) && may(true, 10.0, 1.0) && !may(true, 10.0, -1.0));
         assert!(may(false, 10.0, 0.0) && !may(false, 10.0, -1.0));

@@ -7,7 +7,7 @@
 //! over at once.
 
 use super::clock::Clock;
-use super::floor::Floor;
+use super::cluster_state::ClusterState;
 use super::outages::Checkpoints;
 use super::saves::Progress;
 use crate::ids::{GpuType, Server, Slot};
@@ -43,7 +43,7 @@ enum Work {
 }
 
 impl Lodger {
-    /// Seconds of progress since the latest checkpoint, of those [`Lodgers::look_at`].
+    /// Seconds of progress since the latest checkpoint, of those [`Preemptible::look_at`].
     #[inline]
     pub(super) fn unsaved(&self, now: f64, clock: Clock) -> f64 {
         match self.work {
@@ -125,7 +125,7 @@ impl Held {
 
 /// Who may go, and from where.
 #[derive(Clone, Debug)]
-pub(super) struct Lodgers {
+pub(super) struct Preemptible {
     here: Vec<Vec<(Lodger, u32)>>,
     held: Vec<Held>,
     /// On each server the latest checkpoint of any, or a later time, and until when there is no other: from then on it is
@@ -134,32 +134,32 @@ pub(super) struct Lodgers {
     /// GPUs that they hold by tier, of tiers that hold some: the first tier first.
     by_tier: Vec<(u32, u64)>,
     /// Where jobs may evict.
-    room: Option<Probes>,
+    reclaimable: Option<Probes>,
     /// Attempts for which no server had enough, and nothing has changed hands since.
-    futile: Vec<Attempt>,
+    livelock: Vec<Attempt>,
     /// Room for what an attempt costs at least on each server.
     pub(super) bounds: Vec<f64>,
 }
 
-/// Of which type, how many GPUs, and the tier as in [`Lodgers::gpus_for`].
+/// Of which type, how many GPUs, and the tier as in [`Preemptible::gpus_for`].
 pub(super) type Attempt = (GpuType, u32, Option<u32>);
 
-impl Lodgers {
+impl Preemptible {
     /// Nobody, on an idle cluster. `by_jobs`: whether jobs may evict, and not replicas alone.
     pub(super) fn new(pools: &Pools, by_jobs: bool) -> Self {
         let servers = pools.num_servers();
-        let room = by_jobs.then(|| {
-            let mut room = Probes::default();
-            room.copy(pools);
-            room
+        let reclaimable = by_jobs.then(|| {
+            let mut reclaimable = Probes::default();
+            reclaimable.copy(pools);
+            reclaimable
         });
         Self {
             here: vec![Vec::new(); servers],
             held: vec![Held::default(); servers],
             newest: vec![(f64::NEG_INFINITY, f64::INFINITY); servers],
             by_tier: Vec::new(),
-            room,
-            futile: Vec::new(),
+            reclaimable,
+            livelock: Vec::new(),
             bounds: Vec::new(),
         }
     }
@@ -216,11 +216,11 @@ impl Lodgers {
 
     /// Whether an attempt would find no more than it did before.
     pub(super) fn is_futile(&self, attempt: &Attempt) -> bool {
-        self.futile.contains(attempt)
+        self.livelock.contains(attempt)
     }
 
     pub(super) fn remember(&mut self, attempt: Attempt) {
-        self.futile.push(attempt);
+        self.livelock.push(attempt);
     }
 
     fn add(&mut self, lodger: Lodger, parts: &[(Server, u32)]) {
@@ -253,34 +253,34 @@ impl Lodgers {
     }
 }
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// A stay begins, or goes on.
-    pub(super) fn take_in(&mut self, slot: Slot) {
+    pub(super) fn on_start(&mut self, slot: Slot) {
         let lodger = self.lodger(slot);
         let (lodges, yields) = (self.lodges(&lodger), self.yields_to_jobs(&lodger));
-        let Some(lodgers) = &mut self.lodgers else { return };
-        lodgers.futile.clear();
+        let Some(preemptible) = &mut self.preemptible else { return };
+        preemptible.livelock.clear();
         let stay = &self.stays[slot.index()];
         if lodges {
-            lodgers.add(lodger, &stay.parts);
+            preemptible.add(lodger, &stay.parts);
         }
-        if let Some(room) = lodgers.room.as_mut().filter(|_| !yields) {
-            room.take(&self.cluster, &stay.parts);
+        if let Some(reclaimable) = preemptible.reclaimable.as_mut().filter(|_| !yields) {
+            reclaimable.take(&self.cluster, &stay.parts);
         }
     }
 
     /// A stay ends.
-    pub(super) fn send_off(&mut self, slot: Slot) {
+    pub(super) fn on_end(&mut self, slot: Slot) {
         let lodger = self.lodger(slot);
         let (lodges, yields) = (self.lodges(&lodger), self.yields_to_jobs(&lodger));
-        let Some(lodgers) = &mut self.lodgers else { return };
-        lodgers.futile.clear();
+        let Some(preemptible) = &mut self.preemptible else { return };
+        preemptible.livelock.clear();
         let stay = &self.stays[slot.index()];
         if lodges {
-            lodgers.remove(slot, lodger.tier, &stay.parts);
+            preemptible.remove(slot, lodger.tier, &stay.parts);
         }
-        if let Some(room) = lodgers.room.as_mut().filter(|_| !yields) {
-            room.give(&self.cluster, &stay.parts);
+        if let Some(reclaimable) = preemptible.reclaimable.as_mut().filter(|_| !yields) {
+            reclaimable.give(&self.cluster, &stay.parts);
         }
     }
 
@@ -320,34 +320,34 @@ impl<S: Speed> Floor<'_, S> {
     /// Whether there is anybody whom jobs may evict.
     #[inline]
     pub(crate) fn makes_room(&self) -> bool {
-        let room = self.lodgers.as_ref().and_then(|lodgers| lodgers.room.as_ref());
-        room.is_some_and(|room| room.total() > self.cluster.idle_units())
+        let reclaimable = self.preemptible.as_ref().and_then(|preemptible| preemptible.reclaimable.as_ref());
+        reclaimable.is_some_and(|reclaimable| reclaimable.total() > self.cluster.idle_units())
     }
 
     /// Attempts may find more than they did: somebody is protected no longer.
     pub(super) fn find_more(&mut self) {
-        if let Some(lodgers) = &mut self.lodgers {
-            lodgers.futile.clear();
+        if let Some(preemptible) = &mut self.preemptible {
+            preemptible.livelock.clear();
         }
     }
 
     /// Idle GPUs of a server go to somebody who is no job, or to nobody.
     pub(super) fn close_room(&mut self, server: Server, count: u32) {
-        if let Some(lodgers) = self.lodgers.as_mut()
-            && let Some(room) = lodgers.room.as_mut()
+        if let Some(preemptible) = self.preemptible.as_mut()
+            && let Some(reclaimable) = preemptible.reclaimable.as_mut()
         {
-            lodgers.futile.clear();
-            room.take(&self.cluster, &[(server, count)]);
+            preemptible.livelock.clear();
+            reclaimable.take(&self.cluster, &[(server, count)]);
         }
     }
 
     /// They come back.
     pub(super) fn open_room(&mut self, server: Server, count: u32) {
-        if let Some(lodgers) = self.lodgers.as_mut()
-            && let Some(room) = lodgers.room.as_mut()
+        if let Some(preemptible) = self.preemptible.as_mut()
+            && let Some(reclaimable) = preemptible.reclaimable.as_mut()
         {
-            lodgers.futile.clear();
-            room.give(&self.cluster, &[(server, count)]);
+            preemptible.livelock.clear();
+            reclaimable.give(&self.cluster, &[(server, count)]);
         }
     }
 
@@ -359,13 +359,13 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Returns false if a gang that could not be placed would find no GPUs of a type though all lodgers went.
     pub(super) fn has_room(&mut self, gpu_type: GpuType, num_gpus: u32) -> bool {
-        match self.lodgers.as_ref().and_then(|lodgers| lodgers.room.as_ref()) {
+        match self.preemptible.as_ref().and_then(|preemptible| preemptible.reclaimable.as_ref()) {
             // A gang that is not placed may find idle GPUs on a server that has enough of them.
-            Some(room) if self.placer.is_monotone() => {
+            Some(reclaimable) if self.placer.is_monotone() => {
                 if num_gpus <= self.cluster.of_mut(gpu_type).largest {
-                    room.most_of(gpu_type) >= num_gpus
+                    reclaimable.most_of(gpu_type) >= num_gpus
                 } else {
-                    self.placer.fits(&mut self.cluster, room, gpu_type, num_gpus)
+                    self.placer.fits(&mut self.cluster, reclaimable, gpu_type, num_gpus)
                 }
             }
             _ => true,

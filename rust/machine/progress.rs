@@ -10,14 +10,14 @@ use crate::trace::Jobs;
 
 /// Per job: work left, and time on GPUs in earlier stays (machine time).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct Progress {
     pub(super) left: Vec<f64>,
     pub(super) served: Vec<f64>,
     /// When a stay of the job last ended before its work did, but by a failing server (machine time).
     pub(super) ended: Vec<f64>,
 }
 
-impl Ledger {
+impl Progress {
     pub(super) fn new<S: Speed>(jobs: &Jobs<'_>, speed: &S, slot: Option<f64>) -> Self {
         let count = jobs.len();
         let left = (0..count).map(|j| speed.work(jobs, Job::at(j), slot)).collect();

@@ -1,4 +1,4 @@
-//! Which Rust room may import which (docs/architecture.md). A room is a module of the crate's root.
+//! Which Rust layer may import which (docs/architecture.md). A layer is a module of the crate's root.
 //!
 //! The test reads every path that begins with `crate::`, `ringbco::` or `super::`, in `use` and elsewhere, and compares it
 //! with the tables here. Tests inside the crate may import what they like. For example, `use crate::policy::queue::Line` in
@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What each room may import: a room, or one name of a room.
-const ROOMS: &[(&str, &[&str])] = &[
+/// What each layer may import: a layer, or one name of a layer.
+const LAYERS: &[(&str, &[&str])] = &[
     // These know nobody.
     ("ds", &[]),
     ("error", &[]),
@@ -69,7 +69,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The rooms on top. They import what they need, and nobody below imports them but as `ROOMS` says.
+/// The layers on top. They import what they need, and nobody below imports them but as `LAYERS` says.
 const ON_TOP: &[&str] = &["dips", "pack", "planner", "python", "replay", "simulation"];
 
 /// The crate's files, without those that hold tests.
@@ -186,40 +186,40 @@ fn expand(from: &str, rest: &mut &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether a permission, a room or a name in one, covers a path.
+/// Whether a permission, a layer or a name in one, covers a path.
 fn covers(permission: &str, path: &str) -> bool {
     path.strip_prefix(permission).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// (room, file, path) of everything that a file names outside its own room.
+/// (layer, file, path) of everything that a file names outside its own layer.
 fn imports() -> Vec<(String, PathBuf, String)> {
     let mut all = Vec::new();
     for file in files() {
         let module = module(&file);
-        let Some(room) = module.first() else { continue };
+        let Some(layer) = module.first() else { continue };
         for path in paths(&code(&file), &module) {
-            if !covers(room, &path) {
-                all.push((room.clone(), file.clone(), path));
+            if !covers(layer, &path) {
+                all.push((layer.clone(), file.clone(), path));
             }
         }
     }
     all
 }
 
-fn permissions(room: &str) -> Option<&'static [&'static str]> {
-    ROOMS.iter().find(|(name, _)| *name == room).map(|(_, permissions)| *permissions)
+fn permissions(layer: &str) -> Option<&'static [&'static str]> {
+    LAYERS.iter().find(|(name, _)| *name == layer).map(|(_, permissions)| *permissions)
 }
 
 #[test]
 fn a_room_imports_what_the_table_permits() {
-    for (room, file, path) in imports() {
-        match permissions(&room) {
+    for (layer, file, path) in imports() {
+        match permissions(&layer) {
             Some(permissions) => {
                 let permitted = permissions.iter().any(|permission| covers(permission, &path));
-                assert!(permitted, "{} imports {path}, which `{room}` may not", file.display());
+                assert!(permitted, "{} imports {path}, which `{layer}` may not", file.display());
             }
             None => {
-                assert!(ON_TOP.contains(&room.as_str()), "{}: the tables do not have `{room}`", file.display());
+                assert!(ON_TOP.contains(&layer.as_str()), "{}: the tables do not have `{layer}`", file.display());
                 assert!(!covers("python", &path), "{} imports {path}", file.display());
             }
         }
@@ -229,12 +229,12 @@ fn a_room_imports_what_the_table_permits() {
 #[test]
 fn the_table_permits_no_more_than_is_imported() {
     let imports = imports();
-    for &(room, permissions) in ROOMS {
-        let places = [room.to_owned(), format!("{room}.rs")];
-        assert!(places.iter().any(|place| root().join(place).exists()), "there is no `{room}`");
+    for &(layer, permissions) in LAYERS {
+        let places = [layer.to_owned(), format!("{layer}.rs")];
+        assert!(places.iter().any(|place| root().join(place).exists()), "there is no `{layer}`");
         for permission in permissions {
-            let used = imports.iter().any(|(of, _, path)| of == room && covers(permission, path));
-            assert!(used, "`{room}` may import {permission} and does not");
+            let used = imports.iter().any(|(of, _, path)| of == layer && covers(permission, path));
+            assert!(used, "`{layer}` may import {permission} and does not");
         }
     }
 }
@@ -242,7 +242,7 @@ fn the_table_permits_no_more_than_is_imported() {
 #[test]
 fn only_one_room_knows_python() {
     for file in files() {
-        if module(&file).first().is_some_and(|room| room == "python") {
+        if module(&file).first().is_some_and(|layer| layer == "python") {
             continue;
         }
         for name in ["pyo3", "numpy"] {

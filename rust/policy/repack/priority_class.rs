@@ -1,26 +1,26 @@
 //! Who goes before whom whatever the keys: those within their owners' quotas before guests, then by priority.
 //!
-//! Invariant: a job that waits is in the line of its grade. For example, with priorities 0 and 5 jobs of 5 are of grade 0
+//! Invariant: a job that waits is in the queue of its grade. For example, with priorities 0 and 5 jobs of 5 are of grade 0
 //! and those of 0 of grade 1; with quotas, guests among them are of grades 2 and 3, and grade 4 may not run.
 
 use super::Repack;
+use super::class_queues::ClassQueues;
 use super::foresight::Foresight;
-use super::line::Lines;
 use crate::ids::{Job, Slot};
-use crate::machine::{Claimant, Floor};
+use crate::machine::{Claimant, ClusterState};
 use crate::setting::Setting;
 use crate::speed::Speed;
 
 /// The grades of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Grades {
+pub(super) struct PriorityClasses {
     /// By job: how many priorities are higher. Empty where all jobs are of one grade.
     above: Vec<u32>,
     priorities: u32,
     quotas: bool,
 }
 
-impl Grades {
+impl PriorityClasses {
     pub(super) fn new(setting: &Setting<'_>) -> Self {
         let (jobs, quotas) = (&setting.jobs, setting.side.quotas.is_some());
         let mut tiers: Vec<u32> = (0..jobs.len()).map(|job| jobs.tier(job)).collect();
@@ -34,9 +34,9 @@ impl Grades {
         }
     }
 
-    /// A line for each grade.
-    pub(super) fn lines(&self) -> Lines {
-        Lines::new(self.above.clone(), self.walked() as usize + usize::from(self.quotas))
+    /// A queue for each grade.
+    pub(super) fn queues(&self) -> ClassQueues {
+        ClassQueues::new(self.above.clone(), self.walked() as usize + usize::from(self.quotas))
     }
 
     /// Whether jobs may be of several.
@@ -49,13 +49,13 @@ impl Grades {
         if self.quotas { 2 * self.priorities } else { self.priorities }
     }
 
-    pub(super) fn is_of_guests(&self, grade: u32) -> bool {
-        self.quotas && grade >= self.priorities
+    pub(super) fn is_over_quota(&self, priority_class: u32) -> bool {
+        self.quotas && priority_class >= self.priorities
     }
 
     /// The first grade of guests who give way to jobs of a grade though they are protected; the greatest number where none does.
-    pub(super) fn guests_before(&self, grade: u32) -> u32 {
-        if self.quotas && !self.is_of_guests(grade) { self.priorities } else { u32::MAX }
+    pub(super) fn over_quota_before(&self, priority_class: u32) -> u32 {
+        if self.quotas && !self.is_over_quota(priority_class) { self.priorities } else { u32::MAX }
     }
 
     fn of(&self, job: Job, claimant: Claimant) -> u32 {
@@ -70,43 +70,55 @@ impl Grades {
 
 impl<F: Foresight> Repack<F> {
     /// Counts who is within a quota, the protected first, then along (priority, key), and stops whoever may not run.
-    pub(super) fn grade_anew<S: Speed>(&mut self, floor: &mut Floor<'_, S>) {
-        let Self { residents, grades, .. } = self;
-        let waiting: Vec<Job> = residents.foresight.lines().jobs().collect();
+    pub(super) fn reclassify<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) {
+        let Self { server_index, classes_of_priority, .. } = self;
+        let waiting: Vec<Job> = server_index.foresight.queues().jobs().collect();
         let mut all: Vec<(bool, u32, u64, Job, Option<Slot>)> = Vec::new();
         for job in waiting {
-            let left = residents.foresight.left_waiting(job);
-            all.push((true, grades.above[job.index()], residents.foresight.key(floor.units(job), left), job, None));
+            let left = server_index.foresight.left_waiting(job);
+            all.push((
+                true,
+                classes_of_priority.above[job.index()],
+                server_index.foresight.key(state.units(job), left),
+                job,
+                None,
+            ));
         }
-        for (slot, stay) in floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live()) {
+        for (slot, stay) in state.stays.iter().enumerate().filter(|(_, stay)| stay.is_live()) {
             // Without the rest of its pause: else whoever has just begun would go behind the job that it replaced.
-            let left = residents.foresight.left_of(floor, stay);
-            let key = residents.foresight.key(floor.units(stay.job), left);
+            let left = server_index.foresight.left_of(state, stay);
+            let key = server_index.foresight.key(state.units(stay.job), left);
             let slot = Slot::at(slot);
-            all.push((!floor.is_protected(slot), grades.above[stay.job.index()], key, stay.job, Some(slot)));
+            all.push((
+                !state.is_protected(slot),
+                classes_of_priority.above[stay.job.index()],
+                key,
+                stay.job,
+                Some(slot),
+            ));
         }
         all.sort_unstable_by_key(|&(is_open, above, key, job, _)| (is_open, above, key, job));
-        let (mut tally, mut stopped) = (floor.tally(), Vec::new());
+        let (mut tally, mut stopped) = (state.tally(), Vec::new());
         for (.., job, slot) in all {
-            let claimant = floor.count(&mut tally, job);
-            let grade = grades.of(job, claimant);
+            let claimant = state.count(&mut tally, job);
+            let priority_class = classes_of_priority.of(job, claimant);
             if slot.is_some() {
-                residents.foresight.lines_mut().set_grade(job, grade);
+                server_index.foresight.queues_mut().set_priority_class(job, priority_class);
                 if claimant == Claimant::HeldBack {
                     stopped.push(job);
                 }
-            } else if grade != residents.foresight.lines().grade_of(job) {
-                residents.foresight.leave(job);
-                residents.foresight.lines_mut().set_grade(job, grade);
-                residents.foresight.join(floor, job);
+            } else if priority_class != server_index.foresight.queues().priority_class_of(job) {
+                server_index.foresight.leave(job);
+                server_index.foresight.queues_mut().set_priority_class(job, priority_class);
+                server_index.foresight.join(state, job);
             }
         }
         stopped.sort_unstable();
         for job in stopped {
-            let slot = self.residents.unsettle(floor, job);
-            floor.stop(slot);
-            self.join(floor, job);
+            let slot = self.server_index.unsettle(state, job);
+            state.stop(slot);
+            self.join(state, job);
         }
-        self.residents.foresight.lines_mut().begin_walk(self.grades.walked());
+        self.server_index.foresight.queues_mut().begin_walk(self.classes_of_priority.walked());
     }
 }

@@ -1,16 +1,16 @@
 //! A stay that ended before its job was done, by a verb, an eviction or a rung, as it was before: so that what happens at
 //! one instant can be netted (docs/model.md).
 //!
-//! Invariant: putting it back leaves the books as if the stay had never ended. For example, a policy that stops every
+//! Invariant: putting it back leaves the stay log as if the stay had never ended. For example, a policy that stops every
 //! job and starts each again on the same GPUs at the same instant has done nothing: no pause, no preemption.
 
-use super::ledger::Ledger;
 use super::limits::Limits;
+use super::progress::Progress;
 use super::stays::Stay;
 use crate::ids::Server;
 
 #[derive(Clone, Debug)]
-pub(super) struct Undone<P> {
+pub(super) struct Rollback<P> {
     pub(super) stay: Stay<P>,
     /// (server, index of the GPU there), where jobs may hold shares.
     pub(super) gpus: Vec<(Server, u32)>,
@@ -24,11 +24,11 @@ pub(super) struct Undone<P> {
     held: f64,
 }
 
-impl<P: Clone> Undone<P> {
+impl<P: Clone> Rollback<P> {
     /// What the end of this stay will change.
-    pub(super) fn of(stay: &Stay<P>, ledger: Option<&Ledger>, limits: Option<&Limits>) -> Self {
+    pub(super) fn of(stay: &Stay<P>, progress: Option<&Progress>, limits: Option<&Limits>) -> Self {
         let j = stay.job.index();
-        let (left, served) = ledger.map_or((0.0, 0.0), |ledger| (ledger.left[j], ledger.served[j]));
+        let (left, served) = progress.map_or((0.0, 0.0), |progress| (progress.left[j], progress.served[j]));
         let held = limits.map_or(0.0, |limits| limits.held[j]);
         Self {
             stay: stay.clone(),
@@ -42,11 +42,11 @@ impl<P: Clone> Undone<P> {
         }
     }
 
-    /// Makes that undone in the ledger; the record, the GPUs and the stay itself are the floor's to take back.
-    pub(super) fn put_back(&self, ledger: Option<&mut Ledger>, limits: Option<&mut Limits>) {
+    /// Makes that undone in the progress table; the record, the GPUs and the stay itself are the cluster state's to take back.
+    pub(super) fn put_back(&self, progress: Option<&mut Progress>, limits: Option<&mut Limits>) {
         let j = self.stay.job.index();
-        if let Some(ledger) = ledger {
-            (ledger.left[j], ledger.served[j]) = (self.left, self.served);
+        if let Some(progress) = progress {
+            (progress.left[j], progress.served[j]) = (self.left, self.served);
         }
         if let Some(limits) = limits {
             limits.held[j] = self.held;

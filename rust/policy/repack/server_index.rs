@@ -8,12 +8,12 @@
 //! example, a job with 100 s left at 10 s ends at 110 s at the earliest, and contention only makes that later.
 
 use super::foresight::Foresight;
-use super::plan::Least;
+use super::relocation::Least;
 use super::strain::{Strains, strain};
 use crate::cluster::FewestServers;
 use crate::ds::Minima;
 use crate::ids::{Job, Server, Slot};
-use crate::machine::{Floor, Stay};
+use crate::machine::{ClusterState, Stay};
 use crate::options::Model;
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -24,7 +24,7 @@ const ROUNDING: f64 = 1e-9;
 
 /// Who is where.
 #[derive(Clone, Debug)]
-pub(super) struct Residents<F> {
+pub(super) struct ServerIndex<F> {
     pub(super) foresight: F,
     pub(super) strains: Strains,
     pools: Vec<Pool>,
@@ -127,14 +127,14 @@ impl Pool {
 }
 
 /// What counts of the rest of a pause, s: that of a start, or of a server that wakes, may be longer than that of a move.
-fn rest<S: Speed>(floor: &Floor<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-    if stay.from <= floor.now {
+fn rest<S: Speed>(state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+    if stay.from <= state.now {
         return 0.0;
     }
-    floor.pause_left_of(stay).min(floor.pause_seconds())
+    state.pause_left_of(stay).min(state.pause_seconds())
 }
 
-impl<F: Foresight> Residents<F> {
+impl<F: Foresight> ServerIndex<F> {
     pub(super) fn new(setting: &Setting<'_>, foresight: F) -> Self {
         let jobs = setting.jobs.len();
         let pools: Vec<Pool> = match setting.server_types {
@@ -196,13 +196,13 @@ impl<F: Foresight> Residents<F> {
     }
 
     /// (server, GPUs) of a running job.
-    pub(super) fn parts<'f, S: Speed>(&self, floor: &'f Floor<'_, S>, job: Job) -> &'f [(Server, u32)] {
-        &floor.stays[self.slot[job.index()].index()].parts
+    pub(super) fn parts<'f, S: Speed>(&self, state: &'f ClusterState<'_, S>, job: Job) -> &'f [(Server, u32)] {
+        &state.stays[self.slot[job.index()].index()].parts
     }
 
     /// Whether a running job is protected from being stopped or moved for others.
-    pub(super) fn is_protected<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> bool {
-        floor.protects() && floor.is_protected(self.slot[job.index()])
+    pub(super) fn is_protected<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> bool {
+        state.protects() && state.is_protected(self.slot[job.index()])
     }
 
     /// The GPU of its server of which a running job holds a share.
@@ -211,40 +211,40 @@ impl<F: Foresight> Residents<F> {
     }
 
     /// A job holds GPUs now.
-    pub(super) fn settle<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot) {
-        let stay = &floor.stays[slot.index()];
+    pub(super) fn settle<S: Speed>(&mut self, state: &ClusterState<'_, S>, slot: Slot) {
+        let stay = &state.stays[slot.index()];
         self.changes += 1;
         self.slot[stay.job.index()] = slot;
         if self.places.len() <= slot.index() {
             self.places.resize(slot.index() + 1, (0, Vec::new()));
         }
-        let at = floor.cluster.pool_of(stay.gpu_type);
+        let at = state.cluster.pool_of(stay.gpu_type);
         let (pool, place) = (&mut self.pools[at], &mut self.places[slot.index()]);
         place.0 = at;
         for &(server, gpus) in &stay.parts {
-            let (_, server) = floor.cluster.place(server);
+            let (_, server) = state.cluster.place(server);
             pool.on[server.index()].push((stay.job, gpus));
             pool.version[server.index()] += 1;
             place.1.push(server);
         }
         if let Some(ratio) = self.ratio.get_mut(stay.job.index()) {
-            *ratio = floor.ratio_on(stay.job, stay.gpu_type, &pool.few);
+            *ratio = state.ratio_on(stay.job, stay.gpu_type, &pool.few);
         }
-        if floor.jobs.share_of(stay.job.index()) > 0 {
-            let held = floor.cluster.held(stay.job, stay.gpu_type).0;
+        if state.jobs.share_of(stay.job.index()) > 0 {
+            let held = state.cluster.held(stay.job, stay.gpu_type).0;
             self.gpu[stay.job.index()] = held.first().map(|gpu| gpu.1);
         }
-        self.foresight.started(floor, stay);
+        self.foresight.started(state, stay);
         self.asked[stay.job.index()] = 0;
-        self.renew(floor, stay.job);
-        let stays = self.stays(floor, stay.job);
+        self.renew(state, stay.job);
+        let stays = self.stays(state, stay.job);
         for counted in self.pools[at].released.iter_mut().filter(|counted| counted.has(slot, stays)) {
-            counted.units += u64::from(floor.units(stay.job));
+            counted.units += u64::from(state.units(stay.job));
         }
     }
 
     /// A job leaves its GPUs.
-    pub(super) fn unsettle<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> Slot {
+    pub(super) fn unsettle<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> Slot {
         let slot = std::mem::replace(&mut self.slot[job.index()], Slot::NONE);
         self.changes += 1;
         let stays = self.stays.get(job.index()).unwrap_or(&self.left[job.index()]);
@@ -258,7 +258,7 @@ impl<F: Foresight> Residents<F> {
         }
         pool.ends.set(slot.index(), f64::INFINITY);
         for counted in pool.released.iter_mut().filter(|counted| is_known && counted.has(slot, *stays)) {
-            counted.units -= u64::from(floor.units(job));
+            counted.units -= u64::from(state.units(job));
         }
         self.foresight.stopped(job);
         slot
@@ -280,20 +280,20 @@ impl<F: Foresight> Residents<F> {
     }
 
     /// A pass begins.
-    pub(super) fn begin<S: Speed>(&mut self, floor: &Floor<'_, S>) {
+    pub(super) fn begin<S: Speed>(&mut self, state: &ClusterState<'_, S>) {
         self.pass += 1;
         self.changes += 1;
         self.pools.iter_mut().for_each(|pool| pool.released.clear());
-        self.all_changed |= self.foresight.begin(floor, &mut self.changed) || self.is_fresh;
+        self.all_changed |= self.foresight.begin(state, &mut self.changed) || self.is_fresh;
     }
 
     /// Run time left of a running job now, s, with what counts of the rest of its pause.
-    pub(super) fn left<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
+    pub(super) fn left<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
         let j = job.index();
         if self.asked[j] != self.pass {
             self.asked[j] = self.pass;
-            let stay = &floor.stays[self.slot[j].index()];
-            let (left, rest) = (self.foresight.left_of(floor, stay), rest(floor, stay));
+            let stay = &state.stays[self.slot[j].index()];
+            let (left, rest) = (self.foresight.left_of(state, stay), rest(state, stay));
             self.left[j] = left + rest;
             if let (Some(stays), Some(ratio)) = (self.stays.get_mut(j), self.ratio.get(j)) {
                 *stays = left * ratio + rest;
@@ -303,22 +303,22 @@ impl<F: Foresight> Residents<F> {
     }
 
     /// How long a running job stays if nobody slows it, s: its run time left on the GPUs that it holds.
-    fn stays<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        let left = self.left(floor, job);
+    fn stays<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
+        let left = self.left(state, job);
         self.stays.get(job.index()).copied().unwrap_or(left)
     }
 
     /// Strain of a running job now.
-    pub(super) fn strain<S: Speed>(&self, floor: &Floor<'_, S>, job: Job) -> f64 {
-        let yardstick = self.foresight.yardstick_of(floor, &floor.stays[self.slot[job.index()].index()]);
-        strain(floor.seconds() - self.strains.origin(floor, job), yardstick)
+    pub(super) fn strain<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64 {
+        let reference_time = self.foresight.reference_time_of(state, &state.stays[self.slot[job.index()].index()]);
+        strain(state.seconds() - self.strains.origin(state, job), reference_time)
     }
 
     /// Bounds of a job, and those of its servers, are made anew.
-    fn renew<S: Speed>(&mut self, floor: &Floor<'_, S>, job: Job) {
-        let left = self.stays(floor, job);
+    fn renew<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
+        let left = self.stays(state, job);
         let slot = self.slot[job.index()];
-        let earliest = if F::FALLS { floor.seconds() + left } else { left - rest(floor, &floor.stays[slot.index()]) };
+        let earliest = if F::FALLS { state.seconds() + left } else { left - rest(state, &state.stays[slot.index()]) };
         self.earliest[job.index()] = earliest;
         let (pool, servers) = &self.places[slot.index()];
         let pool = &mut self.pools[*pool];
@@ -327,35 +327,35 @@ impl<F: Foresight> Residents<F> {
     }
 
     /// Makes bounds that do not hold any more anew.
-    pub(super) fn refresh<S: Speed>(&mut self, floor: &Floor<'_, S>) {
+    pub(super) fn refresh<S: Speed>(&mut self, state: &ClusterState<'_, S>) {
         let mut changed = std::mem::take(&mut self.changed);
         if std::mem::take(&mut self.all_changed) {
             changed.clear();
-            changed.extend(floor.stays.iter().filter(|stay| stay.is_live()).map(|stay| stay.job));
+            changed.extend(state.stays.iter().filter(|stay| stay.is_live()).map(|stay| stay.job));
         }
         for job in changed.drain(..) {
-            if let Some(stay) = floor.stays.get(self.slot[job.index()].index()) {
-                self.foresight.started(floor, stay);
-                self.renew(floor, job);
+            if let Some(stay) = state.stays.get(self.slot[job.index()].index()) {
+                self.foresight.started(state, stay);
+                self.renew(state, job);
             }
         }
         self.changed = changed;
         for at in 0..self.pools.len() {
             while let Some(server) = self.pools[at].stale.pop() {
-                self.bound(floor, at, server);
+                self.bound(state, at, server);
             }
         }
     }
 
     /// Makes the bounds of a server anew.
-    fn bound<S: Speed>(&mut self, floor: &Floor<'_, S>, at: usize, server: Server) {
-        let (s, cluster) = (server.index(), floor.cluster.pool(at));
+    fn bound<S: Speed>(&mut self, state: &ClusterState<'_, S>, at: usize, server: Server) {
+        let (s, cluster) = (server.index(), state.cluster.pool(at));
         let mut ends = std::mem::take(&mut self.gone);
         // A GPU that shares hold is idle once the last of them is done.
         let (mut last, mut greatest) = (BTreeMap::new(), 0.0);
         for &(job, gpus) in &self.pools[at].on[s] {
             let own = self.earliest[job.index()];
-            greatest = f64::max(greatest, self.foresight.weight(floor.units(job)) * self.left[job.index()]);
+            greatest = f64::max(greatest, self.foresight.weight(state.units(job)) * self.left[job.index()]);
             match self.gpu_of(job) {
                 None => ends.push((own, gpus)),
                 Some(gpu) => {
@@ -383,8 +383,8 @@ impl<F: Foresight> Residents<F> {
     }
 
     /// Jobs and servers with an earlier time than this may be done within so many seconds; others are not.
-    fn horizon<S: Speed>(floor: &Floor<'_, S>, seconds: f64) -> f64 {
-        let time = if F::FALLS { floor.seconds() + seconds } else { seconds };
+    fn horizon<S: Speed>(state: &ClusterState<'_, S>, seconds: f64) -> f64 {
+        let time = if F::FALLS { state.seconds() + seconds } else { seconds };
         time + ROUNDING * f64::max(1.0, time)
     }
 
@@ -392,20 +392,20 @@ impl<F: Foresight> Residents<F> {
     /// servers.
     pub(super) fn free_no_sooner<S: Speed>(
         &mut self,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
         pool: usize,
         num_gpus: u32,
         seconds: f64,
     ) -> bool {
-        self.refresh(floor);
-        let (largest, servers) = (floor.cluster.pool(pool).largest, floor.cluster.pool(pool).sizes.len());
+        self.refresh(state);
+        let (largest, servers) = (state.cluster.pool(pool).largest, state.cluster.pool(pool).sizes.len());
         let (need, wanted) = (num_gpus.min(largest), num_gpus.div_ceil(largest));
         let Ok(at) = self.pools[pool].free.binary_search_by_key(&need, |free| free.0) else { return false };
-        let horizon = Self::horizon(floor, seconds);
+        let horizon = Self::horizon(state, seconds);
         let (mut found, mut from) = (0, 0);
         while let Some(s) = self.pools[pool].free[at].1.next(from, servers, |time| time <= horizon) {
             from = s + 1;
-            if self.frees(floor, (pool, Server::at(s)), need, seconds) {
+            if self.frees(state, (pool, Server::at(s)), need, seconds) {
                 found += 1;
                 if found >= wanted {
                     return false;
@@ -418,26 +418,26 @@ impl<F: Foresight> Residents<F> {
     /// Whether completions within so many seconds leave a server so many idle GPUs.
     fn frees<S: Speed>(
         &mut self,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
         (pool, server): (usize, Server),
         need: u32,
         seconds: f64,
     ) -> bool {
-        let mut idle = floor.cluster.pool(pool).idle[server.index()];
+        let mut idle = state.cluster.pool(pool).idle[server.index()];
         let mut opened: BTreeMap<u32, bool> = BTreeMap::new();
         for at in 0..self.on(pool, server).len() {
             if idle >= need {
                 break;
             }
             let (job, gpus) = self.on(pool, server)[at];
-            let ends = self.stays(floor, job) < seconds;
+            let ends = self.stays(state, job) < seconds;
             if let Some(gpu) = self.gpu_of(job) {
                 *opened.entry(gpu).or_insert(true) &= ends;
             } else if ends {
                 idle += gpus;
             }
             if F::FALLS && !ends {
-                self.renew(floor, job);
+                self.renew(state, job);
             }
         }
         idle + opened.values().filter(|&&empties| empties).count() as u32 >= need
@@ -446,17 +446,23 @@ impl<F: Foresight> Residents<F> {
     /// Whether it takes at least so many seconds until the jobs that complete have released so many GPUs.
     pub(super) fn released_no_sooner<S: Speed>(
         &mut self,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
         pool: usize,
         gpus: u64,
         seconds: f64,
     ) -> bool {
-        self.released(floor, pool, gpus, seconds) < gpus
+        self.released(state, pool, gpus, seconds) < gpus
     }
 
     /// How many units the jobs release that complete within so many seconds: all, or at least `enough`.
-    pub(super) fn released<S: Speed>(&mut self, floor: &Floor<'_, S>, pool: usize, enough: u64, seconds: f64) -> u64 {
-        let horizon = Self::horizon(floor, seconds);
+    pub(super) fn released<S: Speed>(
+        &mut self,
+        state: &ClusterState<'_, S>,
+        pool: usize,
+        enough: u64,
+        seconds: f64,
+    ) -> u64 {
+        let horizon = Self::horizon(state, seconds);
         let known = &mut self.pools[pool].released;
         let at = known.iter().position(|counted| counted.seconds == seconds).unwrap_or_else(|| {
             known.push(Released { seconds, from: 0, units: 0 });
@@ -464,18 +470,18 @@ impl<F: Foresight> Residents<F> {
         });
         let mut counted = known[at];
         while counted.units < enough
-            && let Some(slot) = self.pools[pool].ends.next(counted.from, floor.stays.len(), |time| time <= horizon)
+            && let Some(slot) = self.pools[pool].ends.next(counted.from, state.stays.len(), |time| time <= horizon)
         {
             counted.from = slot + 1;
-            let job = floor.stays[slot].job;
-            if self.stays(floor, job) < seconds {
-                counted.units += u64::from(floor.units(job));
+            let job = state.stays[slot].job;
+            if self.stays(state, job) < seconds {
+                counted.units += u64::from(state.units(job));
             } else if F::FALLS {
-                self.renew(floor, job);
+                self.renew(state, job);
             }
         }
         if counted.units < enough {
-            counted.from = floor.stays.len();
+            counted.from = state.stays.len();
         }
         self.pools[pool].released[at] = counted;
         counted.units

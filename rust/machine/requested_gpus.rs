@@ -1,13 +1,13 @@
 //! GPUs that somebody names: a policy from outside, or a log.
 //!
-//! Invariant: either the GPUs are taken, and `start` or `land` must follow, or nothing has changed and the reason is told.
+//! Invariant: either the GPUs are taken, and `start` or `attach` must follow, or nothing has changed and the reason is told.
 //! For example, a job of 4 GPUs that is to get 3 is told that it asks for 4.
 
-use super::floor::Floor;
-use crate::ids::{Job, Server, WHOLE};
+use super::cluster_state::ClusterState;
+use crate::ids::{Job, MILLI_GPU, Server};
 use crate::speed::Speed;
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// Gives a job the GPUs of given servers. If they can be had, they are taken, and `start` must follow.
     ///
     /// Otherwise says why not.
@@ -31,7 +31,7 @@ impl<S: Speed> Floor<'_, S> {
         self.check_parts(job, &parts)?;
         for (at, &(server, gpu)) in gpus.iter().enumerate() {
             let idle = self.cluster.room(server, gpu);
-            let asks = if share > 0 { share } else { WHOLE };
+            let asks = if share > 0 { share } else { MILLI_GPU };
             if idle < asks || gpus[..at].contains(&(server, gpu)) {
                 return Err(format!(
                     "GPU {gpu} of server {} has {idle} idle thousandths for the {asks} that it is to give",

@@ -4,7 +4,7 @@
 //! Kept only where they slow each other down. Invariant: `place` has the GPU of every stay that holds a share. For
 //! example, with an interference of 0.5 a job that shares its GPU with two others takes twice as long.
 
-use super::Crowd;
+use super::LinkContention;
 use crate::ids::{Server, Slot};
 
 /// Stands for no GPU.
@@ -12,16 +12,16 @@ const NOWHERE: u32 = u32::MAX;
 
 /// Who is on which GPU.
 #[derive(Clone, Debug)]
-pub(crate) struct Beside {
+pub(crate) struct CoLocation {
     interference: f64,
     /// The first GPU of each server.
     first: Vec<u32>,
-    crowd: Crowd,
+    sharers: LinkContention,
     /// The GPU of the stay at each slot.
     place: Vec<u32>,
 }
 
-impl Beside {
+impl CoLocation {
     pub(crate) fn new(server_gpus: &[u32], interference: f64) -> Self {
         let mut gpus = 0;
         let mut first = Vec::with_capacity(server_gpus.len());
@@ -29,7 +29,7 @@ impl Beside {
             first.push(gpus);
             gpus += size;
         }
-        Self { interference, first, crowd: Crowd::new(gpus as usize), place: Vec::new() }
+        Self { interference, first, sharers: LinkContention::new(gpus as usize), place: Vec::new() }
     }
 
     /// A stay begins on a GPU, by its index on a server.
@@ -39,7 +39,7 @@ impl Beside {
         }
         let place = self.first[server.index()] + gpu;
         self.place[slot.index()] = place;
-        self.crowd.join(slot, std::iter::once(place as usize));
+        self.sharers.join(slot, std::iter::once(place as usize));
     }
 
     /// A stay ends, if it holds a share.
@@ -47,14 +47,14 @@ impl Beside {
         let Some(place) = self.place.get_mut(slot.index()) else { return };
         let place = std::mem::replace(place, NOWHERE);
         if place != NOWHERE {
-            self.crowd.leave(slot, std::iter::once(place as usize));
+            self.sharers.leave(slot, std::iter::once(place as usize));
         }
     }
 
     /// The other stay on its GPU, where there is just one.
     pub(crate) fn other(&self, slot: Slot) -> Option<Slot> {
         let place = self.place.get(slot.index()).filter(|&&place| place != NOWHERE)?;
-        match *self.crowd.members(*place as usize) {
+        match *self.sharers.members(*place as usize) {
             [one, other] => Some(if one == slot { other } else { one }),
             _ => None,
         }
@@ -62,17 +62,17 @@ impl Beside {
 
     /// How many times as long a stay takes as alone on its GPU.
     pub(crate) fn slowdown(&self, slot: Slot) -> f64 {
-        let jobs = self.crowd.of(std::iter::once(self.place[slot.index()] as usize));
+        let jobs = self.sharers.of(std::iter::once(self.place[slot.index()] as usize));
         1.0 + self.interference * f64::from(jobs - 1)
     }
 
     /// Moves the stays on GPUs that changed since the last call to `members`.
     pub(crate) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
-        self.crowd.drain_changed(members);
+        self.sharers.drain_changed(members);
     }
 
     pub(crate) fn is_settled(&self) -> bool {
-        self.crowd.is_settled()
+        self.sharers.is_settled()
     }
 }
 
@@ -82,22 +82,23 @@ mod tests {
 
     #[test]
     fn who_shares_a_gpu_is_slowed_down() {
-        let mut beside = Beside::new(&[2, 2], 0.5);
-        beside.join(Slot::new(0), Server::new(1), 0);
-        beside.join(Slot::new(2), Server::new(1), 0);
-        beside.join(Slot::new(1), Server::new(0), 1);
-        assert_eq!([0, 1, 2].map(|slot| beside.slowdown(Slot::new(slot))), [1.5, 1.0, 1.5]);
-        let others = |beside: &Beside| [0, 1, 2].map(|slot| beside.other(Slot::new(slot)).map(Slot::number));
-        assert_eq!(others(&beside), [Some(2), None, Some(0)]);
-        assert_eq!(beside.other(Slot::new(7)), None);
-        beside.join(Slot::new(3), Server::new(1), 0);
-        assert_eq!(others(&beside), [None; 3]);
-        beside.leave(Slot::new(3));
-        beside.drain_changed(&mut Vec::new());
-        beside.leave(Slot::new(2));
-        beside.leave(Slot::new(7));
+        let mut co_location = CoLocation::new(&[2, 2], 0.5);
+        co_location.join(Slot::new(0), Server::new(1), 0);
+        co_location.join(Slot::new(2), Server::new(1), 0);
+        co_location.join(Slot::new(1), Server::new(0), 1);
+        assert_eq!([0, 1, 2].map(|slot| co_location.slowdown(Slot::new(slot))), [1.5, 1.0, 1.5]);
+        let others =
+            |co_location: &CoLocation| [0, 1, 2].map(|slot| co_location.other(Slot::new(slot)).map(Slot::number));
+        assert_eq!(others(&co_location), [Some(2), None, Some(0)]);
+        assert_eq!(co_location.other(Slot::new(7)), None);
+        co_location.join(Slot::new(3), Server::new(1), 0);
+        assert_eq!(others(&co_location), [None; 3]);
+        co_location.leave(Slot::new(3));
+        co_location.drain_changed(&mut Vec::new());
+        co_location.leave(Slot::new(2));
+        co_location.leave(Slot::new(7));
         let mut members = Vec::new();
-        beside.drain_changed(&mut members);
-        assert_eq!((members, beside.slowdown(Slot::new(0))), (vec![Slot::new(0)], 1.0));
+        co_location.drain_changed(&mut members);
+        assert_eq!((members, co_location.slowdown(Slot::new(0))), (vec![Slot::new(0)], 1.0));
     }
 }

@@ -11,13 +11,13 @@
 use super::{Keys, Place, Ranking, before, pool_of};
 use crate::ds::EventHeap;
 use crate::ids::{Job, Slot};
-use crate::machine::Floor;
+use crate::machine::ClusterState;
 use crate::setting::Setting;
 use crate::speed::Speed;
 
 /// Running jobs by key, the last of the ranking first, pool by pool: GPUs of one type.
 #[derive(Clone, Debug)]
-pub(super) struct FromTheEnd {
+pub(super) struct LowestRanked {
     /// By pool, then by tier.
     by_key: Vec<EventHeap>,
     /// Tiers that occur, ascending.
@@ -43,7 +43,7 @@ enum Held {
     Truly(f64),
 }
 
-impl FromTheEnd {
+impl LowestRanked {
     pub(super) fn new(setting: &Setting<'_>) -> Self {
         // Jobs are numbered by tier.
         let mut tiers: Vec<u32> = match setting.jobs.priority {
@@ -64,7 +64,7 @@ impl FromTheEnd {
 
     /// Where the running jobs of a pool and a tier are.
     #[inline]
-    fn lane(&self, pool: usize, tier: u32) -> usize {
+    fn group(&self, pool: usize, tier: u32) -> usize {
         if self.tiers.len() == 1 {
             return pool;
         }
@@ -72,19 +72,19 @@ impl FromTheEnd {
     }
 
     pub(super) fn set(&mut self, ranking: &impl Ranking, pool: usize, slot: Slot, (tier, key, job): (u32, f64, Job)) {
-        let lane = self.lane(pool, tier);
-        self.by_key[lane].set(slot.number(), -key, !ranking.row(job));
+        let group = self.group(pool, tier);
+        self.by_key[group].set(slot.number(), -key, !ranking.row(job));
     }
 
     pub(super) fn remove(&mut self, pool: usize, tier: u32, slot: Slot) {
-        let lane = self.lane(pool, tier);
-        self.by_key[lane].remove(slot.number());
+        let group = self.group(pool, tier);
+        self.by_key[group].remove(slot.number());
     }
 
     /// Forgets a stay that has ended.
-    pub(super) fn forget<S: Speed>(&mut self, floor: &Floor<'_, S>, slot: Slot) {
-        let tier = floor.jobs.tier(floor.stays[slot.index()].job.index());
-        self.remove(pool_of(floor, slot), tier, slot);
+    pub(super) fn forget<S: Speed>(&mut self, state: &ClusterState<'_, S>, slot: Slot) {
+        let tier = state.jobs.tier(state.stays[slot.index()].job.index());
+        self.remove(pool_of(state, slot), tier, slot);
         self.by_expiry.remove(slot.number());
         if let Some(held) = self.held.get_mut(slot.index()) {
             *held = Held::Loosely;
@@ -101,10 +101,10 @@ impl FromTheEnd {
         if self.tiers.len() == 1 {
             return self.by_key[pool].peek().map(|(stored, _)| -stored);
         }
-        let (first, last) = (self.lane(pool, tier), (pool + 1) * self.tiers.len() - 1);
-        let (lane, later) = self.by_key[first..=last].split_first()?;
-        let is_last = later.iter().all(|lane| lane.peek().is_none());
-        lane.peek().filter(|_| is_last).map(|(stored, _)| -stored)
+        let (first, last) = (self.group(pool, tier), (pool + 1) * self.tiers.len() - 1);
+        let (group, later) = self.by_key[first..=last].split_first()?;
+        let is_last = later.iter().all(|group| group.peek().is_none());
+        group.peek().filter(|_| is_last).map(|(stored, _)| -stored)
     }
 
     /// Gives up all close ceilings.
@@ -116,16 +116,16 @@ impl FromTheEnd {
     pub(super) fn hold<R: Ranking, S: Speed>(
         &mut self,
         ranking: &mut R,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
         slot: Slot,
         closely: bool,
     ) {
         if R::KEYS == Keys::Move {
             return;
         }
-        let stay = &floor.stays[slot.index()];
-        let (ceiling, until) = ranking.ceiling(floor, stay, closely);
-        self.set(ranking, pool_of(floor, slot), slot, (floor.jobs.tier(stay.job.index()), ceiling, stay.job));
+        let stay = &state.stays[slot.index()];
+        let (ceiling, until) = ranking.ceiling(state, stay, closely);
+        self.set(ranking, pool_of(state, slot), slot, (state.jobs.tier(stay.job.index()), ceiling, stay.job));
         if until < f64::INFINITY {
             self.by_expiry.set(slot.number(), until, stay.job.number());
         } else {
@@ -139,16 +139,16 @@ impl FromTheEnd {
     }
 
     /// Makes ready for a pass: every stored key is a ceiling now, and every row is right.
-    pub(super) fn renew<R: Ranking, S: Speed>(&mut self, ranking: &mut R, floor: &Floor<'_, S>) {
+    pub(super) fn renew<R: Ranking, S: Speed>(&mut self, ranking: &mut R, state: &ClusterState<'_, S>) {
         let mut expired = std::mem::take(&mut self.expired);
         expired.clear();
         if std::mem::take(&mut self.is_void) {
             self.truly.clear();
-            let live = floor.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
+            let live = state.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
             expired.extend(live.map(|(slot, _)| Slot::at(slot)));
         }
         while let Some((time, slot)) = self.by_expiry.peek()
-            && time <= floor.now
+            && time <= state.now
         {
             self.by_expiry.remove(slot);
             expired.push(Slot::new(slot));
@@ -159,12 +159,12 @@ impl FromTheEnd {
         while let Some(slot) = self.truly.pop() {
             if let Held::Truly(ceiling) = self.held[slot.index()] {
                 self.held[slot.index()] = Held::Closely(ceiling);
-                let job = floor.stays[slot.index()].job;
-                self.set(ranking, pool_of(floor, slot), slot, (floor.jobs.tier(job.index()), ceiling, job));
+                let job = state.stays[slot.index()].job;
+                self.set(ranking, pool_of(state, slot), slot, (state.jobs.tier(job.index()), ceiling, job));
             }
         }
         for &slot in &expired {
-            self.hold(ranking, floor, slot, false);
+            self.hold(ranking, state, slot, false);
         }
         self.expired = expired;
     }
@@ -175,30 +175,30 @@ impl FromTheEnd {
         pool: usize,
         place: Place<R::Tie>,
         ranking: &mut R,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
     ) -> Option<(Place<R::Tie>, Slot)> {
         if self.tiers.len() == 1 {
-            return self.last_of(pool, pool, place, ranking, floor);
+            return self.last_of(pool, pool, place, ranking, state);
         }
-        let (first, last) = (self.lane(pool, place.0), (pool + 1) * self.tiers.len() - 1);
-        (first..=last).rev().find_map(|lane| self.last_of(lane, pool, place, ranking, floor))
+        let (first, last) = (self.group(pool, place.0), (pool + 1) * self.tiers.len() - 1);
+        (first..=last).rev().find_map(|group| self.last_of(group, pool, place, ranking, state))
     }
 
     /// The same among those of one tier.
     #[inline]
     fn last_of<R: Ranking, S: Speed>(
         &mut self,
-        lane: usize,
+        group: usize,
         pool: usize,
         place: Place<R::Tie>,
         ranking: &mut R,
-        floor: &Floor<'_, S>,
+        state: &ClusterState<'_, S>,
     ) -> Option<(Place<R::Tie>, Slot)> {
-        let tier = self.tiers[lane - pool * self.tiers.len()];
+        let tier = self.tiers[group - pool * self.tiers.len()];
         loop {
-            let (stored, slot) = self.by_key[lane].peek()?;
+            let (stored, slot) = self.by_key[group].peek()?;
             let slot = Slot::new(slot);
-            let stay = &floor.stays[slot.index()];
+            let stay = &state.stays[slot.index()];
             let (ceiling, job) = (-stored, stay.job);
             let tie = ranking.tie(job);
             if !before(place, (tier, ceiling, tie, job)) {
@@ -206,7 +206,7 @@ impl FromTheEnd {
             }
             let is_true = match self.held.get(slot.index()) {
                 None => {
-                    let key = ranking.running_key(floor, stay);
+                    let key = ranking.running_key(state, stay);
                     if key != ceiling {
                         self.set(ranking, pool, slot, (tier, key, job));
                     }
@@ -216,12 +216,12 @@ impl FromTheEnd {
                 Some(&Held::Closely(close)) => {
                     self.held[slot.index()] = Held::Truly(close);
                     self.truly.push(slot);
-                    let key = ranking.running_key(floor, stay);
+                    let key = ranking.running_key(state, stay);
                     self.set(ranking, pool, slot, (tier, key, job));
                     false
                 }
                 Some(Held::Loosely) => {
-                    self.hold(ranking, floor, slot, true);
+                    self.hold(ranking, state, slot, true);
                     false
                 }
             };

@@ -1,8 +1,8 @@
-//! Waiting jobs in the order of the queue: a line. Where a discipline tries more than the head, jobs that ask for
+//! Waiting jobs in the order of the queue: a queue. Where a discipline tries more than the head, jobs that ask for
 //! different sizes, or GPU types, stand in classes of their own, so that a demand that cannot be placed is passed over
 //! whole.
 //!
-//! This file has lines whose order is known from the start, so that every job has its place and the line is a set of
+//! This file has queues whose order is known from the start, so that every job has its place and the queue is a set of
 //! occupied places. Invariant: inside a class, places ascend as jobs rank. For example, three jobs of 4, 1 and 4 GPUs
 //! under fifo have the classes (1) and (0, 2); under a strict queue there is one class, (0, 1, 2).
 //!
@@ -15,8 +15,8 @@ use crate::options::{Discipline, Order};
 use crate::setting::Setting;
 use std::ops::Range;
 
-/// A line of waiting jobs.
-pub(crate) trait Line: Clone + Send {
+/// A queue of waiting jobs.
+pub(crate) trait WaitingQueue: Clone + Send {
     /// Where a job stands. Spots compare as jobs rank, also across classes.
     type Spot: Copy + Ord + Send + std::fmt::Debug;
 
@@ -27,10 +27,10 @@ pub(crate) trait Line: Clone + Send {
     /// queue too.
     const RENEWS: bool = false;
 
-    /// An empty line. `estimate`: rho_j of a job, s.
+    /// An empty queue. `estimate`: rho_j of a job, s.
     fn new(setting: &Setting<'_>, estimate: impl Fn(Job) -> f64) -> Self;
 
-    /// Adds a job. `key`: its key, least first, where the line goes by keys. `estimate`, s, is asked for where the
+    /// Adds a job. `key`: its key, least first, where the queue goes by keys. `estimate`, s, is asked for where the
     /// discipline reads it.
     fn push(&mut self, job: Job, key: f64, estimate: impl FnOnce() -> f64);
 
@@ -57,14 +57,14 @@ pub(crate) trait Line: Clone + Send {
     /// Whether a job that has arrived waits.
     fn has(&self, job: Job) -> bool;
 
-    /// The head of the line (strict queues only: there is one class).
+    /// The head of the queue (strict queues only: there is one class).
     fn first_of_all(&self) -> Option<Self::Spot> {
         self.first(0)
     }
 
     fn is_empty(&self) -> bool;
 
-    /// Number of classes; one under a strict queue, unless the line `RENEWS`.
+    /// Number of classes; one under a strict queue, unless the queue `RENEWS`.
     fn classes(&self) -> usize;
 
     fn job_at(&self, spot: Self::Spot) -> Job;
@@ -105,9 +105,9 @@ pub(crate) trait Line: Clone + Send {
     }
 }
 
-/// A line with a place for every job: insert, remove and "first" cost log64(jobs).
+/// A queue with a place for every job: insert, remove and "first" cost log64(jobs).
 #[derive(Clone, Debug)]
-pub(crate) struct FixedLine {
+pub(crate) struct FixedQueue {
     /// Each job's place among those that are not promoted; empty when it is the job's own number.
     place: Vec<u32>,
     /// The job of each such place; empty when it is the place's own number.
@@ -127,17 +127,17 @@ pub(crate) struct FixedLine {
     promoted: Option<Promoted>,
 }
 
-/// Places of the jobs that have waited for too long; they are the first places of the line.
+/// Places of the jobs that have waited for too long; they are the first places of the queue.
 #[derive(Clone, Debug)]
 struct Promoted {
-    /// As in [`FixedLine`].
+    /// As in [`FixedQueue`].
     place: Vec<u32>,
     job: Vec<Job>,
     /// Who is promoted.
     members: OrderedBits,
 }
 
-impl FixedLine {
+impl FixedQueue {
     /// Places before those of the jobs that are not promoted.
     #[inline]
     pub(super) fn base(&self) -> usize {
@@ -209,7 +209,7 @@ impl FixedLine {
     }
 }
 
-impl Line for FixedLine {
+impl WaitingQueue for FixedQueue {
     /// (rank, place).
     type Spot = (u32, u32);
 
@@ -219,7 +219,7 @@ impl Line for FixedLine {
         let strict = options.queue == Discipline::Strict && setting.side.quotas.is_none() && setting.fair.is_none();
         // Jobs are numbered in order of (priority down, submit_time, row), which is fifo.
         let ordered: Option<Vec<Job>> = match options.order {
-            // QSSF's order and that of fair shares are not known from the start: their lines are others.
+            // QSSF's order and that of fair shares are not known from the start: their queues are others.
             Order::Fifo | Order::Qssf | Order::Fairshare => None,
             Order::Column => {
                 let key = |j: Job| ordered(setting.key.map_or(0.0, |key| key[j.index()]));

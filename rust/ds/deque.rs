@@ -1,13 +1,13 @@
-//! Events of which most come in the order in which they were set: a line beside an [`EventHeap`].
+//! Events of which most come in the order in which they were set: a deque beside an [`EventHeap`].
 //!
-//! Invariant: `line` is in order of (time, row), and of those who stand in it the heap has the first and no other. So the
-//! heap alone says what comes next, and whoever goes to the end of the line moves nobody else. For example, jobs that
-//! save for ten seconds every half hour stand in the line in the order in which they last saved.
+//! Invariant: `order` is in order of (time, row), and of those who stand in it the heap has the first and no other. So the
+//! heap alone says what comes next, and whoever goes to the end of the deque moves nobody else. For example, jobs that
+//! save for ten seconds every half hour stand in the deque in the order in which they last saved.
 
 use super::EventHeap;
 use std::collections::VecDeque;
 
-/// A place in the line.
+/// A place in the deque.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     time: f64,
@@ -22,31 +22,31 @@ const NOBODY: u32 = u32::MAX;
 /// So many more places that nobody stands at are kept than those that count.
 const KEPT: usize = 64;
 
-/// The line. A slot stands in it, or in the heap alone, or in neither.
+/// The deque. A slot stands in it, or in the heap alone, or in neither.
 #[derive(Clone, Debug)]
-pub(crate) struct Lane {
+pub(crate) struct Deque {
     /// Behind the first; also places that their slots have left.
-    line: VecDeque<Place>,
+    order: VecDeque<Place>,
     /// Whose place is the first, which the heap has, too.
     first: u32,
     /// Of each slot the time and the number of its place; NaN where it has none.
     places: Vec<(f64, u64)>,
     given: u64,
-    /// How many in `line` nobody stands at.
+    /// How many in `order` nobody stands at.
     left: usize,
     /// The last place given.
     last: (f64, u32),
 }
 
-impl Default for Lane {
+impl Default for Deque {
     fn default() -> Self {
-        let (line, places) = (VecDeque::new(), Vec::new());
-        Self { line, first: NOBODY, places, given: 0, left: 0, last: (f64::NEG_INFINITY, 0) }
+        let (order, places) = (VecDeque::new(), Vec::new());
+        Self { order, first: NOBODY, places, given: 0, left: 0, last: (f64::NEG_INFINITY, 0) }
     }
 }
 
-impl Lane {
-    /// Sets a slot's event, of which the next one will most likely be behind all others: in the line, if it is.
+impl Deque {
+    /// Sets a slot's event, of which the next one will most likely be behind all others: in the deque, if it is.
     pub(crate) fn set(&mut self, heap: &mut EventHeap, slot: u32, time: f64, row: u32) {
         if self.places.len() <= slot as usize {
             self.places.resize(slot as usize + 1, (f64::NAN, 0));
@@ -66,7 +66,7 @@ impl Lane {
             return heap.set(slot, time, row);
         }
         let was = std::mem::replace(&mut self.places[slot as usize], (time, number));
-        self.line.push_back(Place { time, row, slot, number });
+        self.order.push_back(Place { time, row, slot, number });
         if self.first == slot {
             match self.take_first() {
                 Some(next) if next.slot != slot => heap.replace(slot, next.slot, next.time, next.row),
@@ -85,7 +85,7 @@ impl Lane {
         heap.set(slot, time, row);
     }
 
-    /// Takes a slot out of the line; if it is the first, the next one goes into the heap, and it stays there itself.
+    /// Takes a slot out of the deque; if it is the first, the next one goes into the heap, and it stays there itself.
     pub(crate) fn forget(&mut self, heap: &mut EventHeap, slot: u32) {
         let Some(place) = self.places.get_mut(slot as usize).filter(|place| !place.0.is_nan()) else { return };
         place.0 = f64::NAN;
@@ -97,9 +97,9 @@ impl Lane {
         }
     }
 
-    /// Makes the next one in the line the first, and takes it out.
+    /// Makes the next one in the deque the first, and takes it out.
     fn take_first(&mut self) -> Option<Place> {
-        while let Some(place) = self.line.pop_front() {
+        while let Some(place) = self.order.pop_front() {
             if self.counts(&place) {
                 self.first = place.slot;
                 return Some(place);
@@ -115,20 +115,20 @@ impl Lane {
         number == place.number && !time.is_nan()
     }
 
-    /// One more place in the line is left.
+    /// One more place in the deque is left.
     fn leave(&mut self) {
         self.left += 1;
-        if self.left > self.line.len() / 2 + KEPT {
-            let mut line = std::mem::take(&mut self.line);
-            line.retain(|place| self.counts(place));
-            (self.line, self.left) = (line, 0);
+        if self.left > self.order.len() / 2 + KEPT {
+            let mut order = std::mem::take(&mut self.order);
+            order.retain(|place| self.counts(place));
+            (self.order, self.left) = (order, 0);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EventHeap, Lane};
+    use super::{Deque, EventHeap};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -137,35 +137,35 @@ mod tests {
         fn the_heap_yields_the_least_of_all(
             steps in prop::collection::vec((0u8..8, 0u32..20, 0u32..30, 1u32..60), 1..600),
         ) {
-            let (mut heap, mut lane) = (EventHeap::default(), Lane::default());
+            let (mut heap, mut deque) = (EventHeap::default(), Deque::default());
             let mut model: BTreeMap<u32, u32> = BTreeMap::new();
             for (kind, slot, time, on) in steps {
                 let mut time = time;
                 match kind {
                     0 => {
-                        lane.forget(&mut heap, slot);
+                        deque.forget(&mut heap, slot);
                         heap.remove(slot);
                         model.remove(&slot);
                     }
                     1 => {
-                        lane.set_alone(&mut heap, slot, f64::from(time), 100 - slot);
+                        deque.set_alone(&mut heap, slot, f64::from(time), 100 - slot);
                         model.insert(slot, time);
                     }
                     // As a stay does that saves: whoever comes first goes behind all the others, or nearly.
                     2..6 if !model.is_empty() => {
                         let (now, first) = heap.peek().unwrap();
                         time = now as u32 + on;
-                        lane.set(&mut heap, first, f64::from(time), 100 - first);
+                        deque.set(&mut heap, first, f64::from(time), 100 - first);
                         model.insert(first, time);
                     }
                     _ => {
-                        lane.set(&mut heap, slot, f64::from(time), 100 - slot);
+                        deque.set(&mut heap, slot, f64::from(time), 100 - slot);
                         model.insert(slot, time);
                     }
                 }
                 let least = model.iter().map(|(&slot, &time)| (time, 100 - slot, slot)).min();
                 prop_assert_eq!(heap.peek(), least.map(|(time, _, slot)| (f64::from(time), slot)));
-                prop_assert!(lane.line.len() <= 2 * model.len() + 2 * super::KEPT);
+                prop_assert!(deque.order.len() <= 2 * model.len() + 2 * super::KEPT);
             }
         }
     }

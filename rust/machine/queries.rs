@@ -1,18 +1,18 @@
-//! What a policy may read of the floor: who asks for what, how far each job is, and what it would take.
+//! What a policy may read of the cluster state: who asks for what, how far each job is, and what it would take.
 //!
 //! Invariant: nothing here changes who holds which GPUs. For example, the remaining run time of a job never rises as
 //! time passes.
 
-use super::floor::Floor;
+use super::cluster_state::ClusterState;
 use super::stays::Stay;
 use crate::cluster::FewestServers;
 use crate::ids::{GpuType, Job, Slot};
 use crate::placement::{Pools, Probes};
-use crate::record::Past;
+use crate::record::StayRecord;
 use crate::speed::Speed;
 use crate::trace::Demand;
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// Seconds at this instant.
     #[inline]
     pub(crate) fn seconds(&self) -> f64 {
@@ -63,10 +63,10 @@ impl<S: Speed> Floor<'_, S> {
     }
 
     #[inline(always)]
-    pub(super) fn ledger(&self, job: Job) -> (f64, f64) {
+    pub(super) fn progress(&self, job: Job) -> (f64, f64) {
         let j = job.index();
-        match &self.ledger {
-            Some(ledger) => (ledger.left[j], ledger.served[j]),
+        match &self.progress {
+            Some(progress) => (progress.left[j], progress.served[j]),
             None if self.is_done(job) => (0.0, self.out.finish[j] - self.out.start[j]),
             None => (self.speed.work(&self.jobs, job, self.clock.slot), 0.0),
         }
@@ -74,7 +74,7 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Work left of a job that does not run.
     pub(crate) fn left(&self, job: Job) -> f64 {
-        self.ledger(job).0
+        self.progress(job).0
     }
 
     /// The same in iterations, or in recorded seconds where work does not count these.
@@ -115,7 +115,7 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Remaining run time of a job that does not run, s: on one server without contention.
     pub(crate) fn remaining(&self, job: Job) -> f64 {
-        self.speed.remaining(&self.jobs, job, self.ledger(job).0, self.alone(job), self.clock.slot)
+        self.speed.remaining(&self.jobs, job, self.progress(job).0, self.alone(job), self.clock.slot)
     }
 
     /// Remaining run time of a stay's job now, s; never rises as time passes.
@@ -140,7 +140,7 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Remaining run time of a job that does not run, s, where a unit of its work takes `unit`.
     pub(crate) fn left_at_best(&self, job: Job, unit: f64) -> f64 {
-        self.speed.remaining(&self.jobs, job, self.ledger(job).0, unit, self.clock.slot)
+        self.speed.remaining(&self.jobs, job, self.progress(job).0, unit, self.clock.slot)
     }
 
     /// The same of a stay's job now, without the rest of its pause.
@@ -161,12 +161,12 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Attained service of a job that does not run, GPU-seconds.
     pub(crate) fn attained(&self, job: Job) -> f64 {
-        self.jobs.gpus(job.index()) * self.clock.seconds(self.ledger(job).1)
+        self.jobs.gpus(job.index()) * self.clock.seconds(self.progress(job).1)
     }
 
     /// Attained service of a stay's job now, GPU-seconds. Holding GPUs is service, progress or not.
     pub(crate) fn attained_of(&self, stay: &Stay<S::Pace>) -> f64 {
-        let held = self.ledger(stay.job).1 + self.share_of(stay) * (self.now - stay.start);
+        let held = self.progress(stay.job).1 + self.share_of(stay) * (self.now - stay.start);
         self.jobs.gpus(stay.job.index()) * self.clock.seconds(held)
     }
 
@@ -181,18 +181,18 @@ impl<S: Speed> Floor<'_, S> {
     /// When the attained service of a stay's job reaches `service` GPU-seconds, give or take rounding (machine time).
     pub(crate) fn attains_at(&self, stay: &Stay<S::Pace>, service: f64) -> f64 {
         let held = service / self.jobs.gpus(stay.job.index()) / self.clock.slot.unwrap_or(1.0);
-        stay.start + (held - self.ledger(stay.job).1)
+        stay.start + (held - self.progress(stay.job).1)
     }
 
     /// The stays that are over, in order of their ends, with those that were taken back.
-    pub(crate) fn past(&self) -> &[Past] {
-        &self.out.books.past
+    pub(crate) fn records(&self) -> &[StayRecord] {
+        &self.out.stay_log.records
     }
 
     /// Whether any job has made progress after that instant, or runs towards its time limit.
     pub(super) fn has_progressed(&self, since: f64) -> bool {
         let runs = |stay: &Stay<S::Pace>| stay.is_live() && stay.from < self.now && !self.stalls(stay);
-        self.progress > since || (self.now > since && self.stays.iter().any(runs))
+        self.advanced_to > since || (self.now > since && self.stays.iter().any(runs))
     }
 
     /// Whether a job is done.
@@ -203,7 +203,7 @@ impl<S: Speed> Floor<'_, S> {
     /// Whether an outage, an eviction or a rung ever ended a stay of a job.
     #[inline]
     pub(crate) fn was_interrupted(&self, job: Job) -> bool {
-        self.ledger.is_some() && self.out.start[job.index()] < self.now
+        self.progress.is_some() && self.out.start[job.index()] < self.now
     }
 
     /// Whether a verb ended a job before it was done.

@@ -1,4 +1,4 @@
-//! The floor: who holds which GPUs. `verbs` has what a policy does about that.
+//! The cluster state: who holds which GPUs. `verbs` has what a policy does about that.
 //!
 //! Invariant: every live stay's GPUs are taken in `cluster`, and every end that is known is in `ends`. A policy reads
 //! what it needs and calls `place`, `start`, `stop` and `refuse`. For example, to run a waiting job at once it says
@@ -6,34 +6,34 @@
 
 use super::clock::{Clock, Rest};
 use super::delays::Delays;
-use super::holdings::Holdings;
-use super::ledger::Ledger;
 use super::limits::Limits;
-use super::lodgers::Lodgers;
+use super::maintenance::MaintenanceWindows;
 use super::outages::Outages;
+use super::preemptible::Preemptible;
+use super::progress::Progress;
 use super::protect::Protection;
+use super::quota_usage::QuotaUsage;
+use super::rollback::Rollback;
 use super::saves;
 use super::searches::Searches;
 use super::services::Services;
 use super::sleep::{Pauses, Sleep, may_pause};
 use super::stays::Stay;
-use super::undone::Undone;
-use super::windows::Windows;
 use crate::cluster::{FewestServers, Grant};
 use crate::decisions::Verb;
-use crate::ds::{EventHeap, Lane};
-use crate::ids::{GpuType, Job, Slot, WHOLE};
+use crate::ds::{Deque, EventHeap};
+use crate::ids::{GpuType, Job, MILLI_GPU, Slot};
 use crate::options::Discipline;
 use crate::outcome::{Climbing, ClusterOutcome};
 use crate::placement::{Placer, Pools};
-use crate::record::{Books, Past, Why};
+use crate::record::{StayLog, StayRecord, Why};
 use crate::setting::Setting;
-use crate::speed::{Beside, Crowd, Speed};
+use crate::speed::{CoLocation, LinkContention, Speed};
 use crate::trace::Jobs;
 
 /// The state of a cluster and its jobs at one instant. Jobs are numbered in order of (priority down, submit_time, row).
 #[derive(Clone, Debug)]
-pub(crate) struct Floor<'a, S: Speed> {
+pub(crate) struct ClusterState<'a, S: Speed> {
     pub(crate) jobs: Jobs<'a>,
     /// The jobs in order of arrival; `None` where that is the order of their numbers.
     pub(super) arrivals: Option<&'a [Job]>,
@@ -49,17 +49,17 @@ pub(crate) struct Floor<'a, S: Speed> {
     pub(super) free: Vec<Slot>,
     /// Stays by when they end.
     pub(super) ends: EventHeap,
-    pub(super) crowd: Crowd,
+    pub(super) link_contention: LinkContention,
     /// Shares on one GPU, where they slow each other down.
-    pub(super) beside: Option<Box<Beside>>,
+    pub(super) co_location: Option<Box<CoLocation>>,
     /// Sum of p_j over the spanning jobs, and since when.
-    pub(super) crowd_sum: u64,
+    pub(super) contention_sum: u64,
     pub(super) crowd_since: f64,
     pub(super) dirty: Vec<Slot>,
-    pub(super) ledger: Option<Ledger>,
+    pub(super) progress: Option<Progress>,
     pub(super) outages: Option<Box<Outages>>,
     /// Maintenance that is known ahead.
-    pub(super) windows: Option<Box<Windows>>,
+    pub(super) windows: Option<Box<MaintenanceWindows>>,
     /// For how long jobs may hold GPUs, where that is asked.
     pub(super) limits: Option<Box<Limits>>,
     /// How far trials are, where their searches are judged.
@@ -72,15 +72,15 @@ pub(crate) struct Floor<'a, S: Speed> {
     /// How long a checkpoint takes; `None` where it takes no time.
     pub(super) saving: Option<Rest>,
     /// Stays by when they save again, where that takes time: those that come to a checkpoint before their ends.
-    pub(super) savers: Lane,
+    pub(super) savers: Deque,
     /// What owners hold, where there are quotas.
-    pub(super) holdings: Option<Box<Holdings>>,
+    pub(super) quota_usage: Option<Box<QuotaUsage>>,
     /// Each job's row in the caller's table.
     pub(super) rows: &'a [u32],
     /// Whether jobs of higher priority evict others.
     pub(super) evicts: bool,
     /// Whom others may evict, where anybody may.
-    pub(super) lodgers: Option<Box<Lodgers>>,
+    pub(super) preemptible: Option<Box<Preemptible>>,
     /// Who is protected from that and from a policy's stop, where anybody is.
     pub(super) protection: Option<Box<Protection>>,
     pub(super) services: Option<Box<Services>>,
@@ -99,20 +99,20 @@ pub(crate) struct Floor<'a, S: Speed> {
     /// Whether decisions come from outside, which wants to know what changed.
     pub(super) outside: bool,
     /// Stays that ended at this instant before their jobs were done, as they were.
-    pub(super) undone: Vec<Undone<S::Pace>>,
+    pub(super) rollback: Vec<Rollback<S::Pace>>,
     /// The latest end of a stay that got something done.
-    pub(super) progress: f64,
+    pub(super) advanced_to: f64,
     /// Why the run cannot go on.
     pub(super) fault: Option<(Job, Verb, String, Option<usize>)>,
     pub(super) out: ClusterOutcome,
 }
 
-impl<'a, S: Speed> Floor<'a, S> {
+impl<'a, S: Speed> ClusterState<'a, S> {
     /// An idle cluster. `stops`: whether the policy may stop jobs. `outside`: whether decisions come from outside; then
     /// U is kept whatever the placement.
     pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, outside: bool) -> Self {
         let options = setting.options;
-        // A pause at the start, and what an outage takes, is time lost, which the ledger's columns tell.
+        // A pause at the start, and what an outage takes, is time lost, which the progress table's columns tell.
         let by_jobs = options.evict || setting.side.quotas.is_some();
         let makes_room = by_jobs || setting.side.services.is_some();
         let stays_end = setting.side.outages.is_some() || makes_room;
@@ -136,8 +136,8 @@ impl<'a, S: Speed> Floor<'a, S> {
             cluster.share(needs);
         }
         let interferes = jobs.shares.is_some() && (options.interference > 0.0 || speed.knows_partners());
-        let lodgers = makes_room.then(|| Box::new(Lodgers::new(&cluster, by_jobs)));
-        let mut floor = Self {
+        let preemptible = makes_room.then(|| Box::new(Preemptible::new(&cluster, by_jobs)));
+        let mut state = Self {
             delays: Delays::new(&jobs, cluster.len()),
             cluster,
             placer,
@@ -147,25 +147,25 @@ impl<'a, S: Speed> Floor<'a, S> {
             stays: Vec::new(),
             free: Vec::new(),
             ends: EventHeap::default(),
-            crowd: Crowd::new(setting.server_gpus.len()),
-            beside: interferes.then(|| Box::new(Beside::new(setting.server_gpus, options.interference))),
-            crowd_sum: 0,
+            link_contention: LinkContention::new(setting.server_gpus.len()),
+            co_location: interferes.then(|| Box::new(CoLocation::new(setting.server_gpus, options.interference))),
+            contention_sum: 0,
             crowd_since: 0.0,
             dirty: Vec::new(),
-            ledger: stops.then(|| Ledger::new(&jobs, &speed, clock.slot)),
+            progress: stops.then(|| Progress::new(&jobs, &speed, clock.slot)),
             outages: Outages::new(setting, clock),
-            windows: Windows::new(setting),
+            windows: MaintenanceWindows::new(setting),
             limits: Limits::new(setting, clock),
             searches: Searches::new(setting, &speed, clock),
             sleep: Sleep::new(setting, clock),
             pauses: Pauses::new(options),
             checkpoint_interval: if saves { options.checkpoint_interval } else { f64::NAN },
             saving,
-            savers: Lane::default(),
+            savers: Deque::default(),
             evicts: options.evict,
-            lodgers,
+            preemptible,
             protection,
-            holdings: Holdings::new(setting),
+            quota_usage: QuotaUsage::new(setting),
             rows: setting.rows,
             services: Services::new(setting, clock),
             record,
@@ -176,12 +176,15 @@ impl<'a, S: Speed> Floor<'a, S> {
             pass: 0,
             is_arriving: false,
             outside,
-            undone: Vec::new(),
-            progress: 0.0,
+            rollback: Vec::new(),
+            advanced_to: 0.0,
             fault: None,
             out: ClusterOutcome {
                 pauses,
-                books: Books { types: vec![GpuType::NONE; jobs.types.map_or(0, |_| jobs.len())], ..Books::default() },
+                stay_log: StayLog {
+                    types: vec![GpuType::NONE; jobs.types.map_or(0, |_| jobs.len())],
+                    ..StayLog::default()
+                },
                 climbing: Climbing::new(options.search.map_or(0, |_| jobs.len())),
                 ..if stops {
                     ClusterOutcome::of_stays(jobs.len(), record)
@@ -194,9 +197,9 @@ impl<'a, S: Speed> Floor<'a, S> {
             clock,
         };
         if needs.loss {
-            floor.weigh();
+            state.weigh();
         }
-        floor
+        state
     }
 
     // What the machine does.
@@ -207,7 +210,7 @@ impl<'a, S: Speed> Floor<'a, S> {
     #[inline(always)]
     pub(super) fn turn_wait(&mut self, job: Job) {
         let (too_few, fragmented) = self.delays.spent(self.jobs.demand(job));
-        let met = &mut self.out.obstacles[job.index()];
+        let met = &mut self.out.wait_causes[job.index()];
         *met = (too_few - met.0, fragmented - met.1);
     }
 
@@ -233,30 +236,30 @@ impl<'a, S: Speed> Floor<'a, S> {
         }
         let mut kept = f64::NAN;
         let saving = self.saving.map_or(0.0, |cost| stay.saves.taken(self.now, cost));
-        if let Some(ledger) = &mut self.ledger {
+        if let Some(progress) = &mut self.progress {
             let left = left.unwrap_or_else(|| stay.left_at(self.now, self.clock));
-            kept = std::mem::replace(&mut ledger.left[j], left) - left;
+            kept = std::mem::replace(&mut progress.left[j], left) - left;
             if kept > 0.0 {
-                self.progress = self.now;
+                self.advanced_to = self.now;
             }
-            ledger.served[j] += share * (self.now - stay.start);
+            progress.served[j] += share * (self.now - stay.start);
         }
         if let Some(limits) = &mut self.limits {
             limits.held[j] += self.now - stay.start;
         }
-        if self.outside || self.ledger.is_some() {
+        if self.outside || self.progress.is_some() {
             let num_gpus = stay.gpus();
             // A job that runs through once, without a pause and on what it asks for, is its row. Where times are coarse, a
             // stay may have ended at the instant of its start, at a rung say.
-            let again = self.ledger.as_ref().is_some_and(|ledger| ledger.ended[j] == self.now);
+            let again = self.progress.as_ref().is_some_and(|progress| progress.ended[j] == self.now);
             let pauses = stay.from > stay.start || saving > 0.0;
             let once = why == Why::Done && self.out.start[j] == stay.start && !pauses && !again;
             if self.outside || !once || num_gpus != self.jobs.num_gpus[j] {
-                let waited = self.out.obstacles[j];
-                if self.ledger.is_some() {
-                    self.out.obstacles[j] = (0.0, 0.0); // whatever it waits from now on is of the next stay
+                let waited = self.out.wait_causes[j];
+                if self.progress.is_some() {
+                    self.out.wait_causes[j] = (0.0, 0.0); // whatever it waits from now on is of the next stay
                 }
-                self.out.books.past.push(Past {
+                self.out.stay_log.records.push(StayRecord {
                     job,
                     num_gpus,
                     num_servers,
@@ -274,7 +277,7 @@ impl<'a, S: Speed> Floor<'a, S> {
                 });
             }
         }
-        if let Some(gpu_type) = self.out.books.types.get_mut(j) {
+        if let Some(gpu_type) = self.out.stay_log.types.get_mut(j) {
             *gpu_type = stay.gpu_type;
         }
         if self.record {
@@ -282,14 +285,14 @@ impl<'a, S: Speed> Floor<'a, S> {
                 self.out.allocations.push(job, &stay.parts, stay.start, self.now);
             } else {
                 let (gpus, share) = self.cluster.held(job, stay.gpu_type);
-                self.out.allocations.push_gpus(job, &gpus, share % WHOLE, stay.start, self.now);
+                self.out.allocations.push_gpus(job, &gpus, share % MILLI_GPU, stay.start, self.now);
             }
         }
         let servers = &mut self.out.num_servers[j];
         *servers = (*servers).max(num_servers);
         if num_servers > 1 {
             let most = &mut self.out.max_contention[j];
-            *most = (*most).max(stay.largest_crowd);
+            *most = (*most).max(stay.largest_contention);
         }
         self.leave(slot);
     }
@@ -299,14 +302,14 @@ impl<'a, S: Speed> Floor<'a, S> {
     pub(super) fn leave(&mut self, slot: Slot) {
         self.forget_end(slot);
         let stay = &self.stays[slot.index()];
-        let (job, crowd) = (stay.job, stay.crowd);
+        let (job, contention) = (stay.job, stay.contention);
         self.cluster.release(job, &stay.parts);
         if let Some(sleep) = &mut self.sleep {
             sleep.give_back(&stay.parts, self.now, self.clock);
         }
-        if self.lodgers.is_some() {
+        if self.preemptible.is_some() {
             let num_gpus = stay.gpus();
-            self.send_off(slot);
+            self.on_end(slot);
             self.let_go(job, num_gpus);
         }
         if let Some(protection) = &mut self.protection {
@@ -314,12 +317,12 @@ impl<'a, S: Speed> Floor<'a, S> {
         }
         let stay = &self.stays[slot.index()];
         if stay.parts.len() > 1 {
-            self.crowd.leave(slot, stay.servers());
+            self.link_contention.leave(slot, stay.servers());
             self.account_crowd();
-            self.crowd_sum -= u64::from(crowd);
+            self.contention_sum -= u64::from(contention);
         }
-        if let Some(beside) = &mut self.beside {
-            beside.leave(slot);
+        if let Some(co_location) = &mut self.co_location {
+            co_location.leave(slot);
         }
         self.stays[slot.index()].parts.clear();
         self.free.push(slot);
@@ -328,37 +331,37 @@ impl<'a, S: Speed> Floor<'a, S> {
     /// New crowds, paces and ends of the stays whose servers changed. Nothing else sets an end anew.
     pub(super) fn settle(&mut self) {
         self.settle_shares();
-        if self.crowd.is_settled() {
+        if self.link_contention.is_settled() {
             return;
         }
         let mut dirty = std::mem::take(&mut self.dirty);
         dirty.clear();
-        self.crowd.drain_changed(&mut dirty);
+        self.link_contention.drain_changed(&mut dirty);
         for &slot in &dirty {
             let stay = &mut self.stays[slot.index()];
-            let crowd = self.crowd.of(stay.servers());
-            if crowd == stay.crowd {
+            let contention = self.link_contention.of(stay.servers());
+            if contention == stay.contention {
                 continue;
             }
-            let before = std::mem::replace(&mut stay.crowd, crowd);
-            stay.largest_crowd = stay.largest_crowd.max(crowd);
+            let before = std::mem::replace(&mut stay.contention, contention);
+            stay.largest_contention = stay.largest_contention.max(contention);
             let fresh = std::mem::take(&mut stay.fresh);
             if (S::COUPLED || fresh) && stay.set_pace(&self.speed, self.now, self.clock) {
                 self.set_end(slot);
             }
             self.account_crowd();
-            self.crowd_sum = self.crowd_sum + u64::from(crowd) - u64::from(before);
+            self.contention_sum = self.contention_sum + u64::from(contention) - u64::from(before);
         }
         self.dirty = dirty;
         self.account_crowd();
-        self.out.note_contention(self.now, self.crowd_sum);
+        self.out.note_contention(self.now, self.contention_sum);
     }
 
     /// Adds up the contention of the time that ends now, in which it was constant.
     pub(super) fn account_crowd(&mut self) {
         let passed = self.clock.seconds(self.now) - self.clock.seconds(self.crowd_since);
         if passed > 0.0 {
-            self.out.contention_seconds += self.crowd_sum as f64 * passed;
+            self.out.contention_seconds += self.contention_sum as f64 * passed;
             self.crowd_since = self.now;
         }
     }

@@ -12,7 +12,7 @@ use crate::ids::Slot;
 /// A gang that starts or ends costs O(sum over its servers of the spanning jobs there); gangs on one server cost
 /// nothing. Members are running slots.
 #[derive(Clone, Debug)]
-pub(crate) struct Crowd {
+pub(crate) struct LinkContention {
     spanning: Vec<Vec<Slot>>,
     changed: Vec<usize>,
     is_changed: Vec<bool>,
@@ -21,7 +21,7 @@ pub(crate) struct Crowd {
     found: Vec<u64>,
 }
 
-impl Crowd {
+impl LinkContention {
     pub(crate) fn new(servers: usize) -> Self {
         Self {
             spanning: vec![Vec::new(); servers],
@@ -94,17 +94,17 @@ mod tests {
     #[test]
     fn the_crowd_is_that_of_the_worst_server() {
         let on = |servers: [usize; 2]| servers.into_iter();
-        let mut crowd = Crowd::new(4);
-        crowd.join(Slot::new(0), on([0, 1]));
-        crowd.join(Slot::new(1), on([1, 2]));
-        crowd.join(Slot::new(2), on([1, 3]));
-        assert_eq!(crowd.of(on([0, 1])), 3);
-        crowd.leave(Slot::new(1), on([1, 2]));
-        assert_eq!(crowd.of(on([0, 1])), 2);
+        let mut contention = LinkContention::new(4);
+        contention.join(Slot::new(0), on([0, 1]));
+        contention.join(Slot::new(1), on([1, 2]));
+        contention.join(Slot::new(2), on([1, 3]));
+        assert_eq!(contention.of(on([0, 1])), 3);
+        contention.leave(Slot::new(1), on([1, 2]));
+        assert_eq!(contention.of(on([0, 1])), 2);
         let mut members = Vec::new();
-        crowd.drain_changed(&mut members);
+        contention.drain_changed(&mut members);
         members.sort_unstable();
         assert_eq!(members, [0, 2].map(Slot::new));
-        assert!(crowd.is_settled());
+        assert!(contention.is_settled());
     }
 }

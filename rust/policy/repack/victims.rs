@@ -3,7 +3,7 @@
 //! Invariant: of victims that free enough GPUs, `keep_cheapest` leaves those with the least bill. For example, of jobs of 4
 //! and 2 GPUs one that needs 3 takes the first alone.
 
-use super::plan::{Asker, Offer, Scratch, Sums};
+use super::relocation::{Offer, Requester, Scratch, Sums};
 use crate::ids::Job;
 
 /// A job that may leave a server.
@@ -24,13 +24,13 @@ pub(super) struct Victim {
 
 /// Some victims: how many move, how many are evicted, and the GPUs of those.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bill {
+pub(super) struct Cost {
     pub(super) moved: u32,
     pub(super) evicted: u32,
     pub(super) gpus: u32,
 }
 
-impl Bill {
+impl Cost {
     pub(super) fn of(victim: &Victim) -> Self {
         let Self { moved, evicted, gpus } = Self::of_one(victim.num_gpus, victim.movable);
         let more = victim.jobs - 1; // of one GPU each
@@ -51,11 +51,11 @@ impl Bill {
         (1000 * u64::from(self.moved) + evicted, evicted)
     }
 
-    /// Seconds that it costs: a pause each, and the run of the asker for each that is evicted, a little more for larger
+    /// Seconds that it costs: a pause each, and the run of the requester for each that is evicted, a little more for larger
     /// ones.
-    pub(super) fn cost(self, asker: &Asker) -> f64 {
+    pub(super) fn cost(self, requester: &Requester) -> f64 {
         let evictions = f64::from(self.evicted) + f64::from(self.gpus) / 1000.0;
-        asker.cost * f64::from(self.moved) + (asker.cost + asker.run) * evictions
+        requester.cost * f64::from(self.moved) + (requester.cost + requester.run) * evictions
     }
 
     pub(super) fn count(self) -> u32 {
@@ -65,13 +65,13 @@ impl Bill {
 
 /// What offers are worked out in. It is kept, so that a plan allocates little.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bench {
+pub(super) struct Candidates {
     /// How many servers have that many idle GPUs, or more.
     pub(super) with_at_least: Vec<u32>,
     pub(super) victims: Vec<Victim>,
     /// Those that hold shares, one by one.
     pub(super) shares: Vec<Victim>,
-    best: Vec<Option<(Bill, f64)>>,
+    best: Vec<Option<(Cost, f64)>>,
     takes: Vec<bool>,
     /// Servers to choose from, the cheapest first.
     pub(super) offers: Vec<Offer>,
@@ -82,7 +82,7 @@ pub(super) struct Bench {
     pub(super) before: Scratch,
 }
 
-impl Bench {
+impl Candidates {
     /// Makes a victim of all that hold shares of a GPU, if all of them may go, with the greatest key among them. Returns
     /// how many GPUs those are.
     pub(super) fn gather_shares(&mut self) -> u32 {
@@ -99,23 +99,23 @@ impl Bench {
 
     /// Keeps of the victims those with the least bill that free `need` GPUs: the fewest of several, then those with the
     /// greater keys.
-    pub(super) fn keep_cheapest(&mut self, need: usize, asker: &Asker) -> Option<Bill> {
+    pub(super) fn keep_cheapest(&mut self, need: usize, requester: &Requester) -> Option<Cost> {
         // best[d]: the least bill for d GPUs from the victims looked at, the last one first, and what it costs.
         let size = need + 1;
         self.best.clear();
         self.best.resize(size, None);
-        self.best[0] = Some((Bill::default(), 0.0));
+        self.best[0] = Some((Cost::default(), 0.0));
         self.takes.clear();
         self.takes.resize(self.victims.len() * size, false);
         // What all other victims give back need not be had of those that are looked at.
         let mut others: usize = self.victims.iter().map(|victim| victim.part as usize).sum();
         for (victim, takes) in self.victims.iter().zip(self.takes.chunks_exact_mut(size)).rev() {
-            let (part, own) = (victim.part as usize, Bill::of(victim));
+            let (part, own) = (victim.part as usize, Cost::of(victim));
             others -= part;
             for free in (need.saturating_sub(others).max(1)..size).rev() {
                 let Some((rest, _)) = self.best[free.saturating_sub(part)] else { continue };
                 let with = rest.plus(own);
-                let cost = with.cost(asker);
+                let cost = with.cost(requester);
                 let better = self.best[free].is_none_or(|(without, least)| {
                     cost.total_cmp(&least).then(with.count().cmp(&without.count())).is_le()
                 });
@@ -125,7 +125,7 @@ impl Bench {
                 }
             }
         }
-        let (bill, _) = self.best[need]?;
+        let (total, _) = self.best[need]?;
         let (mut free, mut kept) = (need, 0);
         for at in 0..self.victims.len() {
             if self.takes[at * size + free] {
@@ -135,16 +135,16 @@ impl Bench {
             }
         }
         self.victims.truncate(kept);
-        Some(bill)
+        Some(total)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Bill;
+    use super::Cost;
 
     #[test]
     fn what_a_bill_comes_to() {
-        assert_eq!(Bill { moved: 2, evicted: 1, gpus: 3 }.thousandths(), (3003, 1003));
+        assert_eq!(Cost { moved: 2, evicted: 1, gpus: 3 }.thousandths(), (3003, 1003));
     }
 }

@@ -1,7 +1,7 @@
-//! The turns of all GPUs that might change hands, kept from one decision to the next.
+//! The capped gains of all GPUs that might change hands, kept from one decision to the next.
 //!
-//! A decision gives its GPUs to the greatest turns (`gain`). A turn falls as its job gets on with its work, and none
-//! rises before its job is given another number. So a turn has an upper bound that holds until then, and a lower one that holds
+//! A decision gives its GPUs to the greatest capped gains (`gain`). A capped gain falls as its job gets on with its work, and none
+//! rises before its job is given another number. So a capped gain has an upper bound that holds until then, and a lower one that holds
 //! until a known time. It is worked out only when it may be the greatest that is not given, or the least that is. A decision
 //! costs the jobs that came and went, and the GPUs that change hands, each times a logarithm.
 //!
@@ -19,14 +19,14 @@ use std::collections::BinaryHeap;
 
 /// The share of its work that a job may do before its lower bound is renewed.
 const STRIDE: f64 = 0.25;
-/// More than rounding adds to a turn, as a share of the run time from which it is taken.
+/// More than rounding adds to a capped gain, as a share of the run time from which it is taken.
 const ROUNDING: f64 = 1e-12;
 
-/// A turn, or a bound of one, so that the greatest of these is looked at first. On the way up it has the greatest turn, and of
-/// equal ones the lowest job. On the way down it has the least turn, and of equal ones the highest job: all bits are inverted.
+/// A capped gain, or a bound of one, so that the greatest of these is looked at first. On the way up it has the greatest capped gain, and of
+/// equal ones the lowest job. On the way down it has the least capped gain, and of equal ones the highest job: all bits are inverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Bound {
-    turn: u64,
+    capped: u64,
     job: u32,
     stamp: u32,
 }
@@ -34,16 +34,16 @@ struct Bound {
 /// The next GPU of each job, or the last one.
 #[derive(Clone, Debug, Default)]
 struct Side<const UP: bool> {
-    /// What the turns are not beyond.
+    /// What the capped gains are not beyond.
     bounds: BinaryHeap<Bound>,
-    /// Turns that were worked out for this decision, and bounds for the next one.
+    /// Capped gains that were worked out for this decision, and bounds for the next one.
     exact: BinaryHeap<(Bound, Bound)>,
 }
 
 impl<const UP: bool> Side<UP> {
-    fn bound(turn: f64, job: Job, stamp: u32) -> Bound {
-        let (turn, job) = (ordered(turn), job.number());
-        if UP { Bound { turn, job: !job, stamp } } else { Bound { turn: !turn, job, stamp } }
+    fn bound(capped: f64, job: Job, stamp: u32) -> Bound {
+        let (capped, job) = (ordered(capped), job.number());
+        if UP { Bound { capped, job: !job, stamp } } else { Bound { capped: !capped, job, stamp } }
     }
 
     fn job(of: Bound) -> Job {
@@ -57,10 +57,10 @@ impl<const UP: bool> Side<UP> {
     /// The GPU to be given or taken next.
     fn best<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers) -> Option<Bound> {
         loop {
-            while self.exact.peek().is_some_and(|&(turn, _)| !Self::is_good(turn, numbers)) {
+            while self.exact.peek().is_some_and(|&(capped, _)| !Self::is_good(capped, numbers)) {
                 self.exact.pop();
             }
-            let best = self.exact.peek().map(|&(turn, _)| turn);
+            let best = self.exact.peek().map(|&(capped, _)| capped);
             let Some(bound) = self.bounds.peek().copied().filter(|&bound| best.is_none_or(|best| best < bound)) else {
                 return best;
             };
@@ -70,10 +70,10 @@ impl<const UP: bool> Side<UP> {
                 && let Some(curve) = view.curves.of(job, 0)
             {
                 let (number, left) = (numbers.of(job) - u32::from(!UP), left(view, job).0);
-                let turn = curve.turn(left, number);
+                let capped = curve.capped_gain(left, number);
                 let next =
-                    if UP { Self::bound(above(turn, left / curve.rate(number)), job, bound.stamp) } else { bound };
-                self.exact.push((Self::bound(turn, job, bound.stamp), next));
+                    if UP { Self::bound(above(capped, left / curve.rate(number)), job, bound.stamp) } else { bound };
+                self.exact.push((Self::bound(capped, job, bound.stamp), next));
             }
         }
     }
@@ -91,24 +91,24 @@ impl<const UP: bool> Side<UP> {
 
 /// Work left of a job, and a number that the work done a second is not above until its stay ends.
 fn left<S: Speed, R: Rule>(view: &View<'_, '_, S, R>, job: Job) -> (f64, f64) {
-    match view.roster.slot_of(job) {
-        None => (view.floor.left_at_rest(job), 0.0),
+    match view.job_states.slot_of(job) {
+        None => (view.state.left_at_rest(job), 0.0),
         Some(slot) => {
-            let stay = &view.floor.stays[slot.index()];
-            (view.floor.left_of(stay), view.floor.fastest_of(stay))
+            let stay = &view.state.stays[slot.index()];
+            (view.state.left_of(stay), view.state.fastest_of(stay))
         }
     }
 }
 
-/// What a turn is not above, whatever its rounding. `time`: the run time from which it is taken.
-fn above(turn: f64, time: f64) -> f64 {
+/// What a capped gain is not above, whatever its rounding. `time`: the run time from which it is taken.
+fn above(capped: f64, time: f64) -> f64 {
     // Not a number where both are infinite.
-    f64::min(turn + ROUNDING * time, f64::INFINITY)
+    f64::min(capped + ROUNDING * time, f64::INFINITY)
 }
 
 /// All who take part.
 #[derive(Clone, Debug, Default)]
-pub(in crate::policy) struct Turns {
+pub(in crate::policy) struct CappedGains {
     /// What they have beyond min_gpus.
     given: u64,
     up: Side<true>,
@@ -117,24 +117,24 @@ pub(in crate::policy) struct Turns {
     until: BinaryHeap<Reverse<(u64, Job, u32)>>,
 }
 
-impl Turns {
+impl CappedGains {
     /// Writes down a job's bounds for the number that it has.
     fn bound<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job) {
         let (stamp, number) = (numbers.stamp(job), numbers.of(job));
         let Some(curve) = view.curves.of(job, 0) else { return };
         let (left, fastest) = left(view, job);
         if number < curve.cap {
-            let turn = above(curve.turn(left, number), left / curve.rate(number));
-            self.up.bounds.push(Side::<true>::bound(turn, job, stamp));
+            let capped = above(curve.capped_gain(left, number), left / curve.rate(number));
+            self.up.bounds.push(Side::<true>::bound(capped, job, stamp));
         }
         if number > curve.least {
             let later = if fastest > 0.0 { left * (1.0 - STRIDE) } else { left };
-            let turn = f64::max(curve.turn(later, number - 1) - ROUNDING * left / curve.rate(number - 1), 0.0);
-            self.down.bounds.push(Side::<false>::bound(turn, job, stamp));
+            let capped = f64::max(curve.capped_gain(later, number - 1) - ROUNDING * left / curve.rate(number - 1), 0.0);
+            self.down.bounds.push(Side::<false>::bound(capped, job, stamp));
             if fastest > 0.0 {
                 // A little earlier, for rounding's sake.
                 let ahead = left * STRIDE / fastest * (1.0 - 1e-6);
-                let until = view.floor.now + ahead / view.floor.clock.slot.unwrap_or(1.0);
+                let until = view.state.now + ahead / view.state.clock.slot.unwrap_or(1.0);
                 self.until.push(Reverse((until.to_bits(), job, stamp)));
             }
         }
@@ -148,13 +148,13 @@ impl Turns {
     }
 }
 
-impl Rest for Turns {
+impl Rest for CappedGains {
     fn new(_jobs: usize) -> Self {
         Self::default()
     }
 
     fn enter<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job) {
-        let (least, _) = view.floor.jobs.range_of(job.index());
+        let (least, _) = view.state.jobs.range_of(job.index());
         self.given += u64::from(numbers.of(job) - least);
         self.bound(view, numbers, job);
     }
@@ -168,7 +168,7 @@ impl Rest for Turns {
     }
 
     fn give<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &mut Numbers, free: u64) {
-        let now = view.floor.now;
+        let now = view.state.now;
         while let Some(&Reverse((until, job, stamp))) = self.until.peek()
             && f64::from_bits(until) < now
         {
@@ -190,7 +190,7 @@ impl Rest for Turns {
         }
         while let (Some(best), Some(worst)) = (self.up.best(view, numbers), self.down.best(view, numbers))
             && best.job != !worst.job
-            && (best.turn, best.job) > (!worst.turn, !worst.job)
+            && (best.capped, best.job) > (!worst.capped, !worst.job)
         {
             self.change(view, numbers, Side::<false>::job(worst), -1);
             self.change(view, numbers, Side::<true>::job(best), 1);

@@ -8,12 +8,12 @@ use crate::ids::{Job, Slot};
 
 /// The waiting jobs, and the slot of each running job's stay.
 #[derive(Clone, Debug)]
-pub(super) struct Roster {
+pub(super) struct JobStates {
     waiting: OrderedBits,
     slot: Vec<Slot>,
 }
 
-impl Roster {
+impl JobStates {
     pub(super) fn new(jobs: usize) -> Self {
         Self { waiting: OrderedBits::new(jobs), slot: vec![Slot::NONE; jobs] }
     }

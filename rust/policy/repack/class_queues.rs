@@ -49,30 +49,30 @@ impl Members {
     }
 }
 
-/// Who waits: a line for each grade, the first first. Where all jobs are of one grade there is one line.
+/// Who waits: a queue for each grade, the first first. Where all jobs are of one grade there is one queue.
 #[derive(Clone, Debug)]
-pub(in crate::policy) struct Lines {
-    /// By job; empty where there is one line.
-    grade: Vec<u32>,
-    lines: Vec<Line>,
+pub(in crate::policy) struct ClassQueues {
+    /// By job; empty where there is one queue.
+    priority_class: Vec<u32>,
+    queues: Vec<ClassQueue>,
     len: usize,
 }
 
-impl Lines {
+impl ClassQueues {
     /// grade: by job, less than `count`.
-    pub(super) fn new(grade: Vec<u32>, count: usize) -> Self {
-        Self { grade, lines: vec![Line::default(); count], len: 0 }
+    pub(super) fn new(priority_class: Vec<u32>, count: usize) -> Self {
+        Self { priority_class, queues: vec![ClassQueue::default(); count], len: 0 }
     }
 
     /// The grade of a job: the least goes first.
     #[inline]
-    pub(super) fn grade_of(&self, job: Job) -> u32 {
-        self.grade.get(job.index()).copied().unwrap_or(0)
+    pub(super) fn priority_class_of(&self, job: Job) -> u32 {
+        self.priority_class.get(job.index()).copied().unwrap_or(0)
     }
 
     /// Of a job that does not wait.
-    pub(super) fn set_grade(&mut self, job: Job, grade: u32) {
-        self.grade[job.index()] = grade;
+    pub(super) fn set_priority_class(&mut self, job: Job, priority_class: u32) {
+        self.priority_class[job.index()] = priority_class;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -80,30 +80,30 @@ impl Lines {
     }
 
     pub(super) fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.lines.iter().flat_map(Line::jobs)
+        self.queues.iter().flat_map(ClassQueue::jobs)
     }
 
     /// Every waiting job, in order.
     pub(super) fn in_order(&self) -> Vec<Job> {
-        let ranks = |line: &Line| {
+        let ranks = |queue: &ClassQueue| {
             let of = |members: &Members| members.jobs.iter().map(|&own| members.rank(own)).collect::<Vec<_>>();
-            let mut ranks: Vec<Rank> = line.classes.values().flat_map(of).collect();
+            let mut ranks: Vec<Rank> = queue.classes.values().flat_map(of).collect();
             ranks.sort_unstable();
             ranks
         };
-        self.lines.iter().flat_map(ranks).map(|rank| rank.1).collect()
+        self.queues.iter().flat_map(ranks).map(|rank| rank.1).collect()
     }
 
     /// A job joins a class, with a key of its own unless the class has one.
     pub(super) fn insert(&mut self, class: Class, num_gpus: u32, key: u64, own: Rank) {
-        let at = self.grade_of(own.1);
-        self.lines[at as usize].insert(class, num_gpus, key, own);
+        let at = self.priority_class_of(own.1);
+        self.queues[at as usize].insert(class, num_gpus, key, own);
         self.len += 1;
     }
 
     pub(super) fn remove(&mut self, class: Class, own: Rank) {
-        let at = self.grade_of(own.1);
-        self.len -= usize::from(self.lines[at as usize].remove(class, own));
+        let at = self.priority_class_of(own.1);
+        self.len -= usize::from(self.queues[at as usize].remove(class, own));
     }
 
     /// Gives the classes of a range new keys. Not during a walk.
@@ -112,46 +112,46 @@ impl Lines {
         range: impl std::ops::RangeBounds<Class> + Clone,
         mut key: impl FnMut(Class, u32) -> u64,
     ) {
-        self.lines.iter_mut().for_each(|line| line.renew(range.clone(), &mut key));
+        self.queues.iter_mut().for_each(|queue| queue.renew(range.clone(), &mut key));
     }
 
-    pub(super) fn begin_walk(&mut self, grade: u32) {
-        self.lines[grade as usize].begin_walk();
+    pub(super) fn begin_walk(&mut self, priority_class: u32) {
+        self.queues[priority_class as usize].begin_walk();
     }
 
     /// The next job of the walk, but for those of sizes that have failed.
-    pub(super) fn next(&mut self, grade: u32, has_failed: impl Fn(u32) -> bool) -> Option<Rank> {
-        self.lines[grade as usize].next(has_failed)
+    pub(super) fn next(&mut self, priority_class: u32, has_failed: impl Fn(u32) -> bool) -> Option<Rank> {
+        self.queues[priority_class as usize].next(has_failed)
     }
 
     /// How many stand behind the job that the walk gave last, of its class, with nobody between, of the walk or left aside.
-    pub(super) fn alike(&mut self, grade: u32) -> usize {
-        self.lines[grade as usize].alike()
+    pub(super) fn alike(&mut self, priority_class: u32) -> usize {
+        self.queues[priority_class as usize].alike()
     }
 
     /// Passes over so many of those.
-    pub(super) fn pass_over(&mut self, grade: u32, jobs: usize) {
-        self.lines[grade as usize].pass_over(jobs);
+    pub(super) fn pass_over(&mut self, priority_class: u32, jobs: usize) {
+        self.queues[priority_class as usize].pass_over(jobs);
     }
 
     /// Those that were left aside have turns again, as far as the walk has not passed them.
-    pub(super) fn call_back(&mut self, grade: u32) {
-        self.lines[grade as usize].call_back();
+    pub(super) fn call_back(&mut self, priority_class: u32) {
+        self.queues[priority_class as usize].call_back();
     }
 
     /// Adds the GPUs of the jobs left aside that rank before one, until there are `enough`.
     pub(super) fn count_aside(&mut self, before: Rank, enough: u64, gpus: &mut u64) {
-        let at = self.grade_of(before.1) as usize;
-        for line in &mut self.lines[..at] {
-            line.count_aside((u64::MAX, before.1), enough, gpus);
+        let at = self.priority_class_of(before.1) as usize;
+        for queue in &mut self.queues[..at] {
+            queue.count_aside((u64::MAX, before.1), enough, gpus);
         }
-        self.lines[at].count_aside(before, enough, gpus);
+        self.queues[at].count_aside(before, enough, gpus);
     }
 }
 
 /// Who waits of one grade.
 #[derive(Clone, Debug, Default)]
-struct Line {
+struct ClassQueue {
     classes: BTreeMap<Class, Members>,
     /// The first of each class.
     firsts: BTreeSet<(Rank, Class)>,
@@ -166,7 +166,7 @@ struct Line {
     counted: Option<Rank>,
 }
 
-impl Line {
+impl ClassQueue {
     fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.classes.values().flat_map(|members| members.jobs.iter().map(|&(_, job)| job))
     }
@@ -307,7 +307,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
-    use super::Line;
+    use super::ClassQueue;
     use crate::ids::Job;
     use proptest::prelude::*;
 
@@ -319,19 +319,19 @@ mod tests {
             jobs in prop::collection::vec((0usize..4, 1u64..4), 0..40),
             failed in 0u32..4, passed in prop::collection::vec(0usize..6, 40),
         ) {
-            let mut line = Line::default();
+            let mut queue = ClassQueue::default();
             for (job, &(class, own)) in jobs.iter().enumerate() {
                 let class = class % classes.len();
                 let (num_gpus, key) = classes[class];
-                line.insert((class as u32, 0), num_gpus, key, (if key == 0 { own } else { 0 }, Job::at(job)));
+                queue.insert((class as u32, 0), num_gpus, key, (if key == 0 { own } else { 0 }, Job::at(job)));
             }
             let has_failed = |num_gpus: u32| num_gpus == failed;
             // What is ahead of each job of the walk is counted on the way, as far as it was left aside.
-            let count = |line: &mut Line, before, gpus: &mut u64| {
-                line.count_aside(before, u64::MAX, gpus);
+            let count = |queue: &mut ClassQueue, before, gpus: &mut u64| {
+                queue.count_aside(before, u64::MAX, gpus);
                 *gpus
             };
-            let (mut one_by_one, mut at_once) = (line.clone(), line);
+            let (mut one_by_one, mut at_once) = (queue.clone(), queue);
             let (mut gpus, mut counts) = (0, Vec::new());
             one_by_one.begin_walk();
             while let Some(rank) = one_by_one.next(has_failed) {

@@ -6,7 +6,7 @@
 //!
 //! A placement costs the servers whose next window begins before the job would end.
 
-use super::floor::Floor;
+use super::cluster_state::ClusterState;
 use crate::ids::{Job, Server, Slot};
 use crate::placement::Probes;
 use crate::setting::Setting;
@@ -16,7 +16,7 @@ use std::borrow::Cow;
 
 /// When servers will be down.
 #[derive(Clone, Debug)]
-pub(crate) struct Windows {
+pub(crate) struct MaintenanceWindows {
     /// (down, up, server), s, in order.
     all: Vec<(f64, f64, Server)>,
     /// Those before it have begun.
@@ -26,7 +26,7 @@ pub(crate) struct Windows {
     is_hidden: Vec<bool>,
 }
 
-impl Windows {
+impl MaintenanceWindows {
     /// Those of the setting, if it has any to speak of.
     pub(super) fn new(setting: &Setting<'_>) -> Option<Box<Self>> {
         let given = merged(setting.side.maintenance?.to_vec());
@@ -56,7 +56,7 @@ impl Masked {
     }
 }
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// Whether servers are known to go down.
     #[inline]
     pub(crate) fn knows_windows(&self) -> bool {
@@ -132,7 +132,7 @@ impl<S: Speed> Floor<'_, S> {
         self.windows.as_ref().is_some_and(|windows| !windows.hidden.is_empty())
     }
 
-    /// As [`Floor::shadow_time`], around the maintenance: a job that takes `estimate` seconds may also begin when servers
+    /// As [`ClusterState::shadow_time`], around the maintenance: a job that takes `estimate` seconds may also begin when servers
     /// come back, and not on those that are down before it would end. `masked` then has these, of the shadow time.
     pub(crate) fn shadow_around(
         &mut self,

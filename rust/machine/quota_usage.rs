@@ -3,7 +3,7 @@
 //! Invariant: `held` of an owner is the sum of the GPUs of its live stays. For example, with a quota of 8 GPUs and a
 //! job of 6 running, a second job of 4 is over quota, and a second job of 2 is within it.
 
-use super::floor::Floor;
+use super::cluster_state::ClusterState;
 use crate::ids::{Job, Slot};
 use crate::setting::Setting;
 use crate::speed::Speed;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// What every owner holds.
 #[derive(Clone, Debug)]
-pub(super) struct Holdings {
+pub(super) struct QuotaUsage {
     /// The owner of each job; `NOBODY` where no quota is meant for it.
     owner: Vec<u32>,
     quotas: Vec<Quota>,
@@ -20,7 +20,7 @@ pub(super) struct Holdings {
     /// Whether the stay at each slot is over quota.
     over: Vec<bool>,
     /// Owners that began or ceased to hold GPUs since somebody asked.
-    stirred: Vec<u32>,
+    changed: Vec<u32>,
 }
 
 /// How a job that would start now stands to its owner's quota.
@@ -34,7 +34,7 @@ pub(crate) enum Claimant {
     HeldBack,
 }
 
-impl Holdings {
+impl QuotaUsage {
     /// Those of the setting, if it has quotas.
     pub(super) fn new(setting: &Setting<'_>) -> Option<Box<Self>> {
         let quotas = setting.side.quotas?;
@@ -43,7 +43,7 @@ impl Holdings {
             quotas: quotas.list.to_vec(),
             held: vec![0; quotas.list.len()],
             over: Vec::new(),
-            stirred: Vec::new(),
+            changed: Vec::new(),
         }))
     }
 
@@ -71,10 +71,10 @@ impl Holdings {
 #[derive(Clone, Debug)]
 pub(crate) struct Tally(Vec<u64>);
 
-impl<S: Speed> Floor<'_, S> {
+impl<S: Speed> ClusterState<'_, S> {
     /// A tally of nobody so far.
     pub(crate) fn tally(&self) -> Tally {
-        Tally(self.holdings.as_ref().map_or_else(Vec::new, |holdings| vec![0; holdings.quotas.len()]))
+        Tally(self.quota_usage.as_ref().map_or_else(Vec::new, |quota_usage| vec![0; quota_usage.quotas.len()]))
     }
 
     /// How the next job of an order stands to its owner's quota.
@@ -84,9 +84,9 @@ impl<S: Speed> Floor<'_, S> {
 
     /// The same of a job that asks for so many GPUs.
     pub(crate) fn count_on(&self, tally: &mut Tally, job: Job, num_gpus: u32) -> Claimant {
-        let Some(holdings) = &self.holdings else { return Claimant::Within };
-        let (owner, num_gpus) = (holdings.owner[job.index()] as usize, u64::from(num_gpus));
-        match (holdings.quotas.get(owner), tally.0.get_mut(owner)) {
+        let Some(quota_usage) = &self.quota_usage else { return Claimant::Within };
+        let (owner, num_gpus) = (quota_usage.owner[job.index()] as usize, u64::from(num_gpus));
+        match (quota_usage.quotas.get(owner), tally.0.get_mut(owner)) {
             (Some(quota), Some(held)) if *held + num_gpus > quota.gpus => {
                 if quota.borrow {
                     Claimant::Over
@@ -104,56 +104,56 @@ impl<S: Speed> Floor<'_, S> {
 
     /// How a job that would start now on so many GPUs stands to its owner's quota.
     pub(crate) fn claimant(&self, job: Job, num_gpus: u32) -> Claimant {
-        self.holdings.as_ref().map_or(Claimant::Within, |holdings| holdings.claimant(job, num_gpus))
+        self.quota_usage.as_ref().map_or(Claimant::Within, |quota_usage| quota_usage.claimant(job, num_gpus))
     }
 
     /// The same of any job of an owner that asks for so many GPUs.
     pub(crate) fn standing(&self, owner: u32, num_gpus: u32) -> Claimant {
-        self.holdings.as_ref().map_or(Claimant::Within, |holdings| holdings.standing(owner, num_gpus))
+        self.quota_usage.as_ref().map_or(Claimant::Within, |quota_usage| quota_usage.standing(owner, num_gpus))
     }
 
     /// The number of a job's owner, and the GPUs that the jobs of each may hold: `u64::MAX` where owners may borrow. Numbers
     /// beyond these are those of nobody.
     pub(crate) fn owner_of(&self, job: Job) -> usize {
-        self.holdings.as_ref().map_or(usize::MAX, |holdings| holdings.owner[job.index()] as usize)
+        self.quota_usage.as_ref().map_or(usize::MAX, |quota_usage| quota_usage.owner[job.index()] as usize)
     }
 
     /// See `owner_of`.
     pub(crate) fn most_by_owner(&self) -> Vec<u64> {
         let most = |quota: &Quota| if quota.borrow { u64::MAX } else { quota.gpus };
-        self.holdings.as_ref().map_or_else(Vec::new, |holdings| holdings.quotas.iter().map(most).collect())
+        self.quota_usage.as_ref().map_or_else(Vec::new, |quota_usage| quota_usage.quotas.iter().map(most).collect())
     }
 
     /// An owner whose holdings changed since this was asked last; each change once.
     pub(crate) fn next_stirred(&mut self) -> Option<u32> {
-        self.holdings.as_mut()?.stirred.pop()
+        self.quota_usage.as_mut()?.changed.pop()
     }
 
     /// Whether a job may not start now because its owner holds too much.
     #[inline]
     pub(crate) fn is_held_back(&self, job: Job) -> bool {
-        self.holdings.is_some() && self.claimant(job, self.asks(job)) == Claimant::HeldBack
+        self.quota_usage.is_some() && self.claimant(job, self.asks(job)) == Claimant::HeldBack
     }
 
     /// The quota of a job's owner, who has one, and the GPUs that its jobs hold.
     pub(crate) fn quota_of(&self, job: Job) -> Option<(Quota, u64)> {
-        let holdings = self.holdings.as_ref()?;
-        let owner = holdings.owner[job.index()] as usize;
-        Some((*holdings.quotas.get(owner)?, holdings.held[owner]))
+        let quota_usage = self.quota_usage.as_ref()?;
+        let owner = quota_usage.owner[job.index()] as usize;
+        Some((*quota_usage.quotas.get(owner)?, quota_usage.held[owner]))
     }
 
     /// Of jobs that would hold other numbers of GPUs, all at once, the first whose owner may not borrow what that takes,
     /// and why. changes: jobs, GPUs that they hold and would hold.
     pub(crate) fn beyond_quota(&self, changes: &[(Job, u32, u32)]) -> Option<(Job, String)> {
-        let holdings = self.holdings.as_ref()?;
+        let quota_usage = self.quota_usage.as_ref()?;
         let mut sums: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         for &(job, own, wanted) in changes {
-            let sum = sums.entry(holdings.owner[job.index()]).or_default();
+            let sum = sums.entry(quota_usage.owner[job.index()]).or_default();
             *sum = (sum.0 + u64::from(own), sum.1 + u64::from(wanted));
         }
         changes.iter().filter(|&&(_, own, wanted)| wanted > own).find_map(|&(job, ..)| {
             let (quota, held) = self.quota_of(job)?;
-            let (given_back, wanted) = sums[&holdings.owner[job.index()]];
+            let (given_back, wanted) = sums[&quota_usage.owner[job.index()]];
             let others = held - given_back;
             let why = format!(
                 "its owner has a quota of {} GPUs, holds {others} beside these {wanted}, and may not borrow",
@@ -165,36 +165,36 @@ impl<S: Speed> Floor<'_, S> {
 
     /// Whether the stay at a slot is over quota.
     pub(crate) fn is_over_quota(&self, slot: Slot) -> bool {
-        self.holdings.as_ref().is_some_and(|holdings| holdings.over[slot.index()])
+        self.quota_usage.as_ref().is_some_and(|quota_usage| quota_usage.over[slot.index()])
     }
 
     /// A stay begins.
     pub(super) fn hold(&mut self, slot: Slot, job: Job, num_gpus: u32) {
-        let Some(holdings) = &self.holdings else { return };
-        let over = holdings.claimant(job, num_gpus) != Claimant::Within;
+        let Some(quota_usage) = &self.quota_usage else { return };
+        let over = quota_usage.claimant(job, num_gpus) != Claimant::Within;
         self.hold_again(slot, job, num_gpus, over);
     }
 
     /// A stay begins, or goes on, of which it is known whether it is over quota.
     pub(super) fn hold_again(&mut self, slot: Slot, job: Job, num_gpus: u32, over: bool) {
-        let Some(holdings) = &mut self.holdings else { return };
-        let slots = holdings.over.len().max(slot.index() + 1);
-        holdings.over.resize(slots, false);
-        holdings.over[slot.index()] = over;
-        let owner = holdings.owner[job.index()];
-        if let Some(held) = holdings.held.get_mut(owner as usize) {
+        let Some(quota_usage) = &mut self.quota_usage else { return };
+        let slots = quota_usage.over.len().max(slot.index() + 1);
+        quota_usage.over.resize(slots, false);
+        quota_usage.over[slot.index()] = over;
+        let owner = quota_usage.owner[job.index()];
+        if let Some(held) = quota_usage.held.get_mut(owner as usize) {
             *held += u64::from(num_gpus);
-            holdings.stirred.push(owner);
+            quota_usage.changed.push(owner);
         }
     }
 
     /// A stay ends.
     pub(super) fn let_go(&mut self, job: Job, num_gpus: u32) {
-        let Some(holdings) = &mut self.holdings else { return };
-        let owner = holdings.owner[job.index()];
-        if let Some(held) = holdings.held.get_mut(owner as usize) {
+        let Some(quota_usage) = &mut self.quota_usage else { return };
+        let owner = quota_usage.owner[job.index()];
+        if let Some(held) = quota_usage.held.get_mut(owner as usize) {
             *held -= u64::from(num_gpus);
-            holdings.stirred.push(owner);
+            quota_usage.changed.push(owner);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: an answer changes nothing: a run that was asked ends as one that was not. For example, under `strict` with a
 //! job of 8 GPUs at the head of the queue and 4 idle, a job of 2 GPUs behind it has room, and the head goes before it.
 
-use super::delays::Obstacle;
+use super::delays::WaitCause;
 use super::policy::{Chooses, Claim, Policy};
 use super::{Clock, Machine};
 use crate::ids::{GpuType, Job};
@@ -60,50 +60,50 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// How a waiting job stands. servers: the caller's. line: that of a policy whose keys come from outside.
     pub(crate) fn ask(&mut self, job: Job, servers: &[u32], line: Option<Vec<Job>>) -> Answer {
         let row = |job: Job| self.rows[job.index()];
-        let demand = self.floor.jobs.demand(job);
+        let demand = self.state.jobs.demand(job);
         let (mut waits, mut others) = (false, 0);
         self.policy.waiting_jobs().for_each(|other| if other == job { waits = true } else { others += 1 });
-        let types = self.floor.jobs.tried(job).iter().filter(|tried| tried.0 != GpuType::NONE);
+        let types = self.state.jobs.tried(job).iter().filter(|tried| tried.0 != GpuType::NONE);
         let mut answer = Answer {
             by: "record",
             waits,
             others,
-            decided: self.floor.clock.seconds(self.decided),
+            decided: self.state.clock.seconds(self.decided),
             types: types.map(|tried| tried.0.number()).collect(),
             ..Answer::default()
         };
         if !waits {
             return answer;
         }
-        match line.map_or_else(|| self.policy.chooses(&self.floor), Chooses::FromLine) {
-            Chooses::FromLine(line) => {
+        match line.map_or_else(|| self.policy.chooses(&self.state), Chooses::FromQueue) {
+            Chooses::FromQueue(line) => {
                 answer.by = "line";
                 answer.ahead = line.iter().position(|&other| other == job).unwrap_or(0);
                 let ahead = &line[..answer.ahead];
                 answer.first = ahead.iter().take(MOST).copied().map(row).collect();
-                answer.head = ahead.iter().find(|&&other| !self.floor.is_held_back(other)).copied().map(row);
+                answer.head = ahead.iter().find(|&&other| !self.state.is_held_back(other)).copied().map(row);
             }
             Chooses::ByAllocation => answer.by = "allocation",
             Chooses::ByRecord => {}
         }
-        answer.room = match self.floor.delays.obstacle(demand) {
-            Obstacle::None => "fits",
-            Obstacle::Fragmented => "apart",
-            Obstacle::TooFew => "few",
+        answer.room = match self.state.delays.wait_cause(demand) {
+            WaitCause::None => "fits",
+            WaitCause::Fragmented => "apart",
+            WaitCause::TooFew => "few",
         };
-        if self.floor.is_held_back(job) {
-            answer.quota = self.floor.quota_of(job).map(|(quota, held)| (quota.gpus, held));
+        if self.state.is_held_back(job) {
+            answer.quota = self.state.quota_of(job).map(|(quota, held)| (quota.gpus, held));
         }
-        answer.estimate = self.policy.reckons(&self.floor, job);
+        answer.estimate = self.policy.reckons(&self.state, job);
         if let Some(estimate) = answer.estimate.filter(|_| answer.room == "fits") {
-            let hides = self.floor.hide(estimate).is_some();
-            if hides && !self.floor.can_place(demand) {
-                let now = self.floor.seconds();
-                answer.down = self.floor.windows().map(|window| window.0).find(|&down| down > now);
+            let hides = self.state.hide(estimate).is_some();
+            if hides && !self.state.can_place(demand) {
+                let now = self.state.seconds();
+                answer.down = self.state.windows().map(|window| window.0).find(|&down| down > now);
             }
-            self.floor.show();
+            self.state.show();
         }
-        match self.policy.claim(&mut self.floor, job) {
+        match self.policy.claim(&mut self.state, job) {
             Some(Claim::OfHead { head, shadow }) => answer.shadow = Some((self.rows[head.index()], shadow)),
             Some(Claim::Own { begin, parts }) => {
                 let parts = parts.iter().map(|&(server, gpus)| (servers[server.index()], gpus)).collect();
