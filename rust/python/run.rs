@@ -7,8 +7,8 @@ use super::results::{PlanResult, RunResult};
 use super::simulation::answer_dict;
 use crate::bound as bounds;
 use crate::cluster::Network;
+use crate::concavity;
 use crate::decisions::DecisionLog;
-use crate::dips as falls;
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Server};
 use crate::machine::Watch;
@@ -320,7 +320,7 @@ pub(super) fn dips<'py>(
     let jobs = JobColumns::read(jobs)?;
     let (table, vc, server_types) = (jobs.jobs()?, slice(&jobs.vc)?, cluster.server_types());
     let spec = cluster.spec(server_types.as_deref())?;
-    let found = py.detach(|| falls::dips(&table, vc, &spec, options.model)).map_err(|error| raise(py, &error))?;
-    let column = |of: fn(&falls::Dip) -> u32| found.iter().map(of).collect::<Vec<_>>().into_pyarray(py);
+    let found = py.detach(|| concavity::dips(&table, vc, &spec, options.model)).map_err(|error| raise(py, &error))?;
+    let column = |of: fn(&concavity::Dip) -> u32| found.iter().map(of).collect::<Vec<_>>().into_pyarray(py);
     Ok([column(|dip| dip.row), column(|dip| dip.gpu_type.number()), column(|dip| dip.falls), column(|dip| dip.rises)])
 }

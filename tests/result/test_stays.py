@@ -274,7 +274,7 @@ def test_nobody_guesses_any_more(module: str) -> None:
 
 @pytest.mark.parametrize(
     ("file", "words"),
-    [("rust/machine/floor.rs", ("evicted:", "vacated:")), ("rust/machine/mod.rs", ("struct News",))],
+    [("rust/machine/cluster_state.rs", ("evicted:", "vacated:")), ("rust/machine/mod.rs", ("struct News",))],
 )
 def test_the_machine_keeps_no_copy(file: str, words: tuple[str, ...]) -> None:
     text = (Path(__file__).parents[2] / file).read_text(encoding="utf-8")
