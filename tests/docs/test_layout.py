@@ -9,7 +9,7 @@ from typing import Final
 
 TESTS: Final = Path(__file__).parents[1]
 PAGE: Final = (TESTS.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
-CHAPTER: Final = PAGE.split("\n## The rooms of the tests\n")[1].split("\n## ")[0]
+CHAPTER: Final = PAGE.split("\n## Folders of the tests\n")[1].split("\n## ")[0]
 ROOMS, BESIDE = (
     set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
     for table in CHAPTER.split("What they share lies beside them.")
