@@ -62,7 +62,8 @@ impl Cluster {
         self.up += u64::from(count);
     }
 
-    /// Hides an idle GPU, given by its number among all. Returns whether it was idle. Nothing else reads the cluster meanwhile.
+    /// Hides an idle GPU, given by its number among all. Returns whether it was idle. Nothing else reads the cluster
+    /// meanwhile.
     pub(crate) fn hide(&mut self, server: Server, gpu: usize) -> bool {
         self.change_owner(server, gpu, Job::NONE, HIDDEN)
     }
