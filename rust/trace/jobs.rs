@@ -188,7 +188,7 @@ impl Jobs<'_> {
         self.kind_of(job).map_or(ALIKE, |kind| &kind.allowed)
     }
 
-    /// Returns the demand of a job. Jobs of the same demand can be placed or not together, unless more is at stake.
+    /// Returns the demand of a job. If only demand matters, either all jobs of one demand can be placed or none can.
     /// Ascends with the gang size.
     #[inline]
     #[must_use]
