@@ -201,7 +201,7 @@ pub struct Knows {
     pub outages: bool,
     /// Jobs may be evicted.
     pub room: bool,
-    /// Jobs may hold other GPUs than they ask for.
+    /// Jobs may hold other numbers of GPUs than they request.
     pub elastic: bool,
     /// Jobs end at their time limits.
     pub limits: bool,

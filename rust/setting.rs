@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// When decisions from outside are due.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct When {
-    /// At the multiples of so many seconds; `None` at every arrival and completion.
+    /// At the multiples of this many seconds; `None` at every arrival and completion.
     pub interval: Option<f64>,
     /// Whether only while a job waits.
     pub waiting_only: bool,

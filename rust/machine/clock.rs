@@ -45,7 +45,7 @@ impl Clock {
         self.slot.map_or(time, |slot| time * slot)
     }
 
-    /// Returns a pause of so many seconds: under the slot clock in whole slots, rounded up, unless `to_the_second`.
+    /// Returns a pause of that many seconds: under the slot clock in whole slots, rounded up, unless `to_the_second`.
     pub(crate) fn pause(self, seconds: f64, to_the_second: bool) -> Rest {
         match self.slot {
             None => Rest { whole: seconds, part: 0.0 },

@@ -103,7 +103,7 @@ pub(crate) struct ClusterState<'a, S: Speed> {
     pub(super) rollback: Vec<Rollback<S::Pace>>,
     /// The latest end of a stay that did some work.
     pub(super) advanced_to: f64,
-    /// Why the run cannot go on.
+    /// Why the run cannot continue.
     pub(super) fault: Option<(Job, Verb, String, Option<usize>)>,
     pub(super) out: ClusterOutcome,
 }

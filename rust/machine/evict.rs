@@ -73,7 +73,7 @@ impl<S: Speed> ClusterState<'_, S> {
         self.quota_usage.is_some()
     }
 
-    /// Returns what decides which jobs a job may evict if it started now on so many GPUs.
+    /// Returns what decides which jobs a job may evict if it started now on that many GPUs.
     pub(crate) fn evictor(&self, job: Job, num_gpus: u32) -> (u32, Claimant) {
         let tier = if self.evicts { self.jobs.tier(job.index()) } else { 0 };
         (tier, self.claimant(job, num_gpus))

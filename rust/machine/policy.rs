@@ -46,7 +46,7 @@ pub(crate) enum Chooses {
 pub(crate) enum Claim {
     /// For the head of the queue, which can start at `shadow`, s.
     OfHead { head: Job, shadow: f64 },
-    /// The job's own reservation: from `begin`, s, on so many GPUs of each server.
+    /// The job's own reservation: from `begin`, s, on this many GPUs of each server.
     Own { begin: f64, parts: Vec<(Server, u32)> },
     /// None: all reservations belong to jobs ahead of it.
     Beyond,
@@ -84,7 +84,7 @@ pub(crate) trait Policy<S: Speed>: Clone + Send {
         f64::INFINITY
     }
 
-    /// Returns when the next pass is due as things are (machine time): now, later or never.
+    /// Returns when the next pass is due in the present state (machine time): now, later or never.
     fn due(&mut self, state: &ClusterState<'_, S>) -> f64;
 
     /// Starts and stops jobs now.

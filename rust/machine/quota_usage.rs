@@ -102,7 +102,7 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Returns how a job that would start now on so many GPUs stands to its owner's quota.
+    /// Returns how a job that would start now on that many GPUs stands to its owner's quota.
     pub(crate) fn claimant(&self, job: Job, num_gpus: u32) -> Claimant {
         self.quota_usage.as_ref().map_or(Claimant::Within, |quota_usage| quota_usage.claimant(job, num_gpus))
     }

@@ -1,7 +1,7 @@
 //! Places jobs on GPUs that a policy from outside or a log names.
 //!
 //! Invariant: either the GPUs are taken, and `start` or `attach` must follow, or nothing has changed and the reason is
-//! returned. For example, giving 3 GPUs to a job of 4 returns that it asks for 4.
+//! returned. For example, placing a job of 4 GPUs on 3 returns that it asks for 4.
 
 use super::cluster_state::ClusterState;
 use crate::ids::{Job, MILLI_GPU, Server};

@@ -155,7 +155,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
 }
 
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
-    /// Evicts jobs for a replica of so many GPUs, if possible. Returns the server that then has enough idle GPUs.
+    /// Evicts jobs for a replica of that many GPUs, if possible. Returns the server that then has enough idle GPUs.
     fn make_room(&mut self, service: usize, gpus: u32) -> Option<Server> {
         let state = &mut self.state;
         let (server, chosen) =

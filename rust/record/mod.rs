@@ -136,7 +136,7 @@ impl StayRecord {
         }
     }
 
-    /// Returns whether it ran through without a pause, on so many GPUs.
+    /// Returns whether it ran through without a pause, on that many GPUs.
     pub(crate) fn is_all_of_its_job(&self, num_gpus: u32) -> bool {
         let rests = self.from > self.start || self.saving > 0.0;
         self.why == Why::Done && !rests && self.num_gpus == num_gpus

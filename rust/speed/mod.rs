@@ -2,7 +2,7 @@
 //!
 //! The machine calls the model once when a stay begins and copies the inputs of the rate into the stay. It calls it
 //! again whenever the contention of the stay changes. A model makes no decisions. For example, under `fixed` a job of
-//! 60 s has 60 units of work, and each takes a second, whatever runs beside it.
+//! 60 s has 60 units of work, and each takes a second, regardless of other jobs.
 
 mod co_location;
 mod fixed;

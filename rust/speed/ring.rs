@@ -65,7 +65,7 @@ impl Ring {
             + self.compute
     }
 
-    /// Returns the iterations per second on so many servers, without contention.
+    /// Returns the iterations per second on that many servers, without contention.
     pub(crate) fn rate(&self, network: &Network, num_servers: u32) -> f64 {
         self.share / self.iteration_time(network, num_servers, 1)
     }

@@ -41,7 +41,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Returns the rate on so many GPUs; `None` beyond the measured sizes.
+    /// Returns the rate on that many GPUs; `None` beyond the measured sizes.
     fn at(&self, gpus: u32) -> Option<f64> {
         let after = self.rates.partition_point(|&(measured, _)| measured < gpus);
         let &(high, rate) = self.rates.get(after)?;
