@@ -1,8 +1,8 @@
 //! Converts between times and slots (docs/model.md). Machine time is in seconds under the continuous clock, in whole
 //! slots under the slot clock.
 //!
-//! Invariant: under the slot clock every instant is a whole number of slots, below 2^53. For example, with slots of 60
-//! s a job submitted at 61 s is seen at instant 2, which is at 120 s.
+//! Invariant: under the slot clock every instant is a whole number of slots, below 2^53. For example, with slots of
+//! 60 s a job submitted at 61 s is seen at instant 2, which is at 120 s.
 
 use crate::options::{ClockKind, Options};
 

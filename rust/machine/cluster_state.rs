@@ -207,8 +207,8 @@ impl<'a, S: Speed> ClusterState<'a, S> {
 
     /// Notes that a job's wait begins or ends.
     ///
-    /// Let m be the time spent on wait causes in earlier waits. A wait from a to b turns m into a - m, then into b - (a
-    /// - m) = m + (b - a).
+    /// Let m be the time spent on wait causes in earlier waits. A wait from a to b turns m into a - m, then into
+    /// b - (a - m) = m + (b - a).
     #[inline(always)]
     pub(super) fn turn_wait(&mut self, job: Job) {
         let (too_few, fragmented) = self.delays.spent(self.jobs.demand(job));

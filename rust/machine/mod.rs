@@ -74,7 +74,7 @@ impl Watch for Unwatched {
 
 /// Instants between two calls of the watch.
 const WATCH_EVERY: u64 = 1024;
-/// While no stay is about to end, this many passes plus two per job show that the run makes no progress. Twice as many
+/// While no stay reaches an end, this many passes plus two per job show that the run makes no progress. Twice as many
 /// where jobs hold half a GPU, since their service grows half as fast.
 const IDLE_PASSES: u64 = 1000;
 /// The number of fruitless decisions from outside allowed in a row. A thousand times as many where another event comes

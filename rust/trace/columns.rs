@@ -218,7 +218,7 @@ macro_rules! job_columns {
             /// Seconds of progress between two checkpoints, NaN where the option gives it; `None` where the option
             /// gives it for all.
             checkpoint_interval: maybe f64 = "checkpoint_interval";
-            /// The searches to which the trials belong; `None` for a run without searches.
+            /// The searches that jobs are trials of; `None` for a run without searches.
             trials: group Trials = "trials";
         }
     };
