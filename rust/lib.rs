@@ -18,7 +18,7 @@
 //! - [`planner`]: the offline planner, Algorithm 1. [`pack`](mod@pack): which jobs fit if none ever leaves.
 //! - [`record`]: every stay and why it ended. [`outcome`]: result columns. [`bound`](mod@bound): a lower bound for any
 //!   schedule.
-//! - [`dips`](mod@dips): where one more GPU gains less than later ones.
+//! - [`concavity`]: where one more GPU gains less than later ones.
 //! - [`files`]: atomic renames, for outputs that appear whole.
 //! - [`ids`]: numbers of jobs, slots and servers. `ds`, `rng`: data structures, random numbers.
 //!
