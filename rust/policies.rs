@@ -158,7 +158,8 @@ pub fn parts_of(entry: &Entry) -> Parts {
 mod tests {
     use super::*;
 
-    /// Every option that a policy lists is one for policies to list, and each of those has a policy that does.
+    /// Every option that a policy lists must allow policies as users, and each such option must have a policy that
+    /// lists it.
     #[test]
     fn options_of_policies_have_a_row_and_a_reader() {
         let listed = |users: Users| match users {

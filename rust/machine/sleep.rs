@@ -90,7 +90,7 @@ pub(super) struct Sleep {
 }
 
 impl Sleep {
-    /// `None` where no server ever sleeps.
+    /// Returns a new tracker; `None` if no server ever sleeps.
     pub(super) fn new(setting: &Setting<'_>, clock: Clock) -> Option<Box<Self>> {
         let options = setting.options;
         if options.sleep_after == f64::INFINITY {
@@ -186,7 +186,7 @@ mod tests {
     const CLOCK: Clock = Clock { slot: None };
     const JOB: Woken = Woken::ByJob(Job::new(0));
 
-    /// Two servers that sleep after 60 s, from 10 s on.
+    /// Returns two servers that sleep after 60 s, from 10 s on.
     fn sleep() -> Sleep {
         let options = Options { sleep_after: 60.0, wake_time: 30.0, ..Options::default() };
         let table = OwnedJobs { submit: vec![10.0], num_gpus: vec![1], ..OwnedJobs::default() };

@@ -230,10 +230,10 @@ pub trait Columns<'a>: Copy {
     /// The same values, owned.
     type Owned: Clone + Debug + Default;
 
-    /// A copy that owns its values.
+    /// Returns a copy that owns its values.
     fn to_owned(self) -> Self::Owned;
 
-    /// The values of `owned`, borrowed.
+    /// Returns the values of `owned`, borrowed.
     fn of(owned: &'a Self::Owned) -> Self;
 
     /// Copies the chosen rows, in the order given.
@@ -419,7 +419,7 @@ macro_rules! columns {
         }
 
         impl $owned {
-            /// The columns, borrowed.
+            /// Returns the columns, borrowed.
             #[must_use]
             pub fn view(&self) -> $name<'_> {
                 $crate::trace::Columns::of(self)
