@@ -1,8 +1,9 @@
-//! A lower bound on the sum of completion times, less submissions, of any schedule (docs/bound.md has the proof).
+//! Computes a lower bound on the sum of completion times, less submissions, of any schedule (docs/bound.md has the
+//! proof).
 //!
-//! Jobs in order of submission are halved again and again. A set of this tree has a bound of its own, and its halves
-//! have one together; the larger counts. For example, on one GPU a job of 10 s at 0 and one of 2 s at 1 can at best
-//! end after 12 s and 2 s. The bound of both as one set is 14 s, that of each alone 10 s and 2 s.
+//! Jobs in order of submission are halved again and again. Each set of this tree has a bound of its own, and its two
+//! halves together have another; the larger counts. For example, on one GPU a job of 10 s at 0 and one of 2 s at 1 can
+//! at best end after 12 s and 2 s. The bound of both as one set is 14 s, that of each alone 10 s and 2 s.
 //!
 //! Invariant: the recursion, and so each sum, is the same on any number of threads.
 
@@ -10,29 +11,29 @@ use crate::error::{Error, Result};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Two bounds that differ by less are equal, and a set is not cut for the difference.
+/// Two bounds that differ by less count as equal, and a set is not cut for the difference.
 const SAME: f64 = 1e-12;
 
-/// Below so many jobs a set is not shared out among threads.
+/// A set of fewer jobs is not distributed among threads.
 const FEW: usize = 4096;
 
-/// What a set's bound follows from.
+/// The reasoning behind a set's bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Term {
     /// Every job has its GPUs at once.
     RunTimes,
-    /// The shortest remaining work goes first on all GPUs as one machine.
+    /// All GPUs act as one machine, and the shortest remaining work goes first.
     Shortest,
-    /// The mean busy times on that machine, and half of each run time.
+    /// The mean busy times on that machine, plus half of each run time.
     Busy,
 }
 
 impl Term {
-    /// All of them.
+    /// All terms.
     pub const ALL: [Self; 3] = [Self::RunTimes, Self::Shortest, Self::Busy];
 }
 
-/// A bound, and how many sets and jobs owe it to each term of [`Term::ALL`].
+/// A bound, and how many sets and jobs are bounded by each term of [`Term::ALL`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bound {
     /// No schedule has a lower sum of completion times less submissions, s.
@@ -60,7 +61,7 @@ impl Bound {
 /// A job as the bound sees it.
 #[derive(Clone, Copy, Debug)]
 struct Job {
-    /// s.
+    /// Submission, s.
     submit: f64,
     /// The shortest possible run time, s.
     shortest: f64,
@@ -68,7 +69,7 @@ struct Job {
     work: f64,
 }
 
-/// The bound of jobs on `gpus` GPUs.
+/// Computes the bound of jobs on `gpus` GPUs.
 ///
 /// shortest: the shortest possible run times, s. work: the least GPU-seconds of each job.
 ///
@@ -102,7 +103,7 @@ fn check(column: &'static str, values: &[f64], expected: &'static str, good: imp
     }
 }
 
-/// The bound of a set, and the earliest completions of its jobs where nobody waits, in order.
+/// Returns the bound of a set, and the earliest completions of its jobs without waiting, in order.
 fn tree(jobs: &[Job]) -> (Bound, Vec<f64>) {
     if let [job] = jobs {
         return (Bound::of(job.shortest, 1, Term::RunTimes), vec![job.submit + job.shortest]);
@@ -117,10 +118,10 @@ fn tree(jobs: &[Job]) -> (Bound, Vec<f64>) {
     (if together.sum >= apart.sum * (1.0 - SAME) { together } else { apart }, alone)
 }
 
-/// The largest bound of a set that is not cut. alone: the earliest completions, in order.
+/// Returns the largest bound of a set that is not cut. alone: the earliest completions, in order.
 fn whole(jobs: &[Job], alone: &[f64]) -> Bound {
     let run_times: f64 = jobs.iter().map(|job| job.shortest).sum();
-    // The k-th completion of any schedule is no earlier than the k-th one of either kind.
+    // The k-th completion of any schedule is no earlier than the k-th one of either list.
     let in_order: f64 =
         shortest_first(jobs).iter().zip(alone).zip(jobs).map(|((a, b), job)| f64::max(*a, *b) - job.submit).sum();
     let busy = busy(jobs);
@@ -134,10 +135,10 @@ fn whole(jobs: &[Job], alone: &[f64]) -> Bound {
     }
 }
 
-/// The completions, in order, where the least remaining work always goes first.
+/// Returns the completions, in order, if the least remaining work always goes first.
 fn shortest_first(jobs: &[Job]) -> Vec<f64> {
     let mut done = Vec::with_capacity(jobs.len());
-    // Remaining work; the bits of positive numbers have the numbers' order.
+    // Remaining work. The bits of positive numbers sort as the numbers do.
     let mut left: BinaryHeap<Reverse<u64>> = BinaryHeap::new();
     let mut now = 0.0;
     for job in jobs {
@@ -160,13 +161,14 @@ fn shortest_first(jobs: &[Job]) -> Vec<f64> {
     done
 }
 
-/// The sum of mean busy times and half the run times, less submissions, where the least whole work always goes first.
+/// Returns the sum of mean busy times and half the run times, less submissions, if the least whole work always goes
+/// first.
 fn busy(jobs: &[Job]) -> f64 {
     let mut sum = 0.0;
     let mut left: Vec<f64> = jobs.iter().map(|job| job.work).collect();
     let mut queue: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let mut now = 0.0;
-    // Works on the least jobs until a time.
+    // Works on the jobs of least work until a time.
     let mut until = |now: &mut f64, end: f64, queue: &mut BinaryHeap<Reverse<(u64, usize)>>| {
         while let Some(&Reverse((_, number))) = queue.peek() {
             let (job, done) = (&jobs[number], *now + left[number] <= end);
@@ -223,12 +225,12 @@ mod tests {
             let found = bound(submit, shortest, work, gpus).unwrap();
             (found.sum, found.jobs)
         };
-        // Nobody waits.
+        // No job waits.
         assert_eq!(won(&[0.0, 5.0], &[3.0, 4.0], &[3.0, 4.0], 2), (7.0, [2, 0, 0]));
-        // Two whole clusters at once.
+        // Two jobs of the whole cluster at once.
         assert_eq!(won(&[0.0, 0.0], &[4.0, 4.0], &[8.0, 8.0], 2), (12.0, [0, 2, 0]));
-        // Six jobs of 1 GPU and 2 s on 2 GPUs end at 2, 2, 4, 4, 6 and 6. As one machine: at 1, 2 and so on, 22 in order
-        // with none before 2. Busy around 0.5, 1.5 and so on, 18 in all, and 1 s more for each.
+        // Six jobs of 1 GPU and 2 s on 2 GPUs end at 2, 2, 4, 4, 6 and 6. As one machine: at 1, 2 and so on, 22 in
+        // order with none before 2. Mean busy times are 0.5, 1.5 and so on, 18 in all, plus 1 s for each.
         assert_eq!(won(&[0.0; 6], &[2.0; 6], &[2.0; 6], 2), (24.0, [0, 0, 6]));
     }
 

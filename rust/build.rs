@@ -1,4 +1,4 @@
-//! Hands what compiles the crate on to it, for `ringbco --version`.
+//! Passes the compiler's version, target and profile to the crate, for `ringbco --version`.
 
 use std::env::var;
 use std::process::Command;

@@ -1,7 +1,8 @@
-//! Where one more GPU gains less than the one before, and a later one more again: speeds that are not concave.
+//! Finds jobs whose speed is not concave: one more GPU gains less than the one before, but a later one gains more
+//! again.
 //!
-//! Policies that give GPUs out one at a time look no further than the next one (docs/elastic-policies.md#where-gains-dip).
-//! For example, a job that does 58 iterations a second on 2 GPUs, 75 on 4 and 231 on 8 may be left with 2.
+//! Policies that allocate GPUs one at a time consider only the next one (docs/elastic-policies.md#where-gains-dip). For
+//! example, a job that does 58 iterations per second on 2 GPUs, 75 on 4 and 231 on 8 may be left with 2.
 
 use crate::error::{Error, Result};
 use crate::ids::{GpuType, Job};
@@ -12,7 +13,7 @@ use crate::trace::Jobs;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Of greater speeds, differences of gains that may be rounding.
+/// Differences of gains that may be rounding, relative to the larger speed.
 const ROUNDING: f64 = 1e-9;
 
 /// A job whose gain falls and rises again.
@@ -20,17 +21,18 @@ const ROUNDING: f64 = 1e-9;
 pub struct Dip {
     /// The job's row.
     pub row: u32,
-    /// The first type that it may use where that is so; `NONE` where all GPUs are alike.
+    /// The first type that it may use with such a gain; `NONE` where all GPUs are alike.
     pub gpu_type: GpuType,
-    /// On so many GPUs one more gains less than the one before, or nothing.
+    /// On this many GPUs one more gains less than the one before, or nothing.
     pub falls: u32,
-    /// On so many, the first after that, one more gains more than the one before.
+    /// On this many, the first after `falls`, one more gains more than the one before.
     pub rises: u32,
 }
 
-/// Where the gain of one more GPU falls for the last time before it rises, and where it rises, from `least` to `most`.
+/// Returns where the gain of one more GPU falls for the last time before it rises, and where it rises, from `least` to
+/// `most`.
 ///
-/// No gain at all on `least` GPUs is a fall: nobody gives the next one.
+/// No gain at all on `least` GPUs counts as a fall: a policy would not give the next one.
 fn dip(least: u32, most: u32, rate: impl Fn(u32) -> f64) -> Option<(u32, u32)> {
     let (mut now, mut before, mut fell) = (rate(least), None, None);
     for gpus in least..most {
@@ -51,16 +53,17 @@ fn dip(least: u32, most: u32, rate: impl Fn(u32) -> f64) -> Option<(u32, u32)> {
     None
 }
 
-/// What the speeds of a job hang on; equal ones have the same.
+/// The inputs of a job's speeds; jobs with the same key have the same speeds.
 type Key = (usize, Option<u32>, (u32, u32, u32), [u64; 4]);
 
-/// The elastic jobs whose gain falls and rises again within the GPUs that they may hold and that there are of a type, by row.
+/// Returns the elastic jobs whose gain falls and rises again within the GPUs that they may hold and that exist of a
+/// type, by row.
 ///
-/// Speeds are those by which GPUs are given: alone, on the fewest servers of the type. Under `fixed` there are none: what a job
-/// does on w GPUs, w E(w), is concave.
+/// Speeds are those by which GPUs are allocated: alone, on the fewest servers of the type. Under `fixed` there are no
+/// such jobs: the speed on w GPUs, w E(w), is concave.
 ///
 /// # Errors
-/// `ColumnLength` and `Value` where columns do not fit together.
+/// `ColumnLength` and `Value` if columns do not fit together.
 pub fn dips(jobs: &Jobs<'_>, vc: Option<&[u32]>, spec: &ClusterSpec<'_>, model: Model) -> Result<Vec<Dip>> {
     jobs.validate(model)?;
     let ring = RingSpeed { network: spec.network };
@@ -129,10 +132,10 @@ mod tests {
     fn a_dip_is_where_the_gain_falls_and_rises_again() {
         assert_eq!(of(&[1.0, 1.9, 2.7, 3.4]), None);
         assert_eq!(of(&[28.0, 58.0, 66.5, 75.0, 114.0]), Some((2, 4)));
-        // It falls and stays low, or rises alone: nobody stops before a GPU that gains.
+        // It falls and stays low, or only rises: no policy stops before a GPU that gains.
         assert_eq!(of(&[1.0, 1.9, 1.9, 1.9]), None);
         assert_eq!(of(&[1.0, 1.9, 2.9, 4.0]), None);
-        // No gain at once is a fall, and so is the last one before the rise.
+        // No gain at the start is a fall, and so is the last fall before the rise.
         assert_eq!(of(&[2.0, 1.0, 4.0]), Some((1, 2)));
         assert_eq!(of(&[1.0, 5.0, 8.0, 9.0, 12.0]), Some((3, 4)));
     }

@@ -1,8 +1,8 @@
-//! What happened in a run: what its policy decided and what the machine did, as data.
+//! Records what happened in a run as data: the decisions of its policy and the actions of the machine.
 //!
-//! A log can be written down, followed, and checked by the reference, whatever policy made it. Invariant: rows are in the
-//! order in which they took effect, and a decision with several parts has a row each, one after the other. For example, a
-//! job that starts on 4 GPUs of each of two servers has two rows of the verb `start`.
+//! A log can be written, followed, and checked by the reference model, for any policy. Invariant: rows are in the order
+//! in which they took effect, and a decision with several parts has one row for each, next to one another. For example,
+//! a job that starts on 4 GPUs of each of two servers has two rows of the verb `start`.
 
 use crate::error::{Error, Result};
 use crate::ids::{Job, Server};
@@ -16,17 +16,17 @@ pub enum Verb {
     Stop,
     /// It never runs.
     Refuse,
-    /// It goes on at once on the GPUs of its rows instead of those that it holds.
+    /// It continues at once on the GPUs of its rows instead of those that it holds.
     Move,
-    /// It goes on at once on the GPUs of its rows, fewer or more than it holds.
+    /// It continues at once on the GPUs of its rows, fewer or more than it holds.
     Resize,
     /// It is over before it is done.
     End,
     /// It gives its GPUs back to another job, or to a service, keeps its progress and waits again.
     Evicted,
-    /// It loses its GPUs, and the progress since its last checkpoint, with a server.
+    /// It loses its GPUs to a server failure, and the progress since its last checkpoint.
     Failed,
-    /// It is at a rung: it goes on, pauses or is over.
+    /// It is at a rung: it continues, pauses or is over.
     Rung,
     /// A replica of a service begins or ends.
     Replica,
@@ -53,19 +53,19 @@ impl Verb {
         Self::Down,
     ];
 
-    /// Whether its rows say which GPUs a job holds from then on.
+    /// Returns whether its rows give the GPUs that a job holds from then on.
     #[must_use]
     pub fn has_parts(self) -> bool {
         matches!(self, Self::Start | Self::Move | Self::Resize)
     }
 
-    /// Whether it is of a server and of no job.
+    /// Returns whether it concerns a server, not a job.
     #[must_use]
     pub fn is_of_server(self) -> bool {
         matches!(self, Self::Replica | Self::Up | Self::Down)
     }
 
-    /// The name in tables.
+    /// Returns the name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -85,17 +85,17 @@ impl Verb {
     }
 }
 
-/// Why something happened, or what came of it.
+/// Why something happened, or its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cause {
-    /// There is nothing to say.
+    /// There is nothing to add.
     #[default]
     None,
     /// A replica ends because its service wants fewer.
     Surplus,
     /// A replica ends with its server.
     Failed,
-    /// A trial goes on from a rung.
+    /// A trial continues from a rung.
     WentOn,
     /// A trial waits at a rung.
     Paused,
@@ -103,7 +103,7 @@ pub enum Cause {
     Ended,
     /// A job is refused when it arrives, before replicas take GPUs and before the pass.
     OnArrival,
-    /// A job is moved once those above have moved, or resized once more, in the same pass.
+    /// A job is moved after those in the rows above, or resized once more, in the same pass.
     After,
 }
 
@@ -120,7 +120,7 @@ impl Cause {
         Self::After,
     ];
 
-    /// The name in tables; nothing where there is nothing to say.
+    /// Returns the name in tables; empty if there is nothing to add.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -136,15 +136,15 @@ impl Cause {
     }
 }
 
-/// The number of a server, a job, a GPU or a service where a row has none.
+/// Stands for no server, job, GPU or service in a row.
 pub const NONE: u32 = u32::MAX;
 
-/// A row of a log: a part of something that happened.
+/// A row of a log: one part of an event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// When, s.
+    /// Time, s.
     pub time: f64,
-    /// What.
+    /// What happened.
     pub verb: Verb,
     /// The job's row in the table.
     pub job: u32,
@@ -154,20 +154,20 @@ pub struct Row {
     pub num_gpus: u32,
     /// Which GPU of the server, where jobs may hold shares.
     pub gpu: u32,
-    /// Who caused it: the row of the job that evicts, or of the outage.
+    /// What caused it: the row of the evicting job, or of the outage.
     pub by: u32,
     /// The service that evicts, or whose replica it is.
     pub service: u32,
     /// Which replica of its service, in order of their starts, from 0.
     pub replica: u32,
-    /// Why, or what came of it.
+    /// Why, or its result.
     pub cause: Cause,
-    /// At an instant with several passes, the pass of a decision, from 0.
+    /// The pass of a decision at an instant with several passes, from 0.
     pub pass: u32,
 }
 
 impl Row {
-    /// Of a verb and nothing else.
+    /// Returns a row with only a time and a verb.
     #[must_use]
     pub fn of(time: f64, verb: Verb) -> Self {
         Self {
@@ -185,18 +185,18 @@ impl Row {
         }
     }
 
-    /// What its part must come after, in a decision of several.
+    /// Returns the key by which the parts of one decision ascend.
     fn place(&self) -> (u32, u32) {
         (self.server, self.gpu)
     }
 }
 
-/// Rows in order.
+/// A log: rows in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DecisionLog {
-    /// A row a part; times ascend.
+    /// One row per part; times ascend.
     pub rows: Vec<Row>,
-    /// Whether no stay could end before its job was done in the run that wrote it.
+    /// Whether no stay could end before its job was done in the recorded run.
     pub runs_through: bool,
 }
 
@@ -214,25 +214,25 @@ pub struct Decision {
 }
 
 impl DecisionLog {
-    /// A log of nothing.
+    /// Returns an empty log.
     #[must_use]
     pub const fn new() -> Self {
         Self { rows: Vec::new(), runs_through: false }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether nothing happened.
+    /// Returns whether nothing happened.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Whether it has a row of a verb.
+    /// Returns whether it has a row of a verb.
     #[must_use]
     pub fn has(&self, verb: Verb) -> bool {
         self.rows.iter().any(|row| row.verb == verb)
@@ -259,9 +259,9 @@ impl DecisionLog {
         self.rows.extend(gpus.iter().map(of));
     }
 
-    /// The decision whose rows begin at `at`, and where the next one's do.
+    /// Returns the decision whose rows begin at `at`, and where the next one's begin.
     ///
-    /// Rows of one start, move or resize are neighbours of the same time and job on servers, or GPUs, that ascend.
+    /// Rows of one start, move or resize are adjacent, of the same time and job, on ascending servers or GPUs.
     #[must_use]
     pub fn decision(&self, at: usize) -> Option<(Decision, usize)> {
         let row = *self.rows.get(at)?;
@@ -291,7 +291,7 @@ impl DecisionLog {
     /// Checks values against a table of `jobs` rows and a cluster of `servers`.
     ///
     /// # Errors
-    /// `Decision` for the first row at fault.
+    /// `Decision` for the first offending row.
     pub fn validate(&self, jobs: usize, servers: usize) -> Result<()> {
         let mut before = 0.0;
         for (at, row) in self.rows.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! Errors as values: every variant names the job, field or option at fault.
+//! Defines errors as values: every variant names the job, field or option at fault.
 //!
-//! For example, `Oversize` has the job's row, the GPUs that it asks for, and the GPUs that there are.
+//! For example, `Oversize` has the job's row, the GPUs that it requests, and the GPUs available.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ pub enum Error {
         /// What was expected.
         expected: &'static str,
     },
-    /// An option outside its range, or a name no registry knows.
+    /// An option out of its range, or a name that no registry has.
     Option {
         /// The option's name.
         name: &'static str,
@@ -42,16 +42,16 @@ pub enum Error {
     Oversize {
         /// The job's row.
         row: usize,
-        /// GPUs it asks for.
+        /// GPUs it requests.
         num_gpus: u32,
         /// GPUs that its cluster, or virtual cluster, has.
         available: u64,
     },
-    /// A job that asks for more than its owner may ever hold.
+    /// A job that requests more than its owner may ever hold.
     OverQuota {
         /// The job's row.
         row: usize,
-        /// GPUs it asks for.
+        /// GPUs it requests.
         num_gpus: u32,
         /// GPUs that its owner may hold.
         gpus: u64,
@@ -60,7 +60,7 @@ pub enum Error {
     Unplaceable {
         /// The job's row.
         row: usize,
-        /// GPUs it asks for.
+        /// GPUs it requests.
         num_gpus: u32,
         /// The placement's name.
         placement: &'static str,
@@ -90,14 +90,14 @@ pub enum Error {
         row: usize,
         /// Whether it was running (stalled) or queued.
         running: bool,
-        /// When, s.
+        /// Time, s.
         time: f64,
     },
-    /// Decisions from outside go on and on, and a job that runs has not come to the end of a pause.
+    /// Decisions from outside repeat without effect, and a running job has not reached the end of a pause.
     Paused {
         /// The lowest such row.
         row: usize,
-        /// When, s.
+        /// Time, s.
         time: f64,
     },
     /// Nothing can ever change, and a job makes no progress: its rate beside the other job on its GPU is 0.
@@ -106,12 +106,12 @@ pub enum Error {
         row: usize,
         /// The other job's row.
         partner: usize,
-        /// When, s.
+        /// Time, s.
         time: f64,
     },
-    /// The policy ends stay after stay, and none of them does work that is kept.
+    /// The policy ends stay after stay, and none of them keeps any work.
     Livelock {
-        /// How many in a row.
+        /// Number of stays in a row.
         stays: usize,
         /// When the first of them began, and when the last one ended, s.
         since: f64,
@@ -124,22 +124,22 @@ pub enum Error {
         row: usize,
         /// The verb's name.
         verb: &'static str,
-        /// When, s.
+        /// Time, s.
         time: f64,
-        /// What stands against it.
+        /// Why it is impossible.
         why: String,
-        /// The row of the log that it begins in, if it is of one.
+        /// The row of the log where it begins, if it comes from one.
         at: Option<usize>,
     },
     /// A plan of no jobs.
     NoJobs,
-    /// No schedule ends before the horizon that was given.
+    /// No schedule ends before the given horizon.
     NoSchedule {
         /// The horizon, slots.
         horizon: u64,
         /// No schedule can end before this many slots.
         work_bound: u64,
-        /// A horizon that would do, slots.
+        /// A sufficient horizon, slots.
         enough: u64,
     },
     /// A job that stalls in every plan, whatever the horizon.
@@ -152,7 +152,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A stable word for the kind of error.
+    /// Returns a stable word for the kind of error.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -176,7 +176,7 @@ impl Error {
         }
     }
 
-    /// The row at fault, if one is.
+    /// Returns the row at fault, if there is one.
     #[must_use]
     pub fn row(&self) -> Option<usize> {
         match self {
@@ -196,7 +196,7 @@ impl Error {
         }
     }
 
-    /// The row of a decision log at fault, if one is.
+    /// Returns the row of a decision log at fault, if there is one.
     #[must_use]
     pub fn log_row(&self) -> Option<usize> {
         if let Self::Decision { at, .. } = self { *at } else { None }

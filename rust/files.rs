@@ -1,17 +1,17 @@
-//! Renames that refuse to replace, and renames that exchange: what makes an output appear in one step.
+//! Renames files atomically, without replacing or by exchange, so that an output appears in one step.
 //!
-//! A check whether a name is free and a rename are two steps, and another program may take the name between
-//! them. Linux does both in one (`renameat2`). Where it cannot, on other systems and on some network file
-//! systems, the functions say `Unsupported` and the caller takes another way. Tests make Linux take it by
-//! RINGBCO_SYSTEM=darwin, as `python/ringbco/io/system.py` says.
+//! Checking that a name is free and renaming are two steps, and another program may take the name in between. Linux
+//! does both in one (`renameat2`). Where that is not available, on other systems and on some network file systems, the
+//! functions return `Unsupported` and the caller falls back. Tests force the fallback on Linux with
+//! RINGBCO_SYSTEM=darwin, see `python/ringbco/io/system.py`.
 
 use std::io;
 use std::path::Path;
 
-/// Renames `from` to `to`; an error of kind `AlreadyExists` where there is anything of that name.
+/// Renames `from` to `to`. Fails with `AlreadyExists` if the name is taken.
 ///
 /// # Errors
-/// `Unsupported` where the file system cannot do it in one step, else what the system says.
+/// `Unsupported` if the file system cannot do it in one step, else the error of the system.
 pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     system::rename(from, to, system::NO_REPLACE)
 }
@@ -19,7 +19,7 @@ pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
 /// Exchanges the names of two files or folders in one step; both must exist.
 ///
 /// # Errors
-/// `Unsupported` where the file system cannot do it, else what the system says.
+/// `Unsupported` if the file system cannot do it, else the error of the system.
 pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
     system::rename(one, other, system::EXCHANGE)
 }
@@ -39,7 +39,7 @@ mod system {
             return Err(io::Error::from(io::ErrorKind::Unsupported));
         }
         renameat_with(CWD, from, CWD, to, flags).map_err(|error| match error {
-            // A file system without the flag says EINVAL, an old kernel ENOSYS.
+            // A file system without the flag returns EINVAL, an old kernel ENOSYS.
             Errno::INVAL | Errno::NOSYS | Errno::NOTSUP => io::Error::from(io::ErrorKind::Unsupported),
             other => io::Error::from(other),
         })

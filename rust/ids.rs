@@ -1,8 +1,7 @@
-//! Numbers that must not be taken for one another: jobs, slots of stays, servers, GPU types.
+//! Defines distinct number types for jobs, slots of stays, servers and GPU types.
 //!
-//! Each type is a `u32` and costs no more. A number becomes one of them, or stops being one, only where a function
-//! says so. For example, a stay's `job` cannot be given where a `Slot` is wanted. Columns that leave the crate are plain
-//! `u32`.
+//! Each type is a `u32` and costs no more. Conversions are explicit. For example, a stay's `job` cannot be passed as a
+//! `Slot`. Columns that leave the crate are plain `u32`.
 
 /// A whole GPU, in thousandths.
 pub const MILLI_GPU: u32 = 1000;
@@ -15,31 +14,31 @@ macro_rules! id {
         pub struct $name(u32);
 
         impl $name {
-            /// The greatest number, which stands for nobody.
+            /// The greatest number, which stands for none.
             pub const NONE: Self = Self(u32::MAX);
 
-            /// The one of that number.
+            /// Returns the one of that number.
             #[inline]
             #[must_use]
             pub const fn new(number: u32) -> Self {
                 Self(number)
             }
 
-            /// The one at that place of a column.
+            /// Returns the one at that place of a column.
             #[inline]
             #[must_use]
             pub const fn at(index: usize) -> Self {
                 Self(index as u32)
             }
 
-            /// Its number.
+            /// Returns its number.
             #[inline]
             #[must_use]
             pub const fn number(self) -> u32 {
                 self.0
             }
 
-            /// Its place in a column.
+            /// Returns its place in a column.
             #[inline]
             #[must_use]
             pub const fn index(self) -> usize {
@@ -50,11 +49,11 @@ macro_rules! id {
 }
 
 id! {
-    /// A job, by its place in the job columns of a run: of two jobs, the one of the lower number came first.
+    /// A job, by its place in the job columns of a run: of two jobs, the one with the lower number comes first.
     Job
 }
 id! {
-    /// A slot that a stay takes up. When the stay is over, the slot is given to another: slot 0 may see many jobs.
+    /// A slot of a stay. When the stay is over, the slot is reused: slot 0 may hold many jobs in turn.
     Slot
 }
 id! {

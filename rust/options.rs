@@ -1,6 +1,6 @@
-//! What a run is asked to do, and the registries that give its parts their names.
+//! Defines the settings of a run, and the registries that name their choices.
 //!
-//! `table` declares each option once, `entry` says what is known of one, `setting` gets and sets its value.
+//! `table` declares each option once, `entry` describes an option, `setting` gets and sets its value.
 
 mod entry;
 mod facts;
@@ -19,7 +19,7 @@ pub(crate) use setting::Setting;
 pub use setting::{Table, Value};
 pub use table::{Options, PlanOptions, commands};
 
-/// A closed set of named choices: the registry of one kind of part.
+/// A closed set of named choices: the registry of one kind of setting.
 macro_rules! registry {
     ($(#[$doc:meta])* $name:ident, $option:literal { $($(#[$vdoc:meta])* $variant:ident => $text:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -33,16 +33,16 @@ macro_rules! registry {
             /// The names of all choices.
             pub const NAMES: &'static [&'static str] = &[$($text),+];
 
-            /// The name on the command line.
+            /// Returns the name on the command line.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
 
-            /// The choice of that name.
+            /// Returns the choice of that name.
             ///
             /// # Errors
-            /// `Option` when no choice has it.
+            /// `Option` if no choice has it.
             pub fn parse(text: &str) -> Result<Self> {
                 Self::ALL.iter().copied().find(|c| c.name() == text).ok_or_else(|| Error::Option {
                     name: $option,
@@ -77,9 +77,9 @@ registry!(
         Smallest => "smallest",
         /// By predicted GPU time, then fifo (QSSF, the Helios paper).
         Qssf => "qssf",
-        /// By what their owner has used of late, then fifo.
+        /// By recent use of their owner, then fifo.
         Fairshare => "fairshare",
-        /// The least number of a column first.
+        /// By a number from a column, least first.
         Column => "column",
     }
 );
@@ -109,7 +109,7 @@ registry!(
         BestFit => "best-fit",
         /// The server, or the GPU, with the most room.
         WorstFit => "worst-fit",
-        /// The servers with the most idle GPUs, as many as it takes.
+        /// The servers with the most idle GPUs, as many as needed.
         Emptiest => "emptiest",
         /// Where fragmentation rises least.
         Fgd => "fgd",
@@ -141,7 +141,7 @@ registry!(
     Within, "within" {
         /// By (submit_time, row).
         Fifo => "fifo",
-        /// A stable list: those that run ahead of those that do not.
+        /// A stable list: running jobs before others.
         List => "list",
     }
 );
@@ -153,7 +153,7 @@ registry!(
         Rar => "rar",
         /// Every job runs exactly its recorded duration.
         Fixed => "fixed",
-        /// Speeds as they were measured.
+        /// Measured speeds.
         Table => "table",
     }
 );
@@ -181,19 +181,19 @@ registry!(
 registry!(
     /// How jobs share the links that their rings cross (docs/model.md#contention).
     Sharing, "sharing" {
-        /// Those that span a server slow each other down (equations 6 and 7).
+        /// Jobs that span a server slow each other down (equations 6 and 7).
         Count => "count",
-        /// Nobody slows anybody down.
+        /// No job slows another down.
         Off => "off",
     }
 );
 
 registry!(
-    /// Which of the GPU types that a job may use it tries first (docs/heterogeneous.md).
+    /// Which of its GPU types a job tries first (docs/heterogeneous.md).
     TypeOrder, "type-order" {
-        /// The one on which it runs fastest.
+        /// The type on which it runs fastest.
         Fastest => "fastest",
-        /// The one on which its work costs least.
+        /// The type on which its work costs least.
         Cheapest => "cheapest",
         /// As the job lists them.
         Listed => "listed",
@@ -201,7 +201,7 @@ registry!(
 );
 
 registry!(
-    /// What predictions of run times rest on.
+    /// The basis of run time predictions.
     Predict, "predict" {
         /// The durations of jobs completed before the submission.
         History => "history",
@@ -211,7 +211,7 @@ registry!(
 );
 
 registry!(
-    /// What EASY's estimates rest on (docs/operators.md#time-limits).
+    /// The basis of EASY's estimates (docs/operators.md#time-limits).
     Estimate, "estimate" {
         /// The run time.
         RunTime => "run-time",
@@ -220,7 +220,7 @@ registry!(
     }
 );
 
-/// Who goes first among jobs of one submission time.
+/// Which job goes first among jobs of one submission time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {
     /// The lower row.
@@ -234,7 +234,7 @@ pub enum Ties {
 impl Ties {
     pub(crate) const EXPECTED: &'static str = "rows, reverse or shuffle:SEED (0 to 2^64 - 1)";
 
-    /// Reads `rows`, `reverse` or `shuffle:SEED`.
+    /// Parses `rows`, `reverse` or `shuffle:SEED`.
     ///
     /// # Errors
     /// `Option` for anything else.

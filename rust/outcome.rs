@@ -1,8 +1,8 @@
-//! Result columns, and the timeline drawn from them.
+//! Holds the result columns, and the timeline computed from them.
 //!
-//! `ClusterOutcome` is what one cluster's run leaves behind, by job. `Outcome` is what the caller gets, by row.
-//! Invariant: every column of `Outcome` about jobs has a value for each row. For example, a job that was left out as
-//! oversize has a `start` of NaN and 0 servers.
+//! `ClusterOutcome` is the result of one cluster's run, by job. `Outcome` is what the caller gets, by row. Invariant:
+//! every column of `Outcome` about jobs has a value for each row. For example, a job that was dropped as oversize has a
+//! `start` of NaN and 0 servers.
 
 mod allocations;
 mod searches;
@@ -18,7 +18,7 @@ pub(crate) use searches::Climbing;
 pub use servers::{Asleep, Woken};
 pub use serving::{Replica, ReplicaEnded, Serving};
 
-/// What the engine knows when one cluster's run is over.
+/// The result of one cluster's run.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterOutcome {
     pub(crate) start: Vec<f64>,
@@ -35,18 +35,18 @@ pub(crate) struct ClusterOutcome {
     pub(crate) decisions: u64,
     /// Whether a job that runs through may hold its GPUs without progress for a while.
     pub(crate) pauses: bool,
-    /// The stays that are over, and what they add up to.
+    /// The stays that are over, and their sums.
     pub(crate) stay_log: StayLog,
-    /// Whether admission or a verb refused a job, and whether a verb ended it. Empty where neither can be.
+    /// Whether admission or a verb refused a job, and whether a verb ended it. Empty where neither is possible.
     pub(crate) refused: Vec<bool>,
     pub(crate) ended: Vec<bool>,
-    /// What became of trials.
+    /// The results of trials.
     pub(crate) climbing: Climbing,
     /// When servers were asleep, by server and time, s. Kept where they may sleep.
     pub(crate) asleep: Vec<Asleep>,
-    /// What became of services.
+    /// The results of services.
     pub(crate) serving: Serving,
-    /// What was decided, where that is written down.
+    /// The decisions, where they are recorded.
     pub(crate) log: DecisionLog,
 }
 
@@ -74,7 +74,7 @@ impl ClusterOutcome {
         }
     }
 
-    /// As `new`, where stays may end before their jobs are done.
+    /// Returns an empty outcome like `new`, for runs where stays may end before their jobs are done.
     pub(crate) fn of_stays(jobs: usize, record: bool) -> Self {
         Self { refused: vec![false; jobs], ended: vec![false; jobs], ..Self::new(jobs, record) }
     }
@@ -86,7 +86,7 @@ impl ClusterOutcome {
         }
     }
 
-    /// Turns clock time into seconds.
+    /// Converts clock time to seconds.
     pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
         let allocations = &mut self.allocations;
         for times in [&mut self.start, &mut self.finish, &mut allocations.start, &mut allocations.end] {
@@ -103,7 +103,7 @@ impl ClusterOutcome {
 /// State of the cluster at sampled times, right-continuous: after everything that happens at that instant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
-    /// s.
+    /// Time, s.
     pub time: Vec<f64>,
     /// Jobs on GPUs.
     pub running_jobs: Vec<u32>,
@@ -111,11 +111,11 @@ pub struct Timeline {
     pub queued_jobs: Vec<u32>,
     /// GPUs held; thousandths of one where the table has shares.
     pub busy_gpus: Vec<u64>,
-    /// GPUs asked for by waiting jobs; thousandths of one where the table has shares.
+    /// GPUs requested by waiting jobs; thousandths of one where the table has shares.
     pub queued_gpus: Vec<u64>,
     /// Jobs on two or more servers.
     pub spanning_jobs: Vec<u32>,
-    /// Mean p_j over the spanning jobs, 0 where there is none.
+    /// Mean p_j over the spanning jobs, 0 if there is none.
     pub mean_contention: Vec<f64>,
 }
 
@@ -124,34 +124,34 @@ pub struct Timeline {
 pub struct Outcome {
     /// Whether the job ran to its end; `false` where it was dropped as oversize, refused or ended.
     pub kept: Vec<bool>,
-    /// First start, s; NaN where it never ran.
+    /// First start, s; NaN if it never ran.
     pub start: Vec<f64>,
-    /// Finish, s; where a verb ended it, when it last held GPUs. NaN where it never ran.
+    /// Finish, s; if a verb ended it, when it last held GPUs. NaN if it never ran.
     pub finish: Vec<f64>,
     /// Servers used.
     pub num_servers: Vec<u32>,
-    /// Largest p_j met.
+    /// Largest p_j of the job.
     pub max_contention: Vec<u32>,
-    /// Time off its GPUs, s, with fewer idle GPUs than it asks for.
+    /// Time off its GPUs, s, with fewer idle GPUs than it requests.
     pub wait_gpus: Vec<f32>,
     /// Time off its GPUs, s, with enough idle GPUs that its placement could not use.
     pub wait_fragmented: Vec<f32>,
-    /// What the run knew beyond its jobs' own stays.
+    /// The features of the run that end or resize stays.
     pub knows: Knows,
-    /// What the stays of each job add up to; `None` where every job has one, without a pause.
+    /// The sums of the stays of each job; `None` if every job has a single stay without a pause.
     pub sums: Option<SumsByJob>,
-    /// Every stay; `None` where no stay may end before its job is done.
+    /// Every stay; `None` if no stay can end before its job is done.
     pub stays: Option<Stays>,
-    /// Whether admission or a verb refused it; then `kept` is `false` too. Empty where that cannot be.
+    /// Whether admission or a verb refused it; then `kept` is `false` too. Empty where that is impossible.
     pub refused: Vec<bool>,
-    /// Whether a verb ended it; then `kept` is `false` too. Empty where that cannot be.
+    /// Whether a verb ended it; then `kept` is `false` too. Empty where that is impossible.
     pub ended: Vec<bool>,
-    /// What its work took longer, s, on other GPU types than it was recorded on; less than 0 on faster ones. Empty where
-    /// all GPUs are alike.
+    /// Added run time from GPU types other than the recorded one, s; negative on faster ones. Empty where all GPUs are
+    /// alike.
     pub on_types: Vec<f64>,
     /// When servers were asleep, by virtual cluster, server and time; `None` where they never sleep.
     pub asleep: Option<Vec<Asleep>>,
-    /// What became of services; `None` where the run knew none.
+    /// The results of services; `None` if the run has none.
     pub serving: Option<Serving>,
     /// Every rung that a trial reached, by virtual cluster, then in order of time; `None` where no search was judged.
     pub climbs: Option<Vec<Climb>>,
@@ -169,14 +169,14 @@ pub struct Outcome {
     pub spanning_seconds: f64,
     /// GPU-seconds held up to the last submission.
     pub held_while_submitting: HeldWhileSubmitting,
-    /// What was decided, where the caller asked for it.
+    /// The decisions, if the caller requested them.
     pub log: DecisionLog,
-    /// Time in the engine, s: from columns to finished columns.
+    /// Time in the engine, s: from input columns to result columns.
     pub engine_seconds: f64,
 }
 
 impl Outcome {
-    /// Stays of each row that ended so that its job did not go on there: preempted, moved or resized.
+    /// Returns the stays of each row after which its job did not continue there: preempted, moved or resized.
     #[must_use]
     pub fn preemptions(&self) -> Vec<u32> {
         let ends = Ends::of(&["preempted", "moved", "resized"]);
@@ -185,32 +185,32 @@ impl Outcome {
     }
 }
 
-/// GPU-seconds that jobs held up to the last submission of a job that ran: what came after is only the tail.
+/// GPU-seconds that jobs held up to the last submission of a job that ran: the tail after it is excluded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeldWhileSubmitting {
-    /// Of all jobs, up to the last submission of all.
+    /// Of all jobs, up to the last of all submissions.
     pub all: f64,
     /// By virtual cluster, each up to its own last submission.
     pub by_cluster: Vec<f64>,
 }
 
-/// What a run knows that ends stays, or makes them larger and smaller.
+/// Features of a run that end or resize stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Knows {
     /// Outages were given.
     pub outages: bool,
     /// Jobs may be evicted.
     pub room: bool,
-    /// Jobs may hold other GPUs than they ask for.
+    /// Jobs may hold other numbers of GPUs than they request.
     pub elastic: bool,
     /// Jobs end at their time limits.
     pub limits: bool,
 }
 
-/// Sample times: `count` even steps over [from, to], both ends included, or every `step` from `from`.
+/// Returns sample times: `count` even steps over [from, to], both ends included, or every `step` from `from`.
 ///
 /// # Errors
-/// `Option` where that step makes more points than a timeline may have.
+/// `Option` if that step makes more points than a timeline may have.
 fn sample_times(from: f64, to: f64, step: Option<f64>) -> Result<Vec<f64>> {
     Ok(match step {
         Some(step) => {
@@ -230,15 +230,15 @@ fn sample_times(from: f64, to: f64, step: Option<f64>) -> Result<Vec<f64>> {
     })
 }
 
-/// Points of a timeline unless a step is given.
+/// Points of a timeline if no step is given.
 const DEFAULT_SAMPLES: u32 = 2000;
 /// The most points of a timeline: they take half a gigabyte.
 const MOST_SAMPLES: u64 = 10_000_000;
 
-/// Changes of `K` numbers, gathered by the first sample that sees them.
+/// Changes of `K` numbers, grouped by the first sample that includes them.
 struct Changes<'a, const K: usize> {
     times: &'a [f64],
-    /// Samples a second.
+    /// Samples per second.
     pace: f64,
     by_sample: Vec<[i64; K]>,
 }
@@ -251,7 +251,7 @@ impl<'a, const K: usize> Changes<'a, K> {
 
     #[inline]
     fn note(&mut self, time: f64, by: [i64; K]) {
-        // A guess from the even spacing, put right by comparison.
+        // A guess from the even spacing, corrected by comparison.
         let guess = ((time - self.times[0]) * self.pace) as usize;
         let mut at = guess.min(self.times.len() - 1);
         while at > 0 && self.times[at - 1] >= time {
@@ -263,7 +263,7 @@ impl<'a, const K: usize> Changes<'a, K> {
         add(&mut self.by_sample[at], &by);
     }
 
-    /// At each sample, the sums of the changes so far.
+    /// Returns the sums of the changes so far, at each sample.
     fn sums(mut self) -> Vec<[i64; K]> {
         self.by_sample.pop();
         let mut sum = [0; K];
@@ -279,7 +279,7 @@ fn add<const K: usize>(sum: &mut [i64; K], by: &[i64; K]) {
     sum.iter_mut().zip(by).for_each(|(s, b)| *s += b);
 }
 
-/// One job as the timeline sees it.
+/// One stay as the timeline sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) submit: f64,
@@ -287,7 +287,7 @@ pub(crate) struct Span {
     pub(crate) seen: f64,
     pub(crate) start: f64,
     pub(crate) finish: f64,
-    /// GPUs asked for while it waits, and held then; thousandths of one where the table has shares.
+    /// GPUs requested while it waits, and GPUs held while it runs; thousandths of one where the table has shares.
     pub(crate) asks: u32,
     pub(crate) num_gpus: u32,
     pub(crate) spanning: bool,
@@ -295,7 +295,7 @@ pub(crate) struct Span {
     pub(crate) cluster: u32,
 }
 
-/// What the stretches of all jobs that ran come to over time.
+/// The totals over time of the stays of all jobs that ran.
 #[derive(Debug)]
 pub(crate) struct Course {
     pub(crate) timeline: Timeline,
@@ -303,7 +303,7 @@ pub(crate) struct Course {
     pub(crate) spanning_seconds: f64,
 }
 
-/// Goes through the stretches of jobs on `clusters` virtual clusters, which count GPUs in units, of which a GPU has `units`.
+/// Sums the stays of jobs on `clusters` virtual clusters over time. GPUs are counted in units, `units` per GPU.
 /// `contention`: per cluster, (time, sum of p_j from then on).
 pub(crate) fn course(
     spans: impl Iterator<Item = Span> + Clone,
@@ -312,7 +312,7 @@ pub(crate) fn course(
     contention: &[Vec<(f64, u64)>],
     step: Option<f64>,
 ) -> Result<Course> {
-    // Spans are made anew on each way through them, which costs more than what is done with them: so there are but two.
+    // Spans are recomputed on each pass, which costs more than using them: so there are only two passes.
     let mut last = vec![f64::NEG_INFINITY; clusters];
     let (mut from, mut to, mut spanning_seconds) = (f64::INFINITY, f64::NEG_INFINITY, 0.0);
     spans.clone().for_each(|span| {
@@ -409,7 +409,7 @@ mod tests {
             spanning: false,
             cluster,
         };
-        // Cluster 0 takes its last job at 6 s, cluster 1 at 10 s; the first job runs in two stretches.
+        // Cluster 0 takes its last job at 6 s, cluster 1 at 10 s; the first job runs in two stays.
         let spans = [
             span(0.0, 0.0, 4.0, 2, 0),
             span(0.0, 5.0, 8.0, 2, 0),

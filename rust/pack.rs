@@ -1,7 +1,7 @@
-//! Packing: jobs ask one after the other, whoever finds no room is turned away, and nobody ever leaves.
+//! Packs jobs one after the other: a job that does not fit is turned away, and none ever leaves.
 //!
-//! That is the experiment by which placements of shares are compared (Weng et al., "Beware of Fragmentation", ATC 2023).
-//! For example, on two GPUs shares of 600, 600 and 500 thousandths leave no room for the third.
+//! This experiment compares placements of shares (Weng et al., "Beware of Fragmentation", ATC 2023). For example, on
+//! two GPUs shares of 600, 600 and 500 thousandths leave no room for the third.
 
 mod pods;
 
@@ -14,29 +14,29 @@ use crate::placement::{Placer, Pools, WITH_SHARES};
 use crate::replay::{ClusterSpec, Extras, prepare};
 use crate::trace::Jobs;
 
-/// CPU in thousandths of a core, and memory in MiB. Packing knows them, the replay does not.
+/// CPU in thousandths of a core, and memory in MiB. Packing uses them, the replay does not.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuMemory<'a> {
-    /// What each row asks for. Rows behind the table ask for no GPU.
+    /// The request of each row. Rows beyond the job table request no GPU.
     pub asked: [&'a [u64]; 2],
-    /// What each server has.
+    /// The capacity of each server.
     pub has: [&'a [u64]; 2],
 }
 
-/// What became of the jobs.
+/// The result of packing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
-    /// Whether each of those that ask found room.
+    /// Whether each request was placed, in order.
     pub placed: Vec<bool>,
-    /// Rows that no server of the empty cluster holds, with `beside` only. They ask, and find no room.
+    /// Rows that no server of the empty cluster holds, only with `cpu_memory`. They count as requests that do not fit.
     pub too_large: Vec<u32>,
 }
 
-/// Rows ask in the order given. A row may ask more than once.
+/// Packs rows in the order given. A row may appear more than once.
 ///
 /// # Errors
-/// As [`replay`](crate::replay::replay), but for a job that is too large with `beside`; `Option` for a placement that
-/// gives no shares.
+/// As [`replay`](crate::replay::replay), except for a job that is too large with `cpu_memory`; `Option` for a placement
+/// without shares.
 pub fn pack(
     jobs: &Jobs<'_>,
     spec: &ClusterSpec<'_>,
@@ -141,7 +141,7 @@ mod tests {
             };
             pack(&table.view(), &spec, &options, order, Some(&cpu_memory))
         };
-        // The third row asks for no GPU. It takes the CPU of the first server, and later of the second.
+        // The third row requests no GPU. It takes the CPU of the first server, and later of the second.
         let placed = vec![true, true, true, false, false];
         assert_eq!(packed(&[3, 4, 4], &[2, 0, 2, 1, 0]), Ok(Packed { placed, too_large: vec![] }));
         let too_large = Packed { placed: vec![false, true], too_large: vec![1] };

@@ -1,6 +1,6 @@
-//! The registry of policies: the parts that a `--policy` name stands for, and who uses which option.
+//! Registers the policies: the parts that each `--policy` name stands for, and which policies use which option.
 //!
-//! Whoever preempts says of itself what it is (`rust/policy`); the others are an order and a placement, in a table here.
+//! Preemptive policies describe themselves (`rust/policy`). The others are an order and a placement, in a table here.
 
 use crate::options::{
     ClockKind, Discipline, Entry, Facts, Feature, Is, Options, Order, Placement, Table as _, Users, Value,
@@ -13,17 +13,17 @@ use std::sync::LazyLock;
 pub struct Preset {
     /// The policy's name.
     pub name: &'static str,
-    /// By what it decides, in a few words.
+    /// The basis of its decisions, in a few words.
     pub about: &'static str,
-    /// Where it comes from.
+    /// Its source.
     pub paper: &'static str,
-    /// Its queue order; without meaning where it preempts.
+    /// Its queue order; unused if it preempts.
     pub order: Order,
     /// Its placement.
     pub placement: Placement,
-    /// Its queue discipline; without meaning where it preempts.
+    /// Its queue discipline; unused if it preempts.
     pub queue: Discipline,
-    /// What it says of itself, if it preempts.
+    /// Its description of itself, if it preempts.
     pub preemption: Option<&'static Facts>,
 }
 
@@ -43,19 +43,19 @@ impl Preset {
         Self { preemption: Some(facts), ..ranked }
     }
 
-    /// What it knows; an order knows everything.
+    /// Returns what it knows; an order knows everything.
     #[must_use]
     pub fn knows(&self) -> &'static [Feature] {
         self.preemption.map_or(Feature::ALL, |facts| facts.knows)
     }
 
-    /// What it says of itself, if it preempts.
+    /// Returns its properties, if it preempts.
     #[must_use]
     pub fn is(&self) -> &'static [Is] {
         self.preemption.map_or(&[], |facts| facts.is)
     }
 
-    /// Its own options, those that the fewest other policies use first.
+    /// Returns its own options, those used by the fewest other policies first.
     #[must_use]
     pub fn options(&self) -> Vec<&'static Entry> {
         let mut own: Vec<_> = Options::TABLE.iter().filter(|entry| self.uses(entry)).collect();
@@ -63,7 +63,7 @@ impl Preset {
         own
     }
 
-    /// Whether the policy, as it is, uses an option. No policy is by its clock.
+    /// Returns whether the policy uses an option by default. No policy depends on its clock.
     fn uses(&self, entry: &Entry) -> bool {
         self.is_among(entry.users, entry.name)
     }
@@ -101,18 +101,18 @@ pub static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(|| {
     QUEUES.iter().copied().chain(preemptive).collect()
 });
 
-/// Everybody who may preempt: the presets that do, then a log, and whoever decides from outside.
+/// Returns all that may preempt: the preemptive presets, then a log, then outside decisions.
 pub fn preemptive() -> impl Iterator<Item = &'static Facts> {
     policy::FAMILIES.into_iter().chain([policy::FACTS]).flatten()
 }
 
-/// Whoever preempts under that name.
+/// Returns the preemptive policy of that name.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Facts> {
     preemptive().find(|facts| facts.name == name)
 }
 
-/// The value of an option that is a policy's name, or `none`.
+/// Returns the value of an option that is a policy's name, or `none`.
 #[must_use]
 pub fn value(name: &str) -> Value {
     match named(name) {
@@ -122,15 +122,15 @@ pub fn value(name: &str) -> Value {
     }
 }
 
-/// The policies that use an option as they are.
+/// Returns the policies that use an option by default.
 pub fn users_of(entry: &Entry) -> impl Iterator<Item = &'static Preset> {
     PRESETS.iter().filter(move |policy| policy.uses(entry))
 }
 
-/// The names of some users, by the part by which they are known, as the options call it.
+/// Names of users, by the part that uses an option, as the options call it.
 type Parts = Vec<(&'static str, Vec<&'static str>)>;
 
-/// All who use an option, by parts; none for an option of all.
+/// Returns all users of an option, by parts; empty for an option of all.
 #[must_use]
 pub fn parts_of(entry: &Entry) -> Parts {
     fn of<T: Copy>(part: &'static str, values: &[T], name: fn(T) -> &'static str) -> Parts {
@@ -158,7 +158,8 @@ pub fn parts_of(entry: &Entry) -> Parts {
 mod tests {
     use super::*;
 
-    /// Whoever lists an option lists one that is for policies to list, and each of those has somebody who does.
+    /// Every option that a policy lists must allow policies as users, and each such option must have a policy that
+    /// lists it.
     #[test]
     fn options_of_policies_have_a_row_and_a_reader() {
         let listed = |users: Users| match users {

@@ -1,7 +1,7 @@
-//! SplitMix64, the generator behind the random placement.
+//! Generates random numbers by SplitMix64, for the random placement.
 //!
-//! Invariant: a seed gives the same numbers for ever, since results are told by their seed. For example, seed 0 begins
-//! with 0xE220A8397B1DCDAF.
+//! Invariant: a seed gives the same numbers forever, since results are identified by their seed. For example, seed 0
+//! begins with 0xE220A8397B1DCDAF.
 
 /// The increment of SplitMix64 (the odd integer nearest 2^64 / golden ratio).
 pub(crate) const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -23,7 +23,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// An integer below `bound`, by the high half of a 128-bit product.
+    /// Returns an integer below `bound`, by the high half of a 128-bit product.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }

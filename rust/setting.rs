@@ -1,7 +1,7 @@
-//! What a run of one cluster, or virtual cluster, is given.
+//! Holds the input of a run of one cluster, or virtual cluster.
 //!
-//! Invariant: jobs are in order of fifo, and every column has a value for each job. For example, where all priorities
-//! are alike, `rows[0]` is the caller's row of the job that is submitted first.
+//! Invariant: jobs are in fifo order, and every column has a value for each job. For example, where all priorities are
+//! the same, `rows[0]` is the caller's row of the job that is submitted first.
 
 use crate::cluster::{FewestServers, Network};
 use crate::decisions::DecisionLog;
@@ -13,11 +13,11 @@ use std::sync::Arc;
 /// When decisions from outside are due.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct When {
-    /// At the multiples of so many seconds; `None` at every arrival and completion.
+    /// At the multiples of this many seconds; `None` at every arrival and completion.
     pub interval: Option<f64>,
-    /// Whether only while somebody waits.
+    /// Whether only while a job waits.
     pub waiting_only: bool,
-    /// Whether jobs may be stopped: then the end of a protection is due, too, while somebody waits.
+    /// Whether jobs may be stopped: then the end of a protection is also due while a job waits.
     pub stops: bool,
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct Setting<'a> {
     pub(crate) rows: &'a [u32],
     /// The jobs in order of arrival; `None` where that is the order of their numbers.
     pub(crate) arrivals: Option<&'a [Job]>,
-    /// Deadlines, s, NaN where there is none.
+    /// Deadlines, s, NaN for none.
     pub(crate) deadline: Option<&'a [f64]>,
-    /// Users, numbered; `None` where nobody is named.
+    /// Users, numbered; `None` if none are named.
     pub(crate) user: Option<&'a [u32]>,
     /// Keys, least first (`Order::Column`); `None` where they come from outside.
     pub(crate) key: Option<&'a [f64]>,
-    /// Whose jobs they are, and the owners' shares (`Order::Fairshare`).
+    /// The owner of each job, and the owners' shares (`Order::Fairshare`).
     pub(crate) fair: Option<FairShares<'a>>,
     pub(crate) server_gpus: &'a [u32],
     /// The GPU type of each server; `None` where all GPUs are alike to every job.
@@ -45,7 +45,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) options: &'a Options,
     /// When the first job of the whole table is submitted, s.
     pub(crate) opens: f64,
-    /// What is known beside the jobs.
+    /// The side tables.
     pub(crate) side: SideTables<'a>,
     /// When decisions from outside are due (policy `outside`).
     pub(crate) when: When,
@@ -54,33 +54,33 @@ pub(crate) struct Setting<'a> {
 }
 
 impl<'a> Setting<'a> {
-    /// The measured speeds; none where the model reads none.
+    /// Returns the measured speeds; empty if the model does not read them.
     pub(crate) fn rate_table(&self) -> Arc<RateTable> {
         self.jobs.rates.map(|rates| Arc::clone(rates.table)).unwrap_or_default()
     }
 
-    /// Number of clusters that placements and quotas see: one for each GPU type, or one.
+    /// Returns the number of clusters that placements and quotas see: one for each GPU type, or one.
     pub(crate) fn num_pools(&self) -> usize {
         self.server_types.map_or(1, |types| types.iter().map(|of| of.index() + 1).max().unwrap_or(1))
     }
 
-    /// Whether it is read how long jobs are reckoned to run: by EASY, and where maintenance is known ahead.
+    /// Returns whether estimated run times are read: by EASY, and where maintenance is known ahead.
     pub(crate) fn reads_estimates(&self) -> bool {
         self.options.queue == Discipline::Easy || self.side.maintenance.is_some()
     }
 
-    /// Whether more than what jobs ask for says which of them stand or fall together.
+    /// Returns whether more than its demand decides whether a job can be placed.
     pub(crate) fn has_standing(&self) -> bool {
         self.options.evict || self.side.quotas.is_some()
     }
 
-    /// What says that: a job's tier and owner, where they matter, and what it asks for.
+    /// Returns what decides it: a job's tier, demand and owner, as far as they matter.
     pub(crate) fn class_of(&self, job: Job) -> (u32, Demand, u32) {
         let owner = self.side.quotas.map_or(0, |quotas| quotas.owner[job.index()]);
         (self.jobs.tier(job.index()), self.jobs.demand(job), owner)
     }
 
-    /// Jobs without deadlines, users and keys; no log, and decisions from outside at every change.
+    /// Returns a setting without deadlines, users, keys and log, with decisions from outside at every change.
     pub(crate) fn new(
         jobs: Jobs<'a>,
         rows: &'a [u32],

@@ -1,17 +1,18 @@
-//! What idle GPUs are lost to the demands of a job table: fragmentation (Weng et al., "Beware of Fragmentation", ATC
-//! 2023).
+//! Measures fragmentation: the idle GPUs that the demands of a job table cannot use (Weng et al., "Beware of
+//! Fragmentation", ATC 2023).
 //!
-//! The fragmentation of a server is the sum, over the demands of the table, of the idle thousandths that a demand cannot
-//! use there: all of them if it cannot run there, else those on GPUs too small for it. A share that no GPU has room for
-//! finds every GPU too small. So what a GPU is lost for hangs on its own room alone, and beside that whole-GPU demands
-//! lose all empty GPUs of a server with too few of them. Both are tables. For example, with demands of 500 thousandths
-//! and of 2 GPUs, a GPU with room for 300 loses 300 for each, and a lone empty GPU loses 1,000 for the second.
+//! The fragmentation of a server is the sum, over the demands of the table, of the idle thousandths that a demand
+//! cannot use there: all of them if it cannot run there, else those on GPUs too small for it. If no GPU has room for a
+//! share, every GPU is too small for it. So the loss of a GPU depends on its own room alone, except that whole-GPU
+//! demands lose all empty GPUs of a server with too few of them. Both are tables. For example, with demands of 500
+//! thousandths and of 2 GPUs, a GPU with room for 300 loses 300 for each, and a lone empty GPU loses 1,000 for the
+//! second.
 //!
 //! All numbers are whole, so equal choices tie exactly.
 
 use crate::ids::MILLI_GPU;
 
-/// What some jobs of a table ask for, as the servers of one type see it.
+/// A demand of some jobs of a table, as the servers of one type see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want {
     pub(crate) num_gpus: u32,
@@ -19,24 +20,24 @@ pub(crate) struct Want {
     pub(crate) share: u32,
     /// Whether they may use these servers.
     pub(crate) usable: bool,
-    /// How many jobs.
+    /// Number of jobs.
     pub(crate) jobs: u64,
 }
 
 /// Thousandths lost, summed over the demands of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
-    /// On a GPU, by its room.
+    /// Loss of a GPU, by its room.
     by_room: Vec<i64>,
-    /// On the empty GPUs of a server, by their number, for demands of more GPUs than that.
+    /// Loss of the empty GPUs of a server, by their number, to demands of more GPUs than that.
     by_empty: Vec<i64>,
 }
 
 impl Loss {
-    /// `largest`: the most GPUs of a server.
+    /// Builds the tables. `largest`: GPUs of the largest server.
     pub(crate) fn new(demands: &[Want], largest: u32) -> Self {
         let whole = MILLI_GPU as usize;
-        // How many demands find a GPU of that room too small, and ask for more GPUs than that: first where it ends.
+        // How many demands find a GPU of that room too small, and request more GPUs than that: first the differences.
         let mut too_small = vec![0i64; whole + 1];
         let mut larger = vec![0i64; largest as usize + 1];
         for &Want { num_gpus, share, usable, jobs } in demands {
@@ -60,23 +61,23 @@ impl Loss {
         }
     }
 
-    /// What a server loses whose GPUs have these rooms.
+    /// Returns the loss of a server whose GPUs have these rooms.
     pub(crate) fn of(&self, rooms: &[u32]) -> i64 {
         let empty = rooms.iter().filter(|&&room| room == MILLI_GPU).count();
         rooms.iter().map(|&room| self.by_room[room as usize]).sum::<i64>() + self.by_empty[empty]
     }
 
-    /// By how much the loss rises if a share is taken of a GPU with that room, not an empty one.
+    /// Returns by how much the loss rises if a share of a GPU with that room is taken; the GPU is not empty.
     pub(crate) fn of_share(&self, room: u32, share: u32) -> i64 {
         self.by_room[(room - share) as usize] - self.by_room[room as usize]
     }
 
-    /// The same of an empty GPU on a server with so many.
+    /// Returns the same for an empty GPU, on a server with `empty` of them.
     pub(crate) fn of_opening(&self, empty: u32, share: u32) -> i64 {
         self.of_share(MILLI_GPU, share) + self.by_empty[empty as usize - 1] - self.by_empty[empty as usize]
     }
 
-    /// The same if whole GPUs are taken of a server with so many empty ones.
+    /// Returns the same for whole GPUs, on a server with `empty` empty ones.
     pub(crate) fn of_gpus(&self, empty: u32, num_gpus: u32) -> i64 {
         let left = (empty - num_gpus) as usize;
         self.by_empty[left] - self.by_empty[empty as usize] - i64::from(num_gpus) * self.by_room[MILLI_GPU as usize]

@@ -1,7 +1,7 @@
-//! Servers and GPUs: the only place where GPUs change hands.
+//! Holds the servers and GPUs. GPUs change hands only here.
 //!
-//! Invariant: `idle[s]` counts the idle GPUs of server s, `total_idle` is their sum, and every index says the same. An
-//! index exists only if the placement needs it. For example, taking 2 GPUs of a server with 3 idle ones moves the
+//! Invariant: `idle[s]` counts the idle GPUs of server s, `total_idle` is their sum, and every index agrees with them.
+//! An index exists only if the placement needs it. For example, taking 2 GPUs of a server with 3 idle ones moves the
 //! server from 3 to 1 in every index.
 //!
 //! The network's constants and the checks of server sizes are here too.
@@ -49,7 +49,7 @@ impl Default for Network {
 }
 
 impl Network {
-    /// The same where nobody slows anybody: k of equation 7 is 1 whoever spans.
+    /// Returns the same network without contention: k of equation 7 is 1 for every job.
     pub(crate) fn without_contention(self) -> Self {
         Self { contention_share: 0.0, ..self }
     }
@@ -80,7 +80,7 @@ impl Network {
 /// Checks server sizes.
 ///
 /// # Errors
-/// `Option` when there is no server, one has no GPU, or the GPUs are too many to count.
+/// `Option` if there is no server, one has no GPU, or the GPUs are too many to count.
 pub(crate) fn validate_servers(server_gpus: &[u32]) -> Result<()> {
     let fail =
         |value: String, expected: &str| Err(Error::Option { name: "cluster", value, expected: expected.to_owned() });
@@ -97,7 +97,7 @@ pub(crate) fn validate_servers(server_gpus: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// Servers needed by a gang when the largest are taken first.
+/// Computes the fewest servers that hold a gang: the largest servers first.
 #[derive(Clone, Debug)]
 pub struct FewestServers {
     /// GPUs of the k + 1 largest servers together.
@@ -121,7 +121,7 @@ impl FewestServers {
         Self { cumulative }
     }
 
-    /// The least number of servers that hold `num_gpus`, or `None` where the cluster cannot.
+    /// Returns the fewest servers that hold `num_gpus`, or `None` if the cluster cannot.
     #[must_use]
     pub fn of(&self, num_gpus: u32) -> Option<u32> {
         // Most jobs fit on the largest server.
@@ -133,7 +133,7 @@ impl FewestServers {
     }
 }
 
-/// What a placement needs the cluster to keep in order.
+/// The indexes that a placement needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Needs {
     /// Servers by idle count.
@@ -146,7 +146,7 @@ pub(crate) struct Needs {
     pub(crate) by_rank: bool,
     /// Accumulated time of every GPU.
     pub(crate) gpu_times: bool,
-    /// Who holds which GPU, where the placement does not go by accumulated times: the lowest of a server are taken.
+    /// The job on each GPU, for placements that take the lowest GPUs of a server, whatever their accumulated times.
     pub(crate) lowest: bool,
     /// The idle GPU with least accumulated time.
     pub(crate) least_time: bool,
@@ -154,7 +154,7 @@ pub(crate) struct Needs {
     pub(crate) mean_time: bool,
     /// The first GPU with room for a share, where there are shares.
     pub(crate) first_room: bool,
-    /// What idle GPUs are lost to the demands of the job table.
+    /// Loss of idle GPUs to the demands of the job table.
     pub(crate) loss: bool,
 }
 
@@ -178,40 +178,40 @@ impl IdleIndex {
         self.bits.remove(idle as usize * self.servers + server.index());
     }
 
-    /// The server with the fewest idle GPUs that still holds `num_gpus`, lowest index on ties.
+    /// Returns the server with the fewest idle GPUs that still holds `num_gpus`, lowest index on ties.
     #[inline]
     pub(crate) fn tightest(&self, num_gpus: u32) -> Option<Server> {
         self.bits.next(num_gpus as usize * self.servers).map(|m| Server::at(m % self.servers))
     }
 
-    /// The servers with exactly `idle` idle GPUs, by index.
+    /// Returns the servers with exactly `idle` idle GPUs, by index.
     pub(crate) fn with(&self, idle: u32) -> impl Iterator<Item = Server> + '_ {
         let from = idle as usize * self.servers;
         self.bits.range(from, from + self.servers).map(move |m| Server::at(m - from))
     }
 
-    /// The largest idle count below `bound` that some server has.
+    /// Returns the largest idle count below `bound` that some server has.
     pub(crate) fn most_below(&self, bound: u32) -> Option<u32> {
         self.bits.prev(bound as usize * self.servers).map(|m| (m / self.servers) as u32)
     }
 }
 
-/// GPUs granted to a gang: (server, GPUs) in the order of the grant, one entry a server.
+/// GPUs granted to a gang: (server, GPUs) in the order of the grant, one entry per server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grant {
     pub(crate) parts: Vec<(Server, u32)>,
-    /// Of what type they are; `NONE` where all are alike.
+    /// Their type; `NONE` where all are alike.
     pub(crate) gpu_type: GpuType,
 }
 
-/// Who gets the GPUs, and what it costs them in accumulated time.
+/// The job that takes GPUs, and their cost in accumulated time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     /// The job, by row.
     pub(crate) job: Job,
-    /// GPUs it asks for.
+    /// GPUs it requests.
     pub(crate) num_gpus: u32,
-    /// rho_j / u, s: what U grows by on each of its GPUs.
+    /// rho_j / u, s: the increase of U on each of its GPUs.
     pub(crate) time: f64,
     /// Thousandths of one GPU; 0 for whole GPUs.
     pub(crate) share: u32,
@@ -224,13 +224,13 @@ pub(crate) struct Cluster {
     pub(crate) sizes: Vec<u32>,
     /// Idle GPUs of each server.
     pub(crate) idle: Vec<u32>,
-    /// Idle GPUs in all.
+    /// Total number of idle GPUs.
     pub(crate) total_idle: u64,
-    /// How often what is idle has changed.
+    /// Number of changes of what is idle.
     pub(crate) changes: u64,
     /// The largest O_s.
     pub(crate) largest: u32,
-    /// GPUs of the servers that are up, without those that replicas of services hold.
+    /// GPUs of the servers that are up, without those held by replicas of services.
     pub(crate) up: u64,
     by_idle: Option<IdleIndex>,
     opened: Option<IdleIndex>,
@@ -277,7 +277,7 @@ impl Cluster {
         cluster
     }
 
-    /// Keeps further indexes from now on. U is not among them: it must have been kept from the start.
+    /// Keeps further indexes from now on. U is not among them: it must be kept from the start.
     pub(crate) fn keep(&mut self, needs: Needs) {
         let servers = self.sizes.len();
         let largest = self.largest;
@@ -316,12 +316,12 @@ impl Cluster {
         self.shares = Some(Box::new(Shares::new(&self.sizes, needs.first_room)));
     }
 
-    /// Keeps what idle GPUs are lost to the demands of the job table: see [`Loss::new`].
+    /// Tracks which idle GPUs are lost to the demands of the job table: see [`Loss::new`].
     pub(crate) fn weigh(&mut self, demands: &[Want]) {
         self.loss = Some(Box::new(Loss::new(demands, self.largest)));
     }
 
-    /// Who holds what of which GPU; `None` where no job holds a share.
+    /// Returns the share of each GPU that each job holds; `None` where no job holds a share.
     #[inline]
     pub(crate) fn shares(&self) -> Option<&Shares> {
         self.shares.as_deref()
@@ -331,12 +331,12 @@ impl Cluster {
         self.loss.as_deref()
     }
 
-    /// Units of a GPU: 1, or its thousandths where jobs may hold shares.
+    /// Returns the units of a GPU: 1, or its thousandths where jobs may hold shares.
     pub(crate) fn units_a_gpu(&self) -> u64 {
         self.shares.as_ref().map_or(1, |_| u64::from(MILLI_GPU))
     }
 
-    /// What is idle: GPUs, or thousandths of one where jobs may hold shares.
+    /// Returns what is idle: GPUs, or thousandths of one where jobs may hold shares.
     #[inline]
     pub(crate) fn idle_units(&self) -> u64 {
         self.shares.as_ref().map_or(self.total_idle, |shares| shares.total())
@@ -354,17 +354,17 @@ impl Cluster {
         self.unopened.as_ref()
     }
 
-    /// The servers with an idle GPU, where the placement asks for them.
+    /// Returns the servers with an idle GPU, where the placement needs them.
     pub(crate) fn with_idle(&self) -> Option<&OrderedBits> {
         self.with_idle.as_ref()
     }
 
-    /// The server of the idle GPU of that rank in (server, GPU) order.
+    /// Returns the server of the idle GPU of that rank in (server, GPU) order.
     pub(crate) fn server_of_rank(&self, rank: u64) -> Option<Server> {
         self.by_rank.as_ref().map(|tree| Server::at(tree.find(rank)))
     }
 
-    /// Takes `count` idle GPUs of a server: those with least U, or, where U is not kept, the lowest.
+    /// Takes `count` idle GPUs of a server: those with least U, or the lowest where U is not kept.
     pub(crate) fn take(&mut self, server: Server, count: u32, claim: &Claim, grant: &mut Grant) {
         if let Some(times) = &mut self.gpu_times {
             times.take_least(server, count, claim);
@@ -387,7 +387,7 @@ impl Cluster {
         grant.parts.push((server, 1));
     }
 
-    /// Takes those GPUs of a server for a job, all of them or its share of one; where jobs may hold shares.
+    /// Takes those GPUs of a server for a job, whole or its share of each; only where jobs may hold shares.
     pub(crate) fn take_gpus(&mut self, server: Server, gpus: &[u32], claim: &Claim) {
         let Some(shares) = &mut self.shares else { return };
         self.changes += 1;
@@ -395,7 +395,7 @@ impl Cluster {
         self.set_idle(server, self.idle[server.index()] - emptied);
     }
 
-    /// Takes the one idle GPU with least U of all.
+    /// Takes the idle GPU with least U of all.
     pub(crate) fn take_least_of_all(&mut self, claim: &Claim, grant: &mut Grant) {
         let Some(server) = self.gpu_times.as_mut().and_then(|t| t.take_least_of_all(claim)) else { return };
         self.set_idle(server, self.idle[server.index()] - 1);
@@ -405,7 +405,7 @@ impl Cluster {
         }
     }
 
-    /// Gives a job's GPUs back.
+    /// Releases a job's GPUs.
     #[inline(always)]
     pub(crate) fn release(&mut self, job: Job, parts: &[(Server, u32)]) {
         if let Some(shares) = &mut self.shares {
@@ -423,7 +423,7 @@ impl Cluster {
         }
     }
 
-    /// Gives the accumulated time of the latest grant back.
+    /// Takes back the accumulated time of the latest grant.
     pub(crate) fn forget(&mut self) {
         if let Some(times) = &mut self.gpu_times {
             times.undo();

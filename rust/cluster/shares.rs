@@ -1,7 +1,7 @@
-//! Shares: GPUs that several jobs may hold at once, each some thousandths of one.
+//! Tracks shares: GPUs that several jobs may hold at once, each some thousandths of one.
 //!
-//! Invariant: `room[g]` is what nobody holds of GPU g, and `by_room` has (room, GPU) of every GPU. A job that holds whole
-//! GPUs has all of each. For example, a GPU with shares of 300 and 500 thousandths has room for 200 more.
+//! Invariant: `room[g]` is what no job holds of GPU g, and `by_room` has (room, GPU) of every GPU. A job that holds
+//! whole GPUs has all of each. For example, a GPU with shares of 300 and 500 thousandths has room for 200 more.
 //!
 //! GPUs are numbered by (server, index on the server).
 
@@ -10,14 +10,14 @@ use crate::ds::{Minima, OrderedBits};
 use crate::ids::{Job, MILLI_GPU, Server};
 use std::collections::BTreeMap;
 
-/// The room of every GPU, and who holds what.
+/// The room of every GPU, and what each job holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Shares {
     /// The first GPU of each server, and the end.
     first: Vec<u32>,
     /// The server of each GPU.
     server: Vec<Server>,
-    /// Thousandths that nobody holds.
+    /// Thousandths of each GPU that no job holds.
     room: Vec<u16>,
     /// Their sum.
     total: u64,
@@ -27,12 +27,12 @@ pub(crate) struct Shares {
     first_fit: Option<Minima>,
     /// The GPUs of each job, ascending, and the thousandths that it holds of each.
     held: BTreeMap<Job, (Vec<u32>, u32)>,
-    /// (GPU, room) of GPUs that are covered although they are in part held.
+    /// (GPU, room) of GPUs that are covered although they are partly held.
     covered: Vec<(u32, u32)>,
 }
 
 impl Shares {
-    /// Empty GPUs. `first_fit`: whether the placement looks for the first GPU with room.
+    /// Returns empty GPUs. `first_fit`: whether the placement needs the first GPU with room.
     pub(super) fn new(sizes: &[u32], first_fit: bool) -> Self {
         let mut first = vec![0];
         let mut server = Vec::new();
@@ -60,7 +60,7 @@ impl Shares {
         shares
     }
 
-    /// Thousandths that nobody holds, in all.
+    /// Returns the thousandths that no job holds, in total.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
@@ -73,7 +73,7 @@ impl Shares {
         self.room.len()
     }
 
-    /// The GPUs of a job, (server, index on it), and the thousandths that it holds of each.
+    /// Returns the GPUs of a job, as (server, index on it), and the thousandths that it holds of each.
     pub(crate) fn held(&self, job: Job) -> (Vec<(Server, u32)>, u32) {
         self.held.get(&job).map_or((Vec::new(), 0), |(gpus, share)| (self.named(gpus), *share))
     }
@@ -86,43 +86,43 @@ impl Shares {
         gpus.iter().map(name).collect()
     }
 
-    // Where there is room for a share. Each takes the lowest GPU on ties.
+    // Where a share fits. Each function takes the lowest GPU on ties.
 
-    /// Whether some GPU has room for it.
+    /// Returns whether some GPU has room for a share.
     pub(crate) fn has_room(&self, share: u32) -> bool {
         self.by_room.next(share as usize * self.gpus()).is_some()
     }
 
-    /// The first GPU with room for a share.
+    /// Returns the first GPU with room for a share.
     pub(crate) fn first(&self, share: u32) -> Option<usize> {
         let enough = |room: f64| room <= -f64::from(share);
         self.first_fit.as_ref()?.next(0, self.gpus(), enough)
     }
 
-    /// The GPU with the least room that is enough.
+    /// Returns the GPU with the least room that is enough.
     pub(crate) fn tightest(&self, share: u32) -> Option<usize> {
         self.by_room.next(share as usize * self.gpus()).map(|member| member % self.gpus())
     }
 
-    /// The GPU with the most room, if that is enough.
+    /// Returns the GPU with the most room, if that is enough.
     pub(crate) fn roomiest(&self, share: u32) -> Option<usize> {
         let last = self.by_room.prev((MILLI_GPU as usize + 1) * self.gpus())?;
         let most = last / self.gpus();
         if most < share as usize { None } else { self.lowest(most) }
     }
 
-    /// How many GPUs have room for a share.
+    /// Returns how many GPUs have room for a share.
     pub(crate) fn count(&self, share: u32) -> u64 {
         self.room.iter().filter(|&&room| u32::from(room) >= share).count() as u64
     }
 
-    /// The GPU of that rank among those with room for a share.
+    /// Returns the GPU of that rank among those with room for a share.
     pub(crate) fn of_rank(&self, share: u32, rank: u64) -> Option<usize> {
         let fits = |gpu: &usize| u32::from(self.room[*gpu]) >= share;
         (0..self.gpus()).filter(fits).nth(rank as usize)
     }
 
-    /// (room, the lowest GPU that has it), of every room from that of a share up to less than a whole GPU.
+    /// Returns (room, the lowest GPU that has it), for every room from that of a share up to less than a whole GPU.
     pub(crate) fn opened(&self, share: u32) -> impl Iterator<Item = (u32, usize)> + '_ {
         let mut from = share as usize * self.gpus();
         std::iter::from_fn(move || {
@@ -137,7 +137,7 @@ impl Shares {
         self.by_room.next(room * self.gpus()).map(|member| member % self.gpus())
     }
 
-    /// The lowest empty GPU of a server that has one.
+    /// Returns the lowest empty GPU of a server that has one.
     pub(crate) fn empty_on(&self, server: Server) -> Option<usize> {
         self.by_room
             .next(MILLI_GPU as usize * self.gpus() + self.first[server.index()] as usize)
@@ -155,7 +155,7 @@ impl Shares {
         }
     }
 
-    /// Thousandths of a GPU that nobody holds; 0 where the server has no such GPU.
+    /// Returns the thousandths of a GPU that no job holds; 0 if the server has no such GPU.
     pub(crate) fn room(&self, server: Server, gpu: u32) -> u32 {
         let gpus = self.first[server.index()] as usize..self.first[server.index() + 1] as usize;
         self.room[gpus].get(gpu as usize).map_or(0, |&room| u32::from(room))
@@ -178,12 +178,12 @@ impl Shares {
     fn give_to(&mut self, gpu: usize, job: Job, share: u32) {
         self.set(gpu, u32::from(self.room[gpu]) - share);
         let held = self.held.entry(job).or_insert_with(|| (Vec::new(), share));
-        // Ascending, whatever the order of the servers.
+        // Ascending, in any order of the servers.
         let at = held.0.partition_point(|&other| (other as usize) < gpu);
         held.0.insert(at, gpu as u32);
     }
 
-    /// Gives back what a job holds. Returns its GPUs that are empty now, by server: one entry each.
+    /// Releases what a job holds. Returns the servers of its GPUs that are empty now, one entry per GPU.
     pub(super) fn release(&mut self, job: Job) -> Vec<Server> {
         let Some((gpus, share)) = self.held.remove(&job) else { return Vec::new() };
         let mut emptied = Vec::new();
@@ -197,7 +197,7 @@ impl Shares {
         emptied
     }
 
-    /// Hides what is left of a server's GPUs that are in part held.
+    /// Hides the rest of a server's partly held GPUs.
     pub(super) fn cover(&mut self, server: Server) {
         for gpu in self.first[server.index()]..self.first[server.index() + 1] {
             let room = u32::from(self.room[gpu as usize]);
@@ -208,7 +208,7 @@ impl Shares {
         }
     }
 
-    /// Shows it again.
+    /// Shows them again.
     pub(super) fn uncover(&mut self, server: Server) {
         let gpus = self.first[server.index()]..self.first[server.index() + 1];
         for (gpu, room) in std::mem::take(&mut self.covered) {

@@ -1,10 +1,9 @@
-//! The accumulated time U of every GPU (docs/model.md#accumulated-time), and the orders over it that placements ask
-//! for.
+//! Tracks the accumulated time U of every GPU (docs/model.md#accumulated-time), and the orders by it that placements
+//! need.
 //!
-//! Invariant: U of a GPU grows when a job takes it and never shrinks, unless the grant is undone: then U is what it
-//! was before, bit by bit. The least-loaded order is up to date at all times, the order by mean U when it is looked
-//! at. For example, a server whose GPUs have U of 0 s and 6 s has a mean of 3 s. A job of 4 s on the first makes the
-//! mean 5 s.
+//! Invariant: U of a GPU grows when a job takes it and never shrinks, unless the grant is undone: then U is what it was
+//! before, bit by bit. The least-loaded order is always up to date, the order by mean U only when it is read. For
+//! example, a server whose GPUs have U of 0 s and 6 s has a mean of 3 s. A job of 4 s on the first makes the mean 5 s.
 
 use super::{Claim, Needs};
 use crate::ds::Minima;
@@ -12,11 +11,11 @@ use crate::ids::{Job, Server};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// U_g, the owner of each GPU, and the orders kept over them.
+/// U_g, the job on each GPU, and the orders kept over them.
 ///
 /// Taking or releasing GPUs of a server costs O(O_s) for the scan of its GPUs, plus log2(servers) where the
-/// least-loaded order is kept. The order of servers by mean U is brought up to date when it is asked for, as far as it is
-/// looked at.
+/// least-loaded order is kept. The order of servers by mean U is updated only when it is read, and only as far as it is
+/// read.
 #[derive(Clone, Debug)]
 pub(crate) struct GpuTimes {
     /// GPUs of server s are `first[s]..first[s + 1]`.
@@ -63,7 +62,7 @@ impl GpuTimes {
         self.first[server.index()] as usize..self.first[server.index() + 1] as usize
     }
 
-    /// The server of a GPU.
+    /// Returns the server of a GPU.
     fn server_of(&self, gpu: u32) -> Server {
         Server::at(self.first.partition_point(|&f| f <= gpu) - 1)
     }
@@ -82,7 +81,7 @@ impl GpuTimes {
         }
     }
 
-    /// U of the GPUs of a server, s.
+    /// Returns U of the GPUs of a server, s.
     pub(crate) fn of(&self, server: Server) -> &[f64] {
         &self.time[self.gpus(server)]
     }
@@ -120,7 +119,7 @@ impl GpuTimes {
         self.touched(server);
     }
 
-    /// Takes the idle GPU with least U of all, ties by (server, GPU); gives its server.
+    /// Takes the idle GPU with least U of all, ties by (server, GPU). Returns its server.
     pub(crate) fn take_least_of_all(&mut self, claim: &Claim) -> Option<Server> {
         let server = Server::at(self.least.as_ref()?.least());
         let gpu = self
@@ -132,12 +131,12 @@ impl GpuTimes {
         Some(server)
     }
 
-    /// The idle GPUs of a server, as (U, GPU), appended to `to`.
+    /// Appends the idle GPUs of a server to `to`, as (U, GPU).
     pub(crate) fn idle_gpus(&self, server: Server, to: &mut Vec<(f64, u32)>) {
         to.extend(self.gpus(server).filter(|&g| self.owner[g] == Job::NONE).map(|g| (self.time[g], g as u32)));
     }
 
-    /// Of the GPUs in `pool`, the `count` with least U, ties by GPU, as counts per server in server order.
+    /// Chooses from the GPUs in `pool` the `count` with least U, ties by GPU, as counts per server in server order.
     pub(crate) fn least_of(&self, pool: &mut Vec<(f64, u32)>, count: u32, parts: &mut Vec<(Server, u32)>) {
         let count = count as usize;
         if count < pool.len() {
@@ -158,7 +157,7 @@ impl GpuTimes {
         }
     }
 
-    /// Visits servers by (mean U, index), least first, until `go_on` says no.
+    /// Visits servers by (mean U, index), least first, until `go_on` returns false.
     pub(crate) fn by_mean(&mut self, go_on: impl FnMut(Server) -> bool) {
         if let Some(order) = &mut self.mean {
             order.visit(&self.first, &self.time, go_on);
@@ -179,17 +178,17 @@ impl GpuTimes {
         self.update_least(server);
     }
 
-    /// The job on each GPU, by (server, GPU).
+    /// Returns the job on each GPU, by (server, GPU).
     pub(crate) fn owners(&self) -> &[Job] {
         &self.owner
     }
 
-    /// The GPUs of a server, as they are numbered here.
+    /// Returns the numbers of a server's GPUs.
     pub(crate) fn on(&self, server: Server) -> std::ops::Range<usize> {
         self.gpus(server)
     }
 
-    /// The GPUs that were taken since the last mark.
+    /// Returns the GPUs that were taken since the last mark.
     pub(crate) fn taken(&self) -> impl Iterator<Item = usize> + '_ {
         self.taken.iter().map(|&(gpu, _)| gpu as usize)
     }
@@ -200,12 +199,12 @@ impl GpuTimes {
         self.update_least(server);
     }
 
-    /// Whether U counts where GPUs are taken.
+    /// Returns whether U decides which GPUs are taken.
     pub(super) fn counts(&self) -> bool {
         !self.lowest
     }
 
-    /// Takes over U of a run of which this is a copy, where it may have grown, with other owners.
+    /// Copies U from the run of which this is a copy, where it may have grown, with other owners.
     pub(super) fn follow(&mut self, other: &Self, owner: impl Fn(usize) -> Job) {
         self.time.clone_from(&other.time);
         self.owner.iter_mut().enumerate().for_each(|(gpu, own)| *own = owner(gpu));
@@ -246,19 +245,19 @@ fn by_time(a: &(f64, u32), b: &(f64, u32)) -> std::cmp::Ordering {
 }
 
 /// A server as an order knew it: the bits of its mean U, its index, and the number of the entry among the server's
-/// entries. The number tells the last entry from those that are out of date.
+/// entries. The number tells the last entry from outdated ones.
 type Entry = (u64, Server, u32);
 
 /// Servers in order of (mean U, index).
 ///
-/// U only grows, except where a grant is undone, so an entry's mean is at most the real one: it is worked out anew only
-/// when the entry comes first. A server that never comes to the front costs nothing when its U changes.
+/// U only grows, except where a grant is undone, so an entry's mean is at most the real one: it is recomputed only when
+/// the entry comes first. A server that never comes first costs nothing when its U changes.
 #[derive(Clone, Debug)]
 struct MeanOrder {
-    /// What was visited before, greatest first.
+    /// Entries visited before, greatest first.
     front: Vec<Entry>,
     rest: BinaryHeap<Reverse<Entry>>,
-    /// The mean in each server's last entry, and how many it had before.
+    /// The mean in each server's last entry, and how many entries it had before.
     key: Vec<u64>,
     count: Vec<u32>,
     /// Whether U changed since the server's last entry.
@@ -310,7 +309,7 @@ impl MeanOrder {
         }
     }
 
-    /// The first entry of the front that is up to date.
+    /// Returns the first entry of the front that is up to date.
     fn next_of_front(&mut self, first: &[u32], time: &[f64]) -> Option<Entry> {
         while let Some(&entry) = self.front.last() {
             if self.is_up_to_date(entry) {
@@ -322,25 +321,25 @@ impl MeanOrder {
         None
     }
 
-    /// The first entry of the rest that is up to date.
+    /// Returns the first entry of the rest that is up to date.
     fn next_of_rest(&mut self, first: &[u32], time: &[f64]) -> Option<Entry> {
         while let Some(&Reverse(entry)) = self.rest.peek() {
             if self.is_up_to_date(entry) {
                 return Some(entry);
             }
-            // Before a new entry comes: that may clear the heap of old ones, this one among them.
+            // Before a new entry is added, which may clear old ones from the heap, including this one.
             self.rest.pop();
             self.replace(entry, first, time);
         }
         None
     }
 
-    /// Whether an entry is its server's last, and U has not changed since.
+    /// Returns whether an entry is its server's last, and U has not changed since.
     fn is_up_to_date(&self, (_, server, count): Entry) -> bool {
         count == self.count[server.index()] && !self.stale[server.index()]
     }
 
-    /// Makes a new entry for one that was thrown away, unless its server has a later one.
+    /// Replaces a discarded entry by a new one, unless its server has a later one.
     fn replace(&mut self, (_, server, count): Entry, first: &[u32], time: &[f64]) {
         if count == self.count[server.index()] {
             self.renew(server, first, time);
@@ -360,7 +359,7 @@ impl MeanOrder {
     }
 }
 
-/// The bits of a server's mean U, which is never negative: they sort as it does.
+/// Returns the bits of a server's mean U. It is never negative, so the bits sort as it does.
 fn mean(server: Server, first: &[u32], time: &[f64]) -> u64 {
     let own = &time[first[server.index()] as usize..first[server.index() + 1] as usize];
     // Summed afresh in index order, so that equal histories tie exactly.
@@ -372,7 +371,7 @@ mod tests {
     use super::{Claim, GpuTimes, Job, Needs, Server};
     use proptest::prelude::*;
 
-    /// Servers by (mean U, index), the slow way.
+    /// Returns servers by (mean U, index), the slow way.
     fn sorted(times: &GpuTimes, servers: usize) -> Vec<Server> {
         let mean = |s: Server| {
             let own = &times.time[times.gpus(s)];
@@ -383,13 +382,13 @@ mod tests {
         order
     }
 
-    /// Mostly short looks: long ones put all servers in order, and entries that are out of date never gather.
+    /// Mostly short visits: long ones sort all servers, so that outdated entries never gather.
     fn lengths() -> impl Strategy<Value = usize> {
         prop_oneof![6 => 1usize..3, 1 => 0usize..14]
     }
 
     proptest! {
-        /// Grants kept, grants undone with or without a look in between, and looks of every length.
+        /// Grants kept, grants undone with or without a visit in between, and visits of every length.
         #[test]
         fn the_order_by_mean_is_that_of_a_sort(
             sizes in prop::collection::vec(1u32..4, 1..12),
@@ -410,7 +409,7 @@ mod tests {
             };
             for (job, (kind, server, time, length)) in steps.into_iter().enumerate() {
                 let server = Server::at(server.index(sizes.len()));
-                // What is undone was large: its entry stays behind for long.
+                // An undone grant was large: its entry stays behind for long.
                 let claim = Claim { share: 0, job: Job::at(job), num_gpus: 1, time: f64::from(time) * if kind & 2 == 2 { 1000.0 } else { 1.0 } };
                 times.mark();
                 times.take_least(server, 1, &claim);
@@ -423,7 +422,7 @@ mod tests {
                 } else if job % 3 == 0 {
                     times.release(server, 1, Job::at(job));
                 }
-                // Not always: entries that are out of date gather between two looks.
+                // Not always, so that outdated entries gather between two visits.
                 if length % 4 != 0 {
                     look(&mut times, length)?;
                 }

@@ -1,15 +1,15 @@
-//! GPUs that no job holds and none can have: those of servers that are down, those of services' replicas, and those that
-//! are hidden from a placement.
+//! Takes GPUs that no job can have: those of servers that are down, those of services' replicas, and those hidden from
+//! a placement.
 //!
-//! Invariant: their U stays what it is. For example, a server that goes down with 8 idle GPUs of 5 s each comes back with 8
-//! of 5 s.
+//! Invariant: their U does not change. For example, a server that goes down with 8 idle GPUs of 5 s each comes back
+//! with 8 of 5 s.
 
 use super::times::GpuTimes;
 use super::{Claim, Cluster, Grant};
 use crate::ids::{Job, Server};
 
 impl Cluster {
-    /// Takes every GPU of a server for nobody, while it is down. All are idle.
+    /// Takes every GPU of a server that goes down. All are idle.
     pub(crate) fn close(&mut self, server: Server) {
         let size = self.sizes[server.index()];
         let claim = Claim { job: nobody_on(server), num_gpus: size, time: 0.0, share: 0 };
@@ -18,14 +18,14 @@ impl Cluster {
         self.up -= u64::from(size);
     }
 
-    /// Gives them back.
+    /// Releases them.
     pub(crate) fn open(&mut self, server: Server) {
         let size = self.sizes[server.index()];
         self.release(nobody_on(server), &[(server, size)]);
         self.up += u64::from(size);
     }
 
-    /// Takes what is idle of a server for nobody, for a while in which a job is placed. Returns the GPUs taken.
+    /// Takes the idle GPUs of a server, while a job is placed elsewhere. Returns the number of GPUs taken.
     pub(crate) fn cover(&mut self, server: Server) -> u32 {
         let idle = self.idle[server.index()];
         if idle > 0 {
@@ -38,7 +38,7 @@ impl Cluster {
         idle
     }
 
-    /// Gives them back.
+    /// Releases them.
     pub(crate) fn uncover(&mut self, server: Server, count: u32) {
         if let Some(shares) = &mut self.shares {
             shares.uncover(server);
@@ -48,7 +48,7 @@ impl Cluster {
         }
     }
 
-    /// Takes idle GPUs of a server, those with least U, for a replica of a service. Their U stays what it is.
+    /// Takes idle GPUs of a server, those with least U, for a replica of a service. Their U does not change.
     pub(crate) fn hold(&mut self, server: Server, count: u32, holder: Job) {
         let claim = Claim { job: holder, num_gpus: count, time: 0.0, share: 0 };
         self.take(server, count, &claim, &mut Grant::default());
@@ -56,13 +56,14 @@ impl Cluster {
         self.up -= u64::from(count);
     }
 
-    /// Gives them back.
+    /// Releases them.
     pub(crate) fn let_go(&mut self, server: Server, count: u32, holder: Job) {
         self.release(holder, &[(server, count)]);
         self.up += u64::from(count);
     }
 
-    /// Hides an idle GPU, by its number among all. Returns whether it was idle. Nobody else looks meanwhile.
+    /// Hides an idle GPU, given by its number among all. Returns whether it was idle. Nothing else reads the cluster
+    /// meanwhile.
     pub(crate) fn hide(&mut self, server: Server, gpu: usize) -> bool {
         self.change_owner(server, gpu, Job::NONE, HIDDEN)
     }
@@ -80,15 +81,15 @@ impl Cluster {
         true
     }
 
-    /// A copy for [`Cluster::pose`]. Where U does not count, numbers of GPUs are enough for a placement.
+    /// Returns a copy for [`Cluster::pose`]. Where U does not count, numbers of GPUs are enough for a placement.
     pub(crate) fn to_pose(&self) -> Self {
         let mut posed = self.clone();
         posed.gpu_times = posed.gpu_times.filter(GpuTimes::counts);
         posed
     }
 
-    /// Makes so many GPUs of each server idle, those that are free, and hides all others; U is that of another cluster,
-    /// which this one is a copy of.
+    /// Makes `idle` GPUs of each server idle, those that are free, and hides all others. U is that of another cluster,
+    /// of which this one is a copy.
     pub(crate) fn pose(&mut self, other: &Self, idle: &[u32], is_free: impl Fn(usize) -> bool) {
         for (server, &idle) in idle.iter().enumerate() {
             if idle != self.idle[server] {
@@ -101,10 +102,10 @@ impl Cluster {
     }
 }
 
-/// Who holds a hidden GPU.
+/// The holder of a hidden GPU.
 const HIDDEN: Job = Job::new(Job::NONE.number() - 1);
 
-/// Who holds the GPUs of a server that is down. Jobs are never so many.
+/// Returns the holder of the GPUs of a server that is down. Job numbers never get so high.
 fn nobody_on(server: Server) -> Job {
     Job::new(HIDDEN.number() - 1 - server.number())
 }

@@ -1,14 +1,14 @@
-//! An ordered set of small integers: a tree of 64-bit words.
+//! Keeps an ordered set of small integers: a tree of 64-bit words.
 //!
 //! Invariant: a bit of an upper level is 1 if and only if the word below it is not 0. So a search goes up to a word
 //! with a later bit, and down again to that bit. For example, with the members 3 and 200, `next(4)` is 200: the first
-//! word has nothing from 4 on, and the level above says that the fourth word has something.
+//! word has no member from 4 on, and the level above shows that the fourth word has one.
 
-/// Ordered set over `0..capacity`; insert, remove and "next at or after" cost one word per level, that
-/// is log64(capacity): three levels up to 262,144 members.
+/// Ordered set over `0..capacity`. Insert, remove and "next at or after" cost one word per level, which is
+/// log64(capacity): three levels up to 262,144 members.
 #[derive(Clone, Debug)]
 pub(crate) struct OrderedBits {
-    /// `levels[0]` holds the members; a bit of `levels[i + 1]` says that a word of `levels[i]` is not 0.
+    /// `levels[0]` holds the members; a bit of `levels[i + 1]` is set if a word of `levels[i]` is not 0.
     levels: Vec<Vec<u64>>,
 }
 
@@ -52,19 +52,19 @@ impl OrderedBits {
         }
     }
 
-    /// Whether it is a member.
+    /// Returns whether it is a member.
     #[inline]
     pub(crate) fn contains(&self, member: usize) -> bool {
         self.levels[0].get(member >> 6).is_some_and(|word| word & (1 << (member & 63)) != 0)
     }
 
-    /// Whether there is no member.
+    /// Returns whether there is no member.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.levels.last().is_none_or(|top| top[0] == 0)
     }
 
-    /// Every member, ascending: a search for each word, not for each member.
+    /// Returns every member, ascending: a search for each word, not for each member.
     pub(crate) fn all(&self) -> impl Iterator<Item = usize> + '_ {
         let (mut word, mut rest) = (0, 0u64);
         std::iter::from_fn(move || {
@@ -79,7 +79,7 @@ impl OrderedBits {
         })
     }
 
-    /// The least member at or after `from`.
+    /// Returns the least member at or after `from`.
     #[inline]
     pub(crate) fn next(&self, from: usize) -> Option<usize> {
         let mut at = from;
@@ -101,7 +101,7 @@ impl OrderedBits {
         None
     }
 
-    /// The greatest member before `to`.
+    /// Returns the greatest member before `to`.
     #[inline]
     pub(crate) fn prev(&self, to: usize) -> Option<usize> {
         let mut at = to;
@@ -120,7 +120,7 @@ impl OrderedBits {
         None
     }
 
-    /// The members from `from` up to, not including, `to`, ascending.
+    /// Returns the members from `from` up to, not including, `to`, ascending.
     pub(crate) fn range(&self, from: usize, to: usize) -> impl Iterator<Item = usize> + '_ {
         let mut at = from;
         std::iter::from_fn(move || {

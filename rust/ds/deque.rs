@@ -1,8 +1,8 @@
-//! Events of which most come in the order in which they were set: a deque beside an [`EventHeap`].
+//! Keeps events that are mostly set in order of time: a deque beside an [`EventHeap`].
 //!
-//! Invariant: `order` is in order of (time, row), and of those who stand in it the heap has the first and no other. So the
-//! heap alone says what comes next, and whoever goes to the end of the deque moves nobody else. For example, jobs that
-//! save for ten seconds every half hour stand in the deque in the order in which they last saved.
+//! Invariant: `order` is in order of (time, row), and the heap has the first of its slots and no other. So the heap
+//! alone gives the next event, and a slot added at the end of the deque moves no other. For example, jobs that save for
+//! ten seconds every half hour are in the deque in the order in which they last saved.
 
 use super::EventHeap;
 use std::collections::VecDeque;
@@ -13,26 +13,26 @@ struct Place {
     time: f64,
     row: u32,
     slot: u32,
-    /// How many places were given before.
+    /// Number of places given before it.
     number: u64,
 }
 
 const NOBODY: u32 = u32::MAX;
 
-/// So many more places that nobody stands at are kept than those that count.
+/// Unused places that are kept beyond the number of used ones.
 const KEPT: usize = 64;
 
-/// The deque. A slot stands in it, or in the heap alone, or in neither.
+/// The deque. A slot is in it, or in the heap alone, or in neither.
 #[derive(Clone, Debug)]
 pub(crate) struct Deque {
-    /// Behind the first; also places that their slots have left.
+    /// The places after the first, including those that their slots have left.
     order: VecDeque<Place>,
-    /// Whose place is the first, which the heap has, too.
+    /// The slot of the first place, which the heap also has.
     first: u32,
-    /// Of each slot the time and the number of its place; NaN where it has none.
+    /// The time and the number of each slot's place; NaN if it has none.
     places: Vec<(f64, u64)>,
     given: u64,
-    /// How many in `order` nobody stands at.
+    /// Number of unused places in `order`.
     left: usize,
     /// The last place given.
     last: (f64, u32),
@@ -46,7 +46,7 @@ impl Default for Deque {
 }
 
 impl Deque {
-    /// Sets a slot's event, of which the next one will most likely be behind all others: in the deque, if it is.
+    /// Sets a slot's event: in the deque if it is later than all others, as the slot's next event most likely will be.
     pub(crate) fn set(&mut self, heap: &mut EventHeap, slot: u32, time: f64, row: u32) {
         if self.places.len() <= slot as usize {
             self.places.resize(slot as usize + 1, (f64::NAN, 0));
@@ -85,7 +85,8 @@ impl Deque {
         heap.set(slot, time, row);
     }
 
-    /// Takes a slot out of the deque; if it is the first, the next one goes into the heap, and it stays there itself.
+    /// Removes a slot from the deque. If it is the first, the next one goes into the heap, and the slot itself stays
+    /// there.
     pub(crate) fn forget(&mut self, heap: &mut EventHeap, slot: u32) {
         let Some(place) = self.places.get_mut(slot as usize).filter(|place| !place.0.is_nan()) else { return };
         place.0 = f64::NAN;
@@ -97,7 +98,7 @@ impl Deque {
         }
     }
 
-    /// Makes the next one in the deque the first, and takes it out.
+    /// Makes the next one in the deque the first, and removes it.
     fn take_first(&mut self) -> Option<Place> {
         while let Some(place) = self.order.pop_front() {
             if self.counts(&place) {
@@ -115,7 +116,7 @@ impl Deque {
         number == place.number && !time.is_nan()
     }
 
-    /// One more place in the deque is left.
+    /// Counts one more unused place in the deque.
     fn leave(&mut self) {
         self.left += 1;
         if self.left > self.order.len() / 2 + KEPT {
@@ -151,7 +152,7 @@ mod tests {
                         deque.set_alone(&mut heap, slot, f64::from(time), 100 - slot);
                         model.insert(slot, time);
                     }
-                    // As a stay does that saves: whoever comes first goes behind all the others, or nearly.
+                    // Like a stay that saves: the first goes behind all the others, or nearly.
                     2..6 if !model.is_empty() => {
                         let (now, first) = heap.peek().unwrap();
                         time = now as u32 + on;

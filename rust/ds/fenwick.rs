@@ -1,4 +1,4 @@
-//! Prefix sums that change: a Fenwick tree.
+//! Keeps prefix sums that change: a Fenwick tree.
 //!
 //! Invariant: entry i holds the sum of the last i & -i counts up to it. For example, with the counts 2, 0, 3 the rank 2
 //! is found at place 2: two lie before it.
@@ -26,7 +26,7 @@ impl Fenwick {
         }
     }
 
-    /// The first place whose prefix sum exceeds `rank`.
+    /// Returns the first place whose prefix sum exceeds `rank`.
     pub(crate) fn find(&self, rank: u64) -> usize {
         let mut rest = rank as i64;
         let mut at = 0;

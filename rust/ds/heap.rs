@@ -1,13 +1,13 @@
-//! The events to come: an indexed 4-ary heap.
+//! Orders future events: an indexed 4-ary heap.
 //!
-//! Invariant: no entry ranks before its parent by (time, row), and `position` says where each slot's entry is. So an
+//! Invariant: no entry ranks before its parent by (time, row), and `position` has the place of each slot's entry. So an
 //! entry moves in place when its time changes, and no stale entry stays behind. For example, with slot 0 at 5 s and
 //! slot 1 at 7 s, setting slot 1 to 3 s makes it the first.
 
 use super::{ordered, unordered};
 
-/// (time, row, slot) as one number, of which the order is theirs: no two have the same row. One number is compared
-/// without a branch.
+/// (time, row, slot) as one number that sorts the same way; no two have the same row. One number is compared without a
+/// branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Entry(u128);
 
@@ -31,7 +31,7 @@ impl Entry {
 const ARITY: usize = 4;
 const ABSENT: u32 = u32::MAX;
 
-/// Min-heap of running slots by (time, row); push, pop, re-time and remove cost log4 of its size.
+/// Min-heap of running slots by (time, row). Push, pop, re-time and remove cost log4 of its size.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventHeap {
     entries: Vec<Entry>,
@@ -40,7 +40,7 @@ pub(crate) struct EventHeap {
 }
 
 impl EventHeap {
-    /// The least (time, slot).
+    /// Returns the least (time, slot).
     #[inline]
     pub(crate) fn peek(&self) -> Option<(f64, u32)> {
         self.entries.first().map(|entry| (entry.time(), entry.slot()))
@@ -67,7 +67,7 @@ impl EventHeap {
         }
     }
 
-    /// Takes a slot out, if it is in.
+    /// Removes a slot, if present.
     #[inline]
     pub(crate) fn remove(&mut self, slot: u32) {
         let Some(&at) = self.position.get(slot as usize) else { return };
@@ -87,7 +87,7 @@ impl EventHeap {
         }
     }
 
-    /// Takes a slot out that is in, and adds another one.
+    /// Replaces a slot that is present by another one.
     pub(crate) fn replace(&mut self, slot: u32, other: u32, time: f64, row: u32) {
         let at = self.position[slot as usize];
         self.position[slot as usize] = ABSENT;
@@ -117,7 +117,7 @@ impl EventHeap {
         self.put(at, entry);
     }
 
-    /// The least of those below an entry.
+    /// Returns the least child of an entry.
     #[inline]
     fn least_child(&self, at: usize) -> Option<usize> {
         let first = at * ARITY + 1;

@@ -1,10 +1,10 @@
-//! A complete binary tree of minima over numbered places.
+//! Finds minima over numbered places: a complete binary tree.
 //!
-//! Invariant: every inner node holds the least value below it; a place without a value holds infinity. So the place of
-//! the least value is found by going down, and the first place with a small enough value by going right and down. For
+//! Invariant: every inner node holds the least value below it; a place without a value holds infinity. So going down
+//! finds the place of the least value, and going right and down finds the first place with a small enough value. For
 //! example, with the values 3, 1, 2 the first place whose value is below 3 is place 1.
 
-/// Values by place; setting one and either search cost the logarithm of the number of places.
+/// Values by place. Setting one and either search cost the logarithm of the number of places.
 #[derive(Clone, Debug)]
 pub(crate) struct Minima {
     leaves: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Minima {
 }
 
 impl Minima {
-    /// A tree in which every place is empty.
+    /// Returns a tree in which every place is empty.
     pub(crate) fn new(places: usize) -> Self {
         let leaves = places.next_power_of_two();
         Self { leaves, minima: vec![f64::INFINITY; 2 * leaves] }
@@ -23,7 +23,7 @@ impl Minima {
         self.minima[at] = value;
         while at > 1 {
             at /= 2;
-            // No value is NaN, so a plain comparison will do, and equal bits for equal values.
+            // No value is NaN, so a plain comparison is enough, and equal values have equal bits.
             let (left, right) = (self.minima[2 * at], self.minima[2 * at + 1]);
             let least = if right < left { right } else { left };
             if self.minima[at].to_bits() == least.to_bits() {
@@ -37,7 +37,7 @@ impl Minima {
         self.minima[self.leaves + place]
     }
 
-    /// The place of the least value, the lowest on ties.
+    /// Returns the place of the least value, the lowest on ties.
     pub(crate) fn least(&self) -> usize {
         let mut at = 1;
         while at < self.leaves {
@@ -49,7 +49,7 @@ impl Minima {
         at - self.leaves
     }
 
-    /// The first place in `from..to` whose value passes `small`, a test that every smaller value passes too.
+    /// Returns the first place in `from..to` whose value passes `small`, a test that every smaller value passes too.
     pub(crate) fn next(&self, from: usize, to: usize, small: impl Fn(f64) -> bool) -> Option<usize> {
         if from >= to {
             return None;

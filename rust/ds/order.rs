@@ -1,6 +1,7 @@
-//! Putting in order again what is almost so.
+//! Sorts lists that are almost in order.
 
-/// Sorts items of different keys. The first `sorted` are in order but for some that moved a little; the others in none.
+/// Sorts items of different keys. The first `sorted` are in order, except some that moved a little; the others are in
+/// no order.
 pub(crate) fn sort_again<T: Copy, K: Ord>(items: &mut [T], sorted: usize, key: impl Fn(&T) -> K) {
     let mut steps = 0;
     for at in 1..sorted {
@@ -17,7 +18,7 @@ pub(crate) fn sort_again<T: Copy, K: Ord>(items: &mut [T], sorted: usize, key: i
     }
     items[sorted..].sort_unstable_by_key(&key);
     let others = items[sorted..].to_vec();
-    // The last one first, so that what must move moves once.
+    // The last one first, so that each item moves once.
     let mut end = sorted;
     for (ahead, &other) in others.iter().enumerate().rev() {
         let from = items[..end].partition_point(|item| key(item) < key(&other));

@@ -1,9 +1,9 @@
-//! The least of numbered values, some of which are absent.
+//! Finds the least of numbered values, some of which are absent.
 //!
 //! Invariant: every node of a complete binary tree names the place of the least value below it; an absent value is
 //! greater than all others. For example, of the values 3, none, 1 the least is that of place 2.
 
-/// Values by place; setting one costs the logarithm of the number of places, and the least is known.
+/// Values by place. Setting one costs the logarithm of the number of places, and the least is always known.
 #[derive(Clone, Debug)]
 pub(crate) struct Tournament<T> {
     values: Vec<Option<T>>,
@@ -12,7 +12,7 @@ pub(crate) struct Tournament<T> {
 }
 
 impl<T: Copy + Ord> Tournament<T> {
-    /// All values are absent.
+    /// Returns a tournament in which all values are absent.
     pub(crate) fn new(places: usize) -> Self {
         let leaves = places.next_power_of_two();
         let mut least: Vec<u32> = (0..2 * leaves).map(|node| node.saturating_sub(leaves) as u32).collect();
@@ -46,7 +46,7 @@ impl<T: Copy + Ord> Tournament<T> {
         }
     }
 
-    /// The least value, and its place: the lowest on ties.
+    /// Returns the least value and its place: the lowest on ties.
     pub(crate) fn least(&self) -> Option<(T, usize)> {
         let place = self.least[1] as usize;
         self.values[place].map(|value| (value, place))

@@ -1,11 +1,12 @@
-//! Clocks (docs/model.md). Machine time is in seconds under the continuous clock, in whole slots under the slot clock.
+//! Converts between times and slots (docs/model.md). Machine time is in seconds under the continuous clock, in whole
+//! slots under the slot clock.
 //!
 //! Invariant: under the slot clock every instant is a whole number of slots, below 2^53. For example, with slots of
-//! 60 s a job submitted at 61 s is seen at instant 2, that is at 120 s.
+//! 60 s a job submitted at 61 s is seen at instant 2, which is at 120 s.
 
 use crate::options::{ClockKind, Options};
 
-/// 2^53: from here on float64 tells a slot no longer from the next.
+/// 2^53: from here on float64 cannot tell one slot from the next.
 pub(crate) const MOST_SLOTS: f64 = 9_007_199_254_740_992.0;
 
 /// A pause, in machine time: whole slots and a part of one, or seconds.
@@ -20,7 +21,7 @@ impl Rest {
     /// No pause.
     pub(crate) const NONE: Self = Self { whole: 0.0, part: 0.0 };
 
-    /// How long it is.
+    /// Returns its length.
     pub(crate) fn length(self) -> f64 {
         self.whole + self.part
     }
@@ -38,13 +39,13 @@ impl Clock {
         Self { slot: (options.clock == ClockKind::Slot).then_some(options.slot) }
     }
 
-    /// Seconds of a time.
+    /// Returns a time in seconds.
     #[inline]
     pub(crate) fn seconds(self, time: f64) -> f64 {
         self.slot.map_or(time, |slot| time * slot)
     }
 
-    /// A pause of so many seconds: under the slot clock in whole slots, rounded up, unless `to_the_second`.
+    /// Returns a pause of that many seconds: under the slot clock in whole slots, rounded up, unless `to_the_second`.
     pub(crate) fn pause(self, seconds: f64, to_the_second: bool) -> Rest {
         match self.slot {
             None => Rest { whole: seconds, part: 0.0 },
@@ -56,7 +57,8 @@ impl Clock {
         }
     }
 
-    /// The first instant at which a submission can be seen: the first boundary not before it under the slot clock.
+    /// Returns the first instant at which a submission can be seen: the first boundary not before it under the slot
+    /// clock.
     #[inline]
     pub(crate) fn arrival(self, submit: f64) -> f64 {
         let Some(slot) = self.slot else { return submit };
@@ -73,10 +75,10 @@ impl Clock {
         n
     }
 
-    /// The last multiple of `interval` seconds before `time`, or under the slot clock the last boundary at which one is
-    /// seen; `None` where none was.
+    /// Returns the last multiple of `interval` seconds before `time`, or under the slot clock the last boundary at
+    /// which one is seen; `None` if there is none.
     pub(crate) fn tick_before(self, interval: f64, time: f64) -> Option<f64> {
-        // What comes after `before` is seen at `time` or later.
+        // A multiple after `before` is seen at `time` or later.
         let before = self.slot.map_or(time.next_down(), |_| time.ceil() - 1.0);
         let mut k = (self.seconds(before) / interval).floor() + 1.0;
         if k.is_infinite() {
@@ -92,15 +94,15 @@ impl Clock {
         None
     }
 
-    /// The boundary after this one; never under the continuous clock.
+    /// Returns the boundary after this one; infinity under the continuous clock.
     pub(crate) fn next_boundary(self, now: f64) -> f64 {
         self.slot.map_or(f64::INFINITY, |_| f64::max(now + 1.0, now.next_up()))
     }
 
-    /// The first multiple of `interval` seconds not before `time` and after `last`; under the slot clock the first
-    /// boundary not before one.
+    /// Returns the first multiple of `interval` seconds not before `time` and after `last`; under the slot clock the
+    /// first boundary not before one.
     pub(crate) fn tick(self, interval: f64, time: f64, last: f64) -> f64 {
-        // What a boundary not before `time` sees first lies beyond the boundary before it, or beyond the last tick.
+        // The first multiple seen not before `time` lies after the boundary before it, and after the last tick.
         let from = f64::max(self.slot.map_or(time, |_| time.ceil() - 1.0), last);
         let mut k = f64::max(0.0, (self.seconds(from) / interval).floor() - 1.0);
         loop {

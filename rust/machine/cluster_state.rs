@@ -1,8 +1,8 @@
-//! The cluster state: who holds which GPUs. `verbs` has what a policy does about that.
+//! Tracks which job holds which GPUs. `verbs` has the actions of a policy.
 //!
-//! Invariant: every live stay's GPUs are taken in `cluster`, and every end that is known is in `ends`. A policy reads
-//! what it needs and calls `place`, `start`, `stop` and `refuse`. For example, to run a waiting job at once it says
-//! `floor.place(job) && { floor.start(job); true }`.
+//! Invariant: every live stay's GPUs are taken in `cluster`, and every known end is in `ends`. A policy reads what it
+//! needs and calls `place`, `start`, `stop` and `refuse`. For example, to run a waiting job at once it calls
+//! `state.place(job) && { state.start(job); true }`.
 
 use super::clock::{Clock, Rest};
 use super::delays::Delays;
@@ -47,72 +47,73 @@ pub(crate) struct ClusterState<'a, S: Speed> {
     /// Stays by slot; a slot whose stay is not live is free.
     pub(crate) stays: Vec<Stay<S::Pace>>,
     pub(super) free: Vec<Slot>,
-    /// Stays by when they end.
+    /// The events of stays, by time.
     pub(super) ends: EventHeap,
     pub(super) link_contention: LinkContention,
     /// Shares on one GPU, where they slow each other down.
     pub(super) co_location: Option<Box<CoLocation>>,
-    /// Sum of p_j over the spanning jobs, and since when.
+    /// Sum of p_j over the spanning jobs, and since when it has been so.
     pub(super) contention_sum: u64,
     pub(super) crowd_since: f64,
     pub(super) dirty: Vec<Slot>,
     pub(super) progress: Option<Progress>,
     pub(super) outages: Option<Box<Outages>>,
-    /// Maintenance that is known ahead.
+    /// Maintenance windows that are known ahead.
     pub(super) windows: Option<Box<MaintenanceWindows>>,
-    /// For how long jobs may hold GPUs, where that is asked.
+    /// How long jobs may hold GPUs, where time limits apply.
     pub(super) limits: Option<Box<Limits>>,
-    /// How far trials are, where their searches are judged.
+    /// Progress of trials, where their searches are judged.
     pub(super) searches: Option<Box<Searches>>,
     /// Which servers are idle, where they may sleep.
     pub(super) sleep: Option<Box<Sleep>>,
     pub(super) pauses: Pauses,
-    /// Seconds of progress between two checkpoints of a job that does not say it; NaN where nobody asks.
+    /// Seconds of progress between two checkpoints of a job without an interval of its own; NaN where checkpoints do
+    /// not matter.
     pub(super) checkpoint_interval: f64,
     /// How long a checkpoint takes; `None` where it takes no time.
     pub(super) saving: Option<Rest>,
-    /// Stays by when they save again, where that takes time: those that come to a checkpoint before their ends.
+    /// Stays that reach a checkpoint before their end, by when they next save; only where checkpoints take time.
     pub(super) savers: Deque,
-    /// What owners hold, where there are quotas.
+    /// GPUs held by each owner, where there are quotas.
     pub(super) quota_usage: Option<Box<QuotaUsage>>,
     /// Each job's row in the caller's table.
     pub(super) rows: &'a [u32],
     /// Whether jobs of higher priority evict others.
     pub(super) evicts: bool,
-    /// Whom others may evict, where anybody may.
+    /// The stays that may be evicted, where any may.
     pub(super) preemptible: Option<Box<Preemptible>>,
-    /// Who is protected from that and from a policy's stop, where anybody is.
+    /// The stays protected from eviction and from a policy's stop, where any are.
     pub(super) protection: Option<Box<Protection>>,
     pub(super) services: Option<Box<Services>>,
     pub(super) record: bool,
     pub(super) delays: Delays,
-    /// What the latest `place` gave.
+    /// The GPUs taken by the latest `place`.
     pub(crate) grant: Grant,
     /// Jobs that are done, refused or ended.
     pub(super) gone: usize,
-    /// Whether to write down what happens, and whether it is read from a log.
+    /// Whether to record decisions, and whether they are read from a log.
     pub(super) record_log: bool,
     pub(super) follows_log: bool,
-    /// How many passes of this instant are over, and whether a job arrives just now.
+    /// Number of passes of this instant that are over, and whether a job is arriving right now.
     pub(crate) pass: u32,
     pub(super) is_arriving: bool,
-    /// Whether decisions come from outside, which wants to know what changed.
+    /// Whether decisions come from outside and changes must be reported.
     pub(super) outside: bool,
-    /// Stays that ended at this instant before their jobs were done, as they were.
+    /// The state before they ended of stays that ended at this instant before their jobs were done.
     pub(super) rollback: Vec<Rollback<S::Pace>>,
-    /// The latest end of a stay that got something done.
+    /// The latest end of a stay that did some work.
     pub(super) advanced_to: f64,
-    /// Why the run cannot go on.
+    /// Why the run cannot continue.
     pub(super) fault: Option<(Job, Verb, String, Option<usize>)>,
     pub(super) out: ClusterOutcome,
 }
 
 impl<'a, S: Speed> ClusterState<'a, S> {
-    /// An idle cluster. `stops`: whether the policy may stop jobs. `outside`: whether decisions come from outside; then
-    /// U is kept whatever the placement.
+    /// Returns an idle cluster. `stops`: whether the policy may stop jobs. `outside`: whether decisions come from
+    /// outside; then U is kept for every placement.
     pub(super) fn new(setting: &Setting<'a>, speed: S, stops: bool, outside: bool) -> Self {
         let options = setting.options;
-        // A pause at the start, and what an outage takes, is time lost, which the progress table's columns tell.
+        // A pause at the start and an outage cost time, which only the columns of the progress table record.
         let by_jobs = options.evict || setting.side.quotas.is_some();
         let makes_room = by_jobs || setting.side.services.is_some();
         let stays_end = setting.side.outages.is_some() || makes_room;
@@ -127,7 +128,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         let mut needs = placer.needs();
         needs.gpu_times |= outside && jobs.shares.is_none();
         if options.queue == Discipline::Conservative && options.preemption.is_none() {
-            // Reservations are of GPUs, not of numbers of them.
+            // Reservations need individual GPUs, not only their number.
             (needs.lowest, needs.gpu_times) = (!placer.needs().gpu_times, true);
         }
         needs.by_idle |= setting.side.services.is_some();
@@ -202,11 +203,12 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         state
     }
 
-    // What the machine does.
+    // The actions of the machine.
 
-    /// Notes that a job begins to wait, or that its wait is over.
+    /// Notes that a job's wait begins or ends.
     ///
-    /// What it met in earlier waits is m. A wait from a to b turns that into a - m, then into b - (a - m) = m + (b - a).
+    /// Let m be the time spent on wait causes in earlier waits. A wait from a to b turns m into a - m, then into
+    /// b - (a - m) = m + (b - a).
     #[inline(always)]
     pub(super) fn turn_wait(&mut self, job: Job) {
         let (too_few, fragmented) = self.delays.spent(self.jobs.demand(job));
@@ -224,7 +226,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         job
     }
 
-    /// Writes a stay down and ends it. `left`: the work left then, where that is not what its pace says.
+    /// Records a stay and ends it. `left`: the work left then, where it differs from what the pace gives.
     #[inline(always)]
     pub(super) fn vacate(&mut self, slot: Slot, why: Why, left: Option<f64>) {
         let share = self.share_of(&self.stays[slot.index()]);
@@ -249,15 +251,15 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         }
         if self.outside || self.progress.is_some() {
             let num_gpus = stay.gpus();
-            // A job that runs through once, without a pause and on what it asks for, is its row. Where times are coarse, a
-            // stay may have ended at the instant of its start, at a rung say.
+            // A job with a single stay, without a pause and on the GPUs it requests, needs no row. Where times are
+            // coarse, a stay may have ended at the instant of its start, for example at a rung.
             let again = self.progress.as_ref().is_some_and(|progress| progress.ended[j] == self.now);
             let pauses = stay.from > stay.start || saving > 0.0;
             let once = why == Why::Done && self.out.start[j] == stay.start && !pauses && !again;
             if self.outside || !once || num_gpus != self.jobs.num_gpus[j] {
                 let waited = self.out.wait_causes[j];
                 if self.progress.is_some() {
-                    self.out.wait_causes[j] = (0.0, 0.0); // whatever it waits from now on is of the next stay
+                    self.out.wait_causes[j] = (0.0, 0.0); // later waits belong to the next stay
                 }
                 self.out.stay_log.records.push(StayRecord {
                     job,
@@ -297,7 +299,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         self.leave(slot);
     }
 
-    /// Gives a stay's GPUs back.
+    /// Releases the GPUs of a stay.
     #[inline(always)]
     pub(super) fn leave(&mut self, slot: Slot) {
         self.forget_end(slot);
@@ -328,7 +330,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         self.free.push(slot);
     }
 
-    /// New crowds, paces and ends of the stays whose servers changed. Nothing else sets an end anew.
+    /// Updates contention, pace and end of the stays whose servers changed. No other function changes an end.
     pub(super) fn settle(&mut self) {
         self.settle_shares();
         if self.link_contention.is_settled() {
@@ -357,7 +359,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         self.out.note_contention(self.now, self.contention_sum);
     }
 
-    /// Adds up the contention of the time that ends now, in which it was constant.
+    /// Accumulates the contention of the interval that ends now, in which it was constant.
     pub(super) fn account_crowd(&mut self) {
         let passed = self.clock.seconds(self.now) - self.clock.seconds(self.crowd_since);
         if passed > 0.0 {

@@ -1,39 +1,40 @@
-//! Why jobs wait: for GPUs, for GPUs in one piece, or for their turn.
+//! Measures why jobs wait: for GPUs, for unfragmented GPUs, or for their turn.
 //!
-//! Invariant: `state` says what has been in the way of each gang size since `since`, and `spent` for how long each wait cause
-//! had been there before. Only time in which somebody waits counts. Sums are added to when a wait cause comes or goes, so
-//! that they do not hang on the instants at which somebody looks. For example, with 2 idle GPUs on each of two
-//! servers of 4, a gang of 5 finds too few. For `consolidate` a gang of 3 finds them fragmented.
+//! Invariant: `state` has the wait cause of each gang size since `since`, and `spent` how long each wait cause applied
+//! before. Only time while the queue is not empty counts. Sums change only when a wait cause changes, so they do not
+//! depend on when `look` is called. For example, with 2 idle GPUs on each of two servers of 4, a gang of 5 finds too
+//! few. For `consolidate` a gang of 3 finds them fragmented.
 
 use crate::placement::{Placer, Pools};
 use crate::trace::{Demand, Jobs};
 
-/// Time that each gang size, of each kind where GPUs differ, could not be placed, for want of idle GPUs or because they
-/// lay apart.
+/// Time that each gang size (of each kind, where GPUs differ) could not be placed, for want of idle GPUs or because
+/// they were fragmented.
 ///
-/// Kept only while the queue is not empty: O(demands) an instant at which GPUs changed hands.
+/// Kept only while the queue is not empty: O(demands) per instant at which GPUs changed hands.
 #[derive(Clone, Debug)]
 pub(crate) struct Delays {
-    /// What the jobs of the trace ask for, ascending.
+    /// The demands of the trace, ascending.
     demands: Vec<Demand>,
-    /// Time with fewer idle GPUs than that, and with enough that the placement could not use, since the start.
+    /// Time with too few idle GPUs for a demand, and with enough that the placement could not use, since the start.
     spent: Vec<(f64, f64)>,
-    /// What has been in the way of each demand since `since`.
+    /// The wait cause of each demand since `since`.
     state: Vec<WaitCause>,
     since: f64,
-    /// What the latest look found, when that was, and whether it is something else.
+    /// The wait causes at the latest look, when that was, and whether they differ from `state`.
     found: Vec<WaitCause>,
     looked: f64,
     changed: bool,
     now: f64,
-    /// The gang sizes of the trace, ascending; what is in the way of each in each pool, and as of which change there.
+    /// The gang sizes of the trace, ascending; per pool the wait cause of each, and the pool's change count at the
+    /// time.
     sizes: Vec<u32>,
     pools: Vec<(Vec<WaitCause>, Option<u64>)>,
-    /// Whether somebody waited then.
+    /// Whether any job waited at the latest look.
     waiting: bool,
 }
 
-/// What is in the way of a demand, least first.
+/// Why a demand cannot be placed, least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum WaitCause {
     None,
@@ -61,7 +62,7 @@ impl Delays {
         }
     }
 
-    /// Goes on to an instant, s. What the latest look found has been so since then.
+    /// Advances to an instant, s. The wait causes of the latest look hold until then.
     #[inline]
     pub(crate) fn pass_time(&mut self, now: f64) {
         self.now = now;
@@ -70,7 +71,7 @@ impl Delays {
         }
     }
 
-    /// Adds up the time of every wait cause that was there up to the latest look.
+    /// Adds up the time of every wait cause up to the latest look.
     fn turn(&mut self) {
         let passed = self.looked - self.since;
         for ((spent, state), &found) in self.spent.iter_mut().zip(&mut self.state).zip(&self.found) {
@@ -84,7 +85,7 @@ impl Delays {
         self.changed = false;
     }
 
-    /// Looks at what is in the way of each demand after a pass, if anybody waits.
+    /// Updates the wait cause of each demand after a pass, if any job waits.
     pub(crate) fn look(&mut self, jobs: &Jobs<'_>, pools: &mut Pools, placer: &Placer, waiting: bool) {
         let waited = std::mem::replace(&mut self.waiting, waiting);
         if waiting {
@@ -101,7 +102,7 @@ impl Delays {
         self.changed = self.found != self.state;
     }
 
-    /// What is in the way of each demand. Returns false if that is what it was.
+    /// Finds the wait cause of each demand. Returns false if no pool changed.
     fn find(&mut self, jobs: &Jobs<'_>, pools: &mut Pools, placer: &Placer) -> bool {
         let mut changed = false;
         for (pool, (wait_causes, as_of)) in pools.iter_mut().zip(&mut self.pools) {
@@ -136,12 +137,12 @@ impl Delays {
         true
     }
 
-    /// What is in the way of a demand since the latest look, at which somebody waited.
+    /// Returns the wait cause of a demand since the latest look at which a job waited.
     pub(super) fn wait_cause(&self, demand: Demand) -> WaitCause {
         self.found[self.demands.partition_point(|&other| other < demand)]
     }
 
-    /// (Too few, fragmented): the time spent so for a demand, s, since the start.
+    /// Returns (too few, fragmented): the time of each for a demand, s, since the start.
     #[inline(always)]
     pub(crate) fn spent(&self, demand: Demand) -> (f64, f64) {
         let at = self.demands.partition_point(|&other| other < demand);

@@ -1,11 +1,11 @@
-//! Making room: whom a job of higher priority evicts (docs/priorities.md#eviction).
+//! Chooses which jobs a job of higher priority evicts (docs/priorities.md#eviction).
 //!
 //! Invariant: either victims were evicted and the job's GPUs are taken, or nothing has changed. For example, if a
 //! server of 8 GPUs runs a (4 GPUs, 1,000 s since its last checkpoint), b (2 GPUs, 500 s) and c (2 GPUs, 100 s), a job
 //! of 3 GPUs evicts b and c: c is taken first, then b, and neither is enough alone.
 //!
-//! An attempt that finds room costs the servers, and the running jobs of those on which enough may go; for a gang larger
-//! than a server all that may go. There is one attempt for each demand that a pass cannot place.
+//! An attempt costs a scan of the servers, and of the running jobs on those where enough may be evicted; for a gang
+//! larger than a server, of all evictable jobs. There is one attempt for each demand that a pass cannot place.
 
 use super::clock::Clock;
 use super::cluster_state::ClusterState;
@@ -39,9 +39,9 @@ impl Victim {
         Self { slot: lodger.slot, key, tier: lodger.tier, start: lodger.start, row: lodger.row }
     }
 
-    /// Where it stands in the order in which they go: the least first.
+    /// Returns its place in the order of eviction: the least first.
     fn turn(&self) -> (Reverse<u32>, u64, Reverse<u64>, u32) {
-        // No number is NaN or less than 0, so bits sort as they do.
+        // No number is NaN or negative, so bits sort as the numbers do.
         (Reverse(self.tier), self.key.to_bits(), Reverse(self.start.to_bits()), self.row)
     }
 }
@@ -67,30 +67,31 @@ impl PartialEq for Victim {
 impl Eq for Victim {}
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// Whether owners have quotas.
+    /// Returns whether owners have quotas.
     #[inline]
     pub(crate) fn has_quotas(&self) -> bool {
         self.quota_usage.is_some()
     }
 
-    /// That on which it hangs whom a job may evict that would start now on so many GPUs.
+    /// Returns what decides which jobs a job may evict if it started now on that many GPUs.
     pub(crate) fn evictor(&self, job: Job, num_gpus: u32) -> (u32, Claimant) {
         let tier = if self.evicts { self.jobs.tier(job.index()) } else { 0 };
         (tier, self.claimant(job, num_gpus))
     }
 
-    /// Evicts jobs so that another can be placed, and takes its GPUs: `start` must follow. Returns whether that could be
-    /// done; `evicted` then has the stays that ended.
+    /// Evicts jobs so that another can be placed, and takes its GPUs: `start` must follow. Returns whether that
+    /// succeeded; `evicted` then has the stays that ended.
     pub(crate) fn place_by_evicting(&mut self, job: Job, evicted: &mut Vec<(Slot, Job)>) -> bool {
         self.place_on_by_evicting(job, self.asks(job), None, evicted)
     }
 
-    /// Whether that could be done of a job that waits, without doing it.
+    /// Returns whether `place_by_evicting` would succeed for a waiting job, without doing it.
     pub(crate) fn can_evict_for(&mut self, job: Job) -> bool {
         self.room_by_evicting(job, self.asks(job), None).is_some()
     }
 
-    /// The same on that many GPUs, which the job may hold: of one type, or of the first that it may use and that can be had.
+    /// Evicts and places like `place_by_evicting`, on a number of GPUs that the job may hold: of one type, or of the
+    /// first available type that it may use.
     pub(crate) fn place_on_by_evicting(
         &mut self,
         job: Job,
@@ -110,8 +111,8 @@ impl<S: Speed> ClusterState<'_, S> {
         self.place_on_type(job, num_gpus, gpu_type)
     }
 
-    /// The GPU type on which others may be evicted for a job, who they are, and the server that is to have it; none
-    /// where the placement says so.
+    /// Returns the GPU type on which to evict for a job, the victims, and the server that the job is to get; no server
+    /// where the placement chooses.
     fn room_by_evicting(
         &mut self,
         job: Job,
@@ -161,7 +162,8 @@ impl<S: Speed> ClusterState<'_, S> {
         None
     }
 
-    /// The stays of a GPU type that `may` go, all of them `after` a tier or over quota; who goes first is the greatest.
+    /// Returns the stays of a GPU type that `may` be evicted, all of them `after` a tier or over quota; the first to go
+    /// is the greatest.
     fn victims(&mut self, gpu_type: GpuType, after: Option<u32>, may: impl Fn(&Lodger) -> bool) -> BinaryHeap<Victim> {
         let (now, clock, cluster) = (self.now, self.clock, &self.cluster);
         let Some(preemptible) = &mut self.preemptible else { return BinaryHeap::new() };
@@ -176,8 +178,8 @@ impl<S: Speed> ClusterState<'_, S> {
         victims.into()
     }
 
-    /// The server, of a GPU type or of all, on which a gang costs the least sum of keys, and who must go there: of the
-    /// stays that `may`, which hold at most as many GPUs of a server as are `there`.
+    /// Returns the server, of one GPU type or of all, where a gang costs the least sum of keys, and the victims there:
+    /// stays that `may` be evicted, which hold at most `there` GPUs of a server.
     pub(super) fn server_of_least(
         &mut self,
         gpu_type: Option<GpuType>,
@@ -192,7 +194,7 @@ impl<S: Speed> ClusterState<'_, S> {
                 && gpu_type.is_none_or(|of| cluster.type_of(server) == of)
                 && windows.as_ref().is_none_or(|windows| !windows.hides(server))
         };
-        // First one that will cost little, of those of which that is known: then most others need not be looked at.
+        // Start with a server of low known cost: then most others can be skipped.
         let mut first: Option<(f64, Server)> = None;
         let mut bounds = std::mem::take(&mut preemptible.bounds);
         bounds.clear();
@@ -213,7 +215,7 @@ impl<S: Speed> ClusterState<'_, S> {
         let others = (0..bounds.len()).map(Server::at).filter(|&server| Some(server) != first);
         for server in first.into_iter().chain(others) {
             let at_least = bounds[server.index()];
-            // Of equals the lowest server.
+            // On ties the lowest server.
             let is_cheaper =
                 |cost: f64| least.is_none_or(|least| cost < least.0 || cost == least.0 && server < least.1);
             if at_least == f64::INFINITY
@@ -263,7 +265,7 @@ impl<S: Speed> ClusterState<'_, S> {
         least.map(|(_, server)| (server, chosen))
     }
 
-    /// Who must go, of a whole pool, so that the run's placement finds GPUs for a gang larger than a server.
+    /// Returns the victims in a whole pool whose GPUs let the run's placement place a gang larger than a server.
     fn fewest_of_all(
         &mut self,
         mut victims: BinaryHeap<Victim>,
@@ -294,7 +296,7 @@ impl<S: Speed> ClusterState<'_, S> {
         Some(chosen)
     }
 
-    /// Ends the stays of victims. Their jobs keep their progress and wait; `evicted` has them.
+    /// Ends the stays of victims and adds them to `evicted`. Their jobs keep their progress and wait.
     pub(super) fn evict_all(&mut self, victims: &[Victim], why: Why, evicted: &mut Vec<(Slot, Job)>) {
         evicted.extend(victims.iter().map(|victim| (victim.slot, self.evict(victim.slot, why))));
     }
@@ -308,7 +310,7 @@ impl<S: Speed> ClusterState<'_, S> {
             Why::EvictedFor(service) => Row { service, pass: 0, ..row },
             why => Row { by: why.by().0, ..row },
         });
-        // Whoever made room for it at this instant makes room for the other.
+        // Stays that were evicted for this job at this instant are now evicted for the new evictor.
         self.out.stay_log.readdress(job, why, self.now);
         self.out.stay_log.evicted_at = self.now;
         if started < self.now {
@@ -317,7 +319,7 @@ impl<S: Speed> ClusterState<'_, S> {
         } else {
             self.never_began(slot);
             if self.was_stopped(job) {
-                // It was to go on elsewhere: without that, it was stopped.
+                // It was to continue elsewhere: without that, it was stopped.
                 self.tell(job, Why::Preempted);
             }
             self.note_given_up(job, why);
@@ -327,12 +329,12 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 }
 
-/// GPUs that a gang lacks: whoever must go, they hold as many. The factor is for the roundings of a sum.
+/// Returns the GPUs that a gang lacks, which its victims must hold at least. The factor allows for rounding in sums.
 fn lacks(num_gpus: u32, idle: u32) -> f64 {
     f64::from(num_gpus - idle) * (1.0 - 1e-9)
 }
 
-/// What a victim holds of servers that are not hidden.
+/// Returns what a victim holds on servers that are not hidden.
 fn seen<'p>(parts: &'p [(Server, u32)], windows: Option<&MaintenanceWindows>) -> Cow<'p, [(Server, u32)]> {
     match windows {
         None => Cow::Borrowed(parts),

@@ -1,7 +1,7 @@
-//! Why a job waits, asked of a machine that has stopped between two instants.
+//! Explains why a job waits, for a machine that has stopped between two instants.
 //!
-//! Invariant: an answer changes nothing: a run that was asked ends as one that was not. For example, under `strict` with a
-//! job of 8 GPUs at the head of the queue and 4 idle, a job of 2 GPUs behind it has room, and the head goes before it.
+//! Invariant: an answer does not change the run. For example, under `strict` with a job of 8 GPUs at the head of the
+//! queue and 4 idle, a job of 2 GPUs behind it would fit, but must wait for the head.
 
 use super::delays::WaitCause;
 use super::policy::{Chooses, Claim, Policy};
@@ -9,45 +9,45 @@ use super::{Clock, Machine};
 use crate::ids::{GpuType, Job};
 use crate::speed::Speed;
 
-/// Jobs that are named of those that go before.
+/// How many of the jobs ahead are named.
 const MOST: usize = 3;
 
-/// How a job stands that waits. Jobs are rows of the caller's table, servers are the caller's, times are in seconds.
+/// Why a job waits. Jobs are rows of the caller's table, servers are the caller's, times are in seconds.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// By what the policy says who is next: `line`, `allocation` or `record`.
+    /// How the policy chooses the next job: `line`, `allocation` or `record`.
     pub by: &'static str,
-    /// Whether it waits at all, and how many others do.
+    /// Whether it waits at all.
     pub waits: bool,
-    /// The same of others.
+    /// How many other jobs wait.
     pub others: usize,
-    /// How many of those go before it in the line, and the first of them.
+    /// How many jobs are ahead of it in the queue.
     pub ahead: usize,
-    /// Their rows.
+    /// The rows of the first of them.
     pub first: Vec<u32>,
-    /// The first of them whom no quota holds back.
+    /// The first of them that no quota holds back.
     pub head: Option<u32>,
-    /// Whether the placement finds room for it: `fits`, `few` idle GPUs, or enough that lie `apart`.
+    /// Whether the placement could place it: `fits`, `few` idle GPUs, or enough that lie `apart`.
     pub room: &'static str,
-    /// When the next server goes down, if it has room only on such as go down before it would be done.
+    /// When the next server goes down, if it fits only on servers that go down before it would end.
     pub down: Option<f64>,
     /// GPUs of the quota that holds it back, and those that its owner's jobs hold.
     pub quota: Option<(u64, u64)>,
-    /// How long it is reckoned to run, where anything hangs on that.
+    /// Its estimated run time, if it matters.
     pub estimate: Option<f64>,
     /// The head under EASY, and when that can start.
     pub shadow: Option<(u32, f64)>,
     /// Its own reservation: when it begins, and how many GPUs of which servers.
     pub reserved: Option<(f64, Vec<(u32, u32)>)>,
-    /// Whether as many jobs as get reservations go before it.
+    /// Whether all reservations belong to jobs ahead of it.
     pub beyond: bool,
-    /// When the policy decided last; NaN where it has not.
+    /// When the policy decided last; NaN if it has not.
     pub decided: f64,
-    /// The GPU types that it may use; none where all GPUs are alike.
+    /// The GPU types that it may use; empty where all GPUs are alike.
     pub types: Vec<u32>,
 }
 
-/// Until when a run goes that is to stop just before an instant, s, or else once all of it has happened (machine time).
+/// Returns how far to run in order to stop just before an instant, s, or once all of it has happened (machine time).
 pub(crate) fn until(clock: Clock, time: f64, before: bool) -> f64 {
     match clock.slot {
         None if before => time.next_down(),
@@ -57,7 +57,8 @@ pub(crate) fn until(clock: Clock, time: f64, before: bool) -> f64 {
 }
 
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
-    /// How a waiting job stands. servers: the caller's. line: that of a policy whose keys come from outside.
+    /// Explains why a waiting job waits. servers: the caller's. line: the queue of a policy whose keys come from
+    /// outside.
     pub(crate) fn ask(&mut self, job: Job, servers: &[u32], line: Option<Vec<Job>>) -> Answer {
         let row = |job: Job| self.rows[job.index()];
         let demand = self.state.jobs.demand(job);
@@ -115,7 +116,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         answer
     }
 
-    /// The row of the head of the queue, if it is another job than this.
+    /// Returns the row of the head of the queue, if it is another job.
     pub(crate) fn head_beside(&self, job: Job) -> Option<u32> {
         self.policy.head().filter(|&head| head != job).map(|head| self.rows[head.index()])
     }

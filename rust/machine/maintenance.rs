@@ -1,10 +1,10 @@
-//! Maintenance that is known ahead: servers that will be down, and jobs that would still run then (docs/operators.md).
+//! Keeps jobs off servers that will go down for maintenance before they end (docs/operators.md).
 //!
-//! Invariant: between two calls of the policy nothing is hidden. A server is hidden while a job is placed that by its
-//! estimate would run on into one of its windows: for that job it is as a server that is down. For example, if a server
-//! goes down in 600 s, a job of 900 s does not see its idle GPUs, and one of 300 s does.
+//! Invariant: between two calls of the policy no server is hidden. A server is hidden while a job is placed that, by
+//! its estimate, would still run in one of its windows: for that job the server is as good as down. For example, if a
+//! server goes down in 600 s, a job of 900 s does not see its idle GPUs, and one of 300 s does.
 //!
-//! A placement costs the servers whose next window begins before the job would end.
+//! A placement costs the number of servers whose next window begins before the job would end.
 
 use super::cluster_state::ClusterState;
 use crate::ids::{Job, Server, Slot};
@@ -19,15 +19,15 @@ use std::borrow::Cow;
 pub(crate) struct MaintenanceWindows {
     /// (down, up, server), s, in order.
     all: Vec<(f64, f64, Server)>,
-    /// Those before it have begun.
+    /// Windows before this one have begun.
     next: usize,
-    /// Servers that are hidden, and the idle GPUs that are taken for it.
+    /// Hidden servers, and the idle GPUs taken to hide them.
     hidden: Vec<(Server, u32)>,
     is_hidden: Vec<bool>,
 }
 
 impl MaintenanceWindows {
-    /// Those of the setting, if it has any to speak of.
+    /// Returns the windows of the setting, if it has any.
     pub(super) fn new(setting: &Setting<'_>) -> Option<Box<Self>> {
         let given = merged(setting.side.maintenance?.to_vec());
         let mut all: Vec<_> = given.iter().map(|outage| (outage.down, outage.up, outage.server)).collect();
@@ -36,18 +36,18 @@ impl MaintenanceWindows {
         Some(Box::new(Self { all, next: 0, hidden: Vec::new(), is_hidden }))
     }
 
-    /// Whether it hides a server.
+    /// Returns whether a server is hidden.
     pub(super) fn hides(&self, server: Server) -> bool {
         self.is_hidden[server.index()]
     }
 }
 
-/// The servers on which a job cannot count that would begin at another time, and their idle GPUs then.
+/// The servers that a job starting at another time cannot use, and their idle GPUs then.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Masked(Vec<(Server, u32)>);
 
 impl Masked {
-    /// Those parts that are on other servers.
+    /// Returns the parts on other servers.
     pub(crate) fn without<'p>(&self, parts: &'p [(Server, u32)]) -> Cow<'p, [(Server, u32)]> {
         if self.0.is_empty() {
             return Cow::Borrowed(parts);
@@ -57,13 +57,13 @@ impl Masked {
 }
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// Whether servers are known to go down.
+    /// Returns whether any maintenance is known.
     #[inline]
     pub(crate) fn knows_windows(&self) -> bool {
         self.windows.is_some()
     }
 
-    /// Hides the servers that go down within so many seconds, until `show`. Returns when the last of them does, s.
+    /// Hides the servers that go down within `estimate` seconds, until `show`. Returns when the last of them does, s.
     pub(crate) fn hide(&mut self, estimate: f64) -> Option<f64> {
         let now = self.seconds();
         let windows = self.windows.as_mut()?;
@@ -83,8 +83,8 @@ impl<S: Speed> ClusterState<'_, S> {
         latest
     }
 
-    /// The estimated ends, s, for which `hide` hides the same servers as for that estimate: later than the first, and no
-    /// later than the second.
+    /// Returns the range of estimated ends, s, for which `hide` hides the same servers as for this estimate: after the
+    /// first, and not after the second.
     pub(crate) fn hidden_alike(&self, estimate: f64) -> (f64, f64) {
         let now = self.seconds();
         let ahead = self.windows.as_ref().map_or(&[][..], |windows| &windows.all[windows.next..]);
@@ -93,7 +93,7 @@ impl<S: Speed> ClusterState<'_, S> {
         (down(hidden.checked_sub(1)).unwrap_or(f64::NEG_INFINITY), down(Some(hidden)).unwrap_or(f64::INFINITY))
     }
 
-    /// Takes what was given back meanwhile on servers that are hidden.
+    /// Hides GPUs that were released on hidden servers in the meantime.
     pub(super) fn hide_again(&mut self) {
         if let Some(windows) = &mut self.windows {
             for (server, taken) in &mut windows.hidden {
@@ -102,13 +102,13 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Those that are not over: (down, up, server), s.
+    /// Returns the windows that are not over: (down, up, server), s.
     pub(crate) fn windows(&self) -> impl Iterator<Item = (f64, f64, Server)> + '_ {
         let now = self.seconds();
         self.windows.iter().flat_map(|windows| &windows.all).filter(move |window| now < window.1).copied()
     }
 
-    /// Shows them again.
+    /// Shows the hidden servers again.
     #[inline]
     pub(crate) fn show(&mut self) {
         if self.windows.is_some() {
@@ -126,14 +126,15 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Whether any is.
+    /// Returns whether any server is hidden.
     #[inline]
     pub(super) fn hides(&self) -> bool {
         self.windows.as_ref().is_some_and(|windows| !windows.hidden.is_empty())
     }
 
-    /// As [`ClusterState::shadow_time`], around the maintenance: a job that takes `estimate` seconds may also begin when servers
-    /// come back, and not on those that are down before it would end. `masked` then has these, of the shadow time.
+    /// Returns the shadow time like [`ClusterState::shadow_time`], with maintenance: a job that takes `estimate`
+    /// seconds may also begin when servers come back, but not on servers that go down before it would end. `masked`
+    /// then has these servers at the shadow time.
     pub(crate) fn shadow_around(
         &mut self,
         probes: &mut Probes,
@@ -173,7 +174,7 @@ impl<S: Speed> ClusterState<'_, S> {
         f64::INFINITY
     }
 
-    /// Takes the servers out of the probes that go down before a job would end that begins at `time`.
+    /// Takes out of the probes the servers that go down before a job starting at `time` would end.
     fn mask(&self, probes: &mut Probes, masked: &mut Masked, time: f64, estimate: f64) {
         let now = self.seconds();
         let cuts = |window: &(f64, f64, Server)| {
@@ -189,13 +190,13 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 }
 
-/// What may let a blocked job begin.
+/// An event at which a blocked job may begin.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// The estimated end of a stay.
     End(Slot),
     /// The end of the maintenance of a server that is down now.
     Back(Server),
-    /// That of a server that will be down.
+    /// The end of the maintenance of a server that will be down.
     Later,
 }

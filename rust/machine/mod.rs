@@ -1,11 +1,13 @@
-//! The machine: the only event loop.
+//! Runs the only event loop: the machine of one cluster under one policy.
 //!
-//! An instant has these steps (docs/model.md): completions and time limits, outages, loads of services, arrivals, replicas, one pass where the policy wants one, new paces of
-//! the stays whose crowd changed, and the stay log. Then the machine goes on to the next instant: the least of the next
-//! end, the next outage, the next load, the next arrival, the policy's next pass and its next wake. Nothing happens in between.
+//! An instant has these steps (docs/model.md): completions and time limits, outages, loads of services, arrivals,
+//! replicas, one pass where the policy asks for one, new paces of the stays whose contention changed, and the stay log.
+//! Then the machine advances to the next instant: the earliest of the next end, the next outage, the next load, the
+//! next arrival, the policy's next pass and its next wake. Nothing happens in between.
 //!
-//! A run can be cut anywhere: `run(until)` may be called again, and a clone goes on to the same end. For example, a
-//! machine that ran to 100 s, was cloned, and ran on twice, gives the same results as one that was never stopped.
+//! A run can be paused anywhere: `run(until)` may be called again, and a clone continues to the same end. For example,
+//! a machine that ran to 100 s, was cloned, and was then run to the end in both copies gives the same results as one
+//! that was never stopped.
 
 mod clock;
 mod cluster_state;
@@ -51,16 +53,16 @@ pub(crate) use quota_usage::Claimant;
 pub(crate) use sharing::wants;
 pub(crate) use stays::Stay;
 
-/// Told now and then how far the run is; may end it.
+/// Watches a run: receives its progress now and then, and may end it.
 pub trait Watch {
-    /// `finished` jobs are done.
+    /// Reports that `finished` jobs are done.
     ///
     /// # Errors
-    /// Whatever should end the run, as a rule `Interrupted`.
+    /// Any error that should end the run, usually `Interrupted`.
     fn tick(&mut self, finished: usize) -> Result<()>;
 }
 
-/// Lets the run go on to its end.
+/// Lets the run continue to its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwatched;
 
@@ -70,23 +72,24 @@ impl Watch for Unwatched {
     }
 }
 
-/// Instants between two looks at the watch.
+/// Instants between two calls of the watch.
 const WATCH_EVERY: u64 = 1024;
-/// With no end in sight, this many passes and two for each job are enough to see that nothing comes of them; twice as
-/// many where half of a GPU is held, since its service grows half as fast.
+/// While no stay reaches an end, this many passes plus two per job show that the run makes no progress. Twice as many
+/// where jobs hold half a GPU, since their service grows half as fast.
 const IDLE_PASSES: u64 = 1000;
-/// So many decisions from outside in a row may come to nothing; a thousand times as many where something else comes by then.
+/// The number of fruitless decisions from outside allowed in a row. A thousand times as many where another event comes
+/// by then.
 const MOST_IN_VAIN: u64 = 10_000;
 const MORE_IN_VAIN: f64 = 1000.0;
 
 /// Why a run stopped for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// Every instant up to the given time is over, and there are more.
+    /// Every instant up to the given time is over, and more follow.
     Until,
-    /// A decision from outside is due at this instant. The next run goes on from there.
+    /// A decision from outside is due at this instant. The next run continues from there.
     Asks,
-    /// The policy wants to be looked at before the next instant.
+    /// The policy asked to stop before the next instant.
     Halted,
     /// Nothing is left to do.
     Done,
@@ -99,13 +102,13 @@ pub(crate) struct Machine<'a, P, S: Speed> {
     pub(crate) state: ClusterState<'a, S>,
     /// Each job's row in the caller's table, for errors.
     rows: &'a [u32],
-    /// Jobs that have arrived, and when the next one does.
+    /// Number of jobs that have arrived, and when the next one arrives.
     pub(crate) arrived: usize,
     next_arrival: f64,
-    /// When the policy wants its next pass, and when it must look at the clock.
+    /// When the policy's next pass is due, and when it must be woken.
     next_pass: f64,
     next_wake: f64,
-    /// When the next server goes down or comes back, or a service wants more or less.
+    /// When the next server goes down or comes back, or a service changes its load.
     next_change: f64,
     instants: u64,
     idle_passes: u64,
@@ -114,12 +117,12 @@ pub(crate) struct Machine<'a, P, S: Speed> {
     asked: bool,
     /// Whether a trial paused, ended or woke at this instant.
     trials_changed: bool,
-    /// Decisions since the last event from outside, and when that was.
+    /// Decisions since the last event from outside, and the time of that event.
     fruitless_decisions: u64,
     quiet_since: f64,
-    /// How many jobs had arrived, and how many stays had ended, at the last decision from outside.
+    /// Number of jobs that had arrived, and of stays that had ended, at the last decision from outside.
     last_decision: (usize, usize),
-    /// When the latest pass was, and whether the run pauses after each instant; for whoever asks.
+    /// When the latest pass was, and whether the run pauses after each instant so that the caller can ask questions.
     decided: f64,
     pub(crate) halts: bool,
 }
@@ -157,7 +160,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         machine
     }
 
-    /// When the job arrives that comes so many jobs after the first.
+    /// Returns when the job at place `after` in order of arrival arrives.
     fn arrival_of(&self, after: usize) -> f64 {
         let submit = self.state.jobs.submit;
         let time = match self.state.arrivals {
@@ -167,18 +170,18 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         time.map_or(f64::INFINITY, |&time| self.state.clock.arrival(time))
     }
 
-    /// When the next outage begins or ends, or a load changes. Whether that matters, `run` knows.
+    /// Returns when the next outage begins or ends, or a load changes. `run` decides whether that matters.
     fn change_after(&self) -> f64 {
         let outage = self.state.outages.as_ref().map_or(f64::INFINITY, |outages| outages.next_at());
         let load = self.state.services.as_ref().map_or(f64::INFINITY, |services| services.next_at());
         outage.min(load)
     }
 
-    /// Goes through every instant up to `until` (machine time).
+    /// Runs every instant up to `until` (machine time).
     ///
     /// # Errors
-    /// `Stuck` or `Starved` when nothing can change any more and a job is not done; `Futile` where the policy ends stays
-    /// and nothing comes of them; what the watch says.
+    /// `Stuck` or `Starved` when nothing can change any more and a job is not done; `Livelock` where the policy ends
+    /// stay after stay without progress; any error of the watch.
     pub(crate) fn run(&mut self, until: f64, watch: &mut dyn Watch) -> Result<Pause> {
         let jobs = self.state.jobs.len();
         // The policy, or an eviction, may end stays.
@@ -189,7 +192,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
         loop {
             let next = self.next_arrival.min(self.next_pass).min(self.next_wake);
-            // Once all jobs are gone, nothing that changes matters.
+            // Once all jobs are gone, no such change matters.
             let next = if self.state.gone < jobs { next.min(self.next_change) } else { next };
             let Some(end) = self.state.next_end(next.min(until)) else {
                 watch.tick(self.state.gone)?;
@@ -229,7 +232,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         if self.state.gone < jobs { Err(self.stuck()) } else { Ok(Pause::Done) }
     }
 
-    /// Goes on to an instant: completions, servers that come back and go down, loads, arrivals, replicas.
+    /// Advances to an instant: completions, servers that come back and go down, loads, arrivals, replicas.
     fn events(&mut self, now: f64, counting: bool) {
         if !self.state.rollback.is_empty() && now > self.state.now {
             self.state.rollback.clear();
@@ -267,7 +270,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                     self.fruitless_decisions = 0;
                 }
             }
-            // Whoever goes on from a rung may come to the next one, or to its end, at once.
+            // A trial that continues from a rung may reach the next one, or its end, at once.
             if !self.judge_trials() {
                 break;
             }
@@ -289,13 +292,13 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
             self.arrived += 1;
             self.next_arrival = self.arrival_of(self.arrived);
         }
-        // Whoever was refused is waited for no longer.
+        // A refused trial no longer holds up its search.
         self.judge_trials();
         let comes = (serves || counting) && (changes || before != (self.state.gone, self.arrived));
         if counting && comes {
             self.begin_count();
         }
-        // A pass alone is nothing that a replica tries again for: which passes change nothing is the policy's affair.
+        // A pass alone gives a replica no reason to try again: it is up to the policy which passes change nothing.
         if serves && (comes || self.trials_changed) {
             self.place_replicas();
         }
@@ -304,7 +307,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
     }
 
-    /// Lets verbs act now, also where no decision is due: the rest of this instant comes when the run goes on.
+    /// Lets verbs act now, even where no decision is due. The rest of this instant follows when the run continues.
     pub(crate) fn hold(&mut self) {
         if !self.asked {
             self.state.delays.pass_time(self.state.seconds());
@@ -312,7 +315,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         }
     }
 
-    /// The rest of an instant: a pass, new paces, the stay log.
+    /// Finishes an instant: a pass, new paces, the stay log.
     fn decide(&mut self) -> Result<()> {
         let now = self.state.now;
         self.next_wake = self.policy.wake(&self.state, self.arrived);
@@ -325,13 +328,13 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
                 return Err(Error::Decision { row, verb: verb.name(), time: self.state.seconds(), why, at });
             }
             if self.state.preemptible.is_some() {
-                // Whoever was evicted may come of age.
+                // An evicted job may later reach the aging limit.
                 self.next_wake = self.policy.wake(&self.state, self.arrived);
             }
             self.next_pass = self.policy.due(&self.state);
         }
         if self.judge_trials() {
-            // A verb ended or refused a trial: others may wait from now on.
+            // A verb ended or refused a trial: others may start to wait now.
             self.next_wake = now;
         }
         let waiting = self.policy.is_waiting();
@@ -344,7 +347,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         Ok(())
     }
 
-    /// Ends a run whose decisions from outside go on and on though nothing comes of them.
+    /// Ends a run whose decisions from outside repeat without effect.
     fn check_patience(&mut self, jobs: usize) -> Result<()> {
         if self.fruitless_decisions == 0 {
             self.quiet_since = self.state.now;
@@ -362,7 +365,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         Err(self.stuck())
     }
 
-    /// Whether passes go on and on though nothing can come of them.
+    /// Returns whether passes repeat without any possible effect.
     fn is_idling(&mut self, jobs: usize) -> bool {
         if !P::STOPS || P::OUTSIDE {
             return false;
@@ -373,7 +376,8 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         self.idle_passes > enough && self.idle_passes as f64 * self.state.smallest_share() > enough as f64
     }
 
-    /// Names the job of the lowest row that runs without progress or waits; first one with a rate of 0 beside another.
+    /// Names the job of the lowest row that runs without progress or waits. A job with a rate of 0 beside another comes
+    /// first.
     fn stuck(&self) -> Error {
         let row = |job: Job| self.rows[job.index()] as usize;
         if let Some((row, partner)) = self.state.starved().map(|(job, other)| (row(job), row(other))).min() {
@@ -388,13 +392,13 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         Error::Stuck { row, running, time: self.state.seconds() }
     }
 
-    /// Every waiting job.
+    /// Returns every waiting job.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Job> + '_ {
         self.policy.waiting_jobs()
     }
 
-    /// Since the last decision from outside: jobs that arrived, that were done or reached their limits, and that lost their GPUs to an outage, a
-    /// service or another job.
+    /// Returns what changed since the last decision from outside: the jobs that arrived, those that are done or reached
+    /// their limits, and those that lost their GPUs to an outage, a service or another job.
     pub(crate) fn news(&self) -> [Vec<Job>; 3] {
         let (arrived, records) = self.last_decision;
         let records = &self.state.out.stay_log.records[records..];
@@ -407,7 +411,7 @@ impl<'a, P: Policy<S>, S: Speed> Machine<'a, P, S> {
         ]
     }
 
-    /// What a run that is done leaves behind, in seconds.
+    /// Returns the results of a finished run, in seconds.
     pub(crate) fn into_outcome(mut self) -> ClusterOutcome {
         self.state.out.serving = self.state.serving();
         let ClusterState { mut out, jobs, few, speed, clock, gone, sleep, outages, searches, progress, .. } =

@@ -1,8 +1,8 @@
-//! Servers that go down and come back, and what the jobs on them lose (docs/outages.md).
+//! Applies outages: servers go down and come back, and the jobs on them lose progress (docs/outages.md).
 //!
-//! Invariant: `is_down` says of every server what the events before `next` made of it. All GPUs of a server that is down
-//! are taken, by nobody. For example, if a gang holds GPUs of servers 0 and 1 and server 1 goes down, its stay ends on
-//! both, and server 0 has idle GPUs then.
+//! Invariant: `is_down` is the state of every server after the events before `next`. All GPUs of a server that is down
+//! are taken, but by no job. For example, if a gang holds GPUs of servers 0 and 1 and server 1 goes down, its stay ends
+//! on both, and server 0 has idle GPUs then.
 
 use super::Machine;
 use super::clock::Clock;
@@ -17,7 +17,7 @@ use crate::setting::Setting;
 use crate::speed::Speed;
 use crate::trace::{Outage, merged};
 
-/// What becomes of a server.
+/// A change in the state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Up,
@@ -29,14 +29,15 @@ enum Change {
 /// The outages to come.
 #[derive(Clone, Debug)]
 pub(crate) struct Outages {
-    /// In order; times of the machine, and rows of the caller's table. At one instant servers come back first, then others go down, for good or not.
+    /// In order of time (machine time), with rows of the caller's table. At one instant servers come back first, then
+    /// others go down or blink.
     events: Vec<(f64, Change, Server, u32)>,
     next: usize,
     pub(super) is_down: Vec<bool>,
 }
 
 impl Outages {
-    /// Those of the setting, if it has any to speak of.
+    /// Returns the outages of the setting, if it has any.
     pub(super) fn new(setting: &Setting<'_>, clock: Clock) -> Option<Box<Self>> {
         let given = setting.side.outages?;
         let at = |outage: &Outage| Outage {
@@ -44,7 +45,7 @@ impl Outages {
             up: if outage.up == f64::INFINITY { outage.up } else { clock.arrival(outage.up) },
             ..*outage
         };
-        // Seconds first: outages that do not touch may share a slot. Then by boundaries.
+        // Merged in seconds first, since outages that do not touch may share a slot. Then by boundaries.
         let outages = merged(merged(given.to_vec()).iter().map(at).collect());
         let mut events = Vec::with_capacity(2 * outages.len());
         for Outage { server, down, up, row } in outages {
@@ -62,13 +63,13 @@ impl Outages {
         Some(Box::new(Self { events, next: 0, is_down: vec![false; setting.server_gpus.len()] }))
     }
 
-    /// When the next server goes down or comes back; never if none will.
+    /// Returns when the next server goes down or comes back, or infinity.
     #[inline]
     pub(super) fn next_at(&self) -> f64 {
         self.events.get(self.next).map_or(f64::INFINITY, |event| event.0)
     }
 
-    /// What becomes of sleeping servers after the last job: other virtual clusters may still be at work.
+    /// Applies later outages to sleeping servers after the last job: other virtual clusters may still be running.
     pub(super) fn outlive(&self, sleep: &mut Sleep, clock: Clock) {
         for &(time, change, server, _) in &self.events[self.next..] {
             if change != Change::Up {
@@ -82,7 +83,7 @@ impl Outages {
 }
 
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
-    /// What goes down and comes back at this instant.
+    /// Takes down and brings up the servers that change at this instant.
     pub(super) fn change_servers(&mut self) {
         let now = self.state.now;
         while let Some(outages) = &mut self.state.outages
@@ -110,12 +111,12 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
 }
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// Whether a server is down.
+    /// Returns whether a server is down.
     pub(crate) fn is_down(&self, server: Server) -> bool {
         self.outages.as_ref().is_some_and(|outages| outages.is_down[server.index()])
     }
 
-    /// The slots of the stays with GPUs of a server, in order of their jobs.
+    /// Returns the slots of the stays with GPUs of a server, in order of their jobs.
     fn stays_on(&self, server: Server) -> Vec<Slot> {
         let here = |stay: &Stay<S::Pace>| stay.parts.iter().any(|part| part.0 == server);
         let mut slots: Vec<Slot> =
@@ -148,8 +149,8 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Ends a stay because a server of it fails: the job falls back to its last checkpoint and waits. `outage`: its row.
-    /// Returns the job.
+    /// Ends a stay because one of its servers fails: the job falls back to its last checkpoint and waits. `outage`: its
+    /// row. Returns the job.
     fn lose(&mut self, slot: Slot, server: Server, outage: u32) -> Job {
         let stay = &self.stays[slot.index()];
         let job = stay.job;
@@ -170,7 +171,8 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 }
 
-/// When the checkpoints of a stay are: one where its progress starts, and one every so many seconds of progress (machine time).
+/// When the checkpoints of a stay are: one where its progress starts, and one every `every` seconds of progress
+/// (machine time).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Checkpoints {
     from: f64,
@@ -178,13 +180,13 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// When the latest was.
+    /// Returns when the latest one was.
     #[inline]
     pub(super) fn before(self, now: f64, clock: Clock) -> f64 {
         if self.are_always(now) { now } else { self.latest(now, clock).unwrap_or(self.from) }
     }
 
-    /// The same, and until when there is no other: at least until then.
+    /// Returns when the latest one was, and a time before which no other follows.
     pub(super) fn before_and_until(self, now: f64, clock: Clock) -> (f64, f64) {
         let last = self.before(now, clock);
         if last >= now {
@@ -193,24 +195,24 @@ impl Checkpoints {
         (last, self.next_after(last, clock))
     }
 
-    /// When progress starts, where one is, and until when there is no other: at least until then.
+    /// Returns when progress starts, which is the first checkpoint, and a time before which no other follows.
     pub(super) fn first_and_until(self, clock: Clock) -> (f64, f64) {
         (self.from, self.next_after(self.from, clock))
     }
 
-    /// A time before the one that comes after another.
+    /// Returns a time before the checkpoint that follows another.
     fn next_after(self, last: f64, clock: Clock) -> f64 {
-        // Under the slot clock `last` is rounded up. Other roundings are far smaller than what is left out here.
+        // Under the slot clock `last` is rounded up. Other rounding errors are far smaller than the margin here.
         let early = if clock.slot.is_some() { 1.0 } else { 0.0 };
         (last - early + self.every / clock.slot.unwrap_or(1.0)) * (1.0 - 1e-11)
     }
 
-    /// Whether all that was done up to now is saved.
+    /// Returns whether all work up to now is saved.
     fn are_always(self, now: f64) -> bool {
         now <= self.from || self.every == 0.0
     }
 
-    /// When the latest was, besides that where progress started.
+    /// Returns when the latest one was, apart from the one at the start of progress.
     fn latest(self, now: f64, clock: Clock) -> Option<f64> {
         let slot = clock.slot.unwrap_or(1.0);
         let count = ((now - self.from) * slot / self.every * (1.0 + 1e-12)).floor();
@@ -221,10 +223,10 @@ impl Checkpoints {
 }
 
 impl<P> Stay<P> {
-    /// The work left at the latest checkpoint, and the time since then, where checkpoints take none.
+    /// Returns the work left at the latest checkpoint, and the time since then, where checkpoints take no time.
     ///
-    /// There is one where the progress of the stay starts and one every so many seconds of progress from there on. A
-    /// checkpoint in mid-slot counts at the next boundary.
+    /// A checkpoint is made where the progress of the stay starts, and at every multiple of the interval of progress
+    /// from there on. A checkpoint within a slot counts at the next boundary.
     pub(super) fn at_checkpoint(&self, now: f64, clock: Clock) -> (f64, f64) {
         let checkpoints = self.checkpoints();
         if checkpoints.are_always(now) {
@@ -238,7 +240,7 @@ impl<P> Stay<P> {
         (left, f64::max(0.0, now - time))
     }
 
-    /// What says when its checkpoints are.
+    /// Returns the schedule of its checkpoints.
     #[inline]
     pub(super) fn checkpoints(&self) -> Checkpoints {
         Checkpoints { from: self.from, every: self.every }

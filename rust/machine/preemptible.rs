@@ -1,10 +1,11 @@
-//! Running jobs that others may evict, server by server (docs/priorities.md#eviction).
+//! Indexes the running jobs that may be evicted, by server (docs/priorities.md#eviction).
 //!
-//! Invariant: `here` of a server has the stays with GPUs there that a job or a replica may evict, and `held` how many they
-//! hold there, by tier. For example, a server on which only jobs run that may not be evicted is never looked at for victims.
+//! Invariant: for each server, `here` has the stays with GPUs there that a job or a replica may evict, and `held` how
+//! many GPUs they hold there, by tier. For example, a server whose jobs may not be evicted is never searched for
+//! victims.
 //!
-//! `room` has the GPUs that are idle or that jobs hold whom other jobs may evict. An attempt that finds no room there is
-//! over at once.
+//! `reclaimable` has the GPUs that are idle or held by stays that jobs may evict. An attempt that finds too few there
+//! ends at once.
 
 use super::clock::Clock;
 use super::cluster_state::ClusterState;
@@ -15,7 +16,7 @@ use crate::placement::{Pools, Probes};
 use crate::speed::Speed;
 use crate::trace::Demand;
 
-/// A stay that may be evicted, and all that says whether and in which turn.
+/// A stay that may be evicted, with all that decides whether and in which order it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lodger {
     pub(super) slot: Slot,
@@ -29,21 +30,21 @@ pub(super) struct Lodger {
     work: Work,
     pub(super) is_over_quota: bool,
     pub(super) is_preemptible: bool,
-    /// After when, and until when, no job of higher priority may evict it (machine time).
+    /// No job of higher priority may evict it after the first of these times and before the second (machine time).
     pub(super) protected: (f64, f64),
 }
 
-/// What says how much of it is saved.
+/// What determines how much of a stay's progress is saved.
 #[derive(Clone, Copy, Debug)]
 enum Work {
-    /// When a checkpoint was, and until when it is the latest.
+    /// The schedule of its checkpoints; the time of one, and until when that is the latest.
     Saved(Checkpoints, (f64, f64)),
     /// Checkpoints take time.
     Saving(Progress),
 }
 
 impl Lodger {
-    /// Seconds of progress since the latest checkpoint, of those [`Preemptible::look_at`].
+    /// Returns the seconds of progress since the latest checkpoint that [`Preemptible::look_at`] found.
     #[inline]
     pub(super) fn unsaved(&self, now: f64, clock: Clock) -> f64 {
         match self.work {
@@ -52,22 +53,23 @@ impl Lodger {
         }
     }
 
-    /// A checkpoint, and until when it is the latest.
+    /// Returns the time of a checkpoint, and until when it is the latest.
     #[inline]
     fn saved(&self) -> (f64, f64) {
         match self.work {
             Work::Saved(_, saved) => saved,
-            Work::Saving(_) => (f64::NEG_INFINITY, f64::NEG_INFINITY), // told by nobody
+            Work::Saving(_) => (f64::NEG_INFINITY, f64::NEG_INFINITY), // unknown
         }
     }
 }
 
-/// GPUs of a server that lodgers hold.
+/// GPUs of a server that evictable stays hold.
 #[derive(Clone, Debug, Default)]
 struct Held {
     all: u32,
     over_quota: u32,
-    /// Of the others, by tier. Most servers have few tiers: those are added up without a branch, 0 GPUs of nobody, too.
+    /// GPUs within quota, by tier. Most servers have few tiers: these are summed without a branch, unused places (0
+    /// GPUs) included.
     few: [OfTier; 4],
     more: Vec<OfTier>,
 }
@@ -123,29 +125,29 @@ impl Held {
     }
 }
 
-/// Who may go, and from where.
+/// The stays that may be evicted, by server.
 #[derive(Clone, Debug)]
 pub(super) struct Preemptible {
     here: Vec<Vec<(Lodger, u32)>>,
     held: Vec<Held>,
-    /// On each server the latest checkpoint of any, or a later time, and until when there is no other: from then on it is
-    /// not known before somebody looks.
+    /// For each server, a time no earlier than the latest checkpoint of any stay, and until when it holds. After that
+    /// it is unknown until `look_at`.
     newest: Vec<(f64, f64)>,
-    /// GPUs that they hold by tier, of tiers that hold some: the first tier first.
+    /// GPUs that evictable stays hold by tier, only tiers that hold some, in ascending order.
     by_tier: Vec<(u32, u64)>,
-    /// Where jobs may evict.
+    /// Idle and reclaimable GPUs, where jobs may evict.
     reclaimable: Option<Probes>,
-    /// Attempts for which no server had enough, and nothing has changed hands since.
+    /// Attempts for which no server had enough, since GPUs last changed hands.
     livelock: Vec<Attempt>,
-    /// Room for what an attempt costs at least on each server.
+    /// Buffer for the least cost of an attempt on each server.
     pub(super) bounds: Vec<f64>,
 }
 
-/// Of which type, how many GPUs, and the tier as in [`Preemptible::gpus_for`].
+/// GPU type, number of GPUs, and the tier as in [`Preemptible::gpus_for`].
 pub(super) type Attempt = (GpuType, u32, Option<u32>);
 
 impl Preemptible {
-    /// Nobody, on an idle cluster. `by_jobs`: whether jobs may evict, and not replicas alone.
+    /// Returns an empty index of an idle cluster. `by_jobs`: whether jobs may evict, not only replicas.
     pub(super) fn new(pools: &Pools, by_jobs: bool) -> Self {
         let servers = pools.num_servers();
         let reclaimable = by_jobs.then(|| {
@@ -164,12 +166,12 @@ impl Preemptible {
         }
     }
 
-    /// Stays on a server, with the GPUs that each holds there.
+    /// Returns the stays on a server, with the GPUs that each holds there.
     pub(super) fn on(&self, server: Server) -> &[(Lodger, u32)] {
         &self.here[server.index()]
     }
 
-    /// The same, with their checkpoints up to now.
+    /// Returns the same, with their checkpoints up to now.
     pub(super) fn look_at(&mut self, server: Server, now: f64, clock: Clock) -> &[(Lodger, u32)] {
         let here = &mut self.here[server.index()];
         let newest = &mut self.newest[server.index()];
@@ -189,32 +191,32 @@ impl Preemptible {
         here
     }
 
-    /// Each stay on a server has made at least so many seconds of progress since its latest checkpoint.
+    /// Returns a lower bound on the seconds of progress since the latest checkpoint of every stay on a server.
     #[inline]
     pub(super) fn least_unsaved(&self, server: Server, now: f64, clock: Clock) -> f64 {
         let (newest, until) = self.newest[server.index()];
         if now < until { clock.seconds(f64::max(0.0, now - newest)) } else { 0.0 }
     }
 
-    /// GPUs that they hold there.
+    /// Returns the GPUs that evictable stays hold on a server.
     #[inline]
     pub(super) fn gpus_on(&self, server: Server) -> u32 {
         self.held[server.index()].all
     }
 
-    /// Those that a job of a tier may evict; `None`: a job that evicts only who is over quota.
+    /// Returns the GPUs there that a job of a tier may evict; `None`: a job that evicts only stays over quota.
     #[inline]
     pub(super) fn gpus_for(&self, server: Server, tier: Option<u32>) -> u32 {
         let held = &self.held[server.index()];
         held.over_quota + tier.map_or(0, |tier| held.after(tier))
     }
 
-    /// GPUs that those of later tiers hold, over quota or not.
+    /// Returns the GPUs that stays of later tiers hold, over quota or not.
     pub(super) fn gpus_after(&self, tier: u32) -> u64 {
         self.by_tier.iter().rev().take_while(|(of, _)| *of > tier).map(|(_, gpus)| gpus).sum()
     }
 
-    /// Whether an attempt would find no more than it did before.
+    /// Returns whether an attempt has failed before and nothing has changed since.
     pub(super) fn is_futile(&self, attempt: &Attempt) -> bool {
         self.livelock.contains(attempt)
     }
@@ -254,7 +256,7 @@ impl Preemptible {
 }
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// A stay begins, or goes on.
+    /// Adds a stay that begins or continues.
     pub(super) fn on_start(&mut self, slot: Slot) {
         let lodger = self.lodger(slot);
         let (lodges, yields) = (self.lodges(&lodger), self.yields_to_jobs(&lodger));
@@ -269,7 +271,7 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// A stay ends.
+    /// Removes a stay that ends.
     pub(super) fn on_end(&mut self, slot: Slot) {
         let lodger = self.lodger(slot);
         let (lodges, yields) = (self.lodges(&lodger), self.yields_to_jobs(&lodger));
@@ -284,7 +286,7 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// The stay at a slot as a lodger, whether it is one or not.
+    /// Describes the stay at a slot, whether it may be evicted or not.
     pub(super) fn lodger(&self, slot: Slot) -> Lodger {
         let stay = &self.stays[slot.index()];
         let job = stay.job.index();
@@ -307,31 +309,31 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Whether a job or a replica may evict a stay.
+    /// Returns whether a job or a replica may evict a stay.
     fn lodges(&self, lodger: &Lodger) -> bool {
         self.yields_to_jobs(lodger) || self.services.is_some() && lodger.is_preemptible
     }
 
-    /// Whether a job may.
+    /// Returns whether a job may evict a stay.
     fn yields_to_jobs(&self, lodger: &Lodger) -> bool {
         lodger.is_over_quota || self.evicts && lodger.is_preemptible
     }
 
-    /// Whether there is anybody whom jobs may evict.
+    /// Returns whether there is any stay that jobs may evict.
     #[inline]
     pub(crate) fn makes_room(&self) -> bool {
         let reclaimable = self.preemptible.as_ref().and_then(|preemptible| preemptible.reclaimable.as_ref());
         reclaimable.is_some_and(|reclaimable| reclaimable.total() > self.cluster.idle_units())
     }
 
-    /// Attempts may find more than they did: somebody is protected no longer.
+    /// Forgets failed attempts: a protection ended, so they may succeed now.
     pub(super) fn find_more(&mut self) {
         if let Some(preemptible) = &mut self.preemptible {
             preemptible.livelock.clear();
         }
     }
 
-    /// Idle GPUs of a server go to somebody who is no job, or to nobody.
+    /// Removes idle GPUs of a server that a replica took or an outage closed.
     pub(super) fn close_room(&mut self, server: Server, count: u32) {
         if let Some(preemptible) = self.preemptible.as_mut()
             && let Some(reclaimable) = preemptible.reclaimable.as_mut()
@@ -341,7 +343,7 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// They come back.
+    /// Adds them again.
     pub(super) fn open_room(&mut self, server: Server, count: u32) {
         if let Some(preemptible) = self.preemptible.as_mut()
             && let Some(reclaimable) = preemptible.reclaimable.as_mut()
@@ -357,10 +359,10 @@ impl<S: Speed> ClusterState<'_, S> {
         jobs.tried_by(demand).iter().any(|&(gpu_type, _)| self.has_room(gpu_type, demand.units()))
     }
 
-    /// Returns false if a gang that could not be placed would find no GPUs of a type though all lodgers went.
+    /// Returns false if a gang that could not be placed would not fit on a type even if all evictable stays left.
     pub(super) fn has_room(&mut self, gpu_type: GpuType, num_gpus: u32) -> bool {
         match self.preemptible.as_ref().and_then(|preemptible| preemptible.reclaimable.as_ref()) {
-            // A gang that is not placed may find idle GPUs on a server that has enough of them.
+            // A gang that is not placed may still find idle GPUs on a server that has enough of them.
             Some(reclaimable) if self.placer.is_monotone() => {
                 if num_gpus <= self.cluster.of_mut(gpu_type).largest {
                     reclaimable.most_of(gpu_type) >= num_gpus

@@ -1,6 +1,6 @@
-//! What is known of each job while it does not run: how much is left to do, how much service it has had.
+//! Tracks each job while it does not run: work left, and service received.
 //!
-//! The columns are kept only where a policy may stop jobs; elsewhere a job has one stay, which knows it all.
+//! The columns are kept only where a policy may stop jobs; elsewhere a job has a single stay, which has all of it.
 //! Invariant: `left[j]` and `served[j]` are right while job j holds no GPUs. For example, a job of 100 s that was
 //! stopped after 40 s, 30 of them a pause, has 90 s left and 40 s served.
 
@@ -13,7 +13,7 @@ use crate::trace::Jobs;
 pub(crate) struct Progress {
     pub(super) left: Vec<f64>,
     pub(super) served: Vec<f64>,
-    /// When a stay of the job last ended before its work did, but by a failing server (machine time).
+    /// When a stay of the job last ended early, except by a failing server (machine time).
     pub(super) ended: Vec<f64>,
 }
 

@@ -1,7 +1,7 @@
-//! Protection from preemption: which running jobs nobody stops for others (docs/operators.md#protection-from-preemption).
+//! Protects running jobs from being stopped for others (docs/operators.md#protection-from-preemption).
 //!
-//! Invariant: `ends` has every live stay whose protection by age is still to end. For example, with 600 s a job that
-//! started at 100 s is protected before 700 s, and 700 s is an instant at which somebody who waits is looked at.
+//! Invariant: `ends` has every live stay whose protection by age has yet to end. For example, with 600 s a job that
+//! started at 100 s is protected before 700 s, and at 700 s waiting jobs are considered again.
 
 use super::cluster_state::ClusterState;
 use crate::ds::EventHeap;
@@ -10,28 +10,29 @@ use crate::record::Why;
 use crate::setting::Setting;
 use crate::speed::Speed;
 
-/// What protects jobs, where anything does.
+/// The protections of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Protection {
-    /// Age of a stay, s, from which on it is not protected.
+    /// Age of a stay, s, at which its protection ends.
     after: f64,
-    /// With so many stays that ended for others a job is protected.
+    /// A job is protected after this many of its stays have ended for others.
     most: u32,
-    /// By job: those stays.
+    /// By job: the number of those stays.
     stopped: Vec<u32>,
     /// Stays by when their protection ends (machine time).
     ends: EventHeap,
-    /// Whether one ended at this instant, and no pass has seen it.
+    /// Whether a protection ended at this instant and no pass has seen it yet.
     has_ended: bool,
 }
 
-/// Whether a stay that ended so was ended for others.
+/// Returns whether a stay with this end reason ended for others.
 fn counts(why: Why) -> bool {
     matches!(why, Why::Preempted | Why::EvictedBy(_) | Why::EvictedFor(_))
 }
 
 impl Protection {
-    /// That of the setting, if it has one and somebody may be stopped. What a log says was decided before.
+    /// Returns the protection of the setting, if it has one and jobs may be stopped. The decisions of a log are already
+    /// made.
     pub(super) fn new(setting: &Setting<'_>, stops: bool) -> Option<Box<Self>> {
         let options = setting.options;
         let is_on = options.preempt_after > 0.0 || options.max_preemptions.is_some();
@@ -46,7 +47,7 @@ impl Protection {
         })
     }
 
-    /// A stay of a job ended, or it is told otherwise how one did.
+    /// Notes that a stay of a job ended, or that its end reason changed.
     #[cold]
     pub(super) fn count(&mut self, job: Job, before: Option<Why>, after: Why) {
         let stopped = &mut self.stopped[job.index()];
@@ -54,7 +55,7 @@ impl Protection {
         *stopped -= u32::from(before.is_some_and(counts));
     }
 
-    /// The stay at a slot is over.
+    /// Removes the stay at a slot, which is over.
     #[cold]
     pub(super) fn forget(&mut self, slot: Slot) {
         self.ends.remove(slot.number());
@@ -62,13 +63,13 @@ impl Protection {
 }
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// Whether anybody is protected.
+    /// Returns whether any job may be protected.
     #[inline]
     pub(crate) fn protects(&self) -> bool {
         self.protection.is_some()
     }
 
-    /// Until when the stay at a slot is protected (machine time).
+    /// Returns until when the stay at a slot is protected (machine time).
     fn protected_until(&self, slot: Slot) -> f64 {
         let Some(protection) = &self.protection else { return f64::NEG_INFINITY };
         let stay = &self.stays[slot.index()];
@@ -81,12 +82,12 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Whether the job at a slot is protected now.
+    /// Returns whether the job at a slot is protected now.
     pub(crate) fn is_protected(&self, slot: Slot) -> bool {
         self.protected_until(slot) > self.now && !self.is_new(slot)
     }
 
-    /// After when, and until when, the stay at a slot is protected (machine time).
+    /// Returns after when, and until when, the stay at a slot is protected (machine time).
     pub(super) fn protected(&self, slot: Slot) -> (f64, f64) {
         if self.protection.is_none() {
             return (f64::NEG_INFINITY, f64::NEG_INFINITY);
@@ -95,13 +96,14 @@ impl<S: Speed> ClusterState<'_, S> {
         (after, self.protected_until(slot))
     }
 
-    /// Whether the job at a slot began at this instant, and not because a protected one was put there: it has no stay to protect.
+    /// Returns whether the job at a slot began at this instant and has no protected stay that it continues.
     fn is_new(&self, slot: Slot) -> bool {
         let stay = &self.stays[slot.index()];
         stay.start == self.now && !self.has_undone_protected(stay.job)
     }
 
-    /// Why a verb may not stop the job at a slot: nobody knows for whom it does, so that guests are not protected from it.
+    /// Returns why a verb may not stop the job at a slot. The verb's beneficiary is unknown, so jobs over quota are not
+    /// protected from it.
     pub(crate) fn may_not_stop(&self, slot: Slot) -> Option<String> {
         let protection = self.protection.as_ref().filter(|_| self.is_protected(slot) && !self.is_over_quota(slot))?;
         let stopped = protection.stopped[self.stays[slot.index()].job.index()];
@@ -114,7 +116,7 @@ impl<S: Speed> ClusterState<'_, S> {
         })
     }
 
-    /// A stay begins, or goes on.
+    /// Notes that a stay begins or continues.
     #[cold]
     pub(super) fn protect(&mut self, slot: Slot) {
         let (until, now, job) = (self.protected_until(slot), self.now, self.stays[slot.index()].job);
@@ -126,7 +128,7 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// All that happens at this instant has happened: protections end. `is_new`: whether it is the first time here.
+    /// Ends protections after all events of this instant. `is_new`: whether this is the first call at this instant.
     #[cold]
     pub(super) fn end_protections(&mut self, is_new: bool) {
         let now = self.now;
@@ -135,7 +137,7 @@ impl<S: Speed> ClusterState<'_, S> {
         let mut ends = false;
         while let Some((time, slot)) = protection.ends.peek().filter(|&(time, _)| time <= now) {
             protection.ends.remove(slot);
-            // Those that ended while nobody waited are no matter.
+            // Protections that ended while no job waited do not matter.
             protection.has_ended |= time == now;
             ends = true;
         }
@@ -144,7 +146,7 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// The next instant at which a protection ends: this one, as long as no pass has seen it.
+    /// Returns the next instant at which a protection ends: this one, as long as no pass has seen it.
     #[inline]
     pub(crate) fn protection_ends(&self) -> f64 {
         match &self.protection {
@@ -154,14 +156,14 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// The next one after this instant.
+    /// Returns the next such instant after this one.
     #[cold]
     pub(crate) fn next_protection_ends(&self) -> f64 {
         let end = self.protection.as_ref().and_then(|protection| protection.ends.peek());
         end.map_or(f64::INFINITY, |(time, _)| time)
     }
 
-    /// A pass sees who is protected now.
+    /// Notes that a pass sees the present protections.
     #[inline]
     pub(crate) fn see_protections(&mut self) {
         if let Some(protection) = &mut self.protection {

@@ -1,7 +1,7 @@
-//! What a policy may read of the cluster state: who asks for what, how far each job is, and what it would take.
+//! Answers what a policy may ask about the cluster state: demands, progress, and remaining run times.
 //!
-//! Invariant: nothing here changes who holds which GPUs. For example, the remaining run time of a job never rises as
-//! time passes.
+//! Invariant: no function here changes which job holds which GPUs. For example, the remaining run time of a job never
+//! rises as time passes.
 
 use super::cluster_state::ClusterState;
 use super::stays::Stay;
@@ -13,50 +13,50 @@ use crate::speed::Speed;
 use crate::trace::Demand;
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// Seconds at this instant.
+    /// Returns this instant in seconds.
     #[inline]
     pub(crate) fn seconds(&self) -> f64 {
         self.clock.seconds(self.now)
     }
 
-    /// The job that arrives so many jobs after the first.
+    /// Returns the job at place `after` in order of arrival.
     #[inline]
     pub(crate) fn arrival(&self, after: usize) -> Job {
         self.arrivals.map_or(Job::at(after), |arrivals| arrivals[after])
     }
 
-    /// A number not above the jobs that arrive before this one.
+    /// Returns a lower bound on the number of jobs that arrive before this one.
     pub(crate) fn arrives_after(&self, job: Job) -> usize {
         let submit = |job: Job| self.jobs.submit[job.index()];
         let before = |other: &Job| submit(*other) < submit(job);
         self.arrivals.map_or(job.index(), |arrivals| arrivals.partition_point(before))
     }
 
-    /// Seconds of progress between two checkpoints of a job.
+    /// Returns the seconds of progress between two checkpoints of a job.
     pub(super) fn interval_of(&self, job: Job) -> f64 {
         let own = self.jobs.checkpoint_interval.map_or(f64::NAN, |intervals| intervals[job.index()]);
         if own.is_nan() { self.checkpoint_interval } else { own }
     }
 
-    /// GPUs that a job asks for.
+    /// Returns the GPUs that a job requests.
     #[inline]
     pub(crate) fn asks(&self, job: Job) -> u32 {
         self.jobs.num_gpus[job.index()]
     }
 
-    /// The same in units: GPUs, or thousandths of one where the table has shares.
+    /// Returns the units that a job requests: GPUs, or thousandths of one where the table has shares.
     #[inline]
     pub(crate) fn units(&self, job: Job) -> u32 {
         self.jobs.units(job.index())
     }
 
-    /// rho_j, s.
+    /// Returns rho_j, s.
     #[inline]
     pub(crate) fn estimate(&self, job: Job) -> f64 {
         self.speed.estimate(&self.jobs, job)
     }
 
-    /// Run time on the fewest servers without contention, s.
+    /// Returns the run time on the fewest servers without contention, s.
     pub(crate) fn ideal(&self, job: Job) -> f64 {
         let servers = self.few.of(self.asks(job)).unwrap_or(1);
         self.speed.run_time(&self.jobs, job, servers, 1)
@@ -72,65 +72,66 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Work left of a job that does not run.
+    /// Returns the work left of a job that does not run.
     pub(crate) fn left(&self, job: Job) -> f64 {
         self.progress(job).0
     }
 
-    /// The same in iterations, or in recorded seconds where work does not count these.
+    /// Returns the work left of a job that does not run, in iterations, or in recorded seconds under models that do not
+    /// count iterations.
     pub(crate) fn left_at_rest(&self, job: Job) -> f64 {
         if S::COUNTS_ITERATIONS { self.left(job) } else { self.remaining(job) }
     }
 
-    /// The same of a stay's job now.
+    /// Returns the work left of a stay's job now, in the unit of `left_at_rest`.
     pub(crate) fn left_of(&self, stay: &Stay<S::Pace>) -> f64 {
         if S::COUNTS_ITERATIONS { stay.left_at(self.now, self.clock) } else { self.remaining_of(stay) }
     }
 
-    /// Work that a stay does a second at most, in iterations or recorded seconds, as `left_of`.
+    /// Returns the most work per second that a stay can do, in iterations or recorded seconds, as `left_of`.
     pub(crate) fn fastest_of(&self, stay: &Stay<S::Pace>) -> f64 {
         1.0 / self.speed.unit(&stay.pace, stay.parts.len() as u32, 1)
     }
 
-    /// Whether any job holds GPUs.
+    /// Returns whether any job holds GPUs.
     pub(crate) fn is_busy(&self) -> bool {
         self.free.len() < self.stays.len()
     }
 
-    /// Number of jobs that are done, refused or ended.
+    /// Returns the number of jobs that are done, refused or ended.
     pub(crate) fn gone(&self) -> usize {
         self.gone
     }
 
-    /// The pace of a job on as many GPUs as it asks for, of the type on which it was recorded.
+    /// Returns the pace of a job on the GPUs that it requests, of the type on which it was recorded.
     #[inline(always)]
     fn recorded_pace(&self, job: Job) -> S::Pace {
         self.speed.pace(&self.jobs, job, self.asks(job), GpuType::NONE)
     }
 
-    /// What a unit of a job's work takes on the GPUs that it asks for, on one server without contention, s.
+    /// Returns the time of a unit of a job's work on the GPUs that it requests, on one server without contention, s.
     pub(super) fn alone(&self, job: Job) -> f64 {
         self.speed.unit(&self.recorded_pace(job), 1, 0)
     }
 
-    /// Remaining run time of a job that does not run, s: on one server without contention.
+    /// Returns the remaining run time of a job that does not run, on one server without contention, s.
     pub(crate) fn remaining(&self, job: Job) -> f64 {
         self.speed.remaining(&self.jobs, job, self.progress(job).0, self.alone(job), self.clock.slot)
     }
 
-    /// Remaining run time of a stay's job now, s; never rises as time passes.
+    /// Returns the remaining run time of a stay's job now, s; it never rises as time passes.
     pub(crate) fn remaining_of(&self, stay: &Stay<S::Pace>) -> f64 {
         let left = stay.left_at(self.now, self.clock);
         self.speed.remaining(&self.jobs, stay.job, left, stay.alone, self.clock.slot)
     }
 
-    /// What a unit of a job's work takes on the fewest servers without contention, s.
+    /// Returns the time of a unit of a job's work on the fewest servers without contention, s.
     pub(crate) fn unit_at_best(&self, job: Job) -> f64 {
         self.speed.unit(&self.recorded_pace(job), self.few.of(self.asks(job)).unwrap_or(1), 1)
     }
 
-    /// How many times as long a job takes on GPUs of a type as on those on which it was recorded, each on the fewest
-    /// servers without contention. `few`: of the servers of that type.
+    /// Returns how many times as long a job takes on GPUs of a type as on the type on which it was recorded, each on
+    /// the fewest servers without contention. `few`: the fewest servers of that type.
     pub(crate) fn ratio_on(&self, job: Job, gpu_type: GpuType, few: &FewestServers) -> f64 {
         let num_gpus = self.asks(job);
         let pace = self.speed.pace(&self.jobs, job, num_gpus, gpu_type);
@@ -138,39 +139,40 @@ impl<S: Speed> ClusterState<'_, S> {
         if recorded.is_finite() { unit / recorded } else { 1.0 }
     }
 
-    /// Remaining run time of a job that does not run, s, where a unit of its work takes `unit`.
+    /// Returns the remaining run time of a job that does not run, s, where a unit of its work takes `unit`.
     pub(crate) fn left_at_best(&self, job: Job, unit: f64) -> f64 {
         self.speed.remaining(&self.jobs, job, self.progress(job).0, unit, self.clock.slot)
     }
 
-    /// The same of a stay's job now, without the rest of its pause.
+    /// Returns the same for a stay's job now, without the rest of its pause.
     pub(crate) fn left_at_best_of(&self, stay: &Stay<S::Pace>, unit: f64) -> f64 {
         let left = stay.left_at(self.now, self.clock);
         self.speed.remaining(&self.jobs, stay.job, left, unit, self.clock.slot)
     }
 
-    /// Seconds that a stay's job still pauses.
+    /// Returns the seconds that a stay's job still pauses.
     pub(crate) fn pause_left_of(&self, stay: &Stay<S::Pace>) -> f64 {
         self.clock.seconds(f64::max(0.0, stay.from - self.now))
     }
 
-    /// Seconds that a resumed job holds its GPUs without progress.
+    /// Returns the seconds that a resumed job holds its GPUs without progress.
     pub(crate) fn pause_seconds(&self) -> f64 {
         self.clock.seconds(self.clock.pause(self.pauses.resumed, S::USES_REST_OF_SLOT).length())
     }
 
-    /// Attained service of a job that does not run, GPU-seconds.
+    /// Returns the attained service of a job that does not run, GPU-seconds.
     pub(crate) fn attained(&self, job: Job) -> f64 {
         self.jobs.gpus(job.index()) * self.clock.seconds(self.progress(job).1)
     }
 
-    /// Attained service of a stay's job now, GPU-seconds. Holding GPUs is service, progress or not.
+    /// Returns the attained service of a stay's job now, GPU-seconds. Holding GPUs counts as service, with or without
+    /// progress.
     pub(crate) fn attained_of(&self, stay: &Stay<S::Pace>) -> f64 {
         let held = self.progress(stay.job).1 + self.share_of(stay) * (self.now - stay.start);
         self.jobs.gpus(stay.job.index()) * self.clock.seconds(held)
     }
 
-    /// GPUs that a stay holds, as a share of those that its job asks for.
+    /// Returns the GPUs that a stay holds, as a share of those that its job requests.
     pub(super) fn share_of(&self, stay: &Stay<S::Pace>) -> f64 {
         if self.jobs.range.is_none() {
             return 1.0;
@@ -178,57 +180,58 @@ impl<S: Speed> ClusterState<'_, S> {
         f64::from(stay.gpus()) / f64::from(self.asks(stay.job))
     }
 
-    /// When the attained service of a stay's job reaches `service` GPU-seconds, give or take rounding (machine time).
+    /// Returns when the attained service of a stay's job reaches `service` GPU-seconds, up to rounding (machine time).
     pub(crate) fn attains_at(&self, stay: &Stay<S::Pace>, service: f64) -> f64 {
         let held = service / self.jobs.gpus(stay.job.index()) / self.clock.slot.unwrap_or(1.0);
         stay.start + (held - self.progress(stay.job).1)
     }
 
-    /// The stays that are over, in order of their ends, with those that were taken back.
+    /// Returns the stays that are over, in order of their ends, including those that were taken back.
     pub(crate) fn records(&self) -> &[StayRecord] {
         &self.out.stay_log.records
     }
 
-    /// Whether any job has made progress after that instant, or runs towards its time limit.
+    /// Returns whether any job has made progress after that instant, or runs towards its time limit.
     pub(super) fn has_progressed(&self, since: f64) -> bool {
         let runs = |stay: &Stay<S::Pace>| stay.is_live() && stay.from < self.now && !self.stalls(stay);
         self.advanced_to > since || (self.now > since && self.stays.iter().any(runs))
     }
 
-    /// Whether a job is done.
+    /// Returns whether a job is done.
     pub(crate) fn is_done(&self, job: Job) -> bool {
         !self.out.finish[job.index()].is_nan()
     }
 
-    /// Whether an outage, an eviction or a rung ever ended a stay of a job.
+    /// Returns whether an outage, an eviction or a rung ever ended a stay of a job.
     #[inline]
     pub(crate) fn was_interrupted(&self, job: Job) -> bool {
         self.progress.is_some() && self.out.start[job.index()] < self.now
     }
 
-    /// Whether a verb ended a job before it was done.
+    /// Returns whether a verb ended a job before it was done.
     pub(crate) fn is_ended(&self, job: Job) -> bool {
         self.out.ended.get(job.index()).is_some_and(|&ended| ended)
     }
 
-    /// Whether a job was refused.
+    /// Returns whether a job was refused.
     pub(crate) fn is_refused(&self, job: Job) -> bool {
         self.out.refused.get(job.index()).is_some_and(|&refused| refused)
     }
 
-    /// Whether a job has run, or runs.
+    /// Returns whether a job has run, or runs.
     pub(crate) fn has_run(&self, job: Job) -> bool {
         !self.out.start[job.index()].is_nan()
     }
 
-    /// Whether a job could be placed on those idle GPUs, on any type that it may use, with U as it is now.
+    /// Returns whether a job could be placed on those idle GPUs, on any type that it may use, with the present U.
     pub(crate) fn fits(&mut self, probes: &Probes, job: Job) -> bool {
         let num_gpus = self.asks(job);
         let jobs = self.jobs;
         jobs.tried(job).iter().any(|&(gpu_type, _)| self.placer.fits(&mut self.cluster, probes, gpu_type, num_gpus))
     }
 
-    /// Places a job on other idle GPUs, with U as it is there; the grant then holds them. Random numbers stay what they are.
+    /// Places a job on the idle GPUs of `pools`, with their U. The grant then holds them, and no random number is used
+    /// up.
     pub(crate) fn place_in(&mut self, pools: &mut Pools, job: Job) -> bool {
         let (jobs, rng) = (self.jobs, self.placer.rng());
         let claim = self.claim(job, self.asks(job));
@@ -238,7 +241,7 @@ impl<S: Speed> ClusterState<'_, S> {
         placed
     }
 
-    /// Whether a job of a demand could be placed now. Jobs hold whole GPUs.
+    /// Returns whether a job of a demand could be placed now. Jobs hold whole GPUs.
     pub(crate) fn can_place(&mut self, demand: Demand) -> bool {
         let (jobs, num_gpus) = (self.jobs, demand.units());
         jobs.tried_by(demand).iter().any(|&(gpu_type, _)| {
@@ -247,8 +250,8 @@ impl<S: Speed> ClusterState<'_, S> {
         })
     }
 
-    /// The earliest of the given ends, in order, at which a job could be placed if nothing else started. The probes then
-    /// hold the idle GPUs of that time. `ends`: (estimated end's bits, slot).
+    /// Returns the earliest of the given ends, in order, at which a job could be placed if no other job started. The
+    /// probes then hold the idle GPUs of that time. `ends`: (estimated end's bits, slot).
     pub(crate) fn shadow_time(
         &mut self,
         probes: &mut Probes,

@@ -1,4 +1,4 @@
-//! Quotas: how many GPUs the jobs of each owner may hold together (docs/priorities.md#quotas).
+//! Tracks quotas: how many GPUs the jobs of each owner hold and may hold together (docs/priorities.md#quotas).
 //!
 //! Invariant: `held` of an owner is the sum of the GPUs of its live stays. For example, with a quota of 8 GPUs and a
 //! job of 6 running, a second job of 4 is over quota, and a second job of 2 is within it.
@@ -10,32 +10,32 @@ use crate::speed::Speed;
 use crate::trace::Quota;
 use std::collections::BTreeMap;
 
-/// What every owner holds.
+/// GPUs held by every owner.
 #[derive(Clone, Debug)]
 pub(super) struct QuotaUsage {
-    /// The owner of each job; `NOBODY` where no quota is meant for it.
+    /// The owner of each job; a number beyond `quotas` for a job without a quota.
     owner: Vec<u32>,
     quotas: Vec<Quota>,
     held: Vec<u64>,
     /// Whether the stay at each slot is over quota.
     over: Vec<bool>,
-    /// Owners that began or ceased to hold GPUs since somebody asked.
+    /// Owners whose holdings changed since `next_stirred` last returned them.
     changed: Vec<u32>,
 }
 
 /// How a job that would start now stands to its owner's quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Claimant {
-    /// Within it.
+    /// Within quota.
     Within,
-    /// Beyond it, on borrowed GPUs.
+    /// Over quota, on borrowed GPUs.
     Over,
-    /// Beyond it where nothing may be borrowed: it may not start.
+    /// Over quota, and its owner may not borrow: it may not start.
     HeldBack,
 }
 
 impl QuotaUsage {
-    /// Those of the setting, if it has quotas.
+    /// Returns the quotas of the setting, if it has any.
     pub(super) fn new(setting: &Setting<'_>) -> Option<Box<Self>> {
         let quotas = setting.side.quotas?;
         Some(Box::new(Self {
@@ -51,7 +51,7 @@ impl QuotaUsage {
         self.standing(self.owner[job.index()], num_gpus)
     }
 
-    /// How a job of an owner stands that asks for so many GPUs.
+    /// Returns how a job of an owner that requests `num_gpus` GPUs stands to the quota.
     fn standing(&self, owner: u32, num_gpus: u32) -> Claimant {
         let owner = owner as usize;
         match (self.quotas.get(owner), self.held.get(owner)) {
@@ -67,22 +67,22 @@ impl QuotaUsage {
     }
 }
 
-/// GPUs of the jobs of each owner that are within its quota so far, along an order of jobs.
+/// GPUs of the jobs counted so far that are within quota, by owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally(Vec<u64>);
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// A tally of nobody so far.
+    /// Returns an empty tally.
     pub(crate) fn tally(&self) -> Tally {
         Tally(self.quota_usage.as_ref().map_or_else(Vec::new, |quota_usage| vec![0; quota_usage.quotas.len()]))
     }
 
-    /// How the next job of an order stands to its owner's quota.
+    /// Counts the next job of an order. Returns how it stands to its owner's quota.
     pub(crate) fn count(&self, tally: &mut Tally, job: Job) -> Claimant {
         self.count_on(tally, job, self.asks(job))
     }
 
-    /// The same of a job that asks for so many GPUs.
+    /// Counts the next job of an order like `count`, with that many GPUs.
     pub(crate) fn count_on(&self, tally: &mut Tally, job: Job, num_gpus: u32) -> Claimant {
         let Some(quota_usage) = &self.quota_usage else { return Claimant::Within };
         let (owner, num_gpus) = (quota_usage.owner[job.index()] as usize, u64::from(num_gpus));
@@ -102,48 +102,47 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// How a job that would start now on so many GPUs stands to its owner's quota.
+    /// Returns how a job that would start now on that many GPUs stands to its owner's quota.
     pub(crate) fn claimant(&self, job: Job, num_gpus: u32) -> Claimant {
         self.quota_usage.as_ref().map_or(Claimant::Within, |quota_usage| quota_usage.claimant(job, num_gpus))
     }
 
-    /// The same of any job of an owner that asks for so many GPUs.
+    /// Returns the same for any job of an owner that requests `num_gpus` GPUs.
     pub(crate) fn standing(&self, owner: u32, num_gpus: u32) -> Claimant {
         self.quota_usage.as_ref().map_or(Claimant::Within, |quota_usage| quota_usage.standing(owner, num_gpus))
     }
 
-    /// The number of a job's owner, and the GPUs that the jobs of each may hold: `u64::MAX` where owners may borrow. Numbers
-    /// beyond these are those of nobody.
+    /// Returns the number of a job's owner; a number beyond `most_by_owner` if the job has no quota.
     pub(crate) fn owner_of(&self, job: Job) -> usize {
         self.quota_usage.as_ref().map_or(usize::MAX, |quota_usage| quota_usage.owner[job.index()] as usize)
     }
 
-    /// See `owner_of`.
+    /// Returns the GPUs that the jobs of each owner may hold; `u64::MAX` for an owner that may borrow.
     pub(crate) fn most_by_owner(&self) -> Vec<u64> {
         let most = |quota: &Quota| if quota.borrow { u64::MAX } else { quota.gpus };
         self.quota_usage.as_ref().map_or_else(Vec::new, |quota_usage| quota_usage.quotas.iter().map(most).collect())
     }
 
-    /// An owner whose holdings changed since this was asked last; each change once.
+    /// Returns an owner whose holdings changed since the last call; each change once.
     pub(crate) fn next_stirred(&mut self) -> Option<u32> {
         self.quota_usage.as_mut()?.changed.pop()
     }
 
-    /// Whether a job may not start now because its owner holds too much.
+    /// Returns whether a job may not start now because its owner holds too much.
     #[inline]
     pub(crate) fn is_held_back(&self, job: Job) -> bool {
         self.quota_usage.is_some() && self.claimant(job, self.asks(job)) == Claimant::HeldBack
     }
 
-    /// The quota of a job's owner, who has one, and the GPUs that its jobs hold.
+    /// Returns the quota of a job's owner, if it has one, and the GPUs that the owner's jobs hold.
     pub(crate) fn quota_of(&self, job: Job) -> Option<(Quota, u64)> {
         let quota_usage = self.quota_usage.as_ref()?;
         let owner = quota_usage.owner[job.index()] as usize;
         Some((*quota_usage.quotas.get(owner)?, quota_usage.held[owner]))
     }
 
-    /// Of jobs that would hold other numbers of GPUs, all at once, the first whose owner may not borrow what that takes,
-    /// and why. changes: jobs, GPUs that they hold and would hold.
+    /// Checks jobs that would change their numbers of GPUs, all at once. Returns the first whose owner may not borrow
+    /// enough, and why. changes: jobs, GPUs that they hold and would hold.
     pub(crate) fn beyond_quota(&self, changes: &[(Job, u32, u32)]) -> Option<(Job, String)> {
         let quota_usage = self.quota_usage.as_ref()?;
         let mut sums: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
@@ -163,19 +162,19 @@ impl<S: Speed> ClusterState<'_, S> {
         })
     }
 
-    /// Whether the stay at a slot is over quota.
+    /// Returns whether the stay at a slot is over quota.
     pub(crate) fn is_over_quota(&self, slot: Slot) -> bool {
         self.quota_usage.as_ref().is_some_and(|quota_usage| quota_usage.over[slot.index()])
     }
 
-    /// A stay begins.
+    /// Notes that a stay begins.
     pub(super) fn hold(&mut self, slot: Slot, job: Job, num_gpus: u32) {
         let Some(quota_usage) = &self.quota_usage else { return };
         let over = quota_usage.claimant(job, num_gpus) != Claimant::Within;
         self.hold_again(slot, job, num_gpus, over);
     }
 
-    /// A stay begins, or goes on, of which it is known whether it is over quota.
+    /// Notes that a stay begins or continues, given whether it is over quota.
     pub(super) fn hold_again(&mut self, slot: Slot, job: Job, num_gpus: u32, over: bool) {
         let Some(quota_usage) = &mut self.quota_usage else { return };
         let slots = quota_usage.over.len().max(slot.index() + 1);
@@ -188,7 +187,7 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// A stay ends.
+    /// Notes that a stay ends.
     pub(super) fn let_go(&mut self, job: Job, num_gpus: u32) {
         let Some(quota_usage) = &mut self.quota_usage else { return };
         let owner = quota_usage.owner[job.index()];

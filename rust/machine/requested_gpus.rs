@@ -1,16 +1,16 @@
-//! GPUs that somebody names: a policy from outside, or a log.
+//! Places jobs on GPUs that a policy from outside or a log names.
 //!
-//! Invariant: either the GPUs are taken, and `start` or `attach` must follow, or nothing has changed and the reason is told.
-//! For example, a job of 4 GPUs that is to get 3 is told that it asks for 4.
+//! Invariant: either the GPUs are taken, and `start` or `attach` must follow, or nothing has changed and the reason is
+//! returned. For example, placing a job of 4 GPUs on 3 returns that it asks for 4.
 
 use super::cluster_state::ClusterState;
 use crate::ids::{Job, MILLI_GPU, Server};
 use crate::speed::Speed;
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// Gives a job the GPUs of given servers. If they can be had, they are taken, and `start` must follow.
+    /// Places a job on the GPUs of given servers. On success they are taken, and `start` must follow.
     ///
-    /// Otherwise says why not.
+    /// Otherwise returns why it is impossible.
     pub(crate) fn place_at(&mut self, job: Job, parts: &[(Server, u32)]) -> Result<(), String> {
         self.check_parts(job, parts)?;
         for &(server, count) in parts {
@@ -24,7 +24,8 @@ impl<S: Speed> ClusterState<'_, S> {
         Ok(())
     }
 
-    /// As `place_at`, on given GPUs: (server, index of the GPU there), in order. Only where jobs may hold shares.
+    /// Places a job like `place_at`, on given GPUs: (server, index of the GPU there), in order. Only where jobs may
+    /// hold shares.
     pub(crate) fn place_on_gpus(&mut self, job: Job, gpus: &[(Server, u32)]) -> Result<(), String> {
         let share = self.jobs.share_of(job.index());
         let parts: Vec<(Server, u32)> = gpus.chunk_by(|a, b| a.0 == b.0).map(|on| (on[0].0, on.len() as u32)).collect();
@@ -85,7 +86,7 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Says that a server has too few idle GPUs.
+    /// Returns the message that a server has too few idle GPUs.
     pub(crate) fn lacks(&self, server: Server, idle: u64, wanted: u32) -> String {
         format!("server {} has {idle} idle GPUs for the {wanted} that it is to give", server.number())
     }

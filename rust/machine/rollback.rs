@@ -1,8 +1,8 @@
-//! A stay that ended before its job was done, by a verb, an eviction or a rung, as it was before: so that what happens at
-//! one instant can be netted (docs/model.md).
+//! Saves the state of a stay that ends before its job is done, so that the verbs of one instant can be netted
+//! (docs/model.md).
 //!
-//! Invariant: putting it back leaves the stay log as if the stay had never ended. For example, a policy that stops every
-//! job and starts each again on the same GPUs at the same instant has done nothing: no pause, no preemption.
+//! Invariant: restoring it leaves the stay log as if the stay had never ended. For example, a policy that stops every
+//! job and starts each again on the same GPUs at the same instant has no effect: no pause, no preemption.
 
 use super::limits::Limits;
 use super::progress::Progress;
@@ -25,7 +25,7 @@ pub(super) struct Rollback<P> {
 }
 
 impl<P: Clone> Rollback<P> {
-    /// What the end of this stay will change.
+    /// Saves what the end of this stay will change.
     pub(super) fn of(stay: &Stay<P>, progress: Option<&Progress>, limits: Option<&Limits>) -> Self {
         let j = stay.job.index();
         let (left, served) = progress.map_or((0.0, 0.0), |progress| (progress.left[j], progress.served[j]));
@@ -42,7 +42,7 @@ impl<P: Clone> Rollback<P> {
         }
     }
 
-    /// Makes that undone in the progress table; the record, the GPUs and the stay itself are the cluster state's to take back.
+    /// Restores the progress table. The caller restores the record, the GPUs and the stay itself.
     pub(super) fn put_back(&self, progress: Option<&mut Progress>, limits: Option<&mut Limits>) {
         let j = self.stay.job.index();
         if let Some(progress) = progress {

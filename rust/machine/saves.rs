@@ -1,8 +1,9 @@
-//! Checkpoints that take time: a stay makes no progress while it writes one (docs/outages.md#checkpoints-that-take-time).
+//! Times checkpoints that take time: a stay makes no progress while it writes one
+//! (docs/outages.md#checkpoints-that-take-time).
 //!
-//! Invariant: between two of its instants a stay either progresses or saves, and it saves from `begun` to `until`. The end that
-//! `ends` has of a stay is that of its work, or the next checkpoint where that comes first. For example, with an interval
-//! of 100 s and a cost of 5 s a job of 250 s saves in [100, 105) and [205, 210), and ends at 260 s.
+//! Invariant: between two of its events a stay either progresses or saves, and it saves from `begun` to `until`. The
+//! event of a stay in `ends` is the end of its work, or the next checkpoint if that comes first. For example, with an
+//! interval of 100 s and a cost of 5 s a job of 250 s saves in [100, 105) and [205, 210), and ends at 260 s.
 
 use super::clock::{Clock, Rest};
 use super::cluster_state::ClusterState;
@@ -11,28 +12,29 @@ use crate::ids::Slot;
 use crate::options::Options;
 use crate::speed::Speed;
 
-/// A part that is a rounding.
+/// Relative tolerance for rounding.
 const NEAR: f64 = 1e-12;
 
-/// Checkpoints that begin between two looks at the watch.
+/// Checkpoints that may begin between two calls of the watch.
 const MANY: u32 = 65_536;
 
-/// What a checkpoint takes; `None` where it takes no time.
+/// Returns the length of a checkpoint; `None` if it takes no time.
 pub(super) fn cost(options: &Options, clock: Clock, to_the_second: bool) -> Option<Rest> {
     (options.checkpoint_cost > 0.0).then(|| clock.pause(options.checkpoint_cost, to_the_second))
 }
 
-/// The checkpoints of a stay that take time. Machine times.
+/// The checkpoints of a stay, where they take time. Machine times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Saves {
     /// When the progress of the stay starts.
     from: f64,
-    /// How many intervals of progress there were when the latest one began (slot clock).
+    /// Number of intervals of progress when the latest one began (slot clock).
     multiple: f64,
-    /// How many have begun, and when the next one does; never where none is to come.
+    /// Number of checkpoints begun, and when the next one begins; infinite if there is none.
     pub(super) count: u32,
     pub(super) due: f64,
-    /// When the latest one began and is over, and when the one before it was over. Where progress starts is one of no length.
+    /// When the latest one began and ends, and when the one before it ended. The start of progress counts as one of no
+    /// length.
     begun: f64,
     until: f64,
     before: f64,
@@ -48,7 +50,7 @@ impl Default for Saves {
 }
 
 impl Saves {
-    /// Those of a stay whose progress starts at `from`, with so much work left.
+    /// Returns the checkpoints of a stay whose progress starts at `from`, with `left` work left.
     pub(super) fn from(from: f64, every: f64, left: f64, clock: Clock) -> Self {
         let mut first = Self {
             from,
@@ -65,19 +67,20 @@ impl Saves {
         first
     }
 
-    /// When the next one begins: when progress comes to the next multiple of the interval, or at the boundary after it.
+    /// Returns when the next one begins: when progress reaches the next multiple of the interval, or at the boundary
+    /// after it.
     fn next(&mut self, every: f64, cost: Rest, clock: Clock) -> f64 {
         if every == f64::INFINITY {
             return every;
         }
         let spent = f64::from(self.count) * cost.length();
         let Some(slot) = clock.slot else {
-            // A checkpoint takes time, even where float64 does not tell so little.
+            // A checkpoint takes time, even if float64 cannot represent so little.
             return f64::max(self.from + spent + f64::from(self.count + 1) * every, self.until.next_up());
         };
         let (base, part) = (self.from.floor(), self.from.fract());
         if self.count > 0 {
-            // Of several multiples in one slot there is one checkpoint.
+            // Several multiples in one slot share one checkpoint.
             let progress = (self.begun - base) - part - (spent - cost.length());
             self.multiple = f64::max(self.multiple + 1.0, (progress * slot / every * (1.0 + NEAR)).floor());
         }
@@ -85,40 +88,42 @@ impl Saves {
         f64::max(base + (at * (1.0 - NEAR)).ceil(), self.until.floor() + 1.0)
     }
 
-    /// What is a rounding of an instant: an end so near to a checkpoint comes first, and a checkpoint so near to its end is over.
+    /// Returns the rounding of an instant. An end that close to a checkpoint comes first, and a checkpoint that close
+    /// to its end is over.
     #[inline]
     fn rounding(&self, time: f64) -> f64 {
         NEAR * f64::max(0.0, time - self.from) + f64::from(64 + self.count) * (time.next_up() - time)
     }
 
-    /// Time that it has taken up to an instant.
+    /// Returns the time spent on checkpoints up to an instant.
     pub(super) fn taken(&self, now: f64, cost: Rest) -> f64 {
         f64::max(0.0, f64::from(self.count) * cost.length() - f64::max(0.0, self.until - now))
     }
 
-    /// Whether the latest one counts.
+    /// Returns whether the latest one is complete.
     fn is_over(&self, now: f64) -> bool {
         now >= self.until - self.rounding(self.until)
     }
 
-    /// The work left at the latest one that counts, and the time of progress since then.
+    /// Returns the work left at the latest complete one, and the time of progress since then.
     pub(super) fn at_latest(&self, now: f64) -> (f64, f64) {
         (if self.is_over(now) { self.left } else { self.left_before }, self.unsaved(now))
     }
 
-    /// Time of progress since the latest one that counts.
+    /// Returns the time of progress since the latest complete one.
     fn unsaved(&self, now: f64) -> f64 {
         self.progress().unsaved(now)
     }
 
-    /// What says that as long as no other checkpoint begins.
+    /// Returns the data for `unsaved`, valid until another checkpoint begins.
     pub(super) fn progress(&self) -> Progress {
         let Self { begun, until, before, .. } = *self;
         Progress { over: until - self.rounding(until), until, before: begun - before }
     }
 }
 
-/// Of a stay that makes checkpoints, when the latest one counts and is over, and its progress up to then. Machine times.
+/// For a stay that makes checkpoints: when the latest one counts as complete, when it ends, and the progress between it
+/// and the one before. Machine times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Progress {
     over: f64,
@@ -127,7 +132,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Time of progress since the latest one that counts.
+    /// Returns the time of progress since the latest complete one.
     #[inline]
     pub(super) fn unsaved(&self, now: f64) -> f64 {
         f64::max(0.0, if now >= self.over { now - self.until } else { self.before })
@@ -135,7 +140,7 @@ impl Progress {
 }
 
 impl<P> Stay<P> {
-    /// Whether its next instant is a checkpoint, and not its end at `end`.
+    /// Returns whether its next event is a checkpoint, not its end at `end`.
     fn saves_before(&self, end: f64) -> bool {
         let due = self.saves.due;
         due < f64::INFINITY && end > due + self.saves.rounding(due)
@@ -159,14 +164,14 @@ impl<P> Stay<P> {
 }
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// When a stay comes to its rung, its limit or its end.
+    /// Returns when a stay reaches its rung, its limit or its end.
     #[inline(always)]
     fn goal(&self, stay: &Stay<S::Pace>) -> f64 {
         let end = stay.end(self.clock, self.mark(stay.job));
         self.limit_before(stay, end).unwrap_or(end)
     }
 
-    /// Writes down when a stay comes to its next checkpoint, rung, limit, or end.
+    /// Sets when a stay reaches its next checkpoint, rung, limit, or end.
     #[inline(always)]
     pub(super) fn set_end(&mut self, slot: Slot) {
         let stay = &self.stays[slot.index()];
@@ -184,14 +189,14 @@ impl<S: Speed> ClusterState<'_, S> {
         if !stay.saves_before(next) {
             self.savers.set_alone(&mut self.ends, number, next, row);
         } else if stay.saves.count == 0 {
-            // It comes before the last of the line, which is later by the cost of a checkpoint.
+            // It comes before the last of the deque, which is later by the cost of a checkpoint.
             self.savers.set_alone(&mut self.ends, number, stay.saves.due, row);
         } else {
             self.savers.set(&mut self.ends, number, stay.saves.due, row);
         }
     }
 
-    /// Takes a stay out of those that come to an end.
+    /// Removes the event of a stay.
     #[inline(always)]
     pub(super) fn forget_end(&mut self, slot: Slot) {
         if self.saving.is_some() {
@@ -200,7 +205,7 @@ impl<S: Speed> ClusterState<'_, S> {
         self.ends.remove(slot.number());
     }
 
-    /// Lets the stay begin a checkpoint that comes to one. Returns whether it does.
+    /// Begins a checkpoint if the stay has reached one. Returns whether it has.
     #[inline(always)]
     pub(super) fn comes_to_save(&mut self, slot: Slot) -> bool {
         self.saving.is_some_and(|cost| self.saves(slot, cost))
@@ -231,8 +236,8 @@ impl<S: Speed> ClusterState<'_, S> {
         self.set_end(slot);
     }
 
-    /// When the next stay comes to its end, its limit or a rung, if not after `until`. Checkpoints before that begin: nobody decides at them.
-    /// `None` after many of them, so that somebody may look at the watch.
+    /// Returns when the next stay reaches its end, its limit or a rung, if not after `until`. Checkpoints before that
+    /// begin here, since no decision depends on them. `None` after many of them, so that the caller can call the watch.
     #[inline(always)]
     pub(super) fn next_end(&mut self, until: f64) -> Option<f64> {
         if self.saving.is_some() {
@@ -249,7 +254,7 @@ impl<S: Speed> ClusterState<'_, S> {
                 return Some(time);
             }
             if until == f64::INFINITY && self.is_stalled() {
-                return Some(until); // nobody gets anywhere, checkpoints or not
+                return Some(until); // no stay reaches its end, with or without checkpoints
             }
             if !self.comes_to_save(Slot::new(slot)) {
                 return Some(time);
@@ -258,7 +263,7 @@ impl<S: Speed> ClusterState<'_, S> {
         None
     }
 
-    /// Whether no stay comes to an end at its present pace.
+    /// Returns whether no stay reaches an end at its present pace.
     pub(super) fn is_stalled(&self) -> bool {
         if self.saving.is_none() {
             return self.ends.peek().is_none_or(|(time, _)| time == f64::INFINITY);
@@ -267,13 +272,13 @@ impl<S: Speed> ClusterState<'_, S> {
         live.all(|stay| self.stalls(stay))
     }
 
-    /// Whether a stay comes to no end at its present pace.
+    /// Returns whether a stay reaches no end at its present pace.
     pub(super) fn stalls(&self, stay: &Stay<S::Pace>) -> bool {
         let end = stay.end(self.clock, 0.0);
         self.limit_before(stay, end).is_none() && (end == f64::INFINITY || self.only_saves(stay))
     }
 
-    /// Whether a stay saves in every slot from now on, and what is left of a slot yields nothing.
+    /// Returns whether a stay saves in every slot from now on, and the rest of a slot yields no work.
     fn only_saves(&self, stay: &Stay<S::Pace>) -> bool {
         let (Some(cost), Some(slot)) = (self.saving, self.clock.slot) else { return false };
         let rest = slot * (1.0 - cost.part);

@@ -1,10 +1,11 @@
-//! Searches: trials pause at rungs, the best of those that reached one go on, the others end (docs/searches.md).
+//! Runs searches: trials pause at rungs, the best of those that reached a rung continue, the others end
+//! (docs/searches.md).
 //!
-//! Invariant: between two instants every trial of a search runs, waits, is yet to come, pauses at a rung, or is gone; and
-//! of the n trials that have reached a rung, the floor(n / eta) of least loss have gone on from it. For example, with
-//! eta 3 and five trials at a rung one of them has gone on, and with the sixth another one does.
+//! Invariant: between two instants every trial of a search runs, waits, has yet to arrive, pauses at a rung, or is
+//! gone; and of the n trials that have reached a rung, the floor(n / eta) of least loss have continued from it. For
+//! example, with eta 3 and five trials at a rung one of them has continued, and with the sixth another one does.
 //!
-//! A trial that reaches a rung costs the logarithm of its search's size.
+//! A trial that reaches a rung costs O(log n) in the size of its search.
 
 use super::Machine;
 use super::clock::Clock;
@@ -21,22 +22,22 @@ use crate::speed::Speed;
 use crate::trace::NO_SEARCH;
 use std::collections::BTreeSet;
 
-/// How far the trials of all searches are.
+/// Progress of the trials of all searches.
 #[derive(Clone, Debug)]
 pub(crate) struct Searches {
     eta: usize,
-    /// By what a trial's whole work is divided at each rung.
+    /// Divisor of a trial's whole work at each rung.
     divisors: Vec<f64>,
-    /// The search of each job among `searches`; `NO_SEARCH` for a job of none.
+    /// The search of each job as a place in `searches`; `NO_SEARCH` for a job without one.
     of: Vec<u32>,
     searches: Vec<Search>,
-    /// By job: the whole work, rungs reached, rungs gone on from, whether it is done for, and its latest climb.
+    /// By job: the whole work, rungs reached, rungs passed, whether it was refused or ended, and its latest climb.
     work: Vec<f64>,
     reached: Vec<u32>,
     passed: Vec<u32>,
     gone: Vec<bool>,
     climb: Vec<u32>,
-    /// Trials that reached a rung at this instant, and searches in which something changed.
+    /// Trials that reached a rung at this instant, and searches that changed.
     arrived: Vec<(Job, Slot)>,
     changed: BTreeSet<u32>,
     /// Every rung that a trial reached, in order of time.
@@ -49,7 +50,7 @@ struct Search {
     rungs: Vec<Rung>,
 }
 
-/// Those who reached a rung, by (loss, job).
+/// The trials that reached a rung, by (loss, job).
 #[derive(Clone, Debug, Default)]
 struct Rung {
     /// The floor(n / eta) best, and the others.
@@ -57,7 +58,7 @@ struct Rung {
     others: BTreeSet<(u64, Job)>,
     /// Trials that will never reach it.
     lost: u32,
-    /// Whether anybody has gone on from it, and whether nobody can reach it any more.
+    /// Whether any trial has continued from it, and whether none can reach it any more.
     passed: bool,
     closed: bool,
 }
@@ -67,7 +68,7 @@ impl Rung {
         self.best.len() + self.others.len()
     }
 
-    /// Makes `best` the best of all. Returns who came in.
+    /// Moves the best trials into `best`. Returns those that were moved.
     fn choose(&mut self, eta: usize) -> Vec<Job> {
         let best = self.reached() / eta;
         let mut came = Vec::new();
@@ -94,17 +95,17 @@ impl Rung {
     }
 }
 
-/// What becomes of a trial at a rung. It has a slot if it has just come there.
+/// What happens to a trial at a rung. It has a slot if it has just arrived there.
 #[derive(Clone, Copy, Debug)]
 enum RungOutcome {
-    /// It goes on: on its GPUs, if it has just come, else it waits for some.
+    /// It continues: on its GPUs if it has just arrived, else it waits for some.
     GoesOn(Job, Option<Slot>),
     Pauses(Job, Slot),
     Ends(Job, Option<Slot>),
 }
 
 impl RungOutcome {
-    /// What the log says of it.
+    /// Returns the log row of an outcome.
     fn row(self, now: f64) -> Row {
         let (job, cause) = match self {
             Self::GoesOn(job, _) => (job, Cause::WentOn),
@@ -116,7 +117,7 @@ impl RungOutcome {
 }
 
 impl Searches {
-    /// Those of the setting, if it has any.
+    /// Returns the searches of the setting, if it has any.
     pub(super) fn new<S: Speed>(setting: &Setting<'_>, speed: &S, clock: Clock) -> Option<Box<Self>> {
         let search = setting.options.search?;
         let (jobs, trials) = (&setting.jobs, setting.jobs.trials?);
@@ -147,28 +148,28 @@ impl Searches {
         }))
     }
 
-    /// The work left of a job when its stay ends: at its next rung, or at its end.
+    /// Returns the work left of a job when its stay ends: at its next rung, or at its end.
     pub(super) fn mark(&self, job: Job) -> f64 {
         if self.has_rung_ahead(job) { self.left_at(job, self.reached[job.index()]) } else { 0.0 }
     }
 
-    /// The work left of a trial at a rung.
+    /// Returns the work left of a trial at a rung.
     fn left_at(&self, job: Job, rung: u32) -> f64 {
         let work = self.work[job.index()];
         work - work / self.divisors[rung as usize]
     }
 
-    /// Whether a job's stay ends at a rung, and not with its work.
+    /// Returns whether a job's stay ends at a rung, not with its work.
     fn has_rung_ahead(&self, job: Job) -> bool {
         self.of[job.index()] != NO_SEARCH && (self.reached[job.index()] as usize) < self.divisors.len()
     }
 
-    /// Whether there is anything to judge.
+    /// Returns whether there is anything to judge.
     fn is_due(&self) -> bool {
         !self.arrived.is_empty() || !self.changed.is_empty()
     }
 
-    /// Takes note that a job is done for: refused, or ended.
+    /// Notes that a job was refused or ended.
     fn lose(&mut self, job: Job) {
         let j = job.index();
         let number = self.of[j];
@@ -180,7 +181,7 @@ impl Searches {
         self.changed.insert(number);
     }
 
-    /// What becomes of the trials at rungs whose turn that is, by search and rung.
+    /// Returns the outcomes of the trials at rungs that are due, by search and rung.
     fn judge(&mut self, now: f64, loss: impl Fn(Job, f64) -> f64) -> Vec<RungOutcome> {
         let mut came = std::mem::take(&mut self.arrived);
         came.sort_unstable();
@@ -206,7 +207,7 @@ impl Searches {
                 rung.closed |= closes;
                 rung.passed |= !go.is_empty();
                 if closes && !rung.passed {
-                    // Nobody is left to wait for: a search has a winner.
+                    // No further trial can arrive: the search still needs a winner.
                     go.extend(rung.first());
                 }
                 let mut end: Vec<Job> = if closes { rung.all().collect() } else { Vec::new() };
@@ -218,7 +219,7 @@ impl Searches {
                 end.retain(|job| self.passed[job.index()] as usize <= at && !self.gone[job.index()]);
                 end.sort_unstable();
                 for job in end {
-                    // This changes the rungs above, which come next.
+                    // This changes the rungs above, which are judged next.
                     self.lose(job);
                     outcomes.push(RungOutcome::Ends(job, slot_of(job)));
                 }
@@ -233,14 +234,15 @@ impl Searches {
         outcomes
     }
 
-    /// Every rung that a trial reached.
+    /// Returns every rung that a trial reached.
     pub(super) fn into_climbs(self) -> Vec<Climb> {
         self.climbs
     }
 }
 
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
-    /// Whether the stay that ends now ends at a rung; then its trial is judged before this instant's other events.
+    /// Returns whether the stay that ends now ends at a rung. Its trial is then judged before this instant's other
+    /// events.
     #[inline]
     pub(super) fn comes_to_rung(&mut self, slot: Slot) -> bool {
         let Some(searches) = &mut self.state.searches else { return false };
@@ -253,7 +255,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         is_at_rung
     }
 
-    /// Judges the trials of searches in which something changed. Returns whether anything did.
+    /// Judges the trials of searches that changed. Returns whether any had.
     #[inline]
     pub(super) fn judge_trials(&mut self) -> bool {
         let is_due = self.state.searches.as_ref().is_some_and(|searches| searches.is_due());
@@ -263,7 +265,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         is_due
     }
 
-    /// Judges them; `trials_changed` then says whether that is an event: one that goes on at once is none.
+    /// Judges the trials and sets `trials_changed` if an outcome is an event. A trial that continues at once is none.
     #[cold]
     fn judge(&mut self) {
         let Some(searches) = &mut self.state.searches else { return };
@@ -301,13 +303,13 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
 }
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// The work left of a job when its stay ends: at its next rung, or at its end.
+    /// Returns the work left of a job when its stay ends: at its next rung, or at its end.
     #[inline(always)]
     pub(super) fn mark(&self, job: Job) -> f64 {
         self.searches.as_ref().map_or(0.0, |searches| searches.mark(job))
     }
 
-    /// Takes note that a job was refused or ended.
+    /// Notes that a job was refused or ended.
     #[inline]
     pub(super) fn lose_trial(&mut self, job: Job) {
         if let Some(searches) = &mut self.searches {
@@ -315,12 +317,12 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// The work left of a stay's job at the rung that it has just reached.
+    /// Returns the work left of a stay's job at the rung that it has just reached.
     pub(super) fn left_at_rung(&self, job: Job) -> f64 {
         self.searches.as_ref().map_or(0.0, |searches| searches.left_at(job, searches.reached[job.index()] - 1))
     }
 
-    /// Goes on with the stay of a trial at a rung, on the same GPUs and without a pause.
+    /// Continues the stay of a trial at a rung, on the same GPUs and without a pause.
     pub(super) fn go_on(&mut self, slot: Slot) {
         let job = self.stays[slot.index()].job;
         let left = self.left_at_rung(job);
@@ -337,10 +339,10 @@ impl<S: Speed> ClusterState<'_, S> {
 }
 
 impl<P> Stay<P> {
-    /// Goes on from a rung, where so much work is left.
+    /// Continues from a rung with `left` work left.
     fn climb(&mut self, left: f64, now: f64, clock: Clock) {
         self.save(now, clock);
-        // A slot may have yielded more than the rung asks for: that counts for nothing.
+        // A slot may have yielded more work than the rung requires. The surplus does not count.
         self.saved = self.saved.max(left);
         (self.left, self.since) = (left, now);
     }

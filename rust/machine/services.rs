@@ -1,8 +1,8 @@
-//! Services take GPUs before any job (docs/services.md).
+//! Runs the replicas of services, which take GPUs before any job (docs/services.md).
 //!
-//! Invariant: of each service, the replicas that run and those that it waits for are as many as it wants. The GPUs of a
-//! replica are taken, by nobody's job, and U does not know of them. For example, a service that wants 4 replicas of 8 GPUs
-//! on three idle servers of 8 runs three, and waits for one.
+//! Invariant: the running and the waiting replicas of a service add up to as many as it wants. A replica's GPUs are
+//! taken but belong to no job, and U ignores them. For example, a service that wants 4 replicas of 8 GPUs on three idle
+//! servers of 8 runs three, and waits for one.
 
 use super::Machine;
 use super::clock::Clock;
@@ -21,22 +21,22 @@ use std::collections::VecDeque;
 /// What services want and hold.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Services {
-    /// In order of their times, which are machine times; of a service at most one at an instant.
+    /// In order of time (machine time), at most one per service and instant.
     loads: Vec<Load>,
     next: usize,
     services: Vec<Service>,
-    /// Replicas that run, in the order in which they were placed, and who holds their GPUs.
+    /// Running replicas in the order in which they were placed, and the holders of their GPUs.
     running: Vec<(Replica, Job)>,
-    /// Holders that are free again, and the one after all that were ever used, counted down.
+    /// Holders that are free again, and the next unused one, counting down.
     free: Vec<Job>,
     holder: u32,
-    /// GPUs of all services at their largest.
+    /// GPUs of all services at their largest load.
     largest: u64,
-    /// GPUs of the replicas that run.
+    /// GPUs of the running replicas.
     held: u64,
-    /// Whether replicas begin and end as a log says, and not as services want.
+    /// Whether replicas begin and end as a log says, not as services want.
     follows: bool,
-    /// GPU-time that jobs held of what services would hold at their largest (machine time).
+    /// GPU-time that jobs held of what services would hold at their largest load (machine time).
     lent: f64,
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct Services {
 struct Service {
     gpus: u32,
     running: u64,
-    /// Replicas that it ever started.
+    /// Number of replicas it has started.
     started: u32,
-    /// Replicas that it waits for: since when, and how many; the longest wait first.
+    /// Waiting replicas: since when, and how many; the longest wait first.
     waiting: VecDeque<(f64, u64)>,
 }
 
@@ -57,7 +57,7 @@ impl Service {
 }
 
 impl Replica {
-    /// What the log says of it: where it is, and which it is.
+    /// Returns the log row of a replica: its server and its number.
     fn row(&self, now: f64) -> Row {
         let Self { service, number, server, .. } = *self;
         Row { service, replica: number, server: server.number(), ..Row::of(now, Verb::Replica) }
@@ -65,7 +65,7 @@ impl Replica {
 }
 
 impl Services {
-    /// Those of the setting, if it has any to speak of; those of its log, where nothing else is known of them.
+    /// Returns the services of the setting, if it has any; those of its log if it has no other.
     pub(super) fn new(setting: &Setting<'_>, clock: Clock) -> Option<Box<Self>> {
         let holder = Job::NONE.number() - 1 - setting.server_gpus.len() as u32;
         let Some(given) = setting.side.services else {
@@ -77,7 +77,7 @@ impl Services {
         let mut seen: Vec<Load> = Vec::with_capacity(loads.len());
         for load in &loads {
             let load = Load { time: clock.arrival(load.time), ..*load };
-            // Under the slot clock several may count at one boundary: the last one does.
+            // Under the slot clock several loads may fall on one boundary: the last one counts.
             let together = seen.iter().rev().take_while(|other| other.time == load.time);
             let places = together.enumerate().find(|(_, other)| other.service == load.service);
             match places.map(|(back, _)| seen.len() - 1 - back) {
@@ -97,7 +97,7 @@ impl Services {
             services: given.gpus.iter().map(service).collect(),
             running: Vec::new(),
             free: Vec::new(),
-            // Below those who hold the GPUs of servers that are down.
+            // Below the holders of servers that are down.
             holder,
             follows: false,
             largest: most.iter().zip(given.gpus).map(|(most, &gpus)| most * u64::from(gpus)).sum(),
@@ -106,7 +106,7 @@ impl Services {
         }))
     }
 
-    /// When the next load comes; never if none will.
+    /// Returns when the next load changes, or infinity.
     #[inline]
     pub(super) fn next_at(&self) -> f64 {
         self.loads.get(self.next).map_or(f64::INFINITY, |load| load.time)
@@ -121,7 +121,7 @@ impl Services {
 }
 
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
-    /// What services want from this instant on; those that want less end replicas.
+    /// Applies the loads of this instant. Services that want fewer replicas end some.
     pub(super) fn take_loads(&mut self) {
         while let Some(services) = &mut self.state.services
             && let Some(&load) = services.loads.get(services.next)
@@ -134,7 +134,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
         self.fruitless_decisions = 0;
     }
 
-    /// Starts the replicas that services wait for, as far as there is room.
+    /// Starts waiting replicas as far as GPUs allow.
     pub(super) fn place_replicas(&mut self) {
         if self.state.gone() == self.state.jobs.len() {
             return;
@@ -155,7 +155,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
 }
 
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
-    /// Evicts jobs for a replica of so many GPUs, if that can be done. Returns the server that has room then.
+    /// Evicts jobs for a replica of that many GPUs, if possible. Returns the server that then has enough idle GPUs.
     fn make_room(&mut self, service: usize, gpus: u32) -> Option<Server> {
         let state = &mut self.state;
         let (server, chosen) =
@@ -170,7 +170,7 @@ impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
 }
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// GPUs of a replica of the first service, from that place on, that waits for one.
+    /// Returns the GPUs of a replica of the first service from `at` on that waits for one.
     fn next_replica(&self, at: &mut usize) -> Option<u32> {
         let services = self.services.as_ref()?;
         let found = services.services.iter().skip(*at).position(|service| !service.waiting.is_empty())?;
@@ -188,14 +188,14 @@ impl<S: Speed> ClusterState<'_, S> {
         services.lent += held.saturating_sub(left) as f64 * (now - self.now);
     }
 
-    /// Whether replicas begin and end as a log says.
+    /// Returns whether replicas begin and end as a log says.
     pub(crate) fn follows_replicas(&self) -> bool {
         self.services.as_ref().is_some_and(|services| services.follows)
     }
 
-    /// Begins or ends the replica of a log's row: it begins where the row has GPUs. Otherwise says why it cannot be.
+    /// Begins or ends the replica of a log row; a row with GPUs begins one. Otherwise returns why that is impossible.
     ///
-    /// One whose server failed has ended already.
+    /// A replica whose server failed has ended already.
     pub(crate) fn follow_replica(&mut self, row: &Row) -> Result<(), String> {
         let (server, gpus, now) = (Server::new(row.server), row.num_gpus, self.now);
         let idle = self.cluster.idle(server);
@@ -232,7 +232,7 @@ impl<S: Speed> ClusterState<'_, S> {
             return;
         }
         let mut surplus = wanted - u64::from(load.replicas);
-        // Those that wait would be the last to start, and of them those that have waited least.
+        // Waiting replicas go first, those with the shortest wait before others: they would be the last to start.
         while surplus > 0
             && let Some((_, count)) = service.waiting.back_mut()
         {
@@ -254,7 +254,7 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Starts the replica of a service that has been wanted for longest.
+    /// Starts the waiting replica of a service with the longest wait.
     fn start_replica(&mut self, at: usize, server: Server) {
         let Some(services) = &mut self.services else { return };
         let holder = services.new_holder();
@@ -283,12 +283,12 @@ impl<S: Speed> ClusterState<'_, S> {
         self.cluster.hold(server, gpus, holder);
         self.close_room(server, gpus);
         if let Some(sleep) = &mut self.sleep {
-            // A replica is there at once: nobody waits for the server that it wakes.
+            // A replica is there at once: it does not wait for the server that it wakes.
             sleep.take(&[(server, gpus)], Woken::ByService(at as u32), self.now, self.clock);
         }
     }
 
-    /// Ends a replica that runs.
+    /// Ends a running replica.
     fn end_replica(&mut self, at: usize, ended: ReplicaEnded) {
         let Some(services) = &mut self.services else { return };
         let (replica, holder) = services.running.remove(at);
@@ -324,7 +324,7 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// What became of the services of a run that is done; the replicas that still run end now.
+    /// Returns the results of the services of a finished run. Replicas still running end now.
     pub(super) fn serving(&mut self) -> Serving {
         let Some(services) = self.services.take() else { return Serving::default() };
         let mut serving = std::mem::take(&mut self.out.serving);

@@ -1,4 +1,4 @@
-//! What the cluster state does where jobs hold shares of GPUs, and where a placement looks at fragmentation.
+//! Handles jobs that hold shares of GPUs, and placements that weigh fragmentation.
 //!
 //! For example, when the second of two jobs on a GPU ends, the first runs at its full rate from then on.
 
@@ -9,7 +9,7 @@ use crate::speed::Speed;
 use crate::trace::{Demand, Jobs};
 use std::collections::BTreeMap;
 
-/// What the jobs ask for, as the servers of a type see it.
+/// Returns the demands of the jobs as the servers of a type see them.
 pub(crate) fn wants(jobs: &Jobs<'_>, gpu_type: GpuType) -> Vec<Want> {
     let mut demands: BTreeMap<Demand, (usize, u64)> = BTreeMap::new();
     for row in 0..jobs.len() {
@@ -25,7 +25,7 @@ pub(crate) fn wants(jobs: &Jobs<'_>, gpu_type: GpuType) -> Vec<Want> {
 }
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// Keeps what idle GPUs are lost to the demands of the jobs, from now on.
+    /// Tracks from now on which idle GPUs are lost to the demands of the jobs.
     pub(crate) fn weigh(&mut self) {
         if self.cluster.is_weighed() {
             return;
@@ -34,20 +34,20 @@ impl<S: Speed> ClusterState<'_, S> {
         self.cluster.weigh(|gpu_type| wants(&jobs, gpu_type));
     }
 
-    /// Whether every stay runs at the pace that its servers and its GPU give it.
+    /// Returns whether every stay runs at the pace that its servers and its GPU give it.
     #[inline]
     pub(super) fn is_settled(&self) -> bool {
         self.link_contention.is_settled()
             && self.co_location.as_ref().is_none_or(|co_location| co_location.is_settled())
     }
 
-    /// The smallest share of a GPU that a job holds; 1 where none holds any.
+    /// Returns the smallest share of a GPU that a running job holds; 1 if none holds a share.
     pub(super) fn smallest_share(&self) -> f64 {
         let live = self.stays.iter().filter(|stay| stay.is_live());
         live.map(|stay| self.jobs.gpus(stay.job.index())).fold(1.0, f64::min)
     }
 
-    /// The jobs that make no progress, each with the only other job on its GPU.
+    /// Returns the jobs that make no progress, each with the only other job on its GPU.
     pub(super) fn starved(&self) -> impl Iterator<Item = (Job, Job)> + '_ {
         let stalled = self.stays.iter().zip(0..).filter(|(stay, _)| stay.is_live() && stay.unit == f64::INFINITY);
         stalled.filter_map(|(stay, slot)| {
@@ -56,7 +56,7 @@ impl<S: Speed> ClusterState<'_, S> {
         })
     }
 
-    /// Takes note of the other shares on the GPU of a stay that holds one.
+    /// Updates the slowdown of a stay that holds a share by the other shares on its GPU.
     pub(super) fn meet(&mut self, slot: Slot) {
         let Some(co_location) = &self.co_location else { return };
         let other = co_location.other(slot).map(|other| self.stays[other.index()].pace);
@@ -65,7 +65,7 @@ impl<S: Speed> ClusterState<'_, S> {
         stay.slowed = if measured { 1.0 } else { co_location.slowdown(slot) };
     }
 
-    /// New paces and ends of the shares whose GPU changed.
+    /// Updates pace and end of the shares whose GPU changed.
     pub(super) fn settle_shares(&mut self) {
         let Some(co_location) = &mut self.co_location else { return };
         let mut dirty = std::mem::take(&mut self.dirty);

@@ -1,10 +1,9 @@
-//! How long a stay pauses as it begins; servers that sleep while nobody holds any of their GPUs, and who wakes them
-//! (docs/energy.md).
+//! Tracks the pauses at the start of stays, and servers that sleep while idle and are woken by a stay (docs/energy.md).
 //!
-//! Invariant: `since` and `until` are the latest stretch in which a server was idle, as they were before the present
-//! instant; what happens at one instant and is undone at it leaves them alone. For example, a server that was given back
-//! at 100 s and sleeps after 60 s was asleep from 160 s on when a job starts there at 500 s, and that job wakes it. So do
-//! all others that start there at 500 s.
+//! Invariant: `since` and `until` are the latest interval in which a server was idle, as it was before the present
+//! instant; verbs that are undone within an instant do not change it. For example, a server that was released at 100 s
+//! and sleeps after 60 s is asleep from 160 s on. A job that starts there at 500 s wakes it, and so do all others that
+//! start there at 500 s.
 
 use super::clock::{Clock, Rest};
 use super::cluster_state::ClusterState;
@@ -15,16 +14,16 @@ use crate::record::Why;
 use crate::setting::Setting;
 use crate::speed::Speed;
 
-/// Whether a job that runs through may hold its GPUs without progress for a while.
+/// Returns whether a job that runs through may hold its GPUs without progress for a while.
 pub(super) fn may_pause(setting: &Setting<'_>) -> bool {
     let options = setting.options;
     options.start_cost > 0.0 || options.checkpoint_cost > 0.0 || options.wakes()
 }
 
-/// How long a job holds its GPUs without progress as a stay of it begins, s.
+/// Pauses: how long a job holds its GPUs without progress at the start of a stay, s.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pauses {
-    /// Of a job that is resumed, of one that moved, of one that got another number of GPUs, and of one that starts.
+    /// For a job that is resumed, that moved, that was resized, and that starts for the first time.
     pub(super) resumed: f64,
     moved: f64,
     resized: f64,
@@ -43,14 +42,14 @@ impl Pauses {
 }
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// Whether a stay of the job that begins now is not its first.
+    /// Returns whether the stay that begins now is not the job's first.
     #[inline]
     pub(super) fn resumes(&self, job: Job) -> bool {
         self.out.start[job.index()] < self.now
     }
 
-    /// How long a stay of the job that begins now holds its GPUs without progress. why: what became of the stay that it
-    /// follows at once. wakes: whether one of its servers was asleep.
+    /// Returns how long the job's stay that begins now holds its GPUs without progress. why: the change from the stay
+    /// that it follows at once. wakes: whether one of its servers was asleep.
     #[inline]
     pub(super) fn pause_of(&self, job: Job, why: Option<Why>, wakes: bool) -> Rest {
         let longer = self.sleep.as_ref().filter(|_| wakes).map_or(0.0, |sleep| sleep.wake_time);
@@ -64,34 +63,34 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 }
 
-/// The latest stretch in which a server was idle; machine times.
+/// The latest interval in which a server was idle; machine times.
 #[derive(Clone, Copy, Debug)]
 struct Idle {
     /// Stays that hold GPUs of it now.
     stays: u32,
     /// Infinite while it is down.
     since: f64,
-    /// Infinite while it goes on.
+    /// Infinite while it is idle.
     until: f64,
-    /// Who ended it.
+    /// What ended it.
     woken: Woken,
 }
 
 /// Which servers are idle, and since when.
 #[derive(Clone, Debug)]
 pub(super) struct Sleep {
-    /// How long a server must have been idle, s.
+    /// Idle time after which a server sleeps, s.
     after: f64,
-    /// By how much the pause of a stay that wakes a server is longer, s.
+    /// Added pause of a stay that wakes a server, s.
     wake_time: f64,
-    /// When the first job of the table comes: nobody was idle before.
+    /// When the first job of the table arrives: no server counts as idle before.
     opens: f64,
     servers: Vec<Idle>,
     spells: Vec<Asleep>,
 }
 
 impl Sleep {
-    /// `None` where no server ever sleeps.
+    /// Returns a new tracker; `None` if no server ever sleeps.
     pub(super) fn new(setting: &Setting<'_>, clock: Clock) -> Option<Box<Self>> {
         let options = setting.options;
         if options.sleep_after == f64::INFINITY {
@@ -110,7 +109,7 @@ impl Sleep {
         }))
     }
 
-    /// Takes note that a stay on those servers begins, or goes on: of a job, or a replica. Returns whether one of them was
+    /// Notes that a stay of a job or a replica on those servers begins or continues. Returns whether one of them was
     /// asleep before this instant.
     pub(super) fn take(&mut self, parts: &[(Server, u32)], by: Woken, now: f64, clock: Clock) -> bool {
         let mut wakes = false;
@@ -125,7 +124,7 @@ impl Sleep {
         wakes
     }
 
-    /// Takes note that a stay on those servers ends.
+    /// Notes that a stay on those servers ends.
     pub(super) fn give_back(&mut self, parts: &[(Server, u32)], now: f64, clock: Clock) {
         for &(server, _) in parts {
             let idle = &mut self.servers[server.index()];
@@ -133,7 +132,7 @@ impl Sleep {
             if idle.stays > 0 {
                 continue;
             }
-            // Whoever held it since did so for no time at all: it was idle all along.
+            // A stay of no length ended: the server has been idle all along.
             if idle.until != now {
                 self.close(server, clock);
                 self.servers[server.index()].since = f64::max(now, self.opens);
@@ -143,20 +142,20 @@ impl Sleep {
         }
     }
 
-    /// A server that nobody holds goes down.
+    /// Takes down a server on which no stay holds GPUs.
     pub(super) fn take_down(&mut self, server: Server, now: f64, clock: Clock) {
         self.servers[server.index()].until = now;
         self.close(server, clock);
         self.servers[server.index()].since = f64::INFINITY;
     }
 
-    /// It comes back, awake.
+    /// Brings a server back, awake.
     pub(super) fn bring_up(&mut self, server: Server, now: f64) {
         let idle = &mut self.servers[server.index()];
         (idle.since, idle.until) = (f64::max(now, self.opens), f64::INFINITY);
     }
 
-    /// Writes down the sleep of a server whose idle stretch is over.
+    /// Records the sleep of a server whose idle interval is over.
     fn close(&mut self, server: Server, clock: Clock) {
         let idle = self.servers[server.index()];
         let (since, until) = (clock.seconds(idle.since), clock.seconds(idle.until));
@@ -165,7 +164,7 @@ impl Sleep {
         }
     }
 
-    /// When servers were asleep, by server and time. Whoever is idle at the end sleeps for ever.
+    /// Returns when servers were asleep, by server and time. A server that is idle at the end sleeps forever.
     pub(super) fn into_spells(mut self, clock: Clock) -> Vec<Asleep> {
         for server in (0..self.servers.len()).map(Server::at) {
             if self.servers[server.index()].since < f64::INFINITY {
@@ -187,7 +186,7 @@ mod tests {
     const CLOCK: Clock = Clock { slot: None };
     const JOB: Woken = Woken::ByJob(Job::new(0));
 
-    /// Two servers that sleep after 60 s, from 10 s on.
+    /// Returns two servers that sleep after 60 s, from 10 s on.
     fn sleep() -> Sleep {
         let options = Options { sleep_after: 60.0, wake_time: 30.0, ..Options::default() };
         let table = OwnedJobs { submit: vec![10.0], num_gpus: vec![1], ..OwnedJobs::default() };

@@ -1,8 +1,8 @@
-//! A stay: a stretch of time in which a job holds the same GPUs.
+//! Describes a stay: an interval in which a job holds the same GPUs.
 //!
-//! Invariant: `left` is the work left at `since`, and from there on a unit of work takes `unit` seconds until somebody
-//! sets another pace. For example, a stay that begins at 10 s with a pause of 30 s and 5 units of 2 s each ends at
-//! 10 + 30 + 5 * 2 = 50 s.
+//! Invariant: `left` is the work left at `since`, and from then on a unit of work takes `unit` seconds until the pace
+//! changes. For example, a stay that begins at 10 s with a pause of 30 s and 5 units of 2 s each ends at 10 + 30 + 5 *
+//! 2 = 50 s.
 
 use super::clock::Clock;
 use super::saves::Saves;
@@ -12,13 +12,13 @@ use crate::speed::{Speed, whole_slots};
 /// A job on GPUs. Times are machine times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stay<P> {
-    /// Who holds them.
+    /// The job that holds the GPUs.
     pub(crate) job: Job,
-    /// (server, GPUs), servers ascending; empty where nobody stays.
+    /// (server, GPUs), servers ascending; empty where the stay is not live.
     pub(crate) parts: Vec<(Server, u32)>,
-    /// Of what type its GPUs are; `NONE` where all are alike.
+    /// The type of its GPUs; `NONE` where all are alike.
     pub(crate) gpu_type: GpuType,
-    /// Since when.
+    /// When it began.
     pub(crate) start: f64,
     /// When progress begins: after the pause.
     pub(crate) from: f64,
@@ -27,21 +27,23 @@ pub(crate) struct Stay<P> {
     /// All work of the job (kept under the slot clock).
     pub(super) work: f64,
     pub(super) since: f64,
-    /// The part of the slot that ends at `since` that a pause takes, and the work done in its rest; `left` is without.
+    /// The share of the slot ending at `since` that a pause takes, and the work done in the rest of that slot, which
+    /// `left` excludes.
     pub(super) part: f64,
     pub(super) head: f64,
-    /// What a unit of work takes now, s, and units in a slot.
+    /// Time of a unit of work now, s, and units per slot.
     pub(super) unit: f64,
     pub(super) per_slot: f64,
-    /// What a unit takes on one server without contention, s (kept where a policy may stop jobs).
+    /// Time of a unit on one server without contention, s (kept where a policy may stop jobs).
     pub(crate) alone: f64,
     pub(super) pace: P,
-    /// How many times as long a unit takes for the other shares of its GPU.
+    /// Slowdown factor of a unit by the other shares on its GPU.
     pub(super) slowed: f64,
-    /// p_j, and the largest that this stay has met.
+    /// p_j, and the largest one of this stay.
     pub(super) contention: u32,
     pub(super) largest_contention: u32,
-    /// Seconds of progress between two checkpoints; NaN where nothing fails. Work left at the latest before `since`.
+    /// Seconds of progress between two checkpoints, NaN where work is never lost; and the work left at the latest
+    /// checkpoint before `since`.
     pub(super) every: f64,
     pub(super) saved: f64,
     /// Its checkpoints, where they take time.
@@ -51,19 +53,19 @@ pub(crate) struct Stay<P> {
 }
 
 impl<P> Stay<P> {
-    /// Whether a job is here.
+    /// Returns whether a job is here.
     #[inline]
     pub(crate) fn is_live(&self) -> bool {
         !self.parts.is_empty()
     }
 
-    /// The places of its servers.
+    /// Returns the places of its servers.
     #[inline]
     pub(super) fn servers(&self) -> impl Iterator<Item = usize> + '_ {
         self.parts.iter().map(|part| part.0.index())
     }
 
-    /// Work left now.
+    /// Returns the work left now.
     #[inline]
     pub(crate) fn left_at(&self, now: f64, clock: Clock) -> f64 {
         if now <= self.since {
@@ -77,12 +79,12 @@ impl<P> Stay<P> {
         f64::max(0.0, self.left - done)
     }
 
-    /// When so much work is left at its present pace: 0 at the end. Never where a slot yields nothing.
+    /// Returns when `mark` work is left at its present pace: 0 for its end. Infinity where a slot yields nothing.
     #[inline]
     pub(super) fn end(&self, clock: Clock, mark: f64) -> f64 {
         let left = if mark > 0.0 { f64::max(0.0, self.left - mark) } else { self.left };
         match clock.slot {
-            // Beside a partner a unit may take for ever.
+            // Beside a partner a unit may take forever.
             None if left == 0.0 => self.since,
             None => self.since + left * self.unit,
             Some(_) if self.per_slot == 0.0 => f64::INFINITY,
@@ -90,7 +92,7 @@ impl<P> Stay<P> {
         }
     }
 
-    /// Goes on in the crowd that it has now. Returns whether that makes another pace.
+    /// Applies the present contention. Returns whether the pace changed.
     #[inline]
     pub(super) fn set_pace<S: Speed<Pace = P>>(&mut self, speed: &S, now: f64, clock: Clock) -> bool {
         let unit = speed.unit(&self.pace, self.parts.len() as u32, self.contention) * self.slowed;
@@ -114,7 +116,7 @@ impl<P> Stay<P> {
         true
     }
 
-    /// Works out what the slot yields that ends at `since`: a pause takes a part of it.
+    /// Computes the yield of the slot that ends at `since`, of which a pause takes a part.
     pub(super) fn use_rest_of_slot<S: Speed<Pace = P>>(&mut self, speed: &S, clock: Clock) {
         if let Some(slot) = clock.slot
             && S::USES_REST_OF_SLOT
@@ -125,7 +127,7 @@ impl<P> Stay<P> {
         }
     }
 
-    /// GPUs held.
+    /// Returns the GPUs held.
     #[inline]
     pub(crate) fn gpus(&self) -> u32 {
         self.parts.iter().map(|part| part.1).sum()

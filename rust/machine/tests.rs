@@ -1,4 +1,4 @@
-//! A run that is cut and cloned ends as one that was never stopped.
+//! Tests that a run that is paused and cloned ends like one that was never stopped.
 
 use super::{Chooses, Machine, Pause, Policy, Unwatched};
 use crate::cluster::{FewestServers, Network};
@@ -12,7 +12,7 @@ use crate::speed::{FixedSpeed, RingSpeed, Speed};
 use crate::trace::OwnedJobs;
 use proptest::prelude::*;
 
-/// Runs to its end, with a clone made at every one of some times; all must end alike.
+/// Runs to the end, with a clone at each of the given times; all must have the same result.
 struct Forked<'t>(&'t [f64]);
 
 impl<'a, S: Speed> Visitor<'a, S> for Forked<'_> {
@@ -32,7 +32,7 @@ impl<'a, S: Speed> Visitor<'a, S> for Forked<'_> {
             match cut.run(time, &mut Unwatched) {
                 Ok(Pause::Until) => {
                     assert_eq!(format!("{:?}", end(cut.clone())), expected);
-                    // Whoever waits may be asked, which changes nothing: each has a place of its own in the line.
+                    // Asking about waiting jobs changes nothing; each has its own place in the queue.
                     let mut waiting: Vec<Job> = cut.waiting().collect();
                     let ahead = |job: &Job| cut.ask(*job, &servers, None);
                     let mut places: Vec<usize> =
@@ -106,7 +106,7 @@ proptest! {
     }
 }
 
-/// Model `table`: speeds as measured.
+/// Model `table`: measured speeds.
 mod measured {
     use crate::Unwatched;
     use crate::cluster::{FewestServers, Network};
@@ -117,7 +117,8 @@ mod measured {
     use crate::trace::{Kind, OwnedJobs, OwnedRates, OwnedTypes, RateTable};
     use std::sync::Arc;
 
-    /// (start, finish) of jobs of 300 iterations on 1 GPU of type 0, 2.5 a second, or of type 1, 4 a second.
+    /// Returns (start, finish) of jobs of 300 iterations on 1 GPU of type 0, 2.5 per second, or of type 1, 4 per
+    /// second.
     fn times(options: Options, jobs: usize) -> Vec<(f64, f64)> {
         let rows = [(0, 0, 1, 1, 2.5), (0, 1, 1, 1, 4.0)];
         let table = RateTable::new(1, 2, &rows).unwrap();
@@ -158,7 +159,7 @@ mod measured {
     #[test]
     fn the_slot_in_which_a_pause_ends_yields_what_fits_in_its_rest() {
         let slots = Options { clock: ClockKind::Slot, ..Options::default() };
-        // 240 iterations a slot on type 1, 150 on type 0.
+        // 240 iterations per slot on type 1, 150 on type 0.
         assert_eq!(times(slots.clone(), 2), [(0.0, 120.0), (0.0, 120.0)]);
         // After 30 s without progress, 120 and 75 in the first slot.
         let late = Options { start_cost: 30.0, ..slots };

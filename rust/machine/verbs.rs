@@ -1,9 +1,9 @@
-//! Verbs: how a policy changes who holds which GPUs.
+//! Implements the verbs, by which a policy changes which job holds which GPUs.
 //!
 //! A job is placed, which takes GPUs, and then started, which begins a stay on them. Invariant: after `place` or
-//! `place_at` comes `start`, `attach` or `undo`, and nothing else. Verbs are netted: what counts is who held which GPUs
-//! before an instant and who does after it (docs/model.md). For example, a job that is stopped and started again on the
-//! same GPUs at one instant goes on with its stay.
+//! `place_at` comes `start`, `attach` or `undo`, and nothing else. Verbs are netted: only the holders before and after
+//! an instant count (docs/model.md). For example, a job that is stopped and started again on the same GPUs at one
+//! instant continues its stay.
 
 use super::clock::Rest;
 use super::cluster_state::ClusterState;
@@ -22,14 +22,14 @@ use crate::speed::Speed;
 type Parts = Vec<(Server, u32)>;
 
 impl<S: Speed> ClusterState<'_, S> {
-    /// Tries to place a job. If it can be placed, its GPUs are taken, and `start` or `undo` must follow.
+    /// Tries to place a job. On success its GPUs are taken, and `start` or `undo` must follow.
     #[inline(always)]
     pub(crate) fn place(&mut self, job: Job) -> bool {
         self.place_on(job, self.asks(job))
     }
 
-    /// As `place`, on that many GPUs, which the job may hold: of the first type, of those that it may use, that can
-    /// place them.
+    /// Places a job like `place`, on a number of GPUs that it may hold: of the first type in its list that can place
+    /// them.
     #[inline(always)]
     pub(crate) fn place_on(&mut self, job: Job, num_gpus: u32) -> bool {
         if self.jobs.types.is_none() {
@@ -39,7 +39,7 @@ impl<S: Speed> ClusterState<'_, S> {
         jobs.tried(job).iter().any(|&(gpu_type, _)| self.place_on_type(job, num_gpus, gpu_type))
     }
 
-    /// The same, on GPUs of one type.
+    /// Places a job on that many GPUs of one type.
     #[inline]
     pub(crate) fn place_on_type(&mut self, job: Job, num_gpus: u32, gpu_type: GpuType) -> bool {
         self.out.decisions += 1;
@@ -47,7 +47,7 @@ impl<S: Speed> ClusterState<'_, S> {
         self.cluster.place_by(&mut self.placer, gpu_type, &claim, &mut self.grant)
     }
 
-    /// As `place` of so many jobs of which it is known that none finds room.
+    /// Counts that many placement attempts that are known to fail.
     pub(crate) fn place_none(&mut self, jobs: u64) {
         self.out.decisions += jobs;
     }
@@ -58,18 +58,18 @@ impl<S: Speed> ClusterState<'_, S> {
         Claim { job, num_gpus, time, share: self.jobs.share_of(job.index()) }
     }
 
-    /// Gives back what the latest `place` took, and the draws that it made since `rng`.
+    /// Releases what the latest `place` took, and takes back the random draws made since `rng`.
     pub(crate) fn undo(&mut self, job: Job, rng: SplitMix64) {
         self.cluster.undo(job, &self.grant.parts);
         self.placer.set_rng(rng);
     }
 
-    /// A row of the log, of a decision of this instant's pass.
+    /// Returns a log row for a decision of this instant's pass.
     pub(super) fn row(&self, verb: Verb, job: Job) -> Row {
         Row { job: job.number(), pass: self.pass, ..Row::of(self.now, verb) }
     }
 
-    /// Writes down what happened, where a log is kept.
+    /// Writes a row to the log, where one is kept.
     #[inline]
     pub(super) fn note(&mut self, row: Row) {
         if self.record_log {
@@ -77,7 +77,7 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Starts the job that was placed last, or resumes it. Returns the slot of its stay.
+    /// Starts or resumes the job that was placed last. Returns the slot of its stay.
     pub(crate) fn start(&mut self, job: Job) -> Slot {
         self.grant.parts.sort_unstable();
         if self.record_log {
@@ -103,7 +103,7 @@ impl<S: Speed> ClusterState<'_, S> {
     fn begin(&mut self, job: Job) -> Slot {
         let j = job.index();
         let num_gpus: u32 = self.grant.parts.iter().map(|part| part.1).sum();
-        // Whoever gave up other GPUs at this instant has moved, whatever the verbs were.
+        // A job that gave up other GPUs at this instant has moved, whichever verbs were used.
         let before = if self.has_undone(job) {
             self.rollback.iter().find(|rollback| rollback.stay.job == job && rollback.by_verb)
         } else {
@@ -159,7 +159,7 @@ impl<S: Speed> ClusterState<'_, S> {
             self.meet(slot);
         }
         let stay = &mut self.stays[slot.index()];
-        // A spanning job's pace is known once it is known who shares its links.
+        // The pace of a spanning job is known only once its link contention is.
         stay.fresh = stay.parts.len() > 1;
         if stay.fresh {
             self.link_contention.join(slot, stay.servers());
@@ -183,7 +183,7 @@ impl<S: Speed> ClusterState<'_, S> {
         slot
     }
 
-    /// Stops a stay: its job gives its GPUs back and keeps its progress. Returns the job.
+    /// Stops a stay: its job releases its GPUs and keeps its progress. Returns the job.
     pub(crate) fn stop(&mut self, slot: Slot) -> Job {
         let job = self.stays[slot.index()].job;
         self.note(self.row(Verb::Stop, job));
@@ -193,8 +193,8 @@ impl<S: Speed> ClusterState<'_, S> {
         job
     }
 
-    /// Writes a move or a resize down; `detach` and `attach` do not. `first`: whether it is the first of those that are carried
-    /// out together.
+    /// Logs a move or a resize, which `detach` and `attach` do not. `first`: whether it is the first of those that are
+    /// carried out together.
     pub(crate) fn note_shift(&mut self, verb: Verb, job: Job, parts: &[(Server, u32)], first: bool) {
         if self.record_log {
             let row = self.row(verb, job);
@@ -208,20 +208,21 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Takes a running job off its GPUs, to land on others at this instant.
+    /// Takes a running job off its GPUs; `attach` follows at this instant.
     pub(crate) fn detach(&mut self, slot: Slot) {
         self.interrupt(slot);
     }
 
-    /// Puts a lifted job on the GPUs that it was given last. Returns the slot of its stay.
+    /// Puts a detached job on the GPUs placed last. Returns the slot of its stay.
     pub(crate) fn attach(&mut self, job: Job) -> Slot {
         self.grant.parts.sort_unstable();
         self.resume_in_place(job).unwrap_or_else(|| self.begin(job))
     }
 
-    /// Gives a running job another number of GPUs, where the run's placement puts them; its own count as idle.
+    /// Resizes a running job to `num_gpus` GPUs, which the run's placement chooses. Its present GPUs count as idle.
     ///
-    /// Returns the slot of its stay. Where there is no room for so many, it goes on as it was: `Err` of its slot.
+    /// Returns the slot of its stay, or `Err` with the slot where too few GPUs are available: the job then continues
+    /// unchanged.
     pub(crate) fn resize(&mut self, slot: Slot, num_gpus: u32) -> Result<Slot, Slot> {
         let job = self.stays[slot.index()].job;
         let (parts, gpus) = self.held_by(slot);
@@ -232,15 +233,15 @@ impl<S: Speed> ClusterState<'_, S> {
             self.placer.set_rng(rng);
             self.take_back(job, &parts, &gpus);
         }
-        // Also where it has its own again: which GPUs of a server these are hangs on their U.
+        // Needed also where it gets its old servers again: which of their GPUs it gets depends on U.
         let parts = self.grant.parts.clone();
         self.note_shift(Verb::Resize, job, &parts, true);
         let slot = self.attach(job);
         if placed { Ok(slot) } else { Err(slot) }
     }
 
-    /// Gives a running job the GPUs of given servers, fewer or more than it holds; its own count as idle. Returns the
-    /// slot of its stay, or why that cannot be.
+    /// Resizes a running job to the GPUs of given servers. Its present GPUs count as idle. Returns the slot of its
+    /// stay, or why the resize is impossible.
     pub(crate) fn resize_to(&mut self, slot: Slot, parts: &[(Server, u32)]) -> Result<Slot, String> {
         let stay = &self.stays[slot.index()];
         let job = stay.job;
@@ -264,7 +265,7 @@ impl<S: Speed> ClusterState<'_, S> {
         Ok(self.attach(job))
     }
 
-    /// What a stay holds: its parts and, where jobs may hold shares, its GPUs.
+    /// Returns what a stay holds: its parts and, where jobs may hold shares, its GPUs.
     fn held_by(&self, slot: Slot) -> (Parts, Parts) {
         let stay = &self.stays[slot.index()];
         let shares = self.jobs.shares.is_some();
@@ -272,7 +273,7 @@ impl<S: Speed> ClusterState<'_, S> {
         (stay.parts.clone(), gpus)
     }
 
-    /// Takes for a job what it has just given back.
+    /// Takes for a job what it has just released.
     fn take_back(&mut self, job: Job, parts: &[(Server, u32)], gpus: &[(Server, u32)]) {
         if gpus.is_empty() {
             return self.take(job, parts);
@@ -287,20 +288,20 @@ impl<S: Speed> ClusterState<'_, S> {
         self.cluster.take(parts, &claim, &mut self.grant);
     }
 
-    /// Ends a job before it is done, for good. `slot`: that of its stay, where it runs.
+    /// Ends a job for good before it is done. `slot`: the slot of its stay, if it runs.
     pub(crate) fn end(&mut self, job: Job, slot: Option<Slot>) {
         self.note(self.row(Verb::End, job));
         self.give_up(job, slot, Why::Dropped);
     }
 
-    /// The same without a word in the log. At a rung its stay did what it was to do: one of no length counts.
+    /// Ends a job like `end`, without logging it. A stay of no length counts if it ends at a rung.
     pub(super) fn give_up(&mut self, job: Job, slot: Option<Slot>, why: Why) {
         let j = job.index();
         self.out.ended[j] = true;
         self.gone += 1;
         self.lose_trial(job);
         match slot {
-            // It comes to the rung just now: what the last slot did beyond it is not done.
+            // The trial is just at the rung: work of the last slot beyond it does not count.
             Some(slot) if why == Why::Rung => self.vacate(slot, why, Some(self.left_at_rung(job))),
             Some(slot) if self.stays[slot.index()].start < self.now => self.vacate(slot, why, None),
             Some(slot) => self.never_began(slot),
@@ -308,13 +309,13 @@ impl<S: Speed> ClusterState<'_, S> {
         }
         self.out.stay_log.readdress(job, Why::Preempted, self.now);
         if self.was_stopped(job) {
-            // It held GPUs up to this instant and holds none after it: that is an end, and no stop before one.
+            // It held GPUs up to this instant and holds none after it: that is an end, not a stop and an end.
             self.tell(job, why);
         }
         self.out.wait_causes[j] = (0.0, 0.0);
     }
 
-    /// Ends a stay before its job is done. A stay of no length was none.
+    /// Ends a stay before its job is done. A stay of no length is removed.
     fn interrupt(&mut self, slot: Slot) {
         let stay = &self.stays[slot.index()];
         let job = stay.job;
@@ -329,7 +330,7 @@ impl<S: Speed> ClusterState<'_, S> {
         self.vacate(slot, Why::Preempted, None);
     }
 
-    /// Takes back a stay that began at this instant: it was none.
+    /// Removes a stay that began at this instant, as if it had never begun.
     pub(super) fn never_began(&mut self, slot: Slot) {
         let start = &mut self.out.start[self.stays[slot.index()].job.index()];
         if *start == self.now {
@@ -338,14 +339,14 @@ impl<S: Speed> ClusterState<'_, S> {
         self.leave(slot);
     }
 
-    /// Tells whoever decides outside that a job lost GPUs that it was given at this instant.
+    /// Reports to outside deciders that a job lost GPUs that it was given at this instant.
     pub(super) fn note_given_up(&mut self, job: Job, why: Why) {
         if self.outside {
             self.out.stay_log.records.push(StayRecord::of_no_length(job, why, self.now));
         }
     }
 
-    /// Why the latest stay of a job ended, as what came after it at the same instant shows.
+    /// Corrects why the latest stay of a job ended, once a later verb of the same instant shows it.
     pub(super) fn tell(&mut self, job: Job, why: Why) {
         if let Some(records) = self.out.stay_log.latest(job) {
             let before = std::mem::replace(&mut records.why, why);
@@ -355,7 +356,7 @@ impl<S: Speed> ClusterState<'_, S> {
         }
     }
 
-    /// Keeps what a stay is that ends now before its work does: by a verb, for another job, or at a rung.
+    /// Saves the state of a stay that ends early: by a verb, for another job, or at a rung.
     pub(super) fn keep(&mut self, slot: Slot, by_verb: bool) {
         let was_over = self.is_over_quota(slot);
         let was_protected = self.protects() && self.is_protected(slot);
@@ -371,30 +372,30 @@ impl<S: Speed> ClusterState<'_, S> {
         self.rollback.push(rollback);
     }
 
-    /// Whether a stay of a job ended at this instant before its work did.
+    /// Returns whether a stay of a job ended early at this instant.
     #[inline]
     fn has_undone(&self, job: Job) -> bool {
         !self.rollback.is_empty()
             && self.progress.as_ref().is_some_and(|progress| progress.ended[job.index()] == self.now)
     }
 
-    /// Whether a stay of a job ended at this instant that was protected.
+    /// Returns whether a protected stay of a job ended at this instant.
     pub(super) fn has_undone_protected(&self, job: Job) -> bool {
         self.rollback.iter().any(|rollback| rollback.stay.job == job && rollback.was_protected)
     }
 
-    /// Whether a verb ended a stay of a job at this instant.
+    /// Returns whether a verb ended a stay of a job at this instant.
     pub(super) fn was_stopped(&self, job: Job) -> bool {
         self.rollback.iter().any(|rollback| rollback.stay.job == job && rollback.by_verb)
     }
 
-    /// Takes the end of a job's latest stay out of the record, of which `rows` are in the allocations. Returns whether it
-    /// ended at a rung.
+    /// Removes the end of a job's latest stay from the record; the allocations have `rows` rows of it. Returns whether
+    /// the stay ended at a rung.
     fn forget(&mut self, job: Job, rows: usize) -> bool {
         if !self.out.allocations.job.is_empty() {
             self.out.allocations.forget(job, rows);
         }
-        // Nor did it lose what it was given meanwhile.
+        // The job did not lose the GPUs it was given in between either.
         let given_up = self.out.stay_log.records.iter_mut().rev().take_while(|records| records.end == self.now);
         given_up
             .filter(|records| records.job == job && records.num_gpus == 0)
@@ -410,7 +411,7 @@ impl<S: Speed> ClusterState<'_, S> {
         rested
     }
 
-    /// Goes on with the stay that ended at this instant, if the job was placed on the same GPUs. Returns its slot.
+    /// Continues the stay that ended at this instant if the job was placed on the same GPUs. Returns its slot.
     #[cold]
     fn resume_in_place(&mut self, job: Job) -> Option<Slot> {
         let shares = self.jobs.shares.is_some();
@@ -420,7 +421,7 @@ impl<S: Speed> ClusterState<'_, S> {
         })?;
         let rollback = self.rollback.swap_remove(at);
         if !shares {
-            // The GPUs were never given back: their U stays what it was.
+            // The GPUs were never released: their U stays the same.
             self.cluster.undo(job, &self.grant.parts);
             let claim = Claim { job, num_gpus: rollback.stay.gpus(), time: 0.0, share: 0 };
             self.cluster.take(&rollback.stay.parts, &claim, &mut self.grant);
@@ -459,7 +460,7 @@ impl<S: Speed> ClusterState<'_, S> {
         Some(slot)
     }
 
-    /// Refuses a job for good, unless it has run already: then says so.
+    /// Refuses a job for good. Returns an error if it has run already.
     pub(crate) fn refuse(&mut self, job: Job) -> Result<(), String> {
         if !self.out.start[job.index()].is_nan() {
             return Err("it has run already".to_owned());
@@ -473,7 +474,7 @@ impl<S: Speed> ClusterState<'_, S> {
         Ok(())
     }
 
-    /// Ends the run with an error: a decision cannot be carried out. `at`: its row of the log, if it is of one.
+    /// Ends the run with an error: a decision cannot be carried out. `at`: its row of the log, if it comes from one.
     pub(crate) fn fail(&mut self, job: Job, verb: Verb, why: String, at: Option<usize>) {
         self.fault = Some((job, verb, why, at));
     }

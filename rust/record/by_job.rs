@@ -1,41 +1,42 @@
-//! The sums of all jobs. One that ran through once has few: no room is kept for the others.
+//! Keeps the sums of all jobs. A job that ran through once has few sums and takes little memory.
 //!
-//! Invariant: `own` has the sums of a job, or it ran through once, and what `held` and `waits` do not have of it is zero.
-//! For example, of three jobs the second of which was preempted `own` has those of the second, behind those of no stay.
+//! Invariant: either `own` has the sums of a job, or the job ran through once, and every sum not in `held` and `waits`
+//! is zero. For example, of three jobs of which the second was preempted, `own` has the sums of the second, after those
+//! of a job without stays.
 
 use super::Why;
 use super::fold::Sums;
 use super::table::{Wait, behind};
 
-/// What the stays of each job add up to.
+/// The sums over the stays of each job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SumsByJob {
-    /// Of each job its place in `own`.
+    /// The place of each job in `own`.
     places: Vec<u32>,
     own: Vec<Sums>,
-    /// Of those that ran through once, the time on GPUs, and the same times GPUs.
+    /// For jobs that ran through once, the time on GPUs, and the same times GPUs.
     held: Vec<(f64, f64)>,
-    /// Their waits, once those are known.
+    /// Their waits, once known.
     waits: Vec<Once>,
 }
 
-/// The wait of a job that ran through once, and what held it up, s.
+/// The wait of a job that ran through once, and its wait causes, s.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Once {
     waiting: f64,
     waited: (f64, f64),
 }
 
-/// The place of a job that ran through once.
+/// Stands for a job that ran through once.
 const THROUGH: u32 = u32::MAX;
 
 impl SumsByJob {
-    /// Of so many jobs without a stay: all at place 0, where the sums are these.
+    /// Returns the sums of jobs without stays: all at place 0, with these sums.
     pub(crate) fn without_stays(jobs: usize, sums: Sums) -> Self {
         Self { places: vec![0; jobs], own: vec![sums], held: vec![(0.0, 0.0); jobs], waits: Vec::new() }
     }
 
-    /// To add a stay to.
+    /// Returns the sums of a job, to add a stay to.
     pub(crate) fn add_to(&mut self, job: usize) -> &mut Sums {
         if self.places[job] == 0 {
             self.places[job] = self.own.len() as u32;
@@ -44,18 +45,18 @@ impl SumsByJob {
         &mut self.own[self.places[job] as usize]
     }
 
-    /// Whether a stay was added, or the job ran through.
+    /// Returns whether the job has a stay.
     pub(crate) fn has_run(&self, job: usize) -> bool {
         self.places[job] != 0
     }
 
-    /// It ran through once, and held GPUs so long; machine time.
+    /// Notes that a job ran through once and held GPUs for so long; machine time.
     pub(crate) fn run_through(&mut self, job: usize, held: f64, gpus: f64) {
         self.places[job] = THROUGH;
         self.held[job] = (held, gpus * held);
     }
 
-    /// Turns clock time into seconds.
+    /// Converts clock time to seconds.
     pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
         for sums in &mut self.own {
             for time in [&mut sums.held, &mut sums.paused, &mut sums.held_gpus, &mut sums.paused_gpus] {
@@ -67,7 +68,8 @@ impl SumsByJob {
         }
     }
 
-    /// Takes those of a part, whose jobs are these rows. `waited`: what held up the one stay of a job that ran through, s.
+    /// Takes over the sums of a part, whose jobs are these rows. `waited`: the wait causes of the single stay of a job
+    /// that ran through, s.
     pub(crate) fn take(&mut self, part: Self, rows: &[u32], waited: &[(f64, f64)]) {
         let before = self.own.len() as u32;
         self.own.extend(part.own);
@@ -92,25 +94,25 @@ impl SumsByJob {
         sums.rested += wait.rested;
     }
 
-    /// What held up a job, s: too few idle GPUs, and enough that could not be used.
+    /// Returns the wait causes of a job, s: too few idle GPUs, and enough that could not be used.
     pub(crate) fn waited(&self, job: usize) -> (f64, f64) {
         let place = self.places[job];
         if place == THROUGH { self.waits[job].waited } else { self.own[place as usize].waited }
     }
 
-    /// How many jobs there are.
+    /// Returns the number of jobs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no jobs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Those of a job.
+    /// Returns the sums of a job.
     #[must_use]
     pub fn of(&self, job: usize) -> Sums {
         let place = self.places[job];
@@ -124,7 +126,7 @@ impl SumsByJob {
         sums
     }
 
-    /// Those of all jobs.
+    /// Returns the sums of all jobs.
     pub fn iter(&self) -> impl Iterator<Item = Sums> + '_ {
         (0..self.len()).map(|job| self.of(job))
     }

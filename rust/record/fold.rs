@@ -1,4 +1,4 @@
-//! What the stays of each job add up to.
+//! Adds up the stays of each job.
 //!
 //! Invariant: the sums run over a job's stays in order of time, in machine time. Times are converted afterwards. For
 //! example, a job with stays of 50 and 60 s, the second with a pause of 30 s, held GPUs for 110 s, 30 of them paused.
@@ -12,57 +12,58 @@ use crate::trace::Jobs;
 /// Sums over the stays of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
-    /// Time on GPUs, and of that without progress, at the beginning of stays and in checkpoints; machine time, then s.
+    /// Time on GPUs. `paused` is the part without progress, at the start of stays and in checkpoints. Machine time,
+    /// later s.
     pub held: f64,
     /// See `held`.
     pub paused: f64,
-    /// The same times GPUs.
+    /// `held` times GPUs.
     pub held_gpus: f64,
-    /// See `held_gpus`.
+    /// `paused` times GPUs.
     pub paused_gpus: f64,
     /// Progress lost at the ends of stays, s.
     pub lost_time: f64,
-    /// What the work took longer, s, for lying on more servers than the fewest, without contention.
+    /// Added run time from spanning more than the fewest servers, without contention, s.
     pub spread: f64,
-    /// What it took longer, s, on other GPUs than the job asks for; less than 0 where they were more.
+    /// Added run time from holding other GPUs than requested, s; negative if they were more.
     pub resized: f64,
-    /// What it took longer, s, on other types than it was recorded on; less than 0 on faster ones.
+    /// Added run time from GPU types other than the recorded one, s; negative on faster ones.
     pub on_types: f64,
-    /// What the work that its limit left undone would have taken, s, as if alone; 0 or less: it was not taken.
+    /// Run time of the work left undone at its time limit, as if alone, s; zero or negative, since it was not spent.
     pub cut: f64,
-    /// Time off its GPUs between submission and the last stay, s, without that at rungs.
+    /// Time off its GPUs between submission and the last stay, s, without time at rungs.
     pub waiting: f64,
-    /// Of that, though it could have been placed, s.
+    /// The part of `waiting` in which it could have been placed, s.
     pub behind: f64,
-    /// Of that, with too few idle GPUs, and with enough that could not be used, s.
+    /// The parts of `waiting` with too few idle GPUs, and with enough that could not be used, s.
     pub waited: (f64, f64),
     /// Time at rungs before a stay, s.
     pub rested: f64,
-    /// Stays by why they ended: places of [`super::ENDED`].
+    /// Stays by end reason: places of [`super::ENDED`].
     pub ended: [u32; super::ENDED.len()],
 }
 
 impl Sums {
-    /// Stays that ended in one of these ways: those of [`Ends::of`].
+    /// Returns the number of stays that ended in one of these ways, given by [`Ends::of`].
     #[must_use]
     pub fn count(&self, ends: Ends) -> u32 {
         self.ended.iter().zip(ends.0).map(|(count, counts)| count & counts).sum()
     }
 }
 
-/// Some of the ways in which stays end: all bits at their places of [`super::ENDED`].
+/// A set of end reasons: all bits set at their places of [`super::ENDED`].
 #[derive(Clone, Copy, Debug)]
 pub struct Ends([u32; super::ENDED.len()]);
 
 impl Ends {
-    /// Those of these names.
+    /// Returns the end reasons of these names.
     #[must_use]
     pub fn of(names: &[&str]) -> Self {
         Self(super::ENDED.map(|name| if names.contains(&name) { u32::MAX } else { 0 }))
     }
 }
 
-/// What a unit of work takes on some GPUs, s.
+/// Computes the time of a unit of work on given GPUs, s.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale<'a, S> {
     pub(crate) jobs: &'a Jobs<'a>,
@@ -72,7 +73,7 @@ pub(crate) struct Scale<'a, S> {
 }
 
 impl<S: Speed> Scale<'_, S> {
-    /// Without contention, on so many GPUs of a type and so many servers.
+    /// Returns the time of a unit without contention, on that many GPUs of a type and that many servers, s.
     fn unit(&self, job: Job, gpus: u32, gpu_type: GpuType, servers: u32) -> f64 {
         self.speed.unit(&self.speed.pace(self.jobs, job, gpus, gpu_type), servers, 1)
     }
@@ -81,18 +82,18 @@ impl<S: Speed> Scale<'_, S> {
         self.few.of(gpus).unwrap_or(1)
     }
 
-    /// What a unit of work is in seconds where it counts slots.
+    /// Returns the seconds of a unit of work where it counts slots.
     fn seconds(&self) -> f64 {
         if S::COUNTS_ITERATIONS { 1.0 } else { self.slot.unwrap_or(1.0) }
     }
 
-    /// What so much work of a job takes on the GPUs that it asks for, of the type on which it was recorded, s.
+    /// Returns the time of `work` of a job on the GPUs that it requests, of the type on which it was recorded, s.
     fn alone(&self, job: Job, work: f64) -> f64 {
         let asks = self.jobs.num_gpus[job.index()];
         work * self.unit(job, asks, GpuType::NONE, self.fewest(asks)) * self.seconds()
     }
 
-    /// What so much work of a job took longer on a type than on the one that it was recorded on, s.
+    /// Returns the added time of `work` of a job on a type compared with the type on which it was recorded, s.
     fn on_type(&self, job: Job, gpu_type: GpuType, work: f64) -> f64 {
         let asks = self.jobs.num_gpus[job.index()];
         let servers = self.fewest(asks);
@@ -128,24 +129,24 @@ impl<S: Speed> Scale<'_, S> {
     }
 }
 
-/// The record of a cluster's run: what `fold` reads and what it leaves.
+/// The record of a cluster's run: the input and the results of `fold`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StayLog {
     /// Stays that are over, in order of their ends.
     pub(crate) records: Vec<StayRecord>,
-    /// By job, the type of its only stay; empty where GPUs do not differ. Read of jobs without a row in `records`.
+    /// By job, the type of its only stay; empty where GPUs do not differ. Read for jobs without a row in `records`.
     pub(crate) types: Vec<GpuType>,
-    /// By job: what its stays add up to. Empty before `fold`, and where stays are not kept.
+    /// By job, the sums of its stays. Empty before `fold`, and where stays are not kept.
     pub(crate) sums: SumsByJob,
     /// When a job last took the GPUs of another (machine time).
     pub(crate) evicted_at: f64,
-    /// By job: what its work took longer on other types than it was recorded on, s. Empty before `fold`, and where GPUs
-    /// do not differ.
+    /// By job, the added run time from GPU types other than the recorded one, s. Empty before `fold`, and where GPUs do
+    /// not differ.
     pub(crate) on_types: Vec<f64>,
 }
 
 impl StayLog {
-    /// The latest stay of a job. A row of no GPUs tells that it lost at once what it was given, and is none.
+    /// Returns the latest stay of a job. A row without GPUs only reports that the job lost at once what it was given.
     pub(crate) fn latest(&mut self, job: Job) -> Option<&mut StayRecord> {
         self.records
             .iter_mut()
@@ -153,7 +154,7 @@ impl StayLog {
             .find(|records| records.job == job && records.num_gpus > 0 && records.why != Why::Void)
     }
 
-    /// Of stays that ended now for a job, which gives its GPUs up at once: says why they ended after all.
+    /// Corrects the end reason of stays evicted at this instant for a job that at once gives the GPUs up.
     pub(crate) fn readdress(&mut self, evictor: Job, why: Why, now: f64) {
         if self.evicted_at != now {
             return;
@@ -162,8 +163,8 @@ impl StayLog {
         ended_now.filter(|records| records.why == Why::EvictedBy(evictor)).for_each(|records| records.why = why);
     }
 
-    /// Adds up the stays of every job. `start`, `finish`: by job, of its one stay where `records` has none of it. `left`: the
-    /// work that each leaves undone, where stays are kept; else every job has one.
+    /// Adds up the stays of every job. `start`, `finish`: by job, the times of its single stay if `records` has none.
+    /// `left`: the work that each leaves undone, where stays are kept; otherwise every job has a single stay.
     pub(crate) fn fold<S: Speed>(&mut self, scale: &Scale<'_, S>, start: &[f64], finish: &[f64], left: Option<&[f64]>) {
         let once = |job: usize| match self.types.get(job) {
             Some(&gpu_type) if gpu_type != GpuType::NONE => {
@@ -198,7 +199,7 @@ impl StayLog {
         self.sums = all;
     }
 
-    /// Turns clock time into seconds.
+    /// Converts clock time to seconds.
     pub(crate) fn convert_times(&mut self, seconds: impl Fn(f64) -> f64) {
         for records in &mut self.records {
             for time in

@@ -1,10 +1,12 @@
-//! The record: one row for each stay that is over, and why it ended (docs/results.md#staysparquet).
+//! Records one row per finished stay, with its end reason (docs/results.md#staysparquet).
 //!
-//! The machine writes a row when a stay ends, in machine time. A job that ran through once, without a pause and on what it asks
-//! for, has no row: its one stay is its row of the job columns. Invariant: the rows of a job are in order of time. For
-//! example, a job that was preempted at 50 s and ran on from 80 s to its end at 130 s has two rows, `Preempted` and `Done`.
+//! The machine writes a row when a stay ends, in machine time. A job that ran through once, without a pause and on the
+//! GPUs it requests, has no row: its row of the job columns describes its single stay. Invariant: the rows of a job are
+//! in order of time. For example, a job that was preempted at 50 s and ran again from 80 s to its end at 130 s has two
+//! rows, `Preempted` and `Done`.
 //!
-//! `fold` adds the rows of each job up, `by_job` keeps what that gives. `table` makes columns of them, with the jobs that ran through once.
+//! `fold` adds up the rows of each job, `by_job` keeps the sums. `table` turns the rows into columns, including the
+//! jobs that ran through once.
 
 mod by_job;
 mod fold;
@@ -17,12 +19,12 @@ pub(crate) use fold::{Scale, StayLog};
 pub use table::{BY, Stays};
 pub(crate) use table::{Once, Tabled};
 
-/// Why a stay ended, and who made it end.
+/// Why a stay ended, and what ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     /// Its job was done.
     Done,
-    /// A ranking, a policy's stop or a time slice.
+    /// A ranking, a policy's stop or a time slice preempted it.
     Preempted,
     /// The next stay begins at the same instant, on as many other GPUs.
     Moved,
@@ -36,22 +38,22 @@ pub(crate) enum Why {
     Failed(u32),
     /// Its trial waits at a rung, or ended there.
     Rung,
-    /// Its job's time limit was up.
+    /// Its job reached its time limit.
     Limit,
-    /// Its job was ended while it ran.
+    /// A verb ended its job while it ran.
     Dropped,
-    /// A verb ended it and another one of the same instant took that back: it went on.
+    /// A verb ended it and another one of the same instant took that back: it continued.
     Void,
 }
 
-/// Names of the reasons, by `Why::code`.
+/// Names of the end reasons, by `Why::code`.
 pub const ENDED: [&str; 9] = ["done", "preempted", "moved", "resized", "evicted", "failed", "rung", "limit", "dropped"];
 
 /// How a stay began, by `Why::next`.
 pub const BEGAN: [&str; 5] = ["first", "resumed", "restarted", "moved", "resized"];
 
 impl Why {
-    /// Its place among `ENDED`.
+    /// Returns its place in `ENDED`.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done | Self::Void => 0,
@@ -66,8 +68,8 @@ impl Why {
         }
     }
 
-    /// Who made it end: a job's row, a service, an outage's row, or the greatest number; and what that is: its place
-    /// among `BY`.
+    /// Returns what ended it: a job's row, a service, an outage's row, or the greatest number; and which of these it
+    /// is, as a place in `BY`.
     pub(crate) fn by(self) -> (u32, u8) {
         match self {
             Self::EvictedBy(job) => (job.number(), 1),
@@ -77,7 +79,7 @@ impl Why {
         }
     }
 
-    /// How the job's next stay begins: its place among `BEGAN`.
+    /// Returns how the job's next stay begins, as a place in `BEGAN`.
     pub(crate) fn next(self) -> u8 {
         match self {
             Self::Failed(_) => 2,
@@ -100,21 +102,21 @@ pub(crate) struct StayRecord {
     /// When progress began: after the pause.
     pub(crate) from: f64,
     pub(crate) end: f64,
-    /// How long it wrote checkpoints.
+    /// Time spent on checkpoints.
     pub(crate) saving: f64,
-    /// Work done in it that was kept, and work done and lost at its end.
+    /// Work done in it that was kept, and work that was lost at its end.
     pub(crate) kept: f64,
     pub(crate) lost: f64,
     /// Seconds that the lost work took.
     pub(crate) lost_time: f64,
     /// The wait before it: with too few idle GPUs, and with enough that could not be used.
     pub(crate) waited: (f64, f64),
-    /// When that wait began, where the job rested at a rung before; else NaN.
+    /// When that wait began, if the job rested at a rung before; else NaN.
     pub(crate) woke: f64,
 }
 
 impl StayRecord {
-    /// A stay that was none. It counts for nothing.
+    /// Returns a stay of no length, which does not count.
     pub(crate) fn of_no_length(job: Job, why: Why, now: f64) -> Self {
         Self {
             job,
@@ -134,13 +136,13 @@ impl StayRecord {
         }
     }
 
-    /// Whether it ran through without a pause, on so many GPUs.
+    /// Returns whether it ran through without a pause, on that many GPUs.
     pub(crate) fn is_all_of_its_job(&self, num_gpus: u32) -> bool {
         let rests = self.from > self.start || self.saving > 0.0;
         self.why == Why::Done && !rests && self.num_gpus == num_gpus
     }
 
-    /// Whether it tells anything: it had a length, or came to its job's end, to its limit or to a rung.
+    /// Returns whether it counts: it had a length, or ended with its job, at its limit or at a rung.
     pub(crate) fn counts(&self) -> bool {
         self.why != Why::Void && (self.end > self.start || matches!(self.why, Why::Done | Why::Limit | Why::Rung))
     }

@@ -1,7 +1,7 @@
-//! The record as columns: a row a stay of every job, in order of (job, start).
+//! Turns the record into columns: one row per stay of every job, in order of (job, start).
 //!
-//! Invariant: every stay has a row, also that of a job that ran through once. For example, a job that was preempted once
-//! has rows with `stay` 0 and 1, the first `preempted`, the second `resumed` and `done`.
+//! Invariant: every stay has a row, including that of a job that ran through once. For example, a job that was
+//! preempted once has rows with `stay` 0 and 1, the first `preempted`, the second `resumed` and `done`.
 
 use super::{StayRecord, Why};
 use crate::ids::{GpuType, Job};
@@ -11,50 +11,50 @@ use crate::ids::{GpuType, Job};
 pub struct Stays {
     /// The job's row.
     pub job: Vec<u32>,
-    /// Which of its stays, from 0.
+    /// Number of the stay within its job, from 0.
     pub stay: Vec<u32>,
-    /// From when, s.
+    /// Start, s.
     pub start: Vec<f64>,
-    /// Until when, s.
+    /// End, s.
     pub end: Vec<f64>,
     /// GPUs held.
     pub num_gpus: Vec<u32>,
-    /// Of so many servers.
+    /// Servers held.
     pub num_servers: Vec<u32>,
-    /// Of that type; [`GpuType::NONE`]'s number where all are alike.
+    /// GPU type; [`GpuType::NONE`]'s number where all are alike.
     pub gpu_type: Vec<u32>,
-    /// Time without progress at its beginning, s.
+    /// Time without progress at its start, s.
     pub pause: Vec<f64>,
-    /// Time in which it wrote checkpoints, s.
+    /// Time spent on checkpoints, s.
     pub saving: Vec<f64>,
     /// Work done in it, before any loss: iterations, or recorded seconds under `fixed`.
     pub work: Vec<f64>,
-    /// Of that, lost at its end.
+    /// The part of `work` lost at its end.
     pub lost: Vec<f64>,
-    /// The seconds that the lost work took.
+    /// Time that the lost work took, s.
     pub lost_time: Vec<f64>,
     /// How it began: places of `BEGAN`.
     pub began: Vec<u8>,
     /// Why it ended: places of `ENDED`.
     pub ended: Vec<u8>,
-    /// Who ended it: a job's row, a service, or an outage's row; the greatest number where nobody did.
+    /// What ended it: a job's row, a service, or an outage's row; else the greatest number.
     pub by: Vec<u32>,
     /// What `by` is: places of `BY`.
     pub by_what: Vec<u8>,
-    /// The wait before it though it could have been placed, s.
+    /// Wait before it in which it could have been placed, s.
     pub wait_behind: Vec<f64>,
-    /// The wait before it with too few idle GPUs, s.
+    /// Wait before it with too few idle GPUs, s.
     pub wait_gpus: Vec<f64>,
-    /// The wait before it with enough that could not be used, s.
+    /// Wait before it with enough idle GPUs that could not be used, s.
     pub wait_fragmented: Vec<f64>,
-    /// The rest at a rung before it, s.
+    /// Rest at a rung before it, s.
     pub paused_at_rung: Vec<f64>,
 }
 
-/// What ends a stay beside its job and the policy.
+/// What may end a stay besides its job and the policy.
 pub const BY: [&str; 4] = ["nobody", "job", "service", "outage"];
 
-/// The one stay of a job that ran through.
+/// The single stay of a job that ran through.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Once {
     pub(crate) row: u32,
@@ -71,13 +71,13 @@ pub(crate) struct Once {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     pub(super) waiting: f64,
-    /// Of that, though it could have been placed.
+    /// The part in which it could have been placed.
     pub(super) behind: f64,
     /// The rest at a rung before it.
     pub(super) rested: f64,
 }
 
-/// A stay, and what its row says beside it.
+/// A stay with the other values of its row.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     records: StayRecord,
@@ -88,10 +88,10 @@ struct Row {
     rested: f64,
 }
 
-/// Rows become columns so many at a time: few are held twice, and a column grows by a run of values.
+/// Rows are turned into columns in blocks of this size: few are held twice, and columns grow in runs of values.
 const BLOCK: usize = 1024;
 
-/// Rows in the making.
+/// A table under construction.
 #[derive(Debug)]
 pub(crate) struct Tabled {
     columns: Stays,
@@ -100,7 +100,7 @@ pub(crate) struct Tabled {
     last: Option<(StayRecord, u32)>,
 }
 
-/// A part of a wait that rounding alone left is none.
+/// Returns the wait not explained by the others. A remainder from rounding alone counts as zero.
 pub(super) fn behind(wait: f64, others: (f64, f64)) -> f64 {
     let rest = wait - others.0 - others.1;
     if rest.abs() <= 1e-6 * wait { 0.0 } else { rest }
@@ -155,7 +155,7 @@ impl Once {
 }
 
 impl Tabled {
-    /// None yet, and room for that many.
+    /// Returns an empty table with room for that many rows.
     pub(crate) fn for_stays(rows: usize) -> Self {
         Self { columns: Stays::with_capacity(rows), rows: Vec::with_capacity(BLOCK), last: None }
     }
@@ -165,8 +165,8 @@ impl Tabled {
         self.push(&once.as_past(), submit, 1.0)
     }
 
-    /// Adds a stay. The stays of a job come one after the other, in order of time. `unit`: a unit of work in those of the
-    /// table. Returns the wait before it.
+    /// Adds a stay. The stays of a job follow one another in order of time. `unit`: table units per unit of
+    /// work. Returns the wait before it.
     pub(crate) fn push(&mut self, records: &StayRecord, submit: f64, unit: f64) -> Wait {
         let before = self.last.filter(|(before, _)| before.job == records.job);
         let left = before.map_or(submit, |(before, _)| before.end);
@@ -183,7 +183,7 @@ impl Tabled {
         Wait { waiting, behind, rested }
     }
 
-    /// Makes columns of the rows.
+    /// Appends the pending rows to the columns.
     fn settle(&mut self) {
         let (rows, columns) = (&self.rows, &mut self.columns);
         add(&mut columns.job, rows, |row| row.records.job.number());
@@ -209,14 +209,14 @@ impl Tabled {
         self.rows.clear();
     }
 
-    /// All of them, as columns.
+    /// Returns the columns of all rows.
     pub(crate) fn done(mut self) -> Stays {
         self.settle();
         self.columns
     }
 }
 
-/// Adds what `of` says of each row to a column.
+/// Appends one value of each row to a column.
 fn add<T>(column: &mut Vec<T>, rows: &[Row], of: impl Fn(&Row) -> T) {
     column.extend(rows.iter().map(of));
 }

@@ -1,7 +1,7 @@
-//! Shares beside one another: on a GPU with n jobs each runs at 1 / (1 + interference (n - 1)) of its rate. Of two jobs
-//! the model may know better (`Speed::meet`).
+//! Slows down co-located shares: on a GPU with n jobs each runs at 1 / (1 + interference (n - 1)) of its rate. For two
+//! jobs the model may know a measured rate (`Speed::meet`).
 //!
-//! Kept only where they slow each other down. Invariant: `place` has the GPU of every stay that holds a share. For
+//! Kept only where shares slow each other down. Invariant: `place` has the GPU of every stay that holds a share. For
 //! example, with an interference of 0.5 a job that shares its GPU with two others takes twice as long.
 
 use super::LinkContention;
@@ -10,7 +10,7 @@ use crate::ids::{Server, Slot};
 /// Stands for no GPU.
 const NOWHERE: u32 = u32::MAX;
 
-/// Who is on which GPU.
+/// Which shares are on which GPU.
 #[derive(Clone, Debug)]
 pub(crate) struct CoLocation {
     interference: f64,
@@ -32,7 +32,7 @@ impl CoLocation {
         Self { interference, first, sharers: LinkContention::new(gpus as usize), place: Vec::new() }
     }
 
-    /// A stay begins on a GPU, by its index on a server.
+    /// Adds a stay that begins on a GPU, given by its index on a server.
     pub(crate) fn join(&mut self, slot: Slot, server: Server, gpu: u32) {
         if self.place.len() <= slot.index() {
             self.place.resize(slot.index() + 1, NOWHERE);
@@ -42,7 +42,7 @@ impl CoLocation {
         self.sharers.join(slot, std::iter::once(place as usize));
     }
 
-    /// A stay ends, if it holds a share.
+    /// Removes a stay that ends, if it holds a share.
     pub(crate) fn leave(&mut self, slot: Slot) {
         let Some(place) = self.place.get_mut(slot.index()) else { return };
         let place = std::mem::replace(place, NOWHERE);
@@ -51,7 +51,7 @@ impl CoLocation {
         }
     }
 
-    /// The other stay on its GPU, where there is just one.
+    /// Returns the other stay on its GPU, if there is exactly one.
     pub(crate) fn other(&self, slot: Slot) -> Option<Slot> {
         let place = self.place.get(slot.index()).filter(|&&place| place != NOWHERE)?;
         match *self.sharers.members(*place as usize) {
@@ -60,7 +60,7 @@ impl CoLocation {
         }
     }
 
-    /// How many times as long a stay takes as alone on its GPU.
+    /// Returns how many times as long a stay takes as alone on its GPU.
     pub(crate) fn slowdown(&self, slot: Slot) -> f64 {
         let jobs = self.sharers.of(std::iter::once(self.place[slot.index()] as usize));
         1.0 + self.interference * f64::from(jobs - 1)

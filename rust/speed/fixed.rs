@@ -1,8 +1,8 @@
-//! Model `fixed`: every job runs its recorded duration, wherever it is placed.
+//! Implements model `fixed`: every job runs its recorded duration on any placement.
 //!
-//! A job on fewer or more GPUs than it asks for runs in proportion, times E(w): 60 s on half of them take 120 s where
-//! every sample counts in full (docs/model.md#statistical-efficiency). On GPUs of another type than it was recorded on it
-//! runs as much faster or slower as their speeds say. Under the slot clock work counts slots, and a job ends with its
+//! A job on fewer or more GPUs than it requests runs in proportion, times E(w): 60 s on half of them take 120 s if
+//! every sample counts in full (docs/model.md#statistical-efficiency). On GPUs of another type than the recorded one it
+//! runs faster or slower by the ratio of their speeds. Under the slot clock work counts slots, and a job ends with its
 //! last whole one. For example, 21 s in slots of 0.7 s are 31 slots: the quotient is rounded up as float64 gives it
 //! (docs/model.md#clocks).
 
@@ -10,14 +10,14 @@ use super::Speed;
 use crate::ids::{GpuType, Job};
 use crate::trace::Jobs;
 
-/// Work counts seconds, or slots under the slot clock; on all its GPUs a job takes a second, or a slot, for each.
+/// Work counts seconds, or slots under the slot clock. On all its GPUs a job takes one second, or slot, per unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FixedSpeed;
 
 impl Speed for FixedSpeed {
     const COUPLED: bool = false;
     const COUNTS_ITERATIONS: bool = false;
-    /// Recorded seconds a second.
+    /// Recorded seconds per second.
     type Pace = f64;
 
     #[inline]

@@ -1,22 +1,22 @@
-//! Who shares links with whom: the spanning jobs on every server (eq. 6).
+//! Counts the spanning jobs that share each server's link (eq. 6).
 //!
-//! Invariant: `spanning[s]` holds the stays of all spanning jobs with GPUs on server s, and `changed` the servers of
-//! which that is not yet known to those stays. For example, two jobs that both span servers 0 and 1 have p_j = 2. When
-//! one of them ends, both servers are noted, and the other is looked at again. `beside` counts the shares on every GPU in
-//! the same way, with GPUs for servers.
+//! Invariant: `spanning[s]` holds the stays of all spanning jobs with GPUs on server s, and `changed` the servers whose
+//! stays have yet to be updated. For example, two jobs that both span servers 0 and 1 have p_j = 2. When one of them
+//! ends, both servers are marked as changed, and the other job is updated. `co_location` counts the shares on every GPU
+//! in the same way, with GPUs in place of servers.
 
 use crate::ids::Slot;
 
-/// How many spanning jobs run on every server, and which.
+/// The spanning jobs on every server.
 ///
 /// A gang that starts or ends costs O(sum over its servers of the spanning jobs there); gangs on one server cost
-/// nothing. Members are running slots.
+/// nothing. Members are the slots of stays.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkContention {
     spanning: Vec<Vec<Slot>>,
     changed: Vec<usize>,
     is_changed: Vec<bool>,
-    /// How often the changes were drained, and the latest time that each member was among those found.
+    /// Number of drains so far, and the latest drain that returned each member.
     drains: u64,
     found: Vec<u64>,
 }
@@ -52,18 +52,18 @@ impl LinkContention {
         }
     }
 
-    /// The spanning jobs on a server.
+    /// Returns the spanning jobs on a server.
     pub(crate) fn members(&self, server: usize) -> &[Slot] {
         &self.spanning[server]
     }
 
-    /// p_j of a spanning job (eq. 6).
+    /// Returns p_j of a spanning job (eq. 6).
     pub(crate) fn of(&self, servers: impl Iterator<Item = usize>) -> u32 {
         servers.map(|server| self.spanning[server].len()).max().unwrap_or(0) as u32
     }
 
     /// Moves the spanning jobs on servers that changed since the last call to `members`, each once: a gang shares many
-    /// servers with its neighbours, and looking at one costs its servers.
+    /// servers with its neighbours, and each update costs its number of servers.
     pub(crate) fn drain_changed(&mut self, members: &mut Vec<Slot>) {
         self.drains += 1;
         for server in self.changed.drain(..) {

@@ -1,7 +1,7 @@
-//! Model `rar`: ring-all-reduce with contention (docs/model.md#contention; equations 6 to 8).
+//! Implements model `rar`: ring-all-reduce with contention (docs/model.md#contention; equations 6 to 8).
 //!
-//! Work counts iterations. For example, a job of 1,000 iterations of 0.5 s each runs 500 s. If contention makes tau 1
-//! s when half of them are done, it runs 750 s.
+//! Work counts iterations. For example, a job of 1,000 iterations of 0.5 s each runs 500 s. If contention makes tau 1 s
+//! when half of them are done, it runs 750 s.
 
 use super::Speed;
 use crate::cluster::Network;
@@ -11,14 +11,14 @@ use crate::trace::{Jobs, MAX_ITERATIONS};
 /// Relative tolerance with which iterations per slot are rounded down.
 const FLOOR_TOLERANCE: f64 = 1e-12;
 
-/// What one iteration of a job costs, before it is known where it runs.
+/// The cost of one iteration of a job, before its servers are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ring {
     /// x = m_j (w - 1) / w: bytes each GPU sends, and reduces, per half of the all-reduce.
     exchanged: f64,
     /// Delta^f_j M_j + Delta^b_j, s.
     compute: f64,
-    /// (w / G) E(w): so much of an iteration, as recorded on all G GPUs, does one of these do.
+    /// (w / G) E(w): the share of an iteration recorded on all G GPUs that one iteration here does.
     share: f64,
 }
 
@@ -28,13 +28,14 @@ impl Ring {
         Self { exchanged: gradient_bytes * (workers - 1.0) / workers, compute: compute_time, share: 1.0 }
     }
 
-    /// The ring of a row's job on all the GPUs that it asks for.
+    /// Returns the ring of a row's job on all the GPUs that it requests.
     #[inline]
     pub(crate) fn of(jobs: &Jobs<'_>, row: usize) -> Self {
         Self::new(jobs.gradient_bytes[row], jobs.num_gpus[row], jobs.compute_time[row])
     }
 
-    /// The ring of a job on other GPUs than it asks for, or of another type than it was recorded on (`NONE`: of that).
+    /// Returns the ring of a job on other GPUs than it requests, or of another type than the recorded one (`NONE`: the
+    /// recorded one).
     ///
     /// Each GPU does its own part of the recorded batch, so fewer of them do less of it. A faster type computes faster.
     #[inline(always)]
@@ -49,10 +50,10 @@ impl Ring {
         Self { share, ..Self::new(jobs.gradient_bytes[row], gpus, compute) }
     }
 
-    /// tau_j (eq. 8), s: iteration time on `num_servers` servers with `contention` = p_j spanning jobs (eq. 6).
+    /// Returns tau_j (eq. 8), s: iteration time on `num_servers` servers with `contention` = p_j spanning jobs (eq. 6).
     pub(crate) fn iteration_time(&self, network: &Network, num_servers: u32, contention: u32) -> f64 {
         let bandwidth = if num_servers > 1 {
-            // k_j (eq. 7), kept from falling below 1, and f(alpha, k).
+            // k_j (eq. 7), at least 1, and f(alpha, k).
             let k = f64::max(1.0, network.contention_share * f64::from(contention));
             network.inter_bandwidth / (k + network.degradation * (k - 1.0))
         } else {
@@ -64,12 +65,12 @@ impl Ring {
             + self.compute
     }
 
-    /// Iterations a second on so many servers, without contention.
+    /// Returns the iterations per second on that many servers, without contention.
     pub(crate) fn rate(&self, network: &Network, num_servers: u32) -> f64 {
         self.share / self.iteration_time(network, num_servers, 1)
     }
 
-    /// phi_j: whole iterations in a slot (eq. 9), at most as many as any job has.
+    /// Returns phi_j: whole iterations in a slot (eq. 9), at most as many as any job has.
     pub(crate) fn per_slot(slot: f64, tau: f64) -> f64 {
         ((slot / tau) * (1.0 + FLOOR_TOLERANCE)).floor().min(MAX_ITERATIONS as f64)
     }

@@ -1,7 +1,7 @@
-//! Model `table`: speeds as they were measured.
+//! Implements model `table`: measured speeds.
 //!
-//! Work counts iterations. What was measured is what counts: jobs do not slow each other down but where two shares hold
-//! one GPU. For example, a job of 1,000 iterations on GPUs where it makes 4 a second runs 250 s.
+//! Work counts iterations. Only measurements count: jobs do not slow each other down, except two shares on one GPU. For
+//! example, a job of 1,000 iterations on GPUs where it makes 4 per second runs 250 s.
 
 use super::Speed;
 use super::ring::Ring;
@@ -9,22 +9,22 @@ use crate::ids::{GpuType, Job};
 use crate::trace::{Jobs, RateTable, Rates};
 use std::sync::Arc;
 
-/// Work counts iterations; a unit takes what the table says.
+/// Work counts iterations. The table gives the time of a unit.
 #[derive(Clone, Debug)]
 pub(crate) struct TableSpeed {
     pub(crate) table: Arc<RateTable>,
 }
 
-/// Stands for no partner: what was measured alone counts.
+/// Stands for no partner: the rate measured alone counts.
 const ALONE: u32 = u32::MAX;
 
-/// What a stay asks the table.
+/// The key of a stay in the table.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Entry {
     model: u32,
     gpu_type: u32,
     gpus: u32,
-    /// The model of the only other share on its GPU, where the two were measured; else `ALONE`.
+    /// The model of the only other share on its GPU, if the pair was measured; else `ALONE`.
     partner: u32,
 }
 

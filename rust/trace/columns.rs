@@ -1,13 +1,13 @@
-//! The columns of the job table, each once: those of the file, and those that the engine reads.
+//! Declares the columns of the job table, each once: those of the file, and those that the engine reads.
 //!
-//! What Python and the documentation say of a column of the file is made of its row in `TABLE`. What the engine does with
-//! every one of its columns (borrow, own, gather, count, check) is made of its line in `job_columns`. For example, a
-//! column that may be absent is a row of `TABLE` and a line such as `priority: maybe i32 = "priority"`.
+//! Python and the documentation describe a column of the file from its row in `TABLE`. The engine handles each of its
+//! columns (borrow, own, gather, count, check) from its line in `job_columns`. For example, a column that may be absent
+//! is a row of `TABLE` and a line such as `priority: maybe i32 = "priority"`.
 
 use crate::error::{Error, Result};
 use std::fmt::Debug;
 
-/// Beyond it float64 tells no two seconds apart; whoever has such times has counted something shorter.
+/// Beyond it float64 cannot tell seconds apart; such times are probably in a shorter unit.
 const MOST_SECONDS: u64 = 10_000_000_000_000_000;
 /// Largest iteration count whose float64 form is exact.
 pub const MAX_ITERATIONS: u64 = 1 << 53;
@@ -23,11 +23,11 @@ pub struct Column {
     pub required: bool,
     /// Completes "expected ...".
     pub rule: &'static str,
-    /// How a bad value is mended. `{empty}` stands for how a value is left out.
+    /// How to mend a bad value. `{empty}` stands for how a value is left out.
     pub mend: &'static str,
     /// The unit of its values.
     pub unit: &'static str,
-    /// What docs/job-table.md says of it.
+    /// Its description in docs/job-table.md.
     pub about: &'static str,
     /// The least value.
     pub low: f64,
@@ -37,7 +37,7 @@ pub struct Column {
     pub high: Option<u64>,
     /// Whether infinity is a value.
     pub endless: bool,
-    /// What the engine reads where the table says nothing; `None` where that hangs on more than the column.
+    /// The value that the engine reads if the table has none; `None` if that depends on more than the column.
     pub absent: Option<f64>,
 }
 
@@ -176,14 +176,14 @@ pub const TABLE: &[Column] = &[
         "the [search](searches.md) of which the job is a trial; empty: none. Counts only with `--search`"),
 ];
 
-/// What the engine reads in another form than the file has it.
+/// Columns that the engine reads in another form than the file has them.
 const DERIVED: &[Column] = &[
     Column::number("compute_time", "a finite number of seconds >= 0").at_least(0.0),
     Column::new("gpu_share", "u32", "fewer than 1,000 thousandths of a GPU").at_most(crate::ids::MILLI_GPU as u64 - 1),
 ];
 
-/// Hands the engine's columns to a macro: `all` have a value in every row, `maybe` columns may be absent, a `group` is a
-/// few columns that are one thing. Beside each, its name in errors.
+/// Passes the engine's columns to a macro: `all` columns have a value in every row, `maybe` columns may be absent, a
+/// `group` is several columns that belong together. After each, its name in errors.
 macro_rules! job_columns {
     ($made:ident) => {
         $made! {
@@ -199,23 +199,24 @@ macro_rules! job_columns {
             gradient_bytes: all f64 = "gradient_bytes";
             /// Compute time per iteration, Delta^f_j M_j + Delta^b_j, s (model `rar`).
             compute_time: all f64 = "compute_time";
-            /// The least and the most GPUs that a job may hold; `None` where every job takes just `num_gpus`.
+            /// The least and the most GPUs that a job may hold; `None` where every job takes exactly `num_gpus`.
             range: group Range = "range";
-            /// What more samples at once are worth to elastic jobs; `None` where each counts in full.
+            /// The value of more samples at once to elastic jobs; `None` where each counts in full.
             noise: group Noise = "noise";
             /// The GPU types that jobs may run on; `None` where all GPUs are alike to every job.
             types: group Types = "types";
             /// Measured speeds (model `table`).
             rates: group Rates = "rates";
-            /// Thousandths of one GPU that a job asks for, 0 for whole GPUs; `None` where no job asks for a share.
+            /// Thousandths of one GPU that a job requests, 0 for whole GPUs; `None` where no job requests a share.
             shares: maybe u32 = "gpu_share";
-            /// Priorities, higher first; `None` where all jobs have one.
+            /// Priorities, higher first; `None` where all jobs have the same.
             priority: maybe i32 = "priority";
             /// Whether jobs may be evicted; `None` where all may.
             preemptible: maybe bool = "preemptible";
-            /// Seconds for which jobs may hold GPUs, infinite where one has no limit; `None` where none has.
+            /// Seconds for which jobs may hold GPUs, infinite for a job without a limit; `None` where no job has one.
             time_limit: maybe f64 = "time_limit";
-            /// Seconds of progress between two checkpoints, NaN where the option says it; `None` where it says it for all.
+            /// Seconds of progress between two checkpoints, NaN where the option gives it; `None` where the option
+            /// gives it for all.
             checkpoint_interval: maybe f64 = "checkpoint_interval";
             /// The searches that jobs are trials of; `None` for a run without searches.
             trials: group Trials = "trials";
@@ -224,21 +225,21 @@ macro_rules! job_columns {
 }
 pub(crate) use job_columns;
 
-/// Columns that are borrowed, and what owns the same values.
+/// Columns that are borrowed, and their owned form.
 pub trait Columns<'a>: Copy {
     /// The same values, owned.
     type Owned: Clone + Debug + Default;
 
-    /// A copy that owns its values.
+    /// Returns a copy that owns its values.
     fn to_owned(self) -> Self::Owned;
 
-    /// The values of `owned`, borrowed.
+    /// Returns the values of `owned`, borrowed.
     fn of(owned: &'a Self::Owned) -> Self;
 
-    /// A copy of the chosen rows, in the order given.
+    /// Copies the chosen rows, in the order given.
     fn gather(self, rows: &[u32]) -> Self::Owned;
 
-    /// Shows every column with its name, and whether a row may have no value (NaN).
+    /// Passes every column with its name to `to`, and whether a row may have no value (NaN).
     fn show(
         self,
         name: &'static str,
@@ -249,16 +250,16 @@ pub trait Columns<'a>: Copy {
 
 /// The values of one column.
 pub trait Values {
-    /// How many they are.
+    /// Returns the number of values.
     fn count(&self) -> usize;
 
-    /// The first that breaks the rule, and its row. `absent`: whether NaN stands for none.
+    /// Returns the first value that breaks the rule, and its row. `absent`: whether NaN stands for no value.
     fn first_fault(&self, rule: &Column, absent: bool) -> Option<(usize, String)>;
 }
 
 /// A value of a column.
 pub trait Value: Copy + Debug {
-    /// Whether it is within the column's bounds. `absent`: whether NaN stands for none.
+    /// Returns whether it is within the column's bounds. `absent`: whether NaN stands for no value.
     fn is_within(self, rule: &Column, absent: bool) -> bool;
 }
 
@@ -304,7 +305,7 @@ impl<'a, T: Value> Columns<'a> for &'a [T] {
     }
 
     fn gather(self, rows: &[u32]) -> Vec<T> {
-        // What the model does not read is empty.
+        // A column that the model does not read is empty.
         if self.is_empty() { Vec::new() } else { rows.iter().map(|&row| self[row as usize]).collect() }
     }
 
@@ -343,7 +344,8 @@ impl<'a, C: Columns<'a>> Columns<'a> for Option<C> {
     }
 }
 
-/// Checks that every column has `rows` values, and each value its rule. Leaves out the columns called `unread`.
+/// Checks that every column has `rows` values, and that each value follows its rule. Skips the columns named in
+/// `unread`.
 ///
 /// # Errors
 /// `ColumnLength` or `Value`, for the lowest offending row of the first offending column.
@@ -363,7 +365,7 @@ pub(super) fn check<'a>(columns: impl Columns<'a>, rows: usize, unread: &[&str])
     })
 }
 
-/// Makes a struct of columns that are borrowed and one that owns them. After `=>`: what no row has a value of.
+/// Makes a struct of borrowed columns and one that owns them. After `=>`: data that is not per row.
 macro_rules! columns {
     (
         $(#[$doc:meta])* $name:ident, $owned:ident;
@@ -377,7 +379,7 @@ macro_rules! columns {
             $($(#[$more])* pub $other: &'a $shared,)?
         }
 
-        /// The same columns, which own their values.
+        /// The same columns, owned.
         #[derive(Clone, Debug, Default)]
         pub struct $owned {
             $($(#[$about])* pub $field: <columns!(@view 'static $form $kind) as $crate::trace::Columns<'static>>::Owned,)*
@@ -417,7 +419,7 @@ macro_rules! columns {
         }
 
         impl $owned {
-            /// The columns, borrowed.
+            /// Returns the columns, borrowed.
             #[must_use]
             pub fn view(&self) -> $name<'_> {
                 $crate::trace::Columns::of(self)

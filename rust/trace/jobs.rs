@@ -1,4 +1,4 @@
-//! The job table as columns.
+//! Holds the job table as columns.
 //!
 //! Invariant: after `validate` every column that the model reads has a value for each job, and every value is in its
 //! range (docs/job-table.md). For example, model `fixed` does not read `iterations`, so that column may be empty.
@@ -14,7 +14,7 @@ use crate::options::Model;
 macro_rules! of_jobs {
     ($($column:tt)*) => {
         columns! {
-            /// Borrowed columns of a job table (docs/job-table.md), one value a job.
+            /// Borrowed columns of a job table (docs/job-table.md), one value per job.
             #[derive(Default)]
             Jobs, OwnedJobs;
             $($column)*
@@ -41,26 +41,26 @@ columns! {
     batch: all u32 = "batch_size";
 }
 
-/// What a job asks for: GPUs, and of what kind (see [`Jobs::demand`]).
+/// The demand of a job: GPUs, and of what kind (see [`Jobs::demand`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Demand(u64);
 
 impl Demand {
-    /// GPUs asked for, or thousandths of one where the table has shares.
+    /// Returns the GPUs requested, or thousandths of one where the table has shares.
     #[inline]
     #[must_use]
     pub const fn units(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// A number with the order of demands.
+    /// Returns a number with the order of demands.
     #[inline]
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// A kind that tries the same GPU types in the same order; 0 where all GPUs are alike.
+    /// Returns a kind that tries the same GPU types in the same order; 0 where all GPUs are alike.
     #[inline]
     #[must_use]
     pub const fn kind(self) -> usize {
@@ -68,41 +68,41 @@ impl Demand {
     }
 }
 
-/// What a job tries where all GPUs are alike.
+/// The types that a job tries where all GPUs are alike.
 const ALIKE: &[(GpuType, f64)] = &[(GpuType::NONE, 1.0)];
 
 impl Jobs<'_> {
-    /// Number of jobs.
+    /// Returns the number of jobs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.submit.len()
     }
 
-    /// Whether there is no job.
+    /// Returns whether there are no jobs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.submit.is_empty()
     }
 
-    /// Whether the rows are in order of submission.
+    /// Returns whether the rows are in order of submission.
     #[must_use]
     pub fn is_sorted(&self) -> bool {
         self.submit.windows(2).all(|w| w[0] <= w[1])
     }
 
-    /// When the first job is submitted, s; 0 without jobs.
+    /// Returns when the first job is submitted, s; 0 without jobs.
     #[must_use]
     pub fn opens(&self) -> f64 {
         self.submit.iter().copied().reduce(f64::min).unwrap_or(0.0)
     }
 
-    /// The least and the most GPUs that a row's job may hold.
+    /// Returns the least and the most GPUs that a row's job may hold.
     #[must_use]
     pub fn range_of(&self, row: usize) -> (u32, u32) {
         self.range.map_or((self.num_gpus[row], self.num_gpus[row]), |range| (range.min[row], range.max[row]))
     }
 
-    /// How fast GPUs do a row's work beside all those that it asks for: (w / G) E(w), 1 on all of them.
+    /// Returns the rate of a row's job on `gpus` GPUs relative to all that it requests: (w / G) E(w), 1 on all of them.
     #[inline]
     #[must_use]
     pub fn relative_rate(&self, row: usize, gpus: u32) -> f64 {
@@ -116,28 +116,29 @@ impl Jobs<'_> {
         share * ((scale + asked * batch) / (scale + held * batch))
     }
 
-    /// Thousandths of one GPU that a row's job asks for; 0 for whole GPUs.
+    /// Returns the thousandths of one GPU that a row's job requests; 0 for whole GPUs.
     #[inline]
     #[must_use]
     pub fn share_of(&self, row: usize) -> u32 {
         self.shares.map_or(0, |shares| shares[row])
     }
 
-    /// The priority of a row's job as a rank: the highest priority is the least tier. 0 where all jobs have one.
+    /// Returns the priority of a row's job as a rank: the highest priority is the least tier. 0 where all jobs have the
+    /// same.
     #[inline]
     #[must_use]
     pub fn tier(&self, row: usize) -> u32 {
         self.priority.map_or(0, |priority| !(priority[row] as u32 ^ 1 << 31))
     }
 
-    /// Whether a row's job may be evicted.
+    /// Returns whether a row's job may be evicted.
     #[inline]
     #[must_use]
     pub fn may_be_evicted(&self, row: usize) -> bool {
         self.preemptible.is_none_or(|preemptible| preemptible[row])
     }
 
-    /// What a row's job asks for: GPUs, or thousandths of one where the table has shares.
+    /// Returns the units that a row's job requests: GPUs, or thousandths of one where the table has shares.
     #[inline]
     #[must_use]
     pub fn units(&self, row: usize) -> u32 {
@@ -149,13 +150,13 @@ impl Jobs<'_> {
         }
     }
 
-    /// Units of a GPU: 1, or its thousandths where the table has shares.
+    /// Returns the units of a GPU: 1, or its thousandths where the table has shares.
     #[must_use]
     pub fn units_a_gpu(&self) -> u64 {
         self.shares.map_or(1, |_| u64::from(MILLI_GPU))
     }
 
-    /// GPUs that a row's job asks for; less than 1 for a share.
+    /// Returns the GPUs that a row's job requests; less than 1 for a share.
     #[inline]
     #[must_use]
     pub fn gpus(&self, row: usize) -> f64 {
@@ -165,30 +166,30 @@ impl Jobs<'_> {
         }
     }
 
-    /// What GPU types mean to a job; `None` where all GPUs are alike.
+    /// Returns the kind of a job, by which GPU types differ for it; `None` where all GPUs are alike.
     #[inline]
     #[must_use]
     pub fn kind_of(&self, job: Job) -> Option<&Kind> {
         self.types.map(|types| &types.kinds[types.of[job.index()] as usize])
     }
 
-    /// How fast GPUs of a type are for a job: (their speed, the speed recorded). (1, 1) for the type recorded.
+    /// Returns how fast GPUs of a type are for a job: (their speed, the speed recorded). (1, 1) for the recorded type.
     #[inline]
     #[must_use]
     pub fn speeds_on(&self, job: Job, gpu_type: GpuType) -> (f64, f64) {
         self.kind_of(job).and_then(|kind| kind.speed_on(gpu_type)).unwrap_or((1.0, 1.0))
     }
 
-    /// The GPU types that a job may use, in the order in which they are tried, with their speeds; just `NONE` where all
-    /// GPUs are alike.
+    /// Returns the GPU types that a job may use, in the order in which they are tried, with their speeds; only `NONE`
+    /// where all GPUs are alike.
     #[inline]
     #[must_use]
     pub fn tried(&self, job: Job) -> &[(GpuType, f64)] {
         self.kind_of(job).map_or(ALIKE, |kind| &kind.allowed)
     }
 
-    /// What a job asks for, as a number: jobs of one number stand or fall together where nothing else is asked. Ascends
-    /// with the gang's size.
+    /// Returns the demand of a job. If only demand matters, either all jobs of one demand can be placed or none can.
+    /// Ascends with the gang size.
     #[inline]
     #[must_use]
     pub fn demand(&self, job: Job) -> Demand {
@@ -196,14 +197,14 @@ impl Jobs<'_> {
         Demand(u64::from(self.units(job.index())) << 32 | u64::from(order))
     }
 
-    /// The GPU types that jobs of a demand try, in order; just `NONE` where all GPUs are alike.
+    /// Returns the GPU types that jobs of a demand try, in order; only `NONE` where all GPUs are alike.
     #[inline]
     #[must_use]
     pub fn tried_by(&self, demand: Demand) -> &[(GpuType, f64)] {
         self.types.map_or(ALIKE, |types| &types.kinds[demand.kind()].allowed)
     }
 
-    /// The demands that occur, ascending.
+    /// Returns the demands that occur, ascending.
     #[must_use]
     pub fn demands(&self) -> Vec<Demand> {
         fn distinct<T: Copy + Ord>(mut values: Vec<T>) -> Vec<T> {
@@ -218,7 +219,7 @@ impl Jobs<'_> {
         distinct((0..self.len()).map(|job| self.demand(Job::at(job))).collect())
     }
 
-    /// The columns without those that the model does not read, which are empty then; and their names.
+    /// Returns the columns, with those that the model does not read empty; and the names of these.
     fn read_by(&self, model: Model) -> (Self, &'static [&'static str]) {
         match model {
             Model::Rar => (*self, &[]),
@@ -259,7 +260,7 @@ impl Jobs<'_> {
         Ok(())
     }
 
-    /// A copy of the chosen rows, in the order given.
+    /// Copies the chosen rows, in the order given.
     pub(crate) fn gather(&self, rows: &[u32], model: Model) -> OwnedJobs {
         super::Columns::gather(self.read_by(model).0, rows)
     }

@@ -1,4 +1,4 @@
-//! What is replayed: the job table as columns. They are borrowed from the caller, and nobody changes them.
+//! Defines what is replayed: the job table as columns, borrowed from the caller and never changed.
 
 mod columns;
 mod fair;

@@ -1,19 +1,19 @@
-//! Outages: when servers are down (docs/outages.md).
+//! Defines outages: when servers are down (docs/outages.md).
 //!
-//! Invariant: of one server no two outages overlap or touch. For example, [100, 200) and [150, 300) of server 3 are one
+//! Invariant: no two outages of a server overlap or touch. For example, [100, 200) and [150, 300) of server 3 are one
 //! outage, [100, 300).
 
 use crate::error::{Error, Result};
 use crate::ids::Server;
 
-/// A time in which a server is down.
+/// An interval in which a server is down.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outage {
-    /// Which server.
+    /// The server.
     pub server: Server,
-    /// From when on, s.
+    /// Start, s.
     pub down: f64,
-    /// Until when, s; infinite where it never comes back.
+    /// End, s; infinite if it never comes back.
     pub up: f64,
     /// Its row in the caller's table.
     pub row: u32,
@@ -22,7 +22,7 @@ pub struct Outage {
 /// Checks every value of some outages.
 ///
 /// # Errors
-/// `Value`, for the lowest row at fault.
+/// `Value`, for the lowest offending row.
 pub(crate) fn check_outages(list: &[Outage], servers: usize) -> Result<()> {
     for (row, outage) in list.iter().enumerate() {
         let fault = |column, value: String, expected| Err(Error::Value { row, column, value, expected });
@@ -39,7 +39,7 @@ pub(crate) fn check_outages(list: &[Outage], servers: usize) -> Result<()> {
     Ok(())
 }
 
-/// Outages that overlap or touch are one, with the row of the first; in order of (server, down).
+/// Merges outages that overlap or touch into one, with the row of the first; in order of (server, down).
 #[must_use]
 pub(crate) fn merged(mut outages: Vec<Outage>) -> Vec<Outage> {
     outages.sort_by(|a, b| a.server.cmp(&b.server).then(a.down.total_cmp(&b.down)));

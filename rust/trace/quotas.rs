@@ -1,11 +1,11 @@
-//! Quotas: how many GPUs each owner's jobs may hold together (docs/priorities.md#quotas).
+//! Defines quotas: how many GPUs each owner's jobs may hold together (docs/priorities.md#quotas).
 
-/// What an owner may hold.
+/// The quota of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// GPUs.
     pub gpus: u64,
-    /// Whether jobs may start beyond that.
+    /// Whether jobs may borrow GPUs beyond that.
     pub borrow: bool,
 }
 
@@ -14,6 +14,6 @@ pub struct Quota {
 pub struct Quotas<'a> {
     /// The place in `list` of each job's owner; any other number for a job without a quota.
     pub owner: &'a [u32],
-    /// A quota an owner.
+    /// One quota per owner.
     pub list: &'a [Quota],
 }

@@ -1,14 +1,14 @@
-//! Measured speeds: iterations a second of a model on so many GPUs of a type, on so many servers.
+//! Holds measured speeds: iterations per second of a model on a number of GPUs of a type, on a number of servers.
 //!
-//! Invariant: the rows of a model and type ascend by (servers, GPUs), and a pair of both has one row. For example, with 10
-//! iterations a second on 1 GPU and 30 on 3, a job on 2 GPUs of that type makes 20.
+//! Invariant: the rows of a model and type ascend by (servers, GPUs), and each such pair has one row. For example, with
+//! 10 iterations per second on 1 GPU and 30 on 3, a job on 2 GPUs of that type makes 20.
 
 use super::columns::columns;
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What was measured of two jobs on one GPU: a model, a type, the model of its partner, its rate, that of the partner.
+/// A measurement of two jobs on one GPU: a model, a type, the model of its partner, its rate, the partner's rate.
 pub type Pair = (u32, u32, u32, f64, f64);
 
 columns! {
@@ -17,31 +17,31 @@ columns! {
     /// The model of every job, by its place among the models of the table.
     model_of: all u32 = "model";
     =>
-    /// What was measured.
+    /// The measurements.
     table: Arc<RateTable> => Arc<RateTable>;
 }
 
-/// What was measured of every model on every GPU type.
+/// The measurements of every model on every GPU type.
 #[derive(Clone, Debug, Default)]
 pub struct RateTable {
     /// GPU types of the table: those of the cluster first, in its order, then others.
     types: usize,
     /// By model, then by type: sizes by number of servers, ascending.
     measured: Vec<Vec<Sizes>>,
-    /// Iterations a second of (model, type, model of the only other job on its GPU).
+    /// Iterations per second by (model, type, model of the only other job on its GPU).
     beside: HashMap<(u32, u32, u32), f64>,
 }
 
-/// What was measured on a number of servers.
+/// Measurements on one number of servers.
 #[derive(Clone, Debug)]
 struct Sizes {
     servers: u32,
-    /// (GPUs, iterations a second), ascending.
+    /// (GPUs, iterations per second), ascending.
     rates: Vec<(u32, f64)>,
 }
 
 impl Sizes {
-    /// The rate on so many GPUs; `None` beyond what was measured.
+    /// Returns the rate on that many GPUs; `None` beyond the measured sizes.
     fn at(&self, gpus: u32) -> Option<f64> {
         let after = self.rates.partition_point(|&(measured, _)| measured < gpus);
         let &(high, rate) = self.rates.get(after)?;
@@ -54,7 +54,7 @@ impl Sizes {
 }
 
 impl RateTable {
-    /// A table of rows (model, type, GPUs, servers, rate), in any order.
+    /// Returns a table of rows (model, type, GPUs, servers, rate), in any order.
     ///
     /// # Errors
     /// `Value` for a row out of range, or a second one of the same model, type, GPUs and servers.
@@ -88,8 +88,8 @@ impl RateTable {
         Ok(Self { types, measured, beside: HashMap::new() })
     }
 
-    /// The table with what was measured of two jobs on one GPU, in any order. A model's own row counts more than what a
-    /// row of its partner says of it.
+    /// Adds measurements of two jobs on one GPU, in any order. A model's own row counts more than its rate in a
+    /// partner's row.
     ///
     /// # Errors
     /// `Value` for a row out of range, or a second one of the same model, type and partner.
@@ -115,16 +115,16 @@ impl RateTable {
         Ok(self)
     }
 
-    /// Number of types.
+    /// Returns the number of types.
     #[must_use]
     pub fn types(&self) -> usize {
         self.types
     }
 
-    /// Iterations a second; `None` where nothing that was measured says it.
+    /// Returns the iterations per second; `None` if no measurement gives them.
     ///
-    /// What counts is the largest number of servers measured that is not above the real one and whose sizes lie around
-    /// `gpus`, else the least above.
+    /// Reads the largest measured number of servers that is not above the real one and whose sizes enclose `gpus`, else
+    /// the least above.
     #[must_use]
     pub fn rate(&self, model: u32, gpu_type: u32, gpus: u32, servers: u32) -> Option<f64> {
         let sizes = self.measured.get(model as usize * self.types + gpu_type as usize)?;
@@ -133,13 +133,13 @@ impl RateTable {
         below.or_else(|| sizes[above..].iter().find_map(|sizes| sizes.at(gpus)))
     }
 
-    /// Iterations a second on a GPU that one other job holds too; `None` where that was not measured.
+    /// Returns the iterations per second on a GPU that one other job also holds; `None` if that was not measured.
     #[must_use]
     pub fn rate_beside(&self, model: u32, gpu_type: u32, partner: u32) -> Option<f64> {
         self.beside.get(&(model, gpu_type, partner)).copied()
     }
 
-    /// Whether any two jobs on one GPU were measured.
+    /// Returns whether any two jobs on one GPU were measured.
     #[must_use]
     pub fn has_partners(&self) -> bool {
         !self.beside.is_empty()
@@ -156,7 +156,7 @@ mod tests {
         let table = RateTable::new(1, 2, &rows).unwrap();
         let rate = |gpus, servers| table.rate(0, 0, gpus, servers);
         assert_eq!([rate(1, 1), rate(2, 1), rate(3, 1), rate(4, 1)], [10.0, 20.0, 30.0, 40.0].map(Some));
-        // On one server nothing was measured beyond 4, so two servers count. On two, nothing below 4.
+        // On one server the sizes end at 4, so two servers count. On two, they start at 4.
         assert_eq!([rate(6, 1), rate(6, 2), rate(6, 3), rate(3, 2)], [40.0, 40.0, 40.0, 30.0].map(Some));
         assert_eq!([rate(4, 2), rate(4, 5), rate(9, 2)], [Some(32.0), Some(32.0), None]);
         assert_eq!((table.rate(0, 1, 2, 1), table.rate(0, 1, 1, 1)), (Some(1.0), None));
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_row_of_ones_own_counts_more_than_that_of_the_partner() {
-        // Model 1 has no row beside model 0 on type 1; beside itself what it is told as a partner does not count.
+        // Model 1 has no row beside model 0 on type 1. Beside itself, its rate as a partner does not count.
         let rows = [(0, 1, 1, 5.0, 4.0), (1, 1, 1, 3.0, 2.0), (0, 0, 1, 7.0, 6.0), (1, 0, 0, 0.0, 8.0)];
         let table = alone().with_partners(&rows).unwrap();
         let beside = |model, partner| [0, 1].map(|gpu_type| table.rate_beside(model, gpu_type, partner));

@@ -1,4 +1,4 @@
-//! Services: how many replicas each of them wants, and when (docs/services.md).
+//! Defines services: how many replicas each of them wants, and when (docs/services.md).
 //!
 //! Invariant: a service wants one number of replicas at a time. For example, with loads of 4 at 0 s and of 1 at 600 s a
 //! service wants 4 replicas in [0, 600) and 1 from then on.
@@ -6,14 +6,14 @@
 use crate::error::{Error, Result};
 use std::collections::HashSet;
 
-/// How many replicas a service wants from some time on.
+/// The number of replicas that a service wants from some time on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// Which service.
+    /// The service.
     pub service: u32,
-    /// From when on, s.
+    /// Start, s.
     pub time: f64,
-    /// How many replicas.
+    /// Number of replicas.
     pub replicas: u32,
 }
 
@@ -30,7 +30,7 @@ impl Services<'_> {
     /// Checks every value. `largest`: GPUs of the largest server.
     ///
     /// # Errors
-    /// `Value`, for the lowest row at fault.
+    /// `Value`, for the lowest offending row.
     pub(crate) fn validate(&self, largest: u32) -> Result<()> {
         let fault = |row, column, value: String, expected| Err(Error::Value { row, column, value, expected });
         let mut seen = HashSet::new();

@@ -1,39 +1,40 @@
-//! The side tables of a run as the engine has them: who hands one on to a part of the run, or keeps it, does so here.
+//! Holds the side tables of a run in the engine's form. Passing them to a part of the run, or keeping them, happens
+//! here.
 //!
-//! Invariant: `None` is a run that knows no such table. For example, [`SideTables::of`] gives a virtual cluster the
+//! Invariant: `None` means that the run has no such table. For example, [`SideTables::of`] gives a virtual cluster the
 //! outages of its own servers, and each of its jobs the quota that it had in the whole table.
 
 use super::{Load, Outage, Quota, Quotas, Services};
 use crate::ids::Server;
 
-/// What a run knows beside its jobs.
+/// The side tables of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SideTables<'a> {
     /// When servers are down.
     pub outages: Option<&'a [Outage]>,
-    /// Those of them that are known ahead, as maintenance is.
+    /// Those outages that are known ahead, such as maintenance.
     pub maintenance: Option<&'a [Outage]>,
-    /// What owners may hold.
+    /// The quotas of owners.
     pub quotas: Option<Quotas<'a>>,
-    /// What services want.
+    /// The services and their loads.
     pub services: Option<Services<'a>>,
 }
 
-/// The same, kept.
+/// The same tables, owned.
 #[derive(Clone, Debug, Default)]
 pub struct OwnedSideTables {
-    /// As [`SideTables`] has them.
+    /// As in [`SideTables`].
     pub outages: Option<Vec<Outage>>,
-    /// As [`SideTables`] has it.
+    /// As in [`SideTables`].
     pub maintenance: Option<Vec<Outage>>,
-    /// The place of each job's owner, and a quota an owner.
+    /// The place of each job's owner, and one quota per owner.
     pub quotas: Option<(Vec<u32>, Vec<Quota>)>,
     /// GPUs of a replica of each service, and the loads.
     pub services: Option<(Vec<u32>, Vec<Load>)>,
 }
 
 impl OwnedSideTables {
-    /// To be read.
+    /// Returns the tables, borrowed.
     pub fn view(&self) -> SideTables<'_> {
         SideTables {
             outages: self.outages.as_deref(),
@@ -45,7 +46,7 @@ impl OwnedSideTables {
 }
 
 impl SideTables<'_> {
-    /// What a run of these servers, in ascending order, and of the jobs in these rows knows, as it numbers them.
+    /// Returns the tables of a run on these servers, in ascending order, and of the jobs in these rows, renumbered.
     pub(crate) fn of(&self, servers: &[u32], rows: &[u32]) -> OwnedSideTables {
         let outages = |outages: &[Outage]| {
             let own = |outage: &Outage| {
