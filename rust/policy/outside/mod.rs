@@ -95,9 +95,9 @@ impl Outside {
     // Verbs.
 
     /// Starts waiting jobs in the order given, if a placement finds GPUs for them or may evict others: `gpus`, or as
-    /// many as each asks for, of `gpu_type`, or of the first type that can place them. A job beyond a quota because
-    /// of other jobs of the call is passed over. `strict`: the first job without GPUs ends the call; otherwise it is
-    /// passed over. Returns how many of the started jobs still run.
+    /// many as each asks for, of `gpu_type`, or of the first type that can place them. Jobs beyond a quota because of
+    /// others of the call are passed over. `strict`: the first without GPUs ends the call. Returns how many still
+    /// run.
     pub(crate) fn start<S: Speed>(
         &mut self,
         state: &mut ClusterState<'_, S>,
