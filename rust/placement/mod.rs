@@ -210,7 +210,7 @@ impl Placer {
         }
     }
 
-    /// Returns whether a gang for which there are enough idle GPUs could be placed on them now.
+    /// Whether a gang for which there are enough idle GPUs could be placed on them now.
     pub(crate) fn can_place(&self, cluster: &mut Cluster, num_gpus: u32) -> bool {
         if self.packs() {
             return consolidate::can_place(cluster, num_gpus);

@@ -1,4 +1,5 @@
-//! Runs a replay, a plan and a lower bound: columns in, columns out.
+//! Runs a replay, a plan and a lower bound: columns in, columns out. Every column is borrowed, and the GIL is
+//! released for the whole run.
 
 use super::jobs::{JobColumns, slice};
 use super::options::read;

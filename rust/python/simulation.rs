@@ -262,8 +262,8 @@ impl Course {
         self.0.start_on(row, &parts).map_err(|error| refused(py, &error))
     }
 
-    /// Starts waiting rows in turn, (row, [(server, GPUs)], type): each there if that is idle, otherwise where the
-    /// placement puts it.
+    /// Starts waiting rows in turn, (row, [(server, GPUs)], type): each there if that is idle, else where the placement puts
+    /// it.
     fn start_each(&mut self, py: Python<'_>, starts: Vec<StartAt>) -> PyResult<()> {
         self.0.start_each(&starts).map_err(|error| refused(py, &error))
     }

@@ -33,7 +33,7 @@ pub struct Refused {
     pub why: String,
 }
 
-/// One of several starts: (row, place, GPU type), the place as (server, GPUs).
+/// A start of one of several: (row, place, GPU type), the place as (server, GPUs).
 pub type StartAt = (u32, Vec<(u32, u32)>, Option<u32>);
 
 impl Course {
@@ -113,7 +113,7 @@ impl Course {
         )
     }
 
-    /// Starts waiting jobs in turn: each on its place if that is idle, otherwise where the placement puts it.
+    /// Starts waiting jobs in turn: each on its place if that is idle, else where the placement puts it.
     ///
     /// # Errors
     /// As `start` and `start_on`; those before it have started.

@@ -165,7 +165,7 @@ impl<'a, L: WaitingQueue> Queued<'a, L> {
                 && state.clock.arrival(state.jobs.submit[job.index()] + aging.after) <= state.now
                 && !self.queue.is_promoted(job)
             {
-                // It has waited too long before it ran.
+                // It reached the age of promotion while it ran.
                 self.promote(job);
             }
         }
@@ -191,7 +191,7 @@ impl<'a, L: WaitingQueue> Queued<'a, L> {
         self.queue.push_back(job, || self.estimates.reckoned(state, job));
         self.stir(job);
         if let Some(aging) = &mut self.aging {
-            // It may have waited too long before it ran, or may do so now.
+            // It may have reached the age of promotion while it ran, or may do so now.
             aging.next = aging.next.min(state.arrives_after(job));
         }
     }
