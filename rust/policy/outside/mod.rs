@@ -1,5 +1,4 @@
-//! Carries out decisions that come from outside: the machine pauses where one is due, and the caller calls the verbs
-//! here.
+//! Carries out decisions that come from outside: the machine pauses where one is due, and the caller calls verbs.
 //!
 //! Invariant: a verb either does all that it is asked, or reports why not and changes nothing. For example, a FIFO
 //! scheduler is `start` of all waiting jobs, strictly, at every pause.
@@ -96,8 +95,8 @@ impl Outside {
 
     /// Starts waiting jobs in the order given, if a placement finds GPUs for them or may evict others: `gpus`, or as
     /// many as each asks for, of `gpu_type`, or of the first type that can place them. Jobs beyond a quota because of
-    /// others of the call are passed over. `strict`: the first without GPUs ends the call. Returns how many still
-    /// run.
+    /// others of the call are passed over. `strict`: the first without GPUs ends the call, instead of
+    /// being passed over. Returns how many of the started jobs still run.
     pub(crate) fn start<S: Speed>(
         &mut self,
         state: &mut ClusterState<'_, S>,

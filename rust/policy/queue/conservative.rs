@@ -2,8 +2,8 @@
 //! jobs, anew at each pass, and starts those whose reservation is now.
 //!
 //! Invariant: whatever keeps GPUs from a job for some time is a [`Booking`], or a stay of a running job, which holds
-//! its GPUs from now to its estimated end; [`Plan::earliest`] alone decides which GPUs are free for how long. For
-//! example, of 2 GPUs one is held until 10: a job of 2 GPUs is booked from 10 on, and a job of 1 GPU that is
+//! its GPUs from now to its estimated end; [`Reservations::earliest`] alone decides which GPUs are free for how long.
+//! For example, of 2 GPUs one is held until 10: a job of 2 GPUs is booked from 10 on, and a job of 1 GPU that is
 //! estimated to run 10 s starts now.
 //!
 //! A reservation that can change nothing is not made: jobs that cannot be placed on what is idle now are put off

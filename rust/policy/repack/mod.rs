@@ -193,8 +193,7 @@ impl<F: Foresight> Repack<F> {
         self.barren.len() < before
     }
 
-    /// Starts the urgent jobs of a priority class, whatever it costs. They spare jobs with more than half of their
-    /// strain.
+    /// Starts the urgent jobs of a priority class at any cost, but spares jobs with more than half of their strain.
     fn relieve<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, priority_class: u32, limit: f64) {
         let (mut failed, jobs): (Vec<(u32, usize)>, _) = (Vec::new(), state.jobs);
         let (cost, has_classes) = (state.pause_seconds(), self.classes_of_priority.differ());
