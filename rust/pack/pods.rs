@@ -76,7 +76,7 @@ pub(super) fn pack(
     Packed { placed, too_large }
 }
 
-/// What loss of idle GPUs costs the demands of the table, by a server's type and the CPU that is left there: a demand
+/// Idle GPUs that the demands of the table cannot use, by a server's type and the CPU that is left there: a demand
 /// for more CPU cannot run there.
 struct Losses {
     /// What jobs ask for, including CPU, and whether they may use each type.

@@ -164,7 +164,7 @@ impl Pools {
         self.pools.iter_mut().for_each(|pool| pool.share(needs));
     }
 
-    /// Starts to track what loss of idle GPUs costs the demands of a job table, per GPU type.
+    /// Starts to track the fragmentation: the idle GPUs of each type that the demands of a job table cannot use.
     pub(crate) fn weigh(&mut self, demands: impl Fn(GpuType) -> Vec<Want>) {
         for (of, pool) in self.pools.iter_mut().enumerate() {
             pool.weigh(&demands(GpuType::at(of)));

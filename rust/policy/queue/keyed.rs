@@ -32,7 +32,7 @@ pub(crate) struct KeyedQueue<const ASKED: bool> {
     least: Vec<f64>,
 }
 
-/// Returns the number of classes of jobs that are placeable together, and each job's class.
+/// Returns the number of classes of jobs that can be placed, or not, together, and each job's class.
 fn classes(setting: &Setting<'_>) -> (usize, Vec<u32>) {
     fn numbered<K: Copy + Ord>(n: usize, of: impl Fn(Job) -> K, mut all: Vec<K>) -> (usize, Vec<u32>) {
         all.sort_unstable();

@@ -1,8 +1,8 @@
 //! Runs one scheduling pass under each queue discipline (docs/model.md#queue-disciplines).
 //!
-//! Jobs of one size can all be placed or none can, so a size that cannot be placed costs one trial, and one more
-//! after a start that may change the answer. For example, if no server has 8 idle GPUs for `consolidate`, a thousand
-//! waiting jobs of 8 GPUs cost a `skip` pass one trial.
+//! If one job of a size cannot be placed, none can, so such a size costs one trial, and one more after a start that
+//! may change the answer. For example, if no server has 8 idle GPUs for `consolidate`, a thousand waiting jobs of 8
+//! GPUs cost a `skip` pass one trial.
 //!
 //! With quotas, a class of this file is a group of `owners`.
 
@@ -103,8 +103,8 @@ impl<L: WaitingQueue> Queued<'_, L> {
     }
 
     /// `skip` and `easy`, and `strict` with quotas. Tries the waiting jobs in queue order, once each, but a size that
-    /// cannot be placed only once: jobs of one size can all be placed or none can, except that under EASY it matters
-    /// whether they end before the shadow time.
+    /// cannot be placed only once: jobs of one size differ only, under EASY, in whether they end before the shadow
+    /// time.
     ///
     /// Returns whether a second pass might take a job that was passed over: one started after it, and that can change
     /// where it would go. Under the slot clock the next boundary is such a pass, even if nothing happens there.

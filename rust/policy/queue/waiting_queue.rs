@@ -387,7 +387,7 @@ impl WaitingQueue for FixedQueue {
     }
 }
 
-/// Returns the jobs grouped by what decides which of them are placeable together.
+/// Returns the jobs grouped by what decides which of them can be placed, or not, together.
 fn classes(setting: &Setting<'_>, ordered: Option<&[Job]>) -> Grouped {
     let n = setting.jobs.len();
     if let Some(fair) = setting.fair {

@@ -1,6 +1,6 @@
 //! repack: smallest remaining work first, and room made where waiting would cost more (docs/repack.md).
 //!
-//! A pass first starts jobs that have waited too long for their size. Then it walks the waiting jobs, least GPUs
+//! A pass first starts jobs that have waited too long for their run time. Then it walks the waiting jobs, least GPUs
 //! times run time left first. A job that consolidate cannot place asks for a plan: which jobs move or are evicted. It
 //! is carried out if that costs less than waiting. Invariant: `on` has the jobs of every server. For example, on two
 //! servers of 8 GPUs with 4 busy each, a short job of 8 GPUs moves one of the two jobs to the other's server.

@@ -1,7 +1,7 @@
 //! Keeps the waiting jobs that are due, and walks through them by strain, the greatest first.
 //!
-//! Jobs that start or fail together are a class. A walk leaves a class aside once it has failed, until it is called
-//! back. So it costs the jobs that it returns, however many are due.
+//! Jobs that fail together are a class. A walk leaves a class aside once it has failed, until it is called back. So
+//! it costs the jobs that it returns, however many are due.
 //!
 //! Invariant: a node of a class's tree holds the earliest origin and the least reference time below it. So no strain
 //! below it is greater than that of these two, whatever the time. For example, of jobs submitted at one instant the
