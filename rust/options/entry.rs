@@ -1,6 +1,6 @@
-//! What is known of one option: the kind of its values, their range, who uses it, and how it is told.
+//! Describes one option: the kind of its values, their range, which runs use it, and its help.
 //!
-//! An [`Entry`] is a row of a table in `table`. The checks, and all code and pages that are generated, are made of it.
+//! An [`Entry`] is a row of a table in `table`. The checks, and all generated code and pages, are derived from it.
 //!
 //! ```
 //! use ringbco::options::{Entry, Value};
@@ -14,7 +14,7 @@ use super::{ClockKind, Discipline, Order, Placement, Search, Ties, Value};
 use crate::error::{Error, Result};
 use crate::planner::Planner;
 
-/// Which values an option may have.
+/// The values that an option may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// Yes or no.
@@ -32,15 +32,15 @@ pub enum Kind {
     Numbers(Range),
     /// One of these names.
     Name(&'static [&'static str]),
-    /// One of these texts, or another one that `Ties::parse` takes.
+    /// One of these texts, or another one that `Ties::parse` accepts.
     Ties(&'static [&'static str]),
-    /// A text that `Search::parse` takes.
+    /// A text that `Search::parse` accepts.
     Search,
-    /// The name of a policy, which the registry of policies reads.
+    /// The name of a policy, which the registry of policies resolves.
     Policy,
     /// A file, which the caller reads: the engine never sees its name.
     File,
-    /// An instant, or a share of a span of time, of which the engine never hears.
+    /// An instant, or a share of a span of time, which the engine never sees.
     Moment,
 }
 
@@ -58,7 +58,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Whether the number is in the range.
+    /// Returns whether the number is in the range.
     #[must_use]
     pub fn holds(&self, value: f64) -> bool {
         (value.is_finite() || (self.endless && value == f64::INFINITY))
@@ -67,7 +67,7 @@ impl Range {
     }
 }
 
-/// Who uses an option: whoever has one of these for that part.
+/// The runs that use an option: those with one of these as that part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Users {
     /// Every run.
@@ -78,40 +78,40 @@ pub enum Users {
     Placement(&'static [Placement]),
     /// Queue disciplines.
     Queue(&'static [Discipline]),
-    /// The policies that list it among theirs.
+    /// The policies that list it among their options.
     Policies,
     /// Clocks.
     Clock(&'static [ClockKind]),
     /// Planners.
     Planner(&'static [Planner]),
-    /// Whoever is one of several kinds.
+    /// Runs of any of several kinds.
     Any(&'static [Self]),
 }
 
-/// One option. Its default is that of the struct it is a field of.
+/// One option. Its default is that of the struct of which it is a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry {
-    /// Its name as it is typed, such as `preempt-cost`. Files and Python have `_` for `-`.
+    /// Its name as typed on the command line, such as `preempt-cost`. Files and Python have `_` for `-`.
     pub name: &'static str,
-    /// Which values it may have.
+    /// The values that it may have.
     pub kind: Kind,
-    /// What was expected of a value that it may not have; empty where the kind says it.
+    /// What was expected instead of an invalid value; empty where the kind says it.
     pub expected: &'static str,
-    /// What holds where no value is given; `None` where one always is.
+    /// What applies if no value is given; `None` if one always is.
     pub absent: Option<&'static str>,
     /// The word that stands for no value, if there is one.
     pub word: &'static str,
     /// The unit of its values.
     pub unit: &'static str,
-    /// Who uses it.
+    /// Which runs use it.
     pub users: Users,
-    /// Whether everyone else ignores it.
+    /// Whether all other runs ignore it.
     pub exclusive: bool,
     /// Whether a run cannot do what it demands unless the policy uses it: then the others refuse it.
     pub demand: bool,
     /// How a value is written, where the kind does not say it.
     pub form: &'static str,
-    /// The group of options in which the command line lists it; empty where a policy alone sets it.
+    /// The group of options in which the command line lists it; empty where only a policy sets it.
     pub panel: &'static str,
     /// One sentence of help. `{names}` stands for the names it may have, `{policies}` for all policies' parts.
     pub help: &'static str,
@@ -135,74 +135,74 @@ impl Entry {
         }
     }
 
-    /// Yes or no.
+    /// Creates an option that is yes or no.
     #[must_use]
     pub const fn flag(name: &'static str) -> Self {
         Self::new(name, Kind::Flag, "True or False")
     }
 
-    /// An integer from `least` to `most`.
+    /// Creates an option that is an integer from `least` to `most`.
     #[must_use]
     pub const fn integer(name: &'static str, least: u64, most: u64) -> Self {
         Self::new(name, Kind::Integer { least, most }, "")
     }
 
-    /// A number from `least` to `most`.
+    /// Creates an option that is a number from `least` to `most`.
     #[must_use]
     pub const fn number(name: &'static str, least: f64, most: f64, expected: &'static str) -> Self {
         Self::new(name, Kind::Number(Range { least, above: false, most, endless: false }), expected)
     }
 
-    /// A number >= 0, or infinity.
+    /// Creates an option that is a number >= 0, or infinity.
     #[must_use]
     pub const fn endless(name: &'static str, expected: &'static str) -> Self {
         let range = Range { least: 0.0, above: false, most: f64::INFINITY, endless: true };
         Self::new(name, Kind::Number(range), expected)
     }
 
-    /// A number > 0, up to `most`.
+    /// Creates an option that is a number > 0, up to `most`.
     #[must_use]
     pub const fn positive(name: &'static str, most: f64, expected: &'static str) -> Self {
         Self::new(name, Kind::Number(Range { least: 0.0, above: true, most, endless: false }), expected)
     }
 
-    /// Numbers > 0 in ascending order.
+    /// Creates an option of numbers > 0 in ascending order.
     #[must_use]
     pub const fn ascending(name: &'static str, expected: &'static str) -> Self {
         Self::new(name, Kind::Numbers(Range { least: 0.0, above: true, most: f64::INFINITY, endless: false }), expected)
     }
 
-    /// One of the names.
+    /// Creates an option that is one of the names.
     #[must_use]
     pub const fn name(name: &'static str, names: &'static [&'static str]) -> Self {
         Self::new(name, Kind::Name(names), "")
     }
 
-    /// What `Ties::parse` takes.
+    /// Creates an option that `Ties::parse` accepts.
     #[must_use]
     pub const fn ties(name: &'static str, texts: &'static [&'static str]) -> Self {
         Self::new(name, Kind::Ties(texts), Ties::EXPECTED)
     }
 
-    /// What `Search::parse` takes.
+    /// Creates an option that `Search::parse` accepts.
     #[must_use]
     pub const fn search(name: &'static str) -> Self {
         Self::new(name, Kind::Search, Search::EXPECTED)
     }
 
-    /// The name of a policy.
+    /// Creates an option that is the name of a policy.
     #[must_use]
     pub const fn policy(name: &'static str) -> Self {
         Self::new(name, Kind::Policy, "a policy by name")
     }
 
-    /// A file that the caller reads, or `none`.
+    /// Creates an option that is a file, which the caller reads, or `none`.
     #[must_use]
     pub const fn file(name: &'static str, expected: &'static str) -> Self {
         Self::new(name, Kind::File, expected).or("none").word("none")
     }
 
-    /// An instant that the caller resolves.
+    /// Creates an option that is an instant, which the caller resolves.
     #[must_use]
     pub const fn moment(name: &'static str) -> Self {
         Self::new(
@@ -212,69 +212,69 @@ impl Entry {
         )
     }
 
-    /// No value may be given, which means `absent`.
+    /// Allows no value to be given, which means `absent`.
     #[must_use]
     pub const fn or(self, absent: &'static str) -> Self {
         Self { absent: Some(absent), ..self }
     }
 
-    /// No value may be given, for which `word` stands.
+    /// Allows no value to be given, for which `word` stands.
     #[must_use]
     pub const fn word(self, word: &'static str) -> Self {
         let absent = if self.absent.is_none() { Some("") } else { self.absent };
         Self { word, absent, ..self }
     }
 
-    /// The unit.
+    /// Sets the unit.
     #[must_use]
     pub const fn unit(self, unit: &'static str) -> Self {
         Self { unit, ..self }
     }
 
-    /// Who uses it; all others ignore it.
+    /// Sets which runs use it; all others ignore it.
     #[must_use]
     pub const fn of(self, users: Users) -> Self {
         Self { users, ..self }
     }
 
-    /// Who uses it above all; the others may too.
+    /// Sets which runs use it most; the others may too.
     #[must_use]
     pub const fn above_all_of(self, users: Users) -> Self {
         Self { users, exclusive: false, ..self }
     }
 
-    /// Others refuse it rather than ignore it.
+    /// Makes other runs refuse it rather than ignore it.
     #[must_use]
     pub const fn demand(self) -> Self {
         Self { demand: true, ..self }
     }
 
-    /// How a value is written.
+    /// Sets how a value is written.
     #[must_use]
     pub const fn form(self, form: &'static str) -> Self {
         Self { form, ..self }
     }
 
-    /// Where the command line lists it.
+    /// Sets where the command line lists it.
     #[must_use]
     pub const fn panel(self, panel: &'static str) -> Self {
         Self { panel, ..self }
     }
 
-    /// What it does.
+    /// Sets its help.
     #[must_use]
     pub const fn help(self, help: &'static str) -> Self {
         Self { help, ..self }
     }
 
-    /// Whether this is the option of that name, written with `-` or with `_`.
+    /// Returns whether this is the option of that name, written with `-` or with `_`.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         let plain = |byte: u8| if byte == b'_' { b'-' } else { byte };
         self.name.len() == name.len() && self.name.bytes().zip(name.bytes()).all(|(a, b)| a == plain(b))
     }
 
-    /// What a value must be.
+    /// Returns what a value must be.
     #[must_use]
     pub fn wanted(&self) -> String {
         match self.kind {
@@ -284,7 +284,7 @@ impl Entry {
         }
     }
 
-    /// The error that refuses the value.
+    /// Returns the error that refuses the value.
     #[must_use]
     pub fn refusal(&self, value: &Value) -> Error {
         Error::Option { name: self.name, value: value.shown(), expected: self.wanted() }
@@ -293,7 +293,7 @@ impl Entry {
     /// Checks a value.
     ///
     /// # Errors
-    /// `Option` for one of another kind or out of range.
+    /// `Option` if it is of another kind or out of range.
     pub fn check(&self, value: &Value) -> Result<()> {
         let good = match (self.kind, value) {
             (_, Value::Absent) => self.absent.is_some(),

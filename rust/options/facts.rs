@@ -1,13 +1,13 @@
-//! What a policy says of itself: its name, where it comes from, what it knows, what it is, its options.
+//! Declares the facts of a policy: its name, its source, the features that it supports, its properties, its options.
 //!
-//! Invariant: nobody else knows a policy by its name. Checks, tables and pages ask its facts. For example, a run with
-//! outages asks whether its policy knows them, and is refused where it does not.
+//! Invariant: no other code knows a policy by its name. Checks, tables and pages read its facts. For example, a run
+//! with outages checks whether its policy supports them, and is refused if not.
 
 use super::{Discipline, Options, Order, Placement, Setting, Value, registry};
 use crate::error::{Error, Result};
 
 registry!(
-    /// What a run may have, and what a policy must know of then.
+    /// A feature of a run that its policy must support.
     Feature, "feature" {
         /// GPU types that differ.
         Types => "types",
@@ -29,7 +29,7 @@ registry!(
 );
 
 registry!(
-    /// What a policy is.
+    /// A property of a policy.
     Is, "is" {
         /// It walks a ranking of all jobs with a quota of all GPUs.
         Ranks => "ranks",
@@ -48,37 +48,37 @@ registry!(
     }
 );
 
-/// What a policy that may stop jobs says of itself.
+/// The facts of a policy that may stop jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Its name.
     pub name: &'static str,
-    /// By what it decides, in a few words.
+    /// What it decides by, in a few words.
     pub about: &'static str,
     /// Where it comes from.
     pub paper: &'static str,
-    /// What it knows.
+    /// The features that it supports.
     pub knows: &'static [Feature],
-    /// What it is.
+    /// Its properties.
     pub is: &'static [Is],
     /// The options that it reads, by their names as typed.
     pub options: &'static [&'static str],
 }
 
-/// A type that is a policy with a name of its own.
+/// A type that is a policy with its own name.
 pub(crate) trait Named {
-    /// What it says of itself.
+    /// Its facts.
     const FACTS: Facts;
 }
 
 impl Facts {
-    /// Whether it is that.
+    /// Returns whether it has that property.
     #[must_use]
     pub fn is(&self, what: Is) -> bool {
         self.is.contains(&what)
     }
 
-    /// Refuses a feature that it does not know.
+    /// Refuses a feature that it does not support.
     pub(crate) fn check(&self, feature: Feature) -> Result<()> {
         if self.knows.contains(&feature) {
             return Ok(());
@@ -99,33 +99,33 @@ impl Setting for &'static Facts {
 }
 
 impl Order {
-    /// Those that read how long a job will run.
+    /// The orders that read how long a job will run.
     pub const CLAIRVOYANT: &'static [Self] = &[Self::Sjf];
 }
 
 impl Placement {
-    /// Those that add up how long jobs will run.
+    /// The placements that sum how long jobs will run.
     pub const CLAIRVOYANT: &'static [Self] = &[Self::LeastLoaded, Self::FaFfp, Self::Lbsgf, Self::SjfBco];
 }
 
 impl Discipline {
-    /// Those that read how long a job will run.
+    /// The disciplines that read how long a job will run.
     pub const CLAIRVOYANT: &'static [Self] = &[Self::Easy, Self::Conservative];
 }
 
 impl Options {
-    /// Whether the policy is of that type.
+    /// Returns whether the policy is of that type.
     pub(crate) fn has<P: Named>(&self) -> bool {
         self.preemption.is_some_and(|facts| facts.name == P::FACTS.name)
     }
 
-    /// Whether the policy is one that preempts, and is that.
+    /// Returns whether the policy preempts and has that property.
     #[must_use]
     pub fn is(&self, what: Is) -> bool {
         self.preemption.is_some_and(|facts| facts.is(what))
     }
 
-    /// Whether the policy is one that preempts, and reads that option.
+    /// Returns whether the policy preempts and reads that option.
     pub(super) fn reads(&self, option: &str) -> bool {
         self.preemption.is_some_and(|facts| facts.options.contains(&option))
     }

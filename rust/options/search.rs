@@ -1,12 +1,12 @@
-//! How the trials of a search are judged: `asha:eta=3,rungs=4` (docs/searches.md).
+//! Reads how the trials of a search are judged: `asha:eta=3,rungs=4` (docs/searches.md).
 
 use super::{Setting, Value};
 use crate::error::{Error, Result};
 
-/// Asynchronous successive halving (ASHA): one in `eta` of those that reach a rung goes on.
+/// Asynchronous successive halving (ASHA): one in `eta` of the trials that reach a rung continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
-    /// One in how many goes on.
+    /// One in how many continues.
     pub eta: u32,
     /// Number of rungs below the end of a trial's work.
     pub rungs: u32,
@@ -34,7 +34,7 @@ impl Search {
         read().ok_or_else(fault)
     }
 
-    /// By how much the work of a whole trial is divided at a rung: eta^(rungs - rung).
+    /// Returns by how much the work of a whole trial is divided at a rung: eta^(rungs - rung).
     #[must_use]
     pub fn divisor(self, rung: u32) -> f64 {
         f64::from(self.eta.pow(self.rungs - rung))

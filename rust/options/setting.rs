@@ -6,7 +6,7 @@ use crate::error::Result;
 /// A value of an option.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// None is given.
+    /// No value is given.
     Absent,
     /// Yes or no.
     Flag(bool),
@@ -38,10 +38,10 @@ impl Value {
 
 /// A field of a struct of options.
 pub(crate) trait Setting: Sized {
-    /// Its value.
+    /// Returns its value.
     fn value(&self) -> Value;
 
-    /// The field with that value; `None` if it cannot have it.
+    /// Returns the field with that value; `None` if it cannot have it.
     fn of(value: &Value) -> Option<Self>;
 }
 
@@ -124,16 +124,16 @@ pub trait Table: Default {
     /// The options, in the order of the fields.
     const TABLE: &'static [Entry];
 
-    /// The value of the option in row `row` of the table; `Absent` past its end.
+    /// Returns the value of the option in row `row` of the table; `Absent` past its end.
     fn get(&self, row: usize) -> Value;
 
-    /// Gives the option in row `row` of the table that value.
+    /// Sets the option in row `row` of the table to that value.
     ///
     /// # Errors
-    /// `Option` for a value of another kind or out of range.
+    /// `Option` if the value is of another kind or out of range.
     fn set(&mut self, row: usize, value: &Value) -> Result<()>;
 
-    /// The row of the option of that name, written with `-` or with `_`.
+    /// Returns the row of the option of that name, written with `-` or with `_`.
     fn row(name: &str) -> Option<usize> {
         Self::TABLE.iter().position(|entry| entry.is(name))
     }
@@ -147,7 +147,7 @@ pub trait Table: Default {
     }
 }
 
-/// Declares a struct of options: its fields, their types and defaults, and the table's row of each.
+/// Declares a struct of options: its fields, their types and defaults, and the table row of each.
 macro_rules! options {
     ($(#[$doc:meta])* $name:ident {
         $($(#[$about:meta])* $field:ident: $type:ty = $default:expr => $entry:expr;)+

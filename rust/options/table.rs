@@ -1,7 +1,8 @@
 //! The table of options: of a replay and of a plan, each option once.
 //!
-//! A line is `field: type = default => entry`. The order is that of run.toml. What the command line, the Python
-//! functions, sweeps and the documentation say of an option is made of its line by `python -m ringbco.dev.generate`.
+//! A line is `field: type = default => entry`. The order is that of run.toml. `python -m ringbco.dev.generate`
+//! generates from each line what the command line, the Python functions, sweeps and the documentation say about the
+//! option.
 
 use super::setting::options;
 use super::{
@@ -18,9 +19,9 @@ const ENERGY: &str = "Energy (docs/energy.md)";
 const SERVICES: &str = "Services (docs/services.md)";
 const OUTPUT: &str = "Output";
 
-/// Seconds beyond which float64 no longer tells one second from the next.
+/// The number of seconds beyond which float64 no longer distinguishes one second from the next.
 const MOST_SECONDS: f64 = 1e16;
-/// Seconds, some thirty years: no trace is as long.
+/// Seconds, some thirty years: longer than any trace.
 const LONGEST: f64 = 1e9;
 
 const SJF_BCO: Users = Users::Placement(&[Placement::SjfBco]);
@@ -92,7 +93,7 @@ const ALLOCATIONS: Entry =
     Entry::flag("allocations").panel(OUTPUT).help("Record which servers each job held (audit needs it).");
 
 options! {
-    /// Everything a replay is asked to do.
+    /// The options of a replay.
     Options {
         /// The policy, if it is one that may stop jobs; `None`: an order, under which jobs run to their end.
         preemption: Option<&'static Facts> = None => Entry::policy("preemption").word("none");
@@ -131,7 +132,7 @@ options! {
             .help("Length of a slot, seconds. With --clock slot only: refused without it.");
         /// Largest gang that SJF-BCO places by FA-FFP, GPUs.
         kappa: u32 = 8 => KAPPA.of(SJF_BCO).help("SJF-BCO: largest gang placed by FA-FFP, GPUs.");
-        /// LBSGF looks at servers with lambda times the gang's GPUs.
+        /// How many times the gang's GPUs LBSGF wants in the servers that it tries.
         lambda: f64 = 1.0 => LAMBDA.of(Users::Placement(&[Placement::Lbsgf, Placement::SjfBco]));
         /// Reading of FA-FFP and LBSGF.
         variant: Variant = Variant::Practical =>
@@ -140,7 +141,7 @@ options! {
         seed: u64 = 0 => SEED
             .above_all_of(Users::Placement(&[Placement::Random]))
             .help("Of the random placement, and of the models drawn for jobs that name none.");
-        /// Who goes first among jobs of one submission time.
+        /// Which job goes first among those of one submission time.
         ties: Ties = Ties::Rows => Entry::ties("ties", &["rows", "reverse"])
             .form("rows|reverse|shuffle:SEED")
             .panel(EXECUTION)
@@ -158,7 +159,7 @@ options! {
         sample: Option<f64> = None => SAMPLE;
         /// Whether to record allocations.
         record_allocations: bool = true => ALLOCATIONS;
-        /// Whether to write down what is decided.
+        /// Whether to record decisions.
         record_decisions: bool = false => Entry::flag("decisions")
             .panel(OUTPUT)
             .help("Write down every decision: who starts, stops or is refused, when and where (decisions.parquet).");
@@ -166,7 +167,7 @@ options! {
         interference: f64 = 0.0 => Entry::number("interference", 0.0, f64::INFINITY, "a finite number >= 0")
             .panel(EXECUTION)
             .help("Shares of a GPU: with n jobs on one, each runs at 1 / (1 + interference (n - 1)) of its rate, but for two measured side by side (model table).");
-        /// What a job that is resumed pays, s without progress.
+        /// What a resumed job pays, s without progress.
         preempt_cost: f64 = 30.0 => Entry::number("preempt-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .unit("s")
             .of(Users::Policies)
@@ -177,15 +178,14 @@ options! {
             .unit("s")
             .panel(EXECUTION)
             .help("Seconds that a job holds its GPUs without progress when it starts for the first time.");
-        /// What a job that is moved pays, s without progress; `None` for as much as one that is resumed.
+        /// What a moved job pays, s without progress; `None` for as much as a resumed one.
         move_cost: Option<f64> = None => Entry::number("move-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .or("preempt-cost")
             .unit("s")
             .of(Users::Policies)
             .panel(OTHERS)
             .help("Policies that move jobs: seconds that a moved job holds its GPUs without progress.");
-        /// What a job that gets another number of GPUs pays, s without progress; `None` for as much as one that is
-        /// resumed.
+        /// What a resized job pays, s without progress; `None` for as much as a resumed one.
         resize_cost: Option<f64> = None => Entry::number("resize-cost", 0.0, LONGEST, "a time >= 0 and <= 1e+09 s")
             .or("preempt-cost")
             .unit("s")
@@ -232,7 +232,7 @@ options! {
             .panel(EXECUTION)
             .help("Policies that stop jobs, and --evict: seconds from the start of a stay, its pause included, for which a job is \
                 not stopped for others (docs/operators.md); 0: not at all.");
-        /// After so many stays that were ended for others a job is stopped no more; `None`: it always may be.
+        /// After how many stays ended for others a job is no longer stopped; `None`: it always may be.
         max_preemptions: Option<u32> = None => Entry::integer("max-preemptions", 0, u32::MAX as u64)
             .or("no limit")
             .of(Users::Policies)
@@ -281,7 +281,7 @@ options! {
             .of(Users::Policies)
             .panel(OTHERS)
             .help("time-slice: seconds between decisions.");
-        /// What predictions of run times rest on.
+        /// What predictions of run times are based on.
         predict: Predict = Predict::History => Entry::name("predict", Predict::NAMES)
             .of(Users::Any(&[Users::Order(&[Order::Qssf]), Users::Policies]))
             .panel(OTHERS)
@@ -307,18 +307,18 @@ options! {
             .of(Users::Order(&[Order::Fairshare]))
             .panel(OTHERS)
             .help("Order fairshare: seconds after which a GPU-second that an owner used counts half; such as 7d.");
-        /// By how much EASY's estimates are multiplied.
+        /// The factor by which EASY's estimates are multiplied.
         estimate_factor: f64 = 1.0 => Entry::positive("estimate-factor", f64::INFINITY, "a number > 0")
             .of(Users::Queue(Discipline::CLAIRVOYANT))
             .panel(OTHERS)
             .help("Queues easy, conservative, and --maintenance: estimates are run times multiplied by this, > 0.");
-        /// What the estimates of backfilling rest on.
+        /// What the estimates of backfilling are based on.
         estimate: Estimate = Estimate::RunTime => Entry::name("estimate", Estimate::NAMES)
             .of(Users::Queue(Discipline::CLAIRVOYANT))
             .panel(OTHERS)
             .help("Queues easy, conservative, and --maintenance: estimates are run-time, times --estimate-factor, or limit: \
                 what is left of the job's time_limit, for ever where it has none (docs/operators.md).");
-        /// How many jobs conservative backfilling makes reservations for at a pass.
+        /// The number of jobs for which conservative backfilling makes reservations at a pass.
         reservations: u32 = 100 => Entry::integer("reservations", 1, u32::MAX as u64)
             .unit("jobs")
             .of(Users::Queue(&[Discipline::Conservative]))
@@ -329,13 +329,13 @@ options! {
 }
 
 options! {
-    /// Everything a plan is asked to do.
+    /// The options of a plan.
     PlanOptions {
         /// Planner.
         policy: Planner = Planner::SjfBco => Entry::name("policy", Planner::NAMES)
             .panel(POLICY)
             .help("One of {names}: Algorithm 1, first-fit, least-loaded, random.");
-        /// Order of the jobs: `smallest` or `fifo` (row order, as all are there at time 0).
+        /// Order of the jobs: `smallest` or `fifo` (row order, as all are present at time 0).
         order: Order = Order::Smallest => Entry::name("order", &["smallest", "fifo"])
             .panel(POLICY)
             .help("Which job gets GPUs first: the smallest gang, or (fifo) the first row.");
@@ -354,9 +354,9 @@ options! {
             .of(Users::Planner(&[Planner::SjfBco]))
             .form("auto|K")
             .help("SJF-BCO: largest gang placed by FA-FFP, GPUs; auto tries 1 and every size.");
-        /// LBSGF looks at servers with lambda times the gang's GPUs.
+        /// How many times the gang's GPUs LBSGF wants in the servers that it tries.
         lambda: f64 = 1.0 => LAMBDA.of(Users::Planner(&[Planner::SjfBco]));
-        /// What rho is divided by before it is added to U.
+        /// The divisor of rho before it is added to U.
         u: f64 = 1.0 => Entry::number("u", 1.0, f64::INFINITY, "a finite number >= 1")
             .panel(POLICY)
             .help("What a job's estimate is divided by when it is booked; >= 1.");
@@ -378,7 +378,7 @@ options! {
     }
 }
 
-/// The options of `replay` and of `plan` that a user may give, each with its default.
+/// Returns the options of `replay` and of `plan` that a user may give, each with its default.
 #[must_use]
 pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
     let text = |name: &str| Value::Text(name.to_owned());
@@ -402,7 +402,7 @@ pub fn commands() -> [(&'static str, Vec<(Entry, Value)>); 2] {
     [("replay", replay), ("plan", plan)]
 }
 
-/// The rows of the table that a user may give. What the policy decides unless it is given has no default.
+/// Returns the rows of the table that a user may give. What the policy decides unless it is given has no default.
 fn rows<T: Table>(defaults: &T) -> Vec<(Entry, Value)> {
     let given = |(row, entry): (usize, &Entry)| {
         let default = if entry.absent.is_some() { Value::Absent } else { defaults.get(row) };

@@ -1,30 +1,30 @@
-//! What several options say together: their checks, and values that stand for others.
+//! Checks options that depend on each other, and resolves values that default to others.
 //!
-//! Invariant: options that pass `validate` describe a run that can be made. For example, a turn of `time-slice` is longer
-//! than the pause with which it begins.
+//! Invariant: options that pass `validate` describe a run that is possible. For example, a turn of `time-slice` is
+//! longer than the pause with which it begins.
 
 use super::{ClockKind, Model, Options, PlanOptions, Table as _};
 use crate::error::{Error, Result};
 
 impl Options {
-    /// Whether a job may have to wait for a server that wakes.
+    /// Returns whether a job may have to wait for a server that wakes.
     pub(crate) fn wakes(&self) -> bool {
         self.sleep_after < f64::INFINITY && self.wake_time > 0.0
     }
 
-    /// Time between the passes of a ranking that has its own, s.
+    /// Returns the time between the passes of a ranking that has its own, s.
     #[must_use]
     pub fn interval(&self) -> f64 {
         self.interval.unwrap_or(60.0)
     }
 
-    /// What a job that is moved pays, s without progress.
+    /// Returns what a moved job pays, s without progress.
     #[must_use]
     pub fn move_cost(&self) -> f64 {
         self.move_cost.unwrap_or(self.preempt_cost)
     }
 
-    /// What a job that gets another number of GPUs pays, s without progress.
+    /// Returns what a resized job pays, s without progress.
     #[must_use]
     pub fn resize_cost(&self) -> f64 {
         self.resize_cost.unwrap_or(self.preempt_cost)
@@ -43,7 +43,7 @@ impl Options {
         if self.reads("quantum") { self.check_turns() } else { Ok(()) }
     }
 
-    /// A turn must leave time for progress after the resume cost, or jobs would take turns for ever.
+    /// Checks that a turn leaves time for progress after the resume cost, or jobs would take turns forever.
     fn check_turns(&self) -> Result<()> {
         let waking = if self.wakes() { self.wake_time } else { 0.0 };
         let pause = self.preempt_cost + waking;
@@ -65,7 +65,7 @@ impl Options {
         Err(Error::Option { name: "quantum", value, expected })
     }
 
-    /// Whether the model is `rar`.
+    /// Returns whether the model is `rar`.
     #[must_use]
     pub fn rar(&self) -> bool {
         self.model == Model::Rar
@@ -81,7 +81,7 @@ impl PlanOptions {
         self.check_each()
     }
 
-    /// Whether the model is `rar`.
+    /// Returns whether the model is `rar`.
     #[must_use]
     pub fn rar(&self) -> bool {
         self.model == Model::Rar

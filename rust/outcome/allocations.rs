@@ -1,11 +1,12 @@
-//! Who held which GPUs from when to when: a row a stay and server, or a stay and GPU where jobs may hold shares.
+//! Records which job held which GPUs from when to when: one row per stay and server, or per stay and GPU where jobs
+//! may hold shares.
 //!
-//! Invariant: all columns are of one length, and the rows of one stay are neighbours. For example, a job of 6 GPUs that
-//! ran on servers 0 and 1 has two rows, of one start and one end.
+//! Invariant: all columns are of one length, and the rows of one stay are neighbours. For example, a job of 6 GPUs
+//! that ran on servers 0 and 1 has two rows with the same start and end.
 
 use crate::ids::{Job, Server};
 
-/// Rows of the allocations: one per stretch of a job on a server.
+/// Rows of the allocations: one per stay of a job on a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Allocations {
     /// The job's row.
@@ -14,20 +15,20 @@ pub struct Allocations {
     pub server: Vec<u32>,
     /// GPUs held there.
     pub num_gpus: Vec<u32>,
-    /// From, s.
+    /// From when, s.
     pub start: Vec<f64>,
-    /// To, s.
+    /// Until when, s.
     pub end: Vec<f64>,
     /// The GPU's index on the server; empty where no job of the table asks for a share.
     pub gpu: Vec<u32>,
     /// Thousandths of that GPU, 0 for all of it; empty where `gpu` is.
     pub share: Vec<u32>,
-    /// Which stay of the job, from 0; empty where each has one.
+    /// Which stay of the job, from 0; empty if each has one.
     pub stay: Vec<u32>,
 }
 
 impl Allocations {
-    /// Room for that many jobs, an eighth of them on a second server.
+    /// Reserves room for that many jobs, an eighth of them on a second server.
     pub(crate) fn for_jobs(jobs: usize) -> Self {
         let rows = jobs + jobs / 8;
         Self {
@@ -60,7 +61,7 @@ impl Allocations {
         }
     }
 
-    /// Forgets the latest rows of a job, as many as `rows`.
+    /// Drops the latest rows of a job, as many as `rows`.
     pub(crate) fn forget(&mut self, job: Job, rows: usize) {
         let Some(last) = self.job.iter().rposition(|&of| of == job.number()) else { return };
         let rows = last + 1 - rows..last + 1;
@@ -75,8 +76,8 @@ impl Allocations {
         }
     }
 
-    /// The rows in order of (job, stay, server). Those of a job come in order of its stays. `stays`: the jobs of stays and
-    /// how many rows each has, in order of (job, start); none for a job of one stay.
+    /// Sorts the rows by (job, stay, server). Those of a job come in order of its stays. `stays`: the jobs of stays
+    /// and how many rows each has, in order of (job, start); none for a job of one stay.
     #[must_use]
     pub(crate) fn by_job(mut self, num_jobs: usize, stays: impl Iterator<Item = (Job, usize)>) -> Self {
         if self.job.is_empty() {

@@ -1,4 +1,4 @@
-//! What became of the trials of searches (docs/searches.md).
+//! Records the results of the trials of searches (docs/searches.md).
 
 use crate::ids::Job;
 
@@ -13,15 +13,15 @@ pub struct Climb {
     pub time: f64,
     /// Its loss there.
     pub loss: f64,
-    /// When it went on, s; NaN where it never did.
+    /// When it continued, s; NaN if it never did.
     pub went_on: f64,
 }
 
-/// What one cluster's run leaves behind of its trials. Times of the machine until they are converted.
+/// What one cluster's run records about its trials. Times are machine times until they are converted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Climbing {
-    /// By job, when it was let go on from the rung at which it rested last, as long as it has had no stay since; else NaN.
-    /// Empty where no search is judged.
+    /// By job, when it was allowed to continue from its latest rung, while it has had no stay since; otherwise NaN.
+    /// Empty if no search is judged.
     pub(crate) woke: Vec<f64>,
     /// Every rung that a trial reached, in order of time.
     pub(crate) climbs: Vec<Climb>,
@@ -32,12 +32,12 @@ impl Climbing {
         Self { woke: vec![f64::NAN; jobs], climbs: Vec::new() }
     }
 
-    /// When a job whose stay is over had begun to wait for it, where it rested at a rung before.
+    /// Returns when a job whose stay is over had begun to wait for it, if it paused at a rung before.
     pub(crate) fn take_woke(&mut self, job: Job) -> f64 {
         self.woke.get_mut(job.index()).map_or(f64::NAN, |woke| std::mem::replace(woke, f64::NAN))
     }
 
-    /// Notes when a job that rested at a rung was let go on.
+    /// Records when a job that paused at a rung was allowed to continue.
     pub(crate) fn set_woke(&mut self, job: Job, time: f64) {
         if let Some(woke) = self.woke.get_mut(job.index()) {
             *woke = time;

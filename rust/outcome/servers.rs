@@ -1,4 +1,4 @@
-//! What became of servers: when they were asleep.
+//! Records when servers were asleep.
 
 use crate::ids::{Job, Server};
 
@@ -9,13 +9,13 @@ pub struct Asleep {
     pub server: Server,
     /// Since when, s.
     pub from: f64,
-    /// Until when, s; infinite where it was so at the end.
+    /// Until when, s; infinite if it was asleep at the end.
     pub until: f64,
-    /// Who woke it.
+    /// What woke it.
     pub woken: Woken,
 }
 
-/// Who wakes a server.
+/// What wakes a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Woken {
     /// It went down asleep, or slept until the end.

@@ -1,4 +1,4 @@
-//! What became of services (docs/services.md).
+//! Records what happened to services (docs/services.md).
 
 use crate::ids::Server;
 use crate::trace::Load;
@@ -8,7 +8,7 @@ use crate::trace::Load;
 pub struct Replica {
     /// Which service.
     pub service: u32,
-    /// Which of its service, in order of their starts, from 0.
+    /// Its number within the service, in order of their starts, from 0.
     pub number: u32,
     /// The server that it ran on.
     pub server: Server,
@@ -16,7 +16,7 @@ pub struct Replica {
     pub wanted: f64,
     /// From when, s.
     pub start: f64,
-    /// Until when, s; the end of the run where it was not over.
+    /// Until when, s; the end of the run if it was not over.
     pub end: f64,
     /// Why it ended.
     pub ended: ReplicaEnded,
@@ -39,19 +39,19 @@ impl ReplicaEnded {
     pub const NAMES: [&str; 3] = ["end of run", "surplus", "failed"];
 }
 
-/// What became of services.
+/// What happened to services.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Serving {
     /// In order of their ends, then of their starts.
     pub replicas: Vec<Replica>,
-    /// The loads as the run saw them: in order of time, times as those of instants.
+    /// The loads as the run saw them: in order of time, with times of the run's instants.
     pub loads: Vec<Load>,
     /// GPU-seconds that jobs held of the GPUs that services would hold at their largest.
     pub lent: f64,
 }
 
 impl Serving {
-    /// Turns clock time into seconds.
+    /// Converts clock time into seconds.
     pub(super) fn convert_times(&mut self, seconds: &impl Fn(f64) -> f64) {
         for replica in &mut self.replicas {
             for time in [&mut replica.wanted, &mut replica.start, &mut replica.end] {

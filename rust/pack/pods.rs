@@ -1,9 +1,10 @@
-//! Packing where servers have CPU and memory too: each job is a pod, and one server has all that it asks for.
+//! Packs jobs where servers have CPU and memory too: each job is a pod, and one server has all that it asks for.
 //!
-//! Rows behind the table ask for no GPU. For example, a server with 2 idle GPUs and no CPU left has no room for a job of
-//! one GPU that asks for CPU. All servers of the GPU types that a job may use are alike to it, whatever their speed.
+//! Rows beyond the table ask for no GPU. For example, a server with 2 idle GPUs and no CPU left has no room for a job
+//! of one GPU that asks for CPU. All servers of the GPU types that a job may use are alike to it, whatever their
+//! speed.
 //!
-//! Cost: O(GPUs of the cluster) a job. Packing asks some thousand times, so an index would save nothing that one notices.
+//! Cost: O(GPUs of the cluster) per job. Packing tries some thousand jobs, so an index would save nothing noticeable.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ struct Server {
 #[derive(Clone, Copy, Debug)]
 struct Ask {
     num_gpus: u32,
-    /// Thousandths of each of them.
+    /// Thousandths of each GPU.
     milli_gpus: u32,
     cpu_memory: [u64; 2],
 }
@@ -42,13 +43,13 @@ impl Server {
             && self.rooms.iter().filter(|&&room| room >= ask.milli_gpus).count() >= ask.num_gpus as usize
     }
 
-    /// The GPUs with room for a job.
+    /// Returns the GPUs with room for a job.
     fn able(&self, milli_gpus: u32) -> impl Iterator<Item = usize> + '_ {
         (0..self.rooms.len()).filter(move |&gpu| self.rooms[gpu] >= milli_gpus)
     }
 }
 
-/// As [`pack`](super::pack).
+/// Does the same as [`pack`](super::pack).
 pub(super) fn pack(
     jobs: &Jobs<'_>,
     spec: &ClusterSpec<'_>,
@@ -67,7 +68,7 @@ pub(super) fn pack(
             cpu_memory: cpu_memory.asked.map(|asked| asked[row]),
         }
     };
-    // Any type will do for a row behind the table.
+    // Any type will do for a row beyond the table.
     let allowed = |row: usize| if row < jobs.len() { jobs.tried(Job::at(row)) } else { &[(GpuType::NONE, 1.0)] };
     let holds = |row: usize| pods.with_room(allowed(row), &ask(row)).next().is_some();
     let too_large = (0..jobs.len()).filter(|&row| !holds(row)).map(|row| row as u32).collect();
@@ -75,20 +76,20 @@ pub(super) fn pack(
     Packed { placed, too_large }
 }
 
-/// What idle GPUs are lost to the demands of the table, by a server's type and the CPU that is left there: a demand for
-/// more CPU cannot run there.
+/// Idle GPUs that the demands of the table cannot use, by a server's type and the CPU that is left there: a demand
+/// for more CPU cannot run there.
 struct Losses {
-    /// What jobs ask for, the CPU among it, and whether they may use each type.
+    /// What jobs ask for, including CPU, and whether they may use each type.
     demands: Vec<(Want, u64, Vec<bool>)>,
     /// The CPU that some job asks for, ascending.
     levels: Vec<u64>,
     largest: u32,
-    /// Of each type by the number of levels that are met. Made when first asked for: few of them occur.
+    /// For each type, by the number of levels that are met. Computed on first use: few of them occur.
     tables: Vec<Vec<OnceCell<Loss>>>,
 }
 
 impl Losses {
-    /// count: of the types.
+    /// Counts the demands. count: of the types.
     fn new(jobs: &Jobs<'_>, cpu: &[u64], count: usize, largest: u32) -> Self {
         let mut counted: BTreeMap<_, (usize, u64)> = BTreeMap::new();
         for (row, &cpu) in cpu.iter().enumerate().take(jobs.len()) {
@@ -119,7 +120,7 @@ impl Losses {
     }
 }
 
-/// Whether a type is among those that a job may use.
+/// Returns whether a type is among those that a job may use.
 fn may_use(allowed: &[(GpuType, f64)], gpu_type: GpuType) -> bool {
     allowed.iter().any(|&(of, _)| of == GpuType::NONE || of == gpu_type)
 }
@@ -161,20 +162,20 @@ impl Pods {
         }
     }
 
-    /// The servers with room for a job, of all types that it may use.
+    /// Returns the servers with room for a job, of all types that it may use.
     fn with_room<'a>(&'a self, allowed: &'a [(GpuType, f64)], ask: &'a Ask) -> impl Iterator<Item = usize> + 'a {
         let fits = move |server: &Server| may_use(allowed, server.gpu_type) && server.holds(ask);
         self.servers.iter().enumerate().filter(move |(_, server)| fits(server)).map(|(number, _)| number)
     }
 
-    /// What is left of a server: CPU and GPUs, each as a part of the most that a server has.
+    /// Returns what is left of a server: CPU and GPUs, each as a part of the most that a server has.
     fn left(&self, server: usize) -> u128 {
         let Server { cpu_memory, rooms, .. } = &self.servers[server];
         let gpus: u32 = rooms.iter().sum();
         u128::from(gpus) * self.most.0 + u128::from(cpu_memory[0]) * self.most.1
     }
 
-    /// By how much fragmentation rises at least if a job takes what it asks for of a server, and of a share the GPU.
+    /// Returns the least rise of fragmentation if a job takes what it asks for on a server, and for a share the GPU.
     fn least_rise(&self, number: usize, ask: &Ask) -> (i64, usize) {
         let Server { gpu_type, cpu_memory, rooms } = &self.servers[number];
         let of = if *gpu_type == GpuType::NONE { 0 } else { gpu_type.index() };

@@ -1,8 +1,8 @@
 //! Consolidate, the rule of the Helios simulator: best fit on one server, whole servers for larger gangs.
 //!
 //! A gang no larger than the largest server goes to the server with the fewest idle GPUs that holds it. A larger gang
-//! takes empty servers of the largest size. Its rest goes to the server that then has the most idle GPUs. For example,
-//! on servers of 8 GPUs a gang of 20 takes two empty servers and 4 GPUs of a third.
+//! takes empty servers of the largest size. Its rest goes to the server that then has the most idle GPUs. For
+//! example, on servers of 8 GPUs a gang of 20 takes two empty servers and 4 GPUs of a third.
 //!
 //! Cost: O(1) up to a server's size, O(servers used) above.
 
@@ -19,7 +19,7 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, scratch: &mut Scratch,
     whole_servers(cluster, claim.num_gpus, &mut scratch.chosen).is_some() && scratch.take(cluster, claim, grant)
 }
 
-/// Whether the rule finds servers now.
+/// Returns whether the rule finds servers now.
 #[inline(always)]
 pub(super) fn can_place(cluster: &Cluster, num_gpus: u32) -> bool {
     let largest = cluster.largest;
@@ -38,8 +38,8 @@ fn tightest(cluster: &Cluster, num_gpus: u32) -> Option<Server> {
     cluster.by_idle()?.tightest(num_gpus)
 }
 
-/// Empty servers of the largest size, and the server left with the most idle GPUs for the rest of the gang: another
-/// empty one, or the first of the fullest idle count below.
+/// Chooses empty servers of the largest size, and for the rest of the gang the server left with the most idle GPUs:
+/// another empty one, or the first with the highest idle count below that.
 fn whole_servers(cluster: &Cluster, num_gpus: u32, chosen: &mut Vec<(Server, u32)>) -> Option<()> {
     let largest = cluster.largest;
     let index = cluster.by_idle()?;
@@ -60,7 +60,7 @@ fn whole_servers(cluster: &Cluster, num_gpus: u32, chosen: &mut Vec<(Server, u32
     Some(())
 }
 
-/// Whether the rule finds servers among those idle GPUs: O(O_max).
+/// Returns whether the rule finds servers among those idle GPUs: O(O_max).
 pub(super) fn fits(cluster: &Cluster, probe: &Probe, num_gpus: u32) -> bool {
     let largest = cluster.largest;
     let any_from = |least: u32, below: u32| probe.with_idle[least as usize..below as usize].iter().any(|&n| n > 0);

@@ -1,8 +1,8 @@
-//! Emptiest: the idle GPUs of the server with most of them, then of the next, until the gang has enough.
+//! Emptiest: takes the idle GPUs of the server with most of them, then of the next, until the gang has enough.
 //!
-//! The caller has seen that enough GPUs are idle. Unlike `worst-fit` it never waits for one server that holds the gang.
-//! For example, with 3, 8 and 5 idle GPUs on three servers, a gang of 10 takes eight GPUs of the second server and two
-//! of the third.
+//! The caller has checked that enough GPUs are idle. Unlike `worst-fit` it never waits for one server that holds the
+//! gang. For example, with 3, 8 and 5 idle GPUs on three servers, a gang of 10 takes eight GPUs of the second server
+//! and two of the third.
 //!
 //! Cost: O(servers used * log servers).
 

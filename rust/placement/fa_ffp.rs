@@ -1,16 +1,16 @@
-//! Fragment-aware first-fit packing (FA-FFP, Algorithm 2) as the paper's prose describes it.
+//! Fragment-aware first-fit packing (FA-FFP, Algorithm 2) as described by the paper's prose.
 //!
 //! A gang goes where it leaves the fewest GPUs idle. A server on which a job runs is opened, and opened servers come
-//! first. For example, with 3 idle GPUs on an opened server and 4 on an empty one, a gang of 2 goes to the first and a
-//! gang of 4 to the second. A gang of 5 takes 3 GPUs of the first and 2 of the second.
+//! first. For example, with 3 idle GPUs on an opened server and 4 on an empty one, a gang of 2 goes to the first and
+//! a gang of 4 to the second. A gang of 5 takes 3 GPUs of the first and 2 of the second.
 //!
 //! Cost: O(servers used).
 
 use super::Scratch;
 use crate::cluster::{Claim, Cluster, Grant, IdleIndex};
 
-/// The opened server with the fewest idle GPUs that holds the gang. If none does, the unopened server with the fewest.
-/// If none does, the gang is spread over opened, then unopened servers, most idle GPUs first.
+/// Chooses the opened server with the fewest idle GPUs that holds the gang, or else such an unopened server. If there
+/// is neither, spreads the gang over opened, then unopened servers, most idle GPUs first.
 pub(super) fn place(cluster: &mut Cluster, claim: &Claim, scratch: &mut Scratch, grant: &mut Grant) -> bool {
     let tightest = |index: Option<&IdleIndex>| index.and_then(|i| i.tightest(claim.num_gpus));
     if let Some(server) = tightest(cluster.opened()).or_else(|| tightest(cluster.unopened())) {

@@ -1,8 +1,9 @@
-//! Fragmentation gradient descent: where fragmentation rises least (Weng et al., "Beware of Fragmentation", ATC 2023).
+//! Fragmentation gradient descent: places jobs where fragmentation rises least (Weng et al., "Beware of
+//! Fragmentation", ATC 2023).
 //!
-//! A share goes to the GPU, whole GPUs go to the server, of which the choice makes the demands of the job table lose
-//! least; ties by (server, GPU). Gangs larger than a server are placed as under `consolidate`. For example, where half of
-//! the jobs ask for 4 GPUs, a job of 1 GPU rather goes to a server with 3 idle GPUs than to one with 4.
+//! A share goes to the GPU, and whole GPUs go to the server, where the choice costs the demands of the job table
+//! least; ties by (server, GPU). Gangs larger than a server are placed as under `consolidate`. For example, where
+//! half of the jobs ask for 4 GPUs, a job of 1 GPU prefers a server with 3 idle GPUs to one with 4.
 //!
 //! Cost: O(O_max) for whole GPUs, O(rooms that occur + O_max) for a share.
 
@@ -21,7 +22,7 @@ pub(super) fn place(cluster: &mut Cluster, claim: &Claim, scratch: &mut Scratch,
     true
 }
 
-/// The GPU that a share is to have.
+/// Returns the GPU for a share.
 pub(super) fn gpu(cluster: &Cluster, share: u32) -> Option<usize> {
     let (shares, loss) = (cluster.shares()?, cluster.loss()?);
     let opened = shares.opened(share).map(|(room, gpu)| (loss.of_share(room, share), gpu));
@@ -30,7 +31,7 @@ pub(super) fn gpu(cluster: &Cluster, share: u32) -> Option<usize> {
     opened.chain(opening).min().map(|(_, gpu)| gpu)
 }
 
-/// (idle GPUs, the first server with so many), from a number on.
+/// Returns (idle GPUs, the first server with so many), from a number on.
 fn servers(cluster: &Cluster, from: u32) -> impl Iterator<Item = (u32, Server)> + '_ {
     let index = cluster.by_idle();
     (from..=cluster.largest).filter_map(move |idle| Some((idle, index?.with(idle).next()?)))

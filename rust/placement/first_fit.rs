@@ -1,7 +1,7 @@
-//! First-fit: the first idle GPUs by (server, GPU).
+//! First-fit: takes the first idle GPUs by (server, GPU).
 //!
-//! The caller has seen that enough GPUs are idle. For example, with 1, 0 and 4 idle GPUs on three servers, a gang of 3
-//! takes one GPU of the first server and two of the third.
+//! The caller has checked that enough GPUs are idle. For example, with 1, 0 and 4 idle GPUs on three servers, a gang
+//! of 3 takes one GPU of the first server and two of the third.
 //!
 //! Cost: O(servers used).
 

@@ -1,10 +1,10 @@
-//! Least-busy server-GPU first (LBSGF, Algorithm 3): the servers with the least work given to them.
+//! Least-busy server-GPU first (LBSGF, Algorithm 3): takes the servers with the least accumulated work.
 //!
-//! Under `literal` busy GPUs count among those that a prefix of the servers offers. So a gang may wait although enough
-//! GPUs are idle elsewhere. For example, with lambda = 1 a gang of 8 waits if the least busy server has 8 GPUs and one
-//! of them is busy. Under `practical` the next server is looked at too.
+//! Under `literal`, busy GPUs count among those that a prefix of the servers offers. So a gang may wait although
+//! enough GPUs are idle elsewhere. For example, with lambda = 1 a gang of 8 waits if the least busy server has 8 GPUs
+//! and one of them is busy. Under `practical` the next server is tried too.
 //!
-//! Cost: O(servers looked at + their idle GPUs).
+//! Cost: O(servers examined + their idle GPUs).
 
 use super::Scratch;
 use crate::cluster::{Claim, Cluster, Grant};
@@ -46,7 +46,7 @@ pub(super) fn place(
     scratch.take(cluster, claim, grant)
 }
 
-/// Whether the literal prefix has enough idle GPUs; `other`: idle GPUs to reckon with in place of those of now.
+/// Returns whether the literal prefix has enough idle GPUs; `other`: idle GPUs to assume instead of the present ones.
 pub(super) fn fits(cluster: &mut Cluster, other: Option<&[u32]>, num_gpus: u32, lambda: f64) -> bool {
     let enough = lambda * f64::from(num_gpus);
     let (mut offered, mut candidates) = (0u64, 0u64);

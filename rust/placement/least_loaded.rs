@@ -1,7 +1,7 @@
-//! Least-loaded, the paper's LS: the idle GPUs with least accumulated time, ties by (server, GPU).
+//! Least-loaded, the paper's LS: takes the idle GPUs with least accumulated time, ties by (server, GPU).
 //!
-//! Algorithm 2 prints FA-FFP like this too (line 4). The caller has seen that enough GPUs are idle. For example, of
-//! idle GPUs with U of 5 s, 1 s and 3 s a gang of 2 gets the second and the third.
+//! Algorithm 2 as printed has FA-FFP like this too (line 4). The caller has checked that enough GPUs are idle. For
+//! example, of idle GPUs with U of 5 s, 1 s and 3 s a gang of 2 gets the second and the third.
 //!
 //! Cost: O(G_j (O_s + log servers)).
 

@@ -1,4 +1,4 @@
-//! Placements: which idle GPUs a gang gets. Each placement is a file. This file joins their names to their code.
+//! Placements, which choose the idle GPUs for a gang. Each placement is a file. This file dispatches by name.
 //!
 //! Invariant: a placement takes GPUs for the whole gang, or changes nothing. `needs` names every index that a
 //! placement reads. For example, `sjf-bco` is FA-FFP for gangs of up to kappa GPUs and LBSGF for larger ones, so it
@@ -34,7 +34,7 @@ pub(crate) struct Placer {
     scratch: Scratch,
 }
 
-/// Vectors that placements work in. They are kept, so that no placement allocates in a steady state.
+/// Buffers of placements. They are kept, so that no placement allocates in a steady state.
 #[derive(Clone, Debug, Default)]
 struct Scratch {
     /// (U, GPU) to choose from.
@@ -104,7 +104,7 @@ impl Placer {
         }
     }
 
-    /// The placement that a gang of this size meets.
+    /// Returns the placement for a gang of this size.
     fn of(&self, num_gpus: u32) -> Placement {
         match self.placement {
             Placement::SjfBco if num_gpus <= self.kappa => Placement::FaFfp,
@@ -113,7 +113,8 @@ impl Placer {
         }
     }
 
-    /// Which indexes the cluster must keep for this placement. An index that is not asked for here does not exist.
+    /// Returns which indexes the cluster must keep for this placement. An index that is not requested here does not
+    /// exist.
     pub(crate) fn needs(&self) -> Needs {
         let literal = self.variant == Variant::Literal;
         let mut needs = Needs::default();
@@ -135,7 +136,7 @@ impl Placer {
         needs
     }
 
-    /// Takes GPUs for a gang, if the placement can. The grant then holds them, one entry a server. If it cannot,
+    /// Takes GPUs for a gang, if the placement can. The grant then holds them, one entry per server. If it cannot,
     /// nothing changes.
     pub(crate) fn place(&mut self, cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
         grant.parts.clear();
@@ -166,27 +167,27 @@ impl Placer {
         }
     }
 
-    /// Whether it finds a place where `consolidate` does: on one server, or on whole ones and one more.
+    /// Returns whether it finds a place where `consolidate` does: on one server, or on whole ones and one more.
     fn packs(&self) -> bool {
         matches!(self.placement, Placement::Consolidate | Placement::BestFit | Placement::WorstFit | Placement::Fgd)
     }
 
-    /// State that a refused trial must not move.
+    /// Returns the state that a refused trial must not change.
     pub(crate) fn rng(&self) -> SplitMix64 {
         self.rng.clone()
     }
 
-    /// Puts that state back.
+    /// Restores that state.
     pub(crate) fn set_rng(&mut self, rng: SplitMix64) {
         self.rng = rng;
     }
 
-    /// Whether a gang that cannot be placed now still cannot be placed after others have been.
+    /// Returns whether a gang that cannot be placed now still cannot be placed after others have been.
     pub(crate) fn is_monotone(&self) -> bool {
         self.variant == Variant::Practical || !matches!(self.placement, Placement::Lbsgf | Placement::SjfBco)
     }
 
-    /// Whether a gang could be placed on those idle GPUs of a type, with U as it is now.
+    /// Returns whether a gang could be placed on those idle GPUs of a type, with U as it is now.
     pub(crate) fn fits(&self, pools: &mut Pools, probes: &Probes, gpu_type: GpuType, num_gpus: u32) -> bool {
         let (cluster, probe) = (pools.of_mut(gpu_type), probes.of(gpu_type));
         if probe.total < u64::from(num_gpus) {
@@ -201,7 +202,7 @@ impl Placer {
         }
     }
 
-    /// Whether a job of so many thousandths of a GPU could be placed now, where jobs may hold shares.
+    /// Returns whether a job of so many thousandths of a GPU could be placed now, where jobs may hold shares.
     pub(crate) fn can_place_units(&self, cluster: &mut Cluster, units: u32) -> bool {
         match cluster.shares() {
             Some(shares) if units < MILLI_GPU => shares.has_room(units),
@@ -220,7 +221,7 @@ impl Placer {
         }
     }
 
-    /// Whether a gang that the cluster has GPUs for could be placed on it when it is empty.
+    /// Returns whether a gang for which the cluster has enough GPUs could be placed on it when it is empty.
     pub(crate) fn fits_empty(&self, num_gpus: u32, shape: &Shape) -> bool {
         !self.packs() || consolidate::fits_empty(num_gpus, shape)
     }

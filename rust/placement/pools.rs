@@ -1,9 +1,9 @@
-//! The servers of a cluster, parted by GPU type: each type is a cluster of its own.
+//! Divides the servers of a cluster by GPU type: each type is its own cluster.
 //!
-//! Invariant: every server is of one pool, and the numbers that leave this file are those of the whole cluster. Inside a
-//! pool servers are numbered anew, in the same order. For example, if servers 0 and 2 have V100s and server 1 has T4s,
-//! then server 2 is the second server of the first pool. Where all GPUs are alike there is one pool, and its servers
-//! keep their numbers.
+//! Invariant: every server is in one pool, and the numbers that leave this file are those of the whole cluster.
+//! Inside a pool servers are renumbered, in the same order. For example, if servers 0 and 2 have V100s and server 1
+//! has T4s, then server 2 is the second server of the first pool. Where all GPUs are alike there is one pool, and its
+//! servers keep their numbers.
 
 use super::{Placer, Probe};
 use crate::cluster::{Claim, Cluster, Grant, Needs, Want};
@@ -26,7 +26,7 @@ struct Parted {
 }
 
 impl Pools {
-    /// Idle servers. `types`: the GPU type of each; `None` where all are alike.
+    /// Creates pools of idle servers. `types`: the GPU type of each; `None` where all are alike.
     pub(crate) fn new(server_gpus: &[u32], types: Option<&[GpuType]>, needs: Needs) -> Self {
         let Some(types) = types else {
             return Self { pools: vec![Cluster::new(server_gpus, needs)], parted: None };
@@ -44,79 +44,80 @@ impl Pools {
         Self { pools, parted: Some(Parted { place, members }) }
     }
 
-    /// Whether servers are of several GPU types, or of one that is not alike to all jobs.
+    /// Returns whether servers are of several GPU types, or of one that is not alike to all jobs.
     #[inline]
     pub(crate) fn is_parted(&self) -> bool {
         self.parted.is_some()
     }
 
-    /// Every pool, in order.
+    /// Returns every pool, in order.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Cluster> {
         self.pools.iter_mut()
     }
 
-    /// Number of pools.
+    /// Returns the number of pools.
     pub(crate) fn len(&self) -> usize {
         self.pools.len()
     }
 
-    /// The pool of a GPU type; the only one where all are alike.
+    /// Returns the pool of a GPU type; the only one where all are alike.
     #[inline]
     pub(crate) fn of_mut(&mut self, gpu_type: GpuType) -> &mut Cluster {
         let pool = self.pool_of(gpu_type);
         &mut self.pools[pool]
     }
 
-    /// A copy in which other GPUs may be idle: [`Cluster::pose`].
+    /// Returns a copy in which other GPUs may be idle: [`Cluster::pose`].
     pub(crate) fn to_pose(&self) -> Self {
         Self { pools: self.pools.iter().map(Cluster::to_pose).collect(), parted: self.parted.clone() }
     }
 
-    /// A pool by its place, to be changed.
+    /// Returns a pool by its index, mutably.
     pub(crate) fn pool_mut(&mut self, at: usize) -> &mut Cluster {
         &mut self.pools[at]
     }
 
-    /// A pool by its place; the only one is at 0.
+    /// Returns a pool by its index; the only one is at 0.
     #[inline]
     pub(crate) fn pool(&self, at: usize) -> &Cluster {
         &self.pools[at]
     }
 
-    /// The server of a pool that has a number there.
+    /// Returns the server with a number within a pool.
     #[inline]
     pub(crate) fn member(&self, pool: usize, own: Server) -> Server {
         self.parted.as_ref().map_or(own, |parted| parted.members[pool][own.index()])
     }
 
-    /// The place of the pool of a GPU type.
+    /// Returns the index of the pool of a GPU type.
     #[inline]
     pub(crate) fn pool_of(&self, gpu_type: GpuType) -> usize {
         if gpu_type == GpuType::NONE { 0 } else { gpu_type.index() }
     }
 
-    /// GPUs of each pool that are up and that no replica of a service holds, or thousandths of one where jobs may hold shares.
+    /// Returns the GPUs of each pool that are up and that no replica of a service holds, or thousandths of one where
+    /// jobs may hold shares.
     pub(crate) fn units(&self) -> Vec<u64> {
         self.pools.iter().map(|pool| pool.up * pool.units_a_gpu()).collect()
     }
 
-    /// The same in all.
+    /// Returns the same over all pools.
     #[inline]
     pub(crate) fn up_units(&self) -> u64 {
         self.pools.iter().map(|pool| pool.up * pool.units_a_gpu()).sum()
     }
 
-    /// The same of what is idle.
+    /// Returns the same of the idle GPUs.
     pub(crate) fn idle_by_pool(&self) -> impl Iterator<Item = u64> + '_ {
         self.pools.iter().map(Cluster::idle_units)
     }
 
-    /// Number of servers.
+    /// Returns the number of servers.
     pub(crate) fn num_servers(&self) -> usize {
         self.parted.as_ref().map_or(self.pools[0].sizes.len(), |parted| parted.place.len())
     }
 
-    /// The pool of a server, and its number there.
+    /// Returns the pool of a server, and its number there.
     #[inline]
     pub(crate) fn place(&self, server: Server) -> (usize, Server) {
         self.parted.as_ref().map_or((0, server), |parted| {
@@ -125,31 +126,31 @@ impl Pools {
         })
     }
 
-    /// The GPU type of a server; `NONE` where all are alike.
+    /// Returns the GPU type of a server; `NONE` where all are alike.
     #[inline]
     pub(crate) fn type_of(&self, server: Server) -> GpuType {
         self.parted.as_ref().map_or(GpuType::NONE, |parted| parted.place[server.index()].0)
     }
 
-    /// GPUs of a server.
+    /// Returns the GPUs of a server.
     pub(crate) fn size(&self, server: Server) -> u32 {
         let (pool, own) = self.place(server);
         self.pools[pool].sizes[own.index()]
     }
 
-    /// Idle GPUs of a server.
+    /// Returns the idle GPUs of a server.
     #[inline]
     pub(crate) fn idle(&self, server: Server) -> u32 {
         let (pool, own) = self.place(server);
         self.pools[pool].idle[own.index()]
     }
 
-    /// Idle GPUs of each server.
+    /// Returns the idle GPUs of each server.
     pub(crate) fn idle_by_server(&self) -> Vec<u32> {
         (0..self.num_servers()).map(|server| self.idle(Server::at(server))).collect()
     }
 
-    /// The same in all.
+    /// Returns the idle GPUs of all pools, in units as above.
     #[inline]
     pub(crate) fn idle_units(&self) -> u64 {
         match &self.parted {
@@ -163,20 +164,20 @@ impl Pools {
         self.pools.iter_mut().for_each(|pool| pool.share(needs));
     }
 
-    /// Keeps what idle GPUs are lost to the demands of a job table, as the servers of each type see them.
+    /// Starts to track the fragmentation: the idle GPUs of each type that the demands of a job table cannot use.
     pub(crate) fn weigh(&mut self, demands: impl Fn(GpuType) -> Vec<Want>) {
         for (of, pool) in self.pools.iter_mut().enumerate() {
             pool.weigh(&demands(GpuType::at(of)));
         }
     }
 
-    /// Whether that is kept.
+    /// Returns whether that is tracked.
     pub(crate) fn is_weighed(&self) -> bool {
         self.pools[0].loss().is_some()
     }
 
-    /// The GPUs of a job, (server, index on it), and the thousandths that it holds of each; nothing where GPUs have no
-    /// index.
+    /// Returns the GPUs of a job, (server, index on it), and the thousandths that it holds of each; nothing where
+    /// GPUs have no index.
     pub(crate) fn held(&self, job: Job, gpu_type: GpuType) -> (Vec<(Server, u32)>, u32) {
         let Some(shares) = self.pools[self.pool_of(gpu_type)].shares() else { return (Vec::new(), 0) };
         let (mut gpus, share) = shares.held(job);
@@ -186,7 +187,7 @@ impl Pools {
         (gpus, share)
     }
 
-    /// U of every GPU, s, server by server; nothing where it is not kept.
+    /// Returns U of every GPU, s, server by server; nothing where it is not kept.
     pub(crate) fn gpu_times(&self) -> Vec<f64> {
         let mut all = Vec::new();
         for server in (0..self.num_servers()).map(Server::at) {
@@ -198,7 +199,7 @@ impl Pools {
         all
     }
 
-    /// Whether U is kept.
+    /// Returns whether U is kept.
     #[inline]
     pub(crate) fn keeps_times(&self) -> bool {
         self.pools[0].gpu_times.is_some()
@@ -249,7 +250,7 @@ impl Pools {
         }
     }
 
-    /// Thousandths of a GPU that nobody holds, where jobs may hold shares.
+    /// Returns the thousandths of a GPU that no job holds, where jobs may hold shares.
     pub(crate) fn room(&self, server: Server, gpu: u32) -> u32 {
         let (pool, own) = self.place(server);
         self.pools[pool].shares().map_or(0, |shares| shares.room(own, gpu))
@@ -269,7 +270,7 @@ impl Pools {
         }
     }
 
-    /// Gives a job's GPUs back.
+    /// Returns a job's GPUs to the pool.
     #[inline(always)]
     pub(crate) fn release(&mut self, job: Job, parts: &[(Server, u32)]) {
         if self.parted.is_none() {
@@ -281,7 +282,7 @@ impl Pools {
         }
     }
 
-    /// Takes every GPU of a server, which are all idle, for nobody.
+    /// Takes every GPU of a server, all of which are idle, for no job.
     pub(crate) fn close(&mut self, server: Server) {
         let (pool, own) = self.place(server);
         self.pools[pool].close(own);
@@ -293,7 +294,7 @@ impl Pools {
         self.pools[pool].open(own);
     }
 
-    /// Takes what is idle of a server for nobody, for a while in which a job is placed. Returns the GPUs taken.
+    /// Takes the idle GPUs of a server for no job, while a job is placed. Returns the GPUs taken.
     pub(crate) fn cover(&mut self, server: Server) -> u32 {
         let (pool, own) = self.place(server);
         self.pools[pool].cover(own)
@@ -305,8 +306,8 @@ impl Pools {
         self.pools[pool].uncover(own, count);
     }
 
-    /// The server with the fewest idle GPUs that still holds so many, the lowest on ties; where servers are kept by idle
-    /// count.
+    /// Returns the server with the fewest idle GPUs that still holds so many, the lowest on ties; where servers are
+    /// kept by idle count.
     pub(crate) fn tightest(&self, num_gpus: u32) -> Option<Server> {
         let found = self.pools.iter().enumerate().filter_map(|(number, pool)| {
             let own = pool.by_idle()?.tightest(num_gpus)?;
@@ -343,13 +344,13 @@ impl Pools {
 pub(crate) struct Probes(Vec<Probe>);
 
 impl Probes {
-    /// As they are now.
+    /// Copies the present idle GPUs.
     pub(crate) fn copy(&mut self, pools: &Pools) {
         self.0.resize_with(pools.len(), Probe::default);
         self.0.iter_mut().zip(&pools.pools).for_each(|(probe, pool)| probe.copy(pool));
     }
 
-    /// As others are.
+    /// Copies another probe.
     pub(crate) fn set_to(&mut self, others: &Self) {
         self.0.resize_with(others.0.len(), Probe::default);
         for (probe, other) in self.0.iter_mut().zip(&others.0) {
@@ -359,24 +360,24 @@ impl Probes {
         }
     }
 
-    /// Those of each server of a pool.
+    /// Returns the idle GPUs of each server of a pool.
     pub(crate) fn idle_in(&self, pool: usize) -> &[u32] {
         &self.0[pool].idle
     }
 
-    /// With one more idle GPU on a server of a pool.
+    /// Adds one idle GPU on a server of a pool.
     #[inline]
     pub(crate) fn give_one(&mut self, (pool, own): (usize, Server)) {
         self.0[pool].give(own, 1);
     }
 
-    /// With one less.
+    /// Removes one.
     #[inline]
     pub(crate) fn take_one(&mut self, (pool, own): (usize, Server)) {
         self.0[pool].take(own, 1);
     }
 
-    /// With these GPUs idle too.
+    /// Adds these GPUs to the idle ones.
     pub(crate) fn give(&mut self, pools: &Pools, parts: &[(Server, u32)]) {
         for &(server, count) in parts {
             let (pool, own) = pools.place(server);
@@ -384,7 +385,7 @@ impl Probes {
         }
     }
 
-    /// Without these idle GPUs.
+    /// Removes these idle GPUs.
     pub(crate) fn take(&mut self, pools: &Pools, parts: &[(Server, u32)]) {
         for &(server, count) in parts {
             let (pool, own) = pools.place(server);
@@ -392,23 +393,23 @@ impl Probes {
         }
     }
 
-    /// Those of a server.
+    /// Returns the idle GPUs of a server.
     pub(crate) fn idle(&self, pools: &Pools, server: Server) -> u32 {
         let (pool, own) = pools.place(server);
         self.0[pool].idle[own.index()]
     }
 
-    /// How many they are.
+    /// Returns the number of idle GPUs.
     pub(crate) fn total(&self) -> u64 {
         self.0.iter().map(|probe| probe.total).sum()
     }
 
-    /// The most of them on one server of a GPU type.
+    /// Returns the most idle GPUs on one server of a GPU type.
     pub(crate) fn most_of(&self, gpu_type: GpuType) -> u32 {
         self.of(gpu_type).with_idle.iter().rposition(|&servers| servers > 0).map_or(0, |most| most as u32)
     }
 
-    /// Those of a GPU type.
+    /// Returns the idle GPUs of a GPU type.
     pub(super) fn of(&self, gpu_type: GpuType) -> &Probe {
         &self.0[if gpu_type == GpuType::NONE { 0 } else { gpu_type.index() }]
     }

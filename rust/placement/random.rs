@@ -1,4 +1,4 @@
-//! Random: uniform without replacement from the idle GPUs.
+//! Random: draws uniformly without replacement from the idle GPUs.
 //!
 //! Invariant: a gang of n GPUs draws n numbers if enough GPUs are idle, and none otherwise. A drawn number is a rank
 //! among the idle GPUs by (server, GPU). For example, with 1, 0 and 4 idle GPUs on three servers, rank 0 is on the
@@ -11,7 +11,7 @@ use crate::cluster::{Claim, Cluster, Grant};
 use crate::rng::SplitMix64;
 use std::collections::BTreeSet;
 
-/// Floyd's algorithm over the ranks of the idle GPUs in (server, GPU) order.
+/// Runs Floyd's algorithm over the ranks of the idle GPUs in (server, GPU) order.
 pub(super) fn place(
     cluster: &mut Cluster,
     claim: &Claim,

@@ -1,16 +1,16 @@
-//! Placements of a share of a GPU, among the GPUs with room for it (docs/shares.md). Ties: (server, GPU).
+//! Places a share of a GPU among the GPUs with room for it (docs/shares.md). Ties: (server, GPU).
 //!
-//! For example, with rooms of 300, 500 and 1,000 thousandths a share of 200 goes to the first GPU under `best-fit`, and to
-//! the third under `worst-fit`.
+//! For example, with rooms of 300, 500 and 1,000 thousandths a share of 200 goes to the first GPU under `best-fit`,
+//! and to the third under `worst-fit`.
 //!
-//! Cost: O(log GPUs); `random` looks at every GPU, `fgd` at every room that occurs.
+//! Cost: O(log GPUs); `random` examines every GPU, `fgd` every room that occurs.
 
 use super::fgd;
 use crate::cluster::{Claim, Cluster, Grant};
 use crate::options::Placement;
 use crate::rng::SplitMix64;
 
-/// The placements that shares have.
+/// The placements that support shares.
 pub(crate) const WITH_SHARES: &[Placement] = &[
     Placement::FirstFit,
     Placement::Consolidate,

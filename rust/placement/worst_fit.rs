@@ -1,4 +1,4 @@
-//! Worst-fit: the server with the most idle GPUs, so that load spreads over the servers.
+//! Worst-fit: takes the server with the most idle GPUs, so that load spreads over the servers.
 //!
 //! Gangs larger than the largest server are placed as under `consolidate`. For example, with 3, 8 and 5 idle GPUs on
 //! three servers, a gang of 2 goes to the second.

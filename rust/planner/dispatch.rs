@@ -1,9 +1,9 @@
 //! The planner's policy: jobs get GPUs in order under theta (Algorithm 1, lines 6 to 13), and start under a dispatch.
 //!
-//! All jobs are there at time 0, and are numbered in the order in which they are given GPUs. The machine knows servers.
-//! The policy keeps the stay log of single GPUs. Invariant: `given` has the GPUs of the first `next` jobs, and every stay
-//! lies on the servers of its job's GPUs. For example, under `idle` the first job starts at once, and a job that finds
-//! too few candidates starts at the first completion that leaves it enough.
+//! All jobs are present at time 0, and are numbered in the order in which they get GPUs. The machine tracks servers,
+//! the policy single GPUs. Invariant: `given` has the GPUs of the first `next` jobs, and every stay is on the servers
+//! of its job's GPUs. For example, under `idle` the first job starts at once, and a job with too few candidates
+//! starts at the first completion that leaves it enough.
 
 use super::Dispatch;
 use super::gpus::{Gpus, Limit};
@@ -20,7 +20,7 @@ use crate::speed::Speed;
 pub(super) enum Halt {
     /// All is ready for the first pass, and theta and the kappas can be set.
     Ready,
-    /// So many of the kappas, the lowest, go another way from here on.
+    /// So many of the kappas, the lowest, diverge from here on.
     Parted(usize),
     /// The schedule is given up.
     Over(End),
@@ -31,7 +31,7 @@ pub(super) enum Halt {
 pub(super) struct Dispatcher<'a> {
     instance: &'a Instance<'a>,
     shared: &'a Shared<'a>,
-    /// The kappas that have come this way, ascending.
+    /// The kappas that this run carries, ascending.
     pub(super) kappas: Vec<u32>,
     pub(super) limit: Limit,
     pub(super) halt: Option<Halt>,
@@ -45,12 +45,12 @@ pub(super) struct Dispatcher<'a> {
     fits: usize,
     /// Gangs that had to wait.
     pub(super) refused: u64,
-    /// No schedule that goes on from here ends before this slot.
+    /// No schedule that continues from here ends before this slot.
     lower: u64,
     /// Whether a pass is due, and whether jobs were completed since the latest.
     is_due: bool,
     has_completed: bool,
-    /// Under `reserve`: who is next on each GPU.
+    /// Under `reserve`: which job is next on each GPU.
     lines: Lines,
     chosen: Vec<u32>,
     parts: Vec<(Server, u32)>,
@@ -81,7 +81,7 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Gives the next job GPUs. Returns whether it could: else the job waits, or the machine is to halt.
+    /// Gives the next job GPUs. Returns whether it could: otherwise the job waits, or the machine must halt.
     fn give_next(&mut self) -> bool {
         let num_gpus = self.instance.jobs.num_gpus[self.next];
         let smaller = self.kappas.partition_point(|&kappa| kappa < num_gpus);
@@ -101,7 +101,7 @@ impl<'a> Dispatcher<'a> {
         if self.instance.options.dispatch == Dispatch::Reserve {
             self.halt = Some(Halt::Over(End::Infeasible));
         } else if self.fits != self.next {
-            // U stays as it is until this job is placed: what all GPUs would not do will never do.
+            // U is constant until this job is placed: if all GPUs are not enough now, they never will be.
             self.fits = self.next;
             if !self.placer.could_ever(rule, &mut self.gpus, gang, &mut self.limit) {
                 self.halt = Some(Halt::Over(End::Infeasible));
@@ -110,7 +110,7 @@ impl<'a> Dispatcher<'a> {
         false
     }
 
-    /// Starts a job on the GPUs that it was given.
+    /// Starts a job on its GPUs.
     fn start<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: usize) {
         let layout = &self.instance.layout;
         self.parts.clear();
@@ -134,7 +134,7 @@ impl<'a> Dispatcher<'a> {
         self.lower = self.lower.max(state.now as u64 + slots.unwrap_or(self.instance.least_slots[job]));
     }
 
-    /// Gives up if a schedule that does not end before this slot is of no use. Returns whether it does.
+    /// Gives up if a schedule that does not end before this slot is useless. Returns whether it does.
     fn gives_up(&mut self, slots: u64) -> bool {
         let useless = self.shared.is_useless(slots);
         if useless {
@@ -150,8 +150,8 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// Dispatch `reserve`: first GPUs for every job, by U alone. Then a job starts when it heads the line of every GPU
-    /// that it was given.
+    /// Dispatch `reserve`: first chooses GPUs for every job, by U alone. Then a job starts when it heads the queue of
+    /// every GPU that it was given.
     fn start_reserved<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) {
         let jobs = self.instance.rows.len();
         while self.next < jobs {
@@ -180,7 +180,7 @@ impl<'a> Dispatcher<'a> {
 impl<S: Speed> Policy<S> for Dispatcher<'_> {
     fn on_wait(&mut self, _state: &mut ClusterState<'_, S>, _job: Job, _why: WaitReason) {}
 
-    /// A stay ends when its job is done: a plan knows no outages.
+    /// A stay ends when its job is done: plans have no outages.
     fn on_end(&mut self, _state: &ClusterState<'_, S>, _slot: Slot, job: Job, _why: EndReason) {
         (self.is_due, self.has_completed) = (true, true);
         let own = self.instance.own(job.index());
@@ -200,7 +200,7 @@ impl<S: Speed> Policy<S> for Dispatcher<'_> {
         if self.halt.is_some() {
             return;
         }
-        // Nobody has started before the completions at this instant.
+        // No job has started before the completions at this instant.
         if std::mem::take(&mut self.has_completed)
             && self.gives_up(self.lower.max(state.now as u64 + self.instance.rest[self.next]))
         {
@@ -210,7 +210,7 @@ impl<S: Speed> Policy<S> for Dispatcher<'_> {
             Dispatch::Idle => self.start_in_order(state),
             Dispatch::Reserve => self.start_reserved(state),
         }
-        // Where it halted, the pass goes on.
+        // If it halted, the pass continues later.
         self.is_due = self.halt.is_some();
     }
 
@@ -218,7 +218,7 @@ impl<S: Speed> Policy<S> for Dispatcher<'_> {
         self.halt.is_some()
     }
 
-    // Nobody waits as far as the machine's books go: a plan's waits hang on turns and on theta (`super::waits`).
+    // For the machine no job waits: a plan's waits depend on turns and on theta (`super::waits`).
 
     fn is_waiting(&self) -> bool {
         false
@@ -235,22 +235,22 @@ impl<S: Speed> Policy<S> for Dispatcher<'_> {
 
 const NOBODY: u32 = u32::MAX;
 
-/// Who is next on each GPU, in order of the jobs.
+/// The queue of each GPU, in order of the jobs.
 #[derive(Clone, Debug, Default)]
 struct Lines {
-    /// Slots that each GPU is taken for at the very least.
+    /// Slots that each GPU is taken for at least.
     booked: Vec<u64>,
     /// Beside each entry of `given`: the next job on that GPU.
     after: Vec<u32>,
-    /// Of each job's GPUs, how many others hold or will hold before it.
+    /// For each of a job's GPUs, how many other jobs hold or will hold it before.
     pending: Vec<u32>,
-    /// Jobs that head every line that they are in.
+    /// Jobs that head every queue that they are in.
     ready: Vec<u32>,
 }
 
 impl Lines {
-    /// Puts a job at the end of the lines of its GPUs. Returns the slot before which it does not end: the work booked
-    /// before it on every one of them comes first.
+    /// Puts a job at the end of the queues of its GPUs. Returns the slot before which it does not end: the work
+    /// booked before it on every one of them comes first.
     fn book(&mut self, gpus: &[u32], instance: &Instance<'_>, job: usize) -> u64 {
         self.booked.resize(instance.layout.server_of.len(), 0);
         let before = gpus.iter().map(|&g| self.booked[g as usize]).max().unwrap_or(0);
@@ -259,7 +259,7 @@ impl Lines {
         until
     }
 
-    /// All jobs have their GPUs: the lines as they are before the first start.
+    /// Forms the queues as they are before the first start; all jobs have their GPUs.
     fn form(&mut self, given: &[u32], instance: &Instance<'_>) {
         let mut first = vec![NOBODY; instance.layout.server_of.len()];
         self.after = vec![NOBODY; given.len()];
@@ -272,7 +272,7 @@ impl Lines {
         first.into_iter().for_each(|job| self.head(job));
     }
 
-    /// A job is done: the next one heads each of its lines. `own`: where its GPUs are in `given`.
+    /// Records that a job is done: the next one heads each of its queues. `own`: where its GPUs are in `given`.
     fn leave(&mut self, own: std::ops::Range<usize>) {
         for at in own {
             self.head(self.after[at]);

@@ -1,13 +1,13 @@
-//! The planner's GPUs: accumulated time U, who is idle, and which GPUs are candidates under theta.
+//! Tracks the planner's GPUs: accumulated time U, which are idle, and which are candidates under theta.
 //!
-//! A GPU is a candidate if U_g + rho_j / u <= theta. Invariant: `SameFor` holds the thetas that would have answered
-//! every comparison so far in the same way. For example, 3 s + 4 s <= 10 s has the same answer for every theta from 7
-//! s on.
+//! A GPU is a candidate if U_g + rho_j / u <= theta. Invariant: `SameFor` holds the thetas for which every comparison
+//! so far would have had the same answer. For example, 3 s + 4 s <= 10 s has the same answer for every theta from 7 s
+//! on.
 
 use super::instance::Layout;
 use std::collections::BTreeSet;
 
-/// The thetas that would have given every comparison so far the same answer: `from <= theta < to`, in seconds.
+/// The thetas for which every comparison so far would have had the same answer: `from <= theta < to`, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SameFor {
     pub(super) from: f64,
@@ -22,7 +22,7 @@ impl SameFor {
     }
 }
 
-/// theta, s, and what is known of its neighbours.
+/// theta, s, and what is known about nearby thetas.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     pub(super) theta: f64,
@@ -34,7 +34,7 @@ impl Limit {
         Self { theta, same: SameFor::ANY }
     }
 
-    /// Whether a GPU is a candidate: U_g + rho_j / u <= theta.
+    /// Returns whether a GPU is a candidate: U_g + rho_j / u <= theta.
     #[inline]
     pub(super) fn admits(&mut self, time: f64, charge: f64) -> bool {
         let value = time + charge;
@@ -98,7 +98,7 @@ impl<'a> Gpus<'a> {
         }
     }
 
-    /// The candidates of a server: how many.
+    /// Returns the number of candidates of a server.
     #[inline]
     pub(super) fn candidates(&self, server: usize, charge: f64, limit: &mut Limit) -> u32 {
         let idle = self.idle[server];
@@ -116,7 +116,7 @@ impl<'a> Gpus<'a> {
         }
     }
 
-    /// The candidates of a server, as (U, GPU), in order of GPU, appended to `to`.
+    /// Appends the candidates of a server to `to`, as (U, GPU), in order of GPU.
     pub(super) fn list(&self, server: usize, charge: f64, limit: &mut Limit, to: &mut Vec<(f64, u32)>) {
         for g in self.layout.gpus(server) {
             if !self.busy[g] && limit.admits(self.time[g], charge) {
@@ -125,23 +125,23 @@ impl<'a> Gpus<'a> {
         }
     }
 
-    /// Candidates of a server if all its GPUs were idle.
+    /// Returns the candidates of a server if all its GPUs were idle.
     pub(super) fn ever(&self, server: usize, charge: f64, limit: &mut Limit) -> u32 {
         self.layout.gpus(server).filter(|&g| limit.admits(self.time[g], charge)).count() as u32
     }
 
-    /// Whether theta keeps no GPU of the cluster from a job.
+    /// Returns whether theta keeps no GPU of the cluster from a job.
     pub(super) fn all_admitted(&self, charge: f64, limit: &mut Limit) -> bool {
         self.largest + charge <= limit.theta && limit.admits(self.largest, charge)
     }
 
-    /// The `count` idle GPUs with least U, ties by GPU; fewer if there are not so many.
+    /// Returns the `count` idle GPUs with least U, ties by GPU; fewer if there are not so many.
     pub(super) fn least(&self, count: usize, to: &mut Vec<(f64, u32)>) {
         let order = self.by_time.iter().flatten();
         to.extend(order.take(count).map(|&(bits, gpu)| (f64::from_bits(bits), gpu)));
     }
 
-    /// Servers by (mean U, index), least first.
+    /// Returns the servers by (mean U, index), least first.
     pub(super) fn by_mean(&mut self) -> &[(u64, u32)] {
         self.by_mean.as_mut().map_or(&[], |order| {
             order.refresh(self.layout, &self.time);
@@ -193,7 +193,7 @@ impl<'a> Gpus<'a> {
         });
     }
 
-    /// Calls `change` for every server of those GPUs, with how many they are, and brings its span up to date.
+    /// Calls `change` for every server of those GPUs, with their number there, and updates its span.
     fn each_server(&mut self, gpus: &[u32], mut change: impl FnMut(&mut Self, usize, u32)) {
         let mut at = 0;
         while at < gpus.len() {
@@ -243,7 +243,7 @@ impl MeanOrder {
             let s = server as usize;
             self.is_stale[s] = false;
             let own = &time[layout.gpus(s)];
-            // Summed afresh in index order, so that equal histories tie exactly.
+            // Summed anew in index order, so that equal histories tie exactly.
             let mean = own.iter().fold(0.0, |sum, u| sum + u) / own.len() as f64;
             let key = mean.to_bits();
             let before = (self.key[s], server);

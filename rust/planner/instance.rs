@@ -1,4 +1,4 @@
-//! What all schedules of a plan have in common, whatever theta and kappa are. It is computed once.
+//! Computes once what all schedules of a plan have in common, whatever theta and kappa are.
 //!
 //! Jobs are numbered by their position in the order in which they get GPUs. Invariant: no schedule gives a job fewer
 //! slots than `least_slots`. For example, a job of 100 iterations of which at most 8 fit in a slot has 13
@@ -43,24 +43,24 @@ impl Layout {
     }
 }
 
-/// Jobs in the order in which they are given GPUs, and the cluster.
+/// Jobs in the order in which they get GPUs, and the cluster.
 #[derive(Debug)]
 pub(super) struct Instance<'a> {
     pub(super) options: &'a PlanOptions,
-    /// What the machine is told.
+    /// The machine's options.
     pub(super) run: Options,
     pub(super) network: Network,
     pub(super) layout: Layout,
     pub(super) few: FewestServers,
-    /// The row of the job at each position of the order; who was dropped as oversize is not there.
+    /// The row of the job at each position of the order; jobs dropped as oversize are missing.
     pub(super) rows: Vec<u32>,
-    /// The jobs, all submitted at time 0, by position, as all that follows.
+    /// The jobs, all submitted at time 0, by position, as are all following fields.
     pub(super) jobs: OwnedJobs,
     /// rho_j / u, s.
     pub(super) charge: Vec<f64>,
-    /// Slots that the job takes at the very least, wherever it runs.
+    /// Slots that the job takes at least, wherever it runs.
     pub(super) least_slots: Vec<u64>,
-    /// Slots that the jobs from this position on take at the very least on the whole cluster; one entry more.
+    /// Slots that the jobs from this position on take at least on the whole cluster; one entry more.
     pub(super) rest: Vec<u64>,
     /// GPUs of all earlier jobs together; one entry more.
     pub(super) offset: Vec<usize>,
@@ -69,7 +69,7 @@ pub(super) struct Instance<'a> {
 }
 
 impl<'a> Instance<'a> {
-    /// `own`: the rows of the jobs to plan, ascending.
+    /// Creates an instance. `own`: the rows of the jobs to plan, ascending.
     pub(super) fn new<S: Speed>(
         jobs: &Jobs<'_>,
         own: &[u32],
@@ -135,8 +135,8 @@ impl<'a> Instance<'a> {
         Ok(instance)
     }
 
-    /// Lower bounds: tau grows with the servers used and with contention, so its least value is on one server, or,
-    /// where links between servers are the faster ones, on the fewest servers that a spanning gang can use.
+    /// Computes lower bounds: tau grows with the servers used and with contention, so its least value is on one
+    /// server, or, where links between servers are faster, on the fewest servers that a spanning gang can use.
     fn bound<S: Speed>(&mut self, speed: &S) {
         let servers = self.layout.sizes.len() as u32;
         let gpus = self.layout.server_of.len() as u128;
@@ -163,12 +163,12 @@ impl<'a> Instance<'a> {
         }
     }
 
-    /// Where the GPUs of a job are among those of all jobs.
+    /// Returns where the GPUs of a job are among those of all jobs.
     pub(super) fn own(&self, position: usize) -> std::ops::Range<usize> {
         self.offset[position]..self.offset[position + 1]
     }
 
-    /// Slots that the job takes if neither changes; `None` if it never ends.
+    /// Returns the slots that the job takes if neither changes; `None` if it never ends.
     pub(super) fn slots<S: Speed>(&self, speed: &S, position: usize, servers: u32, contention: u32) -> Option<u64> {
         let (jobs, slot) = (self.jobs.view(), self.options.slot);
         let job = Job::at(position);
@@ -179,13 +179,13 @@ impl<'a> Instance<'a> {
     }
 }
 
-/// What the machine is told.
+/// Returns the machine's options.
 pub(super) fn run_options(options: &PlanOptions) -> Options {
     Options {
         clock: ClockKind::Slot,
         slot: options.slot,
         model: options.model,
-        // The planner places jobs itself; first-fit has the least to keep in order.
+        // The planner places jobs itself; first-fit has the least to maintain.
         placement: Placement::FirstFit,
         record_allocations: false,
         ..Options::default()

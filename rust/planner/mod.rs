@@ -1,12 +1,12 @@
 //! The offline planner: Algorithm 1 of the paper and its baselines (docs/paper.md#the-planner).
 //!
-//! All jobs are there at time 0. The clock is `slot`. The search bisects theta over 1..T and tries every kappa. For
-//! each pair the jobs get GPUs in order under the limit U_g + rho_j / u <= theta, and the simulator says when the last
-//! one ends. T and theta count slots. U and rho are seconds. So the limit is theta times the slot.
+//! All jobs are present at time 0. The clock is `slot`. The search bisects theta over 1..T and tries every kappa. For
+//! each pair the jobs get GPUs in order under the limit U_g + rho_j / u <= theta, and the simulator tells when the
+//! last one ends. T and theta count slots. U and rho are seconds. So the limit is theta times the slot.
 //!
-//! A virtual cluster is planned by itself, and the result is one of all.
+//! Each virtual cluster is planned by itself, and the results are merged into one.
 //!
-//! - `instance`: what neither theta nor kappa changes.
+//! - `instance`: what does not depend on theta and kappa.
 //! - `gpus`, `place`: accumulated time and candidates; Algorithms 2 and 3.
 //! - `dispatch`, `schedule`: one schedule, a run of the machine, under either dispatch.
 //! - `search`: theta, kappa and the horizon.
@@ -48,7 +48,7 @@ registry!(
 registry!(
     /// Which GPUs are candidates, and when a job starts.
     Dispatch, "dispatch" {
-        /// Idle ones; a job that finds too few waits for the next completion, and all behind it.
+        /// Idle ones; a job with too few candidates waits for the next completion, and so do all behind it.
         Idle => "idle",
         /// Any; a job starts when it heads the queue of every GPU it was given.
         Reserve => "reserve",
@@ -60,7 +60,8 @@ registry!(
 pub struct Plan {
     /// The schedule.
     pub schedule: Outcome,
-    /// How that of each virtual cluster was found, or that of the one cluster; `None` where there is nothing to plan.
+    /// How the schedule of each virtual cluster, or of the one cluster, was found; `None` where there is nothing to
+    /// plan.
     pub found: Vec<Option<Found>>,
 }
 
@@ -81,18 +82,18 @@ pub struct Found {
     pub thetas: u64,
     /// Pairs of theta and kappa tried.
     pub schedules: u64,
-    /// Of these, how many needed no simulation: known from a theta that makes no difference.
+    /// How many of these needed no simulation: known from a theta that makes no difference.
     pub schedules_known: u64,
 }
 
-/// What the watch's ticks count up to.
+/// The number of progress steps that a watch counts.
 pub const PROGRESS_STEPS: usize = search::PROGRESS_STEPS;
 
-/// Plans a job table on a cluster, each virtual cluster by itself. `vc` is each job's, and is ignored where the cluster
-/// has none. The watch is told of [`PROGRESS_STEPS`] steps. GPUs are taken for equal.
+/// Plans a job table on a cluster, each virtual cluster by itself. `vc` is each job's, and is ignored where the
+/// cluster has none. The watch counts [`PROGRESS_STEPS`] steps. All GPUs are assumed to be equal.
 ///
 /// # Errors
-/// Any variant of [`Error`]; `NoSchedule` where the given horizon is too short.
+/// Any variant of [`Error`]; `NoSchedule` if the given horizon is too short.
 pub fn plan(
     jobs: &Jobs<'_>,
     vc: Option<&[u32]>,
@@ -103,7 +104,7 @@ pub fn plan(
     run(None, &Task { jobs, vc, spec, options }, watch)
 }
 
-/// [`plan`] on the threads of a pool; the plan is the same on any.
+/// Does the same as [`plan`] on the threads of a pool; the plan is the same on any.
 ///
 /// # Errors
 /// Those of [`plan`].
@@ -186,7 +187,7 @@ fn run_at<S: Speed + Sync>(
                 outcomes.push(out);
                 found.push(how);
             }
-            // The horizon that would do is one that does for all of them.
+            // A horizon that is sufficient must be so for all of them.
             Err(error @ Error::NoSchedule { enough, .. }) => {
                 if no_schedule.as_ref().is_none_or(|&(most, _)| enough > most) {
                     no_schedule = Some((enough, error));
@@ -205,7 +206,7 @@ fn run_at<S: Speed + Sync>(
     let jobs = Jobs { submit: &submit, ..*jobs };
     let run = Options { sample: options.sample, ..instance::run_options(options) };
     let engine_seconds = began.elapsed().as_secs_f64();
-    // Added up in the order of the plan, where `assemble` goes by rows.
+    // Summed in the order of the plan, whereas `assemble` goes by rows.
     let spans = outcomes.iter().flat_map(|out| out.num_servers.iter().zip(out.finish.iter().zip(&out.start)));
     let spanning_seconds =
         spans.filter(|span| *span.0 > 1).fold(0.0, |sum, (_, (finish, start))| sum + (finish - start));
@@ -213,7 +214,7 @@ fn run_at<S: Speed + Sync>(
     Ok(Plan { schedule: Outcome { spanning_seconds, ..schedule }, found })
 }
 
-/// The best schedule of one cluster, by position, and how it was found.
+/// Finds the best schedule of one cluster, by position, and how it was found.
 fn of_part<S: Speed + Sync>(
     instance: &Instance<'_>,
     speed: &S,
@@ -246,23 +247,24 @@ fn of_part<S: Speed + Sync>(
     Ok((out, Some(found)))
 }
 
-/// The best schedule once more, with everything written down, by position; and max U_g.
+/// Runs the best schedule once more and records everything, by position; also returns max U_g.
 fn record<S: Speed>(instance: &Instance<'_>, speed: &S, best: &search::Best) -> Result<(ClusterOutcome, f64)> {
     let stop = AtomicBool::new(false);
     let shared = Shared::new(&stop);
     let options = Options { record_allocations: true, ..instance.run.clone() };
     let empty = Schedule::new(instance, &options, &shared, speed.clone())?;
     let mut schedule = empty.with(vec![best.kappa], best.theta as f64 * instance.options.slot);
-    let end = schedule.finish(|_| ())?; // one kappa does not part
+    let end = schedule.finish(|_| ())?; // one kappa never parts
     debug_assert_eq!(end, End::Done(best.makespan));
     let (mut out, w_max) = schedule.into_outcome();
     out.contention_seconds = contention_seconds(&out, instance.options.slot);
     Ok((out, w_max))
 }
 
-/// Sum over jobs of the integral of p_j over time, s: completion by completion, between which it is constant.
+/// Returns the sum over jobs of the integral of p_j over time, s: completion by completion, between which it is
+/// constant.
 ///
-/// The machine adds it up too, but in seconds since time 0 and where p_j changes, which rounds otherwise.
+/// The machine sums it too, but in seconds since time 0 and where p_j changes, which rounds differently.
 fn contention_seconds(out: &ClusterOutcome, slot: f64) -> f64 {
     let mut ends = out.finish.clone();
     ends.sort_unstable_by(f64::total_cmp);
@@ -279,8 +281,8 @@ fn contention_seconds(out: &ClusterOutcome, slot: f64) -> f64 {
     total
 }
 
-/// Of each job's wait, s: how long fewer GPUs were idle than it asks for; and how long, from `turn` on, enough were
-/// idle, but theta or the reservations of others kept them from it.
+/// Splits each job's wait, s: how long fewer GPUs were idle than it asks for; and how long, from `turn` on, enough
+/// were idle, but theta or the reservations of others kept them from it.
 fn waits(num_gpus: &[u32], turn: &[f64], total: u64, out: &ClusterOutcome) -> Vec<(f64, f64)> {
     let mut changes: Vec<(f64, i64)> = (0..num_gpus.len())
         .filter(|&row| !out.start[row].is_nan())
@@ -299,7 +301,8 @@ fn waits(num_gpus: &[u32], turn: &[f64], total: u64, out: &ClusterOutcome) -> Ve
     waits
 }
 
-/// For how long, up to each row's time, fewer than `wanted` GPUs were idle: one sweep over the changes of that number.
+/// Returns for how long, up to each row's time, fewer than `wanted` GPUs were idle: one sweep over the changes of
+/// that number.
 fn too_few_until(rows: &[usize], times: &[f64], wanted: i64, total: u64, changes: &[(f64, i64)]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_unstable_by(|&a, &b| times[rows[a]].total_cmp(&times[rows[b]]));

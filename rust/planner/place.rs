@@ -1,4 +1,4 @@
-//! Which candidates a gang gets: Algorithms 2 and 3, and the baselines, under theta.
+//! Chooses which candidates a gang gets under theta: Algorithms 2 and 3, and the baselines.
 //!
 //! Invariant: `choose` names GPUs for the whole gang, in ascending order, and takes none of them. A gang with too few
 //! idle candidates waits, unless even the idle cluster would have too few: then theta is infeasible. For example, 3
@@ -10,7 +10,7 @@ use crate::options::Variant;
 use crate::rng::SplitMix64;
 use std::collections::BTreeSet;
 
-/// The rule that a gang meets.
+/// The rule for a gang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// First candidates by (server, GPU).
@@ -19,13 +19,13 @@ pub(super) enum Rule {
     LeastLoaded,
     /// Uniform among the candidates.
     Random,
-    /// FA-FFP as the paper's prose has it.
+    /// FA-FFP as described by the paper's prose.
     Pack,
     /// LBSGF (Algorithm 3).
     LeastBusy,
 }
 
-/// The rules of a plan, and room to work in.
+/// The rules of a plan, and buffers.
 #[derive(Clone, Debug)]
 pub(super) struct Placer {
     planner: Planner,
@@ -56,13 +56,13 @@ impl Placer {
         }
     }
 
-    /// The orders that some gang may need.
+    /// Returns the orders that some gang may need.
     pub(super) fn orders(options: &PlanOptions) -> Orders {
         let bco = options.policy == Planner::SjfBco;
         Orders { by_time: options.policy == Planner::Ls || (bco && options.variant == Variant::Literal), by_mean: bco }
     }
 
-    /// The rule for a gang; `packs`: whether its size is at most kappa.
+    /// Returns the rule for a gang; `packs`: whether its size is at most kappa.
     pub(super) fn rule(&self, packs: bool) -> Rule {
         match (self.planner, packs, self.variant) {
             (Planner::Ff, ..) => Rule::FirstFit,
@@ -95,7 +95,7 @@ impl Placer {
         }
     }
 
-    /// Whether the rule could place the gang, U being as it is, if every GPU were idle.
+    /// Returns whether the rule could place the gang, with U as it is, if every GPU were idle.
     pub(super) fn could_ever(&self, rule: Rule, gpus: &mut Gpus<'_>, gang: Gang, limit: &mut Limit) -> bool {
         if gpus.all_admitted(gang.charge, limit) {
             return true; // the whole cluster holds the gang, and so does LBSGF's prefix of at least its size
@@ -124,9 +124,9 @@ impl Placer {
         false
     }
 
-    /// The opened server with the fewest candidates that holds the gang. If none does, the unopened server with the
-    /// fewest. If none does, the gang is spread over opened, then unopened servers, most candidates first. Inside a
-    /// server, least U.
+    /// Chooses the opened server with the fewest candidates that holds the gang, or else such an unopened server. If
+    /// there is neither, spreads the gang over opened, then unopened servers, most candidates first. Inside a server,
+    /// least U.
     fn pack(&mut self, gpus: &Gpus<'_>, gang: Gang, limit: &mut Limit, chosen: &mut Vec<u32>) -> bool {
         let need = gang.num_gpus;
         let mut tightest = [(u32::MAX, usize::MAX); 2];
@@ -191,7 +191,7 @@ impl Placer {
         true
     }
 
-    /// Floyd's algorithm over the ranks of the candidates in (server, GPU) order.
+    /// Runs Floyd's algorithm over the ranks of the candidates in (server, GPU) order.
     fn random(&mut self, gpus: &Gpus<'_>, gang: Gang, limit: &mut Limit, chosen: &mut Vec<u32>) -> bool {
         self.pool.clear();
         for server in 0..gpus.layout.sizes.len() {
@@ -260,7 +260,7 @@ fn first_fit(
     false
 }
 
-/// The idle GPUs with least U are candidates if the last of them is.
+/// Returns the idle GPUs with least U; they are candidates if the last of them is.
 fn least_loaded(
     gpus: &Gpus<'_>,
     gang: Gang,

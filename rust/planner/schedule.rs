@@ -1,8 +1,8 @@
-//! One schedule for given theta and kappa: a run of the machine under the planner's policy.
+//! Runs one schedule for given theta and kappa: a run of the machine under the planner's policy.
 //!
 //! A run carries all kappas that have made no difference so far. At the first job that some of them pack and others
-//! do not, the machine pauses, and the run parts in two. So no prefix is simulated twice. Every run also learns for
-//! which other thetas it would have gone the same way.
+//! do not, the machine pauses, and the run splits in two. So no prefix is simulated twice. Every run also learns for
+//! which other thetas it would have been the same.
 
 use super::dispatch::{Dispatcher, Halt};
 use super::gpus::{Limit, SameFor};
@@ -23,9 +23,9 @@ pub(super) enum End {
     Done(u64),
     /// Given up: it could not have been the best.
     Worse,
-    /// Some job found too few candidates for ever.
+    /// Some job has too few candidates forever.
     Infeasible,
-    /// The job of this row could make no progress for ever.
+    /// The job of this row could make no progress forever.
     Stalled(u32),
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Verdict {
 /// What schedules that run side by side share.
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
-    /// A schedule that needs more slots than this is of no use.
+    /// A schedule that needs more slots than this is useless.
     pub(super) useful: AtomicU64,
     stop: &'a AtomicBool,
     verdicts: Mutex<Result<Vec<Verdict>>>,
@@ -55,14 +55,14 @@ impl<'a> Shared<'a> {
         slots > self.useful.load(Ordering::Relaxed) || self.stop.load(Ordering::Relaxed)
     }
 
-    /// The verdicts that came since the last call.
+    /// Takes the verdicts added since the last call.
     pub(super) fn take_verdicts(&self) -> Result<Vec<Verdict>> {
         let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *verdicts, Ok(Vec::new()))
     }
 }
 
-/// A schedule under way.
+/// A schedule in progress.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule<'a, S: Speed> {
     shared: &'a Shared<'a>,
@@ -70,7 +70,7 @@ pub(super) struct Schedule<'a, S: Speed> {
 }
 
 impl<'a, S: Speed + 'a> Schedule<'a, S> {
-    /// A schedule up to its first pass: all jobs have arrived, and theta and the kappas are still open.
+    /// Creates a schedule up to its first pass: all jobs have arrived, and theta and the kappas are still open.
     pub(super) fn new(
         instance: &'a Instance<'a>,
         options: &'a Options,
@@ -90,7 +90,7 @@ impl<'a, S: Speed + 'a> Schedule<'a, S> {
         Ok(Self { shared, machine })
     }
 
-    /// A schedule of its own for these kappas, ascending, under theta, s.
+    /// Returns a separate schedule for these kappas, ascending, under theta, s.
     pub(super) fn with(&self, kappas: Vec<u32>, theta: f64) -> Self {
         let mut schedule = self.clone();
         let policy = &mut schedule.machine.policy;
@@ -98,7 +98,7 @@ impl<'a, S: Speed + 'a> Schedule<'a, S> {
         schedule
     }
 
-    /// Runs to the end, and leaves the verdict, and those of the runs that part from this one, with the others.
+    /// Runs to the end, and stores the verdict, and those of the runs that split off from this one.
     pub(super) fn run(mut self, scope: &rayon::Scope<'a>) {
         let end = self.finish(|other| scope.spawn(move |scope| other.run(scope)));
         if let Ok(End::Done(slots)) = end {
@@ -114,7 +114,7 @@ impl<'a, S: Speed + 'a> Schedule<'a, S> {
         }
     }
 
-    /// Runs to the end; `part` takes the runs that part from this one.
+    /// Runs to the end; `part` takes the runs that split off from this one.
     pub(super) fn finish(&mut self, part: impl Fn(Self)) -> Result<End> {
         loop {
             match self.machine.run(f64::INFINITY, &mut Unwatched) {
@@ -136,7 +136,7 @@ impl<'a, S: Speed + 'a> Schedule<'a, S> {
         }
     }
 
-    /// What a schedule that is done leaves behind, by position, in seconds; and max U_g, s.
+    /// Returns the results of a finished schedule, by position, in seconds; and max U_g, s.
     pub(super) fn into_outcome(self) -> (ClusterOutcome, f64) {
         let (refused, largest) = (self.machine.policy.refused, self.machine.policy.gpus.largest);
         let mut out = self.machine.into_outcome();

@@ -1,10 +1,10 @@
 //! Algorithm 1's search: theta by bisection, kappa by trial, the horizon by doubling.
 //!
-//! Invariant: under one horizon no schedule is simulated again for a theta that makes no difference. For example, once
-//! all GPUs are candidates for all jobs, every larger theta gives the same schedule.
+//! Invariant: under one horizon no schedule is simulated again for a theta that makes no difference. For example,
+//! once all GPUs are candidates for all jobs, every larger theta gives the same schedule.
 //!
-//! A horizon is doubled until a schedule ends before it. A horizon that the caller gave is only tried, and the error
-//! names one that would do.
+//! A horizon is doubled until a schedule ends before it. A horizon given by the caller is only tried, and the error
+//! names one that is sufficient.
 
 use super::Planner;
 use super::gpus::SameFor;
@@ -29,7 +29,7 @@ pub(super) struct Best {
     pub(super) horizon: u64,
 }
 
-/// What the search did.
+/// The effort of the search.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Effort {
     /// Thetas tried.
@@ -40,7 +40,7 @@ pub(super) struct Effort {
     pub(super) known: u64,
 }
 
-/// How often the caller's watch is looked at while the search runs, and how finely progress is told.
+/// How often the caller's watch is polled while the search runs, and how finely progress is reported.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(super) const PROGRESS_STEPS: usize = 100;
 
@@ -49,7 +49,7 @@ struct Search<'a, S: Speed> {
     kappas: Vec<u32>,
     /// Per kappa: how its schedules ended so far, and for which thetas that holds.
     known: Vec<Vec<(End, SameFor)>>,
-    /// What every schedule begins as.
+    /// The start of every schedule.
     empty: Schedule<'a, S>,
     shared: &'a Shared<'a>,
     stop: &'a AtomicBool,
@@ -130,7 +130,7 @@ impl<'a, S: Speed> Search<'a, S> {
         Self { instance, kappas, known, empty, shared, stop, progress, effort: Effort::default() }
     }
 
-    /// The best schedule that ends before the horizon, given or found.
+    /// Returns the best schedule that ends before the horizon, given or found.
     fn best(&mut self) -> Result<Best> {
         let slot = self.instance.options.slot;
         let given = self.instance.options.horizon;
@@ -166,7 +166,7 @@ impl<'a, S: Speed> Search<'a, S> {
         }
     }
 
-    /// The row of a job that stalls, where every kappa's schedule ends with a stall and a larger theta changes
+    /// Returns the row of a job that stalls, if every kappa's schedule ends with a stall and a larger theta changes
     /// nothing.
     fn stuck(&self) -> Option<u32> {
         let rows = self.known.iter().map(|own| {
@@ -178,9 +178,9 @@ impl<'a, S: Speed> Search<'a, S> {
         rows.collect::<Option<Vec<u32>>>()?.into_iter().min()
     }
 
-    /// Algorithm 1 for one horizon T: only schedules that end before T count.
+    /// Runs Algorithm 1 for one horizon T: only schedules that end before T count.
     fn within(&mut self, horizon: u64) -> Result<Option<Best>> {
-        // What was not worth while before may be under this horizon.
+        // What was useless before may be useful under this horizon.
         self.known.iter_mut().for_each(|own| own.retain(|verdict| verdict.0 != End::Worse));
         let mut best: Option<Best> = None;
         let (mut left, mut right) = (1, horizon);
@@ -204,7 +204,7 @@ impl<'a, S: Speed> Search<'a, S> {
         Ok(best)
     }
 
-    /// The best schedule of one theta, if it takes fewer than `least` slots; ties go to the lowest kappa.
+    /// Returns the best schedule of one theta, if it takes fewer than `least` slots; ties go to the lowest kappa.
     fn try_theta(&mut self, theta: u64, least: u64) -> Result<Option<(u64, u32)>> {
         let seconds = theta as f64 * self.instance.options.slot;
         let mut found: Option<(u64, usize)> = None;

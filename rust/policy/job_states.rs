@@ -1,7 +1,7 @@
-//! Who waits, and where the others run: what a policy knows of the jobs when others make its decisions.
+//! Tracks which jobs wait and where the others run, for policies whose decisions are made elsewhere.
 //!
-//! Invariant: a job waits, or has the slot of its stay, or has neither: before it arrives, and once it is done, ended or
-//! refused. For example, a job that is stopped loses its slot and waits again.
+//! Invariant: a job waits, or has the slot of its stay, or has neither: before it arrives and once it is done, ended
+//! or refused. For example, a job that is stopped loses its slot and waits again.
 
 use crate::ds::OrderedBits;
 use crate::ids::{Job, Slot};
@@ -18,44 +18,44 @@ impl JobStates {
         Self { waiting: OrderedBits::new(jobs), slot: vec![Slot::NONE; jobs] }
     }
 
-    /// The job waits from now on.
+    /// Marks the job as waiting.
     #[inline]
     pub(super) fn set_waiting(&mut self, job: Job) {
         self.slot[job.index()] = Slot::NONE;
         self.waiting.insert(job.index());
     }
 
-    /// The job's stay is at that slot from now on.
+    /// Records that the job's stay is at that slot.
     #[inline]
     pub(super) fn set_running(&mut self, job: Job, slot: Slot) {
         self.slot[job.index()] = slot;
         self.waiting.remove(job.index());
     }
 
-    /// The job neither waits nor runs any more.
+    /// Records that the job neither waits nor runs any more.
     #[inline]
     pub(super) fn set_gone(&mut self, job: Job) {
         self.set_running(job, Slot::NONE);
     }
 
-    /// Whether the job waits.
+    /// Returns whether the job waits.
     #[inline]
     pub(super) fn is_waiting(&self, job: Job) -> bool {
         self.waiting.contains(job.index())
     }
 
-    /// Whether anybody waits.
+    /// Returns whether any job waits.
     #[inline]
     pub(super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Every waiting job.
+    /// Returns every waiting job.
     pub(super) fn waiting(&self) -> impl Iterator<Item = Job> + '_ {
         self.waiting.all().map(Job::at)
     }
 
-    /// The slot of a running job's stay.
+    /// Returns the slot of a running job's stay.
     #[inline]
     pub(super) fn slot_of(&self, job: Job) -> Option<Slot> {
         self.slot.get(job.index()).copied().filter(|&slot| slot != Slot::NONE)

@@ -1,8 +1,9 @@
-//! Decisions that were made elsewhere: by an earlier run, a real cluster, or a search.
+//! Replays decisions that were made elsewhere: by an earlier run, a real cluster, or a search.
 //!
-//! The policy wakes at the time of every decision and carries it out, or the run ends with an error that names it. What the
-//! machine did of itself stands in the log too, and the machine does it again: servers fail, services take GPUs, trials
-//! pause at rungs. For example, the log of a FIFO run gives the same start and finish times as the run itself.
+//! The policy wakes at the time of every decision and carries it out; if it cannot, the run ends with an error that
+//! names the decision. The log also holds what the machine did by itself, and the machine does it again: servers
+//! fail, services take GPUs, trials pause at rungs. For example, the log of a FIFO run gives the same start and
+//! finish times as the run itself.
 
 use super::job_states::JobStates;
 use crate::decisions::{Cause, Decision, DecisionLog, NONE, Row, Verb};
@@ -29,12 +30,12 @@ impl<'a> Logged<'a> {
         Self { log: setting.log.unwrap_or(&NOTHING), next: 0, job_states: JobStates::new(setting.jobs.len()) }
     }
 
-    /// The slot of a job's stay. Otherwise says that it has none.
+    /// Returns the slot of a job's stay, or an error that says that it has none.
     fn slot(&self, job: Job) -> Result<Slot, String> {
         self.job_states.slot_of(job).ok_or_else(|| "it holds no GPUs at that time".to_owned())
     }
 
-    /// Carries a decision out. Otherwise says why it cannot be.
+    /// Carries out a decision, or returns why it cannot be carried out.
     fn carry_out<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, decision: &Decision) -> Result<(), String> {
         let job = decision.job;
         match decision.row.verb {
@@ -56,7 +57,7 @@ impl<'a> Logged<'a> {
                 self.job_states.set_waiting(job);
                 Ok(())
             }
-            // The machine makes room for services itself, where it knows what they want.
+            // The machine makes room for services itself, where it knows how many replicas they want.
             Verb::Evicted if decision.row.service != NONE && !state.follows_replicas() => Ok(()),
             Verb::Evicted => {
                 let Row { service, by, .. } = decision.row;
@@ -90,7 +91,7 @@ impl<'a> Logged<'a> {
         }
     }
 
-    /// The next decision that is due at this instant and in this pass, and where the one after it begins.
+    /// Returns the next decision that is due at this instant and in this pass, and where the one after it begins.
     fn next_due<S: Speed>(&self, state: &ClusterState<'_, S>) -> Option<(Decision, usize)> {
         let (decision, next) = self.log.decision(self.next)?;
         let at = state.clock.arrival(decision.row.time);
@@ -98,7 +99,7 @@ impl<'a> Logged<'a> {
         is_due.then_some((decision, next))
     }
 
-    /// Refuses a job that has just come, if that is what comes next: it was refused before replicas took GPUs.
+    /// Refuses a job that has just arrived, if that is the next decision: it was refused before replicas took GPUs.
     fn refuse_at_once<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) {
         while let Some((decision, next)) = self.next_due(state) {
             let refuses = decision.row.cause == Cause::OnArrival && decision.job == job;
@@ -107,7 +108,7 @@ impl<'a> Logged<'a> {
                 Verb::Replica => decision.row.num_gpus == 0,
                 _ => refuses,
             };
-            // What cannot be carried out now is tried again, and told, in the pass.
+            // What cannot be carried out now is tried again, and reported, in the pass.
             if !came_before || self.carry_out(state, &decision).is_err() {
                 return;
             }
@@ -118,9 +119,8 @@ impl<'a> Logged<'a> {
         }
     }
 
-    /// Carries out all moves that follow on each other at one time, up to one that comes after these: every job gives its
-    /// GPUs back first.
-    /// Otherwise says which job cannot, why, and in which row of the log.
+    /// Carries out all consecutive moves of one time, up to the first other decision: every job gives its GPUs back
+    /// before any gets new ones. Otherwise returns which job cannot move, why, and in which row of the log.
     fn move_all<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) -> Result<(), (Job, String, usize)> {
         let mut moves = Vec::new();
         while let Some((decision, next)) = self.next_due(state)
@@ -130,7 +130,7 @@ impl<'a> Logged<'a> {
             moves.push((self.next, decision));
             self.next = next;
         }
-        // What counts of several moves of a job is the last one.
+        // If a job moves several times, only its last move counts.
         let last: BTreeMap<Job, usize> = moves.iter().map(|(at, decision)| (decision.job, *at)).collect();
         for (number, (at, Decision { job, parts, .. })) in moves.iter().enumerate() {
             let slot = self.slot(*job).map_err(|why| (*job, why, *at))?;

@@ -1,16 +1,16 @@
-//! Who decides: which jobs start and stop, and when a decision is due. A family of policies is a folder.
+//! Holds the policies, which decide which jobs start and stop, and when a decision is due. One folder per family.
 //!
-//! A policy keeps all its state in itself, so that a machine can be cloned. It never moves the clock: it says when it
-//! wants a pass, and the machine calls it then. For example, FIFO wants one at every instant at which a job came or
-//! went and somebody waits.
+//! A policy keeps all its state in itself, so that a machine can be cloned. It never moves the clock: it reports when
+//! it wants a pass, and the machine calls it then. For example, FIFO wants one at every instant at which a job
+//! arrived or left while some job waits.
 
-/// Registers policies, in the order of the documentation: a line has the type of one, and how it is made.
+/// Registers policies in the order of the documentation: each line has the type of one, and how it is made.
 macro_rules! policies {
     (|$setting:ident, $speed:ident| $($policy:ty => $make:expr),+ $(,)?) => {
-        /// What they say of themselves.
+        /// The facts that the policies declare.
         pub(super) const FACTS: &[crate::options::Facts] = &[$(<$policy as crate::options::Named>::FACTS),+];
 
-        /// Hands the policy of the setting's options to a visitor; gives the visitor back where it is none of these.
+        /// Hands the policy of the setting's options to a visitor; gives the visitor back if it is none of these.
         pub(super) fn visit<'a, S: crate::speed::Speed, V: crate::policy::Visitor<'a, S>>(
             $setting: &crate::setting::Setting<'a>,
             $speed: &S,
@@ -43,13 +43,13 @@ use log::Logged;
 pub(crate) use outside::Outside;
 pub(crate) use queue::{FairQueue, FixedQueue, KeyedQueue, Queued};
 
-/// Does something with the policy of some options, whatever its type is.
+/// Does something with the policy of some options, whatever its type.
 pub(crate) trait Visitor<'a, S: Speed> {
     type Output;
     fn visit<P: Policy<S> + 'a>(self, setting: &Setting<'a>, speed: S, policy: P) -> Self::Output;
 }
 
-/// Those that preempt and have a preset, by family, in the order of the documentation.
+/// The preemptive policies with a preset, by family, in the order of the documentation.
 pub(crate) const FAMILIES: [&[Facts]; 3] = [ranked::FACTS, repack::FACTS, elastic::FACTS];
 
 policies! { |setting, speed|
@@ -97,12 +97,12 @@ impl<'a, S: Speed> Visitor<'a, S> for ToTheEnd<'_> {
 /// Replays every job of a cluster.
 ///
 /// # Errors
-/// `Stuck` when nothing can change any more and a job is not done; what the watch says.
+/// `Stuck` when nothing can change any more and a job is not done; whatever error the watch returns.
 pub(crate) fn run(setting: &Setting<'_>, watch: &mut dyn Watch) -> Result<ClusterOutcome> {
     of_model(setting, ToTheEnd(watch))
 }
 
-/// Hands the policy of the setting's options to a visitor, and the speed of their model.
+/// Hands the policy of the setting's options, and the speed of their model, to a visitor.
 pub(crate) fn of_model<'a, T, V>(setting: &Setting<'a>, visitor: V) -> T
 where
     V: Visitor<'a, RingSpeed, Output = T> + Visitor<'a, FixedSpeed, Output = T> + Visitor<'a, TableSpeed, Output = T>,

@@ -1,7 +1,9 @@
-//! The GPUs that a ranking may give away, in thousandths where the table has shares: a quota for each GPU type, or one of all GPUs where they are alike.
+//! Keeps count of the GPUs that a ranking may still hand out: one quota for each GPU type, or one of all GPUs where
+//! they are alike.
 //!
-//! Invariant: no quota gives more than it has. A running job draws on the type that it holds, a waiting one on the first
-//! of its types with enough left. For example, with 4 GPUs left of each of two types, a gang of 6 draws on neither.
+//! Amounts are thousandths of a GPU where the table has shares. Invariant: no quota gives more than it has. A running
+//! job draws on the type that it holds, a waiting one on the first of its types with enough left. For example, with 4
+//! GPUs left of each of two types, a gang of 6 draws on neither.
 
 use crate::ids::{Job, Slot};
 use crate::machine::ClusterState;
@@ -12,7 +14,7 @@ use crate::speed::Speed;
 pub(super) struct Quotas(Vec<u64>);
 
 impl Quotas {
-    /// All GPUs.
+    /// Creates quotas of all GPUs.
     pub(super) fn new<S: Speed>(state: &ClusterState<'_, S>) -> Self {
         Self(state.cluster.units())
     }

@@ -1,6 +1,6 @@
-//! The columns of a job table, borrowed from Python.
+//! Borrows the columns of a job table from Python.
 //!
-//! Invariant: a key that is no column is refused, so that a misspelt one is not taken for one that is absent.
+//! Invariant: a key that is no column is refused, so that a misspelt one is not treated as absent.
 
 use super::rates::SpeedTable;
 use crate::decisions::{Cause, DecisionLog, Row, Verb};
@@ -12,16 +12,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
 
-/// The column of an array that may not be there.
+/// Returns the column of an array that may be missing.
 pub(super) fn slice<'a, T: numpy::Element>(column: &'a Option<PyReadonlyArray1<'_, T>>) -> PyResult<Option<&'a [T]>> {
     Ok(column.as_ref().map(|column| column.as_slice()).transpose()?)
 }
 
-/// A few columns that are one thing.
+/// A few columns that belong together.
 trait Group<'a>: Sized {
-    /// What Python gives for them.
+    /// What Python passes for them.
     type Given<'py>;
-    /// Its type, as the stub has it.
+    /// Its type, as in the stub.
     const TYPE: &'static str;
 
     fn read(given: &'a Self::Given<'_>) -> PyResult<Self>;
@@ -55,7 +55,7 @@ impl<'a> Group<'a> for Trials<'a> {
     }
 }
 
-/// What GPU types mean to the jobs: each job's kind, and the kinds.
+/// GPU types for the jobs: each job's kind, and the kinds.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct TypeColumns<'py> {
@@ -64,7 +64,7 @@ struct TypeColumns<'py> {
     kinds: Vec<Kind>,
 }
 
-/// A kind: the recorded speed, the recorded type's number where the model asks for it, and the types allowed, each with
+/// A kind: the recorded speed, the recorded type's number where the model needs it, and the types allowed, each with
 /// its speed.
 type KindColumns = (f64, Option<u32>, Vec<(u32, f64)>);
 
@@ -124,13 +124,13 @@ struct LogColumns<'py> {
     runs_through: bool,
 }
 
-/// Quotas: the place of each job's owner among them, then GPUs and whether to borrow, an owner each.
+/// Quotas: the index of each job's owner, then GPUs and whether to borrow, per owner.
 type QuotaColumns<'py> = (PyReadonlyArray1<'py, u32>, Vec<u64>, Vec<bool>);
 
-/// Fair shares: the place of each job's owner among them, then a share an owner.
+/// Fair shares: the index of each job's owner, then a share per owner.
 type FairColumns<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>);
 
-/// What Python gives for a column or a group, the type that the stub has for it, how it is found, and how it is read.
+/// For a column or a group: what Python passes, its type in the stub, how it is found, and how it is read.
 macro_rules! given {
     (@held $py:lifetime all $kind:ty) => { PyReadonlyArray1<$py, $kind> };
     (@held $py:lifetime maybe $kind:ty) => { Option<PyReadonlyArray1<$py, $kind>> };
@@ -156,7 +156,7 @@ macro_rules! given {
 
 macro_rules! from_python {
     ($($(#[$doc:meta])* $field:ident: $form:ident $kind:ident = $column:literal;)*) => {
-        /// The columns of a job table, and what a run says of every job beside it.
+        /// The columns of a job table, and what a run knows about every job beside it.
         pub(super) struct JobColumns<'py> {
             $($field: given!(@held 'py $form $kind),)*
             pub(super) vc: Option<PyReadonlyArray1<'py, u32>>,
@@ -168,14 +168,15 @@ macro_rules! from_python {
             quotas: Option<QuotaColumns<'py>>,
         }
 
-        /// The columns of `JobColumns` that are of the job table: names, forms, types, and names in the table.
+        /// Returns the columns of `JobColumns` that belong to the job table: names, forms, types, and names in the
+        /// table.
         #[pyfunction]
         pub(super) fn job_columns() -> Vec<[&'static str; 4]> {
             vec![$([stringify!($field), stringify!($form), given!(@type $form $kind), $column],)*]
         }
 
         impl<'py> JobColumns<'py> {
-            /// Those of a dictionary.
+            /// Reads the columns of a dictionary.
             pub(super) fn read(given: &Bound<'py, PyDict>) -> PyResult<Self> {
                 let known = [$(stringify!($field),)* "vc", "deadline", "user", "key", "fair", "log", "quotas"];
                 for name in given.keys() {
@@ -196,7 +197,7 @@ macro_rules! from_python {
                 })
             }
 
-            /// The columns of the job table.
+            /// Returns the columns of the job table.
             pub(super) fn jobs(&self) -> PyResult<Jobs<'_>> {
                 Ok(Jobs { $($field: given!(@read $form self.$field),)* })
             }
@@ -206,20 +207,20 @@ macro_rules! from_python {
 job_columns!(from_python);
 
 impl JobColumns<'_> {
-    /// The place of each job's owner, and a quota an owner; `None` for a run without quotas.
+    /// Returns the index of each job's owner, and one quota per owner; `None` for a run without quotas.
     pub(super) fn quotas(&self) -> PyResult<Option<(Vec<u32>, Vec<Quota>)>> {
         let Some((owner, gpus, borrow)) = &self.quotas else { return Ok(None) };
         let list = gpus.iter().zip(borrow).map(|(&gpus, &borrow)| Quota { gpus, borrow });
         Ok(Some((owner.as_slice()?.to_vec(), list.collect())))
     }
 
-    /// The place of each job's owner, and a share an owner.
+    /// Returns the index of each job's owner, and one share per owner.
     pub(super) fn fair(&self) -> PyResult<Option<FairShares<'_>>> {
         let Some((owner, share)) = &self.fair else { return Ok(None) };
         Ok(Some(FairShares { owner: owner.as_slice()?, share: share.as_slice()? }))
     }
 
-    /// The decision log to follow.
+    /// Returns the decision log to follow.
     pub(super) fn log(&self) -> PyResult<Option<DecisionLog>> {
         let Some(log) = &self.log else { return Ok(None) };
         let missing = || PyValueError::new_err("no such verb, or no such cause");
@@ -243,13 +244,13 @@ impl JobColumns<'_> {
             })
         };
         let rows = log.time.as_slice()?.iter().enumerate().map(row).collect::<PyResult<Vec<Row>>>()?;
-        // Who is stopped waits again, and who is refused never runs: both take more than a row a job.
+        // A stopped job waits again, and a refused one never runs: both take more than one row per job.
         let runs_through = log.runs_through && rows.iter().all(|row| row.verb == Verb::Start);
         Ok(Some(DecisionLog { rows, runs_through }))
     }
 }
 
-/// The columns of a job table's file, a dictionary each.
+/// Returns the columns of a job table's file, one dictionary each.
 #[pyfunction]
 pub(super) fn columns(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let row = |column: &crate::trace::Column| {

@@ -1,6 +1,7 @@
-//! The Python module `ringbco._core`: the only folder that knows `PyO3`.
+//! The Python module `ringbco._core`: the only folder that depends on `PyO3`.
 //!
-//! `run`: a replay and a plan. `simulation`: a run that pauses for decisions. `options`: their options, from Python and for Python. `results`: their columns.
+//! `run`: a replay and a plan. `simulation`: a run that pauses for decisions. `options`: their options, from and for
+//! Python. `results`: their columns.
 
 mod jobs;
 mod options;
@@ -35,12 +36,12 @@ fn raise(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
-/// Names that nobody changes.
+/// Returns names that cannot be changed.
 fn tuple<'py>(py: Python<'py>, names: impl Iterator<Item = &'static str>) -> PyResult<Bound<'py, PyTuple>> {
     PyTuple::new(py, names.collect::<Vec<_>>())
 }
 
-/// The policies by name, then those that have no preset: what each is made of, and what it says of itself.
+/// Returns the policies by name, then those that have no preset: the parts and facts of each.
 #[pyfunction]
 fn policies(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let deciders = preemptive().filter(|facts| PRESETS.iter().all(|p| p.name != facts.name)).map(Preset::preemptive);
@@ -61,7 +62,7 @@ fn policies(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     PRESETS.iter().copied().chain(deciders).map(tell).collect()
 }
 
-/// The parts that read how long a job will run: (part, names).
+/// Returns the parts that read how long a job will run: (part, names).
 #[pyfunction]
 fn clairvoyant() -> [(&'static str, Vec<&'static str>); 4] {
     let policies = preemptive().filter(|facts| facts.is(Is::Clairvoyant));
@@ -73,36 +74,36 @@ fn clairvoyant() -> [(&'static str, Vec<&'static str>); 4] {
     ]
 }
 
-/// What a policy may do to a job: the verbs of a decision log.
+/// Returns what a policy may do to a job: the verbs of a decision log.
 #[pyfunction]
 fn verbs() -> [Vec<&'static str>; 2] {
     [Verb::ALL.iter().map(|verb| verb.name()).collect(), Cause::ALL.iter().map(|cause| cause.name()).collect()]
 }
 
-/// What this module was built by and for: (rustc, target, profile).
+/// Returns the build of this module: (rustc, target, profile).
 #[pyfunction]
 fn build() -> (&'static str, &'static str, &'static str) {
     (env!("RINGBCO_RUSTC"), env!("RINGBCO_TARGET"), env!("RINGBCO_PROFILE"))
 }
 
-/// An error of the system as Python's `OSError` of the right kind, errno included.
+/// Converts a system error to Python's `OSError` of the right kind, errno included.
 fn os_error(error: &std::io::Error) -> PyErr {
     if let Some(number) = error.raw_os_error() {
         return pyo3::exceptions::PyOSError::new_err((number, error.to_string()));
     }
-    // Each system has a number of its own.
+    // Each system has its own number.
     let name = if error.kind() == std::io::ErrorKind::Unsupported { "ENOTSUP" } else { "EIO" };
     let number = Python::attach(|py| py.import("errno")?.getattr(name)?.extract::<i32>());
     number.map_or_else(|error| error, |number| pyo3::exceptions::PyOSError::new_err((number, error.to_string())))
 }
 
-/// Renames a file or folder; `FileExistsError` where the new name is taken, ENOTSUP where that takes two steps.
+/// Renames a file or folder; raises `FileExistsError` if the new name is taken, ENOTSUP if that takes two steps.
 #[pyfunction]
 fn rename_new(from_: std::path::PathBuf, to: std::path::PathBuf) -> PyResult<()> {
     files::rename_new(&from_, &to).map_err(|error| os_error(&error))
 }
 
-/// Exchanges two names in one step; ENOTSUP where that takes more.
+/// Exchanges two names in one step; raises ENOTSUP if that takes more.
 #[pyfunction]
 fn exchange(one: std::path::PathBuf, other: std::path::PathBuf) -> PyResult<()> {
     files::exchange(&one, &other).map_err(|error| os_error(&error))
@@ -110,7 +111,7 @@ fn exchange(one: std::path::PathBuf, other: std::path::PathBuf) -> PyResult<()> 
 
 /// Loads what the crate numpy looks up when the first array crosses over, which panics there if it fails.
 ///
-/// Importing numpy and asking for its version run Python, where a signal raises. So they come first, and the rest, its
+/// Importing numpy and asking for its version run Python, where a signal raises. So they come first; the rest, its
 /// tables of functions and of borrowed arrays, and the type that owns a column, runs none.
 #[pyfunction]
 fn load_arrays(py: Python<'_>) -> PyResult<()> {

@@ -1,4 +1,4 @@
-//! Options from Python, and the table of them for Python.
+//! Converts options from Python, and their table to Python.
 
 use super::{raise, tuple};
 use crate::options::{Entry, Kind, Table, Value, commands};
@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-/// The options that Python gives by their names; the others have their defaults.
+/// Reads the options that Python passes by name; the others have their defaults.
 pub(super) fn read<T: Table>(given: &Bound<'_, PyDict>) -> PyResult<T> {
     let mut options = T::default();
     for (name, value) in given {
@@ -21,7 +21,7 @@ pub(super) fn read<T: Table>(given: &Bound<'_, PyDict>) -> PyResult<T> {
     Ok(options)
 }
 
-/// A value as an option of its kind has it.
+/// Returns a value as an option of its kind has it.
 fn value_of(entry: &Entry, given: &Bound<'_, PyAny>) -> PyResult<Value> {
     if given.is_none() && entry.absent.is_some() {
         return Ok(Value::Absent);
@@ -36,7 +36,7 @@ fn value_of(entry: &Entry, given: &Bound<'_, PyAny>) -> PyResult<Value> {
     })
 }
 
-/// A type error as one of that option; others as they are.
+/// Turns a type error into one of that option; returns others unchanged.
 fn about(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
     if error.is_instance_of::<PyTypeError>(py) {
         PyTypeError::new_err(format!("argument '{name}': {}", error.value(py)))
@@ -45,7 +45,7 @@ fn about(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
     }
 }
 
-/// The table of options by command: of each option all that is known of it, as `Option` of ringbco/run/option.py has it.
+/// Returns the table of options by command: all that is known about each, as in `Option` of ringbco/run/option.py.
 #[pyfunction]
 pub(super) fn options(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let table = PyDict::new(py);

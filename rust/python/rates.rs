@@ -1,4 +1,4 @@
-//! Measured speeds from Python: checked once, asked there about single jobs, and given to runs.
+//! Takes measured speeds from Python: checks them once, answers queries about single jobs, and passes them to runs.
 
 use super::raise;
 use crate::error::Error;
@@ -7,8 +7,8 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
-/// A table of measured speeds. Columns: models and types by number, GPUs, servers, iterations a second; of two jobs on
-/// one GPU a model, a type, the model of its partner, its rate and that of the partner.
+/// A table of measured speeds. Columns: models and types by number, GPUs, servers, iterations per second; for two
+/// jobs on one GPU a model, a type, the model of its partner, its rate and that of the partner.
 #[pyclass(frozen, module = "ringbco._core")]
 pub(super) struct SpeedTable(pub(super) Arc<RateTable>);
 
@@ -45,7 +45,7 @@ impl SpeedTable {
             .map_err(|error| raise(py, &error))
     }
 
-    /// Iterations a second of every question; NaN where nothing that was measured says it.
+    /// Returns the iterations per second of every query; NaN if no measurement determines it.
     fn rates<'py>(
         &self,
         py: Python<'py>,

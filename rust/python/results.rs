@@ -1,7 +1,7 @@
-//! What a run gives back: tables by name, each of columns by name that numpy owns.
+//! Returns the results of a run: tables by name, each of columns by name that numpy owns.
 //!
-//! A column stands here once, beside its name. One that says nothing of a run is not there: `failures`, where no outages
-//! were asked.
+//! A column is listed here once, beside its name. A column that does not apply to a run is missing: `failures` if
+//! there were no outages.
 
 use crate::outcome::{Allocations, Asleep, Climb, Outcome, ReplicaEnded, Serving, Timeline, Woken};
 use crate::planner::{Found, Plan};
@@ -22,7 +22,7 @@ impl<'py> Table<'py> {
         self.0.set_item(name, values.into_pyarray(self.0.py()))
     }
 
-    /// A column of what `of` says of each row.
+    /// Adds a column of the value of `of` for each row.
     fn of<R, T: Element>(&self, name: &str, rows: &[R], of: impl Fn(&R) -> T) -> PyResult<()> {
         self.column(name, rows.iter().map(of).collect())
     }
@@ -157,13 +157,13 @@ fn jobs<'py>(py: Python<'py>, outcome: &mut Outcome) -> PyResult<Bound<'py, PyDi
 /// Rows that are read for one column after the other: few enough for the cache.
 const BLOCK: usize = 256;
 
-/// A column of jobs in the making.
+/// A column of jobs under construction.
 struct OfSums {
     name: &'static str,
     values: Values,
 }
 
-/// What it says of each job.
+/// Its values for each job.
 enum Values {
     /// How many of its stays ended so.
     Counts(Ends, Vec<u32>),
@@ -204,7 +204,7 @@ fn stays(py: Python<'_>, stays: Stays) -> PyResult<Bound<'_, PyDict>> {
     Ok(table.0)
 }
 
-/// Names by number: how stays begin, why they end, what ends them, and why replicas end.
+/// Returns names by number: how stays begin, why they end, what ends them, and why replicas end.
 #[pyfunction]
 pub(super) fn words() -> [Vec<&'static str>; 4] {
     [BEGAN.to_vec(), ENDED.to_vec(), BY.to_vec(), ReplicaEnded::NAMES.to_vec()]
@@ -283,7 +283,7 @@ fn loads<'py>(py: Python<'py>, serving: &Serving) -> PyResult<Bound<'py, PyDict>
     Ok(table.0)
 }
 
-/// A plan: its schedule, and how that of each virtual cluster was found, or that of the one cluster.
+/// A plan: its schedule, and how that of each virtual cluster, or of the one cluster, was found.
 #[pyclass(frozen, get_all, module = "ringbco._core")]
 pub(super) struct PlanResult {
     schedule: Py<RunResult>,

@@ -1,4 +1,5 @@
-//! A replay, a plan and a lower bound: columns in, columns out. Every column is borrowed, and the GIL is released for the whole run.
+//! Runs a replay, a plan and a lower bound: columns in, columns out. Every column is borrowed, and the GIL is
+//! released for the whole run.
 
 use super::jobs::{JobColumns, slice};
 use super::options::read;
@@ -22,10 +23,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::time::{Duration, Instant};
 
-/// How often a run looks at signals and tells its progress.
+/// How often a run polls signals and reports its progress.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Looks at Python's signals and calls its progress function, seldom enough to cost nothing.
+/// Polls Python's signals and calls its progress function, rarely enough to cost nothing.
 pub(super) struct PythonWatch {
     progress: Option<Py<PyAny>>,
     total: usize,
@@ -38,7 +39,7 @@ impl PythonWatch {
         Self { progress, total, looked: Instant::now(), raised: None }
     }
 
-    /// Raises what was raised while the run went on.
+    /// Raises what was raised during the run.
     pub(super) fn check(self) -> PyResult<()> {
         self.raised.map_or(Ok(()), Err)
     }
@@ -93,12 +94,12 @@ pub(super) struct ClusterColumns<'py> {
 }
 
 impl ClusterColumns<'_> {
-    /// The GPU type of each server.
+    /// Returns the GPU type of each server.
     pub(super) fn server_types(&self) -> Option<Vec<GpuType>> {
         self.server_types.as_ref().map(|types| types.iter().map(|&of| GpuType::new(of)).collect())
     }
 
-    /// The columns; `server_types` as the function of that name gives them.
+    /// Returns the columns; `server_types` as returned by the function of that name.
     pub(super) fn spec<'a>(&'a self, server_types: Option<&'a [GpuType]>) -> PyResult<ClusterSpec<'a>> {
         Ok(ClusterSpec {
             server_gpus: self.server_gpus.as_slice()?,
@@ -109,7 +110,7 @@ impl ClusterColumns<'_> {
         })
     }
 
-    /// What is known beside the jobs, of the job table and of the cluster.
+    /// Returns what is known beside the jobs, about the job table and the cluster.
     pub(super) fn side_tables(&self, jobs: &JobColumns<'_>) -> PyResult<OwnedSideTables> {
         Ok(OwnedSideTables {
             outages: self.outages.as_ref().map(outages).transpose()?,
@@ -148,7 +149,8 @@ fn services((gpus, service, time, replicas): &ServiceColumns<'_>) -> PyResult<(V
 
 /// Replays a trace.
 ///
-/// options: those of the table that are not at their default. progress: called with (finished, total) now and then.
+/// options: those of the table that are not at their default. progress: called with (finished, total) from time to
+/// time.
 #[pyfunction]
 pub(super) fn replay(
     py: Python<'_>,
@@ -166,10 +168,11 @@ pub(super) fn replay(
     outcome.map_err(|e| raise(py, &e)).and_then(|o| RunResult::new(py, o))
 }
 
-/// Repeats a run to the waits of the job of a row, (since, start, whether to tell the heads of the queue) each, and no further.
+/// Repeats a run to the waits of the job of a row, (since, start, whether to report the heads of the queue) each, and
+/// no further.
 ///
-/// Returns of each how the job stood as it began and just before it was over, and for how long, s, which row was at the
-/// head of the queue; None where nothing could ever hold the job. The rest is as `replay` takes it.
+/// Returns for each the state of the job as the wait began and just before it was over, and for how long, s, which
+/// row was at the head of the queue; None if nothing could ever hold the job. The rest is as `replay` takes it.
 #[pyfunction]
 pub(super) fn probe<'py>(
     py: Python<'py>,
@@ -191,10 +194,10 @@ pub(super) fn probe<'py>(
     found.map(|waits| waits.into_iter().map(tell).collect()).transpose()
 }
 
-/// What is known of a wait.
+/// What is known about a wait.
 type Probed<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, Vec<(u32, f64)>);
 
-/// What a run is given.
+/// The input of a run.
 struct Given<'py> {
     options: Options,
     jobs: JobColumns<'py>,
@@ -223,8 +226,8 @@ impl<'py> Given<'py> {
 
 /// Plans a job table on a cluster, each virtual cluster by itself, whatever the times of submission.
 ///
-/// options: those of the table that are not at their default. progress: called with (steps done, steps in all) now and
-/// then. threads: None for as many as the machine has; the plan is the same on any number.
+/// options: those of the table that are not at their default. progress: called with (steps done, steps in all) from
+/// time to time. threads: None for as many as the machine has; the plan is the same on any number.
 #[pyfunction]
 #[pyo3(signature = (jobs, cluster, options, progress, *, threads = None))]
 pub(super) fn plan(
@@ -258,8 +261,8 @@ pub(super) fn plan(
     PlanResult::new(py, planned.map_err(|e| raise(py, &e))?)
 }
 
-/// Whether each of the jobs that ask one after the other, by row, finds room, and the rows that no server ever holds;
-/// nobody ever leaves.
+/// Returns whether each of the jobs that ask one after the other, by row, finds room, and the rows that no server can
+/// ever hold; no job ever leaves.
 ///
 /// options: those of the table that are not at their default. beside: CPU and memory that the rows ask for, then what
 /// the servers have.
@@ -291,7 +294,8 @@ pub(super) fn pack<'py>(
     Ok((found.placed.into_pyarray(py), found.too_large))
 }
 
-/// The lower bound of jobs on so many GPUs: its sum, s, then sets and jobs by term (run times, shortest, busy).
+/// Returns the lower bound of jobs on so many GPUs: its sum, s, then sets and jobs by term (run times, shortest,
+/// busy).
 #[pyfunction]
 pub(super) fn bound(
     py: Python<'_>,
@@ -305,8 +309,8 @@ pub(super) fn bound(
     found.map(|bound| (bound.sum, bound.sets, bound.jobs)).map_err(|error| raise(py, &error))
 }
 
-/// The elastic jobs for which one more GPU gains less than the one before, and a later one more again: rows, GPU types
-/// (`2^32 - 1` where all are alike), and on how many GPUs the gain falls and rises.
+/// Returns the elastic jobs for which one more GPU gains less than the one before, and a later one more again: rows,
+/// GPU types (`2^32 - 1` where all are alike), and on how many GPUs the gain falls and rises.
 ///
 /// options: those of the table that are not at their default.
 #[pyfunction]

@@ -1,6 +1,6 @@
-//! A run whose decisions come from Python: it pauses, Python reads columns and calls verbs, and it goes on.
+//! A run whose decisions come from Python: it pauses, Python reads columns and calls verbs, and it continues.
 //!
-//! No call out of the machine, and no lock while Python thinks. The GIL is released while the machine runs.
+//! The machine makes no calls into Python, and holds no lock while Python decides. The GIL is released while it runs.
 
 use super::jobs::{JobColumns, slice};
 use super::options::read;
@@ -56,15 +56,15 @@ impl Prepared {
         Table::new(table, side, vc, &spec, options).map(Self).map_err(|error| raise(py, &error))
     }
 
-    /// Number of virtual clusters; 1 for a cluster without.
+    /// The number of virtual clusters; 1 for a cluster without.
     #[getter]
     fn parts(&self) -> usize {
         self.0.parts()
     }
 
-    /// The run of a virtual cluster, before its first event. `interval`: seconds between decisions, None for one at
-    /// every change; `waiting_only`: whether only while somebody waits; `stops`: whether jobs may be
-    /// stopped, so that one is due where a protection ends.
+    /// Returns the run of a virtual cluster, before its first event. `interval`: seconds between decisions, None for
+    /// one at every change; `waiting_only`: whether only while some job waits; `stops`: whether jobs may be stopped,
+    /// so that one is due where a protection ends.
     fn course(&self, part: usize, interval: Option<f64>, waiting_only: bool, stops: bool) -> PyResult<Course> {
         if part >= self.0.parts() {
             return Err(PyValueError::new_err("no such virtual cluster"));
@@ -72,7 +72,7 @@ impl Prepared {
         Ok(Course(self.0.course(part, When { interval, waiting_only, stops })))
     }
 
-    /// What became of every job. Every course must be over.
+    /// Returns the results of every job. Every course must be over.
     fn outcome(&self, py: Python<'_>, courses: Vec<PyRef<'_, Course>>) -> PyResult<RunResult> {
         let runs: Vec<Run> = courses.iter().map(|course| course.0.clone()).collect();
         py.detach(|| self.0.outcome(runs)).map_err(|error| raise(py, &error)).and_then(|o| RunResult::new(py, o))
@@ -82,7 +82,7 @@ impl Prepared {
 /// Rows, their keys and whether jobs are stopped by these.
 type RowKeys<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>, bool);
 
-/// How a waiting job stands, by name.
+/// Returns the state of a waiting job, by name.
 pub(super) fn answer_dict(py: Python<'_>, answer: Answer) -> PyResult<Bound<'_, PyDict>> {
     let row = PyDict::new(py);
     row.set_item("by", answer.by)?;
@@ -109,7 +109,7 @@ pub(super) struct Course(Run);
 
 #[pymethods]
 impl Course {
-    /// Goes on until a decision is due (2), or until every instant up to `until`, s, is over (1), or to the end (0).
+    /// Runs until a decision is due (2), or until every instant up to `until`, s, is over (1), or to the end (0).
     fn run(&mut self, py: Python<'_>, until: f64, progress: Option<Py<PyAny>>) -> PyResult<u8> {
         let watch = PythonWatch::new(progress, self.0.jobs());
         let (reached, watch) = py.detach(|| self.0.run(until, watch));
@@ -122,12 +122,12 @@ impl Course {
         }
     }
 
-    /// As it is now; what happens to one does not touch the other.
+    /// Returns a copy as of now; what happens to one does not touch the other.
     fn fork(&self, py: Python<'_>) -> Self {
         Self(py.detach(|| self.0.clone()))
     }
 
-    /// From now on decisions are due at the multiples of `interval`, s, or at every change where it is None.
+    /// Makes decisions due at the multiples of `interval`, s, from now on, or at every change if it is None.
     fn set_interval(&mut self, interval: Option<f64>) {
         self.0.set_interval(interval);
     }
@@ -137,19 +137,19 @@ impl Course {
         self.0.now()
     }
 
-    /// Jobs that have arrived.
+    /// The number of jobs that have arrived.
     #[getter]
     fn arrived(&self) -> usize {
         self.0.arrived()
     }
 
-    /// Jobs that are done, refused or ended.
+    /// The number of jobs that are done, refused or ended.
     #[getter]
     fn gone(&self) -> usize {
         self.0.gone()
     }
 
-    /// Jobs of this cluster.
+    /// The number of jobs of this cluster.
     #[getter]
     fn jobs(&self) -> usize {
         self.0.jobs()
@@ -163,63 +163,65 @@ impl Course {
         rows(py, self.0.running())
     }
 
-    /// Rows that arrived, rows that were done, and rows whose server failed, since the last decision.
+    /// Returns the rows that have arrived, completed, or lost their server since the last decision.
     fn news<'py>(&self, py: Python<'py>) -> [Bound<'py, PyArray1<u32>>; 3] {
         self.0.news().map(|news| rows(py, news))
     }
 
-    /// Whether each server of the whole cluster is up; those of other virtual clusters are taken to be.
+    /// Returns whether each server of the whole cluster is up; those of other virtual clusters are assumed to be.
     fn up<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
         self.0.up().into_pyarray(py)
     }
 
-    /// Idle GPUs of every server of the whole cluster; 0 in other virtual clusters.
+    /// Returns the idle GPUs of every server of the whole cluster; 0 in other virtual clusters.
     fn idle<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
         rows(py, self.0.idle())
     }
 
-    /// U of every GPU of this virtual cluster, s.
+    /// Returns U of every GPU of this virtual cluster, s.
     fn gpu_times<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
         self.0.gpu_times().into_pyarray(py)
     }
 
-    /// (server, GPUs) of a running job.
+    /// Returns (server, GPUs) of a running job.
     fn parts(&self, row: u32) -> Vec<(u32, u32)> {
         self.0.parts(row)
     }
 
-    /// (row, parts) of all running jobs.
+    /// Returns (row, parts) of all running jobs.
     fn places(&self) -> Vec<(u32, Vec<(u32, u32)>)> {
         self.0.places()
     }
 
-    /// (server, GPU there) of a running job, where jobs may hold shares.
+    /// Returns (server, GPU there) of a running job, where jobs may hold shares.
     fn gpus_of(&self, row: u32) -> Vec<(u32, u32)> {
         self.0.gpus_of(row)
     }
 
-    /// Idle thousandths of every GPU of every server, where jobs may hold shares; none in other virtual clusters.
+    /// Returns the idle thousandths of every GPU of every server, where jobs may hold shares; none in other virtual
+    /// clusters.
     fn room(&self) -> Vec<Vec<u32>> {
         self.0.room()
     }
 
-    /// GPUs of the quota of a row's owner, GPUs that the owner's jobs hold, and whether they may borrow; None without a quota.
+    /// Returns the GPUs of the quota of a row's owner, GPUs that the owner's jobs hold, and whether they may borrow;
+    /// None without a quota.
     fn quota(&self, row: u32) -> Option<(u64, u64, bool)> {
         self.0.quota(row)
     }
 
-    /// Rows of the running jobs whose stays are over quota.
+    /// Returns the rows of the running jobs whose stays are over quota.
     fn over_quota<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
         rows(py, self.0.over_quota())
     }
 
-    /// Rows of the running jobs that are protected from preemption.
+    /// Returns the rows of the running jobs that are protected from preemption.
     fn protected<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
         rows(py, self.0.protected())
     }
 
-    /// Iterations (recorded seconds under `fixed`) a second of each row on `gpus` GPUs of a type, of `servers` servers,
-    /// alone; None: of the type on which the row was recorded.
+    /// Returns the iterations (recorded seconds under `fixed`) per second of each row on `gpus` GPUs of a type, of
+    /// `servers` servers, alone; None: of the type on which the row was recorded.
     fn rate<'py>(
         &self,
         py: Python<'py>,
@@ -233,7 +235,7 @@ impl Course {
         Ok(rates.into_pyarray(py))
     }
 
-    /// Brings a column of a figure up to date. figure: 0 GPUs held, 1 attained, 2 left, 3 remaining, 4 rho.
+    /// Updates a column of a figure. figure: 0 GPUs held, 1 attained, 2 left, 3 remaining, 4 rho.
     fn fill(&mut self, figure: usize, mut column: PyReadwriteArray1<'_, f64>) -> PyResult<()> {
         let figure = *Figure::ALL.get(figure).ok_or_else(|| PyValueError::new_err("no such figure"))?;
         self.0.fill(figure, column.as_slice_mut()?);
@@ -271,7 +273,7 @@ impl Course {
         self.0.start_on_gpus(row, &gpus).map_err(|error| refused(py, &error))
     }
 
-    /// Starts a waiting row that cannot be placed by evicting others. Returns whether that could be done.
+    /// Starts a waiting row that cannot be placed by evicting others. Returns whether that was possible.
     fn evict_for(&mut self, py: Python<'_>, row: u32) -> PyResult<bool> {
         self.0.evict_for(row).map_err(|error| refused(py, &error))
     }
@@ -301,13 +303,13 @@ impl Course {
         self.0.refuse(rows.as_slice()?).map_err(|error| refused(py, &error))
     }
 
-    /// Asks for a decision at a time, s. Returns whether it lies ahead.
+    /// Requests a decision at a time, s. Returns whether it is in the future.
     fn wake(&mut self, time: f64) -> bool {
         self.0.wake(time)
     }
 
-    /// How the waiting job of a row stands; None for a row of another virtual cluster. keys: rows, their keys and whether
-    /// jobs are stopped by these, of a policy that ranks.
+    /// Returns the state of a row's waiting job; None for a row of another virtual cluster. keys: rows, their keys
+    /// and whether jobs are stopped by these, of a policy that ranks.
     fn ask<'py>(
         &mut self,
         py: Python<'py>,
@@ -321,7 +323,7 @@ impl Course {
         self.0.ask(row, keys).map(|answer| answer_dict(py, answer)).transpose()
     }
 
-    /// Rows that have arrived and whose key is not known yet.
+    /// Returns the rows that have arrived and whose key is not yet known.
     fn unkeyed<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
         rows(py, self.0.unkeyed())
     }

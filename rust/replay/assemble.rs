@@ -1,4 +1,4 @@
-//! The results of all parts as one, in the caller's row order.
+//! Merges the results of all parts into one, in the caller's row order.
 //!
 //! Invariant: every number of a job or a server that leaves this file is the caller's. For example, job 2 of a part
 //! whose rows are 5, 7 and 9 is row 9. If the whole table is one part in its own order, its columns are moved and not
@@ -137,7 +137,7 @@ pub(crate) fn assemble(
     let units = jobs.shares.map_or(Cow::Borrowed(jobs.num_gpus), |_| (0..n).map(|row| jobs.units(row)).collect());
     let cluster_of = |row: usize| cluster.get(row).copied().unwrap_or(0);
     let seen = |job: usize| clock.seconds(clock.arrival(jobs.submit[job]));
-    // Stay by stay; between two of them a job waits, unless it rests at a rung first.
+    // Stay by stay; between two of them a job waits, unless it pauses at a rung first.
     let in_stays = records.iter().enumerate().map(|(i, s)| {
         let row = s.job.index();
         let before = i.checked_sub(1).map(|i| &records[i]).filter(|before| before.job == s.job);
@@ -165,7 +165,7 @@ pub(crate) fn assemble(
         cluster: cluster_of(j),
     });
     let spans = spans.chain(in_stays);
-    // A row a server, or a GPU where jobs may hold shares.
+    // One row per server, or per GPU where jobs may hold shares.
     let rows = |records: &StayRecord| {
         let rows = if jobs.shares.is_none() { records.num_servers } else { records.num_gpus };
         (records.job, rows as usize)
@@ -205,7 +205,7 @@ pub(crate) fn assemble(
     })
 }
 
-/// Stays by row, those of a row in the order in which they come.
+/// Returns the stays by row, those of a row in chronological order.
 fn by_row(records: &[StayRecord], rows: usize) -> Vec<StayRecord> {
     let mut next = vec![0; rows + 1];
     records.iter().for_each(|records| next[records.job.index() + 1] += 1);
@@ -221,7 +221,7 @@ fn by_row(records: &[StayRecord], rows: usize) -> Vec<StayRecord> {
     order.iter().map(|&at| records[at]).collect()
 }
 
-/// What stays there were, of all parts.
+/// The stays of all parts.
 struct Stayed {
     /// By row, then in order of time.
     records: Vec<StayRecord>,
@@ -236,7 +236,7 @@ impl Stayed {
     fn new(n: usize, jobs: &Jobs<'_>) -> Self {
         Self {
             records: Vec::new(),
-            // Of rows that are in no part nobody knows anything.
+            // Nothing is known about rows that are in no part.
             sums: SumsByJob::without_stays(n, Sums { held: f64::NAN, ..Sums::default() }),
             refused: vec![false; n],
             ended: vec![false; n],
@@ -244,7 +244,7 @@ impl Stayed {
         }
     }
 
-    /// Adds those of a part. `kept` loses the jobs that were refused or ended there.
+    /// Adds the stays of a part. `kept` loses the jobs that were refused or ended there.
     fn take(&mut self, outcome: &mut ClusterOutcome, part: &Part, kept: &mut [bool]) {
         let row = |job: Job| part.rows[job.index()];
         let by = |why: Why| match why {
@@ -265,8 +265,8 @@ impl Stayed {
         }
     }
 
-    /// Every stay as a row, and every wait in the sums. `unit`: of work, in those of the table. `once`: the stay of a row
-    /// that ran through, without its type and its wait.
+    /// Tables every stay as a row, and adds every wait to the sums. `unit`: of work, in units of the table. `once`:
+    /// the stay of a row that ran through, without its type and its wait.
     fn tabled(&mut self, submit: &[f64], unit: f64, once: impl Fn(usize) -> Once) -> crate::record::Stays {
         let mut table = Tabled::for_stays(self.records.len() + self.sums.len());
         let mut at = 0;
@@ -297,7 +297,7 @@ impl Stayed {
 }
 
 impl Extras<'_> {
-    /// Whether stays are told: one may end before its job is done, or makes checkpoints that take time.
+    /// Returns whether stays are reported: one may end before its job is done, or makes checkpoints that take time.
     pub(crate) fn tell_stays(&self, options: &Options) -> bool {
         let runs_through = self.log.is_some_and(|log| log.runs_through);
         (options.preemption.is_some() && !runs_through)

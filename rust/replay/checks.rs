@@ -1,4 +1,4 @@
-//! What is refused before a run.
+//! Checks the input before a run.
 //!
 //! Invariant: a job that is kept fits on its empty cluster, and each of its iterations takes time. For example, a job
 //! of 9 GPUs on a cluster of 8 is an error, or is left out with `--oversize drop`.
@@ -34,7 +34,7 @@ pub(super) fn check_slots(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     }
 }
 
-/// Refuses what the policy does not know.
+/// Refuses features that the policy does not support.
 pub(super) fn check_policy(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
     let asked = [
         (Feature::Search, options.search.is_some()),
@@ -50,7 +50,7 @@ pub(super) fn check_policy(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
     options.preemption.map_or(Ok(()), |policy| asked.try_for_each(|feature| policy.check(feature)))
 }
 
-/// Refuses placements and queues that shares of a GPU are not defined for.
+/// Refuses placements and queues that are not defined for shares of a GPU.
 pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     if jobs.shares.is_none() {
         return Ok(());
@@ -70,7 +70,7 @@ pub(super) fn check_shares(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a search among jobs that are no trials.
+/// Refuses a search among jobs that are not trials.
 pub(super) fn check_searches(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     if options.search.is_some() && jobs.trials.is_none() {
         return Err(Error::ColumnLength { column: "group", length: 0, expected: jobs.len() });
@@ -78,7 +78,7 @@ pub(super) fn check_searches(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Refuses shares with eviction and quotas, and quotas that are not of these jobs.
+/// Refuses shares with eviction and quotas, and quotas that do not belong to these jobs.
 pub(super) fn check_room(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options) -> Result<()> {
     let (name, value) = match extras.side.quotas {
         _ if options.evict => ("evict", "true"),
@@ -97,7 +97,7 @@ pub(super) fn check_room(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Options
     }
 }
 
-/// Refuses checkpoints that take time and of which there is no end.
+/// Refuses checkpoints that take time and of which there would be infinitely many.
 pub(super) fn check_checkpoints(jobs: &Jobs<'_>, options: &Options) -> Result<()> {
     if options.checkpoint_cost == 0.0 {
         return Ok(());
@@ -114,7 +114,7 @@ pub(super) fn check_checkpoints(jobs: &Jobs<'_>, options: &Options) -> Result<()
     Ok(())
 }
 
-/// Refuses outages that cannot be.
+/// Refuses impossible outages.
 pub(super) fn check_outages(extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> Result<()> {
     [extras.side.outages, extras.side.maintenance]
         .into_iter()
@@ -122,7 +122,7 @@ pub(super) fn check_outages(extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> Resu
         .try_for_each(|outages| trace::check_outages(outages, spec.server_gpus.len()))
 }
 
-/// Refuses services that cannot be, and clusters and jobs that know none.
+/// Refuses impossible services, and clusters and jobs that do not support any.
 pub(super) fn check_services(jobs: &Jobs<'_>, extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> Result<()> {
     let Some(services) = extras.side.services else { return Ok(()) };
     let fail = |expected: &str| {
@@ -173,11 +173,11 @@ pub(super) fn check_extras(jobs: &Jobs<'_>, extras: &Extras<'_>, options: &Optio
     Ok(())
 }
 
-/// Deals the rows out to their clusters, and says which GPU types each tries; refuses, or leaves out, what could never
-/// run.
+/// Assigns the rows to their clusters, and determines which GPU types each tries; refuses, or leaves out, what could
+/// never run.
 ///
-/// A log places jobs itself. One that it does not name, and that could never be placed, was left out by the run that
-/// wrote it.
+/// A log places jobs itself. A job that it does not name, and that could never be placed, was left out by the run
+/// that wrote it.
 pub(super) fn keep(
     jobs: &Jobs<'_>,
     vc: Option<&[u32]>,
@@ -189,7 +189,7 @@ pub(super) fn keep(
     let placer = Placer::new(options);
     let network = &spec.network;
     let mut kept = vec![true; jobs.len()];
-    // Whether a log says where the job runs.
+    // Whether a log determines where the job runs.
     let mut placed = vec![extras.log.is_some() && options.oversize == Oversize::Error; jobs.len()];
     for row in extras.log.iter().flat_map(|log| &log.rows) {
         if let Some(placed) = placed.get_mut(row.job as usize) {
@@ -226,14 +226,14 @@ pub(super) fn keep(
     Ok((kept, trials.map(Trials::finish)))
 }
 
-/// The GPU types on which a log places jobs, by (row, type).
+/// Returns the GPU types on which a log places jobs, by (row, type).
 fn log_types(extras: &Extras<'_>, spec: &ClusterSpec<'_>) -> BTreeSet<(u32, GpuType)> {
     let (Some(log), Some(types)) = (extras.log, spec.server_types) else { return BTreeSet::new() };
     let placed = log.rows.iter().filter(|row| row.verb.has_parts());
     placed.filter_map(|row| Some((row.job, *types.get(row.server as usize)?))).collect()
 }
 
-/// The quota that a row's job could never be within, where nothing may be borrowed.
+/// Returns the quota that a row's job could never be within, where nothing may be borrowed.
 fn quota_below(extras: &Extras<'_>, row: usize, num_gpus: u32) -> Option<u64> {
     let quotas = extras.side.quotas?;
     let quota = quotas.list.get(quotas.owner[row] as usize)?;

@@ -1,8 +1,8 @@
-//! Decision logs by part, and the parts' logs as one.
+//! Splits decision logs by part, and merges the parts' logs into one.
 //!
-//! Invariant: the decisions of a part keep their order. At one time, those of an earlier part come first. For example,
-//! say a part has rows 5 and 7 and servers 3 and 4. A start of row 7 on server 3 is a start of job 1 on server 0
-//! there.
+//! Invariant: the decisions of a part keep their order. At one time, those of an earlier part come first. For
+//! example, if a part has rows 5 and 7 and servers 3 and 4, a start of row 7 on server 3 is a start of job 1 on
+//! server 0 there.
 
 use super::ClusterSpec;
 use super::parts::Part;
@@ -10,7 +10,7 @@ use crate::decisions::{DecisionLog, NONE, Row, Verb};
 use crate::error::{Error, Result};
 use crate::trace::Jobs;
 
-/// A part's decisions, with the numbers that jobs and servers have there.
+/// A part's decisions, with the part's numbers of jobs and servers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Dealt {
     pub(super) log: DecisionLog,
@@ -19,7 +19,7 @@ pub(super) struct Dealt {
 }
 
 impl Dealt {
-    /// The part's error in the caller's rows.
+    /// Translates the part's error to the caller's rows.
     pub(super) fn tell(&self, mut error: Error) -> Error {
         if let Error::Decision { at: Some(at), .. } = &mut error {
             *at = self.rows[*at];
@@ -28,7 +28,7 @@ impl Dealt {
     }
 }
 
-/// A log's decisions by cluster.
+/// Splits a log's decisions by cluster.
 pub(super) fn deal_out(
     log: &DecisionLog,
     jobs: &Jobs<'_>,
@@ -88,7 +88,7 @@ pub(super) fn append(log: &mut DecisionLog, own: &DecisionLog, part: &Part) {
     }));
 }
 
-/// What happened in several clusters by time; at one time, cluster by cluster.
+/// Sorts what happened in several clusters by time; at one time, cluster by cluster.
 pub(super) fn sort(log: &mut DecisionLog) {
     log.rows.sort_by(|a, b| a.time.total_cmp(&b.time));
 }

@@ -1,11 +1,11 @@
-//! A whole replay: checks, virtual clusters, and the results put together.
+//! Runs a whole replay: checks the input, runs the virtual clusters and merges their results.
 //!
-//! `checks` refuses what could never run. `parts` deals jobs and servers out to virtual clusters. `run` runs those
-//! side by side. `assemble` makes one result of theirs, and `logs` does the same for decision logs. `probe` runs one
-//! again as far as somebody asks why a job waited.
+//! `checks` refuses what could never run. `parts` assigns jobs and servers to virtual clusters. `run` runs those side
+//! by side. `assemble` merges their results, and `logs` does the same for decision logs. `probe` repeats a run as far
+//! as needed to explain why a job waited.
 //!
-//! Invariant: the result does not hang on the number of threads. Jobs are rows of the caller's table on the way in and
-//! out, and numbered by fifo in between. For example, if row 5 is submitted first, it is job 0 of the run.
+//! Invariant: the result does not depend on the number of threads. Jobs are rows of the caller's table on the way in
+//! and out, and numbered by fifo in between. For example, if row 5 is submitted first, it is job 0 of the run.
 
 mod assemble;
 mod checks;
@@ -37,7 +37,7 @@ use run::{in_part, run_parts};
 use std::time::Instant;
 use types::check_types;
 
-/// Servers, and the virtual clusters they are parted into.
+/// Servers, and the virtual clusters that they belong to.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterSpec<'a> {
     /// O_s of every server.
@@ -46,22 +46,22 @@ pub struct ClusterSpec<'a> {
     pub server_vc: Option<&'a [u32]>,
     /// The GPU type of every server; `None` where all GPUs are alike.
     pub server_types: Option<&'a [GpuType]>,
-    /// The price of each type, any currency an hour (`TypeOrder::Cheapest`).
+    /// The price of each type, any currency per hour (`TypeOrder::Cheapest`).
     pub type_prices: Option<&'a [f64]>,
     /// Network constants.
     pub network: Network,
 }
 
-/// Columns that some policies read, one value a job.
+/// Columns that some policies read, one value per job.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extras<'a> {
     /// Absolute deadlines, s; NaN where a job has none (`edf`).
     pub deadline: Option<&'a [f64]>,
     /// Users, numbered (`qssf`).
     pub user: Option<&'a [u32]>,
-    /// A number a job, the least first (`Order::Column`).
+    /// One number per job, the least first (`Order::Column`).
     pub key: Option<&'a [f64]>,
-    /// Whose jobs they are, and the owners' shares (`Order::Fairshare`).
+    /// The owner of each job, and the owners' shares (`Order::Fairshare`).
     pub fair: Option<FairShares<'a>>,
     /// Decisions to carry out (policy `log`).
     pub log: Option<&'a DecisionLog>,
@@ -70,7 +70,7 @@ pub struct Extras<'a> {
 }
 
 impl Extras<'_> {
-    /// Whether jobs may be evicted.
+    /// Returns whether jobs may be evicted.
     pub(crate) fn make_room(&self, options: &Options) -> bool {
         let in_log = |log: &DecisionLog| log.has(Verb::Evicted) || log.has(Verb::Replica);
         options.evict || self.side.quotas.is_some() || self.side.services.is_some() || self.log.is_some_and(in_log)
@@ -79,7 +79,7 @@ impl Extras<'_> {
 
 /// Replays a trace on a cluster.
 ///
-/// `vc` is each job's virtual cluster where the cluster has some, and is ignored where it has none.
+/// `vc` is each job's virtual cluster if the cluster has some, and is ignored if it has none.
 ///
 /// # Errors
 /// Any variant of [`Error`](crate::error::Error); the row is the lowest at fault.
@@ -93,7 +93,7 @@ pub fn replay(
     replay_with(jobs, &Extras::default(), vc, spec, options, watch)
 }
 
-/// As [`replay`], with the columns that some policies need.
+/// Does the same as [`replay`], with the columns that some policies need.
 ///
 /// # Errors
 /// Any variant of [`Error`](crate::error::Error); the row is the lowest at fault.
@@ -115,24 +115,24 @@ pub fn replay_with(
     assemble(jobs, kept, &parts, outcomes, options, extras, engine_seconds)
 }
 
-/// A checked input, dealt out to virtual clusters.
+/// A checked input, assigned to virtual clusters.
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) parts: Vec<Part>,
-    /// Whether each row is of a part.
+    /// Whether each row is in a part.
     pub(crate) kept: Vec<bool>,
     /// The GPU types that jobs try, in order; `None` where all GPUs are alike.
     types: Option<OwnedTypes>,
 }
 
 impl Ready {
-    /// The jobs, with the GPU types that they try.
+    /// Returns the jobs, with the GPU types that they try.
     pub(crate) fn typed<'a>(&'a self, jobs: &Jobs<'a>) -> Jobs<'a> {
         Jobs { types: self.types.as_ref().map(OwnedTypes::view), ..*jobs }
     }
 }
 
-/// Checks everything and deals the jobs out to their clusters.
+/// Checks everything and assigns the jobs to their clusters.
 pub(crate) fn prepare(
     jobs: &Jobs<'_>,
     extras: &Extras<'_>,

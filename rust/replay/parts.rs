@@ -1,7 +1,7 @@
-//! Virtual clusters: each has servers and jobs of its own, and is replayed by itself.
+//! Splits a cluster into virtual clusters: each has its own servers and jobs, and is replayed by itself.
 //!
-//! Invariant: every server and every job that is kept is of one part. For example, a cluster without virtual clusters
-//! has one part, and if its rows are in order of submission their columns are read where they are.
+//! Invariant: every server and every job that is kept is in one part. For example, a cluster without virtual clusters
+//! has one part, and if its rows are in order of submission their columns are read in place.
 
 use super::ClusterSpec;
 use crate::cluster::FewestServers;
@@ -32,7 +32,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Puts rows that are in order of arrival in order of priority, stably.
+    /// Sorts rows that are in order of arrival by priority, stably.
     fn put_by_priority(&mut self, jobs: &Jobs<'_>) {
         let tier = |at: &u32| jobs.tier(self.rows[*at as usize] as usize);
         let mut by_priority: Vec<u32> = (0..self.rows.len() as u32).collect();
@@ -65,7 +65,7 @@ impl Pool {
     }
 }
 
-/// The servers of each virtual cluster, so far without jobs.
+/// Returns the servers of each virtual cluster, so far without jobs.
 pub(crate) fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
     let servers = spec.server_gpus.len();
     let count = match spec.server_vc {
@@ -110,7 +110,7 @@ pub(crate) fn split(spec: &ClusterSpec<'_>) -> Result<Vec<Part>> {
         .collect())
 }
 
-/// The servers of each GPU type.
+/// Returns the servers of each GPU type.
 fn pools(server_gpus: &[u32], types: &[GpuType]) -> Vec<Pool> {
     let count = types.iter().map(|of| of.index() + 1).max().unwrap_or(0);
     let mut sizes = vec![Vec::new(); count];
@@ -118,7 +118,7 @@ fn pools(server_gpus: &[u32], types: &[GpuType]) -> Vec<Pool> {
     sizes.iter().map(|sizes| Pool::new(sizes)).collect()
 }
 
-/// Each job's virtual cluster, checked; `None` where all are in the one cluster.
+/// Returns each job's virtual cluster, checked; `None` if all are in the one cluster.
 pub(crate) fn job_vcs<'a>(
     jobs: &Jobs<'_>,
     vc: Option<&'a [u32]>,
@@ -157,7 +157,7 @@ pub(super) fn order_by_fifo(jobs: &Jobs<'_>, parts: &mut [Part], ties: Ties) {
             match ties {
                 Ties::Rows => break,
                 Ties::Reverse => tied.reverse(),
-                // A row's draw hangs on the seed and the row alone, not on who shares its time.
+                // A row's draw depends only on the seed and the row, not on which rows share its time.
                 Ties::Shuffle(seed) => {
                     tied.sort_by_key(|&row| SplitMix64::new(seed ^ u64::from(row).wrapping_mul(GOLDEN)).next_u64());
                 }

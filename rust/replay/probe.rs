@@ -1,7 +1,7 @@
-//! A run that is repeated to the instants at which somebody asks why a job waited, and no further.
+//! Repeats a run up to the given instants, and no further, to explain why a job waited.
 //!
-//! Invariant: the run is that of a replay up to the last of these instants, and nothing is kept of the others. For example,
-//! of two waits the run stops four times: as each begins, and just before it ends.
+//! Invariant: the run is that of a replay up to the last of these instants, and nothing is kept of the others. For
+//! example, for two waits the run stops four times: as each begins, and just before it ends.
 
 use super::{ClusterSpec, Extras, Ready, in_part, prepare};
 use crate::error::Result;
@@ -13,16 +13,19 @@ use crate::speed::Speed;
 use crate::trace::{Jobs, OwnedTypes};
 use std::collections::BTreeMap;
 
-/// A wait of a job: from when until when, s, and whether it is asked who was at the head of the queue meanwhile.
+/// A wait of a job: from when until when, s, and whether to report which jobs were at the head of the queue
+/// meanwhile.
 pub type Wait = (f64, f64, bool);
 
-/// What is known of a wait: as it began, just before it was over, and for how long, s, which row was at the head of the queue.
+/// What is known about a wait: as it began, just before it was over, and for how long, s, which row was at the head
+/// of the queue.
 pub type Told = (Answer, Answer, Vec<(u32, f64)>);
 
-/// Asks of some waits of the job of a row, in their order; `None` where the job is of no run: nothing could ever hold it.
+/// Explains some waits of the job of a row, in their order; `None` if the job is in no run, because nothing could
+/// ever hold it.
 ///
 /// # Errors
-/// As [`replay_with`](super::replay_with), of the job's virtual cluster.
+/// As [`replay_with`](super::replay_with), for the job's virtual cluster.
 pub fn probe(
     jobs: &Jobs<'_>,
     extras: &Extras<'_>,

@@ -1,7 +1,7 @@
-//! The parts of a cluster, side by side.
+//! Runs the parts of a cluster side by side.
 //!
-//! Invariant: every part runs as if it were alone, with a seed of its own, so the order in which parts end does not
-//! matter. For example, if two parts fail, the error of the lower row is told, whichever came first.
+//! Invariant: every part runs as if it were alone, with its own seed, so the order in which parts end does not
+//! matter. For example, if two parts fail, the error of the lower row is reported, whichever came first.
 
 use super::Extras;
 use super::logs::Dealt;
@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Adds up the progress of clusters that run side by side.
+/// Sums the progress of clusters that run side by side.
 struct Shared<'a> {
     stop: &'a AtomicBool,
     finished: &'a AtomicUsize,
@@ -35,7 +35,7 @@ impl Watch for Shared<'_> {
     }
 }
 
-/// The options of a part: its draws are its own.
+/// Returns the options of a part: its random draws are its own.
 pub(crate) fn part_options(options: &Options, part: usize) -> Options {
     Options { seed: options.seed.wrapping_add((part as u64).wrapping_mul(GOLDEN)), ..options.clone() }
 }
@@ -124,7 +124,7 @@ pub(super) fn run_parts(
     results.into_iter().collect()
 }
 
-/// The chosen rows of a column, copied only where they are not the whole column as it is.
+/// Returns the chosen rows of a column, copied only if they are not the whole column in order.
 fn pick<'a, T: Copy>(column: &'a [T], rows: &[u32], gather: bool) -> Cow<'a, [T]> {
     if gather && !column.is_empty() {
         rows.iter().map(|&row| column[row as usize]).collect()

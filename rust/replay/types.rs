@@ -1,8 +1,8 @@
-//! Which GPU types a job tries, and in what order (docs/heterogeneous.md).
+//! Determines which GPU types a job tries, and in what order (docs/heterogeneous.md).
 //!
-//! Invariant: a type that a job tries could hold it if all of its GPUs were idle. Kinds that try the same types in the
-//! same order share their `order`. For example, a gang of 16 that may use V100s and T4s tries V100s alone where the
-//! cluster has 8 T4s.
+//! Invariant: a type that a job tries could hold it if all of its GPUs were idle. Kinds that try the same types in
+//! the same order share their `order`. For example, a gang of 16 that may use V100s and T4s tries only V100s where
+//! the cluster has 8 T4s.
 
 use super::ClusterSpec;
 use super::parts::Part;
@@ -14,7 +14,7 @@ use crate::speed::Ring;
 use crate::trace::{Jobs, Kind, OwnedTypes, Types};
 use std::collections::{BTreeSet, HashMap};
 
-/// Gives jobs the types that they try. The kinds of jobs that try the same types at the same speeds are one.
+/// Assigns jobs the types that they try. Jobs that try the same types at the same speeds are of one kind.
 pub(super) struct Trials<'a> {
     jobs: &'a Jobs<'a>,
     types: Types<'a>,
@@ -22,11 +22,11 @@ pub(super) struct Trials<'a> {
     options: &'a Options,
     placer: &'a Placer,
     made: OwnedTypes,
-    /// The kinds made of each kind of the table: those of each order.
+    /// The kinds made from each kind of the table, one for each order.
     of_kind: Vec<Vec<u32>>,
     /// The first kind made that tries these types in this order.
     orders: HashMap<Vec<GpuType>, u32>,
-    /// What is being put in order: (rank, type, speed).
+    /// Buffer for ordering: (rank, type, speed).
     ranked: Vec<(f64, GpuType, f64)>,
 }
 
@@ -55,9 +55,10 @@ impl<'a> Trials<'a> {
         self.made
     }
 
-    /// Puts the types of a row's job in order. `None` where it tries some; else why it can run on none.
+    /// Orders the types of a row's job. Returns `None` if it tries some; otherwise why it can run on none.
     ///
-    /// `log`: the types on which a log places jobs, by (row, type). `placed`: whether the log says where this one runs.
+    /// `log`: the types on which a log places jobs, by (row, type). `placed`: whether the log determines where this
+    /// one runs.
     pub(super) fn add(
         &mut self,
         row: usize,
@@ -86,7 +87,7 @@ impl<'a> Trials<'a> {
                 continue;
             }
             let servers = pool.few.of(num_gpus).unwrap_or(1);
-            // Types that are as fast have the same rate, but where each was measured.
+            // Types that are as fast have the same rate, except where each was measured.
             let rate = match last {
                 Some((as_fast, on, rate)) if as_fast == speed && on == servers && !measured => rate,
                 _ => self.rate(row, gpu_type, (servers, pool.total), &mut slow)?,
@@ -122,8 +123,8 @@ impl<'a> Trials<'a> {
         Ok(refusal)
     }
 
-    /// The rate of a job on its GPUs, on the fewest servers of a type and alone. `None` where a slot yields nothing; then
-    /// `slow` has the least time of an iteration, s. `on`: those servers, and all GPUs of the type.
+    /// Returns the rate of a job on its GPUs, on the fewest servers of a type and alone. `None` if a slot yields
+    /// nothing; then `slow` has the least time of an iteration, s. `on`: those servers, and all GPUs of the type.
     fn rate(&self, row: usize, gpu_type: GpuType, on: (u32, u64), slow: &mut Option<f64>) -> Result<Option<f64>> {
         let servers = on.0;
         let job = Job::at(row);
@@ -147,7 +148,7 @@ impl<'a> Trials<'a> {
         Ok(Some(ring.rate(network, servers)))
     }
 
-    /// The measured rate; `None` where it is 0.
+    /// Returns the measured rate; `None` if it is 0.
     fn measured(&self, row: usize, gpu_type: GpuType, on: (u32, u64), slow: &mut Option<f64>) -> Result<Option<f64>> {
         let (servers, total) = on;
         let (Some(rates), num_gpus) = (self.jobs.rates, self.jobs.num_gpus[row]) else { return Ok(None) };
@@ -170,7 +171,7 @@ impl<'a> Trials<'a> {
         Ok(Some(rate))
     }
 
-    /// The kind made of a kind of the table that tries these types in this order.
+    /// Returns the kind made from a kind of the table that tries these types in this order.
     fn intern(&mut self, kind: usize, ranked: &[(f64, GpuType, f64)]) -> u32 {
         let same = |made: &u32| {
             let allowed = &self.made.kinds[*made as usize].allowed;

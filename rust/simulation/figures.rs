@@ -1,7 +1,7 @@
-//! Numbers of every job that change as it runs, as columns of which only the rows that changed are written.
+//! Fills columns with numbers of every job that change as it runs; only the rows that changed are written.
 //!
-//! Invariant: a column that was filled before is right for every job that neither ran then nor runs now nor ran in
-//! between. For example, of 200,000 jobs with 30 on GPUs, a column costs some 30 rows.
+//! Invariant: a column that was filled before is right for every job that did not run then, does not run now and did
+//! not run in between. For example, of 200,000 jobs with 30 on GPUs, a column costs some 30 rows.
 
 use super::{Course, Paused};
 use crate::ids::Job;
@@ -24,12 +24,12 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// All, by number.
+    /// All figures, by number.
     pub const ALL: [Self; 5] = [Self::Held, Self::Attained, Self::EndReason, Self::Remaining, Self::Rho];
 }
 
 impl Course {
-    /// Brings a column of a figure, one value a row of the table, up to date: rows that did not change are not touched.
+    /// Updates a column of a figure, one value per row of the table: rows that did not change are not touched.
     pub fn fill(&mut self, figure: Figure, column: &mut [f64]) {
         let (rows, known) = (&self.inputs.rows, &mut self.filled[figure as usize]);
         each!(self.machine.get(), machine => {
@@ -54,7 +54,7 @@ impl Course {
     }
 }
 
-/// A figure of a job that holds no GPUs.
+/// Returns a figure of a job that holds no GPUs.
 fn at_rest<S: Speed>(state: &ClusterState<'_, S>, figure: Figure, job: Job) -> f64 {
     match figure {
         Figure::Held => 0.0,
@@ -66,7 +66,7 @@ fn at_rest<S: Speed>(state: &ClusterState<'_, S>, figure: Figure, job: Job) -> f
     }
 }
 
-/// A figure of a job that runs.
+/// Returns a figure of a running job.
 fn on_gpus<S: Speed>(state: &ClusterState<'_, S>, figure: Figure, stay: &Stay<S::Pace>) -> f64 {
     match figure {
         Figure::Held => stay.parts.iter().map(|part| f64::from(part.1)).sum(),

@@ -1,11 +1,11 @@
-//! A run whose decisions come from outside: it goes on to the next pause, is told what to do, and goes on.
+//! Runs a cluster whose decisions come from outside: it runs to the next pause, takes decisions, and continues.
 //!
-//! `Prepared` checks the input once and deals it out to virtual clusters. A `Course` is the run of one of them. It owns
+//! `Prepared` checks the input once and assigns it to virtual clusters. A `Course` is the run of one of them. It owns
 //! all that it reads, so it can be kept, cloned and dropped at will. Invariant: rows and servers are those of the
-//! caller's table and cluster, at every way in and out. For example, a clone made in mid-trace and left alone ends as
-//! the course itself does.
+//! caller's table and cluster, in every call. For example, a clone made in mid-trace and left alone ends as the
+//! course itself does.
 
-/// Does the same with the machine, whatever its type is.
+/// Does the same with the machine, whatever its type.
 macro_rules! each {
     ($paused:expr, $machine:ident => $value:expr) => {
         match $paused {
@@ -51,7 +51,7 @@ pub struct Prepared {
     began: Instant,
 }
 
-/// What the run of one virtual cluster reads.
+/// The input of one virtual cluster's run.
 #[derive(Debug)]
 struct Inputs {
     jobs: OwnedJobs,
@@ -66,7 +66,7 @@ struct Inputs {
     side: OwnedSideTables,
     options: Options,
     when: When,
-    /// The job of each row, and the server's own number of each server; `NONE` where it is of another cluster.
+    /// The job of each row, and the number of each server in this cluster; `NONE` if it is in another cluster.
     job_of: Vec<Job>,
     server_of: Vec<Server>,
 }
@@ -82,7 +82,7 @@ enum Paused<'a> {
     KeyedTable(Box<Machine<'a, Queued<'a, KeyedQueue<true>>, TableSpeed>>),
 }
 
-/// Whether a run paused for a decision, reached the time that it was to reach, or is over.
+/// Whether a run paused for a decision, reached the requested time, or is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
     /// A decision is due.
@@ -110,13 +110,13 @@ impl Prepared {
         Ok(Self { ready, network: spec.network, options, began, jobs, side })
     }
 
-    /// Number of virtual clusters.
+    /// Returns the number of virtual clusters.
     #[must_use]
     pub fn parts(&self) -> usize {
         self.ready.parts.len()
     }
 
-    /// The run of a virtual cluster, before its first event.
+    /// Returns the run of a virtual cluster, before its first event.
     #[must_use]
     pub fn course(&self, part: usize, when: When) -> Course {
         let own = &self.ready.parts[part];
@@ -149,10 +149,10 @@ impl Prepared {
         Course { part, inputs, machine, filled: Default::default() }
     }
 
-    /// The columns of a run whose courses are over. A virtual cluster without a course did not run.
+    /// Returns the columns of a run whose courses are over. A virtual cluster without a course did not run.
     ///
     /// # Errors
-    /// `Option` where the timeline would have too many points.
+    /// `Option` if the timeline would have too many points.
     pub fn outcome(&self, courses: Vec<Course>) -> Result<Outcome> {
         let extras = Extras { side: self.side.view(), ..Extras::default() };
         let sleeps = self.options.sleep_after < f64::INFINITY;
@@ -207,7 +207,7 @@ impl<'a> Paused<'a> {
     }
 }
 
-/// The run of one virtual cluster, as far as it has come.
+/// The run of one virtual cluster, up to its present instant.
 #[derive(Clone)]
 pub struct Course {
     part: usize,
@@ -218,9 +218,9 @@ pub struct Course {
 }
 
 impl Course {
-    /// Goes on until a decision is due, or until every instant up to a time, s, is over.
+    /// Runs until a decision is due, or until every instant up to a time, s, is over.
     ///
-    /// The watch is given back.
+    /// Returns the watch.
     pub fn run<W: Watch + 'static>(&mut self, until: f64, mut watch: W) -> (Result<Reached>, W) {
         self.machine.with_mut_return(move |paused| {
             let pause = each!(paused, machine => {
@@ -240,27 +240,27 @@ impl Course {
         self.machine.with_mut_return(|paused| each!(paused, machine => machine.clone().into_outcome()))
     }
 
-    // What can be read.
+    // Queries.
 
-    /// The time, s.
+    /// Returns the time, s.
     #[must_use]
     pub fn now(&self) -> f64 {
         each!(self.machine.get(), machine => machine.state.seconds())
     }
 
-    /// Number of jobs of this cluster that have arrived.
+    /// Returns the number of jobs of this cluster that have arrived.
     #[must_use]
     pub fn arrived(&self) -> usize {
         each!(self.machine.get(), machine => machine.arrived)
     }
 
-    /// Number of jobs of this cluster that are done, refused or ended.
+    /// Returns the number of jobs of this cluster that are done, refused or ended.
     #[must_use]
     pub fn gone(&self) -> usize {
         each!(self.machine.get(), machine => machine.state.gone())
     }
 
-    /// Number of jobs of this cluster.
+    /// Returns the number of jobs of this cluster.
     #[must_use]
     pub fn jobs(&self) -> usize {
         self.inputs.rows.len()
@@ -270,7 +270,7 @@ impl Course {
         jobs.map(|job| self.inputs.rows[job.index()]).collect()
     }
 
-    /// Rows of the waiting jobs, fifo.
+    /// Returns the rows of the waiting jobs, fifo.
     #[must_use]
     pub fn waiting(&self) -> Vec<u32> {
         each!(self.machine.get(), machine => {
@@ -282,7 +282,7 @@ impl Course {
         })
     }
 
-    /// Rows of the running jobs, fifo.
+    /// Returns the rows of the running jobs, fifo.
     #[must_use]
     pub fn running(&self) -> Vec<u32> {
         each!(self.machine.get(), machine => {
@@ -293,7 +293,7 @@ impl Course {
         })
     }
 
-    /// Rows of the jobs that arrived, of those that were done and of those whose server failed, since the last decision.
+    /// Returns the rows of the jobs that have arrived, completed, or lost their server since the last decision.
     #[must_use]
     pub fn news(&self) -> [Vec<u32>; 3] {
         each!(self.machine.get(), machine => {
@@ -301,7 +301,7 @@ impl Course {
         })
     }
 
-    /// Whether each server is up; those of other virtual clusters are taken to be.
+    /// Returns whether each server is up; those of other virtual clusters are assumed to be.
     #[must_use]
     pub fn up(&self) -> Vec<bool> {
         let mut all = vec![true; self.inputs.server_of.len()];
@@ -313,7 +313,7 @@ impl Course {
         all
     }
 
-    /// Idle GPUs by server; 0 for the servers of other virtual clusters.
+    /// Returns the idle GPUs by server; 0 for the servers of other virtual clusters.
     #[must_use]
     pub fn idle(&self) -> Vec<u32> {
         let mut all = vec![0; self.inputs.server_of.len()];
@@ -324,8 +324,8 @@ impl Course {
         all
     }
 
-    /// Idle thousandths of every GPU of the whole cluster, server by server; 0 in other virtual clusters. Where jobs may hold
-    /// shares.
+    /// Returns the idle thousandths of every GPU of the whole cluster, server by server; 0 in other virtual clusters.
+    /// Where jobs may hold shares.
     #[must_use]
     pub fn room(&self) -> Vec<Vec<u32>> {
         let mut all = vec![Vec::new(); self.inputs.server_of.len()];
@@ -338,7 +338,7 @@ impl Course {
         all
     }
 
-    /// The GPUs of a running job: (server, index of the GPU there). Where jobs may hold shares.
+    /// Returns the GPUs of a running job: (server, index of the GPU there). Where jobs may hold shares.
     #[must_use]
     pub fn gpus_of(&self, row: u32) -> Vec<(u32, u32)> {
         let Some(job) = self.job(row) else { return Vec::new() };
@@ -349,7 +349,8 @@ impl Course {
         gpus.into_iter().map(|(server, gpu)| (self.inputs.servers[server.index()], gpu)).collect()
     }
 
-    /// The quota of a job's owner: GPUs, those that its jobs hold now, and whether it may borrow. `None` where it has none.
+    /// Returns the quota of a job's owner: GPUs, those that its jobs hold now, and whether it may borrow. `None` if
+    /// it has none.
     #[must_use]
     pub fn quota(&self, row: u32) -> Option<(u64, u64, bool)> {
         let job = self.job(row)?;
@@ -357,19 +358,19 @@ impl Course {
         Some((quota.gpus, held, quota.borrow))
     }
 
-    /// Rows of the running jobs whose stays are over quota, fifo.
+    /// Returns the rows of the running jobs whose stays are over quota, fifo.
     #[must_use]
     pub fn over_quota(&self) -> Vec<u32> {
         each!(self.machine.get(), machine => self.running_that(machine, |slot| machine.state.is_over_quota(slot)))
     }
 
-    /// Rows of the running jobs that are protected, and so not to be stopped, fifo.
+    /// Returns the rows of the running jobs that are protected from being stopped, fifo.
     #[must_use]
     pub fn protected(&self) -> Vec<u32> {
         each!(self.machine.get(), machine => self.running_that(machine, |slot| machine.state.may_not_stop(slot).is_some()))
     }
 
-    /// Rows of the running jobs at slots of which something is true, fifo.
+    /// Returns the rows of the running jobs whose slots satisfy a condition, fifo.
     fn running_that<P, S: Speed>(&self, machine: &Machine<'_, P, S>, is: impl Fn(Slot) -> bool) -> Vec<u32> {
         let live = machine.state.stays.iter().enumerate().filter(|(_, stay)| stay.is_live());
         let those = live.filter(|&(slot, _)| is(Slot::at(slot)));
@@ -378,7 +379,7 @@ impl Course {
         self.rows(jobs.into_iter())
     }
 
-    /// U of every GPU of this cluster, s, server by server.
+    /// Returns U of every GPU of this cluster, s, server by server.
     #[must_use]
     pub fn gpu_times(&self) -> Vec<f64> {
         each!(self.machine.get(), machine => {
@@ -386,7 +387,7 @@ impl Course {
         })
     }
 
-    /// Where a job runs: (server, GPUs).
+    /// Returns where a job runs: (server, GPUs).
     #[must_use]
     pub fn parts(&self, row: u32) -> Vec<(u32, u32)> {
         let Some(job) = self.job(row) else { return Vec::new() };
@@ -399,7 +400,7 @@ impl Course {
         })
     }
 
-    /// (row, parts) of all running jobs.
+    /// Returns (row, parts) of all running jobs.
     #[must_use]
     pub fn places(&self) -> Vec<(u32, Vec<(u32, u32)>)> {
         let server_of = |&(server, count): &(Server, u32)| (self.inputs.servers[server.index()], count);
@@ -413,8 +414,8 @@ impl Course {
         self.inputs.job_of.get(row as usize).copied().filter(|&job| job != Job::NONE)
     }
 
-    /// Iterations (recorded seconds under `fixed`) a second of a job on so many GPUs of so many servers, alone. `None`:
-    /// GPUs of the type on which it was recorded. 0 on a type that it may not use.
+    /// Returns the iterations (recorded seconds under `fixed`) per second of a job on so many GPUs of so many
+    /// servers, alone. `None`: GPUs of the type on which it was recorded. 0 on a type that it may not use.
     #[must_use]
     pub fn rate(&self, row: u32, gpus: u32, gpu_type: Option<u32>, servers: u32) -> f64 {
         let Some(job) = self.job(row) else { return f64::NAN };

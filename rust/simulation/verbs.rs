@@ -1,7 +1,7 @@
-//! The verbs of a course: who starts, stops, moves, is resized, refused or ended; keys and rankings.
+//! The verbs of a course: start, stop, move, resize, refuse and end jobs; keys and rankings.
 //!
-//! Invariant: a verb that cannot be carried out changes nothing, and says of which row and why. For example, a start on
-//! GPUs that are not idle leaves the job waiting.
+//! Invariant: a verb that cannot be carried out changes nothing, and reports for which row and why. For example, a
+//! start on GPUs that are not idle leaves the job waiting.
 
 use super::{Course, Paused};
 use crate::decisions::Verb;
@@ -10,7 +10,7 @@ use crate::machine::Answer;
 use crate::options::Placement;
 use std::sync::Arc;
 
-/// Does something with a machine whose decisions come from outside; the rest have no verbs.
+/// Does something with a machine whose decisions come from outside; the others have no verbs.
 macro_rules! outside {
     ($paused:expr, $machine:ident => $value:expr) => {
         match $paused {
@@ -29,7 +29,7 @@ pub struct Refused {
     pub row: u32,
     /// The verb's name.
     pub verb: &'static str,
-    /// What stands against it.
+    /// Why it cannot be carried out.
     pub why: String,
 }
 
@@ -37,7 +37,7 @@ pub struct Refused {
 pub type StartAt = (u32, Vec<(u32, u32)>, Option<u32>);
 
 impl Course {
-    /// The jobs of rows.
+    /// Returns the jobs of rows.
     fn jobs_of(&self, rows: &[u32], verb: Verb) -> std::result::Result<Vec<Job>, Refused> {
         let of = |&row: &u32| {
             let why = "it is not a job of this table, or of this virtual cluster, or it was left out";
@@ -46,7 +46,7 @@ impl Course {
         rows.iter().map(of).collect()
     }
 
-    /// Parts with this cluster's own numbers of servers.
+    /// Returns parts with this cluster's own server numbers.
     fn own(&self, row: u32, verb: Verb, parts: &[(u32, u32)]) -> std::result::Result<Vec<(Server, u32)>, Refused> {
         let of = |&(server, count): &(u32, u32)| {
             let own = self.inputs.server_of.get(server as usize).copied().filter(|&own| own != Server::NONE);
@@ -77,8 +77,8 @@ impl Course {
         }
     }
 
-    /// Starts waiting jobs, in the order given, by a placement, on `gpus` GPUs each or on what they ask for, of a GPU type
-    /// or of the first that can place them. Returns how many.
+    /// Starts waiting jobs, in the order given, by a placement, on `gpus` GPUs each or on what they ask for, of a GPU
+    /// type or of the first that can place them. Returns how many.
     ///
     /// # Errors
     /// A job that does not wait, or may not hold so many GPUs; then nothing has changed.
@@ -130,7 +130,8 @@ impl Course {
         })
     }
 
-    /// Starts a waiting job on given GPUs, or on a share of one: (server, index of the GPU there). Where jobs may hold shares.
+    /// Starts a waiting job on given GPUs, or on a share of one: (server, index of the GPU there). Where jobs may
+    /// hold shares.
     ///
     /// # Errors
     /// A job that does not wait, or GPUs that have no room; then nothing has changed.
@@ -143,7 +144,7 @@ impl Course {
         )
     }
 
-    /// Starts a waiting job that cannot be placed by evicting others. Returns whether that could be done.
+    /// Starts a waiting job that cannot be placed by evicting others. Returns whether that was possible.
     ///
     /// # Errors
     /// A job that does not wait, or whose owner holds too much; then nothing has changed.
@@ -211,14 +212,14 @@ impl Course {
         )
     }
 
-    /// From now on decisions are due at the multiples of so many seconds, or at every change.
+    /// Makes decisions due at the multiples of so many seconds from now on, or at every change.
     pub fn set_interval(&mut self, interval: Option<f64>) {
         self.machine.with_mut(move |paused| {
             outside!(paused, machine => machine.policy.set_interval(interval));
         });
     }
 
-    /// Asks for a decision at a time, s. Returns whether it lies ahead.
+    /// Requests a decision at a time, s. Returns whether it is in the future.
     pub fn wake(&mut self, time: f64) -> bool {
         self.machine.with_mut_return(move |paused| {
             outside!(paused, machine => {
@@ -245,8 +246,8 @@ impl Course {
         })
     }
 
-    /// How the waiting job of a row stands. keys: those by which its policy ranks rows now, if it does, and whether it stops
-    /// jobs by that.
+    /// Returns the state of a row's waiting job. keys: those by which its policy now ranks rows, if it does, and
+    /// whether it stops jobs by that.
     pub fn ask(&mut self, row: u32, keys: Option<(&[u32], &[f64], bool)>) -> Option<Answer> {
         let job = self.job(row)?;
         let ranked = keys.map(|(rows, keys, preemptive)| {
@@ -265,7 +266,7 @@ impl Course {
         })
     }
 
-    /// Rows of the jobs that have arrived and whose key is not known yet.
+    /// Returns the rows of the jobs that have arrived and whose key is not yet known.
     #[must_use]
     pub fn unkeyed(&self) -> Vec<u32> {
         match self.machine.get() {

@@ -1,4 +1,5 @@
-//! Columns, clusters and numbers of any kind: an outcome or an error, never a panic, an overflow or a run without end.
+//! Tests columns, clusters and numbers of any kind: an outcome or an error, never a panic, an overflow or an endless
+//! run.
 
 use super::cases::Case;
 use proptest::prelude::*;
@@ -22,7 +23,7 @@ fn config() -> Config {
     }
 }
 
-/// Calls a run off that takes too long: a minute's turns over a billion years are many, not endless.
+/// Stops a run that takes too long: a minute's turns over a billion years are many, not endless.
 struct Patience(u32);
 
 impl Watch for Patience {
@@ -32,7 +33,7 @@ impl Watch for Patience {
     }
 }
 
-/// A number that some rule should refuse, or only just lets pass.
+/// A number that some rule should refuse, or only just allows.
 fn odd() -> impl Strategy<Value = f64> {
     prop_oneof![
         prop::sample::select(vec![
@@ -54,7 +55,7 @@ fn odd() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// Mostly `usual`, now and then odd.
+/// Mostly `usual`, sometimes odd.
 fn number(usual: std::ops::Range<f64>) -> impl Strategy<Value = f64> {
     prop_oneof![30 => usual, 1 => odd()]
 }
@@ -67,7 +68,7 @@ fn count() -> impl Strategy<Value = u64> {
     prop_oneof![30 => 1..=50u64, 1 => prop::sample::select(vec![0, 1 << 53, (1 << 53) + 1, u64::MAX])]
 }
 
-/// A column of `rows` values or, now and then, of another length.
+/// A column of `rows` values or, sometimes, of another length.
 fn column<T: std::fmt::Debug + 'static>(
     rows: usize,
     value: impl Strategy<Value = T> + 'static,
@@ -146,7 +147,7 @@ fn anything() -> impl Strategy<Value = Any> {
         )
     });
     let servers = (1..=4usize).prop_flat_map(|n| {
-        // Servers of two thousand million GPUs are refused by those who read cluster files.
+        // Readers of cluster files refuse servers of two thousand million GPUs.
         let sizes = column(n, prop_oneof![60 => 1..=8u32, 1 => Just(0u32)]);
         (sizes, prop::option::weighted(0.2, column(n, 0..=2u32)))
     });
@@ -222,7 +223,7 @@ fn an_interval_far_below_the_slot() {
     }
 }
 
-/// A refusal is one line.
+/// Checks that a refusal is one line.
 fn check_error(error: &Error) -> std::result::Result<(), TestCaseError> {
     let text = error.to_string();
     prop_assert!(!text.is_empty() && !text.contains('\n'), "{text}");

@@ -1,17 +1,17 @@
-//! Small schedules worked out by hand from the equations.
+//! Tests small schedules computed by hand from the equations.
 
 use super::cases::Case;
 use ringbco::Network;
 use ringbco::options::{ClockKind, Discipline, Model, Options, Order, Placement};
 use ringbco::policies::named;
 
-/// (start, finish) of every row.
+/// Returns (start, finish) of every row.
 fn times(case: &Case) -> Vec<(f64, f64)> {
     let outcome = case.engine().unwrap();
     outcome.start.into_iter().zip(outcome.finish).collect()
 }
 
-/// (row, server, GPUs) of every stretch.
+/// Returns (row, server, GPUs) of every stay.
 fn allocations(case: &Case) -> Vec<(u32, u32, u32)> {
     let rows = case.engine().unwrap().allocations;
     (0..rows.job.len()).map(|at| (rows.job[at], rows.server[at], rows.num_gpus[at])).collect()
@@ -109,7 +109,7 @@ fn consolidate_fits_best_and_takes_whole_servers() {
         .job(0.0, 1, 9.0) // all others alike: the first
         .job(0.0, 3, 9.0) // what that left
         .job(0.0, 6, 9.0) // a whole server, and two of the one with most left
-        .job(0.0, 3, 1.0); // four would have to be free on one server
+        .job(0.0, 3, 1.0); // would need four free GPUs on one server
     assert_eq!(starts(&case), [0.0, 0.0, 0.0, 0.0, 9.0]);
     assert_eq!(allocations(&case)[..5], [(0, 1, 2), (1, 0, 1), (2, 0, 3), (3, 2, 4), (3, 3, 2)]);
 }

@@ -1,4 +1,4 @@
-//! A small replay, put together by hand.
+//! Builds a small replay by hand.
 
 use ringbco::error::Result;
 use ringbco::options::Options;
@@ -7,7 +7,7 @@ use ringbco::replay::ClusterSpec;
 use ringbco::trace::{Jobs, OwnedJobs};
 use ringbco::{Network, Unwatched};
 
-/// Everything a replay is given.
+/// The input of a replay.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Case {
     pub(crate) jobs: OwnedJobs,
@@ -49,7 +49,7 @@ impl Case {
         self
     }
 
-    /// Gives the last job what the model `rar` reads.
+    /// Gives the last job the columns that the model `rar` reads.
     pub(crate) fn ring(mut self, iterations: u64, gradient_bytes: f64, compute_time: f64) -> Self {
         let jobs = &mut self.jobs;
         *jobs.iterations.last_mut().unwrap() = iterations;

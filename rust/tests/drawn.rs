@@ -1,5 +1,5 @@
-//! Cases drawn in Python (`tests/cases/files.py`), of which the reference model in Python (`tests/reference`) said what
-//! comes of them: the engine says so, too, and once more where it follows the log of its own run.
+//! Tests random cases written in Python (`tests/cases/files.py`), for which the reference model in Python
+//! (`tests/reference`) recorded the result: the engine must agree, and again when it follows the log of its own run.
 //!
 //! `RINGBCO_DRAWN` names another file than that of the project, which `python tests/cases/files.py` writes.
 
@@ -26,7 +26,7 @@ const OURS: &str = include_str!("drawn.txt");
 struct Drawn<'a>(HashMap<&'a str, Vec<&'a str>>);
 
 impl<'a> Drawn<'a> {
-    /// usual: the options of a case that says nothing else.
+    /// Reads a case. usual: the options of a case that does not name its own.
     fn read(usual: &'a str, text: &'a str) -> Self {
         let line = |line: &'a str| {
             let mut words = line.split(' ');
@@ -176,7 +176,7 @@ impl<'a> Drawn<'a> {
         replay_with(&case.table(), &extras, case.vc.as_deref(), &spec, &case.options, &mut Unwatched)
     }
 
-    /// The log that the case follows.
+    /// Returns the log that the case follows.
     fn log(&self) -> Option<DecisionLog> {
         let time: Vec<f64> = self.find("log.time")?;
         let column = |name: &str, usual: u32| -> Vec<u32> {
@@ -211,7 +211,7 @@ fn bits(times: &[f64]) -> Vec<u64> {
     times.iter().map(|time| time.to_bits()).collect()
 }
 
-/// How far times may lie apart: not at all under the slot clock. And sums of them, in single precision.
+/// By how much times may differ: not at all under the slot clock. Also for their sums, in single precision.
 struct Near {
     times: f64,
     sums: f64,
@@ -226,7 +226,7 @@ impl Near {
         Self { times, sums: within(1e-6) }
     }
 
-    /// The first row in which two columns differ, those alone that ran to their end.
+    /// Returns the first row in which two columns differ, among rows that ran to their end.
     fn compare(name: &str, near: f64, kept: &[bool], mine: &[f64], truth: &[f64]) -> Result<(), String> {
         let same = |a: f64, b: f64| a == b || (a - b).abs() <= near || (a.is_nan() && b.is_nan());
         let differs = |&row: &usize| kept[row] && !same(mine[row], truth[row]);
@@ -237,7 +237,7 @@ impl Near {
     }
 }
 
-/// What the reference says of a case.
+/// Compares an outcome with the reference model's.
 fn compare(drawn: &Drawn<'_>, case: &Case, outcome: &Outcome) -> Result<(), String> {
     let kept: Vec<bool> = drawn.column("kept");
     if kept != outcome.kept {
@@ -277,7 +277,7 @@ fn compare(drawn: &Drawn<'_>, case: &Case, outcome: &Outcome) -> Result<(), Stri
     Near::compare("end of allocations", near.times, &all, &rows.end, &drawn.column::<f64>("stays.4"))
 }
 
-/// A run that writes its log, and one that follows it, have the same bits.
+/// Checks that a run that writes its log, and one that follows it, have the same bits.
 fn follow(drawn: &Drawn<'_>, case: &Case) -> Result<(), String> {
     let mut logged = case.clone();
     logged.options.record_decisions = true;

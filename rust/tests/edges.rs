@@ -1,4 +1,4 @@
-//! Runs with nothing in them, and runs that are called off.
+//! Tests empty runs, and runs that are called off.
 
 use super::cases::Case;
 use super::parallel::busy;
@@ -103,7 +103,7 @@ fn a_watch_sees_jobs_finish_and_can_end_the_run() {
     }
 }
 
-/// Virtual clusters that run for so long that the watch is asked before they are done.
+/// Virtual clusters that run so long that the watch is asked before they are done.
 fn long() -> Case {
     busy(400_000, Options { order: Order::Fifo, placement: Placement::FirstFit, ..Options::default() })
 }

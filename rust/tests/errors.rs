@@ -1,4 +1,4 @@
-//! Every error: that it is raised, and that it names what is at fault.
+//! Tests every error: that it is raised, and that it names what is at fault.
 
 use super::cases::Case;
 use ringbco::Network;
@@ -165,7 +165,7 @@ fn jobs_larger_than_their_cluster() {
 
 #[test]
 fn jobs_that_their_placement_could_never_place() {
-    // Seven GPUs are there, but consolidate wants six on whole servers of three.
+    // There are seven GPUs, but consolidate wants six on whole servers of three.
     let mut case = sound();
     case.server_gpus = vec![3, 2, 2];
     case.options.placement = Placement::Consolidate;
@@ -213,7 +213,7 @@ fn iterations_that_take_no_time() {
     );
 }
 
-/// Two gangs that share both links once a filler has gone, at 4 s, after which neither completes an iteration in a
+/// Two gangs that share both links once a filler has left, at 4 s, after which neither completes an iteration in a
 /// slot. The table's rows are, in the order given: 0 the filler, 1 and 2 the gangs, 3 a job that then waits.
 fn stalled(rows: [usize; 4]) -> Case {
     let options =

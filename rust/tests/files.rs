@@ -1,4 +1,4 @@
-//! Renames that refuse, and renames that exchange.
+//! Tests renames that refuse, and renames that exchange.
 
 use ringbco::files::{exchange, rename_new};
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
-//! Which Rust layer may import which (docs/architecture.md). A layer is a module of the crate's root.
+//! Tests which Rust layer may import which (docs/architecture.md). A layer is a module of the crate's root.
 //!
-//! The test reads every path that begins with `crate::`, `ringbco::` or `super::`, in `use` and elsewhere, and compares it
-//! with the tables here. Tests inside the crate may import what they like. For example, `use crate::policy::queue::Line` in
-//! `rust/speed/` is refused, since the table has no `policy` for `speed`.
+//! The test reads every path that begins with `crate::`, `ringbco::` or `super::`, in `use` and elsewhere, and
+//! compares it with the tables here. Tests inside the crate may import anything. For example, `use
+//! crate::policy::queue::WaitingQueue` in `rust/speed/` is refused, since the table has no `policy` for `speed`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// What each layer may import: a layer, or one name of a layer.
 const LAYERS: &[(&str, &[&str])] = &[
-    // These know nobody.
+    // These import no other layer.
     ("ds", &[]),
     ("error", &[]),
     ("files", &[]),
@@ -24,12 +24,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("policies", &["options", "policy"]),
     ("setting", &["cluster", "decisions", "ids", "options", "trace"]),
     ("trace", &["error", "ids", "options::Model"]),
-    // The parts of the machine. None of them knows the machine or a policy.
+    // The parts of the machine. None of them imports the machine or a policy.
     ("cluster", &["ds", "error", "ids"]),
     ("record", &["cluster::FewestServers", "ids", "speed", "trace"]),
     ("placement", &["cluster", "ids", "options", "rng"]),
     ("speed", &["cluster::Network", "ids", "trace"]),
-    // The machine has the trait of policies, and knows none of them.
+    // The machine has the trait of policies, and imports none of them.
     (
         "machine",
         &[
@@ -69,10 +69,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The layers on top. They import what they need, and nobody below imports them but as `LAYERS` says.
+/// The layers on top. They import what they need, and no lower layer imports them except as in `LAYERS`.
 const ON_TOP: &[&str] = &["dips", "pack", "planner", "python", "replay", "simulation"];
 
-/// The crate's files, without those that hold tests.
+/// Returns the crate's files, without those that hold tests.
 fn files() -> Vec<PathBuf> {
     fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
@@ -99,7 +99,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("rust")
 }
 
-/// A file's module as a path from the crate's root; empty for `lib.rs`.
+/// Returns a file's module as a path from the crate's root; empty for `lib.rs`.
 fn module(file: &Path) -> Vec<String> {
     let inside = file.strip_prefix(root()).unwrap().with_extension("");
     let mut names: Vec<String> = inside.iter().map(|name| name.to_str().unwrap().to_owned()).collect();
@@ -109,7 +109,7 @@ fn module(file: &Path) -> Vec<String> {
     names
 }
 
-/// A file's code without comments and without the tests inside it.
+/// Returns a file's code without comments and without the tests inside it.
 fn code(file: &Path) -> String {
     let mut code = String::new();
     let mut tested = false;
@@ -124,7 +124,7 @@ fn code(file: &Path) -> String {
     code
 }
 
-/// Every path of the crate that the code names, as a path from the crate's root, with `{a, b}` written out.
+/// Returns every path of the crate that the code names, as a path from the crate's root, with `{a, b}` written out.
 fn paths(code: &str, module: &[String]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (start, word) in ["crate::", "ringbco::", "super::"].iter().flat_map(|word| code.match_indices(word)) {
@@ -154,7 +154,7 @@ fn expand(from: &str, rest: &mut &str, found: &mut BTreeSet<String>) {
         *rest = after;
         loop {
             expand(from, rest, found);
-            // What is left of an item: `as name`.
+            // The rest of an item: `as name`.
             *rest = &rest[rest.find([',', '}']).unwrap()..];
             let closed = rest.starts_with('}');
             *rest = rest[1..].trim_start();
@@ -186,12 +186,12 @@ fn expand(from: &str, rest: &mut &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether a permission, a layer or a name in one, covers a path.
+/// Returns whether a permission, a layer or a name in one, covers a path.
 fn covers(permission: &str, path: &str) -> bool {
     path.strip_prefix(permission).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// (layer, file, path) of everything that a file names outside its own layer.
+/// Returns (layer, file, path) of everything that a file names outside its own layer.
 fn imports() -> Vec<(String, PathBuf, String)> {
     let mut all = Vec::new();
     for file in files() {

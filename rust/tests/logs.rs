@@ -1,4 +1,4 @@
-//! Logs written by hand, followed by the engine.
+//! Tests logs written by hand and followed by the engine.
 
 use super::cases::Case;
 use ringbco::Unwatched;

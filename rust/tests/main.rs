@@ -1,7 +1,7 @@
 //! Tests that call the engine as any other crate would.
 //!
-//! `cargo test` compiles them with the engine, as its module `tests`: the engine is then compiled once. `make lint`
-//! compiles them as a crate of their own, which refuses whatever the engine does not show.
+//! `cargo test` compiles them with the engine, as its module `tests`, so that the engine is compiled once. `make
+//! lint` compiles them as a separate crate, which refuses what the engine does not export.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

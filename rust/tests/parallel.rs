@@ -1,4 +1,4 @@
-//! Virtual clusters run side by side: the result must not depend on how many threads there are.
+//! Tests virtual clusters side by side: the result must not depend on the number of threads.
 
 use super::cases::Case;
 use ringbco::Unwatched;

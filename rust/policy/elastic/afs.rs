@@ -1,5 +1,5 @@
-//! AFS-L: min_gpus to the shortest jobs, then one GPU at a time by a rule for pairs. Clairvoyant.
-//! (Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021.)
+//! AFS-L: gives min_gpus to the shortest jobs, then one GPU at a time by a rule for pairs. Clairvoyant. (Hwang et
+//! al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021.)
 
 use super::allocation::Allocation;
 use super::curve::{Curve, Curves};
@@ -56,7 +56,7 @@ impl Rule for Afs {
         curve.times_on(gpus)
     }
 
-    /// The first that no later one beats.
+    /// Returns the first that no later one beats.
     fn first(&self, able: &[Turn]) -> Option<usize> {
         let (mut found, mut least) = (None, u64::MAX - ONE);
         for (at, &(times, ..)) in able.iter().enumerate().rev() {

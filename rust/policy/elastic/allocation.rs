@@ -1,7 +1,7 @@
-//! The allocation on which a decision writes how many GPUs each job gets.
+//! The allocation in which a decision records how many GPUs each job gets.
 //!
-//! Invariant: no pool gives more than is up, and no owner who may not borrow gets more than its quota. For example, of 8 GPUs of
-//! which a young job keeps 3 the others get 5 at most.
+//! Invariant: no pool gives more than is up, and no owner that may not borrow gets more than its quota. For example,
+//! of 8 GPUs of which a young job keeps 3 the others get 5 at most.
 
 use super::Rates;
 use super::curve::Curves;
@@ -22,26 +22,26 @@ pub(in crate::policy) struct Entry {
     pub(super) left: f64,
     pub(super) min: u32,
     pub(super) max: u32,
-    /// What it takes of each of its GPUs, in units: 1, or thousandths where the table has shares.
+    /// Units per GPU of the job: 1, or thousandths where the table has shares.
     pub(super) unit: u64,
     /// GPUs that it holds, and those that it is to have.
     pub(super) held: u32,
     pub(super) number: u32,
-    /// The pool on which it draws, where it does, and whether it may draw on no other.
+    /// The pool on which it draws, if it does, and whether it may draw on no other.
     pub(super) pool: usize,
     pub(super) tied: bool,
-    /// Its owner, and how it stands to the quota of that.
+    /// Its owner, and its standing in the owner's quota.
     pub(super) owner: usize,
     pub(super) standing: Claimant,
-    /// Whether it runs and is protected: then it has min_gpus before all others.
+    /// Whether it runs and is protected: then it gets min_gpus before all others.
     pub(super) is_protected: bool,
 }
 
-/// A place in the order of a decision: guests behind all others.
+/// A position in the order of a decision: jobs over quota come last.
 pub(super) type Rank = (Claimant, Place);
 
 impl Entry {
-    /// `held`: pool and GPUs of a job that runs.
+    /// Creates an entry. `held`: pool and GPUs of a job that runs.
     pub(super) fn new<S: Speed>(
         state: &ClusterState<'_, S>,
         job: Job,
@@ -58,12 +58,12 @@ impl Entry {
         Self { job, tier, key, left, min, max, unit, held, number: 0, pool, tied, owner, standing, is_protected }
     }
 
-    /// Where it stands in the order of the base.
+    /// Returns its position in the order of the base.
     pub(super) fn place(&self) -> Place {
         (self.tier, ordered(self.key), self.job)
     }
 
-    /// Whether it keeps at least min_gpus, wherever the others go.
+    /// Returns whether it keeps at least min_gpus, wherever the others go.
     pub(super) fn stays(&self) -> bool {
         self.is_protected && self.number > 0
     }
@@ -73,21 +73,22 @@ impl Entry {
     }
 }
 
-/// All who take part, and what is free.
+/// All jobs that take part, and what is free.
 #[derive(Clone, Debug, Default)]
 pub(in crate::policy) struct Allocation {
     pub(super) entries: Vec<Entry>,
-    /// Those who do not, because their stays are young.
+    /// Jobs that do not take part because their stays are young.
     pub(super) young: Vec<Entry>,
-    /// GPUs by pool that are up and that nobody has, in units until the base has its own.
+    /// GPUs by pool that are up and unassigned, in units until the base is assigned.
     pub(super) free: Vec<u64>,
-    /// Where owners have quotas: what each may still get, and all jobs that run or wait in order, without those left out.
+    /// Where owners have quotas: what each may still get, and all running and waiting jobs in order, without those
+    /// left out.
     pub(super) left: Vec<u64>,
     pub(super) ranked: Vec<Rank>,
 }
 
 impl Allocation {
-    /// Nobody takes part yet, and all these GPUs are free.
+    /// Resets: no job takes part yet, and all these GPUs are free.
     pub(super) fn clear(&mut self, free: Vec<u64>, left: Vec<u64>) {
         self.entries.clear();
         self.young.clear();
@@ -95,14 +96,15 @@ impl Allocation {
         (self.free, self.left) = (free, left);
     }
 
-    /// A job that does not take part keeps its GPUs.
+    /// Lets a job that does not take part keep its GPUs.
     pub(super) fn keep(&mut self, entry: Entry) {
         self.free[entry.pool] -= u64::from(entry.held) * entry.unit;
         self.spend(entry.owner, entry.held);
         self.young.push(entry);
     }
 
-    /// The lines that draw on a pool, where there are too few GPUs for all that they could use; otherwise gives them these.
+    /// Returns the entries that draw on a pool if there are too few GPUs for all that they could use; otherwise gives
+    /// them these.
     pub(super) fn contested<S: Speed>(
         &mut self,
         pool: usize,
@@ -127,20 +129,20 @@ impl Allocation {
         None
     }
 
-    /// Puts the lines in the order of the base.
+    /// Sorts the entries in the order of the base.
     pub(super) fn sort(&mut self) {
         self.entries.sort_unstable_by_key(Entry::rank);
     }
 
-    /// Adds those who wait, unless they are there.
+    /// Adds the waiting jobs, unless they are there.
     pub(super) fn add_waiting<S: Speed>(&mut self, queue: &Queue, rates: &Rates<'_, '_, S>) {
         if !rates.state.has_quotas() {
             self.entries.extend(queue.all().map(|(job, key)| rates.waiting(job, key)));
         }
     }
 
-    /// Gives jobs min_gpus in order, those on the allocation and those who wait, where so many are free. Who waits and gets none is
-    /// left out.
+    /// Gives jobs min_gpus in order, those in the allocation and those waiting, if so many are free. Waiting jobs
+    /// that get none are left out.
     pub(super) fn give_least_in_order<S: Speed>(&mut self, queue: &Queue, rates: &Rates<'_, '_, S>) {
         self.sort();
         if rates.state.has_quotas() {
@@ -166,7 +168,7 @@ impl Allocation {
                     self.entries.push(entry);
                     waiting.pass();
                 } else {
-                    // What is free only falls from here on.
+                    // From here on the free GPUs only decrease.
                     waiting.leave_out();
                 }
             } else {
@@ -175,7 +177,8 @@ impl Allocation {
         }
     }
 
-    /// Gives each job of number 0 min_gpus where so many are free, line by line: guests last, the protected first.
+    /// Gives each job of number 0 min_gpus if so many are free, entry by entry: jobs over quota last, protected ones
+    /// first.
     pub(super) fn give_least<S: Speed>(&mut self, rates: &Rates<'_, '_, S>) {
         let protects = rates.state.protects();
         if protects {
@@ -189,7 +192,7 @@ impl Allocation {
         }
     }
 
-    /// Gives those who are protected, guests aside, min_gpus.
+    /// Gives min_gpus to the protected jobs that are not over quota.
     pub(super) fn give_least_to_protected<S: Speed>(&mut self, rates: &Rates<'_, '_, S>) {
         let mut entries = std::mem::take(&mut self.entries);
         let first = |entry: &&mut Entry| entry.is_protected && entry.standing == Claimant::Within;
@@ -214,7 +217,7 @@ impl Allocation {
         }
     }
 
-    /// Those whose number is another now, in order of fifo.
+    /// Returns the jobs whose number has changed, in order of fifo.
     pub(super) fn changed(&mut self) -> &mut [Entry] {
         self.entries.retain(|entry| entry.number != entry.held);
         self.entries.sort_unstable_by_key(|entry| entry.job);

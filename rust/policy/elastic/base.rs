@@ -1,11 +1,12 @@
-//! Who has min_gpus, kept from one decision to the next, where all GPUs are alike.
+//! Tracks from one decision to the next which jobs have min_gpus, where all GPUs are alike.
 //!
-//! The base goes through the jobs in order and passes over those for which too little is free. So all who come before the
-//! first that was passed over have min_gpus, and those behind it have fewer GPUs together than it asked for. A decision
-//! looks again at these, and at who came and went since the last one. Each look costs a logarithm.
+//! The base goes through the jobs in order and passes over those for which too little is free. So all jobs before the
+//! first that was passed over have min_gpus, and those behind it have fewer GPUs together than it asked for. A
+//! decision re-examines these, and the jobs that came or left since the last one. Each examination costs a logarithm.
 //!
-//! Invariant: after a decision those who take part have min_gpus and what `Rest` gave them, young stays hold theirs, and all
-//! others have nothing. For example, a job of 4 GPUs waits while one of 3 behind it runs, as long as nobody else leaves one.
+//! Invariant: after a decision the jobs that take part have min_gpus and what `Rest` gave them, young stays hold
+//! theirs, and all others have nothing. For example, a job of 4 GPUs waits while one of 3 behind it runs, as long as
+//! no other job frees a GPU.
 
 use super::allocation::Entry;
 use super::curve::Curves;
@@ -18,27 +19,28 @@ use crate::policy::job_states::JobStates;
 use crate::speed::Speed;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What gives out the GPUs beyond min_gpus, and what it keeps for that.
+/// Distributes the GPUs beyond min_gpus, and keeps what it needs for that.
 pub(in crate::policy) trait Rest: Clone + Send {
     /// Whether it keeps anything.
     const KEEPS: bool = true;
 
     fn new(jobs: usize) -> Self;
 
-    /// A job takes part from now on, with the number that it holds or the one next to that. Its curve is known.
+    /// Records that a job takes part from now on, with the number that it holds or the nearest possible one. Its
+    /// curve is known.
     fn enter<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job);
 
-    /// Its stay is another than it was.
+    /// Records that its stay has changed.
     fn renew<S: Speed, R: Rule>(&mut self, _view: &View<'_, '_, S, R>, _numbers: &Numbers, _job: Job) {}
 
-    /// It takes part no longer. It had so many GPUs beyond min_gpus.
+    /// Records that it no longer takes part. It had so many GPUs beyond min_gpus.
     fn leave(&mut self, curves: &Curves, beyond: u32, job: Job);
 
-    /// Puts the numbers of those who take part right: so many GPUs are there beyond their min_gpus.
+    /// Updates the numbers of the jobs that take part: so many GPUs are available beyond their min_gpus.
     fn give<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &mut Numbers, free: u64);
 }
 
-/// Nothing is kept.
+/// Keeps nothing.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Anew;
 
@@ -56,7 +58,7 @@ impl Rest for Anew {
     fn give<S: Speed, R: Rule>(&mut self, _view: &View<'_, '_, S, R>, _numbers: &mut Numbers, _free: u64) {}
 }
 
-/// What decisions are made from.
+/// The input of decisions.
 pub(in crate::policy) struct View<'f, 'a, S: Speed, R> {
     pub(super) state: &'f ClusterState<'a, S>,
     pub(super) job_states: &'f JobStates,
@@ -66,24 +68,24 @@ pub(in crate::policy) struct View<'f, 'a, S: Speed, R> {
 }
 
 impl<S: Speed, R: Rule> View<'_, '_, S, R> {
-    /// GPUs that a job holds.
+    /// Returns the GPUs that a job holds.
     pub(super) fn held(&self, job: Job) -> u32 {
         self.job_states.slot_of(job).map_or(0, |slot| self.state.stays[slot.index()].gpus())
     }
 
-    /// Whether a stay that began at that machine time is too young for its job to be resized.
+    /// Returns whether a stay that began at that machine time is too young for its job to be resized.
     fn is_young(&self, start: f64) -> bool {
         is_young(self.state, start, self.resize_every)
     }
 
-    /// Where a job stands in the order of the base.
+    /// Returns a job's position in the order of the base.
     pub(super) fn place(&self, job: Job) -> Place {
         let stay = self.job_states.slot_of(job).map(|slot| &self.state.stays[slot.index()]);
         (self.state.jobs.tier(job.index()), ordered(self.rule.key(self.state, job, stay)), job)
     }
 }
 
-/// What is known of a job.
+/// What is known about a job.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     part: Part,
@@ -106,7 +108,7 @@ enum Part {
     Out,
     /// It keeps its GPUs.
     Young,
-    /// It comes to the next decision.
+    /// It takes part in the next decision.
     Joins,
     /// It is to have min_gpus as far as is known.
     Enters,
@@ -118,7 +120,7 @@ enum Part {
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Numbers {
     known: Vec<Known>,
-    /// Those whose number may not be what they hold.
+    /// Jobs whose number may differ from what they hold.
     unsettled: Vec<Job>,
     /// How many take part.
     taking: usize,
@@ -130,20 +132,20 @@ impl Numbers {
         self.known[job.index()].number
     }
 
-    /// What no longer holds once the number is set again.
+    /// Returns a stamp that becomes invalid when the number is set again.
     #[inline]
     pub(super) fn stamp(&self, job: Job) -> u32 {
         self.known[job.index()].stamp
     }
 
-    /// Whether a job takes part, and its number was not set since then.
+    /// Returns whether a job takes part, and its number was not set since then.
     #[inline]
     pub(super) fn holds(&self, job: Job, stamp: u32) -> bool {
         let known = &self.known[job.index()];
         known.stamp == stamp && known.part == Part::Takes
     }
 
-    /// With more entries than that most of what is kept, an entry or two a job, holds no longer.
+    /// Returns the number of entries beyond which most of what is kept, an entry or two per job, is invalid.
     pub(super) fn most_kept(&self) -> usize {
         4 * self.taking + 64
     }
@@ -154,23 +156,23 @@ impl Numbers {
         self.list(job);
     }
 
-    /// What was known of its number holds no longer.
+    /// Invalidates what was known about its number.
     pub(super) fn outdate(&mut self, job: Job) {
         let known = &mut self.known[job.index()];
         known.stamp = known.stamp.wrapping_add(1);
     }
 
-    /// Whether a job is to have min_gpus as far as is known.
+    /// Returns whether a job is to have min_gpus as far as is known.
     fn has(&self, job: Job) -> bool {
         matches!(self.known[job.index()].part, Part::Enters | Part::Takes)
     }
 
-    /// Whether it is, and stands there.
+    /// Returns whether it is, and has that place.
     fn is_at(&self, place: Place, moved: u32) -> bool {
         self.has(place.2) && self.known[place.2.index()].moved == moved
     }
 
-    /// Leaves out those who wait for GPUs that they are to have.
+    /// Skips waiting jobs that are already to have GPUs.
     fn pass_over(&self, waiting: &mut Walk<'_>) {
         while waiting.place().is_some_and(|(_, _, job)| self.has(job)) {
             waiting.pass();
@@ -191,13 +193,13 @@ pub(in crate::policy) struct Base<K> {
     rest: K,
     /// Stays that were young when they began, in order of their beginning.
     young: VecDeque<(Job, Slot, f64)>,
-    /// GPUs that young stays hold; the sum of min_gpus of those who enter or take part.
+    /// GPUs that young stays hold; the sum of min_gpus of the jobs that enter or take part.
     kept: u64,
     least: u64,
-    /// Of each of these a place that it is not behind: places only move ahead as time passes.
+    /// For each of these a place that it is not behind: places only move ahead as time passes.
     last: BinaryHeap<(Place, u32)>,
     joins: Vec<Job>,
-    /// Those at the end, whose turn is to be found anew.
+    /// The jobs at the end, whose place is to be determined anew.
     open: Vec<Place>,
 }
 
@@ -215,16 +217,16 @@ impl<K: Rest> Base<K> {
         }
     }
 
-    // Who comes and goes.
+    // Jobs that come and leave.
 
-    /// A job waits, or is no longer young.
+    /// Records that a job waits, or is no longer young.
     pub(super) fn join(&mut self, curves: &Curves, job: Job) {
         self.leave(curves, job);
         self.numbers.known[job.index()].part = Part::Joins;
         self.joins.push(job);
     }
 
-    /// A job is gone, or holds other GPUs than it did.
+    /// Records that a job is gone, or holds other GPUs than it did.
     pub(super) fn leave(&mut self, curves: &Curves, job: Job) {
         let known = &mut self.numbers.known[job.index()];
         let number = std::mem::take(&mut known.number);
@@ -241,7 +243,7 @@ impl<K: Rest> Base<K> {
         }
     }
 
-    /// What was decided of a job has been tried. If it has a young stay now, it keeps that.
+    /// Records that what was decided about a job has been tried. If it has a young stay now, it keeps that.
     pub(super) fn settle<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, job: Job) {
         let stay = view.job_states.slot_of(job).map(|slot| (slot, view.state.stays[slot.index()].start));
         if let Some((slot, start)) = stay.filter(|&(_, start)| view.is_young(start)) {
@@ -250,7 +252,7 @@ impl<K: Rest> Base<K> {
             let known = &mut self.numbers.known[job.index()];
             (known.part, known.number) = (Part::Young, held);
             self.kept += u64::from(held);
-            // A stay that was taken back began earlier.
+            // A stay that was resumed in place began earlier.
             let at = self.young.iter().rposition(|&(_, _, other)| other <= start).map_or(0, |at| at + 1);
             self.young.insert(at, (job, slot, start));
         } else {
@@ -263,7 +265,7 @@ impl<K: Rest> Base<K> {
         }
     }
 
-    /// Lets those join whose stays are no longer young.
+    /// Adds the jobs whose stays are no longer young.
     pub(super) fn come_of_age<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>) {
         while let Some(&(job, slot, start)) = self.young.front() {
             let is_same = self.numbers.known[job.index()].part == Part::Young
@@ -281,14 +283,14 @@ impl<K: Rest> Base<K> {
 
     // The base.
 
-    /// Writes down where a job stands now.
+    /// Records a job's present place.
     fn write<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, job: Job) {
         let known = &mut self.numbers.known[job.index()];
         known.moved = known.moved.wrapping_add(1);
         self.last.push((view.place(job), known.moved));
     }
 
-    /// It is to have min_gpus.
+    /// Marks it to have min_gpus.
     fn enter<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, job: Job) {
         let known = &mut self.numbers.known[job.index()];
         (known.part, known.least) = (Part::Enters, view.state.jobs.range_of(job.index()).0);
@@ -296,7 +298,7 @@ impl<K: Rest> Base<K> {
         self.write(view, job);
     }
 
-    /// The last of those who have min_gpus as far as is known, taken out of `last`.
+    /// Takes out of `last` the last of the jobs that have min_gpus as far as is known.
     fn pop_last<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>) -> Option<Place> {
         while let Some((place, moved)) = self.last.pop() {
             if !self.numbers.is_at(place, moved) {
@@ -315,7 +317,7 @@ impl<K: Rest> Base<K> {
         self.last.push((place, self.numbers.known[place.2.index()].moved));
     }
 
-    /// Finds out who has min_gpus. Returns how many are left, and who is to have them newly.
+    /// Determines which jobs have min_gpus. Returns how many GPUs are left, and which jobs are newly to have them.
     pub(super) fn give_least<S: Speed, R: Rule>(
         &mut self,
         view: &View<'_, '_, S, R>,
@@ -331,7 +333,7 @@ impl<K: Rest> Base<K> {
         let room = view.state.cluster.up_units().saturating_sub(self.kept);
         let mut waiting = queue.walk();
         self.numbers.pass_over(&mut waiting);
-        // Those behind the first who waits in vain, and those for which there is no room.
+        // The jobs behind the first that waits in vain, and those for which there is no room.
         let first = waiting.place();
         while let Some(last) = self.pop_last(view) {
             if self.least <= room && first.is_none_or(|first| last < first) {
@@ -341,7 +343,7 @@ impl<K: Rest> Base<K> {
             self.least -= u64::from(self.numbers.known[last.2.index()].least);
             self.open.push(last);
         }
-        // Theirs are the next turns, and of those who wait.
+        // They are next in turn, merged with the waiting jobs.
         loop {
             self.numbers.pass_over(&mut waiting);
             let next = waiting.place();
@@ -359,7 +361,7 @@ impl<K: Rest> Base<K> {
                     self.enter(view, job);
                     entering.push(job);
                 } else {
-                    // What is free only falls from here on.
+                    // From here on the free GPUs only decrease.
                     waiting.leave_out();
                 }
             } else {
@@ -371,7 +373,7 @@ impl<K: Rest> Base<K> {
         (room - self.least, entering)
     }
 
-    /// Gives out what is left. Of those who take part newly the curves are known.
+    /// Distributes what is left. The curves of jobs that newly take part are known.
     pub(super) fn give_rest<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, entering: &[Job], free: u64) {
         for &job in entering {
             let Some(curve) = view.curves.of(job, 0) else { continue };
@@ -383,7 +385,7 @@ impl<K: Rest> Base<K> {
         self.rest.give(view, &mut self.numbers, free);
     }
 
-    /// Throws away what holds no longer, once that is most.
+    /// Drops invalid entries, once most are.
     fn tidy(&mut self) {
         if self.last.len() > self.numbers.most_kept() {
             let numbers = &self.numbers;
@@ -391,7 +393,7 @@ impl<K: Rest> Base<K> {
         }
     }
 
-    /// Those whose number is not what they hold, in order of fifo.
+    /// Returns the jobs whose number is not what they hold, in order of fifo.
     pub(super) fn changed<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, entries: &mut Vec<Entry>) {
         entries.clear();
         let known = &mut self.numbers.known;

@@ -1,12 +1,13 @@
-//! The capped gains of all GPUs that might change hands, kept from one decision to the next.
+//! Keeps the capped gains of all GPUs that might change hands, from one decision to the next.
 //!
-//! A decision gives its GPUs to the greatest capped gains (`gain`). A capped gain falls as its job gets on with its work, and none
-//! rises before its job is given another number. So a capped gain has an upper bound that holds until then, and a lower one that holds
-//! until a known time. It is worked out only when it may be the greatest that is not given, or the least that is. A decision
-//! costs the jobs that came and went, and the GPUs that change hands, each times a logarithm.
+//! A decision gives its GPUs to the greatest capped gains (`gain`). A capped gain falls as its job progresses, and
+//! none rises before its job is given another number. So a capped gain has an upper bound that is valid until then,
+//! and a lower one that is valid until a known time. It is computed only when it may be the greatest that is not
+//! given, or the least that is. A decision costs the jobs that came and left, and the GPUs that change hands, each
+//! times a logarithm.
 //!
-//! Invariant: the bounds of a job hold that have its stamp. For example, a job that had 100 s to gain an hour ago has at most
-//! 100 s to gain now, whatever it has done since.
+//! Invariant: the bounds of a job that have its stamp are valid. For example, a job that had 100 s to gain an hour
+//! ago has at most 100 s to gain now, whatever it has done since.
 
 use super::Rule;
 use super::base::{Numbers, Rest, View};
@@ -19,11 +20,12 @@ use std::collections::BinaryHeap;
 
 /// The share of its work that a job may do before its lower bound is renewed.
 const STRIDE: f64 = 0.25;
-/// More than rounding adds to a capped gain, as a share of the run time from which it is taken.
+/// More than rounding adds to a capped gain, as a share of the run time from which it is computed.
 const ROUNDING: f64 = 1e-12;
 
-/// A capped gain, or a bound of one, so that the greatest of these is looked at first. On the way up it has the greatest capped gain, and of
-/// equal ones the lowest job. On the way down it has the least capped gain, and of equal ones the highest job: all bits are inverted.
+/// A capped gain, or a bound of one, ordered so that the heap's greatest is examined first. On the way up that is the
+/// greatest capped gain, and of equal ones the lowest job. On the way down it is the least capped gain, and of equal
+/// ones the highest job: all bits are inverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Bound {
     capped: u64,
@@ -34,9 +36,9 @@ struct Bound {
 /// The next GPU of each job, or the last one.
 #[derive(Clone, Debug, Default)]
 struct Side<const UP: bool> {
-    /// What the capped gains are not beyond.
+    /// Bounds that the capped gains do not exceed.
     bounds: BinaryHeap<Bound>,
-    /// Capped gains that were worked out for this decision, and bounds for the next one.
+    /// Capped gains that were computed for this decision, and bounds for the next one.
     exact: BinaryHeap<(Bound, Bound)>,
 }
 
@@ -54,7 +56,7 @@ impl<const UP: bool> Side<UP> {
         numbers.holds(Self::job(of), of.stamp)
     }
 
-    /// The GPU to be given or taken next.
+    /// Returns the GPU to be given or taken next.
     fn best<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers) -> Option<Bound> {
         loop {
             while self.exact.peek().is_some_and(|&(capped, _)| !Self::is_good(capped, numbers)) {
@@ -78,7 +80,7 @@ impl<const UP: bool> Side<UP> {
         }
     }
 
-    /// Ends a decision. Throws bounds away that hold no longer, once they are most.
+    /// Ends a decision. Drops invalid bounds, once most are.
     fn end(&mut self, numbers: &Numbers) {
         for (_, bound) in self.exact.drain() {
             self.bounds.push(bound);
@@ -89,7 +91,7 @@ impl<const UP: bool> Side<UP> {
     }
 }
 
-/// Work left of a job, and a number that the work done a second is not above until its stay ends.
+/// Returns the work left of a job, and an upper bound of the work done per second until its stay ends.
 fn left<S: Speed, R: Rule>(view: &View<'_, '_, S, R>, job: Job) -> (f64, f64) {
     match view.job_states.slot_of(job) {
         None => (view.state.left_at_rest(job), 0.0),
@@ -100,25 +102,25 @@ fn left<S: Speed, R: Rule>(view: &View<'_, '_, S, R>, job: Job) -> (f64, f64) {
     }
 }
 
-/// What a capped gain is not above, whatever its rounding. `time`: the run time from which it is taken.
+/// Returns an upper bound of a capped gain, whatever its rounding. `time`: the run time from which it is computed.
 fn above(capped: f64, time: f64) -> f64 {
-    // Not a number where both are infinite.
+    // Not a number if both are infinite.
     f64::min(capped + ROUNDING * time, f64::INFINITY)
 }
 
-/// All who take part.
+/// All jobs that take part.
 #[derive(Clone, Debug, Default)]
 pub(in crate::policy) struct CappedGains {
-    /// What they have beyond min_gpus.
+    /// GPUs that they have beyond min_gpus.
     given: u64,
     up: Side<true>,
     down: Side<false>,
-    /// Until when bounds on the way down hold (bits of machine time).
+    /// Until when bounds on the way down are valid (bits of machine time).
     until: BinaryHeap<Reverse<(u64, Job, u32)>>,
 }
 
 impl CappedGains {
-    /// Writes down a job's bounds for the number that it has.
+    /// Records a job's bounds for the number that it has.
     fn bound<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job) {
         let (stamp, number) = (numbers.stamp(job), numbers.of(job));
         let Some(curve) = view.curves.of(job, 0) else { return };
@@ -132,7 +134,7 @@ impl CappedGains {
             let capped = f64::max(curve.capped_gain(later, number - 1) - ROUNDING * left / curve.rate(number - 1), 0.0);
             self.down.bounds.push(Side::<false>::bound(capped, job, stamp));
             if fastest > 0.0 {
-                // A little earlier, for rounding's sake.
+                // A little earlier, because of rounding.
                 let ahead = left * STRIDE / fastest * (1.0 - 1e-6);
                 let until = view.state.now + ahead / view.state.clock.slot.unwrap_or(1.0);
                 self.until.push(Reverse((until.to_bits(), job, stamp)));
@@ -140,7 +142,7 @@ impl CappedGains {
         }
     }
 
-    /// A job gets a GPU more or fewer.
+    /// Gives a job a GPU more or fewer.
     fn change<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &mut Numbers, job: Job, by: i32) {
         numbers.set(job, numbers.of(job).saturating_add_signed(by));
         self.given = self.given.saturating_add_signed(by.into());

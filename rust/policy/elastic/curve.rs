@@ -1,7 +1,8 @@
-//! How fast each job runs on each number of GPUs, worked out once.
+//! Computes once how fast each job runs on each number of GPUs.
 //!
-//! Invariant: a curve has the rates from `least`, which is min_gpus or what a deadline demands, to `cap`, and each is greater than
-//! the one before. For example, a job that is no faster on 9 GPUs than on 8 has a cap of 8, whatever it would do on 10.
+//! Invariant: a curve has the rates from `least`, which is min_gpus or what a deadline demands, to `cap`, and each is
+//! greater than the one before. For example, a job that is no faster on 9 GPUs than on 8 has a cap of 8, whatever its
+//! rate on 10.
 
 use super::Rates;
 use crate::ids::Job;
@@ -10,20 +11,20 @@ use crate::speed::Speed;
 /// Rates of a job on the GPUs of a pool.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Curve {
-    /// The first number of all.
+    /// The lowest number.
     pub(super) least: u32,
     /// The number beyond which one more GPU is no gain.
     pub(super) cap: u32,
     /// Rates on `least`, `least` + 1, ..., `cap` GPUs.
     rate: Vec<f64>,
-    /// c of `afs` on each of these numbers but the last, in millionths and one more: then none is 0. What follows something
-    /// greater is as great, for its capped gain comes with that.
+    /// c of `afs` on each of these numbers but the last, in millionths plus one, so that none is 0. A value is at
+    /// least as great as all before it, because its capped gain comes with theirs.
     times: Vec<u64>,
     /// Whether each GPU gains less than the one before, by more than rounding, whatever the work left.
     concave: bool,
 }
 
-/// A rate as a multiple of what the next GPU adds to it, in millionths.
+/// Returns a rate as a multiple of what the next GPU adds to it, in millionths.
 fn as_times(rate: f64, next: f64) -> u64 {
     (rate / (next - rate) * 1e6).round_ties_even() as u64
 }
@@ -51,25 +52,26 @@ impl Curve {
         Self { least, cap, times: rate.windows(2).map(times).collect(), rate, concave }
     }
 
-    /// The rate on so many GPUs, from `least` to `cap`.
+    /// Returns the rate on so many GPUs, from `least` to `cap`.
     #[inline]
     pub(super) fn rate(&self, gpus: u32) -> f64 {
         self.rate[(gpus - self.least) as usize]
     }
 
-    /// c of `afs` on so many GPUs, in millionths.
+    /// Returns c of `afs` on so many GPUs, in millionths.
     pub(super) fn times_on(&self, gpus: u32) -> u64 {
         as_times(self.rate(gpus), self.rate(gpus + 1))
     }
 
-    /// By how much the remaining run time falls from so many GPUs to one more, s.
+    /// Returns by how much the remaining run time falls from so many GPUs to one more, s.
     #[inline]
     pub(super) fn gain(&self, left: f64, gpus: u32) -> f64 {
         let rate = self.rate(gpus);
         if rate == 0.0 { f64::INFINITY } else { left / rate - left / self.rate(gpus + 1) }
     }
 
-    /// The least gain of that GPU and those before it: when gains are taken in order, its capped gain comes with that.
+    /// Returns the least gain of that GPU and those before it: when gains are taken in order, its capped gain comes
+    /// with that.
     #[inline]
     pub(super) fn capped_gain(&self, left: f64, gpus: u32) -> f64 {
         let gain = self.gain(left, gpus);
@@ -80,7 +82,7 @@ impl Curve {
     }
 }
 
-/// The curves that were asked for.
+/// The curves computed so far.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Curves {
     pools: usize,
@@ -92,7 +94,7 @@ impl Curves {
         Self { pools, curves: vec![None; jobs * pools] }
     }
 
-    /// The curve of a job on a pool from so many GPUs on; works it out where that was not done.
+    /// Returns the curve of a job on a pool from so many GPUs on; computes it if necessary.
     pub(super) fn from<S: Speed>(&mut self, rates: &Rates<'_, '_, S>, job: Job, pool: usize, least: u32) -> &Curve {
         let kept = &mut self.curves[job.index() * self.pools + pool];
         if kept.as_ref().is_some_and(|curve| curve.least != least) {
@@ -104,19 +106,19 @@ impl Curves {
         })
     }
 
-    /// A curve that was worked out.
+    /// Returns a curve that was computed.
     #[inline]
     pub(super) fn of(&self, job: Job, pool: usize) -> Option<&Curve> {
         self.curves[job.index() * self.pools + pool].as_deref()
     }
 
-    /// c of `afs` on `least`, `least` + 1, ... GPUs, as far as one more is a gain.
+    /// Returns c of `afs` on `least`, `least` + 1, ... GPUs, as far as one more is a gain.
     #[inline]
     pub(super) fn times(&self, job: Job, pool: usize) -> &[u64] {
         self.of(job, pool).map_or(&[], |curve| &curve.times)
     }
 
-    /// Forgets a job that is done.
+    /// Drops the curves of a job that is done.
     pub(super) fn forget(&mut self, job: Job) {
         self.curves[job.index() * self.pools..][..self.pools].fill(None);
     }

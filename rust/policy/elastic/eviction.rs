@@ -1,7 +1,9 @@
-//! Making room for those whom a decision leaves waiting, with `--evict` or quotas (docs/elastic-policies.md#places).
+//! Makes room for the jobs that a decision leaves waiting, with `--evict` or quotas
+//! (docs/elastic-policies.md#places).
 //!
-//! Invariant: each of them has one turn, in the order of the base. For example, on 4 GPUs that a young job holds a job of 2 GPUs
-//! and of higher priority evicts it; its own turn comes after that, and it goes on with the 2 GPUs that are left.
+//! Invariant: each of them has one turn, in the order of the base. For example, on 4 GPUs that a young job holds, a
+//! job of 2 GPUs and of higher priority evicts it; its own turn comes after that, and it continues with the 2 GPUs
+//! that are left.
 
 use super::allocation::Rank;
 use super::base::View;
@@ -14,12 +16,12 @@ use crate::policy::job_states::JobStates;
 use crate::speed::Speed;
 use std::collections::BTreeSet;
 
-/// Who has a turn.
+/// The jobs that have a turn.
 enum StartOrder<'a> {
-    /// Those who wait, whether the first of them has its turn now, and those evicted on the way, who are of lower priority than
-    /// whoever evicted them.
+    /// The waiting jobs, whether the first of them has its turn now, and jobs evicted on the way, which are of lower
+    /// priority than the job that evicted them.
     Queue(Walk<'a>, bool, BTreeSet<Rank>),
-    /// All jobs, of which those wait that have a turn.
+    /// All jobs; those that wait have a turn.
     Ranked(std::slice::Iter<'a, Rank>),
 }
 
@@ -41,7 +43,7 @@ impl StartOrder<'_> {
         }
     }
 
-    /// Leaves out those like the one whose turn it is.
+    /// Leaves out the jobs of the present job's class.
     fn leave_out(&mut self) {
         if let StartOrder::Queue(waiting, is_on, _) = self
             && std::mem::take(is_on)
@@ -51,7 +53,7 @@ impl StartOrder<'_> {
     }
 }
 
-/// Tries to place a job on so many GPUs, or on as many fewer as it takes.
+/// Tries to place a job on so many GPUs, or on as many fewer as necessary.
 fn place_down<S: Speed>(state: &mut ClusterState<'_, S>, job: Job, most: u32) -> bool {
     let (least, _) = state.jobs.range_of(job.index());
     let may = |state: &ClusterState<'_, S>, gpus| state.claimant(job, gpus) != Claimant::HeldBack;
@@ -59,7 +61,8 @@ fn place_down<S: Speed>(state: &mut ClusterState<'_, S>, job: Job, most: u32) ->
 }
 
 impl<R: Rule> Resizing<R> {
-    /// Lets those who wait make room for themselves. Costs those who wait, and a look at the servers for each class of them.
+    /// Lets waiting jobs make room for themselves. Costs the waiting jobs, and one check of the servers for each
+    /// class of them.
     pub(super) fn make_room<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) {
         if !self.makes_room {
             return;
@@ -72,7 +75,8 @@ impl<R: Rule> Resizing<R> {
         } else {
             StartOrder::Queue(queue.walk(), false, BTreeSet::new())
         };
-        // Whose GPUs are others than was decided; who was evicted; what was tried in vain, and what since the last eviction.
+        // Jobs whose GPUs differ from the decision; evicted jobs; what was tried in vain, and what since the last
+        // eviction.
         let (mut changed, mut evicted) = (Vec::new(), Vec::<Rank>::new());
         let (mut in_vain, mut unplaced) = (Vec::<(u32, usize, u32)>::new(), Vec::<(u32, usize)>::new());
         let mut victims: Vec<(Slot, Job)> = Vec::new();
@@ -94,7 +98,7 @@ impl<R: Rule> Resizing<R> {
                 if !is_hopeless && state.claimant(job, least) != Claimant::HeldBack {
                     unplaced.push(class);
                 }
-                // Whoever comes later finds no more, and nobody whom this one did not find.
+                // A later job finds no more GPUs, and no victims that this one did not find.
                 let was_in_vain =
                     |&(gpus, kind, before): &(u32, usize, u32)| monotone && (gpus, kind) == class && before <= tier;
                 if standing != Claimant::Within
@@ -130,7 +134,7 @@ impl<R: Rule> Resizing<R> {
             begin(state, job_states, held, job);
             changed.push(job);
         }
-        // Later evictions may have left GPUs for those evicted earlier, or for those whose turn was over.
+        // Later evictions may have left GPUs for jobs evicted earlier, or for those whose turn was over.
         evicted.sort_unstable();
         evicted.dedup();
         for (_, (_, _, job)) in evicted {
@@ -143,7 +147,7 @@ impl<R: Rule> Resizing<R> {
         }
     }
 
-    /// A job has other GPUs than was decided, or none.
+    /// Records that a job has other GPUs than was decided, or none.
     fn settle_anew<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
         self.queue.remove(&state.jobs, job);
         if self.job_states.is_waiting(job) {

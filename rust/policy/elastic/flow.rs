@@ -1,9 +1,10 @@
-//! ElasticFlow: the shares that meet deadlines first, and admission of those jobs only whose deadline can be met. Clairvoyant.
-//! (Gu et al., "ElasticFlow: An Elastic Serverless Training Platform for Distributed Deep Learning", ASPLOS 2023.)
+//! ElasticFlow: first gives the shares that meet deadlines, and admits jobs with a deadline only if it can be met.
+//! Clairvoyant. (Gu et al., "ElasticFlow: An Elastic Serverless Training Platform for Distributed Deep Learning",
+//! ASPLOS 2023.)
 //!
-//! Invariant: whoever was filled earlier takes GPUs first. For example, if a job takes 6 of 8 GPUs until 60 s, the next one is
-//! filled over 2 GPUs until then and over 8 from then on. A decision, and an admission, costs the jobs with a deadline, times
-//! the pieces of time, times the shares that are tried.
+//! Invariant: a job that was filled earlier takes GPUs first. For example, if a job takes 6 of 8 GPUs until 60 s, the
+//! next one is filled over 2 GPUs until then and over 8 from then on. A decision, and an admission, costs the jobs
+//! with a deadline, times the pieces of time, times the shares that are tried.
 
 use super::allocation::Entry;
 use super::base::Anew;
@@ -26,7 +27,7 @@ impl<'a> ElasticFlow<'a> {
     }
 }
 
-/// The GPUs of a pool, in units, that nobody has reserved, as a function of time: (from when, s; how many), the last for ever.
+/// The unreserved GPUs of a pool, in units, as a function of time: (from when, s; how many), the last forever.
 #[derive(Clone, Debug)]
 struct Profile(Vec<(f64, i64)>);
 
@@ -38,7 +39,7 @@ impl Profile {
         Self(vec![(now, gpus.cast_signed())])
     }
 
-    /// Reserves GPUs. What is done as soon as it begins takes them for a moment.
+    /// Reserves GPUs. A piece that ends as soon as it begins takes them for a moment.
     fn take(&mut self, (from, to, gpus): Piece) {
         self.change((from, to), -gpus.cast_signed());
     }
@@ -54,7 +55,8 @@ impl Profile {
         self.0[first..end].iter_mut().for_each(|(_, free)| *free += gpus);
     }
 
-    /// Where the piece begins that begins at a time, not before the first one does; makes one there.
+    /// Returns where the piece begins that begins at a time, not before the first one does; splits a piece there if
+    /// needed.
     fn cut(&mut self, time: f64) -> usize {
         let at = self.0.partition_point(|piece| piece.0 < time);
         if time < f64::INFINITY && self.0.get(at).is_none_or(|piece| piece.0 != time) {
@@ -64,14 +66,14 @@ impl Profile {
         at
     }
 
-    /// The pieces that a job takes with the least share that is done by its deadline; `None` where none is.
+    /// Returns the pieces that a job takes with the least share that is done by its deadline; `None` if no share is.
     fn fill<S: Speed>(&self, entry: &Entry, pool: usize, rates: &Rates<'_, '_, S>) -> Option<Vec<Piece>> {
         let most = self.0.iter().map(|piece| piece.1).max().unwrap_or(0);
         let most = entry.gpus_of(most).min(entry.max);
         (entry.min..=most).find_map(|share| self.pieces(entry, share, |gpus| rates.of(entry.job, pool, gpus)))
     }
 
-    /// The pieces that it takes with that share; `None` if it is late.
+    /// Returns the pieces that it takes with that share; `None` if it is late.
     fn pieces(&self, entry: &Entry, share: u32, rate: impl Fn(u32) -> f64) -> Option<Vec<Piece>> {
         let mut left = entry.left;
         let mut taken = Vec::new();
@@ -97,8 +99,8 @@ impl Profile {
     }
 }
 
-/// Fills the jobs with a deadline, which stand in order. `kept`: what is reserved for jobs that are protected, each of which may
-/// take that and more. Says of each, and with its pieces, on which pool it is in time.
+/// Fills the jobs with a deadline, which are in order. `kept`: what is reserved for protected jobs, each of which may
+/// take that and more. Returns for each, with its pieces, on which pool it is in time.
 fn fill_all<S: Speed>(
     profiles: &mut [Profile],
     entries: &[Entry],
@@ -147,7 +149,7 @@ fn fill_sheet<S: Speed>(
         let Some((pool, pieces)) = found else { continue };
         let entry = &allocation.entries[at];
         let asked = pieces.first().filter(|piece| piece.0 == now).map_or(0, |piece| piece.2 / entry.unit);
-        // Who is protected has min_gpus already.
+        // A protected job has min_gpus already.
         let more = asked.saturating_sub(u64::from(entry.number)).min(allocation.left_of(entry.owner)) as u32;
         let more = if entry.number + more >= entry.min { more } else { 0 };
         allocation.free[pool] -= u64::from(more) * entry.unit;
@@ -157,14 +159,14 @@ fn fill_sheet<S: Speed>(
     }
 }
 
-/// All GPUs that are up, as a profile by pool.
+/// Returns all GPUs that are up, as a profile by pool.
 fn all_free<S: Speed>(rates: &Rates<'_, '_, S>) -> Vec<Profile> {
     let now = rates.state.seconds();
     rates.state.cluster.units().into_iter().map(|gpus| Profile::new(now, gpus)).collect()
 }
 
 impl Entry {
-    /// GPUs of so many units, of which there may be fewer than none.
+    /// Returns the GPUs of so many units, which may be negative.
     fn gpus_of(&self, units: i64) -> u32 {
         u32::try_from(units.max(0).cast_unsigned() / self.unit).unwrap_or(u32::MAX)
     }
@@ -186,7 +188,7 @@ impl Rule for ElasticFlow<'_> {
 
     const REFUSES: bool = true;
 
-    /// Whether it is in time, and nobody is late because of it.
+    /// Returns whether it is in time, and no other job is late because of it.
     fn admits<S: Speed>(&self, job: &Entry, others: impl Iterator<Item = Entry>, rates: &Rates<'_, '_, S>) -> bool {
         if job.key == f64::INFINITY {
             return true;
@@ -200,7 +202,7 @@ impl Rule for ElasticFlow<'_> {
         with.remove(at).is_some() && before.iter().zip(&with).all(|(before, with)| before.is_none() || with.is_some())
     }
 
-    /// The deadline, s.
+    /// Returns the deadline, s.
     fn key<S: Speed>(&self, _state: &ClusterState<'_, S>, job: Job, _stay: Option<&Stay<S::Pace>>) -> f64 {
         let deadline = self.deadline.map_or(f64::NAN, |deadlines| deadlines[job.index()]);
         if deadline.is_nan() { f64::INFINITY } else { deadline }

@@ -1,10 +1,11 @@
-//! GPUs one at a time to the job whose remaining run time falls most.
+//! Gives GPUs one at a time to the job whose remaining run time falls most.
 //!
-//! Each GPU of a job has its capped gain: the least gain of it and those before it. For example, a job whose GPUs gain 10 s, 60 s and
-//! 5 s has the capped gains 10, 10 and 5: the second one cannot be given before the first. If GPUs are given one at a time, the greatest
-//! gain first, they are those with the greatest capped gains. So a decision need not begin with min_gpus for all. It begins with what
-//! jobs hold, and exchanges GPUs until none that is given has a lesser capped gain than one that is not. It costs the jobs that take
-//! part, and the exchanges times a logarithm.
+//! Each GPU of a job has its capped gain: the least gain of it and those before it. For example, a job whose GPUs
+//! gain 10 s, 60 s and 5 s has the capped gains 10, 10 and 5: the second one cannot be given before the first. If
+//! GPUs are given one at a time, the greatest gain first, they are those with the greatest capped gains. So a
+//! decision need not begin with min_gpus for all. It begins with what jobs hold, and exchanges GPUs until none that
+//! is given has a lesser capped gain than one that is not. It costs the jobs that take part, and the exchanges times
+//! a logarithm.
 
 use super::Rates;
 use super::allocation::Allocation;
@@ -25,7 +26,7 @@ struct Step {
     entry: usize,
 }
 
-/// The steps that come next, up and down.
+/// The next steps, up and down.
 struct Steps<'a> {
     allocation: &'a mut Allocation,
     curves: &'a Curves,
@@ -34,7 +35,7 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// The step to a number.
+    /// Returns the step to a number.
     fn to(&self, entry: usize, number: u32) -> Option<Step> {
         let of = &self.allocation.entries[entry];
         let curve = self.curves.of(of.job, of.pool)?;
@@ -47,7 +48,7 @@ impl Steps<'_> {
         })
     }
 
-    /// The GPU that is to be given next. What is left of earlier steps is thrown away.
+    /// Returns the GPU to be given next. Outdated steps are dropped.
     fn next_up(&mut self) -> Option<Step> {
         while let Some(&step) = self.up.peek() {
             if step.number.0 == self.allocation.entries[step.entry].number + 1 {
@@ -58,7 +59,7 @@ impl Steps<'_> {
         None
     }
 
-    /// The GPU that is to be taken next.
+    /// Returns the GPU to be taken next.
     fn next_down(&mut self) -> Option<Step> {
         while let Some(&Reverse(step)) = self.down.peek() {
             if step.number.0 == self.allocation.entries[step.entry].number {
@@ -86,7 +87,7 @@ impl Steps<'_> {
     }
 }
 
-/// Gives out what is left of a pool.
+/// Distributes what is left of a pool.
 pub(super) fn give_by_gain<S: Speed>(
     allocation: &mut Allocation,
     pool: usize,

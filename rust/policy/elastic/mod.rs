@@ -1,7 +1,8 @@
-//! Policies that resize jobs: numbers first, then places (docs/elastic-policies.md). A policy is a file.
+//! Policies that resize jobs: numbers first, then places (docs/elastic-policies.md). One file per policy.
 //!
-//! Invariant: after a pass every job that runs holds min_gpus to max_gpus of one type, and a job whose stay was younger than
-//! `resize_every` before it holds what it held. For example, when a job of 8 GPUs is done, two others may have 4 more each.
+//! Invariant: after a pass every running job holds min_gpus to max_gpus of one type, and a job whose stay was younger
+//! than `resize_every` before it holds what it held. For example, when a job of 8 GPUs is done, two others may get 4
+//! more each.
 
 mod afs;
 mod allocation;
@@ -43,35 +44,36 @@ policies! { |setting, speed|
     ElasticFlow<'_> => Resizing::new(setting, ElasticFlow::new(setting)),
 }
 
-/// What those know that resize jobs.
+/// The features that policies which resize jobs support.
 const KNOWS: &[Feature] = Feature::ALL;
 
-/// The options that those read that resize jobs.
+/// The options that policies which resize jobs read.
 const OPTIONS: &[&str] =
     &["preempt-cost", "move-cost", "resize-cost", "interval", "resize-every", "preempt-after", "max-preemptions"];
 
-/// How many GPUs each job gets.
+/// Decides how many GPUs each job gets.
 pub(super) trait Rule: Clone + Send {
-    /// What keeps from one decision to the next who gets the GPUs that are left over once the base has its own.
+    /// Tracks from one decision to the next which jobs get the GPUs that are left over by the base.
     type Rest: Rest;
 
     /// Whether it may refuse jobs.
     const REFUSES: bool = false;
 
-    /// Whether a job that arrives now may wait. If not, it is refused. `others`: all jobs that wait or run.
+    /// Returns whether a job that arrives now may wait. If not, it is refused. `others`: all jobs that wait or run.
     fn admits<S: Speed>(&self, _job: &Entry, _others: impl Iterator<Item = Entry>, _rates: &Rates<'_, '_, S>) -> bool {
         true
     }
 
-    /// The key of a job in the base, the least first, ties fifo. Higher priorities go before all that. `stay`: where it runs.
+    /// Returns the key of a job in the base, the least first, ties fifo. Priorities take precedence over all that.
+    /// `stay`: where it runs.
     fn key<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64;
 
-    /// Gives out what comes before all else. The allocation has those who run, the queue those who wait.
+    /// Distributes what comes before all else. The allocation has the running jobs, the queue the waiting ones.
     fn give_base<S: Speed>(&self, allocation: &mut Allocation, queue: &Queue, rates: &Rates<'_, '_, S>) {
         allocation.give_least_in_order(queue, rates);
     }
 
-    /// Gives out the GPUs of a pool that are left over once the base has its own.
+    /// Distributes the GPUs of a pool that are left over by the base.
     fn give_rest<S: Speed>(
         &self,
         allocation: &mut Allocation,
@@ -82,15 +84,15 @@ pub(super) trait Rule: Clone + Send {
         give_by_gain(allocation, pool, rates, curves);
     }
 
-    /// Whether the GPU goes to whom it is worth most, ties fifo. If not, `first` says it.
+    /// Whether a GPU goes to the job to which it is worth most, ties fifo. If not, `first` decides.
     const BY_WORTH: bool = true;
 
-    /// What a job's next GPU is worth. `left`: its work left.
+    /// Returns what a job's next GPU is worth. `left`: its work left.
     fn worth(&self, curve: &Curve, left: f64, gpus: u32) -> u64 {
         ordered(curve.gain(left, gpus))
     }
 
-    /// Who gets the next GPU of these, which stand in the order of the base.
+    /// Returns which of these jobs, in the order of the base, gets the next GPU.
     fn first(&self, _able: &[Turn]) -> Option<usize> {
         None
     }
@@ -103,35 +105,36 @@ pub(super) struct Rates<'f, 'a, S: Speed> {
 }
 
 impl<S: Speed> Rates<'_, '_, S> {
-    /// Work a second on so many GPUs of a pool: iterations, or recorded seconds; 0 where the pool has fewer.
+    /// Returns the work per second on so many GPUs of a pool: iterations, or recorded seconds; 0 if the pool has
+    /// fewer.
     fn of(&self, job: Job, pool: usize, gpus: u32) -> f64 {
         let Some(servers) = self.few[pool].of(gpus) else { return 0.0 };
         self.state.speed.rate(&self.state.jobs, job, gpus, type_of(self.state, pool), servers)
     }
 
-    /// A job that waits.
+    /// Returns the entry of a waiting job.
     fn waiting(&self, job: Job, key: f64) -> Entry {
         Entry::new(self.state, job, key, self.state.left_at_rest(job), None)
     }
 
-    /// The pools that a job may use, in the order in which it tries them.
+    /// Returns the pools that a job may use, in the order in which it tries them.
     fn tried(&self, job: Job) -> impl Iterator<Item = usize> + '_ {
         self.state.jobs.tried(job).iter().map(|&(of, _)| self.state.cluster.pool_of(of))
     }
 }
 
-/// The GPU type of a pool; `NONE` where all are alike.
+/// Returns the GPU type of a pool; `NONE` where all are alike.
 fn type_of<S: Speed>(state: &ClusterState<'_, S>, pool: usize) -> GpuType {
     if state.cluster.is_parted() { GpuType::at(pool) } else { GpuType::NONE }
 }
 
-/// Whether a stay that began at that machine time is too young for its job to be resized.
+/// Returns whether a stay that began at that machine time is too young for its job to be resized.
 fn is_young<S: Speed>(state: &ClusterState<'_, S>, start: f64, resize_every: f64) -> bool {
     state.seconds() - state.clock.seconds(start) < resize_every
 }
 
-/// Gives a job that is protected the GPUs that it is to have, or as many fewer as it takes, where the placement puts them; else it
-/// keeps its own. Returns the slot of its stay.
+/// Gives a protected job the GPUs that it is to have, or as many fewer as necessary, where the placement puts them;
+/// otherwise it keeps its own. Returns the slot of its stay.
 fn resize_in_place<S: Speed>(state: &mut ClusterState<'_, S>, slot: Slot, entry: &Entry) -> Slot {
     let (job, parts) = (entry.job, state.stays[slot.index()].parts.clone());
     let gpu_type = type_of(state, entry.pool);
@@ -160,9 +163,9 @@ pub(super) struct Resizing<R: Rule> {
     /// Whether jobs make room for others, and the GPUs that each job held last.
     makes_room: bool,
     held: Vec<u32>,
-    /// Jobs that have come since the last pass and may still be refused (`Rule::REFUSES` only).
+    /// Jobs that have arrived since the last pass and may still be refused (`Rule::REFUSES` only).
     fresh: Vec<Job>,
-    /// Whether a job came or went, or a server, since the last pass.
+    /// Whether a job or a server came or left since the last pass.
     changed: bool,
     last_pass: f64,
 }
@@ -199,7 +202,7 @@ impl<R: Rule> Resizing<R> {
         }
     }
 
-    /// A job waits from now on.
+    /// Records that a job waits from now on.
     fn wait<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
         self.job_states.set_waiting(job);
         self.queue.insert(&state.jobs, job, self.rule.key(state, job, None));
@@ -208,14 +211,14 @@ impl<R: Rule> Resizing<R> {
         }
     }
 
-    /// A job that runs.
+    /// Returns the entry of a running job.
     fn line_of<S: Speed>(&self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> Entry {
         let key = self.rule.key(state, stay.job, Some(stay));
         let held = Some((state.cluster.pool_of(stay.gpu_type), stay.gpus()));
         Entry::new(state, stay.job, key, state.left_of(stay), held)
     }
 
-    /// Lets those wait that have come since the last pass, one by one in order of fifo, or refuses them.
+    /// Admits or refuses the jobs that have arrived since the last pass, one by one in order of fifo.
     fn admit<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) {
         let mut fresh = std::mem::take(&mut self.fresh);
         fresh.sort_unstable();
@@ -231,7 +234,8 @@ impl<R: Rule> Resizing<R> {
         self.fresh = fresh;
     }
 
-    /// Says how many GPUs those are to have whose number changes, from what earlier decisions kept. Returns false if nothing is kept.
+    /// Determines how many GPUs the jobs whose number changes are to have, from what earlier decisions kept. Returns
+    /// false if nothing is kept.
     fn count_on<S: Speed>(&mut self, state: &ClusterState<'_, S>) -> bool {
         let Self { base: Some(base), rule, job_states, queue, curves, few, allocation, resize_every, .. } = self else {
             return false;
@@ -248,7 +252,7 @@ impl<R: Rule> Resizing<R> {
         true
     }
 
-    /// Says how many GPUs each job is to have.
+    /// Determines how many GPUs each job is to have.
     fn count<S: Speed>(&mut self, state: &ClusterState<'_, S>) {
         let mut allocation = std::mem::take(&mut self.allocation);
         allocation.clear(state.cluster.units(), state.most_by_owner());
@@ -288,7 +292,7 @@ impl<R: Rule> Resizing<R> {
             }
         }
         if state.protects() {
-            // Those who give GPUs up first, then the largest.
+            // Jobs that give GPUs up first, then the largest.
             changed.sort_by_key(|entry| (entry.number > entry.held, std::cmp::Reverse(entry.number)));
             for entry in changed.iter().filter(|entry| entry.stays()) {
                 let Some(slot) = self.job_states.slot_of(entry.job) else { continue };
@@ -320,7 +324,7 @@ impl<S: Speed, R: Rule> Policy<S> for Resizing<R> {
     const STOPS: bool = true;
 
     fn on_wait(&mut self, state: &mut ClusterState<'_, S>, job: Job, why: WaitReason) {
-        // One that paused was admitted when it arrived.
+        // A job that paused was admitted when it arrived.
         if R::REFUSES && why == WaitReason::Arrived {
             self.fresh.push(job);
         } else {

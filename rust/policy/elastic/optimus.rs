@@ -1,5 +1,6 @@
-//! Optimus: min_gpus for all in order of fifo, then one GPU at a time to the job whose remaining run time falls most.
-//! Clairvoyant. (Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys 2018.)
+//! Optimus: gives min_gpus to all in order of fifo, then one GPU at a time to the job whose remaining run time falls
+//! most. Clairvoyant. (Peng et al., "Optimus: An Efficient Dynamic Resource Scheduler for Deep Learning Clusters",
+//! EuroSys 2018.)
 
 use super::capped_gains::CappedGains;
 use super::{KNOWS, OPTIONS, Rule};

@@ -1,7 +1,8 @@
-//! Numbers where owners have quotas (docs/elastic-policies.md#quotas).
+//! Determines numbers where owners have quotas (docs/elastic-policies.md#quotas).
 //!
-//! Invariant: of the jobs in their order, those are within a quota whose min_gpus fit it with those of the owner's jobs that were
-//! within before. For example, with a quota of 4 GPUs a job of 2 to 8 GPUs that holds 8 is within, and so is a second of 2.
+//! Invariant: of the jobs in their order, those are within a quota whose min_gpus fit it together with those of the
+//! owner's earlier jobs within it. For example, with a quota of 4 GPUs a job of 2 to 8 GPUs that holds 8 is within,
+//! and so is a second of 2.
 
 use super::allocation::{Allocation, Entry};
 use super::curve::Curves;
@@ -13,11 +14,11 @@ use crate::speed::Speed;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A job's next GPU: what it is worth, whose it is, and the line of that.
+/// A job's next GPU: what it is worth, the job, and its entry.
 pub(in crate::policy) type Turn = (u64, Reverse<Job>, usize);
 
 impl Allocation {
-    /// Adds those who wait, and says of all how they stand to their owners' quotas.
+    /// Adds the waiting jobs, and determines the standing of all in their owners' quotas.
     pub(super) fn rank_by_owner<S: Speed>(&mut self, queue: &Queue, rates: &Rates<'_, '_, S>) {
         let state = rates.state;
         self.entries.extend(queue.all().map(|(job, key)| rates.waiting(job, key)));
@@ -33,19 +34,19 @@ impl Allocation {
         self.ranked.sort_unstable();
     }
 
-    /// What an owner may still get.
+    /// Returns what an owner may still get.
     pub(super) fn left_of(&self, owner: usize) -> u64 {
         self.left.get(owner).copied().unwrap_or(u64::MAX)
     }
 
-    /// It gets so many.
+    /// Deducts what it gets.
     pub(super) fn spend(&mut self, owner: usize, gpus: u32) {
         if let Some(left) = self.left.get_mut(owner).filter(|left| **left < u64::MAX) {
             *left -= u64::from(gpus);
         }
     }
 
-    /// Gives out what is left of a pool as the rule says. If an owner got too much, that is done once more, a GPU at a time.
+    /// Distributes what is left of a pool by the rule. If an owner got too much, does it again, one GPU at a time.
     pub(super) fn give_rest_by_owner<S: Speed, R: Rule>(
         &mut self,
         rule: &R,
@@ -73,7 +74,7 @@ impl Allocation {
     }
 
     fn give_one_by_one<R: Rule>(&mut self, rule: &R, pool: usize, curves: &Curves) {
-        // (worth, job, line), and nothing of those who can use no more.
+        // (worth, job, entry), without jobs that can use no more.
         let turn = |allocation: &Self, at: usize| {
             let entry = &allocation.entries[at];
             let curve = curves.of(entry.job, pool).filter(|curve| entry.number < curve.cap)?;
@@ -105,7 +106,7 @@ impl Allocation {
         }
     }
 
-    /// Gives a line a GPU, if its owner may still have one.
+    /// Gives an entry a GPU, if its owner may still have one.
     fn give_one(&mut self, at: usize, pool: usize) -> bool {
         let owner = self.entries[at].owner;
         let may = self.left_of(owner) > 0;

@@ -1,7 +1,8 @@
-//! The waiting jobs in the order of the base, by what they ask for at least.
+//! Keeps the waiting jobs in the order of the base, by what they ask for at least.
 //!
-//! Invariant: every waiting job is in the class of its min_gpus, or of its share of a GPU, and of the GPU types that it tries. For example, once 3 GPUs are
-//! left, all who ask for 4 or more are passed over without a look at them.
+//! Invariant: every waiting job is in the class of its min_gpus, or of its share of a GPU, and of the GPU types that
+//! it tries. For example, once 3 GPUs are left, all jobs that ask for 4 or more are passed over without being
+//! examined.
 
 use crate::ds::{ordered, unordered};
 use crate::ids::Job;
@@ -9,10 +10,11 @@ use crate::trace::Jobs;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// A place in the order of the base: higher priorities first, then the least key, then fifo. (tier, key's bits, job)
+/// A position in the order of the base: higher priorities first, then the least key, then fifo. (tier, key's bits,
+/// job)
 pub(super) type Place = (u32, u64, Job);
 
-/// Inserting and removing a job costs the logarithm of their number.
+/// The queue. Inserting and removing a job costs the logarithm of their number.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Queue {
     /// Classes that occur, ascending: (min_gpus in units, kind).
@@ -53,12 +55,12 @@ impl Queue {
         self.of(jobs, job).remove(&place);
     }
 
-    /// Every waiting job and its key.
+    /// Returns every waiting job and its key.
     pub(super) fn all(&self) -> impl Iterator<Item = (Job, f64)> + '_ {
         self.waiting.iter().flatten().map(|&(_, key, job)| (job, unordered(key)))
     }
 
-    /// The waiting jobs in order.
+    /// Returns the waiting jobs in order.
     pub(super) fn walk(&self) -> Walk<'_> {
         let mut walk = Walk { waiting: &self.waiting, heads: BinaryHeap::new() };
         (0..self.waiting.len()).for_each(|class| walk.push(class, (0, 0, Job::new(0))));
@@ -79,12 +81,12 @@ impl Walk<'_> {
         self.heads.extend(head.map(|&place| Reverse((place, class))));
     }
 
-    /// The place of the job that comes next.
+    /// Returns the place of the next job.
     pub(super) fn place(&self) -> Option<Place> {
         self.heads.peek().map(|&Reverse((place, _))| place)
     }
 
-    /// Goes on behind that job.
+    /// Continues behind that job.
     pub(super) fn pass(&mut self) {
         if let Some(Reverse(((tier, key, job), class))) = self.heads.pop() {
             self.push(class, (tier, key, Job::new(job.number() + 1)));

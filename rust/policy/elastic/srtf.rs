@@ -1,4 +1,5 @@
-//! Elastic SRTF: min_gpus in SRTF's order, then one GPU at a time to the job whose remaining run time falls most. Clairvoyant.
+//! Elastic SRTF: gives min_gpus in SRTF's order, then one GPU at a time to the job whose remaining run time falls
+//! most. Clairvoyant.
 
 use super::capped_gains::CappedGains;
 use super::{KNOWS, OPTIONS, Rule};
@@ -10,7 +11,7 @@ use crate::speed::Speed;
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct ElasticSrtf;
 
-/// The remaining run time, as SRTF ranks by it, s.
+/// Returns the remaining run time by which SRTF ranks, s.
 pub(super) fn remaining<S: Speed>(state: &ClusterState<'_, S>, job: Job, stay: Option<&Stay<S::Pace>>) -> f64 {
     stay.map_or_else(|| state.remaining(job), |stay| state.remaining_of(stay))
 }

@@ -1,6 +1,6 @@
-//! Decisions that come from outside: the machine pauses where one is due, and somebody calls the verbs here.
+//! Carries out decisions that come from outside: the machine pauses where one is due, and the caller calls verbs.
 //!
-//! Invariant: a verb either does all that it is asked, or says why not and changes nothing. For example, a FIFO
+//! Invariant: a verb either does all that it is asked, or reports why not and changes nothing. For example, a FIFO
 //! scheduler is `start` of all waiting jobs, strictly, at every pause.
 
 mod rank;
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Why a verb cannot be carried out: the job, the verb and the reason.
 pub(crate) type Refusal = (Job, Verb, String);
 
-/// The jobs that wait, and when the next decision is due.
+/// The waiting jobs, and when the next decision is due.
 #[derive(Clone, Debug)]
 pub(crate) struct Outside {
     when: When,
@@ -28,17 +28,17 @@ pub(crate) struct Outside {
     arrived: usize,
     present: usize,
     jobs: usize,
-    /// Whether a job came or went since the last decision.
+    /// Whether a job came or left since the last decision.
     changed: bool,
     last_tick: f64,
-    /// Instants at which a decision is wanted whatever happens, as bits (machine time).
+    /// Instants at which a decision is wanted in any case, as bits (machine time).
     wakes: BTreeSet<u64>,
-    /// Placements that a verb asked for by name.
+    /// Placements that a verb named.
     placers: BTreeMap<&'static str, Placer>,
     options: Options,
     /// Stays that the latest job placed by eviction ended.
     evicted: Vec<(Slot, Job)>,
-    /// The latest instant at which a protection ended that a decision was asked for.
+    /// The latest end of a protection for which a decision was requested.
     unprotected_at: f64,
 }
 
@@ -61,7 +61,7 @@ impl Outside {
         }
     }
 
-    /// Why a job that does not wait cannot be started or refused.
+    /// Returns why a job that does not wait cannot be started or refused.
     fn state_of<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> &'static str {
         match () {
             () if self.job_states.is_waiting(job) => "it waits",
@@ -82,7 +82,7 @@ impl Outside {
         }
     }
 
-    /// The slots of the stays of jobs that must run.
+    /// Returns the slots of the stays of jobs that must run.
     fn slots_of<S: Speed>(&self, state: &ClusterState<'_, S>, jobs: &[Job], verb: Verb) -> Result<Vec<Slot>, Refusal> {
         let why = |job| (job, verb, format!("it holds no GPUs: {}", self.state_of(state, job)));
         let slots =
@@ -93,10 +93,10 @@ impl Outside {
 
     // Verbs.
 
-    /// Starts waiting jobs in the order given, where a placement finds GPUs for them, or may evict others: `gpus`, or as many
-    /// as each asks for, of `gpu_type`, or of the first type that can place them. Who is beyond a quota because of others of
-    /// the call is passed over. `strict`: the first that finds none ends the call; otherwise it is passed over. Returns how
-    /// many run of those that started.
+    /// Starts waiting jobs in the order given, if a placement finds GPUs for them or may evict others: `gpus`, or as
+    /// many as each asks for, of `gpu_type`, or of the first type that can place them. Jobs beyond a quota because of
+    /// others of the call are passed over. `strict`: the first without GPUs ends the call, instead of
+    /// being passed over. Returns how many of the started jobs still run.
     pub(crate) fn start<S: Speed>(
         &mut self,
         state: &mut ClusterState<'_, S>,
@@ -143,7 +143,7 @@ impl Outside {
                 Some(gpu_type) => state.place_on_type(job, size, gpu_type),
             };
             if !placed && self.place_by_evicting(state, job, size, gpu_type) {
-                // Those that went may leave more room than the job takes.
+                // The evicted jobs may leave more room than the job takes.
                 failed.clear();
                 self.look_again(state);
             } else if !placed {
@@ -159,11 +159,11 @@ impl Outside {
             started.push(job);
         }
         self.swap_placer(state, placement);
-        // One may have made room for another.
+        // A job may have made room for another.
         Ok(started.into_iter().filter(|&job| self.job_states.slot_of(job).is_some()).count())
     }
 
-    /// Starts a waiting job that cannot be placed by evicting others. Returns whether that could be done.
+    /// Starts a waiting job that cannot be placed by evicting others. Returns whether that was possible.
     pub(crate) fn evict_for<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> Result<bool, Refusal> {
         self.check_waiting(state, &[job], Verb::Start)?;
         let size = state.asks(job);
@@ -181,7 +181,7 @@ impl Outside {
         Ok(placed)
     }
 
-    /// Places a job by evicting others, who wait again, if that can be done.
+    /// Places a job by evicting others, which wait again, if that is possible.
     fn place_by_evicting<S: Speed>(
         &mut self,
         state: &mut ClusterState<'_, S>,
@@ -201,7 +201,7 @@ impl Outside {
         placed
     }
 
-    /// Asks for a decision at the next boundary, if there are any: one that was passed over might be placed.
+    /// Requests a decision at the next boundary, if there are any: a job that was passed over might be placed.
     fn look_again<S: Speed>(&mut self, state: &ClusterState<'_, S>) {
         let boundary = state.clock.next_boundary(state.now);
         if self.when.interval.is_none() && boundary < f64::INFINITY {
@@ -209,7 +209,7 @@ impl Outside {
         }
     }
 
-    /// Puts the placement of that name in the place of the run's own; the second call puts things back.
+    /// Replaces the run's own placement by the one of that name; the second call swaps them back.
     fn swap_placer<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, placement: Option<Placement>) {
         let Some(placement) = placement.filter(|&placement| placement != self.options.placement) else { return };
         let own = Options { placement, ..self.options.clone() };
@@ -242,7 +242,7 @@ impl Outside {
         Ok(())
     }
 
-    /// The same on given GPUs: (server, index of the GPU there). Only where jobs may hold shares.
+    /// Starts a waiting job on given GPUs: (server, index of the GPU there). Only where jobs may hold shares.
     pub(crate) fn start_on_gpus<S: Speed>(
         &mut self,
         state: &mut ClusterState<'_, S>,
@@ -369,12 +369,12 @@ impl Outside {
         Ok(())
     }
 
-    /// From now on decisions are due at the multiples of so many seconds, or at every change.
+    /// Makes decisions due at the multiples of so many seconds from now on, or at every change.
     pub(crate) fn set_interval(&mut self, interval: Option<f64>) {
         self.when.interval = interval;
     }
 
-    /// Asks for a decision at a time, s, whatever happens until then. Returns whether it lies ahead.
+    /// Requests a decision at a time, s, in any case. Returns whether it is in the future.
     pub(crate) fn wake_at(&mut self, clock: Clock, now: f64, time: f64) -> bool {
         let at = clock.arrival(time);
         let ahead = time > clock.seconds(now) && at > now && at < f64::INFINITY;
@@ -385,7 +385,7 @@ impl Outside {
     }
 }
 
-/// Says why jobs may not hold what they would, where an owner would be beyond its quota and may not borrow.
+/// Returns why jobs may not hold those GPUs, if an owner would be beyond its quota and may not borrow.
 fn beyond_quota<S: Speed>(state: &ClusterState<'_, S>, changes: &[(Job, u32, u32)], verb: Verb) -> Result<(), Refusal> {
     state.beyond_quota(changes).map_or(Ok(()), |(job, why)| Err((job, verb, why)))
 }

@@ -1,7 +1,7 @@
-//! A ranking by somebody's own numbers: who should run, and who starts in turn.
+//! Carries out a ranking by the caller's own numbers: which jobs run, and in which order they start.
 //!
-//! Invariant: nobody starts before a job that ranks ahead, waits, and could be placed then. For example, of jobs of 4, 6 and
-//! 3 GPUs in this order an idle cluster of 8 starts the first and the third.
+//! Invariant: no job starts before one that ranks ahead, waits, and could be placed then. For example, of jobs of 4,
+//! 6 and 3 GPUs in this order an idle cluster of 8 starts the first and the third.
 
 use super::super::quotas::Quotas;
 use super::Outside;
@@ -10,7 +10,8 @@ use crate::machine::{Claimant, ClusterState};
 use crate::speed::Speed;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Jobs that fare alike in one state: (GPUs, thousandths of a share, kind, and that on which it hangs whom they evict).
+/// What makes jobs equivalent in one state: (GPUs, thousandths of a share, kind, and what decides which jobs they
+/// evict).
 pub(super) type Like = (u32, u32, usize, (u32, Claimant));
 
 pub(super) fn like<S: Speed>(state: &ClusterState<'_, S>, job: Job, num_gpus: u32) -> Like {
@@ -19,11 +20,13 @@ pub(super) fn like<S: Speed>(state: &ClusterState<'_, S>, job: Job, num_gpus: u3
 }
 
 impl Outside {
-    /// Carries out a ranking: `keys` are those of `jobs`, least first, ties fifo; higher priorities before all that.
+    /// Carries out a ranking: `keys` are those of `jobs`, least first, ties fifo; higher priorities go before all
+    /// that.
     ///
-    /// Without preemption the waiting jobs start in that order as far as they can be placed; `jobs` has the running ones too
-    /// where somebody may be evicted. With it, those within their owners' quotas go before all others, the jobs that fit in a
-    /// quota of all GPUs are selected, the running ones that are not are stopped, and the others start.
+    /// Without preemption the waiting jobs start in that order as far as they can be placed; `jobs` has the running
+    /// ones too where jobs may be evicted. With it, jobs within their owners' quotas go before all others, those that
+    /// fit in a quota of all GPUs are selected, the running ones that are not selected are stopped, and the others
+    /// start.
     pub(crate) fn rank<S: Speed>(
         &mut self,
         state: &mut ClusterState<'_, S>,
@@ -57,7 +60,7 @@ impl Outside {
         self.take_turns(state, &ranked, &chosen, preemptive);
     }
 
-    /// The jobs as their turns come, and with preemption those that may not borrow what they would need.
+    /// Returns the jobs in turn, and with preemption those that may not borrow what they would need.
     fn in_turn<S: Speed>(
         &self,
         state: &ClusterState<'_, S>,
@@ -80,7 +83,7 @@ impl Outside {
         (ranked, out)
     }
 
-    /// The waiting jobs in their turns by such keys; those behind them whom a quota holds back.
+    /// Returns the waiting jobs in turn by such keys; jobs that a quota holds back come after them.
     pub(crate) fn line<S: Speed>(
         &self,
         state: &ClusterState<'_, S>,
@@ -92,8 +95,8 @@ impl Outside {
         ranked.into_iter().chain(out).filter(|&job| self.job_states.is_waiting(job)).collect()
     }
 
-    /// Puts the jobs within their owners' quotas, counted along the order, before all others. Takes out who may not borrow:
-    /// returns those.
+    /// Puts the jobs within their owners' quotas, counted along the order, before all others. Takes out, and returns,
+    /// the jobs that may not borrow.
     fn by_owner<S: Speed>(&self, state: &ClusterState<'_, S>, ranked: &mut Vec<Job>) -> Vec<Job> {
         let (mut over_quota, mut out) = (Vec::new(), Vec::new());
         if state.has_quotas() {
@@ -112,8 +115,8 @@ impl Outside {
         out
     }
 
-    /// Starts waiting jobs in their turns, by their places in the ranking, as far as they can be placed. Those that are evicted
-    /// on the way have a turn too, if it is to come.
+    /// Starts waiting jobs in turn, by their places in the ranking, as far as they can be placed. Jobs that are
+    /// evicted on the way have a turn too, if it is to come.
     fn take_turns<S: Speed>(
         &mut self,
         state: &mut ClusterState<'_, S>,

@@ -1,14 +1,15 @@
-//! Conservative backfilling (docs/operators.md#conservative-backfilling): the first waiting jobs have reservations, made
-//! anew at each pass, and those whose reservation is now start.
+//! Conservative backfilling (docs/operators.md#conservative-backfilling): makes reservations for the first waiting
+//! jobs, anew at each pass, and starts those whose reservation is now.
 //!
-//! Invariant: whatever keeps GPUs from a job in a stretch of time is a [`Booking`], or a stay of a running job, which
-//! holds its GPUs from now to its estimated end; [`Plan::earliest`] alone says which GPUs are free for how long. For
-//! example, of 2 GPUs one is held until 10: a job of 2 GPUs is booked from 10 on, and a job of 1 GPU that is estimated
-//! to run 10 s starts now.
+//! Invariant: whatever keeps GPUs from a job for some time is a [`Booking`], or a stay of a running job, which holds
+//! its GPUs from now to its estimated end; [`Reservations::earliest`] alone decides which GPUs are free for how long.
+//! For example, of 2 GPUs one is held until 10: a job of 2 GPUs is booked from 10 on, and a job of 1 GPU that is
+//! estimated to run 10 s starts now.
 //!
-//! A reservation that can change nothing is not made: jobs that cannot be placed on what is idle now are put off until
-//! somebody asks who might be in their way. A reservation costs the GPUs, the running jobs that end before it and the
-//! bookings before it; jobs that ask for the same and are not shorter are looked for from the earlier one's on.
+//! A reservation that can change nothing is not made: jobs that cannot be placed on what is idle now are put off
+//! until a later job needs to know which reservations may block it. A reservation costs the GPUs, the running jobs
+//! that end before it and the bookings before it; for jobs that ask for the same and are not shorter, the search
+//! begins at the earlier one's reservation.
 
 use super::{Queued, WaitingQueue};
 use crate::ids::{Job, Server, Slot};
@@ -18,43 +19,43 @@ use crate::speed::Speed;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What a pass knows of the time to come. GPUs are numbered by (pool, server, GPU).
+/// What a pass knows about the future. GPUs are numbered by (pool, server, GPU).
 #[derive(Clone, Debug)]
 pub(super) struct Reservations {
-    /// How many jobs a pass looks at.
+    /// How many jobs a pass examines.
     most: u32,
     /// The pool and server of each GPU; the first GPU of each pool.
     place: Vec<(usize, Server)>,
     first: Vec<usize>,
-    /// Whether what follows is of this pass.
+    /// Whether the following fields are of this pass.
     is_made: bool,
-    /// When each GPU is free of those who run: from ever, from an estimated end (s) on, or never.
+    /// When running jobs leave each GPU free: from ever, from an estimated end (s) on, or never.
     free_from: Vec<f64>,
-    /// (estimated end, s, GPU) of all that are held by jobs, in order of ends.
+    /// (estimated end, s, GPU) of all GPUs held by jobs, in order of ends.
     leaving: Vec<(f64, u32)>,
-    /// The idle GPUs now, and after each [`STEP`] GPUs that leave.
+    /// The idle GPUs now, and after each [`STEP`] GPUs that come free.
     bases: Vec<Probes>,
     bookings: Vec<Booking>,
-    /// The same in order of their begins, and of their ends.
+    /// The bookings in order of their begins, and of their ends.
     by_from: Vec<u32>,
     by_to: Vec<u32>,
-    /// The GPUs free for the time that was looked at last: how many, and by how many bookings each is kept.
+    /// The GPUs free for the interval examined last: how many, and by how many bookings each is kept.
     probe: Probes,
     kept: Vec<u16>,
     /// Jobs whose reservations are put off: (job, class, estimate in s).
     put_off: Vec<(Job, u32, f64)>,
-    /// Of each class, the reservations made, as (estimate, begin), s.
+    /// The reservations made, by class, as (estimate, begin), s.
     made: Vec<Vec<(f64, f64)>>,
-    /// Of each class, the shortest estimate, s, that could not start; NaN where all could, or were not looked at.
+    /// The shortest estimate, s, that could not start, by class; NaN if all could, or none was tried.
     refused: Vec<f64>,
-    /// A copy of the cluster for placements in time to come.
+    /// A copy of the cluster for placements in the future.
     posed: Option<Pools>,
 }
 
-/// So many GPUs that leave lie between two of the counts that are kept.
+/// How many GPUs come free between two of the counts that are kept.
 const STEP: usize = 64;
 
-/// GPUs that are somebody's from one instant to another, s.
+/// GPUs that are booked from one instant to another, s.
 #[derive(Clone, Debug)]
 struct Booking {
     from: f64,
@@ -63,7 +64,8 @@ struct Booking {
 }
 
 impl Booking {
-    /// Whether it is in the way of who begins at an instant for so long, s, if it is not over then.
+    /// Returns whether it blocks a job that begins at an instant and is estimated to run so long, s, unless it is
+    /// over by then.
     fn begins(&self, instant: f64, estimate: f64) -> bool {
         self.from < instant + estimate || self.from <= instant
     }
@@ -91,7 +93,7 @@ impl Reservations {
         }
     }
 
-    /// Forgets the pass before.
+    /// Discards the previous pass.
     fn begin(&mut self, classes: usize) {
         self.is_made = false;
         self.bookings.clear();
@@ -104,7 +106,8 @@ impl Reservations {
         self.refused.resize(classes, f64::NAN);
     }
 
-    /// Notes who holds what now. `ends`: the estimated ends of the running jobs, in order, as (bits, job, slot).
+    /// Records which jobs hold which GPUs now. `ends`: the estimated ends of the running jobs, in order, as (bits,
+    /// job, slot).
     fn make<'a, S: Speed>(&mut self, state: &ClusterState<'_, S>, ends: impl Iterator<Item = &'a (u64, Job, Slot)>) {
         self.is_made = true;
         if self.place.is_empty() {
@@ -129,7 +132,7 @@ impl Reservations {
             let stay = &state.stays[slot.index()];
             self.hold(state, &stay.parts, stay.job, f64::from_bits(end));
         }
-        // Maintenance is known ahead. What else keeps GPUs from all jobs in a stretch of time is to be booked here.
+        // Maintenance is known ahead. Anything else that keeps GPUs from all jobs for some time must be booked here.
         for (down, up, server) in state.windows() {
             if down > state.seconds() {
                 let gpus = self.gpus_of(state, server).map(|gpu| gpu as u32).collect();
@@ -140,14 +143,14 @@ impl Reservations {
         }
     }
 
-    /// The GPUs of a server.
+    /// Returns the GPUs of a server.
     fn gpus_of<S: Speed>(&self, state: &ClusterState<'_, S>, server: Server) -> Range<usize> {
         let (pool, own) = state.cluster.place(server);
         let own = state.cluster.pool(pool).gpu_times.as_ref().map_or(0..0, |times| times.on(own));
         self.first[pool] + own.start..self.first[pool] + own.end
     }
 
-    /// A server that is down comes back at `up`, s.
+    /// Records that a server that is down comes back at `up`, s.
     fn come_back<S: Speed>(&mut self, state: &ClusterState<'_, S>, server: Server, up: f64) {
         let at = self.leaving.partition_point(|other| other.0 <= up);
         let gpus = self.gpus_of(state, server);
@@ -155,9 +158,9 @@ impl Reservations {
         self.leaving.splice(at..at, gpus.map(|gpu| (up, gpu as u32)));
     }
 
-    /// Notes that a job holds its GPUs to its estimated end, s. Behind all that are held as long.
+    /// Records that a job holds its GPUs to its estimated end, s, after all that are held as long.
     fn hold<S: Speed>(&mut self, state: &ClusterState<'_, S>, parts: &[(Server, u32)], job: Job, end: f64) {
-        // Who runs although its end is past may end at any instant, but has not ended by now.
+        // A job that runs past its estimated end may end at any instant, but has not ended by now.
         let end = end.max(state.seconds().next_up());
         let is_last = self.leaving.last().is_none_or(|last| last.0 <= end);
         let mut at = if is_last { self.leaving.len() } else { self.leaving.partition_point(|other| other.0 <= end) };
@@ -173,7 +176,7 @@ impl Reservations {
         }
     }
 
-    /// Notes that a job started.
+    /// Records that a job started.
     fn started<S: Speed>(&mut self, state: &ClusterState<'_, S>, slot: Slot, end: f64) {
         if self.is_made {
             let stay = &state.stays[slot.index()];
@@ -183,7 +186,7 @@ impl Reservations {
         }
     }
 
-    /// Keeps GPUs for somebody.
+    /// Books GPUs.
     fn book(&mut self, from: f64, to: f64, gpus: Vec<u32>) {
         if to <= from {
             return; // no instant
@@ -197,8 +200,8 @@ impl Reservations {
         self.bookings.push(Booking { from, to, gpus });
     }
 
-    /// Makes `probe` and `kept` tell of the GPUs that are free for so long from an instant on, s. Returns how many of
-    /// `leaving`, `by_from` and `by_to` that takes account of.
+    /// Sets `probe` and `kept` to the GPUs that are free for so long from an instant on, s. Returns how many entries
+    /// of `leaving`, `by_from` and `by_to` that takes into account.
     fn look_at(&mut self, instant: f64, estimate: f64) -> (usize, usize, usize) {
         let Self { place, free_from, leaving, bases, bookings, by_from, by_to, probe, kept, .. } = self;
         let left = leaving.partition_point(|other| other.0 <= instant);
@@ -225,8 +228,9 @@ impl Reservations {
         (left, begun, over)
     }
 
-    /// The earliest instant, s, from `at_least` on at which a job can be placed on the GPUs that are free for its whole
-    /// estimate: now, or an instant at which GPUs come free. `probe`, `kept` and `free_from` then say which these are.
+    /// Returns the earliest instant, s, from `at_least` on at which a job can be placed on the GPUs that are free for
+    /// its whole estimate: now, or an instant at which GPUs come free. `probe`, `kept` and `free_from` then give
+    /// these GPUs.
     fn earliest<S: Speed>(
         &mut self,
         state: &mut ClusterState<'_, S>,
@@ -310,13 +314,13 @@ impl Reservations {
         keeps_idle
     }
 
-    /// Whether a job can be placed now on the GPUs that are free for its whole estimate, as far as it is known.
+    /// Returns whether a job can be placed now on the GPUs that are free for its whole estimate, as far as is known.
     fn has_room<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job, estimate: f64) -> bool {
         self.look_at(state.seconds(), estimate);
         state.fits(&self.probe, job)
     }
 
-    /// Takes GPUs for a job to start on now, of those that are free for its whole estimate. Returns whether it can.
+    /// Takes GPUs for a job to start on now, from those that are free for its whole estimate. Returns whether it can.
     fn place<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job, estimate: f64) -> bool {
         let now = state.seconds();
         let mut hidden: Vec<u32> = Vec::new();
@@ -336,13 +340,13 @@ impl Reservations {
         placed
     }
 
-    /// Whether nobody is in the way of a job that could be placed now, once the reservations before it are made, as many
-    /// as it takes to know.
+    /// Returns whether no reservation blocks a job that could be placed now, after making as many of the reservations
+    /// before it as it takes to know.
     fn lets<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job, estimate: f64) -> bool {
         let mut put_off = std::mem::take(&mut self.put_off).into_iter();
         let mut asks = state.placer.is_monotone() && !self.bookings.is_empty();
         let lets = loop {
-            // What is reserved later takes room away, and gives none.
+            // Later reservations take room away, and give none.
             if asks && !self.has_room(state, job, estimate) {
                 break false;
             }
@@ -356,9 +360,9 @@ impl Reservations {
 }
 
 impl<L: WaitingQueue> Queued<'_, L> {
-    /// `conservative`: looks at the first waiting jobs in queue order, once each.
+    /// `conservative`: tries the first waiting jobs in queue order, once each.
     ///
-    /// Returns false: only what happens makes another pass worth while.
+    /// Returns false: only an event makes another pass worthwhile.
     pub(super) fn with_reservations<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) -> bool {
         if let Some(mut reservations) = self.reservations.take() {
             self.make_reservations(state, &mut reservations);
@@ -370,7 +374,7 @@ impl<L: WaitingQueue> Queued<'_, L> {
         false
     }
 
-    /// Whether any job in the running could be placed now.
+    /// Returns whether any candidate could be placed now.
     fn any_fits<S: Speed>(&self, state: &mut ClusterState<'_, S>) -> bool {
         self.scratch.spots().any(|spot| state.can_place(state.jobs.demand(self.queue.job_at(spot))))
     }
@@ -423,7 +427,7 @@ impl<L: WaitingQueue> Queued<'_, L> {
             }
             blocked = true;
             if !is_known {
-                // If what is idle is not enough, no estimate is short enough.
+                // If the idle GPUs are not enough, no estimate is short enough.
                 reservations.refused[class] = if could { estimate } else { f64::NEG_INFINITY };
             }
             reservations.put_off.push((job, class as u32, estimate));
@@ -431,7 +435,7 @@ impl<L: WaitingQueue> Queued<'_, L> {
         }
     }
 
-    /// The reservation of a waiting job if a pass made them all now, and nobody started.
+    /// Returns the reservation of a waiting job if a pass made them all now, and no job started.
     pub(super) fn reservation_of<S: Speed>(&self, state: &mut ClusterState<'_, S>, job: Job) -> Option<Claim> {
         let mut reservations = self.reservations.clone()?;
         let (rng, grant) = (state.placer.rng(), state.grant.clone());

@@ -1,20 +1,20 @@
-//! Fair share over the past (`--order fairshare`, docs/operators.md#fair-share): first the jobs of whoever has used
-//! least of late for its share. As Slurm's classic fair share 2^(-usage / share) orders them
-//! (<https://slurm.schedmd.com/classic_fair_share.html>).
+//! Orders jobs by fair share over the past (`--order fairshare`, docs/operators.md#fair-share): the jobs of the owner
+//! with the least recent use for its share go first. Slurm's classic fair share, 2^(-usage / share), orders them the
+//! same way (<https://slurm.schedmd.com/classic_fair_share.html>).
 //!
-//! The order is another at each pass, but inside a class it never changes: all jobs of a class are of one owner. So the
-//! classes are those of a [`FixedQueue`], and a spot is worked out from what the owner had used at the beginning of the pass.
-//! Invariant: what an owner has used is the integral over its stays of the GPUs held, where a second that was `half_life`
-//! seconds ago counts half. For example, with a half-life of 100 s a GPU held from 0 to 100 s counts
-//! 100 / ln 2 x (1 - 1/2) = 72.1 GPU-seconds at 100 s, and half of that at 200 s.
+//! The order differs from pass to pass, but inside a class it never changes: all jobs of a class have one owner. So
+//! the classes are those of a [`FixedQueue`], and a spot is computed from what the owner had used at the beginning of
+//! the pass. Invariant: an owner's usage is the integral over its stays of the GPUs held, where a second that was
+//! `half_life` seconds ago counts half. For example, with a half-life of 100 s a GPU held from 0 to 100 s counts 100
+//! / ln 2 x (1 - 1/2) = 72.1 GPU-seconds at 100 s, and half of that at 200 s.
 //!
-//! Usage that only decays keeps its order, and GPUs held make it no less. So an owner that a pass looked at has a bound by
-//! which the next ones know whether they must look again, and a pass takes the owners one by one, least bound first,
-//! until the next one cannot come before the job that it has. For example, while the owner with the least usage
-//! cannot be served, a thousand others cost a strict pass nothing.
+//! Usage that only decays keeps its order, and holding GPUs never lowers it. So an owner that a pass examined gets a
+//! bound, by which later passes know whether they must examine it again. A pass takes the owners one by one, least
+//! bound first, until the next one cannot come before the current job. For example, while the owner with the least
+//! usage cannot be served, a thousand others cost a strict pass nothing.
 //!
-//! A stay that begins or ends costs O(1), a pass the owners that it looks at, log(owners) each, and their classes. These are all that
-//! wait where jobs have priorities or come of age.
+//! A stay that begins or ends costs O(1). A pass costs the owners that it examines, log(owners) each, and their
+//! classes; where jobs have priorities or are promoted by aging, it examines every owner with waiting jobs.
 
 use super::waiting_queue::{FixedQueue, WaitingQueue};
 use crate::ds::{EventHeap, OrderedBits, ordered, packed, unordered, unpacked};
@@ -27,7 +27,7 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug)]
 struct Account {
     share: f64,
-    /// Unit-seconds, as they counted when its holdings last changed.
+    /// Unit-seconds, as of the last change of what it holds.
     used: f64,
     /// When that was, s.
     since: f64,
@@ -36,7 +36,7 @@ struct Account {
 }
 
 impl Account {
-    /// Unit-seconds, as they count at an instant.
+    /// Returns the unit-seconds, as of an instant.
     fn used_at(&self, now: f64, half_life: f64) -> f64 {
         let halvings = f64::max(0.0, now - self.since) / half_life;
         let grown =
@@ -45,21 +45,21 @@ impl Account {
     }
 }
 
-/// A number to 31 binary digits, so that of two numbers rounding alone makes none the lesser.
+/// Rounds a number to 31 binary digits, so that rounding errors alone order no two numbers.
 fn rounded(number: f64) -> f64 {
     const DROPPED: u32 = 22;
     f64::from_bits((number.to_bits() + (1 << (DROPPED - 1))) >> DROPPED << DROPPED)
 }
 
-/// The queue. What is promoted stands in classes of its own, as in a [`FixedQueue`].
+/// The queue. Promoted jobs have classes of their own, as in a [`FixedQueue`].
 #[derive(Clone, Debug)]
 pub(crate) struct FairQueue {
     queue: FixedQueue,
-    /// All places, and the first one of a job that is not promoted.
+    /// The number of places, and the first one of a job that is not promoted.
     places: usize,
     base: usize,
     half_life: f64,
-    /// Units that a GPU counts.
+    /// Units per GPU.
     per_gpu: f64,
     // By job.
     owner: Vec<u32>,
@@ -68,14 +68,15 @@ pub(crate) struct FairQueue {
     accounts: Vec<Account>,
     places_of: Vec<Vec<Range<usize>>>,
     waiting: Vec<u32>,
-    /// Whose jobs wait.
+    /// Owners whose jobs wait.
     waits: OrderedBits,
-    /// Usage / share at the latest pass, of those that it has looked at.
+    /// Usage / share at the latest pass, of the owners that it examined.
     key: Vec<Option<u64>>,
     looked_at: Vec<u32>,
-    /// The others with waiting jobs, where the queue `is_plain`, by a bound: log2 of usage / share is not below it less the halvings up to then.
+    /// The other owners with waiting jobs, if the queue `is_plain`, by a bound: log2 of usage / share is at least the
+    /// bound minus the halvings up to then.
     bounds: EventHeap,
-    /// Whether bounds tell anything: usage alone says whose job is first.
+    /// Whether bounds are meaningful: usage alone decides whose job is first.
     is_plain: bool,
     /// When the latest pass was, s.
     now: f64,
@@ -87,7 +88,7 @@ const SLACK: (f64, f64) = (1e-8, 1e-14);
 const LOGS: (f64, f64) = (-800.0, 800.0);
 const SHARES: (f64, f64) = (1e-30, 1e30);
 
-/// (tier, usage / share of the owner, job), packed: as jobs rank. A promoted job has no usage.
+/// (tier, usage / share of the owner, job), packed in the order in which jobs rank. A promoted job has no usage.
 type Spot = u128;
 
 impl FairQueue {
@@ -95,7 +96,7 @@ impl FairQueue {
         self.owner[job.index()] as usize
     }
 
-    /// Where an owner's jobs stand among those of their tier; a share of 0 is last.
+    /// Returns where an owner's jobs rank among those of their tier; a share of 0 is last.
     fn key_of(&self, owner: usize) -> u64 {
         if let Some(key) = self.key[owner] {
             return key;
@@ -117,7 +118,7 @@ impl FairQueue {
         packed(tier, self.key_of(self.owner_of(job)), job.number())
     }
 
-    /// Lets an owner be looked at whose usage / share was `ratio` at that time; a share of 0 makes that NaN.
+    /// Bounds an owner whose usage / share was `ratio` at that time; a share of 0 makes that NaN.
     fn bound(&mut self, owner: usize, ratio: f64, time: f64) {
         let halvings = time / self.half_life;
         let log = if ratio.is_nan() { f64::INFINITY } else { ratio.log2().min(LOGS.1) };
@@ -130,7 +131,7 @@ impl FairQueue {
         self.key[owner as usize] = Some(self.key_of(owner as usize));
     }
 
-    /// Tells of the classes of some places their firsts, if they have any.
+    /// Reports the first job of each class among some places, if there is one.
     fn tell_firsts(&self, places: Range<usize>, mut tell: impl FnMut(usize, Option<Spot>)) {
         let mut at = places.start;
         while let Some(place) = self.queue.occupied.next(at).filter(|&place| place < places.end) {
@@ -140,7 +141,7 @@ impl FairQueue {
         }
     }
 
-    /// The greatest bound of an owner whose jobs may come before a spot of this pass.
+    /// Returns the greatest bound of an owner whose jobs may come before a spot of this pass.
     fn reach(&self, spot: Spot) -> f64 {
         let log = unordered(unpacked(spot).1).log2();
         if log.is_nan() || log >= LOGS.1 {
@@ -154,7 +155,7 @@ impl FairQueue {
         place.filter(|&place| place < self.queue.places_of(class).end).map(|place| self.spot_at(place))
     }
 
-    /// The first place of a class whose job ranks behind a spot, or the end of the class.
+    /// Returns the first place of a class whose job ranks behind a spot, or the end of the class.
     fn place_behind(&self, class: usize, spot: Spot) -> usize {
         let Range { mut start, mut end } = self.queue.places_of(class);
         while start < end {
@@ -324,7 +325,7 @@ impl WaitingQueue for FairQueue {
     }
 
     fn next_behind(&self, class: usize, spot: Spot) -> Option<Spot> {
-        // Most classes have nobody left.
+        // Most classes have no jobs left.
         self.first(class)?;
         self.spot(class, self.queue.occupied.next(self.place_behind(class, spot)))
     }
@@ -397,7 +398,7 @@ mod tests {
         fn a_pass_looks_at_owners_in_the_order_of_their_usage(
             shares in prop::collection::vec(prop::sample::select(vec![0.0, 1.0, 1.0, 2.5, 1e-20, 1e-40]), 1..7),
             half_life in prop::sample::select(vec![1e-3, 0.1, 7.5, 100.0, 1e16]),
-            // Whose turn it is to come or go, how much time has passed, and how many jobs the pass looks at.
+            // Which job starts or ends, how much time has passed, and how many jobs the pass tries.
             steps in prop::collection::vec((0usize..20, 0u32..40, 0usize..20), 1..80),
         ) {
             let (sizes, zeros) = ([1; 20], [0.0; 20]);

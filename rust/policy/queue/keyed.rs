@@ -1,8 +1,8 @@
-//! A queue whose keys are known only when a job arrives, and may change.
+//! Queues jobs whose keys are known only when they arrive, and may change.
 //!
-//! Every class is a treap: a search tree by (tier, key, job) that is balanced by random priorities. Invariant: `least` of a
-//! job is the least estimate in its subtree, so that the first job with a short enough estimate is found by going down.
-//! For example, with the keys 3, 1, 2 of jobs 0, 1, 2 the queue is 1, 2, 0.
+//! Every class is a treap: a search tree by (tier, key, job) that is balanced by random priorities. Invariant:
+//! `least` of a job is the least estimate in its subtree, so that the first job with a short enough estimate is found
+//! by descending. For example, with the keys 3, 1, 2 of jobs 0, 1, 2 the queue is 1, 2, 0.
 
 use super::waiting_queue::WaitingQueue;
 use crate::ds::{OrderedBits, ordered, packed, unpacked};
@@ -12,7 +12,8 @@ use crate::rng::SplitMix64;
 use crate::setting::Setting;
 use std::ops::Range;
 
-/// Insert, remove and every search cost the logarithm of the class's size. `ASKED`: whether keys come from outside.
+/// The queue. Insert, remove and every search cost the logarithm of the class's size. `ASKED`: whether keys come from
+/// outside.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedQueue<const ASKED: bool> {
     /// The treap of each demand, ascending; of all jobs under a strict queue.
@@ -21,7 +22,7 @@ pub(crate) struct KeyedQueue<const ASKED: bool> {
     promoted: OrderedBits,
     // By job.
     key: Vec<u64>,
-    /// Where priorities differ.
+    /// Present where priorities differ.
     tier: Vec<u32>,
     class: Vec<u32>,
     left: Vec<Job>,
@@ -31,7 +32,7 @@ pub(crate) struct KeyedQueue<const ASKED: bool> {
     least: Vec<f64>,
 }
 
-/// How many classes there are of jobs that stand or fall together, and each job's.
+/// Returns the number of classes of jobs that can be placed, or not, together, and each job's class.
 fn classes(setting: &Setting<'_>) -> (usize, Vec<u32>) {
     fn numbered<K: Copy + Ord>(n: usize, of: impl Fn(Job) -> K, mut all: Vec<K>) -> (usize, Vec<u32>) {
         all.sort_unstable();
@@ -48,7 +49,7 @@ fn classes(setting: &Setting<'_>) -> (usize, Vec<u32>) {
     }
 }
 
-/// (tier, key, job), packed: as jobs rank.
+/// (tier, key, job), packed in the order in which jobs rank.
 type Spot = u128;
 
 impl<const ASKED: bool> KeyedQueue<ASKED> {
@@ -61,7 +62,7 @@ impl<const ASKED: bool> KeyedQueue<ASKED> {
         SplitMix64::new(u64::from(job.number())).next_u64()
     }
 
-    /// Puts the least estimate of a subtree right, given those of its children.
+    /// Recomputes the least estimate of a subtree from those of its children.
     fn renew(&mut self, node: Job) {
         if self.estimate.is_empty() {
             return;
@@ -89,7 +90,7 @@ impl<const ASKED: bool> KeyedQueue<ASKED> {
         }
     }
 
-    /// Joins two subtrees, all of the first ranking before all of the second.
+    /// Joins two subtrees, where all of the first rank before all of the second.
     fn join(&mut self, a: Job, b: Job) -> Job {
         if a == Job::NONE || b == Job::NONE {
             return if a == Job::NONE { b } else { a };
@@ -110,7 +111,7 @@ impl<const ASKED: bool> KeyedQueue<ASKED> {
         self.put(job);
     }
 
-    /// Puts a job where its key says.
+    /// Inserts a job by its key.
     fn put(&mut self, job: Job) {
         let j = job.index();
         (self.left[j], self.right[j]) = (Job::NONE, Job::NONE);
@@ -122,7 +123,7 @@ impl<const ASKED: bool> KeyedQueue<ASKED> {
         self.waiting.insert(j);
     }
 
-    /// The first job of a subtree that ranks after `spot` and whose estimate passes `short`.
+    /// Returns the first job of a subtree that ranks after `spot` and whose estimate passes `short`.
     fn search(&self, node: Job, spot: Spot, short: &dyn Fn(f64) -> bool) -> Option<Job> {
         if node == Job::NONE || !short(self.least[node.index()]) {
             return None;
@@ -183,7 +184,7 @@ impl<const ASKED: bool> WaitingQueue for KeyedQueue<ASKED> {
         let class = self.class[job.index()] as usize;
         let spot = self.spot(job);
         let (before, rest) = self.split(self.root[class], spot);
-        // The next job's number makes the first spot after it, since numbers stay below that of `NONE`.
+        // The next job number gives the first spot after it, since numbers stay below that of `NONE`.
         let (_, after) = self.split(rest, spot + 1);
         self.root[class] = self.join(before, after);
         self.waiting.remove(job.index());

@@ -1,7 +1,8 @@
-//! Policies that let a job run to its end: an order, and a discipline that says who may go before whom.
+//! Policies that let a job run to its end: an order, and a queue discipline that decides which jobs may overtake
+//! others.
 //!
-//! `queue`, `keyed` and `fair` hold the waiting jobs in order, `pass` is the one pass of all disciplines but conservative
-//! backfilling, `conservative` that one, `qssf` predicts.
+//! `waiting_queue`, `keyed` and `fair` keep the waiting jobs in order, `pass` is the one pass of all disciplines but
+//! conservative backfilling, `conservative` is that one, `qssf` predicts.
 
 mod conservative;
 mod estimate;
@@ -32,13 +33,13 @@ pub(crate) use waiting_queue::{FixedQueue, WaitingQueue};
 
 /// A queue under a discipline.
 ///
-/// Invariant: `queue` holds the jobs that have arrived, were not refused and did not start. For example, under `strict`
-/// a pass starts jobs from the head until one cannot be placed.
+/// Invariant: `queue` holds the jobs that have arrived, were not refused and did not start. For example, under
+/// `strict` a pass starts jobs from the head until one cannot be placed.
 #[derive(Clone, Debug)]
 pub(crate) struct Queued<'a, L: WaitingQueue> {
     queue: L,
     discipline: Discipline,
-    /// Whether a job came, went or was promoted since the last pass; whether that pass would do more if repeated.
+    /// Whether a job came, left or was promoted since the last pass; whether that pass would do more if repeated.
     changed: bool,
     again: bool,
     last_pass: f64,
@@ -47,16 +48,17 @@ pub(crate) struct Queued<'a, L: WaitingQueue> {
     reservations: Option<Box<Reservations>>,
     aging: Option<Aging>,
     qssf: Option<Qssf<'a>>,
-    /// Jobs that have arrived and whose key is not known yet, where keys come from outside.
+    /// Jobs that have arrived and whose key is not yet known, where keys come from outside.
     unkeyed: Option<Vec<Job>>,
     /// Stays that the latest job placed by eviction ended.
     evicted: Vec<(Slot, Job)>,
     scratch: Scratch<L::Spot>,
-    /// Who may be tried next, where owners have quotas.
+    /// Which jobs may be tried next, where owners have quotas.
     owners: Option<Box<Owners<L::Spot>>>,
 }
 
-/// What backfilling keeps: the estimated ends of the running jobs, and the claim of the blocked head while it stands.
+/// What backfilling keeps: the estimated ends of the running jobs, and the reservation of the blocked head while it
+/// is valid.
 #[derive(Clone, Debug)]
 struct Easy {
     /// (estimated end's bits, job, slot), and the end at each slot, s.
@@ -64,11 +66,11 @@ struct Easy {
     end: Vec<f64>,
     held: Option<Reservation>,
     probe: Probes,
-    /// Servers that the head cannot count on at its shadow time, for maintenance.
+    /// Servers that the head cannot count on at its shadow time because of maintenance.
     masked: Masked,
 }
 
-/// The claim of a blocked head on the future.
+/// The reservation of a blocked head.
 #[derive(Clone, Copy, Debug)]
 struct Reservation {
     /// The head.
@@ -77,12 +79,12 @@ struct Reservation {
     shadow: f64,
 }
 
-/// Jobs that wait for too long go ahead.
+/// Jobs that wait too long are promoted to the front.
 #[derive(Clone, Copy, Debug)]
 struct Aging {
-    /// For how long, s.
+    /// How long is too long, s.
     after: f64,
-    /// The first job, in order of arrival, that may yet wait for too long.
+    /// The first job, in order of arrival, that may still come to wait too long.
     next: usize,
 }
 
@@ -116,12 +118,12 @@ impl<'a, L: WaitingQueue> Queued<'a, L> {
         }
     }
 
-    /// The jobs that have arrived and whose key is not known yet.
+    /// Returns the jobs that have arrived and whose key is not yet known.
     pub(crate) fn unkeyed(&self) -> &[Job] {
         self.unkeyed.as_deref().unwrap_or_default()
     }
 
-    /// Lines those jobs up by their keys.
+    /// Queues those jobs by their keys.
     pub(crate) fn give_keys<S: Speed>(&mut self, state: &ClusterState<'_, S>, keys: &[f64]) {
         for (job, &key) in self.unkeyed.as_mut().map(std::mem::take).unwrap_or_default().into_iter().zip(keys) {
             self.push(state, job, key);
@@ -134,7 +136,7 @@ impl<'a, L: WaitingQueue> Queued<'a, L> {
         self.changed = true;
     }
 
-    /// A job came to its place in the queue, or is about to leave it.
+    /// Records that a job took its place in the queue, or is about to leave it.
     #[inline]
     fn stir(&mut self, job: Job) {
         if let Some(owners) = &mut self.owners {
@@ -149,7 +151,7 @@ impl<'a, L: WaitingQueue> Queued<'a, L> {
         self.stir(job);
     }
 
-    /// Places a job by evicting others, who wait again, if that can be done.
+    /// Places a job by evicting others, which wait again, if that is possible.
     fn place_by_evicting<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
         if !state.makes_room() {
             return false;
@@ -163,7 +165,7 @@ impl<'a, L: WaitingQueue> Queued<'a, L> {
                 && state.clock.arrival(state.jobs.submit[job.index()] + aging.after) <= state.now
                 && !self.queue.is_promoted(job)
             {
-                // It has come of age while it ran.
+                // It reached the age of promotion while it ran.
                 self.promote(job);
             }
         }
@@ -174,7 +176,7 @@ impl<'a, L: WaitingQueue> Queued<'a, L> {
         placed
     }
 
-    /// Forgets the stay of a job at a slot.
+    /// Removes the stay of a job at a slot.
     fn forget<S: Speed>(&mut self, state: &ClusterState<'_, S>, slot: Slot, job: Job) {
         if L::RENEWS {
             self.queue.hold(job, state.units(job), false, state.seconds());
@@ -184,12 +186,12 @@ impl<'a, L: WaitingQueue> Queued<'a, L> {
         }
     }
 
-    /// Lets a job wait at its old place.
+    /// Lets a job wait again at its old place.
     fn wait_again<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
         self.queue.push_back(job, || self.estimates.reckoned(state, job));
         self.stir(job);
         if let Some(aging) = &mut self.aging {
-            // It may have come of age while it ran, or may do so now.
+            // It may have reached the age of promotion while it ran, or may do so now.
             aging.next = aging.next.min(state.arrives_after(job));
         }
     }
@@ -203,7 +205,7 @@ impl<'a, L: WaitingQueue> Queued<'a, L> {
             self.queue.hold(job, state.units(job), true, state.seconds());
         }
         if let Some(easy) = &mut self.easy {
-            // Whoever was evicted at this instant and gets its GPUs back has never left them.
+            // A job that was evicted at this instant and gets its GPUs back has never left them.
             let began = state.clock.seconds(state.stays[slot.index()].start);
             let end = began + self.estimates.reckoned(state, job);
             easy.end.resize(state.stays.len(), f64::NAN);
@@ -253,7 +255,7 @@ impl<S: Speed, L: WaitingQueue> Policy<S> for Queued<'_, L> {
         }
     }
 
-    /// What EASY claimed is claimed anew.
+    /// EASY's reservation must be made anew.
     fn capacity_changed(&mut self) {
         if let Some(easy) = &mut self.easy {
             easy.held = None;
@@ -261,13 +263,13 @@ impl<S: Speed, L: WaitingQueue> Policy<S> for Queued<'_, L> {
         self.changed = true;
     }
 
-    /// Promotes the jobs that have waited for too long. Returns when the next of those that have arrived will have.
+    /// Promotes the jobs that have waited too long. Returns when the next of those that have arrived will have.
     fn wake(&mut self, state: &ClusterState<'_, S>, arrived: usize) -> f64 {
         while let Some(Aging { after, next }) = self.aging
             && next < arrived
         {
             let job = state.arrival(next);
-            // One that was promoted before it was interrupted still is.
+            // A job that was promoted before it was interrupted still is.
             if self.queue.has(job) && !self.queue.is_promoted(job) {
                 let due = state.clock.arrival(state.jobs.submit[job.index()] + after);
                 if due > state.now {
@@ -306,7 +308,7 @@ impl<S: Speed, L: WaitingQueue> Policy<S> for Queued<'_, L> {
             Discipline::Conservative => self.with_reservations(state),
             _ => self.past_the_head(state),
         };
-        // Where the order hangs on the time, only what happens makes a pass.
+        // Where the order depends on the time, only an event causes a pass.
         self.again = again && !L::RENEWS;
     }
 

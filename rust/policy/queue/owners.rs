@@ -1,12 +1,12 @@
-//! Who may be tried next where owners have quotas (docs/priorities.md#quotas).
+//! Tracks which jobs may be tried next where owners have quotas (docs/priorities.md#quotas).
 //!
-//! Classes that differ in their owner alone are a group: their jobs are placed, or not, together. Invariant: after
-//! `refresh` the classes of a group whose jobs may start stand in one of two tournaments by their first job, those within
-//! their quota apart from those beyond it, since these evict nobody. For example, of ten owners with a thousand waiting
-//! jobs of 8 GPUs each, nine of which are held back, a pass looks at one job.
+//! Classes that differ only in their owner are a group: their jobs are placed, or not, together. Invariant: after
+//! `refresh` the classes of a group whose jobs may start are in one of two tournaments by their first job; those over
+//! quota are apart from the others, since they evict no job. For example, of ten owners with a thousand waiting jobs
+//! of 8 GPUs each, nine of which are held back, a pass examines one job.
 //!
-//! A pass costs the groups and the jobs that start, whatever the owners and the jobs that wait. A job that evicts costs the classes
-//! besides: those whose first job was passed over go on behind it.
+//! A pass costs the groups and the jobs that start, regardless of how many owners there are and jobs wait. A job that
+//! evicts also costs the classes: those whose first job was passed over continue behind it.
 
 use super::waiting_queue::WaitingQueue;
 use crate::ds::{OrderedBits, Tournament};
@@ -23,28 +23,28 @@ use std::ops::Range;
 pub(super) struct Owners<T> {
     groups: Vec<Group<T>>,
     classes: Vec<Class>,
-    /// The classes of each owner who has a quota, by the GPUs of a job.
+    /// The classes of each owner that has a quota, by the GPUs of a job.
     of_owner: Vec<Vec<usize>>,
-    /// How many of these were within the quota when it was looked at last: the first ones. At first nobody holds GPUs.
+    /// How many of these, from the first on, were within the quota at the last check. At first no owner holds GPUs.
     within: Vec<usize>,
     /// Classes whose jobs may start.
     open: OrderedBits,
-    /// Classes whose first job, or standing, may be another than `groups` has it.
+    /// Classes whose first job, or standing, may differ from that in `groups`.
     stale: Vec<usize>,
-    /// Classes that a pass has left the head of behind.
+    /// Classes whose head a pass has left behind.
     moved: Vec<usize>,
 }
 
-/// Classes that differ in their owner alone; all of them under a strict queue.
+/// Classes that differ only in their owner; all of them under a strict queue.
 #[derive(Clone, Debug)]
 struct Group<T> {
     classes: Range<usize>,
-    /// What its jobs ask for; those of a strict queue do not agree.
+    /// What its jobs ask for; jobs of a strict queue differ in it.
     demand: Demand,
-    /// The first jobs, or those from which a pass goes on.
+    /// The first jobs, or those from which a pass continues.
     within: Tournament<T>,
     over: Tournament<T>,
-    /// Whether those over quota are passed over for now: they could not be placed.
+    /// Whether jobs over quota are passed over for now because they could not be placed.
     over_is_out: bool,
 }
 
@@ -58,7 +58,7 @@ struct Class {
 }
 
 impl<T: Copy + Ord> Owners<T> {
-    /// Those of the setting, if it has quotas.
+    /// Creates the groups of the setting, if it has quotas.
     pub(super) fn new(setting: &Setting<'_>, queue: &impl WaitingQueue<Spot = T>) -> Option<Self> {
         let quotas = setting.side.quotas?;
         let mut of_class = vec![None; queue.classes()];
@@ -76,7 +76,7 @@ impl<T: Copy + Ord> Owners<T> {
             moved: Vec::new(),
         };
         let is_strict = setting.options.queue == Discipline::Strict;
-        // A queue may have classes of their own for jobs that are promoted, in the same order.
+        // A queue may have separate classes for promoted jobs, in the same order.
         let all = keys.iter().cycle().take(if keys.is_empty() { 0 } else { queue.classes() });
         let mut before = None;
         for (number, &(tier, demand, owner)) in all.enumerate() {
@@ -109,14 +109,14 @@ impl<T: Copy + Ord> Owners<T> {
         self.groups.len()
     }
 
-    /// A job of that class came or went.
+    /// Records that a job of that class came or left.
     pub(super) fn stir(&mut self, class: usize) {
         if !std::mem::replace(&mut self.classes[class].is_stale, true) {
             self.stale.push(class);
         }
     }
 
-    /// Every spot of the queue may be another than it was.
+    /// Marks every spot of the queue as stale.
     pub(super) fn renew(&mut self) {
         let mut at = 0;
         while let Some(class) = self.open.next(at) {
@@ -125,10 +125,11 @@ impl<T: Copy + Ord> Owners<T> {
         }
     }
 
-    /// Looks again at what changed.
+    /// Updates what changed.
     pub(super) fn refresh<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, queue: &impl WaitingQueue<Spot = T>) {
         while let Some(owner) = state.next_stirred() {
-            // Where a job is beyond the quota, a larger one is, too: only those between then and now stand otherwise.
+            // If a job is beyond the quota, so is a larger one: only the classes between then and now change their
+            // standing.
             let own = std::mem::take(&mut self.of_owner[owner as usize]);
             let then = self.within[owner as usize];
             let is_within = |&class: &usize| state.standing(owner, self.classes[class].num_gpus) == Claimant::Within;
@@ -156,7 +157,7 @@ impl<T: Copy + Ord> Owners<T> {
         }
     }
 
-    /// The first job of a group that may start.
+    /// Returns the first job of a group that may start.
     pub(super) fn first(&mut self, group: usize) -> Option<T> {
         let group = &mut self.groups[group];
         group.over_is_out = false;
@@ -169,22 +170,22 @@ impl<T: Copy + Ord> Owners<T> {
         self.groups[group].over_is_out = false;
     }
 
-    /// Whether no job of a group could be placed now, evicting others or not. Those over quota evict nobody.
+    /// Returns whether no job of a group could be placed now, with or without evictions. Jobs over quota evict none.
     pub(super) fn is_hopeless<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, group: usize) -> bool {
         let Group { demand, over_is_out, .. } = &mut self.groups[group];
         *over_is_out = !state.can_place(*demand);
         *over_is_out && !state.may_evict(*demand)
     }
 
-    /// Passes a group's jobs over quota over, after that of a class could not be placed. Returns false if that one was
-    /// within its quota: then the others are placed no more than it was.
+    /// Passes over a group's jobs that are over quota, after the job of a class could not be placed. Returns false if
+    /// that job was within its quota: then the others cannot be placed either.
     pub(super) fn passes_over(&mut self, class: usize) -> bool {
         let Class { group, standing, .. } = self.classes[class];
         self.groups[group].over_is_out = true;
         standing == Claimant::Over
     }
 
-    /// The first job of a group that ranks behind a spot and may start.
+    /// Returns the first job of a group that ranks behind a spot and may start.
     pub(super) fn next_behind(&mut self, queue: &impl WaitingQueue<Spot = T>, group: usize, spot: T) -> Option<T> {
         let Group { classes, within, over, over_is_out, .. } = &mut self.groups[group];
         let mut next: Option<T> = None;
@@ -202,7 +203,7 @@ impl<T: Copy + Ord> Owners<T> {
         next
     }
 
-    /// The same of those whose estimate passes `short` (EASY only).
+    /// Returns the same among the jobs whose estimate passes `short` (EASY only).
     pub(super) fn next_short(
         &self,
         queue: &impl WaitingQueue<Spot = T>,
@@ -226,7 +227,7 @@ impl<T: Copy + Ord> Owners<T> {
         next
     }
 
-    /// A pass is over: the next one begins at the head of every class.
+    /// Ends a pass: the next one begins at the head of every class.
     pub(super) fn rest(&mut self) {
         while let Some(class) = self.moved.pop() {
             self.stir(class);
@@ -235,7 +236,7 @@ impl<T: Copy + Ord> Owners<T> {
 }
 
 impl<T: Copy + Ord> Group<T> {
-    /// Without classes so far.
+    /// Creates a group without classes.
     fn new(first: usize, demand: Demand) -> Self {
         let (within, over) = (Tournament::new(1), Tournament::new(1));
         Self { classes: first..first, demand, within, over, over_is_out: false }

@@ -1,10 +1,10 @@
-//! One scheduling pass: the queue disciplines (docs/model.md#queue-disciplines).
+//! Runs one scheduling pass under each queue discipline (docs/model.md#queue-disciplines).
 //!
-//! Jobs of one size stand or fall together, so a size that cannot be placed costs one trial, and one more after a
-//! start that may change the answer. For example, if no server has 8 idle GPUs for `consolidate`, a thousand waiting
-//! jobs of 8 GPUs cost a `skip` pass one trial.
+//! If one job of a size cannot be placed, none can, so such a size costs one trial, and one more after a start that
+//! may change the answer. For example, if no server has 8 idle GPUs for `consolidate`, a thousand waiting jobs of 8
+//! GPUs cost a `skip` pass one trial.
 //!
-//! With quotas a class of this file is a group of `owners`.
+//! With quotas, a class of this file is a group of `owners`.
 
 use super::{Queued, Reservation, WaitingQueue};
 use crate::ids::Job;
@@ -17,14 +17,14 @@ use std::collections::BinaryHeap;
 /// Estimated ends, s: later than the first, and no later than the second.
 type Span = (f64, f64);
 
-/// What a pass keeps for the next, so that it allocates nothing.
+/// Buffers that a pass keeps for the next, so that it allocates nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Scratch<T> {
-    /// Classes still in the running: (spot of the job looked at, class, version).
+    /// Candidate classes: (spot of the job to try, class, version).
     candidates: BinaryHeap<Reverse<(T, u32, u32)>>,
     /// Candidates of an older version of their class are void.
     version: Vec<u32>,
-    /// Classes passed over that a change of state puts back in the running.
+    /// Classes passed over that become candidates again when the state changes.
     set_aside: Vec<u32>,
 }
 
@@ -33,18 +33,18 @@ impl<T: Copy + Ord> Scratch<T> {
         Self { candidates: BinaryHeap::new(), version: vec![0; classes], set_aside: Vec::new() }
     }
 
-    /// Number of classes.
+    /// Returns the number of classes.
     pub(super) fn classes(&self) -> usize {
         self.version.len()
     }
 
-    /// Takes all classes out of the running.
+    /// Drops all candidates.
     fn clear(&mut self) {
         self.candidates.clear();
         self.set_aside.clear();
     }
 
-    /// The spots of the candidates, in any order.
+    /// Returns the spots of the candidates, in any order.
     pub(super) fn spots(&self) -> impl Iterator<Item = T> + '_ {
         self.candidates.iter().map(|Reverse((spot, ..))| *spot)
     }
@@ -56,7 +56,7 @@ impl<T: Copy + Ord> Scratch<T> {
         }
     }
 
-    /// The spot of the next candidate.
+    /// Returns the spot of the next candidate.
     fn peek(&mut self) -> Option<T> {
         while let Some(&Reverse((spot, class, version))) = self.candidates.peek() {
             if self.version[class as usize] == version {
@@ -67,7 +67,7 @@ impl<T: Copy + Ord> Scratch<T> {
         None
     }
 
-    /// The next candidate in queue order: (spot, class).
+    /// Takes the next candidate in queue order: (spot, class).
     #[inline(always)]
     pub(super) fn next(&mut self) -> Option<(T, usize)> {
         while let Some(Reverse((spot, class, version))) = self.candidates.pop() {
@@ -82,7 +82,7 @@ impl<T: Copy + Ord> Scratch<T> {
 impl<L: WaitingQueue> Queued<'_, L> {
     /// `strict`: starts jobs from the head on until one cannot be placed.
     ///
-    /// Returns whether a job was evicted, which may be of a place in the queue that the pass had left behind.
+    /// Returns whether a job was evicted; its place in the queue may be one that the pass had left behind.
     pub(super) fn head_by_head<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) -> bool {
         let mut evicts = false;
         let mut next = self.queue.first_of_all();
@@ -102,12 +102,12 @@ impl<L: WaitingQueue> Queued<'_, L> {
         evicts
     }
 
-    /// `skip` and `easy`, and `strict` with quotas. Looks at the waiting jobs in queue order, once each, but at a size that cannot be placed only
-    /// once: the jobs of a size stand or fall together, save for EASY's question whether they end before the shadow
+    /// `skip` and `easy`, and `strict` with quotas. Tries the waiting jobs in queue order, once each, but a size that
+    /// cannot be placed only once: jobs of one size differ only, under EASY, in whether they end before the shadow
     /// time.
     ///
-    /// Returns whether a job that was passed over might be taken in a second pass: one started after it, and that can
-    /// change where it would go. Under the slot clock the next boundary is such a pass, even if nothing happens there.
+    /// Returns whether a second pass might take a job that was passed over: one started after it, and that can change
+    /// where it would go. Under the slot clock the next boundary is such a pass, even if nothing happens there.
     pub(super) fn past_the_head<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) -> bool {
         let monotone = state.placer.is_monotone();
         let (easy, strict) = (self.discipline == Discipline::Easy, self.discipline == Discipline::Strict);
@@ -115,8 +115,9 @@ impl<L: WaitingQueue> Queued<'_, L> {
         let mut reservation: Option<Reservation> = None;
         let mut head: Option<Job> = None;
         let (mut passed_over, mut again) = (false, false);
-        // Around maintenance jobs of a size are alike only if the same servers are hidden from them: these are the classes
-        // of which a job was passed over since the last start, and the spans of estimates for which that holds.
+        // Around maintenance, jobs of one size are alike only if the same servers are hidden from them. These are the
+        // classes of which a job was passed over since the last start, and the spans of estimates for which that
+        // holds.
         let mut tried: Vec<(usize, Span)> = Vec::new();
         let goes_along = L::RENEWS && self.owners.is_none();
         if goes_along {
@@ -164,11 +165,11 @@ impl<L: WaitingQueue> Queued<'_, L> {
                 if below.is_some() && self.owners.is_some() {
                     self.go_on_behind(state, class, spot);
                 } else if !monotone && state.knows_windows() {
-                    // Fewer servers may do where more do not.
+                    // Fewer servers may work where more do not.
                     tried.push((class, self.span(state, job)));
                     self.go_on_unlike(state, (class, spot), &tried, |_| false);
                 } else if let Some(below) = below {
-                    // Those that end before the next maintenance may find room where this one does not.
+                    // Jobs that end before the next maintenance may find room where this one does not.
                     let next = self.queue.next_short(class, spot, |estimate| now + estimate <= below);
                     self.scratch.add(class, next);
                 } else if head.is_none() {
@@ -194,7 +195,7 @@ impl<L: WaitingQueue> Queued<'_, L> {
                         tried.push((class, self.span(state, job)));
                         self.go_on_unlike(state, (class, spot), &tried, short);
                     } else if monotone {
-                        // Its like get the same GPUs, so only those that end in time are worth a look.
+                        // Similar jobs get the same GPUs, so only those that end in time are worth trying.
                         self.scratch.set_aside.push(class as u32);
                         let next = match &self.owners {
                             None => self.queue.next_short(class, spot, short),
@@ -208,12 +209,12 @@ impl<L: WaitingQueue> Queued<'_, L> {
                 }
             }
             if let (None, Some(easy)) = (head, &mut self.easy) {
-                // Started without regard to an older claim.
+                // Started without regard to an older reservation.
                 easy.held = None;
             }
             self.start(state, job);
             tried.clear();
-            // Those that went may leave more room than the job takes, and go back to their places in the queue.
+            // The evicted jobs may leave more room than the job takes, and return to their places in the queue.
             again |= passed_over || evicts;
             if evicts {
                 self.begin_behind(state, spot);
@@ -228,7 +229,7 @@ impl<L: WaitingQueue> Queued<'_, L> {
         again
     }
 
-    /// Hides the servers on which a job would run on into maintenance, until they are shown. Returns when the last of
+    /// Hides the servers on which a job would run into maintenance, until they are shown. Returns when the last of
     /// them goes down, s.
     #[inline]
     pub(super) fn keep_clear<S: Speed>(&self, state: &mut ClusterState<'_, S>, job: Job) -> Option<f64> {
@@ -244,7 +245,7 @@ impl<L: WaitingQueue> Queued<'_, L> {
         state.hide(estimate)
     }
 
-    /// Puts every class in the running with its first job.
+    /// Makes the first job of every class a candidate.
     pub(super) fn begin<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) {
         self.scratch.clear();
         if let Some(owners) = &mut self.owners {
@@ -265,7 +266,7 @@ impl<L: WaitingQueue> Queued<'_, L> {
         }
     }
 
-    /// Puts those classes in the running whose first job may come before all others in it.
+    /// Adds the classes whose first job may come before all candidates.
     fn look_ahead(&mut self) {
         loop {
             let next = self.scratch.peek();
@@ -275,7 +276,7 @@ impl<L: WaitingQueue> Queued<'_, L> {
         }
     }
 
-    /// Goes on with the next job of a class.
+    /// Continues with the next job of a class.
     #[inline(always)]
     pub(super) fn go_on_behind<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, class: usize, spot: L::Spot) {
         let next = match &mut self.owners {
@@ -288,14 +289,15 @@ impl<L: WaitingQueue> Queued<'_, L> {
         self.scratch.add(class, next);
     }
 
-    /// The span of estimates, s, for which the same servers are hidden as for a job's.
+    /// Returns the span of estimates, s, for which the same servers are hidden as for a job's.
     fn span<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> Span {
         state.hidden_alike(self.estimates.reckoned(state, job))
     }
 
-    /// Goes on with the next job of a class that ends in time, or from which other servers are hidden than from those tried.
+    /// Continues with the next job of a class that ends in time, or from which other servers are hidden than from
+    /// those tried.
     ///
-    /// Cost: the jobs of the class that it leaves behind, at most as often in a pass as estimates have spans.
+    /// Cost: the jobs of the class that it skips, at most once per pass and span of estimates.
     #[cold]
     fn go_on_unlike<S: Speed>(
         &mut self,
@@ -325,8 +327,8 @@ impl<L: WaitingQueue> Queued<'_, L> {
         }
     }
 
-    /// After a job that could not be placed, and evicts nobody since it is over quota: goes on with those of its class
-    /// that are not.
+    /// After a job over quota, which evicts no job, could not be placed: continues with the jobs of its class within
+    /// quota.
     fn go_on_within<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, class: usize, spot: L::Spot) {
         if let Some(owners) = &mut self.owners
             && owners.passes_over(self.queue.class_of(self.queue.job_at(spot)))
@@ -335,11 +337,12 @@ impl<L: WaitingQueue> Queued<'_, L> {
         }
     }
 
-    /// Goes on with whoever ranks after `spot` now, in every class.
+    /// Continues in every class with the first job that now ranks after `spot`.
     pub(super) fn begin_behind<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, spot: L::Spot) {
         self.scratch.clear();
         self.queue.look_at_all();
-        // Others care who was tried in vain: EASY makes that job the head, and a strict queue goes no further.
+        // Other disciplines depend on which job was tried in vain: EASY makes it the head, and a strict queue stops
+        // there.
         let is_skip = self.discipline == Discipline::Skip && state.placer.is_monotone();
         let classes = self.owners.as_ref().map_or(self.queue.classes(), |owners| owners.groups());
         for class in 0..classes {
@@ -353,7 +356,7 @@ impl<L: WaitingQueue> Queued<'_, L> {
         }
     }
 
-    /// Puts the classes set aside back in the running, from the first job that ranks after `spot`.
+    /// Makes the classes set aside candidates again, from the first job that ranks after `spot`.
     fn reopen<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, spot: L::Spot) {
         while let Some(class) = self.scratch.set_aside.pop() {
             let class = class as usize;
@@ -365,7 +368,7 @@ impl<L: WaitingQueue> Queued<'_, L> {
         }
     }
 
-    /// Puts a class in the running from the first job on that ranks after `spot`.
+    /// Makes a class a candidate again, from the first job that ranks after `spot`.
     fn put_back<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, class: usize, spot: L::Spot) {
         let next = match &mut self.owners {
             None => self.queue.next_behind(class, spot),
@@ -377,11 +380,11 @@ impl<L: WaitingQueue> Queued<'_, L> {
         self.scratch.add(class, next);
     }
 
-    /// The claim of a blocked head (EASY only); the probe then holds the idle GPUs of its shadow time.
+    /// Returns the reservation of a blocked head (EASY only); the probe then holds the idle GPUs of its shadow time.
     ///
-    /// The claim of the pass before stands if the head is the same and nothing happened since but completions it
-    /// counted on and starts it allowed: neither moves the shadow time. Where feasibility hangs on U, or on when servers will
-    /// be down, it is always made anew.
+    /// The reservation of the previous pass stays valid if the head is the same and nothing happened since but
+    /// completions it counted on and starts it allowed: neither moves the shadow time. Where feasibility depends on
+    /// U, or on when servers will be down, it is always made anew.
     fn reserve<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> Option<Reservation> {
         let easy = self.easy.as_mut()?;
         let stands = state.placer.is_monotone() && !state.knows_windows();

@@ -1,11 +1,11 @@
 //! QSSF (Hu et al., "Characterization and prediction of deep learning workloads in large-scale GPU datacenters", SC
-//! 2021, the Helios paper): the least predicted GPU time first, ties fifo. The prediction is made at the submission,
-//! from the jobs completed by then. It is a mean recorded duration times the job's GPUs. The mean is over the same
-//! user's jobs of the same size; if there are none, over the user's; if there are none, over all. Before any
-//! completion it is 0.
+//! 2021, the Helios paper): the job with the least predicted GPU time goes first, ties fifo. The prediction is made
+//! at the submission, from the jobs completed by then. It is a mean recorded duration times the job's GPUs. The mean
+//! is over the same user's jobs of the same size; if there are none, over the user's; if there are none, over all.
+//! Before any completion it is 0.
 //!
-//! The policy knows no run time. With `--predict exact` it knows the recorded duration itself. A pass costs the jobs
-//! started and the sizes tried.
+//! The policy does not know run times, except under `--predict exact`, which gives it the recorded duration itself. A
+//! pass costs the jobs started and the sizes tried.
 
 use crate::ids::Job;
 use crate::options::Predict;
@@ -13,7 +13,7 @@ use crate::setting::Setting;
 use crate::trace::Jobs;
 use std::collections::BTreeMap;
 
-/// How many values, and their sum.
+/// The number of values, and their sum.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     sum: f64,
@@ -53,12 +53,12 @@ impl<'a> Qssf<'a> {
         }
     }
 
-    /// Jobs without a user are one user's.
+    /// Returns the user of a job; jobs without a user belong to one common user.
     fn user_of(&self, job: Job) -> u32 {
         self.user.map_or(u32::MAX, |u| u[job.index()])
     }
 
-    /// The predicted GPU time of a job that is submitted now, GPU-seconds.
+    /// Returns the predicted GPU time of a job that is submitted now, GPU-seconds.
     pub(super) fn key(&self, jobs: &Jobs<'_>, job: Job) -> f64 {
         let num_gpus = jobs.num_gpus[job.index()];
         if self.predict == Predict::Exact {

@@ -1,4 +1,4 @@
-//! The queues against a sorted list.
+//! Tests the queues against a sorted list.
 
 use super::{FairQueue, FixedQueue, KeyedQueue, WaitingQueue};
 use crate::cluster::{FewestServers, Network};

@@ -1,13 +1,12 @@
-//! Waiting jobs in the order of the queue: a queue. Where a discipline tries more than the head, jobs that ask for
-//! different sizes, or GPU types, stand in classes of their own, so that a demand that cannot be placed is passed over
-//! whole.
+//! Keeps waiting jobs in queue order. Where a discipline tries more than the head, jobs that ask for different sizes,
+//! or GPU types, are in separate classes, so that a demand that cannot be placed is passed over as a whole.
 //!
-//! This file has queues whose order is known from the start, so that every job has its place and the queue is a set of
-//! occupied places. Invariant: inside a class, places ascend as jobs rank. For example, three jobs of 4, 1 and 4 GPUs
-//! under fifo have the classes (1) and (0, 2); under a strict queue there is one class, (0, 1, 2).
+//! This file has queues whose order is known from the start, so that every job has its place and the queue is a set
+//! of occupied places. Invariant: inside a class, places ascend as jobs rank. For example, three jobs of 4, 1 and 4
+//! GPUs under fifo have the classes (1) and (0, 2); under a strict queue there is one class, (0, 1, 2).
 //!
-//! Jobs that have waited for too long (aging) go before all others, by fifo. They have places and classes of their own,
-//! in front of the others.
+//! Jobs that have waited too long (aging) go before all others, by fifo. They have their own places and classes, in
+//! front of the others.
 
 use crate::ds::{Minima, OrderedBits, ordered};
 use crate::ids::Job;
@@ -17,20 +16,20 @@ use std::ops::Range;
 
 /// A queue of waiting jobs.
 pub(crate) trait WaitingQueue: Clone + Send {
-    /// Where a job stands. Spots compare as jobs rank, also across classes.
+    /// A job's position. Spots compare as jobs rank, also across classes.
     type Spot: Copy + Ord + Send + std::fmt::Debug;
 
-    /// Whether the keys of jobs that arrive come from outside.
+    /// Whether the keys of arriving jobs come from outside.
     const ASKED: bool = false;
 
-    /// Whether the order is another at each pass: then spots are of one pass, and classes are several under a strict
-    /// queue too.
+    /// Whether the order differs from pass to pass: then spots are valid for one pass, and there are several classes
+    /// even under a strict queue.
     const RENEWS: bool = false;
 
-    /// An empty queue. `estimate`: rho_j of a job, s.
+    /// Creates an empty queue. `estimate`: rho_j of a job, s.
     fn new(setting: &Setting<'_>, estimate: impl Fn(Job) -> f64) -> Self;
 
-    /// Adds a job. `key`: its key, least first, where the queue goes by keys. `estimate`, s, is asked for where the
+    /// Adds a job. `key`: its key, least first, where the queue goes by keys. `estimate`, s, is called only where the
     /// discipline reads it.
     fn push(&mut self, job: Job, key: f64, estimate: impl FnOnce() -> f64);
 
@@ -39,64 +38,65 @@ pub(crate) trait WaitingQueue: Clone + Send {
 
     fn remove(&mut self, job: Job);
 
-    /// Puts a waiting job ahead of all that are not promoted; those that are go by fifo.
+    /// Puts a waiting job ahead of all that are not promoted; promoted jobs go by fifo.
     fn promote(&mut self, job: Job);
 
-    /// A pass begins, at so many seconds (`RENEWS` only).
+    /// Begins a pass, at so many seconds (`RENEWS` only).
     fn renew(&mut self, _now: f64) {}
 
-    /// A pass asks for spots of all classes, and is told of no firsts any longer (`RENEWS` only).
+    /// Announces that a pass asks for spots of all classes and needs no more firsts reported (`RENEWS` only).
     fn look_at_all(&mut self) {}
 
-    /// A stay of a job of so many units begins, or ends, at so many seconds (`RENEWS` only).
+    /// Records that a stay of a job of so many units begins, or ends, at so many seconds (`RENEWS` only).
     fn hold(&mut self, _job: Job, _units: u32, _begins: bool, _now: f64) {}
 
-    /// Whether a waiting job is promoted.
+    /// Returns whether a waiting job is promoted.
     fn is_promoted(&self, job: Job) -> bool;
 
-    /// Whether a job that has arrived waits.
+    /// Returns whether a job that has arrived waits.
     fn has(&self, job: Job) -> bool;
 
-    /// The head of the queue (strict queues only: there is one class).
+    /// Returns the head of the queue (strict queues only: there is one class).
     fn first_of_all(&self) -> Option<Self::Spot> {
         self.first(0)
     }
 
     fn is_empty(&self) -> bool;
 
-    /// Number of classes; one under a strict queue, unless the queue `RENEWS`.
+    /// Returns the number of classes; one under a strict queue, unless the queue `RENEWS`.
     fn classes(&self) -> usize;
 
     fn job_at(&self, spot: Self::Spot) -> Job;
 
-    /// The first of a class.
+    /// Returns the first of a class.
     fn first(&self, class: usize) -> Option<Self::Spot>;
 
-    /// Tells of some classes that no pass was told of since `renew` their firsts: of all in the end, but of none that has no job
+    /// Reports the firsts of some classes not reported since `renew`: in the end of all, but of none that has no job
     /// before `spot`. Returns whether there were any (`RENEWS` only).
     fn firsts_before(&mut self, _spot: Option<Self::Spot>, _tell: impl FnMut(usize, Option<Self::Spot>)) -> bool {
         false
     }
 
-    /// The next of a class behind a spot of that class.
+    /// Returns the next of a class behind a spot of that class.
     fn next(&self, class: usize, spot: Self::Spot) -> Option<Self::Spot>;
 
-    /// The first of a class that ranks behind a spot of any class.
+    /// Returns the first of a class that ranks behind a spot of any class.
     fn next_behind(&self, class: usize, spot: Self::Spot) -> Option<Self::Spot>;
 
-    /// The first of a class that ranks behind a spot of any class and whose estimate passes `short` (where estimates are read).
+    /// Returns the first of a class that ranks behind a spot of any class and whose estimate passes `short` (where
+    /// estimates are read).
     fn next_short(&self, class: usize, spot: Self::Spot, short: impl Fn(f64) -> bool) -> Option<Self::Spot>;
 
-    /// The first of some classes that has a job whose estimate passes `short` (where estimates are read).
+    /// Returns the first of some classes that has a job whose estimate passes `short` (where estimates are read).
     fn short_class(&self, classes: Range<usize>, short: impl Fn(f64) -> bool) -> Option<usize>;
 
-    /// The class of a job that has arrived.
+    /// Returns the class of a job that has arrived.
     fn class_of(&self, job: Job) -> usize;
 
-    /// Every waiting job.
+    /// Returns every waiting job.
     fn jobs(&self) -> impl Iterator<Item = Job> + '_;
 
-    /// Every waiting job, in order.
+    /// Returns every waiting job, in order.
     fn in_order(&self) -> Vec<Job> {
         let of = |class| std::iter::successors(self.first(class), move |&spot| self.next(class, spot));
         let mut spots: Vec<_> = (0..self.classes()).flat_map(of).collect();
@@ -114,9 +114,9 @@ pub(crate) struct FixedQueue {
     job: Vec<Job>,
     /// Whether places are in queue order: all jobs are of one class.
     places_are_ranks: bool,
-    /// The rank in queue order of the job of each such place; empty when it is the job's number, or when places are ranks.
+    /// The queue rank of the job of each such place; empty when it is the job's number, or when places are ranks.
     rank: Vec<u32>,
-    /// The class of each job among those of jobs that are not promoted; empty when there is one.
+    /// The class of each job among the classes of jobs that are not promoted; empty when there is one.
     class: Vec<u32>,
     /// First place of each class, and the end. Classes of promoted jobs come first.
     pub(super) first: Vec<u32>,
@@ -127,18 +127,18 @@ pub(crate) struct FixedQueue {
     promoted: Option<Promoted>,
 }
 
-/// Places of the jobs that have waited for too long; they are the first places of the queue.
+/// Places of the jobs that have waited too long; they are the first places of the queue.
 #[derive(Clone, Debug)]
 struct Promoted {
     /// As in [`FixedQueue`].
     place: Vec<u32>,
     job: Vec<Job>,
-    /// Who is promoted.
+    /// The promoted jobs.
     members: OrderedBits,
 }
 
 impl FixedQueue {
-    /// Places before those of the jobs that are not promoted.
+    /// Returns the number of places before those of the jobs that are not promoted.
     #[inline]
     pub(super) fn base(&self) -> usize {
         self.first[self.first.len() - 1] as usize - self.jobs_in_all()
@@ -174,7 +174,7 @@ impl FixedQueue {
         self.job.get(place).copied().unwrap_or(Job::at(place))
     }
 
-    /// The rank of the job of a place.
+    /// Returns the rank of the job of a place.
     #[inline(always)]
     fn rank_of(&self, place: usize) -> u32 {
         if self.places_are_ranks {
@@ -192,7 +192,7 @@ impl FixedQueue {
         self.first[class] as usize..self.first[class + 1] as usize
     }
 
-    /// The class of a place.
+    /// Returns the class of a place.
     fn class_at(&self, place: usize) -> usize {
         self.first.partition_point(|&first| first as usize <= place) - 1
     }
@@ -219,7 +219,7 @@ impl WaitingQueue for FixedQueue {
         let strict = options.queue == Discipline::Strict && setting.side.quotas.is_none() && setting.fair.is_none();
         // Jobs are numbered in order of (priority down, submit_time, row), which is fifo.
         let ordered: Option<Vec<Job>> = match options.order {
-            // QSSF's order and that of fair shares are not known from the start: their queues are others.
+            // QSSF's order and that of fair shares are not known from the start: they have other queues.
             Order::Fifo | Order::Qssf | Order::Fairshare => None,
             Order::Column => {
                 let key = |j: Job| ordered(setting.key.map_or(0.0, |key| key[j.index()]));
@@ -377,7 +377,7 @@ impl WaitingQueue for FixedQueue {
 
     fn class_of(&self, job: Job) -> usize {
         let class = self.class.get(job.index()).map_or(0, |&class| class as usize);
-        // Those of promoted jobs come first and are as many.
+        // The classes of promoted jobs come first and are as many.
         let is_behind = self.promoted.as_ref().is_some_and(|promoted| !promoted.members.contains(job.index()));
         if is_behind { class + self.classes() / 2 } else { class }
     }
@@ -387,7 +387,7 @@ impl WaitingQueue for FixedQueue {
     }
 }
 
-/// Jobs grouped by what says which of them stand or fall together.
+/// Returns the jobs grouped by what decides which of them can be placed, or not, together.
 fn classes(setting: &Setting<'_>, ordered: Option<&[Job]>) -> Grouped {
     let n = setting.jobs.len();
     if let Some(fair) = setting.fair {
@@ -412,7 +412,7 @@ fn classes(setting: &Setting<'_>, ordered: Option<&[Job]>) -> Grouped {
 #[derive(Default)]
 struct Grouped {
     job: Vec<Job>,
-    /// Where each of them stands in the given order; empty when it is the job's own number.
+    /// Each job's position in the given order; empty when it is the job's own number.
     rank: Vec<u32>,
     /// Where each group begins, and the end.
     first: Vec<u32>,
@@ -421,7 +421,7 @@ struct Grouped {
 }
 
 impl Grouped {
-    /// By what `of` says of them, ascending, in the given order inside a group.
+    /// Groups jobs by what `of` returns, ascending, in the given order inside a group.
     fn new<K: Copy + Ord>(n: usize, of: impl Fn(Job) -> K, ordered: Option<&[Job]>) -> Self {
         let mut groups: Vec<K> = (0..n).map(Job::at).map(&of).collect();
         groups.sort_unstable();
@@ -451,7 +451,7 @@ impl Grouped {
     }
 }
 
-/// The place of each job.
+/// Returns the place of each job.
 fn inverse(order: &[Job]) -> Vec<u32> {
     let mut inverse = vec![0; order.len()];
     for (i, &j) in order.iter().enumerate() {

@@ -1,8 +1,9 @@
-//! EDF: the earliest deadline first, jobs without one last, ties fifo. A pass is due at every arrival and completion.
-//! (Liu and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time environment", 1973.)
+//! EDF: ranks the job with the earliest deadline first, jobs without one last, ties fifo. A pass is due at every
+//! arrival and completion. (Liu and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time
+//! environment", 1973.)
 //!
-//! A pass costs as much as SRTF's. Admission alone needs the run time. It is settled on arrival.
-//! On the slot clock the arrival is the first boundary at or after the submission.
+//! A pass costs as much as SRTF's. Only admission needs the run time. It is decided on arrival; on the slot clock the
+//! arrival is the first boundary at or after the submission.
 
 use super::{KNOWS, Ranking};
 use crate::ids::Job;

@@ -1,8 +1,9 @@
-//! Finish-time fairness (Themis: Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020).
-//! The job with the largest (time since submission + remaining run time) / ideal run time goes first. Clairvoyant.
+//! Ranks by finish-time fairness (Themis: Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI
+//! 2020). The job with the largest (time since submission + remaining run time) / ideal run time goes first.
+//! Clairvoyant.
 //!
-//! Themis calls this number rho. Elsewhere in this crate rho_j is the estimated run time. The number of every job moves
-//! with time, so a pass ranks all jobs that run or wait.
+//! Themis calls this number rho. Elsewhere in this crate rho_j is the estimated run time. The number changes with
+//! time for every job, so a pass ranks all running and waiting jobs.
 
 use super::{KNOWS, Keys, Ranking};
 use crate::ids::Job;
@@ -43,7 +44,7 @@ impl Ranking for Ftf {
 
     const KEYS: Keys = Keys::Move;
 
-    /// Jobs that are equal come out a few units in the last place apart.
+    /// The numbers of equal jobs may differ by a few units in the last place.
     const NEAR: f64 = 1e-12;
 
     fn interval(&self) -> Option<f64> {

@@ -2,19 +2,19 @@
 //! indices", 1979). Queues by attained service are Tiresias'. Inside a queue the largest index goes first, ties fifo.
 //! The policy knows only the run times of jobs that are done.
 //!
-//! Say a job has attained a GPU-seconds, and S is the GPU time of a completed job drawn at random. The index is the
-//! largest, over quanta delta, of P(S - a <= delta | S > a) / E[min(S - a, delta) | S > a]. It is 0 where no completed
-//! job had more than a. Indexes are compared in single precision.
+//! Let a be the GPU-seconds that a job has attained, and S the GPU time of a completed job drawn at random. The index
+//! is the largest, over quanta delta, of P(S - a <= delta | S > a) / E[min(S - a, delta) | S > a]. It is 0 where no
+//! completed job had more than a. Indexes are compared in single precision.
 //!
-//! A waiting job's attained service stands, while its index moves with completions. So waiting jobs are kept by their
-//! service, and a pass takes one index for all of one service, or none where a queue's waiting jobs have all the same.
-//! Running jobs are needed from the end of the ranking, and only if not all that wait fit in the idle GPUs. They are
-//! held by ceilings of their keys (`lowest_ranked`). For example, a thousand waiting jobs of one GPU that never ran cost a
-//! pass no index while running jobs of the next queue give way to them.
+//! A waiting job's attained service is constant, while its index changes with completions. So waiting jobs are kept
+//! by their service, and a pass computes one index for all jobs of one service, or none where a queue's waiting jobs
+//! all have the same. Running jobs are needed from the end of the ranking, and only if not all waiting jobs fit in
+//! the idle GPUs. They are kept by upper bounds of their keys (`lowest_ranked`). For example, a thousand waiting jobs
+//! of one GPU that never ran cost a pass no index while running jobs of the next queue make room for them.
 //!
 //! One index costs a walk along a hull. With m samples the distribution is renewed at a pass once more than m / 1,024
-//! jobs are new. Then it costs a step for every sample to add them up, when an index is asked for, and one for every
-//! sample above the least service asked for to build the hull.
+//! jobs are new. That costs one step per sample to add them up, when an index is asked for, and one per sample above
+//! the least service asked for to build the hull.
 
 use super::tiresias::{Tiresias, attains_before};
 use super::{KNOWS, Keys, Ranking};
@@ -41,7 +41,7 @@ pub(in crate::policy) struct Gittins {
 /// this many samples it is up to date at every pass.
 const RENEW_SHARE: usize = 1024;
 
-/// A close ceiling holds until a job has attained 1 / `REACH_SHARE` more.
+/// A close ceiling is valid until a job has attained 1 / `REACH_SHARE` more.
 const REACH_SHARE: f64 = 16.0;
 
 impl Gittins {
@@ -56,7 +56,7 @@ impl Gittins {
         }
     }
 
-    /// The queues by attained service.
+    /// Returns the queues by attained service.
     pub(super) fn tiresias(&self) -> &Tiresias {
         &self.queues
     }
@@ -130,32 +130,33 @@ impl Ranking for Gittins {
     }
 }
 
-/// The key of a job in a queue, by a number of `descending`. It is a whole number, exact in a float64 for fewer than
-/// 2^21 queues.
+/// Returns the key of a job in a queue, by a number of `descending`. It is a whole number, exact in a float64 for
+/// fewer than 2^21 queues.
 fn key(queue: usize, number: u32) -> f64 {
     queue as f64 * 4_294_967_296.0 + f64::from(number)
 }
 
-/// A number that falls as `index` rises. In single precision: indexes that differ by rounding alone tie.
+/// Returns a number that falls as `index` rises. In single precision: indexes that differ only by rounding tie.
 fn descending(index: f64) -> u32 {
     let bits = (-(index as f32)).to_bits();
     if bits >> 31 == 1 { !bits } else { bits | 1 << 31 }
 }
 
-/// GPU times of completed jobs, ready for indexes.
+/// GPU times of completed jobs, from which indexes are computed.
 ///
 /// With s_1 <= ... <= s_n and i samples <= a, the ratio for delta = s_j - a is (j - i) / (t_j - c), where
 /// t_j = s_1 + ... + s_j + (n - j) s_j and c = s_1 + ... + s_i + (n - i) a. So the index is the steepest slope from
 /// (c, i) to a point (t_j, j) with j > i: the tangent to their upper hull.
 #[derive(Clone, Debug, Default)]
 struct Samples {
-    /// Not yet among the others: what comes between two questions is added at once.
+    /// Not yet among the others: values that come between two queries are added at once.
     added: Vec<f64>,
-    /// Ascending, as are those of the other columns.
+    /// Ascending, as are the other columns.
     value: Vec<f64>,
     /// Sums of the first samples.
     sum: Vec<f64>,
-    /// For each point from `spanned` on, the next corner of the upper hull of the points from it on; itself at the last.
+    /// For each point from `spanned` on, the next corner of the upper hull of the points from it on; the last point
+    /// is its own.
     corner: Vec<u32>,
     spanned: usize,
     /// Corners of the hull of the points from `spanned` on, the nearest last.
@@ -171,7 +172,7 @@ impl Samples {
         self.added.append(fresh);
     }
 
-    /// Puts the added values among the others.
+    /// Merges the added values into the others.
     fn build(&mut self) {
         let from = self.merge();
         self.sum_up(from);
@@ -183,7 +184,7 @@ impl Samples {
         self.hull.push(self.point(n - 1));
     }
 
-    /// (t_j, j - 1) of the sample at a place.
+    /// Returns (t_j, j - 1) of the sample at a place.
     #[inline]
     fn point(&self, at: usize) -> (f64, f64) {
         let after = self.value.len() - 1 - at;
@@ -205,7 +206,7 @@ impl Samples {
         end
     }
 
-    /// Sums from a place on.
+    /// Recomputes the sums from a place on.
     fn sum_up(&mut self, from: usize) {
         self.sum.resize(self.value.len() + 1, 0.0);
         let mut sum = self.sum[from];
@@ -215,7 +216,7 @@ impl Samples {
         }
     }
 
-    /// Goes on with the hull, from its end down to a place.
+    /// Extends the hull from its end down to a place.
     fn span(&mut self, down_to: usize) {
         let mut hull = std::mem::take(&mut self.hull);
         for at in (down_to..self.spanned).rev() {
@@ -238,10 +239,10 @@ impl Samples {
         self.tangent(attained).map_or(0.0, |(_, steepest)| steepest)
     }
 
-    /// The least index of all services from one on and below another, or a little less.
+    /// Returns the least index of all services from one on and below another, or a little less.
     ///
-    /// As the service grows the point (c, i) moves below the hull. So its tangent is at least as steep as the edge of the
-    /// hull that spans the end.
+    /// As the service grows, the point (c, i) moves below the hull. So its tangent is at least as steep as the edge
+    /// of the hull that spans the end.
     fn least(&mut self, from: f64, end: f64) -> f64 {
         let Some((mut at, mut slope)) = self.tangent(from) else { return 0.0 };
         while self.value[at] < end {
@@ -252,12 +253,12 @@ impl Samples {
             slope = slope.min((next - at) as f64 / (self.point(next).0 - self.point(at).0));
             at = next;
         }
-        // Rounding: far less than a millionth, but for times between points that are rounding themselves.
+        // Rounding: far less than a millionth, except for times between points that are themselves rounding errors.
         let total = self.sum[self.value.len()];
         f64::min(slope * (1.0 - 1e-6), 1e12 / total)
     }
 
-    /// The steepest slope to a sample, and a sample that has it.
+    /// Returns the steepest slope to a sample, and a sample that has it.
     fn tangent(&mut self, attained: f64) -> Option<(usize, f64)> {
         if !self.added.is_empty() {
             self.build();

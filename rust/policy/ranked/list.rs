@@ -1,17 +1,18 @@
-//! A stable list inside a queue, in place of fifo (`--within list`): as the schedulers of real clusters keep it.
+//! Orders each queue as a stable list instead of fifo (`--within list`), as the schedulers of real clusters do.
 //!
-//! At a pass, first, in each queue, those that run move ahead of those that do not. Then newcomers and those whose queue
-//! has changed join the end of theirs, in fifo order among themselves. For example, a and b run and c waits, all in one
-//! queue. As a falls to the next queue, where d waits, it stands behind d, though it runs and d does not.
+//! At a pass, in each queue, running jobs first move ahead of the others. Then newcomers and jobs whose queue has
+//! changed join the end of theirs, in fifo order among themselves. For example, a and b run and c waits, all in one
+//! queue. When a falls to the next queue, where d waits, it is behind d, although it runs and d does not.
 //!
-//! A tick at which nothing happens is not simulated. What it would do to the list is done before somebody leaves who ran
-//! at it, so that the list is the one of a scheduler that decides at every tick.
+//! A tick at which nothing happens is not simulated. Its effect on the list is applied before a job leaves that ran
+//! at that tick, so that the list is that of a scheduler that decides at every tick.
 //!
-//! Invariant: a place stands until its job starts, stops or falls to the next queue, and ties are fifo. Places are of three
-//! kinds, each before the next: those of jobs that have moved ahead, the first first; of those that have stopped since, the
-//! latest first, and of one move as they stood before; of those that have joined the end, the first first. For example, a and
-//! b have moved ahead and c waits. If both stop, a stands before b and b before c, and no place but theirs was changed.
-//! A pass costs as much as without lists, and a step for every job that starts, stops or falls.
+//! Invariant: a place is constant until its job starts, stops or falls to the next queue, and ties are fifo. Places
+//! are of three kinds, each before the next: those of jobs that have moved ahead, earliest first; of jobs that have
+//! stopped since, latest first, and those of one move in their previous order; of jobs that have joined the end,
+//! earliest first. For example, a and b have moved ahead and c waits. If both stop, a is before b and b before c, and
+//! only their places have changed. A pass costs as much as without lists, plus one step for every job that starts,
+//! stops or falls.
 
 use super::gittins::Gittins;
 use super::tiresias::Tiresias;
@@ -24,7 +25,7 @@ use crate::speed::Speed;
 
 /// A policy with queues by attained service.
 pub(in crate::policy) trait Queues: Ranking {
-    /// The queues.
+    /// Returns the queues.
     fn queues(&self) -> &Tiresias;
 }
 
@@ -40,34 +41,34 @@ impl Queues for Gittins {
     }
 }
 
-/// Where a job stands that is in no list.
+/// The place of a job that is in no list.
 const NOWHERE: u64 = u64::MAX;
 
-/// What the rows of those that run and have not moved ahead begin with: there are fewer turns, and fewer jobs.
+/// The first bit of the rows of running jobs that have not moved ahead: there are fewer turns, and fewer jobs.
 const NOT_MOVED: u32 = 1 << 31;
 
-/// A policy with queues, of which each is a list.
+/// A policy with queues, each of which is a list.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Listed<Q> {
     policy: Q,
     /// The place of each job in the list of its queue, the queue, and the slot of its stay.
     ///
-    /// A place is two numbers, the lower one of `low` bits: 0 and a turn of moving ahead; `joined` less the move that was
-    /// the latest when it stopped, and its turn; `joined` and the pass at which it joined, and 0.
+    /// A place is two numbers, the lower one of `low` bits: 0 and the turn in which it moved ahead; `joined` minus
+    /// the number of moves when it stopped, and its turn; `joined` and the pass at which it joined, and 0.
     place: Vec<u64>,
     queue: Vec<usize>,
     slot: Vec<Slot>,
     low: u32,
     joined: u64,
-    /// Turns that are taken, and how many may be.
+    /// The number of turns taken, and how many there may be.
     turns: u64,
     most_turns: u64,
     /// Moves and passes so far.
     moves: u64,
     passes: u64,
-    /// Those that run and have not moved ahead; some are here twice, and some have left.
+    /// Running jobs that have not moved ahead; some are here twice, and some have left.
     moving: Vec<Job>,
-    /// Those that have got another place while they run, and others.
+    /// Jobs whose place changed while they ran, and others.
     moved: Vec<Job>,
     /// The last tick that has moved them (machine time).
     moved_at: f64,
@@ -80,7 +81,7 @@ impl<Q: Queues> Listed<Q> {
         let jobs = setting.jobs.len();
         let gpus: u64 = setting.server_gpus.iter().copied().map(u64::from).sum();
         let running = (jobs as u64).min(gpus * setting.jobs.units_a_gpu());
-        // Turns are numbered anew before they run out, which is seldom.
+        // Turns are renumbered before they run out, which is rare.
         let low = u64::BITS - running.leading_zeros() + 2;
         Self {
             policy,
@@ -104,7 +105,7 @@ impl<Q: Queues> Listed<Q> {
         self.place[job.index()] >> self.low == 0
     }
 
-    /// Those that run move ahead of all others.
+    /// Moves running jobs ahead of all others.
     fn move_ahead(&mut self) {
         self.moves += 1;
         let mut moving = std::mem::take(&mut self.moving);
@@ -120,7 +121,7 @@ impl<Q: Queues> Listed<Q> {
         self.moving = moving;
     }
 
-    /// Numbers the turns anew. All that run have moved ahead.
+    /// Renumbers the turns. All running jobs have moved ahead.
     fn renumber<S: Speed>(&mut self, state: &ClusterState<'_, S>) {
         let mut running: Vec<_> = state.stays.iter().filter(|stay| stay.is_live()).map(|stay| stay.job).collect();
         running.sort_unstable_by_key(|job| self.place[job.index()]);
@@ -130,7 +131,8 @@ impl<Q: Queues> Listed<Q> {
         }
     }
 
-    /// Those that have reached a threshold since the last pass join the end of their queue's list, though they run.
+    /// Moves the jobs that have reached a threshold since the last pass to the end of their queue's list, even if
+    /// they run.
     fn fall<S: Speed>(&mut self, state: &ClusterState<'_, S>) {
         let mut early = Vec::new();
         while let Some((time, job)) = self.falls.peek()
@@ -160,7 +162,7 @@ impl<Q: Queues> Listed<Q> {
         }
     }
 
-    /// A job runs no longer, and keeps its place.
+    /// Records that a job no longer runs, and keeps its place.
     fn stand_back(&mut self, job: Job) {
         self.slot[job.index()] = Slot::NONE;
         self.falls.remove(job.number());
@@ -169,7 +171,7 @@ impl<Q: Queues> Listed<Q> {
         }
     }
 
-    /// A job joins the end of its queue's list at that pass.
+    /// Appends a job to its queue's list at that pass.
     fn join(&mut self, job: Job, queue: usize, pass: u64) {
         self.queue[job.index()] = queue;
         self.place[job.index()] = (self.joined + pass) << self.low;
@@ -208,7 +210,7 @@ impl<Q: Queues> Ranking for Listed<Q> {
         self.await_fall(job, self.policy.queues().rises_at(state, &state.stays[slot.index()]));
         let place = &mut self.place[job.index()];
         if *place >> self.low == self.joined - self.moves {
-            // It stopped at this pass: nobody has moved ahead of it.
+            // It stopped at this pass: no job has moved ahead of it.
             *place &= (1 << self.low) - 1;
             self.moved.push(job);
         } else {
@@ -280,7 +282,7 @@ impl<Q: Queues> Ranking for Listed<Q> {
         self.place[job.index()]
     }
 
-    /// Those that have not moved ahead have fallen at this pass, and stand in order of fifo.
+    /// Jobs that have not moved ahead have fallen at this pass, and are in fifo order.
     fn row(&self, job: Job) -> u32 {
         if self.has_moved(job) { self.place[job.index()] as u32 } else { NOT_MOVED | job.number() }
     }

@@ -1,12 +1,12 @@
-//! Running jobs from the end of the ranking.
+//! Keeps the running jobs ordered from the end of the ranking.
 //!
-//! Invariant: a job's true key is not above its stored one until the job's instant in `by_expiry`. A key is put right
+//! Invariant: a job's true key is not above its stored one until the job's instant in `by_expiry`. A key is corrected
 //! when it comes to the front. For example, SRTF stores the time that was left when a job started, and a job at the
-//! front is moved back if others have more left by now.
+//! front is moved back if others now have more left.
 //!
-//! Where keys move with every pass (`Keys::ByNumber`), a job is first held loosely, by a ceiling that costs nothing.
-//! When it comes to the front it gets a close ceiling, and its true key for that pass alone if it is in front again. So a
-//! pass costs the running jobs near the end of the ranking, not all.
+//! Where keys change with every pass (`Keys::ByNumber`), a job is first stored with a loose ceiling, which costs
+//! nothing. When it comes to the front it gets a close ceiling, and, if it comes to the front again, its true key for
+//! that pass alone. So a pass costs the running jobs near the end of the ranking, not all.
 
 use super::{Keys, Place, Ranking, before, pool_of};
 use crate::ds::EventHeap;
@@ -25,21 +25,21 @@ pub(super) struct LowestRanked {
     /// By the instant at which a key must be stored anew.
     by_expiry: EventHeap,
     expired: Vec<Slot>,
-    /// What each slot's stored key is (`Keys::ByNumber` only, as all below).
+    /// What each slot's stored key is (`Keys::ByNumber` only, like all fields below).
     held: Vec<Held>,
-    /// Slots held truly at the last pass.
+    /// Slots stored with the true key at the last pass.
     truly: Vec<Slot>,
-    /// Whether no close ceiling holds any longer.
+    /// Whether no close ceiling is valid any longer.
     is_void: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Held {
-    /// By a loose ceiling.
+    /// A loose ceiling.
     Loosely,
-    /// By this close ceiling.
+    /// This close ceiling.
     Closely(f64),
-    /// By the true key of one pass; later by this close ceiling again.
+    /// The true key of one pass; later this close ceiling again.
     Truly(f64),
 }
 
@@ -62,7 +62,7 @@ impl LowestRanked {
         }
     }
 
-    /// Where the running jobs of a pool and a tier are.
+    /// Returns the index of the running jobs of a pool and a tier.
     #[inline]
     fn group(&self, pool: usize, tier: u32) -> usize {
         if self.tiers.len() == 1 {
@@ -81,7 +81,7 @@ impl LowestRanked {
         self.by_key[group].remove(slot.number());
     }
 
-    /// Forgets a stay that has ended.
+    /// Removes a stay that has ended.
     pub(super) fn forget<S: Speed>(&mut self, state: &ClusterState<'_, S>, slot: Slot) {
         let tier = state.jobs.tier(state.stays[slot.index()].job.index());
         self.remove(pool_of(state, slot), tier, slot);
@@ -91,12 +91,13 @@ impl LowestRanked {
         }
     }
 
-    /// The first instant at which a key must be stored anew.
+    /// Returns the first instant at which a key must be stored anew.
     pub(super) fn expiry(&self) -> f64 {
         self.by_expiry.peek().map_or(f64::INFINITY, |(time, _)| time)
     }
 
-    /// A number that the key of no running job of a tier is above; `None` where there is none, or one of a later tier.
+    /// Returns an upper bound of the keys of a tier's running jobs; `None` if there are none, or some of a later
+    /// tier.
     pub(super) fn ceiling(&self, pool: usize, tier: u32) -> Option<f64> {
         if self.tiers.len() == 1 {
             return self.by_key[pool].peek().map(|(stored, _)| -stored);
@@ -107,7 +108,7 @@ impl LowestRanked {
         group.peek().filter(|_| is_last).map(|(stored, _)| -stored)
     }
 
-    /// Gives up all close ceilings.
+    /// Invalidates all close ceilings.
     pub(super) fn void(&mut self) {
         self.is_void = true;
     }
@@ -138,7 +139,7 @@ impl LowestRanked {
         }
     }
 
-    /// Makes ready for a pass: every stored key is a ceiling now, and every row is right.
+    /// Prepares a pass: every stored key is then a ceiling, and every row is right.
     pub(super) fn renew<R: Ranking, S: Speed>(&mut self, ranking: &mut R, state: &ClusterState<'_, S>) {
         let mut expired = std::mem::take(&mut self.expired);
         expired.clear();
@@ -169,7 +170,7 @@ impl LowestRanked {
         self.expired = expired;
     }
 
-    /// The running job of a pool that ranks last, if it ranks behind that place: its place and slot.
+    /// Returns the running job of a pool that ranks last, if it ranks behind that place: its place and slot.
     pub(super) fn last_behind<R: Ranking, S: Speed>(
         &mut self,
         pool: usize,
@@ -184,7 +185,7 @@ impl LowestRanked {
         (first..=last).rev().find_map(|group| self.last_of(group, pool, place, ranking, state))
     }
 
-    /// The same among those of one tier.
+    /// Returns the same among the jobs of one tier.
     #[inline]
     fn last_of<R: Ranking, S: Speed>(
         &mut self,

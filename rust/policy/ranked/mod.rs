@@ -1,9 +1,9 @@
-//! Policies that may stop jobs for others: a ranking of all jobs, and a quota of all GPUs. A ranking is a file.
+//! Policies that may stop jobs for others: a ranking of all jobs, and a quota of all GPUs. One file per ranking.
 //!
-//! A pass ranks the running and the waiting jobs and walks the ranking: a job that fits in what is left of the quota is
-//! selected. Running jobs that are not selected are stopped; then selected waiting jobs are placed in rank order
-//! (docs/policies.md). `select` is the walk. For example, under SRTF on 8 GPUs a new job of 8 GPUs and 60 s stops a job
-//! of 8 GPUs that has 100 s left.
+//! A pass ranks the running and the waiting jobs and walks the ranking: a job that fits in what is left of the quota
+//! is selected. Running jobs that are not selected are stopped; then selected waiting jobs are placed in rank order
+//! (docs/policies.md). `select` is the walk. For example, under SRTF on 8 GPUs a new job of 8 GPUs and 60 s stops a
+//! job of 8 GPUs that has 100 s left.
 
 mod edf;
 mod ftf;
@@ -45,7 +45,7 @@ policies! { |setting, speed|
     TimeSlice => Ranked::new(setting, TimeSlice::new(setting)),
 }
 
-/// The same of those whose queues are lists.
+/// Does the same for the policies whose queues are lists.
 pub(super) fn visit_lists<'a, S: Speed, V: Visitor<'a, S>>(
     setting: &Setting<'a>,
     speed: &S,
@@ -63,148 +63,151 @@ pub(super) fn visit_lists<'a, S: Speed, V: Visitor<'a, S>>(
     Err(visitor)
 }
 
-/// What rankings know.
+/// The features that rankings support.
 const KNOWS: &[Feature] = Feature::ALL;
 
-/// How the keys of a ranking move.
+/// How the keys of a ranking change over time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keys {
-    /// A waiting job's key stands. A running job's key does not rise but where `rises_at` says.
+    /// A waiting job's key is constant. A running job's key rises only where `rises_at` says so.
     Stand,
-    /// A waiting job's key is made of a number that stands. What the number makes, and the keys of running jobs, are
-    /// others at every pass.
+    /// A waiting job's key is computed from a number that is constant. The keys computed from it, and those of
+    /// running jobs, change from pass to pass.
     ByNumber,
-    /// All move with time, so that every pass ranks all jobs anew by `rank`.
+    /// All change with time, so that every pass ranks all jobs anew by `rank`.
     Move,
 }
 
-/// A ranking and the instants at which it is used. Keys: least first, ties by job, that is fifo. Higher priorities go
-/// before all that.
+/// A ranking and the instants at which it is used. Keys: least first, ties by job, that is fifo. Priorities take
+/// precedence over all that.
 pub(super) trait Ranking: Clone + Send {
     const KEYS: Keys = Keys::Stand;
 
-    /// What goes before fifo among jobs of one key.
+    /// What decides before fifo among jobs of one key.
     type Tie: Copy + Default + Ord + Send + Debug;
 
-    /// Keys that are no further above the least of them than this share of it are ties (`Keys::Move` only).
+    /// Keys that exceed the least of them by no more than this share of it are ties (`Keys::Move` only).
     const NEAR: f64 = 0.0;
 
     /// Whether a running job's key rises where a rung sets its progress back (`Keys::Stand` only).
     const COUNTS_WORK: bool = false;
 
-    /// Whether jobs take turns: then a tick has one pass, whatever comes of it.
+    /// Whether jobs take turns: then a tick has only one pass, whatever its effects.
     const TAKES_TURNS: bool = false;
 
-    /// Whether it keeps lists, which a pass may change though nobody waits.
+    /// Whether it keeps lists, which a pass may change even if no job waits.
     const LISTS: bool = false;
 
-    /// Seconds between passes; `None` for a pass at every arrival and completion.
+    /// Returns the seconds between passes; `None` for a pass at every arrival and completion.
     fn interval(&self) -> Option<f64> {
         None
     }
 
-    /// Whether the ranking changes by itself, so that every tick with more demand than GPUs needs a pass.
+    /// Returns whether the ranking changes by itself, so that every tick with more demand than GPUs needs a pass.
     fn is_restless(&self) -> bool {
         Self::KEYS != Keys::Stand
     }
 
-    /// Whether a job that arrives now may wait. If not, it is refused.
+    /// Returns whether a job that arrives now may wait. If not, it is refused.
     fn admits<S: Speed>(&self, _state: &ClusterState<'_, S>, _job: Job) -> bool {
         true
     }
 
-    /// Called before each pass. Returns whether the keys that numbers make are others now.
+    /// Called before each pass. Returns whether the keys computed from numbers have changed.
     fn before_pass<S: Speed>(&mut self, _state: &ClusterState<'_, S>) -> bool {
         false
     }
 
-    /// The key of a job that joins the waiting ones now, or the number that it is made of.
+    /// Returns the key of a job that begins to wait now, or the number from which it is computed.
     fn waiting_key<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _job: Job) -> f64 {
         0.0
     }
 
-    /// Where the key that a number makes lies: not below one number and below another. Two numbers have the same span, or
-    /// spans apart (`Keys::ByNumber` only).
+    /// Returns a span that contains the key computed from a number: not below the first and below the second. Two
+    /// numbers have the same span, or disjoint ones (`Keys::ByNumber` only).
     fn span_of(&self, _number: f64) -> (f64, f64) {
         (f64::NEG_INFINITY, f64::INFINITY)
     }
 
-    /// The key that a number makes now (`Keys::ByNumber` only).
+    /// Returns the key computed from a number now (`Keys::ByNumber` only).
     fn key_of(&mut self, number: f64) -> f64 {
         number
     }
 
-    /// The key of a job that waits again because the stay that it had failed, or the number that it is made of.
+    /// Returns the key of a job that waits again because its stay failed, or the number from which it is computed.
     fn failed_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, _stay: &Stay<S::Pace>) -> f64 {
         self.waiting_key(state, job)
     }
 
-    /// The key of a job that waits again after it paused at a rung, or the number that it is made of.
+    /// Returns the key of a job that waits again after it paused at a rung, or the number from which it is computed.
     fn resumed_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
         self.waiting_key(state, job)
     }
 
-    /// The key of a running job now.
+    /// Returns the key of a running job now.
     fn running_key<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
         0.0
     }
 
-    /// An instant, early rather than late, before which the key of a running job does not rise (machine time).
+    /// Returns an instant, early rather than late, before which the key of a running job does not rise (machine
+    /// time).
     fn rises_at<S: Speed>(&self, _state: &ClusterState<'_, S>, _stay: &Stay<S::Pace>) -> f64 {
         f64::INFINITY
     }
 
-    /// A number that the key of a running job is not above until an instant, early rather than late (machine time).
-    /// With `Keys::ByNumber` that is also if no pass renews the keys; then `closely` asks for one near the key.
+    /// Returns an upper bound of the key of a running job and an instant, early rather than late, until which it is
+    /// valid (machine time). With `Keys::ByNumber` it is valid only while no pass renews the keys; then `closely`
+    /// asks for one near the key.
     fn ceiling<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>, _closely: bool) -> (f64, f64) {
         (self.running_key(state, stay), self.rises_at(state, stay))
     }
 
-    /// The key of any job now, by its stay if it runs (`Keys::Move` only).
+    /// Returns the key of any job now, by its stay if it runs (`Keys::Move` only).
     fn rank<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _job: Job, _stay: Option<&Stay<S::Pace>>) -> f64 {
         0.0
     }
 
-    /// An instant, early rather than late, before which no list changes by itself (`LISTS` only; machine time).
+    /// Returns an instant, early rather than late, before which no list changes by itself (`LISTS` only; machine
+    /// time).
     fn falls_at(&self) -> f64 {
         f64::INFINITY
     }
 
-    /// A running job whose tie is another than it was, or that has begun to run and moved ahead, until there is none (`LISTS`
-    /// only).
+    /// Returns, one by one until there is none, a running job whose tie has changed, or that has started and moved
+    /// ahead (`LISTS` only).
     fn next_moved(&mut self) -> Option<Slot> {
         None
     }
 
-    /// A job runs from now on. Nobody asks for its place before it has `next_moved`.
+    /// Records that a job runs from now on. Its place is not asked for before it has `next_moved`.
     fn started<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _job: Job, _slot: Slot) {}
 
-    /// A job that ran runs no longer, and no pass has stopped it.
+    /// Records that a job no longer runs, although no pass has stopped it.
     fn leaves<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _job: Job) {}
 
-    /// The tie of a job that waits or runs.
+    /// Returns the tie of a job that waits or runs.
     fn tie(&self, _job: Job) -> Self::Tie {
         Self::Tie::default()
     }
 
-    /// A number with the order of (tie, job) among running jobs.
+    /// Returns a number with the order of (tie, job) among running jobs.
     fn row(&self, job: Job) -> u32 {
         job.number()
     }
 
-    /// How long a job is reckoned to run from now on, s, where the ranking reads it: then it keeps clear of maintenance.
+    /// Returns the estimated run time of a job from now on, s, if the ranking reads it: then it avoids maintenance.
     fn estimate<S: Speed>(&self, _state: &ClusterState<'_, S>, _job: Job) -> Option<f64> {
         None
     }
 
-    /// A job is done.
+    /// Records that a job is done.
     fn completed<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _job: Job) {}
 }
 
-/// (tier, key, tie, job): as jobs rank.
+/// (tier, key, tie, job), in the order in which jobs rank.
 type Place<T> = (u32, f64, T, Job);
 
-/// Whether `a` ranks before `b`.
+/// Returns whether `a` ranks before `b`.
 fn before<T: Copy + Ord>(a: Place<T>, b: Place<T>) -> bool {
     a.0 < b.0 || (a.0 == b.0 && (a.1 < b.1 || (a.1 == b.1 && (a.2, a.3) < (b.2, b.3))))
 }
@@ -218,14 +221,14 @@ pub(super) struct Ranked<R: Ranking> {
     selection: Selection<R::Tie>,
     /// Stays that the latest job placed by eviction ended.
     evicted: Vec<(Slot, Job)>,
-    /// Whether a job came or went since the last pass, and whether that pass would do more if repeated.
+    /// Whether a job came or left since the last pass, and whether that pass would do more if repeated.
     changed: bool,
     again: bool,
     last_pass: f64,
-    /// When one of those that ran at the end of that pass may first fall to the next queue (`LISTS` only; machine time).
+    /// When a job that ran at the end of that pass may first fall to the next queue (`LISTS` only; machine time).
     falls_at: f64,
-    /// Whether there is a pass where a protection ends: whoever takes turns has a quantum, at which those that end no later are
-    /// over.
+    /// Whether there is a pass where a protection ends. Rankings that take turns have a quantum, at which the
+    /// protections that end by then are over.
     looks: bool,
 }
 
@@ -246,15 +249,15 @@ impl<R: Ranking> Ranked<R> {
     }
 }
 
-/// The pool of the GPUs that the latest stay at a slot holds, or held.
+/// Returns the pool of the GPUs that the latest stay at a slot holds, or held.
 fn pool_of<S: Speed>(state: &ClusterState<'_, S>, slot: Slot) -> usize {
     state.cluster.pool_of(state.stays[slot.index()].gpu_type)
 }
 
-/// Jobs that are selected and wait, in rank order; those that were evicted on the way are put in their places.
+/// Selected waiting jobs in rank order; jobs that were evicted on the way are inserted by rank.
 struct StartOrder<'a, T> {
     chosen: std::slice::Iter<'a, Job>,
-    /// All that are left, once somebody was evicted.
+    /// All remaining jobs, once a job was evicted.
     ranked: Option<BTreeSet<Turn<T>>>,
 }
 
@@ -273,7 +276,7 @@ impl<'a, T: Copy + Ord> StartOrder<'a, T> {
         }
     }
 
-    /// `now`: the turn of the job that evicted them, where those may have had theirs.
+    /// Inserts evicted jobs. `now`: the turn of the job that evicted them, where their own may be over.
     fn add(&mut self, evicted: &[(Slot, Job)], now: Option<Turn<T>>, mut turn_of: impl FnMut(Job) -> Turn<T>) {
         if self.ranked.is_none() {
             self.ranked = Some(self.chosen.by_ref().map(|&job| turn_of(job)).collect());
@@ -287,7 +290,7 @@ impl<'a, T: Copy + Ord> StartOrder<'a, T> {
 }
 
 impl<R: Ranking> Ranked<R> {
-    /// Places a job by evicting others, who wait again, if that can be done.
+    /// Places a job by evicting others, which wait again, if that is possible.
     fn place_by_evicting<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
         let mut evicted = std::mem::take(&mut self.evicted);
         let placed = state.place_by_evicting(job, &mut evicted);
@@ -300,7 +303,7 @@ impl<R: Ranking> Ranked<R> {
         placed
     }
 
-    /// When the next pass is due by the ranking itself.
+    /// Returns when the ranking itself needs the next pass.
     fn own_due<S: Speed>(&mut self, state: &ClusterState<'_, S>) -> f64 {
         let now = state.now;
         if self.waiting.is_empty() && !R::LISTS {
@@ -311,10 +314,10 @@ impl<R: Ranking> Ranked<R> {
         };
         let units = state.cluster.up_units();
         let busy = units - state.cluster.idle_units();
-        // With several GPU types a job may wait though there are GPUs for all.
+        // With several GPU types a job may wait even if there are GPUs for all.
         let crowded = self.waiting.units() + busy > units || state.cluster.is_parted();
         let waits = !self.waiting.is_empty();
-        // Who is within a quota may change as jobs make progress.
+        // Which jobs are within a quota may change as jobs make progress.
         let restless = state.has_quotas() || (crowded && self.ranking.is_restless());
         let wanted = if waits && (self.changed || self.again || restless) {
             now
@@ -325,7 +328,8 @@ impl<R: Ranking> Ranked<R> {
         } else {
             f64::INFINITY
         };
-        // If somebody whom the pass of this tick started is gone at it, the steps of the instant run once more.
+        // If a job that the pass of this tick started is done at the same tick, the steps of the instant run once
+        // more.
         let once_more = !R::TAKES_TURNS && self.changed && self.last_pass == now;
         let last = if once_more { f64::NEG_INFINITY } else { self.last_pass };
         if wanted == f64::INFINITY { wanted } else { state.clock.tick(interval, wanted, last) }
@@ -364,7 +368,7 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
 
     fn climbed(&mut self, state: &ClusterState<'_, S>, slot: Slot) {
         if R::COUNTS_WORK {
-            // At a tick its key has risen; at an event there is a pass anyhow, or none at all.
+            // At a tick its key has risen; at an event there is a pass anyway, or none at all.
             self.changed |= self.ranking.interval().is_some();
             self.lowest_ranked.hold(&mut self.ranking, state, slot, false);
         }
@@ -379,7 +383,8 @@ impl<S: Speed, R: Ranking> Policy<S> for Ranked<R> {
         if !state.protects() || !self.looks || self.waiting.is_empty() {
             return due;
         }
-        // If somebody whom the pass of this instant started is gone at it, there is another one: at a tick, too.
+        // If a job that the pass of this instant started is done at the same instant, there is another pass, also at
+        // a tick.
         let once_more = !R::TAKES_TURNS && self.changed && self.last_pass == state.now;
         if once_more { state.now } else { due.min(state.protection_ends()) }
     }

@@ -1,7 +1,8 @@
-//! The walk of a ranking with a quota of all GPUs, or of each GPU type: who should run.
+//! Walks a ranking with a quota of all GPUs, or of each GPU type, to select which jobs run.
 //!
-//! Invariant: the jobs selected ask for no more GPUs than the cluster has, of each type. For example, of jobs of 4, 6 and 3 GPUs in
-//! this order a cluster of 8 runs the first and the third: the second does not fit in the 4 GPUs that are left.
+//! Invariant: the jobs selected ask for no more GPUs than the cluster has, of each type. For example, of jobs of 4, 6
+//! and 3 GPUs in this order a cluster of 8 runs the first and the third: the second does not fit in the 4 GPUs that
+//! are left.
 
 use super::lowest_ranked::LowestRanked;
 use super::waiting::{Waiting, Walk};
@@ -13,7 +14,7 @@ use crate::policy::quotas::Quotas;
 use crate::speed::Speed;
 use std::collections::BTreeSet;
 
-/// What a walk decides, and what it needs on its way.
+/// What a walk decides, and its buffers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selection<T> {
     /// Waiting jobs to place, in rank order.
@@ -31,17 +32,17 @@ type Entry<T> = ((f64, T), Job, Option<Slot>);
 /// The GPUs of one type on a walk, in units: GPUs, or thousandths of one where the table has shares.
 #[derive(Clone, Debug, Default)]
 struct Pool<T> {
-    /// What is left of the quota, if only the running jobs that were taken from the end give theirs back.
+    /// What is left of the quota if, of the running jobs, only those taken from the end give their GPUs back.
     left: u64,
-    /// Those of them that the walk has not passed: (place, slot, units), first of the ranking last.
+    /// Those that the walk has not passed: (place, slot, units), first of the ranking last.
     tail: Vec<(Place<T>, Slot, u32)>,
 }
 
 impl<T: Copy + Default + Ord> Selection<T> {
     /// Walks the ranking. It costs the waiting jobs chosen, and the running jobs that rank behind the first job that
-    /// does not fit. Those are few, because they fit in what is left of the quota there.
+    /// does not fit. The latter are few, because they fit in what is left of the quota there.
     ///
-    /// At a waiting job's place, what is left of the quota is at least the idle GPUs less those of the waiting jobs
+    /// At a waiting job's place, what is left of the quota is at least the idle GPUs minus those of the waiting jobs
     /// chosen so far: all running jobs before that place were selected. The running jobs behind it have not drawn
     /// theirs yet. So they are taken from the end of the ranking, one by one, until the job fits or none is left.
     pub(super) fn walk<R: Ranking<Tie = T>, S: Speed>(
@@ -59,7 +60,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
         }
         'walk: while let Some(next) = walk.peek() {
             let units = u64::from(next.demand.units());
-            // A waiting job's key is needed where a running job's may lie in the same span.
+            // A waiting job's key is needed where a running job's may be in the same span.
             let in_span = |key: f64| key < next.below;
             let mut fits = false;
             for &(gpu_type, _) in state.jobs.tried_by(next.demand) {
@@ -96,7 +97,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
                 self.chosen.push(next.job);
                 walk.pass();
             } else {
-                // Further on there is no more left for its like.
+                // Further on there is no more left for jobs of this class.
                 walk.leave_out();
             }
         }
@@ -107,7 +108,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
         }
     }
 
-    /// Where a waiting job ranks in this pass.
+    /// Returns where a waiting job ranks in this pass.
     pub(super) fn turn_of<R: Ranking<Tie = T>, S: Speed>(
         &self,
         ranking: &mut R,
@@ -127,7 +128,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
         (state.jobs.tier(job.index()), ordered(key), ranking.tie(job), job)
     }
 
-    /// Ranks every job anew and walks. Cost: all jobs that run or wait.
+    /// Ranks every job anew and walks. Cost: all running and waiting jobs.
     pub(super) fn walk_all<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
@@ -138,7 +139,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
         self.draw(state, all);
     }
 
-    /// The waiting jobs in their turns; those behind them whom a quota holds back.
+    /// Returns the waiting jobs in their order; jobs that a quota holds back come after them.
     pub(super) fn start_order<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
@@ -156,8 +157,8 @@ impl<T: Copy + Default + Ord> Selection<T> {
         start_order
     }
 
-    /// All jobs as their turns come. The protected go before all others, but guests behind those within their quotas, whatever
-    /// their priorities.
+    /// Returns all jobs in turn. Protected jobs go before all others, but jobs over quota after those within it,
+    /// whatever their priorities.
     fn in_turn<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
@@ -172,7 +173,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
         if state.has_quotas() { self.by_owner(state, all) } else { all }
     }
 
-    /// Those within their owners' quotas, then guests. Who may not borrow is left out.
+    /// Returns the jobs within their owners' quotas, then those over quota. Jobs that may not borrow are left out.
     fn by_owner<S: Speed>(&mut self, state: &ClusterState<'_, S>, mut all: Vec<Entry<T>>) -> Vec<Entry<T>> {
         let (mut tally, mut over_quota) = (state.tally(), Vec::new());
         all.retain(|&entry| match (state.count(&mut tally, entry.1), entry.2) {
@@ -190,7 +191,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
         all
     }
 
-    /// All jobs that run or wait, as they rank now.
+    /// Returns all running and waiting jobs, by their present rank.
     fn rank_all<R: Ranking<Tie = T>, S: Speed>(
         &mut self,
         ranking: &mut R,
@@ -240,7 +241,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
         all
     }
 
-    /// Lets all draw on the GPUs, in their order.
+    /// Lets all jobs draw on the GPUs, in their order.
     fn draw<S: Speed>(&mut self, state: &ClusterState<'_, S>, all: Vec<Entry<T>>) {
         let mut quotas = Quotas::new(state);
         for &(_, job, slot) in &all {
@@ -255,7 +256,7 @@ impl<T: Copy + Default + Ord> Selection<T> {
 }
 
 impl<T: Copy> Pool<T> {
-    /// Passes the running job of the tail that comes next: it draws its GPUs, or there are too few.
+    /// Passes the next running job of the tail: it draws its GPUs, or there are too few.
     fn pass<R: Ranking<Tie = T>>(&mut self, at: usize, ends: &mut LowestRanked, evicted: &mut Vec<Slot>, ranking: &R) {
         let Some((place, slot, units)) = self.tail.pop() else { return };
         if u64::from(units) <= self.left {

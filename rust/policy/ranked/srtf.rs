@@ -1,6 +1,6 @@
-//! SRTF and SRSF: the least remaining run time first, or the least times GPUs; ties fifo. Clairvoyant.
-//! (Schrage, "A proof of the optimality of the shortest remaining processing time discipline", 1968; shortest remaining
-//! service first as in Gu et al., "Tiresias", NSDI 2019.)
+//! SRTF and SRSF: rank the job with the least remaining run time first, or the least times GPUs; ties fifo.
+//! Clairvoyant. (Schrage, "A proof of the optimality of the shortest remaining processing time discipline", 1968;
+//! shortest remaining service first as in Gu et al., "Tiresias", NSDI 2019.)
 //!
 //! A pass costs O(sizes + jobs chosen + jobs behind the first that does not fit), each times a logarithm.
 
@@ -10,7 +10,7 @@ use crate::machine::{ClusterState, Stay};
 use crate::options::{Facts, Is, Named, Options};
 use crate::speed::Speed;
 
-/// `BY_GPUS`: whether a job's time counts once for each of its GPUs.
+/// The ranking. `BY_GPUS`: whether a job's time counts once for each of its GPUs.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Remaining<const BY_GPUS: bool> {
     interval: Option<f64>,

@@ -1,10 +1,10 @@
 //! Time slicing (Gandiva: Xiao et al., "Gandiva: Introspective cluster scheduling for deep learning", OSDI 2018):
-//! round robin. There is one list. A job joins its end on arrival. At every quantum the jobs that ran go to the end, in
-//! fifo order among themselves. The policy knows no run time.
+//! round robin. There is one list. A job joins its end on arrival. At every quantum the jobs that ran go to the end,
+//! in fifo order among themselves. The policy does not know run times.
 //!
-//! A key is the time at which its job last went to the end of the list. Those that arrive at a quantum are ahead of
-//! those that ran up to it. For example, with a quantum of 60 s a job that came at 60 s is ahead of one that was stopped
-//! then, and behind one that came at 59 s.
+//! A key is the time at which its job last went to the end of the list. Jobs that arrive at a quantum are ahead of
+//! those that ran up to it. For example, with a quantum of 60 s a job that arrived at 60 s is ahead of one that was
+//! stopped then, and behind one that arrived at 59 s.
 //!
 //! A pass costs as much as SRTF's. With more demand than GPUs there is one every quantum.
 
@@ -32,12 +32,12 @@ impl TimeSlice {
     }
 
     fn wait_with<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, since: f64) -> f64 {
-        // Keys of machine times: the least step tells those that ran from those that came.
+        // Keys are machine times: the smallest step tells jobs that ran from new ones.
         let key = if state.has_run(job) { since.next_up() } else { since };
         self.note(job, key)
     }
 
-    /// Keeps the key with which a job waits from now on.
+    /// Stores the key with which a job waits from now on.
     fn note(&mut self, job: Job, key: f64) -> f64 {
         if let Some(own) = self.key.get_mut(job.index()) {
             *own = key;
@@ -90,7 +90,7 @@ impl Ranking for TimeSlice {
         }
     }
 
-    /// It stands with those that come now: it did not run up to this quantum.
+    /// It ranks with the jobs that arrive now: it did not run up to this quantum.
     fn resumed_key<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
         self.note(job, state.now)
     }

@@ -1,8 +1,8 @@
-//! Tiresias, discretised 2D-LAS (Gu et al., "Tiresias: A GPU cluster manager for distributed deep learning",
-//! NSDI 2019). Jobs queue by attained service: GPUs times seconds on them. Inside a queue the order is fifo. The policy
-//! knows no run time.
+//! Tiresias, discretised 2D-LAS (Gu et al., "Tiresias: A GPU cluster manager for distributed deep learning", NSDI
+//! 2019). Jobs queue by attained service: GPUs times seconds on them. Inside a queue the order is fifo. The policy
+//! does not know run times.
 //!
-//! A pass costs as much as SRTF's, and a step for every job that falls to the next queue.
+//! A pass costs as much as SRTF's, plus one step for every job that falls to the next queue.
 
 use super::{KNOWS, Ranking};
 use crate::ids::Job;
@@ -21,18 +21,18 @@ impl Tiresias {
         Self { thresholds: options.thresholds.clone(), interval: options.interval() }
     }
 
-    /// The queue of a job with that service, GPU-seconds: how many thresholds it has reached.
+    /// Returns the queue of a job with that service, GPU-seconds: how many thresholds it has reached.
     pub(super) fn queue(&self, attained: f64) -> usize {
         self.thresholds.partition_point(|&t| t <= attained)
     }
 
-    /// The service at which a job leaves a queue.
+    /// Returns the service at which a job leaves a queue.
     pub(super) fn end_of(&self, queue: usize) -> f64 {
         self.thresholds.get(queue).copied().unwrap_or(f64::INFINITY)
     }
 }
 
-/// An instant before a stay's job has that service, by no more than rounding asks for (machine time).
+/// Returns an instant before a stay's job has that service, by no more than rounding requires (machine time).
 pub(super) fn attains_before<S: Speed>(state: &ClusterState<'_, S>, stay: &Stay<S::Pace>, service: f64) -> f64 {
     let at = state.attains_at(stay, service);
     at - 1e-9 * (at.abs() + 1.0)

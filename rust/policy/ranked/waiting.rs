@@ -1,8 +1,8 @@
-//! Waiting jobs by priority and key. Each demand of a priority is kept apart, so that one that does not fit is passed
-//! over whole.
+//! Keeps waiting jobs by priority and key. Each demand of a priority is separate, so that one that does not fit is
+//! passed over as a whole.
 //!
-//! Invariant: `by_class` has (key, tie, job) of every waiting job among those of its class. For example, with 2 GPUs of the
-//! quota left, a walk leaves out all larger sizes without a look at their jobs.
+//! Invariant: `by_class` has (key, tie, job) of every waiting job among those of its class. For example, with 2 GPUs
+//! of the quota left, a walk leaves out all larger sizes without examining their jobs.
 
 use super::{Place, Ranking};
 use crate::ds::{ordered, packed, unordered, unpacked};
@@ -62,7 +62,7 @@ impl<T: Copy + Default + Ord> Waiting<T> {
         self.len == 0
     }
 
-    /// What the waiting jobs ask for: GPUs, or thousandths of one where the table has shares.
+    /// Returns what the waiting jobs ask for: GPUs, or thousandths of one where the table has shares.
     pub(super) fn units(&self) -> u64 {
         self.units
     }
@@ -86,23 +86,23 @@ impl<T: Copy + Default + Ord> Waiting<T> {
         }
     }
 
-    /// The key of a waiting job, or the number that it is made of.
+    /// Returns the key of a waiting job, or the number from which it is computed.
     pub(super) fn key_of(&self, job: Job) -> f64 {
         unordered(self.key[job.index()])
     }
 
-    /// Every waiting job, by class.
+    /// Returns every waiting job, by class.
     pub(super) fn jobs(&self) -> impl Iterator<Item = Job> + '_ {
         self.by_class.iter().flatten().map(|&(.., job)| job)
     }
 
-    /// Tier and demand of every class, and its jobs.
+    /// Returns tier and demand of every class, and its jobs.
     fn queues(&self) -> impl Iterator<Item = ((u32, Demand), &Keyed<T>)> {
         let classes = self.classes.iter().zip(&self.demands).map(|(&class, &demand)| (unpacked(class).0, demand));
         classes.zip(&self.by_class)
     }
 
-    /// The waiting jobs in order.
+    /// Returns the waiting jobs in order.
     pub(super) fn walk(&self) -> Walk<'_, T> {
         // Every pass makes one: it is given room for all classes, and never grows.
         let mut queues = Vec::with_capacity(self.classes.len());
@@ -110,8 +110,8 @@ impl<T: Copy + Default + Ord> Waiting<T> {
         Walk(queues.into())
     }
 
-    /// The waiting jobs in order of (tier, key, tie, job), where numbers stand for keys. While all jobs of a span have one number,
-    /// they wait in the right order by the span, and no key is asked for.
+    /// Returns the waiting jobs in order of (tier, key, tie, job), where numbers stand for keys. While all jobs of a
+    /// span have one number, the span alone puts them in the right order, and no key is computed.
     pub(super) fn walk_by<R: Ranking>(&self, ranking: &mut R) -> Walk<'_, T> {
         let mut groups = Vec::new();
         for (class, jobs) in self.queues() {
@@ -141,7 +141,7 @@ impl<T: Copy + Default + Ord> Waiting<T> {
     }
 }
 
-/// A waiting job in its place of the ranking.
+/// A waiting job at its place in the ranking.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranked<T> {
     pub(super) tier: u32,
@@ -166,7 +166,7 @@ struct ClassQueue<'a, T> {
     demand: Demand,
     /// Whether all have the key of the head, whatever `jobs` says.
     alike: bool,
-    /// What their key is made of, and the end of its span while it is not asked for.
+    /// The number from which their key is computed, and the end of its span while the key is not computed.
     number: f64,
     below: f64,
     jobs: Range<'a, (u64, T, Job)>,
@@ -209,7 +209,7 @@ impl<T: Ord> Eq for ClassQueue<'_, T> {}
 pub(super) struct Walk<'a, T>(BinaryHeap<ClassQueue<'a, T>>);
 
 impl<T: Copy + Ord> Walk<'_, T> {
-    /// The job that comes next.
+    /// Returns the next job.
     pub(super) fn peek(&self) -> Option<Ranked<T>> {
         let queue = self.0.peek()?;
         let (tier, key, job) = unpacked(queue.head);
@@ -217,7 +217,7 @@ impl<T: Copy + Ord> Walk<'_, T> {
         Some(Ranked { tier, key, tie: queue.tie, job, demand: queue.demand, below: queue.below })
     }
 
-    /// Asks for all keys.
+    /// Computes all keys.
     pub(super) fn settle<R: Ranking>(&mut self, ranking: &mut R) {
         let mut queues = std::mem::take(&mut self.0).into_vec();
         for queue in queues.iter_mut().filter(|queue| queue.below > f64::NEG_INFINITY) {
@@ -228,7 +228,7 @@ impl<T: Copy + Ord> Walk<'_, T> {
         self.0 = queues.into();
     }
 
-    /// Goes on behind the job that comes next.
+    /// Continues behind the next job.
     pub(super) fn pass(&mut self) {
         let Some(mut queue) = self.0.peek_mut() else { return };
         match queue.jobs.next() {
@@ -243,7 +243,7 @@ impl<T: Copy + Ord> Walk<'_, T> {
         }
     }
 
-    /// Leaves out the job that comes next, and all of its class behind it.
+    /// Leaves out the next job, and all of its class behind it.
     pub(super) fn leave_out(&mut self) {
         self.0.pop();
     }

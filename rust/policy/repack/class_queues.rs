@@ -1,20 +1,20 @@
-//! The waiting jobs in the order of their keys, by class, and a walk through them.
+//! Keeps the waiting jobs in the order of their keys, by class, and walks through them.
 //!
 //! All jobs of a class ask for the same number of GPUs. Either the class has a key, or each of its jobs has its own.
-//! A walk merges the classes. It leaves those aside whose size has failed, and counts their GPUs only when asked. Jobs of a
-//! class that come one after the other may be passed over at once. So a pass costs the jobs that it looks at, however many
+//! A walk merges the classes. It leaves aside those whose size has failed, and counts their GPUs only on request.
+//! Consecutive jobs of a class may be passed over at once. So a pass costs the jobs that it examines, however many
 //! wait.
 //!
-//! Invariant: a walk gives each waiting job once, the least key first, ties by job, that is fifo. A job that joins during
-//! a walk is given in its place, if that is still ahead. For example, a job that is evicted waits behind the one that it
-//! makes room for, because more is left of it.
+//! Invariant: a walk returns each waiting job once, the least key first, ties by job, that is fifo. A job that joins
+//! during a walk is returned in its place, if that is still ahead. For example, a job that is evicted waits behind
+//! the one that it makes room for, because it has more work left.
 
 use crate::ids::Job;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound;
 
-/// Names a class.
+/// Identifies a class.
 pub(super) type Class = (u32, u32);
 
 /// (bits of a key that is not negative, job): by key, ties fifo.
@@ -23,7 +23,7 @@ pub(super) type Rank = (u64, Job);
 #[derive(Clone, Debug)]
 struct Members {
     num_gpus: u32,
-    /// Bits of the key of all; 0 where each has its own, or where it is 0.
+    /// Bits of the key of all jobs; 0 where each has its own, or where it is 0.
     key: u64,
     /// (bits of its own key, job); 0 where the class has one.
     jobs: BTreeSet<Rank>,
@@ -49,7 +49,8 @@ impl Members {
     }
 }
 
-/// Who waits: a queue for each grade, the first first. Where all jobs are of one grade there is one queue.
+/// The waiting jobs: a queue for each priority class, the first first. Where all jobs are of one priority class there
+/// is one queue.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct ClassQueues {
     /// By job; empty where there is one queue.
@@ -59,18 +60,18 @@ pub(in crate::policy) struct ClassQueues {
 }
 
 impl ClassQueues {
-    /// grade: by job, less than `count`.
+    /// priority_class: by job, less than `count`.
     pub(super) fn new(priority_class: Vec<u32>, count: usize) -> Self {
         Self { priority_class, queues: vec![ClassQueue::default(); count], len: 0 }
     }
 
-    /// The grade of a job: the least goes first.
+    /// Returns the priority class of a job: the least goes first.
     #[inline]
     pub(super) fn priority_class_of(&self, job: Job) -> u32 {
         self.priority_class.get(job.index()).copied().unwrap_or(0)
     }
 
-    /// Of a job that does not wait.
+    /// Sets the priority class of a job that does not wait.
     pub(super) fn set_priority_class(&mut self, job: Job, priority_class: u32) {
         self.priority_class[job.index()] = priority_class;
     }
@@ -83,7 +84,7 @@ impl ClassQueues {
         self.queues.iter().flat_map(ClassQueue::jobs)
     }
 
-    /// Every waiting job, in order.
+    /// Returns every waiting job, in order.
     pub(super) fn in_order(&self) -> Vec<Job> {
         let ranks = |queue: &ClassQueue| {
             let of = |members: &Members| members.jobs.iter().map(|&own| members.rank(own)).collect::<Vec<_>>();
@@ -94,7 +95,7 @@ impl ClassQueues {
         self.queues.iter().flat_map(ranks).map(|rank| rank.1).collect()
     }
 
-    /// A job joins a class, with a key of its own unless the class has one.
+    /// Adds a job to a class, with its own key unless the class has one.
     pub(super) fn insert(&mut self, class: Class, num_gpus: u32, key: u64, own: Rank) {
         let at = self.priority_class_of(own.1);
         self.queues[at as usize].insert(class, num_gpus, key, own);
@@ -119,12 +120,13 @@ impl ClassQueues {
         self.queues[priority_class as usize].begin_walk();
     }
 
-    /// The next job of the walk, but for those of sizes that have failed.
+    /// Returns the next job of the walk, except those of sizes that have failed.
     pub(super) fn next(&mut self, priority_class: u32, has_failed: impl Fn(u32) -> bool) -> Option<Rank> {
         self.queues[priority_class as usize].next(has_failed)
     }
 
-    /// How many stand behind the job that the walk gave last, of its class, with nobody between, of the walk or left aside.
+    /// Returns how many jobs of its class directly follow the job that the walk returned last, with none between, of
+    /// the walk or left aside.
     pub(super) fn alike(&mut self, priority_class: u32) -> usize {
         self.queues[priority_class as usize].alike()
     }
@@ -134,7 +136,7 @@ impl ClassQueues {
         self.queues[priority_class as usize].pass_over(jobs);
     }
 
-    /// Those that were left aside have turns again, as far as the walk has not passed them.
+    /// Puts the jobs left aside back into the walk, as far as it has not passed them.
     pub(super) fn call_back(&mut self, priority_class: u32) {
         self.queues[priority_class as usize].call_back();
     }
@@ -149,14 +151,14 @@ impl ClassQueues {
     }
 }
 
-/// Who waits of one grade.
+/// The waiting jobs of one priority class.
 #[derive(Clone, Debug, Default)]
 struct ClassQueue {
     classes: BTreeMap<Class, Members>,
     /// The first of each class.
     firsts: BTreeSet<(Rank, Class)>,
-    /// The walk: the latest of `firsts` that it saw, jobs that come after one of their class, and the last that it
-    /// gave, with its class.
+    /// The walk: the latest of `firsts` that it saw, jobs that come after one of their class, and the last job that
+    /// it returned, with its class.
     seen: Option<(Rank, Class)>,
     heads: BinaryHeap<Reverse<(Rank, Class)>>,
     given: Option<Rank>,
@@ -171,7 +173,7 @@ impl ClassQueue {
         self.classes.values().flat_map(|members| members.jobs.iter().map(|&(_, job)| job))
     }
 
-    /// A job joins a class, with a key of its own unless the class has one.
+    /// Adds a job to a class, with its own key unless the class has one.
     fn insert(&mut self, class: Class, num_gpus: u32, key: u64, (own, job): Rank) {
         let new = || Members { num_gpus, key, jobs: BTreeSet::new() };
         let members = self.classes.entry(class).or_insert_with(new);
@@ -182,7 +184,7 @@ impl ClassQueue {
             if let Some(first) = first {
                 self.firsts.remove(&(first, class));
                 if self.given.is_some_and(|given| rank < given && given < first) {
-                    self.heads.push(Reverse((first, class))); // the walk has passed the one that stands for it now
+                    self.heads.push(Reverse((first, class))); // the walk has passed the present entry
                 }
             }
             self.firsts.insert((rank, class));
@@ -228,7 +230,7 @@ impl ClassQueue {
         self.counted = None;
     }
 
-    /// The next job of the walk, but for those of sizes that have failed.
+    /// Returns the next job of the walk, except those of sizes that have failed.
     fn next(&mut self, has_failed: impl Fn(u32) -> bool) -> Option<Rank> {
         loop {
             let after = self.seen.map_or(Bound::Unbounded, Bound::Excluded);
@@ -275,7 +277,7 @@ impl ClassQueue {
         self.heads.extend(behind.next().map(|next| Reverse((next, self.of))));
     }
 
-    /// Those that were left aside have turns again, as far as the walk has not passed them.
+    /// Puts the jobs left aside back into the walk, as far as it has not passed them.
     fn call_back(&mut self) {
         for Reverse((first, class)) in self.aside.drain() {
             let next = match self.given {
@@ -326,7 +328,7 @@ mod tests {
                 queue.insert((class as u32, 0), num_gpus, key, (if key == 0 { own } else { 0 }, Job::at(job)));
             }
             let has_failed = |num_gpus: u32| num_gpus == failed;
-            // What is ahead of each job of the walk is counted on the way, as far as it was left aside.
+            // Counts on the way what is ahead of each job of the walk, as far as it was left aside.
             let count = |queue: &mut ClassQueue, before, gpus: &mut u64| {
                 queue.count_aside(before, u64::MAX, gpus);
                 *gpus
@@ -343,7 +345,7 @@ mod tests {
                 prop_assert_eq!((rank, count(&mut at_once, rank, &mut gpus)), counts[at]);
                 at += 1;
                 let alike = at_once.alike();
-                // Nobody was left aside among those who are alike.
+                // No job was left aside among those that are alike.
                 for &(_, ahead) in &counts[at..at + alike] {
                     prop_assert_eq!(ahead, gpus);
                 }

@@ -1,4 +1,4 @@
-//! How long jobs still take, known or predicted, and the waiting jobs in the order of that.
+//! Estimates how long jobs still take, known or predicted, and keeps the waiting jobs in that order.
 
 use super::class_queues::{Class, ClassQueues, Rank};
 use crate::ids::Job;
@@ -6,51 +6,51 @@ use crate::machine::{ClusterState, Stay};
 use crate::setting::Setting;
 use crate::speed::Speed;
 
-/// What the policy knows of run times, and who waits.
+/// What the policy knows about run times, and the waiting jobs.
 pub(in crate::policy) trait Foresight: Clone + Send {
-    /// Whether the run time left of a running job falls by at most a second each second. If not, it stands until the job
-    /// is among the `changed` ones.
+    /// Whether the run time left of a running job falls by at most a second each second. If not, it is constant until
+    /// the job is among the `changed` ones.
     const FALLS: bool;
 
     fn arrived<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job);
 
     fn completed(&mut self, _job: Job) {}
 
-    /// The job runs from now on.
+    /// Records that the job runs from now on.
     fn started<S: Speed>(&mut self, _state: &ClusterState<'_, S>, _stay: &Stay<S::Pace>) {}
 
-    /// The job runs no longer.
+    /// Records that the job no longer runs.
     fn stopped(&mut self, _job: Job) {}
 
-    /// A pass begins. Adds the running jobs of which something else is left since the last pass than time explains, or
-    /// returns that it may be all.
+    /// Begins a pass. Adds the running jobs whose run time left has changed since the last pass by other than elapsed
+    /// time, or returns that it may be all.
     fn begin<S: Speed>(&mut self, state: &ClusterState<'_, S>, changed: &mut Vec<Job>) -> bool;
 
-    /// What a waiting job's wait is held against, s: its run time on the fewest servers without contention, or where that
-    /// is not known as much of it as is done.
+    /// Returns the time to which a waiting job's wait is compared, s: its run time on the fewest servers without
+    /// contention, or, if that is not known, as much of it as is done.
     fn reference_time<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64;
 
-    /// The same of a running job now.
+    /// Returns the same of a running job now.
     fn reference_time_of<S: Speed>(&self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64;
 
-    /// Run time left of a running job now, s, without the rest of its pause.
+    /// Returns the run time left of a running job now, s, without the rest of its pause.
     fn left_of<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64;
 
-    /// GPUs that count in a key of a job that asks for so many units.
+    /// Returns the GPUs that count in the key of a job that asks for so many units.
     fn weight(&self, units: u32) -> f64;
 
-    /// Run time left of a waiting job, s.
+    /// Returns the run time left of a waiting job, s.
     fn left_waiting(&mut self, job: Job) -> f64;
 
-    /// Bits of the key of a job that asks for so many units and has so much run time left, s.
+    /// Returns the bits of the key of a job that asks for so many units and has so much run time left, s.
     fn key(&self, units: u32, left: f64) -> u64 {
         key(self.weight(units), left)
     }
 
-    /// The job waits from now on.
+    /// Records that the job waits from now on.
     fn join<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job);
 
-    /// The job waits no longer.
+    /// Records that the job no longer waits.
     fn leave(&mut self, job: Job);
 
     fn queues(&self) -> &ClassQueues;
@@ -58,7 +58,7 @@ pub(in crate::policy) trait Foresight: Clone + Send {
     fn queues_mut(&mut self) -> &mut ClassQueues;
 }
 
-/// Bits of GPUs that count x run time left: the least goes first.
+/// Returns the bits of GPUs that count x run time left: the least goes first.
 pub(super) fn key(weight: f64, left: f64) -> u64 {
     (weight * left).to_bits()
 }
@@ -127,7 +127,7 @@ impl Foresight for Exact {
     }
 
     fn weight(&self, units: u32) -> f64 {
-        // No two gangs of more than half of the GPUs run side by side: among them time alone counts.
+        // No two gangs of more than half of the GPUs run side by side: among them only time counts.
         let runs_alone = 2 * u64::from(units) > self.gpus;
         f64::from(if runs_alone { units.min(self.largest) } else { units }) / self.units_a_gpu
     }

@@ -1,8 +1,9 @@
-//! The policy that knows no run time: predictions, who waits in their order, and whether evicting is worth it.
+//! Predicts run times from completed jobs and keeps the waiting jobs in that order, for the policy that is not told
+//! run times.
 //!
-//! Invariant: waiting jobs are kept by class, that is by group and bin of progress, and all of a class have one key. A
-//! running job's prediction stands until its progress reaches the next bin, or until the history is another. For example,
-//! a thousand jobs of one GPU that never ran are one class where nobody is named.
+//! Invariant: waiting jobs are kept by class, that is by group and bin of progress, and all of a class have one key.
+//! A running job's prediction is constant until its progress reaches the next bin, or until the history changes. For
+//! example, a thousand jobs of one GPU that never ran are one class where users are not named.
 
 use super::class_queues::{Class, ClassQueues};
 use super::foresight::{Foresight, key};
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 /// A job's next bin is looked for this share of the time early, since times are rounded.
 const SLACK: f64 = 1e-9;
 
-/// What is predicted.
+/// The predictions.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct History<'a> {
     user: Option<&'a [u32]>,
@@ -31,11 +32,11 @@ pub(in crate::policy) struct History<'a> {
     units_a_gpu: f64,
     /// The class of a waiting job: its group, and the bin of its progress.
     class: Vec<Class>,
-    /// Where users are named: running jobs by group, and groups whose user's latest jobs are others.
+    /// Where users are named: running jobs by group, and groups whose user's latest jobs have changed.
     running: BTreeMap<u32, BTreeSet<Job>>,
     stale: Vec<u32>,
-    /// (bits of a time, s, job, term): before that time the job's progress does not reach the next bin. Terms tell a job's
-    /// present entry from older ones.
+    /// (bits of a time, s, job, term): before that time the job's progress does not reach the next bin. Terms tell a
+    /// job's present entry from older ones.
     edges: BinaryHeap<Reverse<(u64, Job, u32)>>,
     term: Vec<u32>,
 }
@@ -59,7 +60,7 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Notes when a running job may reach the next bin.
+    /// Records when a running job may reach the next bin.
     fn expect_edge<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) {
         let progress = self.reference_time_of(state, stay);
         let more = self.predictor.next_edge(progress) - progress;

@@ -1,9 +1,9 @@
 //! repack: smallest remaining work first, and room made where waiting would cost more (docs/repack.md).
 //!
-//! A pass first lets those run who have waited for too long for what they are. Then it walks the waiting jobs, least GPUs
-//! times run time left first. A job that consolidate cannot place asks for a plan: who moves, who is evicted. The
-//! plan is carried out where that costs less than waiting. Invariant: `on` names the jobs of every server. For example,
-//! on two servers of 8 GPUs with 4 busy each, a short job of 8 GPUs moves one of the two jobs to the other's server.
+//! A pass first starts jobs that have waited too long for their run time. Then it walks the waiting jobs, least GPUs
+//! times run time left first. A job that consolidate cannot place asks for a plan: which jobs move or are evicted. It
+//! is carried out if that costs less than waiting. Invariant: `on` has the jobs of every server. For example, on two
+//! servers of 8 GPUs with 4 busy each, a short job of 8 GPUs moves one of the two jobs to the other's server.
 
 mod class_queues;
 mod foresight;
@@ -32,10 +32,10 @@ use server_index::ServerIndex;
 use std::collections::BTreeSet;
 use victims::Candidates;
 
-/// What it says of itself.
+/// The facts that it declares.
 pub(super) const FACTS: &[Facts] = &[Repack::<Exact>::FACTS];
 
-/// Hands the policy of the setting's options to a visitor; gives the visitor back where it is another.
+/// Hands the policy of the setting's options to a visitor; gives the visitor back if it is another.
 pub(super) fn visit<'a, S: Speed, V: Visitor<'a, S>>(
     setting: &Setting<'a>,
     speed: &S,
@@ -60,21 +60,21 @@ pub(super) struct Repack<F> {
     classes_of_priority: PriorityClasses,
     /// Whether jobs may evict others by the machine's rule, and the stays that the latest one ended so.
     evicts: bool,
-    /// Whether jobs whose size has failed have a turn all the same, and whether there is an end to that: what a job may
-    /// evict hangs on its size and grade alone.
+    /// Whether jobs whose size has failed still have a turn, and whether that can end: the size and priority class of
+    /// a job alone decide what it may evict.
     is_thorough: bool,
     is_alike: bool,
     evicted: Vec<(Slot, Job)>,
-    /// The walk through a grade: of each demand for which nobody can be evicted a waiting job, and whether jobs have
-    /// started or moved since that was seen.
+    /// The walk through a priority class: for each demand for which no job can be evicted, a waiting job, and whether
+    /// jobs have started or moved since that was found.
     barren: Vec<Job>,
     is_other: bool,
     changed: bool,
-    /// The pass: sizes that no plan makes room for, and where; by pool, GPUs of jobs ahead in the ranking
-    /// that wait for some there.
+    /// The pass: sizes that no plan makes room for, and where; by pool, GPUs of jobs ahead in the ranking that wait
+    /// for some there.
     failed: Vec<(u32, usize)>,
     ahead: Vec<u64>,
-    /// The latest plan that did not pay, for whom, and as of which changes.
+    /// The latest plan that did not pay, its requester, and the count of changes at that time.
     found: Option<(u64, Requester, Relocation)>,
 }
 
@@ -89,29 +89,29 @@ struct Waits {
     run: f64,
 }
 
-/// What came of it that a job asked for a plan.
+/// The result of a job's request for a plan.
 #[derive(Clone, Copy, PartialEq)]
 enum Asked {
     Starts,
     Waits,
-    /// For too short for any plan.
+    /// Too briefly for any plan.
     WaitsBriefly,
 }
 
-/// The lowest GPU of a server of which nobody holds anything.
+/// Returns the lowest GPU of a server of which no job holds anything.
 fn empty_gpu<S: Speed>(state: &ClusterState<'_, S>, server: Server) -> Vec<(Server, u32)> {
     let (pool, own) = state.cluster.place(server);
     let mut gpus = (0..state.cluster.pool(pool).sizes[own.index()]).map(|gpu| (server, gpu));
     gpus.find(|&(server, gpu)| state.cluster.room(server, gpu) == MILLI_GPU).into_iter().collect()
 }
 
-/// Whether no plan helps jobs of that size on any GPUs that one may have.
+/// Returns whether no plan helps jobs of that size on any GPUs that one may have.
 fn has_failed<S: Speed>(state: &ClusterState<'_, S>, job: Job, failed: &[(u32, usize)]) -> bool {
     let size = state.units(job);
     state.jobs.tried(job).iter().all(|&(of, _)| failed.contains(&(size, state.cluster.pool_of(of))))
 }
 
-/// Whether one of those jobs asks for the same.
+/// Returns whether one of those jobs asks for the same.
 fn is_barren<S: Speed>(state: &ClusterState<'_, S>, job: Job, barren: &[Job]) -> bool {
     barren.iter().any(|&other| state.jobs.demand(other) == state.jobs.demand(job))
 }
@@ -136,13 +136,13 @@ impl<F: Foresight> Repack<F> {
         }
     }
 
-    /// The job waits from now on.
+    /// Records that the job waits from now on.
     fn join<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
         self.server_index.foresight.join(state, job);
         self.server_index.strains.join(state, job, self.server_index.foresight.reference_time(state, job));
     }
 
-    /// A waiting job starts where it was placed.
+    /// Starts a waiting job where it was placed.
     fn start<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) {
         self.server_index.foresight.leave(job);
         self.server_index.strains.leave(state, job);
@@ -151,13 +151,13 @@ impl<F: Foresight> Repack<F> {
         self.is_other = true;
     }
 
-    /// Run time left of a waiting job, s, with the pause of one that runs again.
+    /// Returns the run time left of a waiting job, s, with the pause of one that runs again.
     fn run<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
         let pause = if state.has_run(job) { state.pause_seconds() } else { 0.0 };
         self.server_index.foresight.left_waiting(job) + pause
     }
 
-    /// Starts a waiting job, but no guest, where others are evicted for it by the machine's rule, if that can be done.
+    /// Starts a waiting job that is not over quota by evicting others by the machine's rule, if that is possible.
     fn start_by_evicting<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
         let priority_class = self.server_index.foresight.queues().priority_class_of(job);
         if !self.evicts || self.classes_of_priority.is_over_quota(priority_class) || !state.makes_room() {
@@ -175,7 +175,7 @@ impl<F: Foresight> Repack<F> {
         placed
     }
 
-    /// The same of a job whose demand is barren from then on if it cannot be done.
+    /// Does the same for a job whose demand is barren from then on if it is not possible.
     fn tries_to_evict<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
         let placed = self.start_by_evicting(state, job);
         if !placed && !is_barren(state, job, &self.barren) {
@@ -184,7 +184,7 @@ impl<F: Foresight> Repack<F> {
         placed
     }
 
-    /// Drops who is barren no longer. Returns whether there is anybody.
+    /// Drops demands that are no longer barren. Returns whether there are any.
     fn review_barren<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) -> bool {
         let before = self.barren.len();
         if std::mem::take(&mut self.is_other) && self.evicts && before > 0 && state.makes_room() {
@@ -193,18 +193,18 @@ impl<F: Foresight> Repack<F> {
         self.barren.len() < before
     }
 
-    /// Lets the urgent jobs of a grade run, whatever it costs. They spare whoever has more than half of their strain.
+    /// Starts the urgent jobs of a priority class at any cost, but spares jobs with more than half of their strain.
     fn relieve<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, priority_class: u32, limit: f64) {
         let (mut failed, jobs): (Vec<(u32, usize)>, _) = (Vec::new(), state.jobs);
         let (cost, has_classes) = (state.pause_seconds(), self.classes_of_priority.differ());
-        let quotas = state.has_quotas(); // which change a job's grade, but not within a pass
+        let quotas = state.has_quotas(); // which change a job's priority class, but not within a pass
         self.server_index.strains.begin_walk(state, limit);
         self.barren.clear();
         'urgent: while let Some((strain, job)) = {
             let comes_back = self.review_barren(state);
             let Self { server_index, barren, evicts, .. } = self;
             let queues = server_index.foresight.queues();
-            // Without quotas members of a class are of one grade, and fail together.
+            // Without quotas members of a class are of one priority class, and fail together.
             let is_lost = |member: Job| {
                 has_failed(state, member, &failed) && (!*evicts || !quotas && is_barren(state, member, barren))
             };
@@ -258,7 +258,7 @@ impl<F: Foresight> Repack<F> {
         }
     }
 
-    /// Whether a plan costs less than to wait for GPUs that come free by themselves.
+    /// Returns whether a plan costs less than waiting for GPUs that come free by themselves.
     fn pays<S: Speed>(&mut self, state: &ClusterState<'_, S>, relocation: &Relocation, waits: Waits) -> bool {
         let (evicted, moved) = (relocation.evicted.len() as f64, relocation.moved.len() as f64);
         let stops = state.pause_seconds() * (evicted + moved);
@@ -267,8 +267,8 @@ impl<F: Foresight> Repack<F> {
         self.waits_for(state, waits, f64::max(2.0 * stops, alone))
     }
 
-    /// Whether a job that waits for GPUs to come free by themselves waits at least so long: the longer of two times,
-    /// of which neither needs to be worked out. `ahead` may lack jobs that the walk left aside.
+    /// Returns whether a job that waits for GPUs to come free by themselves waits at least so long: the longer of two
+    /// times, neither of which needs to be computed. `ahead` may lack jobs that the walk left aside.
     fn waits_for<S: Speed>(&mut self, state: &ClusterState<'_, S>, waits: Waits, seconds: f64) -> bool {
         let (pool, ahead) = (waits.pool, &mut self.ahead[waits.pool]);
         if seconds <= 0.0 || self.server_index.free_no_sooner(state, pool, waits.num_gpus, seconds) {
@@ -280,14 +280,14 @@ impl<F: Foresight> Repack<F> {
             return true;
         }
         if self.is_thorough {
-            return false; // nobody was left aside
+            return false; // no job was left aside
         }
         let before = *ahead;
         self.server_index.foresight.queues_mut().count_aside(waits.rank, self.server_index.strains.gpus(), ahead);
         *ahead > before && self.server_index.released_no_sooner(state, pool, wanted(*ahead), seconds)
     }
 
-    /// Stops the plan's victims, starts its job, which waits, and puts the jobs that move in their new homes.
+    /// Stops the plan's victims, starts its job, which waits, and puts the jobs that move on their new servers.
     fn carry_out<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job, relocation: &Relocation) {
         for &victim in relocation.evicted.iter().chain(relocation.moved.iter().map(|(job, _)| job)) {
             let slot = self.server_index.unsettle(state, victim);
@@ -400,7 +400,7 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
         self.server_index.foresight.queues().jobs()
     }
 
-    /// In each grade those that are urgent first.
+    /// In each priority class the urgent jobs come first.
     fn chooses(&self, state: &ClusterState<'_, S>) -> Chooses {
         let (mut foresight, mut strains) = (self.server_index.foresight.clone(), self.server_index.strains.clone());
         foresight.begin(state, &mut Vec::new());
@@ -416,7 +416,7 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
 }
 
 impl<F: Foresight> Repack<F> {
-    /// Walks the waiting jobs of a grade.
+    /// Walks the waiting jobs of a priority class.
     fn walk<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, priority_class: u32, limit: f64) {
         let (jobs, enough) = (state.jobs, self.server_index.strains.gpus());
         self.server_index.foresight.queues_mut().begin_walk(priority_class);
@@ -426,8 +426,8 @@ impl<F: Foresight> Repack<F> {
                 self.server_index.foresight.queues_mut().call_back(priority_class);
             }
             let Self { server_index, failed, barren, .. } = self;
-            // Whoever may evict has a turn, or counts as ahead where these are not enough; so has who may have GPUs of
-            // another type.
+            // Jobs that may evict have a turn, or count as ahead where that is not enough; so do jobs that may have
+            // GPUs of another type.
             let is_over = |units| {
                 !self.is_thorough
                     || self.is_alike && self.ahead[0] >= enough && barren.iter().any(|&job| state.units(job) == units)
@@ -454,8 +454,8 @@ impl<F: Foresight> Repack<F> {
         }
     }
 
-    /// After a job that finds no room, and whose wait is too short for any plan: passes over those that come next and ask
-    /// for as much, whose waits are too short too. Each would ask for a place in vain.
+    /// After a job that finds no room, and whose wait is too short for any plan: passes over the next jobs that ask
+    /// for as much and whose waits are too short too. Each would ask for a place in vain.
     fn pass_over_alike<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, priority_class: u32, units: u64) {
         let alike = self.server_index.foresight.queues_mut().alike(priority_class) as u64;
         if alike == 0 {

@@ -1,11 +1,11 @@
-//! The waiting jobs that are due, and a walk through them by strain, the greatest first.
+//! Keeps the waiting jobs that are due, and walks through them by strain, the greatest first.
 //!
-//! Jobs that stand or fall together are a class. A walk leaves a class aside once it has failed, until somebody calls it
-//! back. So it costs those that it gives, however many are due.
+//! Jobs that fail together are a class. A walk leaves a class aside once it has failed, until it is called back. So
+//! it costs the jobs that it returns, however many are due.
 //!
-//! Invariant: a node of a class's tree holds the earliest origin and the least reference time below it. So no strain below it
-//! is greater than that of these two, whatever the time. For example, of jobs submitted at one instant the shortest is
-//! found by going down.
+//! Invariant: a node of a class's tree holds the earliest origin and the least reference time below it. So no strain
+//! below it is greater than that of these two, whatever the time. For example, of jobs submitted at one instant the
+//! shortest is found by descending.
 
 use super::strain::strain;
 use crate::ids::Job;
@@ -16,10 +16,10 @@ use std::collections::BinaryHeap;
 /// (from when on the time of a job counts, s; its reference time, s).
 type Node = (f64, f64);
 
-/// Where no job is due.
+/// A node where no job is due.
 const NOBODY: Node = (f64::INFINITY, f64::INFINITY);
 
-/// (bits of a strain, job, class, node): the greatest has a turn. Of an inner node these are bounds: nobody below has
+/// (bits of a strain, job, class, node): the greatest has a turn. Of an inner node these are bounds: no job below has
 /// a greater strain, or comes before that job. Of one job, the upper node has its turn first.
 type Ahead = (u64, Reverse<Job>, Reverse<(usize, usize)>);
 
@@ -27,17 +27,17 @@ type Ahead = (u64, Reverse<Job>, Reverse<(usize, usize)>);
 struct Class {
     /// Ascending, due or not.
     members: Vec<Job>,
-    /// Nodes i and their children 2 i and 2 i + 1, from 1 on; the last half are members. Empty until somebody is due.
+    /// Nodes i and their children 2 i and 2 i + 1, from 1 on; the last half are members. Empty until a job is due.
     nodes: Vec<Node>,
 }
 
-/// Who is due.
+/// The jobs that are due.
 #[derive(Clone, Debug)]
 pub(super) struct Overdue {
     /// By job: its class, and its place there.
     places: Vec<(u32, u32)>,
     classes: Vec<Class>,
-    /// The walk: who is ahead, who was left aside, and the last that it gave.
+    /// The walk: what is ahead, what was left aside, and the last job that it returned.
     ahead: BinaryHeap<Ahead>,
     aside: Vec<Ahead>,
     given: Option<(u64, Reverse<Job>)>,
@@ -64,12 +64,12 @@ impl Overdue {
         }
     }
 
-    /// The job is due from now on. Not during a walk.
+    /// Makes the job due from now on. Not during a walk.
     pub(super) fn enter(&mut self, job: Job, origin: f64, reference_time: f64) {
         self.set(job, (origin, reference_time));
     }
 
-    /// The job waits no longer.
+    /// Records that the job no longer waits.
     pub(super) fn leave(&mut self, job: Job) {
         self.set(job, NOBODY);
     }
@@ -90,7 +90,7 @@ impl Overdue {
         }
     }
 
-    /// A walk begins through those of at least that strain.
+    /// Begins a walk through the jobs of at least that strain.
     pub(super) fn begin_walk(&mut self, now: f64, limit: f64) {
         self.ahead.clear();
         self.aside.clear();
@@ -109,7 +109,8 @@ impl Overdue {
         }
     }
 
-    /// The next job of the walk and its strain, ties fifo, but for classes of which a member is to be left `aside`.
+    /// Returns the next job of the walk and its strain, ties fifo, except of classes of which a member is to be left
+    /// `aside`.
     pub(super) fn next(&mut self, now: f64, limit: f64, aside: impl Fn(Job) -> bool) -> Option<(f64, Job)> {
         while let Some(first) = self.ahead.pop() {
             let (strain, job, Reverse((class, at))) = first;
@@ -126,8 +127,8 @@ impl Overdue {
         None
     }
 
-    /// The classes that were left aside have turns again of which a member is to be called `back`: those of their jobs that
-    /// the walk has not passed.
+    /// Puts back into the walk the classes left aside of which a member is to be called `back`: those of their jobs
+    /// that the walk has not passed.
     pub(super) fn call_back(&mut self, back: impl Fn(Job) -> bool) {
         self.ahead.extend(self.aside.extract_if(.., |aside| back(aside.1.0)));
     }

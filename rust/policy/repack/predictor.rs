@@ -1,12 +1,12 @@
-//! Run times left, predicted from the jobs that are done (docs/repack.md): the Gittins index of a job, as a time.
+//! Predicts the run time left from the jobs that are done (docs/repack.md): the Gittins index of a job, as a time.
 //!
-//! The run times of completed jobs are counted in bins, for each size and for all jobs. A user's latest jobs of a size
-//! count more. A job that has made progress of a seconds draws its run time S from those counts, given S > a. Its run
-//! time left is the least, over d, of E[min(S - a, d)] / P(S - a <= d). Counts of sizes are taken over by predictions
-//! now and then, a user's jobs at once.
+//! The run times of completed jobs are counted in bins, for each size and for all jobs. A user's latest jobs of a
+//! size count more. A job that has made progress of a seconds draws its run time S from those counts, given S > a.
+//! Its run time left is the least, over d, of E[min(S - a, d)] / P(S - a <= d). Predictions take in the counts of
+//! sizes from time to time, a user's jobs at once.
 //!
-//! Invariant: jobs of one group whose progress is in one bin have the same run time left until a job completes. So a
-//! prediction is worked out once for all of them. For example, a thousand jobs of one GPU that never ran cost one.
+//! Invariant: jobs of one group whose progress is in one bin have the same run time left until a job completes. So
+//! one prediction is computed for all of them. For example, a thousand jobs of one GPU that never ran cost one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,11 +18,11 @@ const RATIO: f64 = 1.08;
 const SIZE_WEIGHT: f64 = 10.0;
 const USER_WEIGHT: f64 = 3.0;
 
-/// Of a user's completed jobs of a size, each weighs so much of the next one. Only the latest so many count.
+/// Each of a user's completed jobs of a size weighs this much of the next one. Only the latest so many count.
 const USER_DECAY: f64 = 0.9;
 const USER_MEMORY: usize = 40;
 
-/// Predictions take over n completed jobs once 1 / `RENEW_SHARE` of n are new.
+/// Predictions take in n completed jobs once 1 / `RENEW_SHARE` of n are new.
 const RENEW_SHARE: usize = 64;
 
 /// Jobs of a size, and of a user where users are named.
@@ -38,17 +38,17 @@ struct Group {
 /// The completed jobs of a size.
 #[derive(Clone, Debug)]
 struct Size {
-    /// How many there are in each bin.
+    /// The number of jobs in each bin.
     count: Vec<u32>,
-    /// Weights of the bins for a user of whom nothing is known; empty until asked for.
+    /// Weights of the bins for a user without history; empty until asked for.
     weights: Vec<f64>,
 }
 
-/// What is known of run times.
+/// What is known about run times.
 #[derive(Clone, Debug)]
 pub(super) struct Predictor {
     users: bool,
-    /// Lower edges of the bins, s, and what stands for a run time in each.
+    /// Lower edges of the bins, s, and the run time that represents each bin.
     edges: Vec<f64>,
     middles: Vec<f64>,
     /// By number of GPUs; by that and the user.
@@ -56,21 +56,21 @@ pub(super) struct Predictor {
     group_of: BTreeMap<(u32, u32), u32>,
     sizes: Vec<Size>,
     groups: Vec<Group>,
-    /// Completed jobs of all sizes by bin, and how many they are.
+    /// Completed jobs of all sizes by bin, and their number.
     all: Vec<u32>,
     counted: usize,
-    /// (size, bin) of completed jobs that predictions have not taken over.
+    /// (size, bin) of completed jobs that predictions have not taken in.
     fresh: Vec<(usize, u32)>,
     /// The first bin of a completed job, and the one after the last: others have no weight.
     first: usize,
     end: usize,
-    /// What a user's weights are worked out in: those of its own jobs, by bin, which are 0 in between, and all of them.
+    /// Buffers for a user's weights: those of its own jobs, by bin, which are 0 in between, and all of them.
     own: Vec<f64>,
     mixed: Vec<f64>,
 }
 
 impl Predictor {
-    /// `users`: whether users are named.
+    /// Creates a predictor without jobs. `users`: whether users are named.
     pub(super) fn new(users: bool) -> Self {
         let mut edges = vec![0.0];
         let mut edge = 1.0;
@@ -98,7 +98,7 @@ impl Predictor {
         }
     }
 
-    /// The group of a user's jobs of a size.
+    /// Returns the group of a user's jobs of a size.
     pub(super) fn group(&mut self, num_gpus: u32, user: u32) -> u32 {
         let (sizes, groups) = (self.sizes.len(), self.groups.len() as u32);
         let size = *self.size_of.entry(num_gpus).or_insert(sizes);
@@ -112,12 +112,12 @@ impl Predictor {
         group
     }
 
-    /// The bin of a time, s.
+    /// Returns the bin of a time, s.
     pub(super) fn bin(&self, seconds: f64) -> u32 {
         (self.edges.partition_point(|&edge| edge <= seconds).max(1) - 1) as u32
     }
 
-    /// A job of a group is done. It ran `seconds`.
+    /// Records that a job of a group is done. It ran `seconds`.
     pub(super) fn completed(&mut self, group: u32, seconds: f64) {
         let bin = self.bin(seconds);
         let group = &mut self.groups[group as usize];
@@ -131,7 +131,7 @@ impl Predictor {
         }
     }
 
-    /// Takes over what is new, if it is enough. Returns whether it is.
+    /// Takes in new jobs, if there are enough. Returns whether there are.
     pub(super) fn renew(&mut self) -> bool {
         if self.fresh.len() <= self.counted / RENEW_SHARE {
             return false;
@@ -146,12 +146,12 @@ impl Predictor {
         true
     }
 
-    /// Where the bin of a time ends, s.
+    /// Returns where the bin of a time ends, s.
     pub(super) fn next_edge(&self, seconds: f64) -> f64 {
         self.edges.get(self.bin(seconds) as usize + 1).copied().unwrap_or(f64::INFINITY)
     }
 
-    /// Run time left, s, of a group's job whose progress is in a bin.
+    /// Returns the run time left, s, of a group's job whose progress is in a bin.
     pub(super) fn left(&mut self, (group, bin): (u32, u32)) -> f64 {
         let Self { sizes, groups, all, counted, own, mixed, .. } = self;
         let group = &mut groups[group as usize];
@@ -185,7 +185,7 @@ impl Predictor {
     }
 }
 
-/// Weights of the bins for jobs of a size, from the counts of that size and of all.
+/// Returns the weights of the bins for jobs of a size, from the counts of that size and of all.
 fn weights(count: &[u32], all: &[u32], counted: usize) -> Vec<f64> {
     let (own, any) = (f64::from(count.iter().sum::<u32>()), f64::max(1.0, counted as f64));
     let weight =
@@ -193,8 +193,8 @@ fn weights(count: &[u32], all: &[u32], counted: usize) -> Vec<f64> {
     count.iter().zip(all).map(weight).collect()
 }
 
-/// The Gittins index as a time, s, of a job with that progress, s: from the weights of longer run times. A job that has
-/// run longer than all that are done is taken to be at its half.
+/// Returns the Gittins index as a time, s, of a job with that progress, s: from the weights of longer run times. A
+/// job that has run longer than all that are done is taken to be half done.
 fn index(weights: &[f64], values: &[f64], progress: f64) -> f64 {
     let total: f64 = weights.iter().sum();
     let (mut within, mut spent, mut least) = (0.0, 0.0, f64::INFINITY);

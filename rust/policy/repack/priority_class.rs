@@ -1,7 +1,9 @@
-//! Who goes before whom whatever the keys: those within their owners' quotas before guests, then by priority.
+//! Ranks jobs into priority classes, which precede keys: jobs within their owners' quotas before those over quota,
+//! then by priority.
 //!
-//! Invariant: a job that waits is in the queue of its grade. For example, with priorities 0 and 5 jobs of 5 are of grade 0
-//! and those of 0 of grade 1; with quotas, guests among them are of grades 2 and 3, and grade 4 may not run.
+//! Invariant: a job that waits is in the queue of its priority class. For example, with priorities 0 and 5 jobs of 5
+//! are of class 0 and those of 0 of class 1; with quotas, jobs over quota are of classes 2 and 3, and jobs of class 4
+//! may not run.
 
 use super::Repack;
 use super::class_queues::ClassQueues;
@@ -11,10 +13,10 @@ use crate::machine::{Claimant, ClusterState};
 use crate::setting::Setting;
 use crate::speed::Speed;
 
-/// The grades of a run.
+/// The priority classes of a run.
 #[derive(Clone, Debug)]
 pub(super) struct PriorityClasses {
-    /// By job: how many priorities are higher. Empty where all jobs are of one grade.
+    /// By job: how many priorities are higher. Empty where all jobs are of one priority class.
     above: Vec<u32>,
     priorities: u32,
     quotas: bool,
@@ -34,17 +36,17 @@ impl PriorityClasses {
         }
     }
 
-    /// A queue for each grade.
+    /// Returns a queue for each priority class.
     pub(super) fn queues(&self) -> ClassQueues {
         ClassQueues::new(self.above.clone(), self.walked() as usize + usize::from(self.quotas))
     }
 
-    /// Whether jobs may be of several.
+    /// Returns whether jobs may be of several.
     pub(super) fn differ(&self) -> bool {
         !self.above.is_empty()
     }
 
-    /// How many there are but for that of jobs that may not run, which is the next.
+    /// Returns the number of priority classes without that of jobs that may not run, which is the next.
     pub(super) fn walked(&self) -> u32 {
         if self.quotas { 2 * self.priorities } else { self.priorities }
     }
@@ -53,7 +55,8 @@ impl PriorityClasses {
         self.quotas && priority_class >= self.priorities
     }
 
-    /// The first grade of guests who give way to jobs of a grade though they are protected; the greatest number where none does.
+    /// Returns the first over-quota priority class that makes room for a priority class even if protected; the
+    /// greatest number if none does.
     pub(super) fn over_quota_before(&self, priority_class: u32) -> u32 {
         if self.quotas && !self.is_over_quota(priority_class) { self.priorities } else { u32::MAX }
     }
@@ -69,7 +72,8 @@ impl PriorityClasses {
 }
 
 impl<F: Foresight> Repack<F> {
-    /// Counts who is within a quota, the protected first, then along (priority, key), and stops whoever may not run.
+    /// Counts which jobs are within a quota, protected jobs first, then along (priority, key), and stops jobs that
+    /// may not run.
     pub(super) fn reclassify<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) {
         let Self { server_index, classes_of_priority, .. } = self;
         let waiting: Vec<Job> = server_index.foresight.queues().jobs().collect();
@@ -85,7 +89,8 @@ impl<F: Foresight> Repack<F> {
             ));
         }
         for (slot, stay) in state.stays.iter().enumerate().filter(|(_, stay)| stay.is_live()) {
-            // Without the rest of its pause: else whoever has just begun would go behind the job that it replaced.
+            // Without the rest of its pause: otherwise a job that has just begun would go behind the one that it
+            // replaced.
             let left = server_index.foresight.left_of(state, stay);
             let key = server_index.foresight.key(state.units(stay.job), left);
             let slot = Slot::at(slot);

@@ -1,7 +1,7 @@
-//! Who must move, and who must go, so that a gang gets its GPUs: worked out on a copy of the servers.
+//! Plans which jobs must move, and which must be evicted, so that a gang gets its GPUs, on a copy of the servers.
 //!
-//! Invariant: a plan that is found can be carried out: its parts and homes are idle once its victims have left. For
-//! example, a gang of 8 on servers of 8 takes the server whose jobs are cheapest to send away.
+//! Invariant: a plan that is found can be carried out: its parts and new servers are idle once its victims have left.
+//! For example, a gang of 8 on servers of 8 takes the server whose jobs are cheapest to remove.
 
 use super::class_queues::ClassQueues;
 use super::foresight::Foresight;
@@ -12,13 +12,13 @@ use crate::machine::ClusterState;
 use crate::speed::Speed;
 use std::cmp::Ordering;
 
-/// Costs are rounded: a bound tells two apart that differ by more than this share.
+/// Costs are rounded: a bound distinguishes two that differ by more than this share.
 const ROUNDING: f64 = 1e-9;
 
 /// Servers that are tried for one part of a gang, cheapest first.
 const SERVERS_TRIED: usize = 3;
 
-/// Who asks for room.
+/// The job that asks for room.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Requester {
     /// GPUs; a share asks for one.
@@ -27,31 +27,31 @@ pub(super) struct Requester {
     pub(super) units: u32,
     /// The pool of the servers of which it may have some.
     pub(super) pool: usize,
-    /// Nobody of a lower grade is evicted, and whoever is of a higher one whatever the next two say.
+    /// No job of a better priority class is evicted; any of a worse one may be, whatever the next two say.
     pub(super) priority_class: u32,
-    /// Whether jobs differ in grade.
+    /// Whether jobs differ in priority class.
     pub(super) has_classes: bool,
-    /// From which grade on the protected give way to it all the same.
+    /// The priority class from which on even protected jobs make room for it.
     pub(super) over_quota_from: u32,
     /// Run time left, s, with the pause of a job that runs again.
     pub(super) run: f64,
-    /// GPUs that count x that time. Whoever is evicted has more left, without a pause; whoever is urgent does not ask.
+    /// GPUs that count x that time. An evicted job has more left, without a pause; not asked for urgent jobs.
     pub(super) work: f64,
-    /// The greatest strain of anybody who is evicted.
+    /// The greatest strain of any job that is evicted.
     pub(super) strain: f64,
     /// The pause, s.
     pub(super) cost: f64,
 }
 
 impl Requester {
-    /// How the grade of a job is beside its own.
+    /// Compares the priority class of a job to its own.
     #[inline]
     fn against(&self, queues: &ClassQueues, job: Job) -> Ordering {
         if self.has_classes { queues.priority_class_of(job).cmp(&self.priority_class) } else { Ordering::Equal }
     }
 }
 
-/// What happens to whom.
+/// Which jobs move where, and which are evicted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Relocation {
     /// (server, GPUs) of the gang.
@@ -77,13 +77,13 @@ pub(super) struct Scratch {
     idle: Vec<u32>,
     /// Servers by idle GPUs.
     with_idle: Vec<u32>,
-    /// Servers that gave GPUs to the gang, or took in somebody who moved.
+    /// Servers that gave GPUs to the gang, or received a job that moved.
     taken: Vec<Server>,
     relocation: Relocation,
 }
 
 impl Scratch {
-    /// The servers as they are.
+    /// Resets to the present state of the servers.
     fn begin(&mut self, idle: &[u32], largest: u32) {
         self.copy(&Self::default());
         self.idle.extend_from_slice(idle);
@@ -91,7 +91,7 @@ impl Scratch {
         idle.iter().for_each(|&idle| self.with_idle[idle as usize] += 1);
     }
 
-    /// All that another has. It allocates nothing where there was room for it.
+    /// Copies all fields of another. It allocates nothing if there was room for it.
     fn copy(&mut self, other: &Self) {
         self.idle.clone_from(&other.idle);
         self.with_idle.clone_from(&other.with_idle);
@@ -107,7 +107,7 @@ impl Scratch {
         self.with_idle[idle as usize] += 1;
     }
 
-    /// The server with the fewest idle GPUs that holds so many, the lowest of several.
+    /// Returns the server with the fewest idle GPUs that holds so many, the lowest of several.
     fn best_fit(&self, num_gpus: u32) -> Option<Server> {
         let from = num_gpus as usize;
         let idle = from + self.with_idle.get(from..)?.iter().position(|&servers| servers > 0)?;
@@ -120,7 +120,7 @@ impl Scratch {
 }
 
 impl Relocation {
-    /// A plan for a gang that consolidate cannot place; none if nobody who may be sent away is in the way.
+    /// Returns a plan for a gang that consolidate cannot place; none if no job that may be removed is in the way.
     pub(super) fn find<S: Speed, F: Foresight>(
         state: &ClusterState<'_, S>,
         server_index: &mut ServerIndex<F>,
@@ -152,7 +152,7 @@ impl Relocation {
     }
 }
 
-/// Takes so many GPUs of the cheapest server for the gang, and sends its victims away.
+/// Takes so many GPUs of the cheapest server for the gang, and removes its victims.
 fn make_room<S: Speed, F: Foresight>(
     state: &ClusterState<'_, S>,
     server_index: &mut ServerIndex<F>,
@@ -173,7 +173,7 @@ fn make_room<S: Speed, F: Foresight>(
         if cluster.sizes[server.index()] < num_gpus {
             continue;
         }
-        // What the plan has changed already is not what is known of the server.
+        // What is stored about the server does not reflect what the plan has already changed.
         if idle < num_gpus && idle == cluster.idle[server.index()] {
             let known = &mut least[server.index()];
             if known.version != server_index.version(pool, server) {
@@ -211,22 +211,22 @@ fn make_room<S: Speed, F: Foresight>(
     None
 }
 
-/// What it takes at least to free some GPUs of a server, if every resident may be evicted.
+/// The least it takes to free some GPUs of a server, if every job on it may be evicted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Least {
-    /// The server's version that this is true of.
+    /// The server's version for which this is true.
     version: u32,
-    /// Least number of jobs that move where none is evicted; the greatest number where that is not enough.
+    /// Least number of jobs that move if none is evicted; the greatest number if that is not enough.
     moves: u32,
-    /// Least sums in thousandths, as `Cost::thousandths` has them; the greatest numbers where all jobs are not enough.
+    /// Least sums in thousandths, as in `Cost::thousandths`; the greatest numbers if all jobs are not enough.
     all: u32,
     evicted: u32,
-    /// Whether one bill has both.
+    /// Whether one cost has both.
     is_one: bool,
 }
 
 impl Least {
-    /// Whether an offer may rank before `last`. key: at least the greatest key of the server's jobs.
+    /// Returns whether an offer may rank before `last`. key: at least the greatest key of the server's jobs.
     #[inline]
     fn may_precede(&self, last: Option<&Offer>, key: f64, requester: &Requester) -> bool {
         let evicts = requester.has_classes || key > requester.work;
@@ -248,7 +248,7 @@ impl Least {
     }
 }
 
-/// What it takes at least to have some GPUs of the jobs looked at; the greatest numbers where they are not enough.
+/// The least it takes to get some GPUs from the jobs examined so far; the greatest numbers if they are not enough.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sums {
     /// The least number that move.
@@ -262,7 +262,7 @@ impl Sums {
     const NOTHING: Self = Self { moves: 0, stops: (0, 0), evictions: (0, 0) };
     const NEVER: Self = Self { moves: u32::MAX, stops: (u64::MAX, u64::MAX), evictions: (u64::MAX, u64::MAX) };
 
-    /// With another job, of so many thousandths, if that is less.
+    /// Adds another job, of so many thousandths, if that is less.
     fn lower(&mut self, rest: Self, moves_on: bool, (all, evicted): (u64, u64)) {
         if moves_on {
             self.moves = self.moves.min(rest.moves.saturating_add(1));
@@ -274,7 +274,7 @@ impl Sums {
     }
 }
 
-/// movable: GPUs of the largest job for which there is room elsewhere.
+/// Computes [`Least`]. movable: GPUs of the largest job for which there is room elsewhere.
 fn least_of<S: Speed, F: Foresight>(
     state: &ClusterState<'_, S>,
     server_index: &ServerIndex<F>,
@@ -294,7 +294,7 @@ fn least_of<S: Speed, F: Foresight>(
         let thousandths = Cost::of_one(asks, moves_on).thousandths();
         gpus += asks;
         others -= part;
-        // What all jobs that are still to come give back need not be had of those that are looked at.
+        // What the remaining jobs give back need not come from those examined so far.
         for free in (need.saturating_sub(others).max(1)..=need).rev() {
             let rest = sums[free.saturating_sub(part) as usize];
             sums[free as usize].lower(rest, moves_on, thousandths);
@@ -307,13 +307,13 @@ fn least_of<S: Speed, F: Foresight>(
         moves,
         all: number(stops.0),
         evicted: number(evictions.0),
-        // With fewer GPUs in all, thousandths tell how many jobs there are, and of how many GPUs.
+        // With fewer GPUs in all, thousandths determine how many jobs there are, and of how many GPUs.
         is_one: gpus < 1000 && stops.0 < u64::MAX && evictions == (stops.1, stops.0),
     }
 }
 
-/// The cheapest jobs that a server must lose to have so many idle GPUs, left in `bench.victims`; none if they are not to
-/// be had.
+/// Finds the cheapest jobs that a server must lose to have so many idle GPUs, left in `candidates.victims`; none if
+/// that is impossible.
 fn offer<S: Speed, F: Foresight>(
     state: &ClusterState<'_, S>,
     server_index: &mut ServerIndex<F>,
@@ -379,15 +379,15 @@ fn offer<S: Speed, F: Foresight>(
     if most < need {
         return None;
     }
-    // Greatest keys first, so that of equal bills the one with the greater keys is found.
+    // Greatest keys first, so that of equal costs the one with the greater keys is found.
     candidates.victims.sort_unstable_by(|a, b| b.key.total_cmp(&a.key).then(b.job.cmp(&a.job)));
     let total = candidates.keep_cheapest(need as usize, requester)?;
     let key = candidates.victims.first().map_or(f64::NEG_INFINITY, |victim| victim.key);
     Some(Offer { server, cost: total.cost(requester), count: total.count(), key })
 }
 
-/// Puts the gang on the server, and its victims elsewhere: largest first, best fit. Whoever finds no home is evicted,
-/// if that is allowed; otherwise the server will not do.
+/// Puts the gang on the server, and its victims elsewhere: largest first, best fit. A victim that fits nowhere is
+/// evicted, if that is allowed; otherwise the server is unsuitable.
 fn send_away<S: Speed, F: Foresight>(
     state: &ClusterState<'_, S>,
     server_index: &ServerIndex<F>,
@@ -444,7 +444,7 @@ mod tests {
             strain: 8.0,
         };
         let least = |is_one: bool| Least { version: 0, moves: u32::MAX, all: 1001, evicted: 1001, is_one };
-        // What it takes at least is what the last offer takes: one job of one GPU, of the same key.
+        // The least it takes is what the last offer takes: one job of one GPU, of the same key.
         let may = |is_one: bool, cost: f64, more: f64| {
             let last = Offer { server: Server::at(0), cost: (cost + 100.0) * 1.001 + more, count: 1, key: 6.0 };
             least(is_one).may_precede(Some(&last), 6.0, &requester(cost))

@@ -1,11 +1,11 @@
-//! The jobs on the servers, how long they have left, and when servers come free by themselves.
+//! Tracks the jobs on the servers, how long they have left, and when servers come free by themselves.
 //!
-//! How long a job has left is worked out when somebody asks, once a pass. In between there are bounds: the earliest end
-//! of each job, for each server and number of GPUs the earliest time at which they are idle, and for each server the
-//! greatest key on it. So a question looks only at the servers and jobs of which the bounds do not say enough.
+//! How long a job has left is computed on request, once a pass. In between there are bounds: the earliest end of each
+//! job, for each server and number of GPUs the earliest time at which they are idle, and for each server the greatest
+//! key on it. So a query examines only the servers and jobs for which the bounds do not suffice.
 //!
-//! Invariant: no bound is beyond the truth: no job ends before its earliest end, and no key is above the greatest. For
-//! example, a job with 100 s left at 10 s ends at 110 s at the earliest, and contention only makes that later.
+//! Invariant: no bound is beyond the truth: no job ends before its earliest end, and no key is above the greatest.
+//! For example, a job with 100 s left at 10 s ends at 110 s at the earliest, and contention only makes that later.
 
 use super::foresight::Foresight;
 use super::relocation::Least;
@@ -19,10 +19,10 @@ use crate::setting::Setting;
 use crate::speed::Speed;
 use std::collections::BTreeMap;
 
-/// Times are rounded: a bound tells two apart that differ by more than this share.
+/// Times are rounded: a bound distinguishes two that differ by more than this share.
 const ROUNDING: f64 = 1e-9;
 
-/// Who is where.
+/// Which jobs are where.
 #[derive(Clone, Debug)]
 pub(super) struct ServerIndex<F> {
     pub(super) foresight: F,
@@ -37,32 +37,34 @@ pub(super) struct ServerIndex<F> {
     gpu: Vec<Option<u32>>,
     /// Whether no bound outlasts a pass: rates may be above those that are foreseen.
     is_fresh: bool,
-    /// By job: its slot, its run time left with what counts of the rest of its pause, s, and the pass that asked for that.
+    /// By job: its slot, its run time left with what counts of the rest of its pause, s, and the pass that asked for
+    /// that.
     slot: Vec<Slot>,
     left: Vec<f64>,
     asked: Vec<u32>,
     pass: u32,
-    /// How often somebody came or went, or a pass began.
+    /// How often a job came or left, or a pass began.
     pub(super) changes: u64,
-    /// By job: where its run time falls, the time at which it ends at the earliest, s; else, its least run time left, s.
+    /// By job: where its run time falls, the time at which it ends at the earliest, s; else, its least run time left,
+    /// s.
     earliest: Vec<f64>,
     /// By slot: the pool, and the servers there.
     places: Vec<(usize, Vec<Server>)>,
-    /// Running jobs whose bounds do not hold any more; it may be all.
+    /// Running jobs whose bounds are no longer valid; it may be all.
     changed: Vec<Job>,
     all_changed: bool,
-    /// What bounds are worked out in: (earliest end, GPUs) of who is on a server. It is empty in between.
+    /// Buffer for bounds: (earliest end, GPUs) of the jobs on a server. It is empty in between.
     gone: Vec<(f64, u32)>,
 }
 
-/// Who is where of the servers of a GPU type, which are numbered as there.
+/// Which jobs are where on the servers of a GPU type, numbered within the pool.
 #[derive(Clone, Debug)]
 struct Pool {
     /// By server: (job, GPUs that it holds there).
     on: Vec<Vec<(Job, u32)>>,
     /// By server: at least the greatest GPUs that count x run time left of its jobs.
     key: Vec<f64>,
-    /// By server: a number that is another one when its jobs are others; whether its bounds must be made anew.
+    /// By server: a number that changes when its jobs do; whether its bounds must be recomputed.
     version: Vec<u32>,
     is_stale: Vec<bool>,
     stale: Vec<Server>,
@@ -86,7 +88,7 @@ struct Released {
 }
 
 impl Released {
-    /// Whether a job of a slot that stays so long, s, is counted.
+    /// Returns whether a job of a slot that stays so long, s, is counted.
     fn has(&self, slot: Slot, stays: f64) -> bool {
         slot.index() < self.from && stays < self.seconds
     }
@@ -106,7 +108,7 @@ impl Pool {
             is_stale: vec![false; servers],
             stale: Vec::new(),
             least: BTreeMap::new(),
-            // No more jobs run than there are GPUs, but for shares.
+            // No more jobs run than there are GPUs, except with shares.
             ends: Minima::new(match setting.jobs.shares {
                 None => jobs.min(setting.server_gpus.iter().map(|&gpus| gpus as usize).sum()),
                 Some(_) => jobs,
@@ -126,7 +128,8 @@ impl Pool {
     }
 }
 
-/// What counts of the rest of a pause, s: that of a start, or of a server that wakes, may be longer than that of a move.
+/// Returns what counts of the rest of a pause, s: that of a start, or of a server that wakes, may be longer than that
+/// of a move.
 fn rest<S: Speed>(state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
     if stay.from <= state.now {
         return 0.0;
@@ -168,17 +171,17 @@ impl<F: Foresight> ServerIndex<F> {
         }
     }
 
-    /// A number that is another one when the server's jobs are others; not 0.
+    /// Returns a number that changes when the server's jobs do; not 0.
     pub(super) fn version(&self, pool: usize, server: Server) -> u32 {
         self.pools[pool].version[server.index()]
     }
 
-    /// At least the greatest GPUs that count x run time left of the server's jobs.
+    /// Returns at least the greatest GPUs that count x run time left of the server's jobs.
     pub(super) fn key(&mut self, pool: usize, server: Server) -> &mut f64 {
         &mut self.pools[pool].key[server.index()]
     }
 
-    /// What servers must lose at least so that a gang finds room; give it back.
+    /// Takes what servers must lose at least so that a gang finds room; give it back.
     pub(super) fn take_least(&mut self, pool: usize, num_gpus: u32, movable: u32) -> Vec<Least> {
         let pool = &mut self.pools[pool];
         let servers = pool.on.len();
@@ -190,27 +193,28 @@ impl<F: Foresight> ServerIndex<F> {
         self.pools[pool].least.insert((num_gpus, movable), least);
     }
 
-    /// (job, GPUs that it holds there) on a server. These are as many as it asks for if it is on no other server.
+    /// Returns (job, GPUs that it holds there) on a server. The GPUs are as many as it asks for if it is on no other
+    /// server.
     pub(super) fn on(&self, pool: usize, server: Server) -> &[(Job, u32)] {
         &self.pools[pool].on[server.index()]
     }
 
-    /// (server, GPUs) of a running job.
+    /// Returns (server, GPUs) of a running job.
     pub(super) fn parts<'f, S: Speed>(&self, state: &'f ClusterState<'_, S>, job: Job) -> &'f [(Server, u32)] {
         &state.stays[self.slot[job.index()].index()].parts
     }
 
-    /// Whether a running job is protected from being stopped or moved for others.
+    /// Returns whether a running job is protected from being stopped or moved for others.
     pub(super) fn is_protected<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> bool {
         state.protects() && state.is_protected(self.slot[job.index()])
     }
 
-    /// The GPU of its server of which a running job holds a share.
+    /// Returns the GPU of its server of which a running job holds a share.
     pub(super) fn gpu_of(&self, job: Job) -> Option<u32> {
         self.gpu.get(job.index()).copied().flatten()
     }
 
-    /// A job holds GPUs now.
+    /// Records that a job holds GPUs now.
     pub(super) fn settle<S: Speed>(&mut self, state: &ClusterState<'_, S>, slot: Slot) {
         let stay = &state.stays[slot.index()];
         self.changes += 1;
@@ -243,7 +247,7 @@ impl<F: Foresight> ServerIndex<F> {
         }
     }
 
-    /// A job leaves its GPUs.
+    /// Records that a job leaves its GPUs.
     pub(super) fn unsettle<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> Slot {
         let slot = std::mem::replace(&mut self.slot[job.index()], Slot::NONE);
         self.changes += 1;
@@ -264,7 +268,7 @@ impl<F: Foresight> ServerIndex<F> {
         slot
     }
 
-    /// Servers have other GPUs than before, or may have.
+    /// Records that servers have other GPUs than before, or may have.
     pub(super) fn spoil_all(&mut self) {
         for pool in &mut self.pools {
             for server in 0..pool.on.len() {
@@ -274,12 +278,12 @@ impl<F: Foresight> ServerIndex<F> {
         }
     }
 
-    /// A running job has other work left than time explains.
+    /// Records that a running job's work left has changed by other than elapsed time.
     pub(super) fn set_back(&mut self, job: Job) {
         self.changed.push(job);
     }
 
-    /// A pass begins.
+    /// Begins a pass.
     pub(super) fn begin<S: Speed>(&mut self, state: &ClusterState<'_, S>) {
         self.pass += 1;
         self.changes += 1;
@@ -287,7 +291,7 @@ impl<F: Foresight> ServerIndex<F> {
         self.all_changed |= self.foresight.begin(state, &mut self.changed) || self.is_fresh;
     }
 
-    /// Run time left of a running job now, s, with what counts of the rest of its pause.
+    /// Returns the run time left of a running job now, s, with what counts of the rest of its pause.
     pub(super) fn left<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
         let j = job.index();
         if self.asked[j] != self.pass {
@@ -302,19 +306,19 @@ impl<F: Foresight> ServerIndex<F> {
         self.left[j]
     }
 
-    /// How long a running job stays if nobody slows it, s: its run time left on the GPUs that it holds.
+    /// Returns how long a running job stays if no job slows it, s: its run time left on the GPUs that it holds.
     fn stays<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
         let left = self.left(state, job);
         self.stays.get(job.index()).copied().unwrap_or(left)
     }
 
-    /// Strain of a running job now.
+    /// Returns the strain of a running job now.
     pub(super) fn strain<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64 {
         let reference_time = self.foresight.reference_time_of(state, &state.stays[self.slot[job.index()].index()]);
         strain(state.seconds() - self.strains.origin(state, job), reference_time)
     }
 
-    /// Bounds of a job, and those of its servers, are made anew.
+    /// Recomputes the bounds of a job, and those of its servers.
     fn renew<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
         let left = self.stays(state, job);
         let slot = self.slot[job.index()];
@@ -326,7 +330,7 @@ impl<F: Foresight> ServerIndex<F> {
         servers.iter().for_each(|&server| pool.spoil(server));
     }
 
-    /// Makes bounds that do not hold any more anew.
+    /// Recomputes bounds that are no longer valid.
     pub(super) fn refresh<S: Speed>(&mut self, state: &ClusterState<'_, S>) {
         let mut changed = std::mem::take(&mut self.changed);
         if std::mem::take(&mut self.all_changed) {
@@ -347,7 +351,7 @@ impl<F: Foresight> ServerIndex<F> {
         }
     }
 
-    /// Makes the bounds of a server anew.
+    /// Recomputes the bounds of a server.
     fn bound<S: Speed>(&mut self, state: &ClusterState<'_, S>, at: usize, server: Server) {
         let (s, cluster) = (server.index(), state.cluster.pool(at));
         let mut ends = std::mem::take(&mut self.gone);
@@ -382,14 +386,14 @@ impl<F: Foresight> ServerIndex<F> {
         self.gone = ends;
     }
 
-    /// Jobs and servers with an earlier time than this may be done within so many seconds; others are not.
+    /// Returns a bound: jobs and servers with an earlier time may be done within so many seconds; others are not.
     fn horizon<S: Speed>(state: &ClusterState<'_, S>, seconds: f64) -> f64 {
         let time = if F::FALLS { state.seconds() + seconds } else { seconds };
         time + ROUNDING * f64::max(1.0, time)
     }
 
-    /// Whether completions alone take at least so many seconds to leave a gang its GPUs: on one server, or so many empty
-    /// servers.
+    /// Returns whether completions alone take at least so many seconds to free a gang's GPUs: on one server, or so
+    /// many empty servers.
     pub(super) fn free_no_sooner<S: Speed>(
         &mut self,
         state: &ClusterState<'_, S>,
@@ -415,7 +419,7 @@ impl<F: Foresight> ServerIndex<F> {
         true
     }
 
-    /// Whether completions within so many seconds leave a server so many idle GPUs.
+    /// Returns whether completions within so many seconds leave a server so many idle GPUs.
     fn frees<S: Speed>(
         &mut self,
         state: &ClusterState<'_, S>,
@@ -443,7 +447,7 @@ impl<F: Foresight> ServerIndex<F> {
         idle + opened.values().filter(|&&empties| empties).count() as u32 >= need
     }
 
-    /// Whether it takes at least so many seconds until the jobs that complete have released so many GPUs.
+    /// Returns whether it takes at least so many seconds until the jobs that complete have released so many GPUs.
     pub(super) fn released_no_sooner<S: Speed>(
         &mut self,
         state: &ClusterState<'_, S>,
@@ -454,7 +458,7 @@ impl<F: Foresight> ServerIndex<F> {
         self.released(state, pool, gpus, seconds) < gpus
     }
 
-    /// How many units the jobs release that complete within so many seconds: all, or at least `enough`.
+    /// Returns how many units the jobs release that complete within so many seconds: all, or at least `enough`.
     pub(super) fn released<S: Speed>(
         &mut self,
         state: &ClusterState<'_, S>,

@@ -1,9 +1,9 @@
-//! Who has waited for too long by a reference time, which is its run time or what has been done of it; when somebody must look;
-//! and how much waits.
+//! Tracks which jobs have waited too long by a reference time, which is their run time or what of it is done; when
+//! the next pass must check; and how much waits.
 //!
-//! Invariant: `dues` and `waiting` have the waiting jobs and nobody else, and during a pass `overdue` those of them that
-//! were due when it began. For example, a job of which nothing is done or
-//! known is looked at 80 s after it was submitted, and from then on every minute until it runs.
+//! Invariant: `dues` and `waiting` have exactly the waiting jobs, and during a pass `overdue` those of them that were
+//! due when it began. For example, a job without known run time or progress is checked 80 s after it was submitted,
+//! and from then on every minute until it runs.
 
 use super::overdue::Overdue;
 use crate::ids::Job;
@@ -15,44 +15,44 @@ use std::collections::BTreeSet;
 /// Seconds that are added to the reference time of every job.
 const GRACE: f64 = 5.0;
 
-/// The strain from which on somebody looks at a waiting job, and the least limit.
+/// The strain from which on a waiting job is checked, and the least limit.
 const LEAST: f64 = 16.0;
 
 /// The limit is so many times the GPUs asked for, over those that there are.
 const BY_DEMAND: f64 = 4.0;
 
-/// Seconds between two looks, or this share of the time since the first of the waiting jobs was due.
+/// Seconds between two checks, or this share of the time since the first of the waiting jobs was due.
 const PERIOD: f64 = 60.0;
 const SHARE: f64 = 1e-4;
 
-/// Times are rounded: two count as one that differ by at most this share.
+/// Times are rounded: two count as one if they differ by at most this share.
 const ROUNDING: f64 = 1e-9;
 
-/// The time at a rung, s: when it began, where it goes on, and how long all of it was that is over.
+/// The time at a rung, s: when it began, where it continues, and how long all completed ones were.
 #[derive(Clone, Copy, Debug, Default)]
 struct AtRungs {
     since: f64,
     over: f64,
 }
 
-/// The strain of a job that was submitted so many seconds ago.
+/// Returns the strain of a job that was submitted so many seconds ago.
 pub(super) fn strain(since: f64, reference_time: f64) -> f64 {
     since / (reference_time + GRACE)
 }
 
-/// Who waits, since when and for how many GPUs.
+/// Which jobs wait, since when and for how many GPUs.
 #[derive(Clone, Debug)]
 pub(super) struct Strains {
-    /// Units of the cluster (GPUs, or thousandths of one where jobs may hold shares), and those that the jobs ask for
-    /// that wait or run.
+    /// Units of the cluster (GPUs, or thousandths of one where jobs may hold shares), and those that waiting and
+    /// running jobs ask for.
     gpus: u64,
     asked: u64,
     units_a_gpu: u64,
     /// The reference time of a waiting job, s.
     reference_time: Vec<f64>,
-    /// (bits of the time from which on it is to be looked at, s; job).
+    /// (bits of the time from which on it is to be checked, s; job).
     dues: BTreeSet<(u64, Job)>,
-    /// Those that are due, as far as passes have seen, and until when these have looked, s.
+    /// The due jobs, as far as passes have seen, and until when these have checked, s.
     overdue: Overdue,
     seen: f64,
     /// Jobs that joined since, due earlier than that.
@@ -99,20 +99,20 @@ impl Strains {
         self.asked -= u64::from(num_gpus);
     }
 
-    /// A trial comes to a rung, where it neither waits nor runs.
+    /// Records that a trial comes to a rung, where it neither waits nor runs.
     pub(super) fn pause<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
         self.completed(state.units(job));
         self.at_rungs[job.index()].since = state.seconds();
     }
 
-    /// A trial waits that came to a rung earlier.
+    /// Records that a trial waits that came to a rung earlier.
     pub(super) fn resume<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
         self.arrived(state.units(job));
         let at_rungs = &mut self.at_rungs[job.index()];
         at_rungs.over += state.seconds() - at_rungs.since;
     }
 
-    /// From when on the time of a job counts, s: its submission, later by the time that it was at rungs.
+    /// Returns from when on the time of a job counts, s: its submission, later by the time that it was at rungs.
     pub(super) fn origin<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64 {
         state.jobs.submit[job.index()] + self.at_rungs.get(job.index()).map_or(0.0, |at_rungs| at_rungs.over)
     }
@@ -122,7 +122,7 @@ impl Strains {
         (due.to_bits(), job)
     }
 
-    /// The job waits from now on.
+    /// Records that the job waits from now on.
     pub(super) fn join<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job, reference_time: f64) {
         self.reference_time[job.index()] = reference_time;
         let due = self.due(state, job);
@@ -133,7 +133,7 @@ impl Strains {
         self.count(state, job, |gpus, more| *gpus += more);
     }
 
-    /// The job waits no longer.
+    /// Records that the job no longer waits.
     pub(super) fn leave<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
         let due = self.due(state, job);
         self.dues.remove(&due);
@@ -151,8 +151,8 @@ impl Strains {
         }
     }
 
-    /// GPUs of jobs that wait for the place of a running one, in a pool: of the `first`, and of others that fit beside it.
-    /// Both are told in units.
+    /// Returns the GPUs of jobs that wait for the place of a running one, in a pool: of the `first`, and of others
+    /// that fit beside it. Both parameters are in units.
     pub(super) fn wanted(&self, pool: usize, first: u32, place: u32) -> f64 {
         let beside = place.saturating_sub(first);
         let fits = self.sizes.iter().zip(&self.waiting[pool]).take_while(|(size, _)| **size <= beside);
@@ -162,10 +162,10 @@ impl Strains {
         units as f64 / self.units_a_gpu as f64
     }
 
-    /// A pass begins. Returns the limit: the strain from which on waiting jobs are urgent.
+    /// Begins a pass. Returns the limit: the strain from which on waiting jobs are urgent.
     pub(super) fn begin<S: Speed>(&mut self, state: &ClusterState<'_, S>) -> f64 {
         self.last = state.now;
-        // None is urgent before it is due, give or take rounding.
+        // No job is urgent before it is due, except for rounding.
         let now = state.seconds();
         let seen = now + ROUNDING * f64::max(1.0, now);
         let mut due = std::mem::take(&mut self.late);
@@ -184,12 +184,12 @@ impl Strains {
         f64::max(LEAST, BY_DEMAND * self.asked as f64 / self.gpus as f64)
     }
 
-    /// Begins a walk through the urgent jobs. Whoever has joined since the pass began has no turn.
+    /// Begins a walk through the urgent jobs. Jobs that have joined since the pass began have no turn.
     pub(super) fn begin_walk<S: Speed>(&mut self, state: &ClusterState<'_, S>, limit: f64) {
         self.overdue.begin_walk(state.seconds(), limit);
     }
 
-    /// The next urgent job and its strain: the greatest first, ties fifo.
+    /// Returns the next urgent job and its strain: the greatest first, ties fifo.
     pub(super) fn next<S: Speed>(
         &mut self,
         state: &ClusterState<'_, S>,
@@ -199,12 +199,12 @@ impl Strains {
         self.overdue.next(state.seconds(), limit, aside)
     }
 
-    /// The classes have turns again that were left aside and of which a member is to be called `back`.
+    /// Puts back into the walk the classes left aside of which a member is to be called `back`.
     pub(super) fn call_back(&mut self, back: impl Fn(Job) -> bool) {
         self.overdue.call_back(back);
     }
 
-    /// When the next pass is due if nothing happens, machine time.
+    /// Returns when the next pass is due if nothing happens, machine time.
     pub(super) fn next_pass(&self, clock: Clock) -> f64 {
         let last = clock.seconds(self.last);
         let ahead = self.dues.range((f64::max(0.0, last.next_up()).to_bits(), Job::at(0))..).next();

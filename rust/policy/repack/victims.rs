@@ -1,7 +1,7 @@
-//! What a server may lose, what that costs, and the cheapest of it.
+//! Chooses the cheapest jobs to remove from a server.
 //!
-//! Invariant: of victims that free enough GPUs, `keep_cheapest` leaves those with the least bill. For example, of jobs of 4
-//! and 2 GPUs one that needs 3 takes the first alone.
+//! Invariant: of victims that free enough GPUs, `keep_cheapest` leaves those with the least cost. For example, of
+//! jobs of 4 and 2 GPUs, a requester that needs 3 takes only the first.
 
 use super::relocation::{Offer, Requester, Scratch, Sums};
 use crate::ids::Job;
@@ -10,7 +10,7 @@ use crate::ids::Job;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Victim {
     pub(super) job: Job,
-    /// How many jobs it is: all that hold shares of a GPU go together.
+    /// The number of jobs: all that hold shares of a GPU go together.
     pub(super) jobs: u32,
     /// Which GPU that is.
     pub(super) gpu: Option<u32>,
@@ -22,7 +22,7 @@ pub(super) struct Victim {
     pub(super) evictable: bool,
 }
 
-/// Some victims: how many move, how many are evicted, and the GPUs of those.
+/// The cost of some victims: how many move, how many are evicted, and the GPUs of the latter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
     pub(super) moved: u32,
@@ -45,14 +45,14 @@ impl Cost {
         Self { moved: self.moved + other.moved, evicted: self.evicted + other.evicted, gpus: self.gpus + other.gpus }
     }
 
-    /// Thousandths: of all jobs, an evicted one counting 1 + its GPUs / 1,000; of the evicted ones alone.
+    /// Returns thousandths: of all jobs, an evicted one counting 1 + its GPUs / 1,000; of the evicted ones alone.
     pub(super) fn thousandths(self) -> (u64, u64) {
         let evicted = 1000 * u64::from(self.evicted) + u64::from(self.gpus);
         (1000 * u64::from(self.moved) + evicted, evicted)
     }
 
-    /// Seconds that it costs: a pause each, and the run of the requester for each that is evicted, a little more for larger
-    /// ones.
+    /// Returns the cost in seconds: a pause each, and the run of the requester for each that is evicted, a little
+    /// more for larger ones.
     pub(super) fn cost(self, requester: &Requester) -> f64 {
         let evictions = f64::from(self.evicted) + f64::from(self.gpus) / 1000.0;
         requester.cost * f64::from(self.moved) + (requester.cost + requester.run) * evictions
@@ -63,7 +63,7 @@ impl Cost {
     }
 }
 
-/// What offers are worked out in. It is kept, so that a plan allocates little.
+/// Buffers for offers. They are kept, so that a plan allocates little.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Candidates {
     /// How many servers have that many idle GPUs, or more.
@@ -75,7 +75,7 @@ pub(super) struct Candidates {
     takes: Vec<bool>,
     /// Servers to choose from, the cheapest first.
     pub(super) offers: Vec<Offer>,
-    /// By GPUs given back: what it takes at least.
+    /// By GPUs given back: the least it takes.
     pub(super) sums: Vec<Sums>,
     /// The servers as the plan leaves them, and as they were before its latest part.
     pub(super) scratch: Scratch,
@@ -83,8 +83,8 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    /// Makes a victim of all that hold shares of a GPU, if all of them may go, with the greatest key among them. Returns
-    /// how many GPUs those are.
+    /// Makes a victim of all jobs that hold shares of a GPU, if all of them may go, with the greatest key among them.
+    /// Returns how many GPUs these are.
     pub(super) fn gather_shares(&mut self) -> u32 {
         self.shares.sort_unstable_by(|a, b| a.gpu.cmp(&b.gpu).then(b.key.total_cmp(&a.key)).then(b.job.cmp(&a.job)));
         let mut gpus = 0;
@@ -97,17 +97,17 @@ impl Candidates {
         gpus
     }
 
-    /// Keeps of the victims those with the least bill that free `need` GPUs: the fewest of several, then those with the
+    /// Keeps the victims with the least cost that free `need` GPUs: the fewest of several, then those with the
     /// greater keys.
     pub(super) fn keep_cheapest(&mut self, need: usize, requester: &Requester) -> Option<Cost> {
-        // best[d]: the least bill for d GPUs from the victims looked at, the last one first, and what it costs.
+        // best[d]: the least cost for d GPUs from the victims examined so far, the last one first, and what it costs.
         let size = need + 1;
         self.best.clear();
         self.best.resize(size, None);
         self.best[0] = Some((Cost::default(), 0.0));
         self.takes.clear();
         self.takes.resize(self.victims.len() * size, false);
-        // What all other victims give back need not be had of those that are looked at.
+        // What all other victims give back need not come from those examined so far.
         let mut others: usize = self.victims.iter().map(|victim| victim.part as usize).sum();
         for (victim, takes) in self.victims.iter().zip(self.takes.chunks_exact_mut(size)).rev() {
             let (part, own) = (victim.part as usize, Cost::of(victim));

@@ -1,4 +1,5 @@
-//! The index against its definition, and whole runs against a slow twin that ranks everybody anew at every pass.
+//! Tests the index against its definition, and whole runs against a reference model that ranks all jobs at every
+//! pass.
 
 use super::{Gittins, Keys, Ranking, Samples, descending, key};
 use crate::cluster::{FewestServers, Network};
@@ -14,7 +15,7 @@ use crate::trace::OwnedJobs;
 use proptest::prelude::*;
 use std::cell::Cell;
 
-/// Straight from the definition.
+/// Computes the index straight from the definition.
 fn by_definition(samples: &[f64], attained: f64) -> f64 {
     let beyond: Vec<f64> = samples.iter().filter(|&&s| s > attained).map(|s| s - attained).collect();
     let ratio = |delta: f64| {
@@ -24,7 +25,7 @@ fn by_definition(samples: &[f64], attained: f64) -> f64 {
     beyond.iter().map(|&delta| ratio(delta)).fold(0.0, f64::max)
 }
 
-/// All of it anew at every renewal, with the additions in the order of `Samples`: the same bits.
+/// Recomputes everything at every renewal, with the additions in the order of `Samples`: the same bits.
 #[derive(Clone, Debug, Default)]
 struct SlowSamples {
     value: Vec<f64>,
@@ -117,7 +118,7 @@ impl Ranking for SlowGittins {
     }
 }
 
-/// Everything that a run tells, and its preemptions.
+/// Returns everything that a run reports, and its preemptions.
 fn run<S: Speed, R: Ranking>(setting: &Setting<'_>, speed: S, ranking: R) -> (String, u64) {
     let mut machine = Machine::new(setting, speed, Ranked::new(setting, ranking));
     let ended = machine.run(f64::INFINITY, &mut Unwatched).map_err(|error| error.to_string());
@@ -126,7 +127,7 @@ fn run<S: Speed, R: Ranking>(setting: &Setting<'_>, speed: S, ranking: R) -> (St
     (format!("{ended:?} {out:?}"), preemptions)
 }
 
-/// Compares a run with the twin's. Returns the preemptions.
+/// Compares a run with the reference model's. Returns the preemptions.
 fn compare<S: Speed + Copy>(setting: &Setting<'_>, speed: S, renew_share: usize) -> u64 {
     let options = setting.options;
     let quick = Gittins { renew_share, ..Gittins::new(options) };
@@ -174,7 +175,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
 
-    /// Services a rounding or two from a sample too: there the times to the next samples are hardly more than rounding.
+    /// Also tries services a rounding or two from a sample: there the times to the next samples are hardly more than
+    /// rounding.
     #[test]
     fn no_index_of_a_range_is_below_its_least(
         samples in prop::collection::vec((prop_oneof![0.0f64..1e5, (0u32..9).prop_map(f64::from)], 0u64..3), 1..60),
@@ -212,7 +214,7 @@ fn runs_are_those_of_the_slow_twin() {
         thresholds.sort_unstable();
         thresholds.dedup();
         let column = |f: &dyn Fn(&(u32, u32, u32)) -> f64| rows.iter().map(f).collect::<Vec<f64>>();
-        // Whole run times make equal services, others make all different ones.
+        // Whole run times give equal services, others give all different ones.
         let length =
             |row: &(u32, u32, u32)| if whole { f64::from(row.2 / 60 * 60 + 60) } else { f64::from(row.2) / 7.0 };
         let jobs = OwnedJobs {
@@ -251,6 +253,6 @@ fn runs_are_those_of_the_slow_twin() {
     if let Err(failure) = ran {
         panic!("{failure}");
     }
-    // The comparison is worth something only where jobs are stopped.
+    // The comparison means something only where jobs are stopped.
     assert!(preemptions.get() > 20 * cases.get(), "{} preemptions in {} runs", preemptions.get(), cases.get());
 }
