@@ -54,7 +54,7 @@ pub(crate) struct ClusterState<'a, S: Speed> {
     pub(super) co_location: Option<Box<CoLocation>>,
     /// Sum of p_j over the spanning jobs, and since when it has been so.
     pub(super) contention_sum: u64,
-    pub(super) crowd_since: f64,
+    pub(super) contention_since: f64,
     pub(super) dirty: Vec<Slot>,
     pub(super) progress: Option<Progress>,
     pub(super) outages: Option<Box<Outages>>,
@@ -151,7 +151,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             link_contention: LinkContention::new(setting.server_gpus.len()),
             co_location: interferes.then(|| Box::new(CoLocation::new(setting.server_gpus, options.interference))),
             contention_sum: 0,
-            crowd_since: 0.0,
+            contention_since: 0.0,
             dirty: Vec::new(),
             progress: stops.then(|| Progress::new(&jobs, &speed, clock.slot)),
             outages: Outages::new(setting, clock),
@@ -320,7 +320,7 @@ impl<'a, S: Speed> ClusterState<'a, S> {
         let stay = &self.stays[slot.index()];
         if stay.parts.len() > 1 {
             self.link_contention.leave(slot, stay.servers());
-            self.account_crowd();
+            self.account_contention();
             self.contention_sum -= u64::from(contention);
         }
         if let Some(co_location) = &mut self.co_location {
@@ -351,20 +351,20 @@ impl<'a, S: Speed> ClusterState<'a, S> {
             if (S::COUPLED || fresh) && stay.set_pace(&self.speed, self.now, self.clock) {
                 self.set_end(slot);
             }
-            self.account_crowd();
+            self.account_contention();
             self.contention_sum = self.contention_sum + u64::from(contention) - u64::from(before);
         }
         self.dirty = dirty;
-        self.account_crowd();
+        self.account_contention();
         self.out.note_contention(self.now, self.contention_sum);
     }
 
     /// Accumulates the contention of the interval that ends now, in which it was constant.
-    pub(super) fn account_crowd(&mut self) {
-        let passed = self.clock.seconds(self.now) - self.clock.seconds(self.crowd_since);
+    pub(super) fn account_contention(&mut self) {
+        let passed = self.clock.seconds(self.now) - self.clock.seconds(self.contention_since);
         if passed > 0.0 {
             self.out.contention_seconds += self.contention_sum as f64 * passed;
-            self.crowd_since = self.now;
+            self.contention_since = self.now;
         }
     }
 }

@@ -164,7 +164,7 @@ mod tests {
     use crate::trace::OwnedJobs;
 
     #[test]
-    fn obstacles_are_told_apart() {
+    fn wait_causes_differ() {
         let options = Options { placement: Placement::Consolidate, ..Options::default() };
         let mut placer = Placer::new(&options);
         let mut pools = Pools::new(&[4, 4], None, placer.needs());

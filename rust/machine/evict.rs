@@ -10,7 +10,7 @@
 use super::clock::Clock;
 use super::cluster_state::ClusterState;
 use super::maintenance::MaintenanceWindows;
-use super::preemptible::{Lodger, Preemptible};
+use super::preemptible::{Evictable, Preemptible};
 use super::quota_usage::Claimant;
 use crate::decisions::{Row, Verb};
 use crate::ids::{GpuType, Job, Server, Slot};
@@ -34,9 +34,9 @@ pub(crate) struct Victim {
 
 impl Victim {
     #[inline]
-    fn new(lodger: &Lodger, now: f64, clock: Clock) -> Self {
-        let key = f64::from(lodger.gpus) * lodger.unsaved(now, clock);
-        Self { slot: lodger.slot, key, tier: lodger.tier, start: lodger.start, row: lodger.row }
+    fn new(evictable: &Evictable, now: f64, clock: Clock) -> Self {
+        let key = f64::from(evictable.gpus) * evictable.unsaved(now, clock);
+        Self { slot: evictable.slot, key, tier: evictable.tier, start: evictable.start, row: evictable.row }
     }
 
     /// Returns its place in the order of eviction: the least first.
@@ -133,7 +133,7 @@ impl<S: Speed> ClusterState<'_, S> {
                 continue;
             }
             let (evicts, tier, now) = (self.evicts, jobs.tier(job.index()), self.now);
-            let yields = |other: &Lodger| {
+            let yields = |other: &Evictable| {
                 let may_go = other.protected.1 <= now || other.protected.0 == now;
                 other.is_over_quota || evicts && other.tier > tier && other.is_preemptible && may_go
             };
@@ -164,15 +164,20 @@ impl<S: Speed> ClusterState<'_, S> {
 
     /// Returns the stays of a GPU type that `may` be evicted, all of them `after` a tier or over quota; the first to go
     /// is the greatest.
-    fn victims(&mut self, gpu_type: GpuType, after: Option<u32>, may: impl Fn(&Lodger) -> bool) -> BinaryHeap<Victim> {
+    fn victims(
+        &mut self,
+        gpu_type: GpuType,
+        after: Option<u32>,
+        may: impl Fn(&Evictable) -> bool,
+    ) -> BinaryHeap<Victim> {
         let (now, clock, cluster) = (self.now, self.clock, &self.cluster);
         let Some(preemptible) = &mut self.preemptible else { return BinaryHeap::new() };
         let mut victims = Vec::new();
         for server in (0..cluster.num_servers()).map(Server::at) {
             if cluster.type_of(server) == gpu_type && preemptible.gpus_for(server, after) > 0 {
                 let here = preemptible.look_at(server, now, clock).iter();
-                let going = here.filter(|(lodger, _)| lodger.home == server && may(lodger));
-                victims.extend(going.map(|(lodger, _)| Victim::new(lodger, now, clock)));
+                let going = here.filter(|(evictable, _)| evictable.home == server && may(evictable));
+                victims.extend(going.map(|(evictable, _)| Victim::new(evictable, now, clock)));
             }
         }
         victims.into()
@@ -185,7 +190,7 @@ impl<S: Speed> ClusterState<'_, S> {
         gpu_type: Option<GpuType>,
         num_gpus: u32,
         there: impl Fn(&Preemptible, Server) -> u32,
-        may: impl Fn(&Lodger) -> bool,
+        may: impl Fn(&Evictable) -> bool,
     ) -> Option<(Server, Vec<Victim>)> {
         let (now, clock, cluster, windows) = (self.now, self.clock, &self.cluster, &self.windows);
         let preemptible = self.preemptible.as_mut()?;
@@ -230,18 +235,18 @@ impl<S: Speed> ClusterState<'_, S> {
                 continue;
             }
             let (mut going, mut cheapest, mut latest) = (0, f64::INFINITY, f64::INFINITY);
-            for (lodger, count) in preemptible.on(server).iter().filter(|(lodger, _)| may(lodger)) {
-                let unsaved = lodger.unsaved(now, clock);
+            for (evictable, count) in preemptible.on(server).iter().filter(|(evictable, _)| may(evictable)) {
+                let unsaved = evictable.unsaved(now, clock);
                 going += *count;
-                cheapest = f64::min(cheapest, f64::from(lodger.gpus) * unsaved);
+                cheapest = f64::min(cheapest, f64::from(evictable.gpus) * unsaved);
                 latest = f64::min(latest, unsaved);
             }
             if idle + going < num_gpus || !is_cheaper(f64::max(cheapest, lacks(num_gpus, idle) * latest)) {
                 continue;
             }
             here.clear();
-            let going = preemptible.on(server).iter().filter(|(lodger, _)| may(lodger));
-            here.extend(going.map(|(lodger, count)| (Victim::new(lodger, now, clock), *count)));
+            let going = preemptible.on(server).iter().filter(|(evictable, _)| may(evictable));
+            here.extend(going.map(|(evictable, count)| (Victim::new(evictable, now, clock), *count)));
             here.sort_unstable_by_key(|(victim, _)| victim.turn());
             let enough = here.iter().position(|&(_, count)| {
                 idle += count;

@@ -18,7 +18,7 @@ use crate::trace::Demand;
 
 /// A stay that may be evicted, with all that decides whether and in which order it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lodger {
+pub(super) struct Evictable {
     pub(super) slot: Slot,
     /// Its first server.
     pub(super) home: Server,
@@ -43,7 +43,7 @@ enum Work {
     Saving(Progress),
 }
 
-impl Lodger {
+impl Evictable {
     /// Returns the seconds of progress since the latest checkpoint that [`Preemptible::look_at`] found.
     #[inline]
     pub(super) fn unsaved(&self, now: f64, clock: Clock) -> f64 {
@@ -88,14 +88,14 @@ impl OfTier {
 }
 
 impl Held {
-    fn add(&mut self, lodger: &Lodger, count: u32) {
+    fn add(&mut self, evictable: &Evictable, count: u32) {
         self.all += count;
-        if lodger.is_over_quota {
+        if evictable.is_over_quota {
             self.over_quota += count;
-        } else if let Some(gpus) = self.gpus_of(lodger.tier) {
+        } else if let Some(gpus) = self.gpus_of(evictable.tier) {
             *gpus += count;
         } else {
-            let new = OfTier { tier: lodger.tier, gpus: count };
+            let new = OfTier { tier: evictable.tier, gpus: count };
             match self.few.iter_mut().find(|of| of.gpus == 0) {
                 Some(free) => *free = new,
                 None => self.more.push(new),
@@ -103,11 +103,11 @@ impl Held {
         }
     }
 
-    fn remove(&mut self, lodger: &Lodger, count: u32) {
+    fn remove(&mut self, evictable: &Evictable, count: u32) {
         self.all -= count;
-        if lodger.is_over_quota {
+        if evictable.is_over_quota {
             self.over_quota -= count;
-        } else if let Some(gpus) = self.gpus_of(lodger.tier) {
+        } else if let Some(gpus) = self.gpus_of(evictable.tier) {
             *gpus -= count;
             self.more.retain(|of| of.gpus > 0);
         }
@@ -128,7 +128,7 @@ impl Held {
 /// The stays that may be evicted, by server.
 #[derive(Clone, Debug)]
 pub(super) struct Preemptible {
-    here: Vec<Vec<(Lodger, u32)>>,
+    here: Vec<Vec<(Evictable, u32)>>,
     held: Vec<Held>,
     /// For each server, a time no earlier than the latest checkpoint of any stay, and until when it holds. After that
     /// it is unknown until `look_at`.
@@ -167,24 +167,24 @@ impl Preemptible {
     }
 
     /// Returns the stays on a server, with the GPUs that each holds there.
-    pub(super) fn on(&self, server: Server) -> &[(Lodger, u32)] {
+    pub(super) fn on(&self, server: Server) -> &[(Evictable, u32)] {
         &self.here[server.index()]
     }
 
     /// Returns the same, with their checkpoints up to now.
-    pub(super) fn look_at(&mut self, server: Server, now: f64, clock: Clock) -> &[(Lodger, u32)] {
+    pub(super) fn look_at(&mut self, server: Server, now: f64, clock: Clock) -> &[(Evictable, u32)] {
         let here = &mut self.here[server.index()];
         let newest = &mut self.newest[server.index()];
         let is_known = now < newest.1;
         if !is_known {
             *newest = (f64::NEG_INFINITY, f64::INFINITY);
-            for (lodger, _) in here.iter_mut() {
-                if let Work::Saved(checkpoints, saved) = &mut lodger.work
+            for (evictable, _) in here.iter_mut() {
+                if let Work::Saved(checkpoints, saved) = &mut evictable.work
                     && now >= saved.1
                 {
                     *saved = checkpoints.before_and_until(now, clock);
                 }
-                let saved = lodger.saved();
+                let saved = evictable.saved();
                 *newest = (f64::max(newest.0, saved.0), f64::min(newest.1, saved.1));
             }
         }
@@ -225,16 +225,16 @@ impl Preemptible {
         self.livelock.push(attempt);
     }
 
-    fn add(&mut self, lodger: Lodger, parts: &[(Server, u32)]) {
+    fn add(&mut self, evictable: Evictable, parts: &[(Server, u32)]) {
         for &(server, count) in parts {
-            self.here[server.index()].push((lodger, count));
-            self.held[server.index()].add(&lodger, count);
+            self.here[server.index()].push((evictable, count));
+            self.held[server.index()].add(&evictable, count);
             let newest = &mut self.newest[server.index()];
-            let saved = lodger.saved();
+            let saved = evictable.saved();
             *newest = (f64::max(newest.0, saved.0), f64::min(newest.1, saved.1));
-            match self.by_tier.binary_search_by_key(&lodger.tier, |(tier, _)| *tier) {
+            match self.by_tier.binary_search_by_key(&evictable.tier, |(tier, _)| *tier) {
                 Ok(at) => self.by_tier[at].1 += u64::from(count),
-                Err(at) => self.by_tier.insert(at, (lodger.tier, u64::from(count))),
+                Err(at) => self.by_tier.insert(at, (evictable.tier, u64::from(count))),
             }
         }
     }
@@ -242,9 +242,9 @@ impl Preemptible {
     fn remove(&mut self, slot: Slot, tier: u32, parts: &[(Server, u32)]) {
         for &(server, _) in parts {
             let here = &mut self.here[server.index()];
-            let Some(at) = here.iter().position(|(lodger, _)| lodger.slot == slot) else { continue };
-            let (lodger, count) = here.swap_remove(at);
-            self.held[server.index()].remove(&lodger, count);
+            let Some(at) = here.iter().position(|(evictable, _)| evictable.slot == slot) else { continue };
+            let (evictable, count) = here.swap_remove(at);
+            self.held[server.index()].remove(&evictable, count);
             if let Ok(at) = self.by_tier.binary_search_by_key(&tier, |(tier, _)| *tier) {
                 self.by_tier[at].1 -= u64::from(count);
                 if self.by_tier[at].1 == 0 {
@@ -258,13 +258,13 @@ impl Preemptible {
 impl<S: Speed> ClusterState<'_, S> {
     /// Adds a stay that begins or continues.
     pub(super) fn on_start(&mut self, slot: Slot) {
-        let lodger = self.lodger(slot);
-        let (lodges, yields) = (self.lodges(&lodger), self.yields_to_jobs(&lodger));
+        let evictable = self.evictable(slot);
+        let (lodges, yields) = (self.lodges(&evictable), self.yields_to_jobs(&evictable));
         let Some(preemptible) = &mut self.preemptible else { return };
         preemptible.livelock.clear();
         let stay = &self.stays[slot.index()];
         if lodges {
-            preemptible.add(lodger, &stay.parts);
+            preemptible.add(evictable, &stay.parts);
         }
         if let Some(reclaimable) = preemptible.reclaimable.as_mut().filter(|_| !yields) {
             reclaimable.take(&self.cluster, &stay.parts);
@@ -273,13 +273,13 @@ impl<S: Speed> ClusterState<'_, S> {
 
     /// Removes a stay that ends.
     pub(super) fn on_end(&mut self, slot: Slot) {
-        let lodger = self.lodger(slot);
-        let (lodges, yields) = (self.lodges(&lodger), self.yields_to_jobs(&lodger));
+        let evictable = self.evictable(slot);
+        let (lodges, yields) = (self.lodges(&evictable), self.yields_to_jobs(&evictable));
         let Some(preemptible) = &mut self.preemptible else { return };
         preemptible.livelock.clear();
         let stay = &self.stays[slot.index()];
         if lodges {
-            preemptible.remove(slot, lodger.tier, &stay.parts);
+            preemptible.remove(slot, evictable.tier, &stay.parts);
         }
         if let Some(reclaimable) = preemptible.reclaimable.as_mut().filter(|_| !yields) {
             reclaimable.give(&self.cluster, &stay.parts);
@@ -287,7 +287,7 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 
     /// Describes the stay at a slot, whether it may be evicted or not.
-    pub(super) fn lodger(&self, slot: Slot) -> Lodger {
+    pub(super) fn evictable(&self, slot: Slot) -> Evictable {
         let stay = &self.stays[slot.index()];
         let job = stay.job.index();
         let checkpoints = stay.checkpoints();
@@ -295,7 +295,7 @@ impl<S: Speed> ClusterState<'_, S> {
             None => Work::Saved(checkpoints, checkpoints.first_and_until(self.clock)),
             Some(_) => Work::Saving(stay.saves.progress()),
         };
-        Lodger {
+        Evictable {
             slot,
             home: stay.parts.first().map_or(Server::at(0), |part| part.0),
             gpus: stay.gpus(),
@@ -310,13 +310,13 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 
     /// Returns whether a job or a replica may evict a stay.
-    fn lodges(&self, lodger: &Lodger) -> bool {
-        self.yields_to_jobs(lodger) || self.services.is_some() && lodger.is_preemptible
+    fn lodges(&self, evictable: &Evictable) -> bool {
+        self.yields_to_jobs(evictable) || self.services.is_some() && evictable.is_preemptible
     }
 
     /// Returns whether a job may evict a stay.
-    fn yields_to_jobs(&self, lodger: &Lodger) -> bool {
-        lodger.is_over_quota || self.evicts && lodger.is_preemptible
+    fn yields_to_jobs(&self, evictable: &Evictable) -> bool {
+        evictable.is_over_quota || self.evicts && evictable.is_preemptible
     }
 
     /// Returns whether there is any stay that jobs may evict.

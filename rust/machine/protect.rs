@@ -99,7 +99,7 @@ impl<S: Speed> ClusterState<'_, S> {
     /// Returns whether the job at a slot began at this instant and has no protected stay that it continues.
     fn is_new(&self, slot: Slot) -> bool {
         let stay = &self.stays[slot.index()];
-        stay.start == self.now && !self.has_undone_protected(stay.job)
+        stay.start == self.now && !self.has_rollback_protected(stay.job)
     }
 
     /// Returns why a verb may not stop the job at a slot. The verb's beneficiary is unknown, so jobs over quota are not

@@ -89,7 +89,7 @@ impl<S: Speed> ClusterState<'_, S> {
                 self.out.log.push_parts(row, &self.grant.parts);
             }
         }
-        if self.has_undone(job)
+        if self.has_rollback(job)
             && let Some(slot) = self.resume_in_place(job)
         {
             return slot;
@@ -104,7 +104,7 @@ impl<S: Speed> ClusterState<'_, S> {
         let j = job.index();
         let num_gpus: u32 = self.grant.parts.iter().map(|part| part.1).sum();
         // A job that gave up other GPUs at this instant has moved, whichever verbs were used.
-        let before = if self.has_undone(job) {
+        let before = if self.has_rollback(job) {
             self.rollback.iter().find(|rollback| rollback.stay.job == job && rollback.by_verb)
         } else {
             None
@@ -374,13 +374,13 @@ impl<S: Speed> ClusterState<'_, S> {
 
     /// Returns whether a stay of a job ended early at this instant.
     #[inline]
-    fn has_undone(&self, job: Job) -> bool {
+    fn has_rollback(&self, job: Job) -> bool {
         !self.rollback.is_empty()
             && self.progress.as_ref().is_some_and(|progress| progress.ended[job.index()] == self.now)
     }
 
     /// Returns whether a protected stay of a job ended at this instant.
-    pub(super) fn has_undone_protected(&self, job: Job) -> bool {
+    pub(super) fn has_rollback_protected(&self, job: Job) -> bool {
         self.rollback.iter().any(|rollback| rollback.stay.job == job && rollback.was_protected)
     }
 

@@ -16,7 +16,7 @@ pub enum Figure {
     /// GPU-seconds held so far.
     Attained,
     /// Work left: iterations, or recorded seconds under `fixed`.
-    EndReason,
+    Left,
     /// Run time left on one server without contention, s.
     Remaining,
     /// Run time of the whole job on one server without contention, s.
@@ -25,7 +25,7 @@ pub enum Figure {
 
 impl Figure {
     /// All figures, by number.
-    pub const ALL: [Self; 5] = [Self::Held, Self::Attained, Self::EndReason, Self::Remaining, Self::Rho];
+    pub const ALL: [Self; 5] = [Self::Held, Self::Attained, Self::Left, Self::Remaining, Self::Rho];
 }
 
 impl Course {
@@ -60,8 +60,8 @@ fn at_rest<S: Speed>(state: &ClusterState<'_, S>, figure: Figure, job: Job) -> f
         Figure::Held => 0.0,
         Figure::Rho => state.estimate(job),
         Figure::Attained => state.attained(job),
-        Figure::EndReason | Figure::Remaining if state.is_done(job) && state.left(job) == 0.0 => 0.0,
-        Figure::EndReason => state.left_at_rest(job),
+        Figure::Left | Figure::Remaining if state.is_done(job) && state.left(job) == 0.0 => 0.0,
+        Figure::Left => state.left_at_rest(job),
         Figure::Remaining => state.remaining(job),
     }
 }
@@ -72,7 +72,7 @@ fn on_gpus<S: Speed>(state: &ClusterState<'_, S>, figure: Figure, stay: &Stay<S:
         Figure::Held => stay.parts.iter().map(|part| f64::from(part.1)).sum(),
         Figure::Rho => state.estimate(stay.job),
         Figure::Attained => state.attained_of(stay),
-        Figure::EndReason => state.left_of(stay),
+        Figure::Left => state.left_of(stay),
         Figure::Remaining => state.remaining_of(stay),
     }
 }

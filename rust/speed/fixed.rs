@@ -41,7 +41,7 @@ impl Speed for FixedSpeed {
     }
 
     #[inline]
-    fn unit(&self, rate: &f64, _servers: u32, _crowd: u32) -> f64 {
+    fn unit(&self, rate: &f64, _servers: u32, _contention: u32) -> f64 {
         1.0 / rate
     }
 
@@ -51,7 +51,7 @@ impl Speed for FixedSpeed {
     }
 
     #[inline]
-    fn run_time(&self, jobs: &Jobs<'_>, job: Job, _servers: u32, _crowd: u32) -> f64 {
+    fn run_time(&self, jobs: &Jobs<'_>, job: Job, _servers: u32, _contention: u32) -> f64 {
         jobs.duration[job.index()]
     }
 

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_crowd_is_that_of_the_worst_server() {
+    fn contention_is_that_of_the_worst_server() {
         let on = |servers: [usize; 2]| servers.into_iter();
         let mut contention = LinkContention::new(4);
         contention.join(Slot::new(0), on([0, 1]));

@@ -52,7 +52,7 @@ impl Speed for TableSpeed {
     }
 
     #[inline]
-    fn unit(&self, entry: &Entry, servers: u32, _crowd: u32) -> f64 {
+    fn unit(&self, entry: &Entry, servers: u32, _contention: u32) -> f64 {
         let &Entry { model, gpu_type, gpus, partner } = entry;
         let rate = match partner {
             ALONE => self.table.rate(model, gpu_type, gpus, servers),

@@ -70,7 +70,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// The layers on top. They import what they need, and no lower layer imports them except as in `LAYERS`.
-const ON_TOP: &[&str] = &["dips", "pack", "planner", "python", "replay", "simulation"];
+const ON_TOP: &[&str] = &["concavity", "pack", "planner", "python", "replay", "simulation"];
 
 /// Returns the crate's files, without those that hold tests.
 fn files() -> Vec<PathBuf> {

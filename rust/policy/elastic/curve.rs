@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_turn_of_a_gpu_is_not_before_those_it_follows() {
+    fn the_capped_gain_of_a_gpu_is_at_most_that_of_those_before() {
         // 100 s on one GPU, 90 s on two, 30 s on three.
         let curve = Curve::new(1, 3, |gpus| [1.0, 100.0 / 90.0, 100.0 / 30.0][gpus as usize - 1]);
         assert!(!curve.concave);

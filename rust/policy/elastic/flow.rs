@@ -127,7 +127,7 @@ fn fill_all<S: Speed>(
 }
 
 /// Fills the jobs with a deadline of a standing, and gives them what they take now.
-fn fill_sheet<S: Speed>(
+fn fill_allocation<S: Speed>(
     allocation: &mut Allocation,
     profiles: &mut [Profile],
     standing: Claimant,
@@ -221,7 +221,7 @@ impl Rule for ElasticFlow<'_> {
             allocation.give_least_to_protected(rates);
         }
         for standing in [Claimant::Within, Claimant::Over] {
-            fill_sheet(allocation, &mut profiles, standing, rates);
+            fill_allocation(allocation, &mut profiles, standing, rates);
         }
         allocation.give_least(rates);
     }

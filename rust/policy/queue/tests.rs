@@ -95,7 +95,7 @@ fn spots_behind<L: WaitingQueue>(queue: &L, class: usize, spot: L::Spot) -> Vec<
 
 proptest! {
     #[test]
-    fn a_line_is_a_sorted_list(
+    fn a_queue_is_a_sorted_list(
         jobs in prop::collection::vec((1u32..4, 0u8..6), 1..24),
         steps in prop::collection::vec((0u8..3, any::<prop::sample::Index>(), 0u8..12), 1..60),
         order in 0usize..3, queue in 0usize..3, ages in any::<bool>(),

@@ -430,7 +430,7 @@ mod tests {
     use crate::ids::Server;
 
     #[test]
-    fn sums_of_several_bills_are_no_bill() {
+    fn sums_of_several_costs_are_no_cost() {
         let requester = |cost: f64| Requester {
             num_gpus: 1,
             units: 1,

@@ -144,7 +144,7 @@ mod tests {
     use super::Cost;
 
     #[test]
-    fn what_a_bill_comes_to() {
+    fn what_victims_cost() {
         assert_eq!(Cost { moved: 2, evicted: 1, gpus: 3 }.thousandths(), (3003, 1003));
     }
 }
