@@ -7,9 +7,14 @@
 //! below it is greater than that of these two, whatever the time. For example, of jobs submitted at one instant the
 //! shortest is found by descending.
 
+use super::foresight::Foresight;
+use super::relocation::{Relocation, Requester};
 use super::strain::strain;
+use super::{Repack, has_failed, is_barren};
 use crate::ids::Job;
+use crate::machine::ClusterState;
 use crate::setting::Setting;
+use crate::speed::Speed;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -131,6 +136,73 @@ impl Overdue {
     /// that the walk has not passed.
     pub(super) fn call_back(&mut self, back: impl Fn(Job) -> bool) {
         self.ahead.extend(self.aside.extract_if(.., |aside| back(aside.1.0)));
+    }
+}
+
+impl<F: Foresight> Repack<F> {
+    /// Starts the urgent jobs of a priority class at any cost, but spares jobs with more than half of their strain.
+    pub(super) fn relieve<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, priority_class: u32, limit: f64) {
+        let (mut failed, jobs): (Vec<(u32, usize)>, _) = (Vec::new(), state.jobs);
+        let (cost, has_classes) = (state.pause_seconds(), self.classes_of_priority.differ());
+        let quotas = state.has_quotas(); // which change a job's priority class, but not within a pass
+        self.server_index.strains.begin_walk(state, limit);
+        self.barren.clear();
+        'urgent: while let Some((strain, job)) = {
+            let comes_back = self.review_barren(state);
+            let Self { server_index, barren, evicts, .. } = self;
+            let queues = server_index.foresight.queues();
+            // Without quotas members of a class are of one priority class, and fail together.
+            let is_lost = |member: Job| {
+                has_failed(state, member, &failed) && (!*evicts || !quotas && is_barren(state, member, barren))
+            };
+            let is_other = |member: Job| !quotas && queues.priority_class_of(member) != priority_class;
+            if comes_back {
+                server_index.strains.call_back(|member| !is_other(member) && !is_lost(member));
+            }
+            server_index.strains.next(state, limit, |member| is_other(member) || is_lost(member))
+        } {
+            if self.server_index.foresight.queues().priority_class_of(job) != priority_class {
+                continue;
+            }
+            let (strain, work) = (strain / 2.0, f64::NEG_INFINITY);
+            let (num_gpus, units) = (state.asks(job), state.units(job));
+            if has_failed(state, job, &failed) {
+                self.tries_to_evict(state, job);
+                continue;
+            }
+            if state.place(job) {
+                self.start(state, job);
+                continue;
+            }
+            for &(gpu_type, _) in jobs.tried(job) {
+                let pool = state.cluster.pool_of(gpu_type);
+                if failed.contains(&(units, pool)) {
+                    continue;
+                }
+                let run = self.run(state, job);
+                let over_quota_from = self.classes_of_priority.over_quota_before(priority_class);
+                let requester = Requester {
+                    num_gpus,
+                    units,
+                    pool,
+                    priority_class,
+                    has_classes,
+                    over_quota_from,
+                    run,
+                    work,
+                    cost,
+                    strain,
+                };
+                match Relocation::find(state, &mut self.server_index, &requester, &mut self.candidates) {
+                    Some(relocation) => {
+                        self.carry_out(state, job, &relocation);
+                        continue 'urgent;
+                    }
+                    None => failed.push((units, pool)),
+                }
+            }
+            self.tries_to_evict(state, job);
+        }
     }
 }
 
