@@ -40,6 +40,8 @@ def _nothing() -> None:
 
 _TO_MAKE: Final = ("_later", "_figures", "_singly", "_table")
 _Class = TypeVar("_Class")
+_MANY: Final = 1 << 22
+"""Rows that are worth it to have their memory cleared once more; that of fewer is taken again at once."""
 
 
 def _with_tables(kind: type[_Class]) -> type[_Class]:
@@ -195,7 +197,8 @@ class Outcome:
 
     def _write(self, name: str, path: Path) -> None:
         table = getattr(self, name)
-        give_back()  # what it was made of, before polars takes as much again
+        if table.height >= _MANY:
+            give_back()  # what it was made of, before polars takes as much again
         write_table(table, path)
         digest(path)  # for the manifest, beside other tables
 

@@ -232,10 +232,10 @@ def _iteration_time(  # noqa: PLR0917 - as above
 ) -> Floats:
     workers = num_gpus.astype(np.float64)
     servers = num_servers.astype(np.float64)
-    share = np.ones_like(workers)
+    degradation: Floats | float = 1.0
     if contention is not None:
         share = np.maximum(1.0, network.xi1 * contention.astype(np.float64))
-    degradation = share + network.alpha * (share - 1.0)
+        degradation = share + network.alpha * (share - 1.0)
     with np.errstate(over="ignore"):
         bandwidth = np.where(num_servers > 1, network.inter_bandwidth / degradation, network.intra_bandwidth)
         exchanged = gradient_bytes * (workers - 1.0) / workers
