@@ -1,6 +1,6 @@
 """The replays that the engine of a wheel is built for: `make wheel` counts what they do (.ci/profiled).
 
-Jobs and runs are the same each time, and so are the counts but for what goes by the clock.
+Jobs and runs are the same each time, and so are the counts, but for what goes by the clock.
 """
 
 from __future__ import annotations
