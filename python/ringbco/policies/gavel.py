@@ -242,7 +242,9 @@ class Gavel(Policy):
         kept = set(protected.tolist())
         for order in (largest, chosen):
             state.stop(state.running[~np.isin(state.running, protected)])
-            types.start_each(state, [(row, old.get(row, []), kind) for row, kind in order if row not in kept])
+            types.start_each(
+                state, [(row, old.get(row, []), kind, None) for row, kind in order if row not in kept]
+            )
             # One that started may have made room for another.
             held = state.held
             self._at = {row: kind for row, kind in order if held[row]}

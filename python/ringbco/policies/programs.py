@@ -10,6 +10,7 @@ Needs the extra `lp`: `pip install 'ringbco[lp]'`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -162,15 +163,14 @@ class Types:
 
     def look(self, state: State) -> Self:
         """Counts what is there now."""
+        self.places = self.places_now(state)
         if state.shares is None:
-            self.places = state.places
             usable = state.idle.astype(np.int64)
-            for parts in self.places.values():
-                for server, count in parts:
-                    usable[server] += count
+            held = [part for parts in self.places.values() for part in parts]
+            if held:
+                np.add.at(usable, *np.array(held).T)
             idle = room = state.idle
         else:  # and so no replicas
-            self.places = {int(row): state.gpus_of(row) for row in state.running}
             usable = np.where(state.up, state.gpus, 0).astype(np.int64)
             rooms = np.rint(state.room * self.whole).astype(np.int64) * state.up[:, None]
             idle, room = (rooms > 0).sum(axis=1), rooms.sum(axis=1)
@@ -191,40 +191,46 @@ class Types:
         own = state.shares[rows].astype(np.int64)
         return np.where(own > 0, own * np.minimum(gpus, 1), gpus * self.whole)
 
-    def place_of(self, state: State, row: int) -> list[Any]:
-        """Where a row runs now, as `places` has it."""
-        return state.parts(row) if state.shares is None else state.gpus_of(row)
+    def places_now(self, state: State) -> dict[int, list[Any]]:
+        """Where all that run do so now."""
+        if state.shares is None:
+            return dict[int, list[Any]](state.places)
+        return {row: state.gpus_of(row) for row in state.running.tolist()}
 
     def parts(self, state: State, rows: NDArray[np.uint32]) -> NDArray[Any]:
         """GPUs that each row asks for; less than 1 for a share of one."""
         units = self.units(state, rows)
         return units if self.whole == 1 else units / self.whole
 
-    def start_again(self, state: State, row: int, old: list[Any]) -> bool:
-        """Starts a job on the GPUs that it had, if they are idle."""
-        if not old:
-            return False
-        if state.shares is None:
-            free = all(state.idle[server] >= count for server, count in old)
-        else:
-            share = (state.shares[row] or self.whole) / self.whole
-            free = all(state.room[server, gpu] >= share - 1e-9 for server, own in old for gpu in own)
+    def _start_again(self, state: State, row: int, old: list[Any]) -> bool:
+        """Starts a job on the GPUs that it had, if they are idle. Where jobs may hold shares."""
+        share = (state.shares[row] or self.whole) / self.whole  # type: ignore[index] # they may
+        free = bool(old) and all(
+            state.room[server, gpu] >= share - 1e-9 for server, own in old for gpu in own
+        )
         return free and state.start(row, old) == 1
 
-    def start_each(self, state: State, starts: list[tuple[int, list[Any], int]]) -> None:
-        """Starts jobs in turn: (row, GPUs that it had, type).
+    def start_each(
+        self, state: State, starts: Sequence[tuple[int, list[Any], int, int | None]], *, strict: bool = False
+    ) -> list[bool]:
+        """Starts jobs in turn: (row, GPUs that it had, type, number of GPUs; None for its num_gpus).
 
-        Each gets those that it had if they are idle, else what the placement finds on the type.
+        Each gets those that it had if they are idle, else what the placement finds on the type. Returns which
+        of them ran then. strict: the first that finds no GPUs is the last that is tried.
         """
-        if state.shares is not None:
-            for row, old, kind in starts:
-                if not self.start_again(state, row, old):
-                    state.start(row, type=self.names[kind])
-            return
-        numbers = [state._type("start", name) for name in self.names]
-        given = [(row, old, numbers[kind]) for row, old, kind in starts]
-        # One call for all: a call for each would take most of the time where thousands wait.
-        state._do("start", lambda: state._course.start_each(given))
+        if state.shares is None:
+            numbers = [state._type("start", name) for name in self.names]
+            given = [(row, old, numbers[kind], gpus) for row, old, kind, gpus in starts]
+            # One call for all: a call for each would take most of the time where thousands wait.
+            return list[bool](state._do("start", lambda: state._course.start_each(given, strict)))
+        ran = []
+        for row, old, kind, gpus in starts:
+            ran.append(
+                self._start_again(state, row, old) or state.start(row, gpus=gpus, type=self.names[kind]) == 1
+            )
+            if strict and not ran[-1]:
+                break
+        return ran
 
     def at(self, row: int) -> int:
         """The type on which a job runs, as a number."""
