@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ringbco.errors import UsageError
 from ringbco.policies.finish_time import Alone, finish_time
 from ringbco.policies.levels import OUT, fifo, levels
-from ringbco.policies.programs import Program, Types, bounded, need_solver, seconds
+from ringbco.policies.programs import Program, Types, bounded, distinct, need_solver, seconds
 from ringbco.run.own import Policy
 
 if TYPE_CHECKING:
@@ -41,11 +41,10 @@ def shares(rates: Numbers, wanted: Counts, gpus: Counts) -> Numbers:
     first = of
     if of.size > MANY:
         alike = np.column_stack((rates, wanted))[able]
-        _, first, of, members = np.unique(
-            alike, axis=0, return_index=True, return_inverse=True, return_counts=True
-        )
+        first, of = distinct(alike)
+        members = np.bincount(of)
     if of.size:
-        found[able] = _max_min(rates[able][first], wanted[able][first], gpus, members)[of.ravel()]
+        found[able] = _max_min(rates[able][first], wanted[able][first], gpus, members)[of]
     return found
 
 

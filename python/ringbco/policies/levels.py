@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ringbco.policies.programs import distinct
+
 if TYPE_CHECKING:
     from ringbco.run.state import Quota, State
 
@@ -41,8 +43,8 @@ def levels(state: State, rows: NDArray[np.uint32], wanted: Counts, *, keeps: boo
             held[quota.owner] = so_far
         else:
             guest[at], out[at] = quota.borrow, not quota.borrow
-    _, level = np.unique(np.stack((guest, -priorities(state, rows)), axis=1), axis=0, return_inverse=True)
-    return np.where(out, OUT, level.ravel())
+    _, level = distinct(np.stack((guest, -priorities(state, rows)), axis=1))
+    return np.where(out, OUT, level)
 
 
 def caps(state: State, rows: NDArray[np.uint32], least: Counts, most: Counts) -> Counts:

@@ -65,6 +65,21 @@ def seconds(name: str, value: object) -> None:
     bounded(name, value, "a number of seconds > 0 and <= 1e+09", least=math.ulp(0.0), most=1e9)
 
 
+def distinct(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first of each kind of row in ascending order, and the number of each row's kind.
+
+    numpy's `unique` finds the same, at ten times the cost.
+    """
+    turned = rows[:, ::-1].T
+    order = np.lexsort(turned[turned.any(axis=1)]) if turned.any() else np.arange(len(rows))
+    ranked = rows[order]
+    new = np.ones(order.size, bool)
+    new[1:] = (ranked[1:] != ranked[:-1]).any(axis=1)
+    of = np.empty(order.size, np.int64)
+    of[order] = np.cumsum(new) - 1
+    return order[new], of
+
+
 class InfeasibleError(Exception):
     """No values keep all bounds."""
 
@@ -235,6 +250,12 @@ class Types:
     def at(self, row: int) -> int:
         """The type on which a job runs, as a number."""
         return self._of[self.places[row][0][0]]
+
+    def kinds(self, rows: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """The types on which jobs run, as `at` tells them."""
+        if len(self.names) == 1:
+            return np.zeros(rows.size, np.int64)
+        return np.array([self.at(row) for row in rows.tolist()], np.int64)
 
     def rates(self, state: State, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
         """Iterations a second of each row on each type: num_gpus on the fewest servers, alone.

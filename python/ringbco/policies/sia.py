@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
 from ringbco.policies.levels import OUT, caps, levels, priorities
-from ringbco.policies.programs import Program, Types, bounded, need_solver, seconds
+from ringbco.policies.programs import Program, Types, bounded, distinct, need_solver, seconds
 from ringbco.run.own import Policy
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ def assignment(gains: Numbers, now: Counts, menu: Menu, gpus: Counts, like: Coun
     if (np.bincount(menu.kinds[best[some]], asked, gpus.size) <= gpus).all():
         return best[like]
     # Jobs that gain alike by everything are a class: the program only counts them.
-    alike, of = np.unique(units, axis=0, return_inverse=True)
-    of = of.ravel()
+    first, of = distinct(units)
+    alike = units[first]
     given = _solved(alike, np.bincount(of, members).astype(np.int64), menu, gpus)
     of = of[like]
     for number in np.flatnonzero(given.any(axis=1)):
@@ -324,7 +324,7 @@ class Sia(Policy):
         least, asked, most, held = (types.count(state, rows, gpus) for gpus in (least, asked, most, held))
         places = types.places
         at = np.full(rows.size, -1)
-        at[: len(places)] = [types.at(row) for row in rows[: len(places)].tolist()]
+        at[: len(places)] = types.kinds(rows[: len(places)])
         # A size that lies in nobody's range is nobody's, unless it is a number of its own.
         lows, highs = np.sort(least), np.sort(most)
         now = np.full(rows.size, -1)
