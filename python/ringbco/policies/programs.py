@@ -103,11 +103,24 @@ class Program:
     def row(self, columns: Any, factors: Any, *, lower: float = -math.inf, upper: float = math.inf) -> None:
         """The sum of factor times value over these columns is to lie between `lower` and `upper`."""
         columns = np.asarray(columns, np.int32)
-        self._columns.append(columns)
-        self._factors.append(np.broadcast_to(np.asarray(factors, np.float64), columns.shape))
-        self._starts.append(self._starts[-1] + columns.size)
-        self.lower.append(lower)
-        self.upper.append(upper)
+        factors = np.broadcast_to(np.asarray(factors, np.float64), columns.shape)
+        self.rows(columns, factors, sizes=np.array([columns.size]), lower=[lower], upper=[upper])
+
+    def rows(
+        self,
+        columns: NDArray[Any],
+        factors: NDArray[np.float64],
+        *,
+        sizes: NDArray[np.int64],
+        lower: list[float],
+        upper: list[float],
+    ) -> None:
+        """Rows of so many columns each, one after the other."""
+        self._columns.append(np.asarray(columns, np.int32).ravel())
+        self._factors.append(factors.ravel())
+        self._starts.extend((self._starts[-1] + np.cumsum(sizes)).tolist())
+        self.lower.extend(lower)
+        self.upper.extend(upper)
 
     def solve(self) -> NDArray[np.float64]:
         """The values at an optimum. Raises InfeasibleError where no values keep all bounds."""
@@ -158,6 +171,8 @@ class Types:
     idle: NDArray[np.int64]
     room: NDArray[np.int64]
     together: list[NDArray[np.int64]]
+    _rates: NDArray[np.float64]
+    _there: bytes = b""
 
     def __init__(self, state: State) -> None:
         """Of a cluster with a job that runs or waits."""
@@ -262,8 +277,15 @@ class Types:
 
         0 where the job may not use the type, or the type has too few GPUs.
         """
-        wanted = state.jobs.num_gpus[rows].astype(np.int64)
-        return np.column_stack([self.rate(state, rows, wanted, kind) for kind in range(len(self.names))])
+        there = b"".join(sums.tobytes() for sums in self.together)
+        if there != self._there:  # the largest servers of the types, on which rates hang
+            self._there, self._rates = there, np.full((len(state.jobs), len(self.names)), math.nan)
+        new = rows[np.isnan(self._rates[rows, 0])]
+        if new.size:
+            wanted = state.jobs.num_gpus[new].astype(np.int64)
+            for kind in range(len(self.names)):
+                self._rates[new, kind] = self.rate(state, new, wanted, kind)
+        return self._rates[rows]
 
     def rate(
         self, state: State, rows: NDArray[np.uint32], wanted: NDArray[np.int64], kind: int
