@@ -184,9 +184,9 @@ $(RELEASE)/.tools: $(VENV)/.tools
 IN_RELEASE := PATH="$(CURDIR)/$(RELEASE)/bin:$$PATH" VIRTUAL_ENV="$(CURDIR)/$(RELEASE)" \
 	PYO3_PYTHON="$(CURDIR)/$(RELEASE)/bin/python" SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct)
 
-wheel: $(RELEASE)/.tools ## the wheel in dist/, its library stripped, below 5 MB
+wheel: $(RELEASE)/.tools ## the wheel in dist/, its library stripped, below 5 MB, its engine built for replays that are counted first; PGO=0 without them
 	rm -f dist/*.whl
-	$(IN_RELEASE) maturin build --release --locked --strip $(OLDEST) --out dist
+	$(IN_RELEASE) $(if $(filter 0,$(PGO)),,.ci/profiled) maturin build --release --locked --strip $(OLDEST) --out dist
 	$(RELEASE)/bin/twine check --strict dist/*.whl
 	@test $$(wc -c <dist/*.whl) -lt 5000000 || { echo "the wheel is not below 5 MB" >&2; exit 1; }
 

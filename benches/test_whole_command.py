@@ -21,8 +21,7 @@ from ringbco.trace.synthetic import generate
 JOBS = 1_000_000
 ROUNDS = 5
 START_UP = """
-import gc, ringbco.shell
-gc.set_threshold(100_000)
+import ringbco.shell
 ringbco.shell.prepare()
 import ringbco.cli.replay, ringbco.run.replay, pyarrow.parquet
 """

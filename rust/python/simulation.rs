@@ -262,10 +262,10 @@ impl Course {
         self.0.start_on(row, &parts).map_err(|error| refused(py, &error))
     }
 
-    /// Starts waiting rows in turn, (row, [(server, GPUs)], type): each there if that is idle, else where the placement puts
-    /// it.
-    fn start_each(&mut self, py: Python<'_>, starts: Vec<StartAt>) -> PyResult<()> {
-        self.0.start_each(&starts).map_err(|error| refused(py, &error))
+    /// Starts waiting rows in turn, (row, [(server, GPUs)], type, GPUs): each there if that is idle, else where the placement
+    /// puts it. Returns which of them ran then; `strict`: the first that finds no GPUs is the last that is tried.
+    fn start_each(&mut self, py: Python<'_>, starts: Vec<StartAt>, strict: bool) -> PyResult<Vec<bool>> {
+        self.0.start_each(&starts, strict).map_err(|error| refused(py, &error))
     }
 
     /// Starts a waiting row on (server, GPU there), or on a share of one.

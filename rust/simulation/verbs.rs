@@ -33,8 +33,8 @@ pub struct Refused {
     pub why: String,
 }
 
-/// A start of one of several: (row, place, GPU type), the place as (server, GPUs).
-pub type StartAt = (u32, Vec<(u32, u32)>, Option<u32>);
+/// A start of one of several: (row, place, GPU type, GPUs), the place as (server, GPUs).
+pub type StartAt = (u32, Vec<(u32, u32)>, Option<u32>, Option<u32>);
 
 impl Course {
     /// Returns the jobs of rows.
@@ -113,21 +113,29 @@ impl Course {
         )
     }
 
-    /// Starts waiting jobs in turn: each on its place if that is idle, else where the placement puts it.
+    /// Starts waiting jobs in turn: each on its place if that is idle, else where the placement puts it. Returns which of
+    /// them ran then. `strict`: the first that finds no GPUs is the last that is tried.
     ///
     /// # Errors
     /// As `start` and `start_on`; those before it have started.
-    pub fn start_each(&mut self, starts: &[StartAt]) -> std::result::Result<(), Refused> {
-        starts.iter().try_for_each(|(row, place, gpu_type)| {
+    pub fn start_each(&mut self, starts: &[StartAt], strict: bool) -> std::result::Result<Vec<bool>, Refused> {
+        let mut ran = Vec::with_capacity(starts.len());
+        for (row, place, gpu_type, gpus) in starts {
             let own = self.own(*row, Verb::Start, place)?;
             let is_idle = each!(self.machine.get(), machine => {
                 own.iter().all(|&(server, count)| machine.state.cluster.idle(server) >= count)
             });
-            if is_idle && !own.is_empty() {
-                return self.start_on(*row, place);
+            let found = if is_idle && !own.is_empty() {
+                self.start_on(*row, place).map(|()| true)?
+            } else {
+                self.start(&[*row], *gpus, *gpu_type, None, true)? == 1
+            };
+            ran.push(found);
+            if strict && !found {
+                break;
             }
-            self.start(&[*row], None, *gpu_type, None, true).map(|_| ())
-        })
+        }
+        Ok(ran)
     }
 
     /// Starts a waiting job on given GPUs, or on a share of one: (server, index of the GPU there). Where jobs may

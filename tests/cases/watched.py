@@ -53,8 +53,10 @@ def watched(case: Case) -> list[Decision]:
     def matching(made: Any, *_: Any) -> list[tuple[int, int]]:
         return [(slot, place) for slot, place in made.tolist()]
 
-    def assignment(made: Any, gains: Any, now: Any, menu: Any, gpus: Any) -> list[tuple[int, int] | None]:
-        del gains, now, gpus
+    def assignment(
+        made: Any, gains: Any, now: Any, menu: Any, gpus: Any, *_: Any
+    ) -> list[tuple[int, int] | None]:
+        del gains, now
         # In thousandths where jobs may hold shares, which are on one GPU.
         sizes = [max(1, int(size) // seen[-1].units) for size in menu.sizes]
         return [None if at < 0 else (int(menu.kinds[at]), sizes[at]) for at in made.tolist()]

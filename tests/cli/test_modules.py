@@ -32,6 +32,7 @@ HEAVY: Final = (
     "pyarrow.parquet",
     "pydantic",
     "rich",
+    "scipy",
     "sklearn",
     "typer",
     "vl_convert",

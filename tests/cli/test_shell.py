@@ -16,8 +16,10 @@ import pytest
 
 from conftest import Invoke, only_linux
 from core_run import CASES
+from ringbco import shell
 from ringbco.io import process
 from ringbco.io.manifest import MANIFEST
+from ringbco.io.system import c_function
 from ringbco.trace.jobs import read_jobs
 
 MOMENTS = max(4, CASES // 75)
@@ -355,3 +357,39 @@ def test_the_handlers_are_those_of_the_shell() -> None:
     finally:
         signal.signal(signal.SIGTERM, before)
         process.received.clear()
+
+
+@only_linux
+@pytest.mark.parametrize(
+    ("given", "pool"), [({}, "system"), ({"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}, "mimalloc")]
+)
+def test_columns_share_one_allocator_unless_the_user_says_another(given: dict[str, str], pool: str) -> None:
+    """Of glibc's: where there is no mallopt, each library keeps its own."""
+    if c_function("mallopt") is None:
+        pytest.skip("this C library has no mallopt")
+    code = (
+        "import ringbco.shell, os; ringbco.shell.prepare(); import pyarrow as pa;"
+        " print(pa.default_memory_pool().backend_name, os.environ['NUMPY_MADVISE_HUGEPAGE'])"
+    )
+    free = {name: value for name, value in os.environ.items() if name not in shell._WITH_MALLOC}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={**free, **given}, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split() == [pool, "0"]
+
+
+@only_linux
+def test_memory_that_was_freed_is_given_back() -> None:
+    """Under the settings of the command line it would stay: a block beyond the top holds what is below."""
+    if c_function("malloc_trim") is None:
+        pytest.skip("this C library has no malloc_trim")
+    code = (
+        "import ringbco.shell; ringbco.shell.prepare()\n"
+        "import numpy as np\n"
+        "from ringbco.io.memory import give_back\n"
+        "def held(): return int(open('/proc/self/statm').read().split()[1]) * 4096\n"
+        "columns, above = [np.ones(1 << 20) for _ in range(16)], np.ones(1 << 20)\n"
+        "columns.clear(); before = held(); give_back(); print(before - held(), above.size)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(run.stdout.split()[0]) > 100 << 20

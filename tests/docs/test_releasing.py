@@ -23,6 +23,7 @@ WORKFLOW: Final = yaml.safe_load((ROOT / ".github/workflows/wheels.yml").read_te
 JOBS: Final[dict[str, Any]] = WORKFLOW["jobs"]
 SYSTEMS: Final = {"linux-x86_64", "linux-aarch64", "macos-arm64"}
 TRIED: Final = r"\.ci/try dist/\*\.\S+(?: questions)?"
+PROFILED: Final = "rustup component add llvm-tools"
 LIBRARY: Final = "ringbco/_core.abi3.so"
 LICENCE: Final = "ringbco-1.dist-info/licenses/LICENSE"
 SBOM: Final = "ringbco-1.dist-info/sboms/ringbco.cyclonedx.json"
@@ -50,11 +51,11 @@ def recipe(target: str) -> str:
 
 def test_every_command_of_the_workflow_is_one_of_the_makefile() -> None:
     assert {job: commands(job) for job in JOBS} == {
-        "wheels": ["make test", "make wheels"],
-        "check": ['make release-check TAG="$GITHUB_REF_NAME"'],
+        "wheels": ["make test", PROFILED, "make wheels"],
+        "check": [PROFILED, 'make release-check TAG="$GITHUB_REF_NAME"'],
         "publish": [],
     }
-    for command in [command for job in JOBS for command in commands(job)]:
+    for command in [command for job in JOBS for command in commands(job) if command != PROFILED]:
         target = command.split()[1]
         assert recipe(target), command
         assert re.search(rf"^\.PHONY:.* {target}( |$)", MAKEFILE, re.MULTILINE), command
@@ -83,11 +84,33 @@ def test_it_publishes_on_a_tag_alone_what_was_tried_and_without_a_password() -> 
 
 def test_ci_tries_the_wheel_that_is_released() -> None:
     steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert "make wheel >" in steps
+    assert "make wheel PGO=0 >" in steps
     assert ".ci/try dist/*.whl\n" in steps
     assert {".ci/try dist/*.whl questions", ".ci/try dist/*.tar.gz"} <= {*re.findall(TRIED, recipe("wheels"))}
-    assert "--release --locked --strip" in recipe("wheel")
+    assert "$(filter 0,$(PGO)),,.ci/profiled) maturin build --release --locked --strip" in recipe("wheel")
     assert "maturin build" not in steps
+
+
+def test_a_wheel_is_built_with_a_profile_on_a_tag_alone() -> None:
+    (step,) = (step for step in JOBS["wheels"]["steps"] if step.get("run") == PROFILED)
+    assert step["if"] == JOBS["check"]["if"]
+
+
+@pytest.mark.parametrize("found", ["LLVM version 14.0.6", "LLVM version 100.9.1", None])
+def test_one_line_says_that_no_profile_can_be_read(found: str | None, tmp_path: Path) -> None:
+    asked = """[ "$1" = -vV ] && echo "LLVM version: 99.1.0" || echo /nowhere"""
+    for name, does in {"rustc": asked, "llvm-profdata": found and f"echo 'Debian {found}'"}.items():
+        if does:
+            (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+            (tmp_path / name).chmod(0o755)
+    command = [ROOT / ".ci" / "profiled", "echo", "built", "--out", "dist"]
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(command, env=path, check=True, capture_output=True, text=True)
+    assert done.stdout == "built --out dist\n"
+    assert done.stderr == (
+        "the wheel is built without a profile: no llvm-profdata of LLVM 99 found"
+        " (rustup component add llvm-tools)\n"
+    )
 
 
 def test_the_source_distribution_has_what_the_build_needs_and_no_tests(tmp_path: Path) -> None:

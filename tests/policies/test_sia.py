@@ -296,11 +296,11 @@ def test_settled_jobs_have_nothing_better() -> None:
     menu, places = Menu(np.array([0, 0]), np.array([1, 2])), {0: [(0, 1)]}
     both = np.array([[1.0, 2.0]])
     grown, level = np.ones((1, 2), bool), np.zeros(1, np.int64)
-    assert not Offer(menu, both, np.array([0]), grown, places, level).settled()
-    assert Offer(menu, both, np.array([1]), grown, places, level).settled()
-    assert Offer(menu, np.array([[1.0, 0.0]]), np.array([0]), grown, places, level).settled()
+    assert not Offer(menu, both, np.array([0]), grown, places, level, level).settled()
+    assert Offer(menu, both, np.array([1]), grown, places, level, level).settled()
+    assert Offer(menu, np.array([[1.0, 0.0]]), np.array([0]), grown, places, level, level).settled()
     waits = np.array([[1.0, 2.0], [1.0, 0.0]])
-    assert not Offer(menu, waits, np.array([1, -1]), grown, places, level).settled()
+    assert not Offer(menu, waits, np.array([1, -1]), grown, places, level, level).settled()
 
 
 def drawn(seed: int) -> tuple[Cluster, pl.DataFrame, dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import sys
 from importlib import import_module
@@ -127,9 +126,6 @@ def _root(
 
 def main() -> NoReturn:
     """Runs the command line and exits; whatever goes wrong is one line on stderr, never a traceback."""
-    # Imports make tens of thousands of objects that stay. Looking for garbage among them every 700 takes a
-    # tenth of what a small replay does. Columns are no such objects, so a run holds no more memory for it.
-    gc.set_threshold(100_000)
     process.listen()
     process.outlive_the_reader()
     try:

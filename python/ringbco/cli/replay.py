@@ -141,7 +141,7 @@ def replay(
         tell_run(policy, outcome, table)
     count_seconds(outcome, reading)
     epoch = table.epoch
-    del table  # writing takes its place in memory
+    del table, outcome.__dict__["_table"]  # writing takes its place in memory
     summary = outcome.write(out, force=force)
     if as_json:
         say_json(summary)

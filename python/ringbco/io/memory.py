@@ -7,7 +7,7 @@ import re
 import resource
 from typing import Final
 
-from ringbco.io.system import is_linux
+from ringbco.io.system import c_function, is_linux
 
 _WORDS: Final = re.compile("[Cc]annot allocate memory|alloc of size|memory allocation|start new thread")
 
@@ -40,3 +40,9 @@ def raise_lack(error: BaseException) -> None:
         isinstance(error, MemoryError) or number == errno.ENOMEM or _WORDS.search(str(error))
     ):
         raise MemoryError from error
+
+
+def give_back() -> None:
+    """Gives the system the pages of memory that was freed, where the C library keeps such."""
+    if trim := c_function("malloc_trim"):
+        trim(0)

@@ -6,7 +6,6 @@ Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Lear
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from ringbco.errors import UsageError
 from ringbco.policies.finish_time import Alone, finish_time
 from ringbco.policies.levels import OUT, fifo, levels
-from ringbco.policies.programs import Program, Types, bounded, need_solver, seconds
+from ringbco.policies.programs import Program, Types, bounded, distinct, need_solver, seconds
 from ringbco.run.own import Policy
 
 if TYPE_CHECKING:
@@ -41,11 +40,10 @@ def shares(rates: Numbers, wanted: Counts, gpus: Counts) -> Numbers:
     first = of
     if of.size > MANY:
         alike = np.column_stack((rates, wanted))[able]
-        _, first, of, members = np.unique(
-            alike, axis=0, return_index=True, return_inverse=True, return_counts=True
-        )
+        first, of = distinct(alike)
+        members = np.bincount(of)
     if of.size:
-        found[able] = _max_min(rates[able][first], wanted[able][first], gpus, members)[of.ravel()]
+        found[able] = _max_min(rates[able][first], wanted[able][first], gpus, members)[of]
     return found
 
 
@@ -88,12 +86,24 @@ def _program(worth: Numbers, demand: Counts, gpus: Counts, floor: int, gains: Nu
     jobs, types = worth.shape
     cells = np.arange(jobs * types).reshape(jobs, types)
     program = Program(gains, np.append((worth > 0).ravel().astype(float), math.inf))
-    for job in range(jobs):
-        program.row([*cells[job], floor], [*worth[job], -1.0], lower=0.0)
-        program.row(cells[job], 1.0, upper=1.0)
+    # Two rows for each job: its sum is at least that of the column `floor`, and its time at most all of it.
+    program.rows(
+        np.column_stack((cells, np.full(jobs, floor), cells)),
+        np.column_stack((worth, np.full(jobs, -1.0), np.ones((jobs, types)))),
+        sizes=np.tile((types + 1, types), jobs),
+        lower=[0.0, -math.inf] * jobs,
+        upper=[math.inf, 1.0] * jobs,
+    )
     for kind in range(types):
         program.row(cells[:, kind], demand, upper=float(gpus[kind]))
     return program
+
+
+def _among(rows: NDArray[np.uint32], others: Any, state: State) -> NDArray[np.bool_]:
+    """Whether each row is one of the others."""
+    there = np.zeros(len(state.jobs), bool)
+    there[others] = True
+    return there[rows]
 
 
 @dataclass
@@ -124,77 +134,85 @@ class Gavel(Policy):
         self._alone = Alone() if self.shares == "finish-time" else None
         self._types: Types | None = None
         self._began = self._ends = self._renewed = -math.inf
-        # Jobs, and GPUs by type, when shares were last worked out.
-        self._members: frozenset[int] = frozenset()
+        # Jobs in ascending order, and GPUs by type, when shares were last worked out.
+        self._members: NDArray[np.uint32] = np.zeros(0, np.uint32)
         self._gpus: Counts = np.zeros(0, np.int64)
-        self._fresh: Numbers = np.zeros(0)  # the time that a job has had at first, by type
-        # A trial that pauses at a rung keeps these until it is back.
-        self._shares: dict[int, Numbers] = {}
-        self._had: dict[int, Numbers] = {}  # of those who had any since
-        self._deficit: dict[int, Numbers] = {}
-        self._at: dict[int, int] = {}  # the types of those who began to run in this round
-        self._rounds: dict[int, Numbers] = {}  # had since the submission, by type
+
+    def _open(self, state: State) -> None:
+        """Before the first round. A trial that pauses at a rung keeps these, by row, until it is back."""
+        self._types = Types(state)
+        rows, types = len(state.jobs), len(self._types.names)
+        self._fresh = np.full(types, self.round / 2)  # had at first, for 0 would make it come first
+        self._shares: Numbers = np.zeros((rows, types))
+        self._has = np.zeros(rows, bool)  # whether a job has a share, even if it is 0
+        self._had: Numbers = np.zeros((rows, types)) + self._fresh
+        self._deficit: Numbers = np.zeros((rows, types))
+        self._rounds: Numbers = np.zeros((rows, types))  # had since the submission
+        self._at = np.full(rows, -1)  # the types of those who began to run in this round
+        self._on: NDArray[np.uint32] = np.zeros(0, np.uint32)  # all of these, and others
 
     def decide(self, state: State) -> None:
         """Begins a round when the last one is over: at its end, or when nobody runs any more."""
-        self._forget(state.completed.tolist())
-        self._count(state.evicted.tolist(), state.now)
         running = state.running
-        if len(self._at) > running.size:  # some came to a rung
-            self._count(self._at.keys() - set(running.tolist()), state.now)
+        if self._types is None:
+            if not running.size and not state.waiting.size:
+                return
+            self._open(state)
+        self._forget(state.completed)
+        self._count(state.evicted, state.now)
+        on = self._on[self._at[self._on] >= 0]
+        if on.size > running.size:  # some came to a rung
+            self._count(on[~_among(on, running, state)], state.now)
         if running.size and state.now < self._ends:
             return
         rows = np.sort(np.concatenate((running, state.waiting)))
         if not rows.size:
             return
-        self._count(list(self._at), state.now)
+        self._count(self._on, state.now)
         self._began, self._ends = state.now, state.now + self.round
         self._begin(state, rows)
         # Where nobody runs, the next event comes first, unless shares are due.
-        if state.running.size or self._members != frozenset(rows.tolist()):
+        if state.running.size or not np.array_equal(self._members, rows):
             state.wake(self._ends)
 
-    def _forget(self, rows: list[int]) -> None:
+    def _forget(self, rows: NDArray[np.uint32]) -> None:
         """Drops what is kept of jobs that are done."""
-        kept: tuple[dict[int, Any], ...] = (
-            *(self._shares, self._had, self._deficit, self._at, self._rounds),
-            *(() if self._alone is None else (self._alone.past, self._alone.seen)),
-        )
-        for row in rows:
-            for of in kept:
-                of.pop(row, None)
+        for array in (self._shares, self._deficit, self._rounds):
+            array[rows] = 0.0
+        self._had[rows], self._has[rows], self._at[rows] = self._fresh, False, -1
+        if self._alone is not None:
+            for row in rows.tolist():
+                self._alone.past.pop(row, None)
+                self._alone.seen.pop(row, None)
 
-    def _count(self, rows: Iterable[int], now: float) -> None:
+    def _count(self, rows: NDArray[np.uint32], now: float) -> None:
         """Adds the time since the round began to what these jobs had on their types."""
-        for row in rows:
-            kind = self._at.pop(row, None)
-            if kind is not None:
-                had = self._had.get(row, self._fresh).copy()
-                had[kind] += now - self._began
-                self._had[row] = had
+        rows = rows[self._at[rows] >= 0]
+        self._had[rows, self._at[rows]] += now - self._began
+        self._at[rows] = -1
 
     def _begin(self, state: State, rows: NDArray[np.uint32]) -> None:
         """Works shares out, if they are due, and gives out GPUs."""
-        types = self._types = (self._types or Types(state)).look(state)
+        assert self._types is not None
+        types = self._types.look(state)
         wanted, units = types.parts(state, rows), types.units(state, rows)
         rates, level = types.rates(state, rows), levels(state, rows, state.jobs.num_gpus[rows], keeps=False)
         rates[level == OUT] = 0.0
         anew = False
         while True:
             self._share_out(state, rows, wanted, rates, types.gpus, anew=anew)
-            kept = [(row, types.at(row)) for row in state.protected.tolist()]
-            units_there = types.gpus * types.whole
             if self._all_stay(state, rows, rates):
-                chosen = [(row, 0) for row in rows.tolist()]
+                chosen = np.arange(rows.size), np.zeros(rows.size, np.int64)
             else:
-                chosen = self._chosen(rows.tolist(), units, rates, units_there, level=level, kept=kept)
-            self._place(state, chosen, types, dict(zip(rows.tolist(), level.tolist(), strict=True)))
+                kept = np.searchsorted(rows, state.protected), types.kinds(state.protected)
+                chosen = self._chosen(rows, units, rates, types.gpus * types.whole, level=level, kept=kept)
+            numbers, kinds = chosen
+            self._place(state, rows[numbers], kinds, types, level[numbers])
             if state.running.size:
                 return
-            if not chosen and np.array_equal(self._gpus, types.gpus):
+            if not numbers.size and np.array_equal(self._gpus, types.gpus):
                 return
-            for row, kind in chosen:  # nobody is in the way, and yet there is no room for it now
-                rates[np.searchsorted(rows, row), kind] = 0.0
+            rates[numbers, kinds] = 0.0  # nobody is in the way, and yet there is no room for these now
             anew = True
 
     def _all_stay(self, state: State, rows: NDArray[np.uint32], rates: Numbers) -> bool:
@@ -204,50 +222,52 @@ class Gavel(Policy):
             and rates.shape[1] == 1
             and bool((rates > 0).all())
             and self.shares != "first-come"
-            and self._shares.keys() >= set(rows.tolist())
+            and bool(self._has[rows].all())
         )
 
     def _place(
-        self, state: State, chosen: list[tuple[int, int]], types: Types, level: dict[int, int]
+        self, state: State, rows: NDArray[np.uint32], kinds: Counts, types: Types, level: Counts
     ) -> None:
-        """Starts (row, type) pairs, the largest of a level first; if one then finds no room, the foremost."""
-        old = {
-            row: types.places[row] for row, kind in chosen if row in types.places and types.at(row) == kind
-        }
-        running = state.running.tolist()
+        """Starts jobs, the largest of a level first; if one then finds no room, the foremost."""
+        stays = _among(rows, list(types.places), state)
+        stays[stays] = types.kinds(rows[stays]) == kinds[stays]
         books = state.shares is None and state.U.any()  # a start adds to it, on the same GPUs too
-        if (
-            len(old) == len(chosen) and old.keys() <= set(running) and not books
-        ):  # all would find theirs again
-            state.stop([row for row in running if row not in old])
-            self._at = dict(chosen)
+        if stays.all() and not books and _among(rows, state.running, state).all():  # all would find theirs
+            state.stop(state.running[~_among(state.running, rows, state)])
+            self._on = rows
+            self._at[rows] = kinds
         else:
-            self._place_anew(state, chosen, types, level, old)
-        for row, kind in self._at.items():
-            self._rounds.setdefault(row, np.zeros(len(types.names)))[kind] += 1.0
+            self._place_anew(state, rows, kinds, level, stays)
+        on = self._on[self._at[self._on] >= 0]
+        self._rounds[on, self._at[on]] += 1.0
 
     def _place_anew(
         self,
         state: State,
-        chosen: list[tuple[int, int]],
-        types: Types,
-        level: dict[int, int],
-        old: dict[int, list[Any]],
+        rows: NDArray[np.uint32],
+        kinds: Counts,
+        level: Counts,
+        stays: NDArray[np.bool_],
     ) -> None:
-        """Stops all and starts those chosen, on their old GPUs where these are idle."""
-        size = state.jobs.num_gpus
-        largest = sorted(chosen, key=lambda one: (level[one[0]], -int(size[one[0]]), one[0] not in old))
-        chosen = sorted(chosen, key=lambda one: level[one[0]])
+        """Stops all and starts those chosen, who stays on its type on its old GPUs where these are idle."""
+        types = self._types
+        assert types is not None
         protected = state.protected  # who runs on, and was chosen before all others
-        kept = set(protected.tolist())
-        for order in (largest, chosen):
-            state.stop(state.running[~np.isin(state.running, protected)])
-            types.start_each(state, [(row, old.get(row, []), kind) for row, kind in order if row not in kept])
+        starts = [
+            (row, types.places[row] if stay else [], kind, None)
+            for row, kind, stay in zip(rows.tolist(), kinds.tolist(), stays.tolist(), strict=True)
+        ]
+        anew = ~_among(rows, protected, state)
+        size = state.jobs.num_gpus[rows].astype(np.int64)
+        for order in (np.lexsort((~stays, -size, level)), np.argsort(level, kind="stable")):
+            state.stop(state.running[~_among(state.running, protected, state)])
+            types.start_each(state, [starts[number] for number in order[anew[order]].tolist()])
             # One that started may have made room for another.
-            held = state.held
-            self._at = {row: kind for row, kind in order if held[row]}
-            if len(self._at) == len(order):
+            ran = state.held[rows] > 0
+            if ran.all():
                 break
+        self._on = rows
+        self._at[rows] = np.where(ran, kinds, -1)
 
     def _share_out(
         self,
@@ -260,70 +280,69 @@ class Gavel(Policy):
         anew: bool,
     ) -> None:
         """Works the shares out anew, if jobs or GPUs changed and they have held long enough, or `anew`."""
-        now, rows = state.now, every.tolist()
-        self._fresh = np.full(len(gpus), self.round / 2)  # 0 would make an infinite priority
-        members = frozenset(rows)
-        known = members & self._shares.keys()
-        changed = members != self._members or not np.array_equal(gpus, self._gpus)
-        if anew or (changed and (now - self._renewed >= self.renew or not known)):
-            for row, share in self._shares.items():
-                due, had = share * (now - self._renewed), self._had.get(row, self._fresh) - self._fresh
-                self._deficit[row] = self._deficit.get(row, 0.0) + due - had
+        now = state.now
+        changed = not np.array_equal(every, self._members) or not np.array_equal(gpus, self._gpus)
+        if anew or (changed and (now - self._renewed >= self.renew or not self._has[every].any())):
+            old = np.flatnonzero(self._has)
+            due, had = self._shares[old] * (now - self._renewed), self._had[old] - self._fresh
+            self._deficit[old] = self._deficit[old] + due - had
             if self._alone is not None:
-                left = dict(zip(rows, state.left[every].tolist(), strict=True))
+                left = dict(zip(every.tolist(), state.left[every].tolist(), strict=True))
                 since = now - state.jobs.submit_time[every]
                 found = finish_time(rates, wanted, gpus, self._alone.look(rates, wanted, gpus, left, since))
             elif self.shares == "max-min":
                 found = shares(rates, wanted, gpus)
             else:
                 found = first_come(rates, wanted, gpus, fifo(state, every))
-            self._shares = dict(zip(rows, found, strict=True))
-            self._had = {}
-            self._members, self._gpus, self._renewed = members, gpus, now
+            self._shares[old], self._has[old] = 0.0, False
+            self._shares[every], self._has[every] = found, True
+            self._had[:] = self._fresh
+            self._members, self._gpus, self._renewed = every, gpus, now
 
     def _chosen(
         self,
-        rows: list[int],
+        rows: NDArray[np.uint32],
         wanted: Counts,
         rates: Numbers,
         gpus: Counts,
         *,
         level: Counts,
-        kept: list[tuple[int, int]],
-    ) -> list[tuple[int, int]]:
-        """(row, type) of the jobs that run in this round, on each type those of the first level, and of them
-        those with the highest priority, first.
+        kept: tuple[Counts, Counts],
+    ) -> tuple[Counts, Counts]:
+        """The numbers in `rows` and the types of the jobs that run in this round, on each type those of the
+        first level, and of them those with the highest priority, first.
 
         wanted, gpus: in units of the types. kept: those who run on whatever else is chosen.
         """
-        nothing = np.zeros(len(gpus))
-        share = np.array([self._shares.get(row, nothing) for row in rows])
-        deficit = np.array([self._deficit.get(row, nothing) for row in rows])
+        share, deficit = self._shares[rows], self._deficit[rows]
         if self._alone is None:
-            priority = share / np.array([self._had.get(row, self._fresh) for row in rows])
+            priority = share / self._had[rows]
         else:
             with np.errstate(divide="ignore", invalid="ignore"):
-                rounds = np.array([self._rounds.get(row, nothing) for row in rows])
-                priority = np.where(share > 0, share / rounds, 0.0)
-        free = np.array([self.newcomers or row in self._shares for row in rows])
+                priority = np.where(share > 0, share / self._rounds[rows], 0.0)
+        free = self._has[rows] | self.newcomers
         if self.shares == "first-come":  # who was not given a type waits, though GPUs fall idle
-            free &= (share.sum(axis=1) > 0) | np.array([row not in self._shares for row in rows])
+            free &= (share.sum(axis=1) > 0) | ~self._has[rows]
             rates = np.where((share > 0) | (share.sum(axis=1, keepdims=True) == 0), rates, 0.0)
         # The types on which the jobs run fastest give out their GPUs first.
         fastest = rates.max(axis=1, keepdims=True)
         speed = (rates / np.where(fastest > 0, fastest, 1.0)).sum(axis=0)
-        chosen, least = list(kept), gpus.copy()
-        for row, kind in kept:
-            index = rows.index(row)
-            free[index] = False
-            least[kind] -= wanted[index]
+        numbers, kinds = (part.tolist() for part in kept)
+        free[numbers] = False
+        least = gpus.copy()
+        np.subtract.at(least, kinds, wanted[numbers])
         for kind in np.argsort(-speed, kind="stable").tolist():
             left = int(least[kind])
-            for index in np.lexsort((-share[:, kind], -deficit[:, kind], -priority[:, kind], level)):
-                if not left:
+            may = np.flatnonzero(free & (rates[:, kind] > 0) & (wanted <= left))
+            foremost = (-share[may, kind], -deficit[may, kind], -priority[may, kind], level[may])
+            may = may[np.lexsort(foremost)]
+            smallest = int(wanted[may].min(initial=left))
+            for number, units in zip(may.tolist(), wanted[may].tolist(), strict=True):
+                if left < smallest:
                     break
-                if free[index] and rates[index, kind] > 0 and wanted[index] <= left:
-                    free[index] = False
-                    left -= int(wanted[index])
-                    chosen.append((rows[index], kind))
-        return chosen
+                if units <= left:
+                    free[number] = False
+                    left -= units
+                    numbers.append(number)
+                    kinds.append(kind)
+        return np.array(numbers, np.int64), np.array(kinds, np.int64)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ringbco.policies.programs import distinct
+
 if TYPE_CHECKING:
     from ringbco.run.state import Quota, State
 
@@ -23,7 +25,7 @@ OUT = -1
 
 def fifo(state: State, rows: NDArray[np.uint32]) -> Counts:
     """The places of these rows in fifo's order: (priority down, submit_time, row)."""
-    return np.lexsort((rows, state.jobs.submit_time[rows], -_priority(state, rows)))
+    return np.lexsort((rows, state.jobs.submit_time[rows], -priorities(state, rows)))
 
 
 def levels(state: State, rows: NDArray[np.uint32], wanted: Counts, *, keeps: bool) -> Counts:
@@ -41,8 +43,8 @@ def levels(state: State, rows: NDArray[np.uint32], wanted: Counts, *, keeps: boo
             held[quota.owner] = so_far
         else:
             guest[at], out[at] = quota.borrow, not quota.borrow
-    _, level = np.unique(np.stack((guest, -_priority(state, rows)), axis=1), axis=0, return_inverse=True)
-    return np.where(out, OUT, level.ravel())
+    _, level = distinct(np.stack((guest, -priorities(state, rows)), axis=1))
+    return np.where(out, OUT, level)
 
 
 def caps(state: State, rows: NDArray[np.uint32], least: Counts, most: Counts) -> Counts:
@@ -78,7 +80,8 @@ def _owned(state: State, rows: NDArray[np.uint32]) -> Iterator[tuple[int, Quota]
             yield at, quota
 
 
-def _priority(state: State, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
+def priorities(state: State, rows: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """The priority of each row; 0 where none is given."""
     if "priority" not in state.jobs:
         return np.zeros(rows.size)
     return np.nan_to_num(state.jobs["priority"][rows].astype(np.float64))

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
-from ringbco.policies.levels import OUT, caps, levels
-from ringbco.policies.programs import Program, Types, bounded, need_solver, seconds
+from ringbco.policies.levels import OUT, caps, levels, priorities
+from ringbco.policies.programs import Program, Types, bounded, distinct, need_solver, seconds
 from ringbco.run.own import Policy
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Numbers = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Place = list[Any]
+FEW: Final = 100
+"""Up to so many that wait, each is looked at by itself."""
 BITS: Final = 30
 """Gains are rounded to whole numbers of up to 2^BITS: sums are exact, and no tolerance of a solver counts."""
 
@@ -51,6 +53,15 @@ class Offer(NamedTuple):
     open_to: NDArray[np.bool_]
     places: dict[int, Place]
     level: Counts
+    like: Counts
+
+    def waiting(self) -> Offer:
+        """The offer where nobody runs, and each job has a row of its own."""
+        now, own = np.full(self.like.size, -1), np.arange(self.like.size)
+        return Offer(
+            *(self.menu, self.rates[self.like], now, self.open_to[self.like]),
+            *(self.places, self.level[self.like], own),
+        )
 
     def settled(self) -> bool:
         """Whether the same would be found in every round until a job comes or goes.
@@ -82,13 +93,15 @@ def worth(
     return np.where(open_to & (factors > 0.0), gains, -math.inf)
 
 
-def assignment(gains: Numbers, now: Counts, menu: Menu, gpus: Counts) -> Counts:
+def assignment(gains: Numbers, now: Counts, menu: Menu, gpus: Counts, like: Counts | None = None) -> Counts:
     """The configuration of each job with the greatest sum of gains; -1 for none.
 
     gains: by job and configuration; those that are not above 0 are of no use. gpus: GPUs by type. Of jobs
-    that gain alike the first gets the most. A tie goes to the configuration that a job has `now`.
+    that gain alike the first gets the most. A tie goes to the configuration that a job has `now`. like: where
+    `gains` and `now` tell of jobs that are alike once, the row of each job there.
     """
-    found = np.full(len(gains), -1)
+    like = np.arange(len(gains)) if like is None else like
+    found = np.full(like.size, -1)
     useful = gains > 0.0
     if not useful.any():
         return found
@@ -101,17 +114,22 @@ def assignment(gains: Numbers, now: Counts, menu: Menu, gpus: Counts) -> Counts:
         own = np.flatnonzero(menu.kinds == kind)
         fewer = np.maximum.accumulate(units[:, own], axis=1)[:, :-1]
         units[:, own[1:]] *= units[:, own[1:]] > fewer
+    members = np.bincount(like, minlength=len(gains))
     best = np.where(units.any(axis=1), units.argmax(axis=1), -1)
-    some = best[best >= 0]
-    if (np.bincount(menu.kinds[some], menu.sizes[some], gpus.size) <= gpus).all():
-        return best
+    some = best >= 0
+    asked = menu.sizes[best[some]] * members[some]
+    if (np.bincount(menu.kinds[best[some]], asked, gpus.size) <= gpus).all():
+        return best[like]
     # Jobs that gain alike by everything are a class: the program only counts them.
-    alike, of, members = np.unique(units, axis=0, return_inverse=True, return_counts=True)
-    given = _solved(alike, members, menu, gpus)
-    for number, row in enumerate(alike):
+    first, of = distinct(units)
+    alike = units[first]
+    given = _solved(alike, np.bincount(of, members).astype(np.int64), menu, gpus)
+    of = of[like]
+    for number in np.flatnonzero(given.any(axis=1)):
+        row = alike[number]
         chosen = np.repeat(np.arange(row.size), given[number])
         chosen = chosen[np.argsort(-row[chosen], kind="stable")]
-        found[np.flatnonzero(of.ravel() == number)[: chosen.size]] = chosen
+        found[np.flatnonzero(of == number)[: chosen.size]] = chosen
     return found
 
 
@@ -143,6 +161,73 @@ def sizes_of(together: Counts) -> list[int]:
     return sorted({1 << power for power in range(largest.bit_length())} | set(together.tolist()))
 
 
+class Alike:
+    """Which waiting jobs are alike, so that a round looks at one of them: the same is found for each.
+
+    They have the same numbers of GPUs, priority and rates, and have held as many GPUs at most.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._of = np.full(len(state.jobs), -1)  # the class of each row, -1 where it is not known
+        self._known: dict[tuple[Any, ...], int] = {}
+        self._together = b""
+
+    def first(self, state: State, types: Types, waiting: NDArray[np.uint32], most: Counts) -> Counts:
+        """The number of the first that is like each of those waiting.
+
+        most: GPUs that each row has held at most.
+        """
+        alone = np.arange(waiting.size)
+        there = b"".join(sums.tobytes() for sums in types.together)
+        if there != self._together:  # and so have the rates; if it goes on so, nothing is won
+            self._together = there
+            self._known.clear()
+            self._of[:] = -1
+            return alone
+        if waiting.size <= FEW or state.has_quotas:  # levels and caps tell jobs with quotas apart
+            return alone
+        new = waiting[self._of[waiting] < 0]
+        if new.size:
+            self._learn(state, types, new, most)
+        of = self._of[waiting]
+        first: Counts = np.zeros(int(of.max()) + 1, np.int64)
+        first[of[::-1]] = alone[::-1]  # the last to be written is the first
+        found: Counts = first[of]
+        return found
+
+    def forget(self, rows: NDArray[np.uint32]) -> None:
+        """Rows that have held GPUs since."""
+        self._of[rows] = -1
+
+    def _learn(self, state: State, types: Types, rows: NDArray[np.uint32], most: Counts) -> None:
+        """Finds the classes of rows."""
+        names = ("min_gpus", "num_gpus", "max_gpus")
+        least, asked, upper = (state.jobs[name][rows].astype(np.int64) for name in names)
+        units = [types.count(state, rows, gpus) for gpus in (least, asked, upper)]
+        told = np.column_stack((least, *units, most[rows]))
+        priority = priorities(state, rows)
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for number, key in enumerate(map(tuple, told.tolist())):
+            groups.setdefault(key, []).append(number)
+        for key, numbers in groups.items():
+            _, low, want, high, _ = key
+            own = rows[numbers]
+            columns = [priority[numbers]]
+            for kind, gpus in enumerate(types.gpus.tolist()):
+                usual = usual_sizes(types, kind)
+                for size in sorted({low, want, *(size for size in usual if low <= size <= high)}):
+                    if size <= gpus * types.whole:
+                        whole = max(1, size // types.whole)
+                        columns.append(types.rate(state, own, np.full(own.size, whole), kind))
+            for row, rates in zip(own.tolist(), np.column_stack(columns), strict=True):
+                self._of[row] = self._known.setdefault((*key, rates.tobytes()), len(self._known))
+
+
+def usual_sizes(types: Types, kind: int) -> set[int]:
+    """The configurations of a type, in units."""
+    return {size * types.whole for size in sizes_of(types.together[kind])} if types.gpus[kind] else set()
+
+
 @dataclass
 class Sia(Policy):
     """The GPU types and sizes with the greatest sum of goodputs, in rounds (Subramanya et al., SOSP 2023).
@@ -171,53 +256,65 @@ class Sia(Policy):
         self._ends = -math.inf
         # Who runs, who waits, and the idle GPUs, for which nothing else is found.
         self._settled: tuple[bytes, bytes, bytes] | None = None
-        self._most: dict[int, int] = {}  # GPUs that each job has held at most
-        self._began: dict[int, int] = {}  # how often each job has begun on GPUs that it did not hold before
+        self._alike: Alike | None = None
+        self._most: Counts = np.zeros(0, np.int64)  # GPUs that each row has held at most
+        self._began: Counts = np.zeros(0, np.int64)  # how often each has begun on GPUs that it did not hold
 
     def decide(self, state: State) -> None:
         """Begins a round when the last one is over: at its end, or when nobody runs any more."""
-        running, waiting = state.running, state.waiting
+        running = state.running
         if running.size and state.now < self._ends:
             return
+        waiting = state.waiting
         self._ends = state.now + self.round
-        rows = np.concatenate((running, waiting))
         known = running.tobytes(), waiting.tobytes(), state.idle.tobytes()
-        if rows.size and known != self._settled:
-            self._settled = known if self._share_out(state, rows) else None
+        if (running.size or waiting.size) and known != self._settled:
+            self._settled = known if self._share_out(state, running, waiting) else None
         if state.running.size:
             state.wake(self._ends)
 
-    def _share_out(self, state: State, rows: NDArray[np.uint32]) -> bool:
+    def _share_out(self, state: State, running: NDArray[np.uint32], waiting: NDArray[np.uint32]) -> bool:
         """Gives jobs their GPUs. Returns whether nothing changed, nor will before a job comes or goes."""
         types = self._types = (self._types or Types(state)).look(state)
-        offer = self._offer(state, rows, types)
+        if self._alike is None:
+            self._alike = Alike(state)
+            self._most, self._began = np.zeros((2, len(state.jobs)), np.int64)
+        rows = np.concatenate((running, waiting))
+        first = self._alike.first(state, types, waiting, self._most)
+        is_first = first == np.arange(first.size)
+        looked = np.concatenate((running, waiting[is_first]))
+        like = np.arange(rows.size)
+        like[running.size :] = running.size - 1 + np.cumsum(is_first)[first]
+        offer = self._offer(state, looked, types, like)
         if not offer.menu.sizes.size:  # servers are down, and the others too small for all
             return False
-        least = state.jobs.min_gpus[rows].astype(np.int64)
-        factors = self._factors(rows, state.now - state.jobs.submit_time[rows])
+        least = state.jobs.min_gpus[looked].astype(np.int64)
+        factors = self._factors(looked, state.now - state.jobs.submit_time[looked])
         rates = offer.rates * offer.open_to
         gains = worth(rates, least, offer.now, factors, power=self.power, incentive=self.incentive)
+        kept = np.isin(looked, state.protected) & (offer.now >= 0)
         while True:
-            kept = np.isin(rows, state.protected) & (offer.now >= 0)
             found = _by_level(gains, offer, types.gpus * types.whole, kept)
-            if (found == offer.now).all() and not kept.any() and offer.settled():
+            if (found == offer.now[offer.like]).all() and not kept.any() and offer.settled():
                 return True
             _carry_out(state, rows, found, offer, types)
             tried = np.flatnonzero(found >= 0)
             if state.running.size or not tried.size:
                 break
             # Nobody is in the way, and yet there is no room for these now.
+            gains, offer = gains[offer.like], offer.waiting()
             gains[tried, found[tried]] = -math.inf
-            offer = offer._replace(now=np.full(rows.size, -1))
-        held = state.held
-        for row in state.running.tolist():
-            self._most[row] = max(self._most.get(row, 0), int(held[row]))
-            if offer.places.get(row) != types.place_of(state, row):
-                self._began[row] = self._began.get(row, 0) + 1
+            kept = np.zeros(rows.size, bool)
+        ran = state.running
+        self._most[ran] = np.maximum(self._most[ran], state.held[ran])
+        self._alike.forget(ran)
+        for row, place in types.places_now(state).items():
+            if offer.places.get(row) != place:
+                self._began[row] += 1
         return False
 
-    def _offer(self, state: State, rows: NDArray[np.uint32], types: Types) -> Offer:
-        """What jobs may have in this round."""
+    def _offer(self, state: State, rows: NDArray[np.uint32], types: Types, like: Counts) -> Offer:
+        """What jobs may have in this round. rows: all that run, and then some that wait."""
         least, asked, most = (
             state.jobs[name][rows].astype(np.int64) for name in ("min_gpus", "num_gpus", "max_gpus")
         )
@@ -226,15 +323,22 @@ class Sia(Policy):
         most = caps(state, rows, least, most)
         least, asked, most, held = (types.count(state, rows, gpus) for gpus in (least, asked, most, held))
         places = types.places
-        at = np.array([types.at(row) if row in places else -1 for row in rows.tolist()])
+        at = np.full(rows.size, -1)
+        at[: len(places)] = types.kinds(rows[: len(places)])
+        # A size that lies in nobody's range is nobody's, unless it is a number of its own.
+        lows, highs = np.sort(least), np.sort(most)
         now = np.full(rows.size, -1)
         kinds: list[int] = []
         sizes: list[int] = []
         columns: list[Numbers] = []
         for kind, gpus in enumerate(types.gpus.tolist()):
-            usual = {size * types.whole for size in sizes_of(types.together[kind])} if gpus else set()
-            own = {*least.tolist(), *asked.tolist(), *held[at == kind].tolist()}
-            for size in sorted(size for size in usual | own if size <= gpus * types.whole):
+            usual = usual_sizes(types, kind)
+            sizes_there = np.array(sorted(usual), np.int64)
+            reached = np.searchsorted(lows, sizes_there, "right") > np.searchsorted(highs, sizes_there)
+            own = {*np.unique(np.concatenate((least, asked, held[at == kind]))).tolist()}
+            for size in sorted(own.union(sizes_there[reached].tolist())):
+                if size > gpus * types.whole:
+                    break
                 here = (at == kind) & (held == size)
                 may = (least == size) | (((asked == size) | here) & (size <= most))
                 if size in usual:
@@ -252,13 +356,13 @@ class Sia(Policy):
         rates = np.column_stack([np.zeros((rows.size, 0)), *columns])
         never = np.iinfo(np.int64).max
         first = np.where(rates > 0, menu.sizes, never).min(axis=1, initial=never)
-        twice = np.array([2 * types.whole * self._most.get(row, 0) for row in rows.tolist()])
+        twice = 2 * types.whole * self._most[rows]
         open_to = menu.sizes <= np.maximum(first, twice)[:, None]
-        return Offer(menu, rates, now, open_to, places, level)
+        return Offer(menu, rates, now, open_to, places, level, like)
 
     def _factors(self, rows: NDArray[np.uint32], ages: Numbers) -> Numbers:
         """The restart factor of each job: the part of its age that is left after one restart more."""
-        restarts = np.array([max(self._began.get(row, 0) - 1, 0) for row in rows.tolist()])
+        restarts = np.maximum(self._began[rows] - 1, 0)
         spent = ages + self.restart
         some = spent > 0.0
         return np.where(
@@ -269,44 +373,50 @@ class Sia(Policy):
 def _by_level(gains: Numbers, offer: Offer, gpus: Counts, kept: NDArray[np.bool_]) -> Counts:
     """The configuration of each job, -1 for none: of what one level leaves the next gets its best.
 
-    kept: who keeps what it has, before all others.
+    gains, kept: by row of the offer; whoever is kept keeps what it has, before all others.
     """
-    found, left = np.where(kept, offer.now, -1), gpus.copy()
+    like = offer.like
+    found, left = np.where(kept, offer.now, -1)[like], gpus.copy()
     np.subtract.at(left, offer.menu.kinds[offer.now[kept]], offer.menu.sizes[offer.now[kept]])
     for level in range(int(offer.level.max()) + 1):
         own = np.flatnonzero((offer.level == level) & ~kept)
         if not own.size:
             continue  # none of it may have GPUs
-        found[own] = assignment(gains[own], offer.now[own], offer.menu, left)
-        given = found[own][found[own] >= 0]
+        number = np.full(kept.size, -1)
+        number[own] = np.arange(own.size)
+        jobs = np.flatnonzero(number[like] >= 0)
+        found[jobs] = assignment(gains[own], offer.now[own], offer.menu, left, number[like[jobs]])
+        given = found[jobs][found[jobs] >= 0]
         np.subtract.at(left, offer.menu.kinds[given], offer.menu.sizes[given])
     return found
 
 
 def _carry_out(state: State, rows: NDArray[np.uint32], found: Counts, offer: Offer, types: Types) -> None:
     """Gives jobs the configurations that were found. Those that have theirs already stay where they are."""
-    kinds, sizes = offer.menu
-    kept = (found >= 0) & (found == offer.now)
-    state.stop(rows[(offer.now >= 0) & ~kept])
-    chosen = np.flatnonzero(found >= 0)
-    largest = chosen[np.lexsort((-sizes[found[chosen]], offer.level[chosen]))].tolist()
+    (kinds, sizes), like = offer.menu, offer.like
+    now, level = offer.now[like], offer.level[like]
+    kept = (found >= 0) & (found == now)
+    stopped = rows[(now >= 0) & ~kept]
+    if stopped.size:
+        state.stop(stopped)
 
-    def start(index: int, choice: int) -> bool:
-        """Starts a job on the GPUs that it had, if that is the choice and they are idle, else elsewhere."""
+    def start(index: int, choice: int) -> tuple[int, list[Any], int, int]:
+        """A job gets the GPUs that it had, if that is the choice and they are idle, else others."""
         row = int(rows[index])
-        old = offer.places[row] if choice == offer.now[index] else []
-        if types.start_again(state, row, old):
-            return True
-        gpus, name = max(1, int(sizes[choice]) // types.whole), types.names[kinds[choice]]
-        return state.start(row, gpus=gpus, type=name, strict=False) == 1
+        old = offer.places[row] if choice == now[index] else []
+        return row, old, int(kinds[choice]), max(1, int(sizes[choice]) // types.whole)
 
-    if all(start(index, found[index]) for index in largest if not kept[index]):
+    chosen = np.flatnonzero(found >= 0)
+    largest = chosen[np.lexsort((-sizes[found[chosen]], level[chosen]))]
+    starts = [start(index, found[index]) for index in largest[~kept[largest]].tolist()]
+    if not starts or all(types.start_each(state, starts, strict=True)):
         return
     # There are enough GPUs, but they lie apart: all are placed anew, and whoever finds no room takes fewer.
     state.stop(state.running[~np.isin(state.running, state.protected)])
-    held = state.held
-    largest = [index for index in largest if not held[rows[index]]]
-    largest.sort(key=lambda index: (offer.level[index], -sizes[found[index]], not kept[index]))
-    for index in [index for index in largest if not start(index, found[index])]:
-        here = (kinds == kinds[found[index]]) & (sizes < sizes[found[index]]) & (offer.rates[index] > 0)
-        any(start(index, choice) for choice in np.flatnonzero(here)[::-1])
+    largest = largest[state.held[rows[largest]] == 0]
+    largest = largest[np.lexsort((~kept[largest], -sizes[found[largest]], level[largest]))]
+    ran = types.start_each(state, [start(index, found[index]) for index in largest.tolist()])
+    for index in largest[~np.array(ran, bool)].tolist():
+        rates = offer.rates[like[index]]
+        here = (kinds == kinds[found[index]]) & (sizes < sizes[found[index]]) & (rates > 0)
+        any(all(types.start_each(state, [start(index, one)])) for one in np.flatnonzero(here)[::-1])

@@ -17,6 +17,7 @@ from ringbco.errors import InputError
 from ringbco.io.forks import use_polars
 from ringbco.io.json_text import json_text
 from ringbco.io.manifest import digest
+from ringbco.io.memory import give_back
 from ringbco.io.tables import read_table, write_table
 from ringbco.io.threads import at_once
 from ringbco.io.toml import toml_text
@@ -39,6 +40,8 @@ def _nothing() -> None:
 
 _TO_MAKE: Final = ("_later", "_figures", "_singly", "_table")
 _Class = TypeVar("_Class")
+_MANY: Final = 1 << 22
+"""Rows that are worth it to have their memory cleared once more; that of fewer is taken again at once."""
 
 
 def _with_tables(kind: type[_Class]) -> type[_Class]:
@@ -193,7 +196,10 @@ class Outcome:
         return {key: value for key, value in self.summary.items() if key not in LISTS}
 
     def _write(self, name: str, path: Path) -> None:
-        write_table(getattr(self, name), path)
+        table = getattr(self, name)
+        if table.height >= _MANY:
+            give_back()  # what it was made of, before polars takes as much again
+        write_table(table, path)
         digest(path)  # for the manifest, beside other tables
 
     def _settle(self) -> float:

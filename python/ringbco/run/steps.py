@@ -123,7 +123,7 @@ def jobs_columns(
         "num_gpus": frame["num_gpus"],
         "num_servers": own["num_servers"],
         "max_contention": own["max_contention"],
-        "preemptions": own.get("preemptions", np.zeros(frame.height, np.uint32)),
+        "preemptions": own["preemptions"] if "preemptions" in own else np.zeros(frame.height, np.uint32),
     }
     columns |= _columns(PREEMPTION_SCHEMA, own)
     columns |= _columns(FAILURE_SCHEMA, own)

@@ -232,10 +232,10 @@ def _iteration_time(  # noqa: PLR0917 - as above
 ) -> Floats:
     workers = num_gpus.astype(np.float64)
     servers = num_servers.astype(np.float64)
-    share = np.ones_like(workers)
+    degradation: Floats | float = 1.0
     if contention is not None:
         share = np.maximum(1.0, network.xi1 * contention.astype(np.float64))
-    degradation = share + network.alpha * (share - 1.0)
+        degradation = share + network.alpha * (share - 1.0)
     with np.errstate(over="ignore"):
         bandwidth = np.where(num_servers > 1, network.inter_bandwidth / degradation, network.intra_bandwidth)
         exchanged = gradient_bytes * (workers - 1.0) / workers
@@ -272,7 +272,8 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
         raise UsageError(f"model {model!r}: expected rar or fixed")
     num_gpus, count = frame["num_gpus"].to_numpy(), table.num_jobs
     few = _fewest(num_gpus, vc_index(table, cluster), cluster)
-    few_recorded = fewest_recorded(table, cluster.recorded_on)
+    few_recorded, recorded_on = fewest_recorded(table, cluster.recorded_on), cluster.recorded_on.network
+    as_recorded = recorded_on == cluster.network and np.array_equal(few, few_recorded)
     given = floats(frame, "iterations") if "iterations" in frame.columns else None
     gradient, compute, silent = _gradient_and_compute(frame, seed)
     found = Profiled(np.empty(count, np.uint64), gradient, compute, *(np.empty(count) for _ in range(3)))
@@ -281,15 +282,14 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
         rows = slice(first, first + _BLOCK)
         if given is not None:
             left = duration[rows] / given[rows] - iteration_time(
-                *(num_gpus[rows], gradient[rows], np.zeros_like(given[rows]), few_recorded[rows]),
-                cluster.recorded_on.network,
+                *(num_gpus[rows], gradient[rows], np.zeros_like(given[rows]), few_recorded[rows]), recorded_on
             )
             derived = silent[rows] & ~np.isnan(given[rows])
             compute[rows] = np.where(derived, np.maximum(0.0, left), compute[rows])
         ring = num_gpus[rows], gradient[rows], compute[rows]
         tau0 = iteration_time(*ring, few[rows], cluster.network)
         alone = iteration_time(*ring, np.ones_like(ring[0]), cluster.network)
-        recorded = iteration_time(*ring, few_recorded[rows], cluster.recorded_on.network)
+        recorded = tau0 if as_recorded else iteration_time(*ring, few_recorded[rows], recorded_on)
         with np.errstate(all="ignore"):  # what is beyond all measure is refused below
             iterations = np.maximum(1.0, np.rint(duration[rows] / recorded))
             if given is not None:
@@ -311,7 +311,7 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
     if row is not None:
         one = slice(row, row + 1)
         ring = num_gpus[one], found.gradient_bytes[one], found.compute_time[one]
-        each = iteration_time(*ring, few_recorded[one], cluster.recorded_on.network)[0]
+        each = iteration_time(*ring, few_recorded[one], recorded_on)[0]
         raise InputError(
             f"a duration of at most {MAX_COUNT} iterations (of {each:.3g} s each)",
             file=table.source,
@@ -413,7 +413,7 @@ def _gradient_and_compute(frame: pl.DataFrame, seed: int) -> tuple[Floats, Float
     compute_of = np.array([profile.compute_time for profile in CATALOGUE])
     if not {"gradient_bytes", "fp_time", "bp_time"} & set(frame.columns):
         entry = entries(frame, seed)
-        return gradient_of[entry], compute_of[entry], np.ones(frame.height, np.bool_)
+        return gradient_of.take(entry), compute_of.take(entry), np.ones(frame.height, np.bool_)
     gradient = floats(frame, "gradient_bytes")
     forward, backward = floats(frame, "fp_time"), floats(frame, "bp_time")
     batch = floats(frame, "batch_size")
