@@ -29,8 +29,7 @@ from ringbco.result.serving import Serving
 from ringbco.result.stays import stays_frame
 from ringbco.result.tables import TABLES
 from ringbco.run import log
-from ringbco.run.setup import Setup
-from ringbco.run.steps import (
+from ringbco.run.frames import (
     allocations_frame,
     ended,
     jobs_columns,
@@ -38,6 +37,7 @@ from ringbco.run.steps import (
     timeline_frame,
     with_causes,
 )
+from ringbco.run.setup import Setup
 from ringbco.run.summary import Source
 from ringbco.trace.shares import WHOLE
 

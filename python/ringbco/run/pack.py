@@ -15,8 +15,8 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.io.bridge import open_arrays
 from ringbco.result.metrics import column
+from ringbco.run.frames import explain
 from ringbco.run.options import as_cluster, integer, refusal
-from ringbco.run.steps import explain
 from ringbco.trace import kinds
 from ringbco.trace.beside import asked as asked_beside
 from ringbco.trace.jobs import JobTable, TableLike, as_table

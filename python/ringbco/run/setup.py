@@ -22,6 +22,7 @@ from ringbco.result.window import OPTIONS as WINDOW
 from ringbco.result.window import Window
 from ringbco.run import log, own
 from ringbco.run.followed import Followed, follow
+from ringbco.run.frames import LONGER_SLOT, describe_run, explain
 from ringbco.run.options import (
     MOST_SAMPLES,
     Policy,
@@ -36,7 +37,6 @@ from ringbco.run.options import (
 from ringbco.run.outage_draws import DAY, MOST_OUTAGES, Draw, as_draw, is_draw
 from ringbco.run.passes import check_failures, check_passes, too_short_rounds
 from ringbco.run.scheduling import as_typed, check_limits, check_policy, deadline, user
-from ringbco.run.steps import LONGER_SLOT, describe_run, explain
 from ringbco.trace import fair_shares
 from ringbco.trace.clocks import beside_jobs, epoch_of
 from ringbco.trace.fair_shares import FairShares

@@ -15,7 +15,7 @@ from ringbco.result.metrics import column
 from ringbco.result.reliability import DownTime
 from ringbco.result.rows import Measured, OfType, Place, Rows, Table
 from ringbco.result.stays import BEGAN, ENDED
-from ringbco.run.steps import asleep, ended, held_gpus, refused
+from ringbco.run.frames import asleep, ended, held_gpus, refused
 from ringbco.trace.shares import WHOLE, asked_gpus, thousandths
 
 if TYPE_CHECKING:
