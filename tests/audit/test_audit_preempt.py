@@ -7,8 +7,8 @@ import pytest
 
 from ringbco.audits import check_outcome
 from ringbco.result.outcome import Outcome
+from ringbco.run.refusals import fit
 from ringbco.run.replay import replay
-from ringbco.run.scheduling import fit
 from ringbco.trace.jobs import JobTable, from_frame
 
 POLICIES = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack")

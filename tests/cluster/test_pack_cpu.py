@@ -14,7 +14,7 @@ import pytest
 import ringbco
 from conftest import Invoke
 from ringbco.errors import InputError
-from ringbco.trace.beside import WITHOUT_GPUS
+from ringbco.trace.cpu_memory import WITHOUT_GPUS
 
 Ask = tuple[int, int, int, int]
 """GPUs, thousandths of each, CPU, memory."""

@@ -15,7 +15,7 @@ from ringbco.audits import check_folder
 from ringbco.errors import InputError, UsageError
 from ringbco.result.bound import of_results
 from ringbco.result.outcome import Outcome
-from ringbco.run.draws import Draws
+from ringbco.run.seeds import Draws
 from ringbco.trace.jobs import as_table
 from ringbco.units import number
 

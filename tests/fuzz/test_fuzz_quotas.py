@@ -16,9 +16,9 @@ from fuzz.damage import damaged_bytes, damaged_table, damaged_text, written, wri
 from ringbco import replay
 from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs
+from ringbco.trace.priorities import preemptible, priorities
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.side_table import Known
-from ringbco.trace.standing import preemptible, priorities
 
 JOBS: Final = pl.DataFrame(
     {

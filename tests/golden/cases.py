@@ -14,7 +14,7 @@ import ringbco
 from golden.digest import Kept, failed, keep, of_columns
 from golden.inputs import INPUTS, LARGE, Draw, Input
 from ringbco.errors import RingbcoError
-from ringbco.run.scheduling import uses
+from ringbco.run.refusals import uses
 from ringbco.trace.workload import Workload, resolve
 
 # The names are written out: a policy that is added later has no golden results.

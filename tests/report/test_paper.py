@@ -17,7 +17,7 @@ from ringbco.errors import InputError, UsageError
 from ringbco.reports.paper import beside, kinds_of
 from ringbco.reports.text_tables import Cell, Sheet
 from ringbco.result.comparison import Comparison
-from ringbco.run.draws import Seeds
+from ringbco.run.seeds import Seeds
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,8 @@ from frames import busy_jobs
 from ringbco import replay
 from ringbco.errors import InputError
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import check_drawable, check_tables
-from ringbco.run.at_hand import read_result
+from ringbco.result.validation import check_drawable, check_tables
+from ringbco.run.loaded import read_result
 from test_report import million
 
 Change = Callable[[pl.DataFrame], pl.DataFrame]

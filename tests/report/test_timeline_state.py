@@ -15,7 +15,7 @@ from ringbco import plan, replay
 from ringbco.reports import cluster_state, perfetto
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
-from ringbco.trace.instants import first_instant
+from ringbco.trace.clock import first_instant
 
 COLUMNS = ("queued_jobs", "queued_gpus", "busy_gpus", "spanning_jobs", "mean_contention")
 COUNTERS = ("queue", "GPUs asked for by the queue", "GPUs held", "jobs on several servers", "mean contention")

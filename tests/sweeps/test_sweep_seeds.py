@@ -15,7 +15,7 @@ from conftest import Invoke
 from ringbco import compare, generate, replay, sweep
 from ringbco.errors import InputError, UsageError
 from ringbco.result.figures import COMPARED
-from ringbco.run.draws import Draws, Seeds
+from ringbco.run.seeds import Draws, Seeds
 from ringbco.sweeps.run import scaled
 from ringbco.sweeps.spec import read_spec
 from ringbco.trace.jobs import JobTable, from_frame, write_jobs

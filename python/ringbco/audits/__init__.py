@@ -24,7 +24,7 @@ from ringbco.audits.repeating import NOT_MADE
 from ringbco.errors import InputError
 from ringbco.result import schema
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import check_types
+from ringbco.result.validation import check_types
 from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
 
 RULES: Final = {

@@ -23,7 +23,7 @@ from ringbco.checker.speed import Speeds as Rates
 from ringbco.cluster.spec import Cluster
 from ringbco.result.folder import cluster_of
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import places
+from ringbco.result.validation import places
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.shares import thousandths

@@ -29,15 +29,15 @@ from ringbco.checker.given import (
 )
 from ringbco.checker.settings import GpuType, Load, Network, Outage, Speed
 from ringbco.result.folder import cluster_of
-from ringbco.result.sound import places
+from ringbco.result.validation import places
 from ringbco.trace import profiles, schema
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise
+from ringbco.trace.priorities import priorities
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.services import Services
 from ringbco.trace.shares import thousandths
 from ringbco.trace.side_tables import KINDS, Known, SideTable, the
-from ringbco.trace.standing import priorities
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -222,7 +222,7 @@ def _speeds(frame: pl.DataFrame, names: dict[str, int]) -> list[Speed]:
 
 
 def book_of(outcome: Outcome, given: Given) -> Book:
-    """What a result says that happened. That it can be read, `result.sound.check_book` tells.
+    """What a result says that happened. That it can be read, `result.validation.check_book` tells.
 
     Where nobody recorded who held which servers, every job is said to hold all of its GPUs on one that it may
     use, so that times, GPUs and counts follow all the same. Raises KeyError where a stay holds none.

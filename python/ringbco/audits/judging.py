@@ -18,7 +18,7 @@ from ringbco.checker import check
 from ringbco.checker.given import DROPPED
 from ringbco.checker.stays import may_pause
 from ringbco.errors import InputError
-from ringbco.result.sound import check_book
+from ringbco.result.validation import check_book
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from ringbco.run.registry import REPLAY
 if TYPE_CHECKING:
     from ringbco.reports.series import Figure
     from ringbco.result.comparison import Comparison
-    from ringbco.run.kept import Kept
+    from ringbco.run.resume import Kept
 
 _FEWEST: Final = 2
 
@@ -107,8 +107,8 @@ def compare(
     from ringbco.result.figures import COMPARED
     from ringbco.result.folder import check_target
     from ringbco.run.compare_runs import check_inputs
-    from ringbco.run.kept import Kept
     from ringbco.run.options import check_name, resolve_policy
+    from ringbco.run.resume import Kept
     from ringbco.units import check_units
 
     asked = _Asked(policy or [], run or [], result or [], baseline)
@@ -236,7 +236,7 @@ def _replayed(
     from ringbco.cli.runs import parse_runs
     from ringbco.errors import UsageError
     from ringbco.run.compare import compared
-    from ringbco.run.draws import Seeds
+    from ringbco.run.seeds import Seeds
 
     threads, quiet, by = given.pop("threads"), shown.quiet, shown.by
     seeds = Seeds(*(given.pop(name) for name in Seeds._fields))

@@ -93,7 +93,7 @@ def sweep(
     from ringbco.errors import RingbcoError, UsageError
     from ringbco.io.process import leaving
     from ringbco.reports.paper import beside
-    from ringbco.run.draws import Seeds
+    from ringbco.run.seeds import Seeds
     from ringbco.sweeps import targets
     from ringbco.sweeps.run import sweep as run
     from ringbco.units import check_units, shown_in

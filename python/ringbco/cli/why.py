@@ -62,7 +62,7 @@ def why(
     Example: ringbco why results j17
     """
     from ringbco.cli.progress import progress_bar
-    from ringbco.run.at_hand import read_result
+    from ringbco.run.loaded import read_result
     from ringbco.run.probe import why as story_of
     from ringbco.units import check_units, shown_in
 

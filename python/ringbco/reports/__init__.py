@@ -125,7 +125,7 @@ def _comparison(results: object) -> Comparison:
     from ringbco.reports.reading import drawable, read_results
     from ringbco.result.comparison import Comparison, as_comparison, side_by_side
     from ringbco.result.outcome import Outcome
-    from ringbco.result.sound import check_tables
+    from ringbco.result.validation import check_tables
 
     if isinstance(results, str | os.PathLike):
         return read_results([results])

@@ -12,7 +12,7 @@ from ringbco.reports.server_load import spanning_stretches
 from ringbco.reports.window import Window
 from ringbco.result import metrics
 from ringbco.result.outcome import Outcome
-from ringbco.trace.instants import first_instant
+from ringbco.trace.clock import first_instant
 from ringbco.trace.shares import WHOLE
 
 MOST_CHANGES: Final = 20_000

@@ -14,8 +14,8 @@ from ringbco.io.system import place
 from ringbco.result.certainty import ONE_RUN, Kind, Runs
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound_run import is_number, wrong_figure
-from ringbco.run.at_hand import read_result, without_ended
+from ringbco.result.run_validation import is_number, wrong_figure
+from ringbco.run.loaded import read_result, without_ended
 
 _COMPARISON: Final = "comparison.json"
 

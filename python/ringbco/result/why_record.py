@@ -15,8 +15,8 @@ from ringbco import _core
 from ringbco.errors import InputError, RingbcoError
 from ringbco.io.digests import sha256_of
 from ringbco.result.folder import cluster_of
-from ringbco.result.sound import check_told
-from ringbco.trace.instants import first_instant
+from ringbco.result.validation import check_told
+from ringbco.trace.clock import first_instant
 from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
 
 if TYPE_CHECKING:

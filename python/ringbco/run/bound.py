@@ -19,8 +19,8 @@ from ringbco.run.bound_options import OPTIONS
 from ringbco.run.option import takes
 from ringbco.run.options import as_cluster, checked
 from ringbco.run.outage_draws import is_draw
-from ringbco.trace import kinds, measured, profiles
-from ringbco.trace.clocks import beside_jobs, epoch_of
+from ringbco.trace import gpu_type_choices, measured, profiles
+from ringbco.trace.epoch import beside_jobs, epoch_of
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
 from ringbco.trace.noise import efficiency
 from ringbco.trace.plausibility import warn
@@ -72,8 +72,8 @@ def bound(
     # Under measured speeds no kinds are resolved, though types may differ in what they hold.
     differ = workload.kinds
     if workload.rates is not None:
-        differ = kinds.resolve(table, workload.cluster, always=True)
-    room = kinds.room(workload.cluster, differ, workload.vc, table.num_jobs)
+        differ = gpu_type_choices.resolve(table, workload.cluster, always=True)
+    room = gpu_type_choices.room(workload.cluster, differ, workload.vc, table.num_jobs)
     for name, rows, gpus in _parts(table, cluster, workload.vc):
         large = rows[asked[rows] > room[rows]]
         if large.size and oversize == "error":

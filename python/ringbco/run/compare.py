@@ -23,11 +23,11 @@ from ringbco.run.compare_runs import (
     resolve_workloads,
     wanted_runs,
 )
-from ringbco.run.draws import Draws, Seeds, changes
 from ringbco.run.gone import refuse_gone
-from ringbco.run.kept import Ended, Kept, key_of
 from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer, is_log
 from ringbco.run.replay import carry_out
+from ringbco.run.resume import Ended, Kept, key_of
+from ringbco.run.seeds import Draws, Seeds, changes
 from ringbco.run.setup import prepare
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import doubts, silently, warn

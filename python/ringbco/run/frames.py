@@ -37,8 +37,8 @@ from ringbco.result.schema import (
     TYPES_SCHEMA,
 )
 from ringbco.trace.jobs import JobTable, gpus_of
+from ringbco.trace.priorities import priorities
 from ringbco.trace.shares import WHOLE, thousandths
-from ringbco.trace.standing import priorities
 
 # What the engine calls columns of jobs.parquet that have another name there.
 _ENGINE: Final = {

@@ -17,8 +17,8 @@ from ringbco.io.bridge import open_arrays
 from ringbco.result.metrics import column
 from ringbco.run.frames import explain
 from ringbco.run.options import as_cluster, integer, refusal
-from ringbco.trace import kinds
-from ringbco.trace.beside import asked as asked_beside
+from ringbco.trace import gpu_type_choices
+from ringbco.trace.cpu_memory import asked as asked_beside
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.shares import WHOLE, thousandths
 
@@ -160,7 +160,7 @@ def _columns(table: JobTable, cluster: Cluster) -> tuple[_core._Jobs, _core._Clu
         "shares": thousandths(frame),
     }
     servers: _core._Cluster = {"server_gpus": cluster.server_gpus, "network": astuple(cluster.network)}
-    found = kinds.resolve(table, cluster)
+    found = gpu_type_choices.resolve(table, cluster)
     if found is not None and any(len(kind.allowed) < len(cluster.types) for kind in found.kinds):
         columns["types"] = found.columns()
         assert cluster.server_types is not None

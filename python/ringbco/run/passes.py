@@ -19,8 +19,8 @@ from ringbco.errors import UsageError
 from ringbco.run.options import Policy, is_log
 from ringbco.run.outage_draws import MOST_OUTAGES, as_draw, failures_until, is_draw
 from ringbco.run.own import Own, RankPolicy
+from ringbco.run.refusals import uses, waking
 from ringbco.run.registry import BUILT_IN
-from ringbco.run.scheduling import uses, waking
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.searches import NO_SEARCH
 from ringbco.trace.shares import asked_gpus

@@ -21,8 +21,8 @@ from ringbco.errors import InputError, UsageError
 from ringbco.result.window import OPTIONS as WINDOW
 from ringbco.result.window import Window
 from ringbco.run import log, own
-from ringbco.run.followed import Followed, follow
 from ringbco.run.frames import LONGER_SLOT, describe_run, explain
+from ringbco.run.from_log import Followed, follow
 from ringbco.run.options import (
     MOST_SAMPLES,
     Policy,
@@ -36,9 +36,9 @@ from ringbco.run.options import (
 )
 from ringbco.run.outage_draws import DAY, MOST_OUTAGES, Draw, as_draw, is_draw
 from ringbco.run.passes import check_failures, check_passes, too_short_rounds
-from ringbco.run.scheduling import as_typed, check_limits, check_policy, deadline, user
+from ringbco.run.refusals import as_typed, check_limits, check_policy, deadline, user
 from ringbco.trace import fair_shares
-from ringbco.trace.clocks import beside_jobs, epoch_of
+from ringbco.trace.epoch import beside_jobs, epoch_of
 from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Maintenance, Outages, united

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.trace.clocks import parse_epoch
+from ringbco.trace.epoch import parse_epoch
 from ringbco.trace.shares import asked_gpus
 
 DAY: Final = 86_400.0

@@ -17,6 +17,7 @@ from ringbco.run.options import as_cluster
 from ringbco.sources.account import Account
 from ringbco.study import published
 from ringbco.study.demand import Clock, Periods, demand, load_by_day, ties
+from ringbco.trace.gpu_type_choices import resolve, room
 from ringbco.trace.jobs import (
     COLUMNS,
     METADATA_PREFIX,
@@ -30,12 +31,11 @@ from ringbco.trace.jobs import (
     near_name,
     screen_jobs,
 )
-from ringbco.trace.kinds import resolve, room
 from ringbco.trace.plausibility import MILLI, doubts, slurm_parts, warn
+from ringbco.trace.priorities import preemptible, priorities
 from ringbco.trace.profiles import CATALOGUE
 from ringbco.trace.records import apart
 from ringbco.trace.shares import asked_gpus
-from ringbco.trace.standing import preemptible, priorities
 
 QUANTILES: Final = {
     "min": 0.0,

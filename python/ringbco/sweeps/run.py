@@ -26,10 +26,10 @@ from ringbco.result import metrics
 from ringbco.result.days import days_of
 from ringbco.result.figures import flat
 from ringbco.run.compare_runs import check_baseline
-from ringbco.run.draws import Draw, Seeds
 from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.own import resolve
-from ringbco.run.scheduling import rigid
+from ringbco.run.refusals import rigid
+from ringbco.run.seeds import Draw, Seeds
 from ringbco.sweeps.mapped import Mapped
 from ringbco.sweeps.objects import Trace, table_of_trace
 from ringbco.sweeps.over import Over, called

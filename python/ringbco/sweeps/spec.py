@@ -21,14 +21,14 @@ from ringbco.io.digests import sha256_of
 from ringbco.io.toml import read_toml
 from ringbco.result.certainty import Kind
 from ringbco.result.days import has_days
-from ringbco.run.draws import Draw, Seeds, changes, refuse_logs, seeded_options
 from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.run.own import Carried, carried
 from ringbco.run.registry import BUILT_IN
-from ringbco.sweeps.beside import SideTables, read_beside
+from ringbco.run.seeds import Draw, Seeds, changes, refuse_logs, seeded_options
 from ringbco.sweeps.objects import Objects, Trace, table_of_trace
 from ringbco.sweeps.settings import COMMANDS, EXPECTED, Setting, command, options_of
+from ringbco.sweeps.side_inputs import SideTables, read_beside
 from ringbco.sweeps.trials import Trials
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.side_tables import KINDS

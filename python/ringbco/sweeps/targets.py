@@ -15,8 +15,8 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 from ringbco.result.certainty import Kind, figured
 from ringbco.result.figures import COMPARED, Figure
-from ringbco.run.draws import Seeds
 from ringbco.run.options import check_name
+from ringbco.run.seeds import Seeds
 from ringbco.sweeps.over import Over
 from ringbco.sweeps.run import SweepResult
 from ringbco.sweeps.settings import options_of

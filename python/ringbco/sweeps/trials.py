@@ -26,8 +26,8 @@ from ringbco.run.own import (
     is_own,
     kind_of,
 )
+from ringbco.run.refusals import fit
 from ringbco.run.registry import BUILT_IN
-from ringbco.run.scheduling import fit
 from ringbco.sweeps.settings import command, options_of
 from ringbco.trace.jobs import JobTable, from_frame
 from ringbco.trace.plausibility import silently

@@ -12,8 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import show_value
+from ringbco.trace.clock import first_instant
 from ringbco.trace.column import Column
-from ringbco.trace.instants import first_instant
 from ringbco.trace.schema import MOST_SECONDS, Fault
 from ringbco.trace.side_table import INSTANT, Form, Known, SideTable
 

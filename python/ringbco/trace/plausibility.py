@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from ringbco.errors import RingbcoWarning, show_value
-from ringbco.trace.clocks import late_deadlines
+from ringbco.trace.epoch import late_deadlines
 from ringbco.units import duration
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import check_drawable
+from ringbco.result.validation import check_drawable
 from ringbco.result.window import of_summary
 
 

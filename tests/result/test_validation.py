@@ -12,8 +12,8 @@ from frames import busy_jobs
 from ringbco import Outcome, replay
 from ringbco.errors import InputError
 from ringbco.result.outcome import _with_tables
-from ringbco.result.sound import _TOLD, check_book, check_told
 from ringbco.result.tables import TABLES
+from ringbco.result.validation import _TOLD, check_book, check_told
 
 SERVICES = pl.DataFrame({"service": ["a"], "time": [900.0], "replicas": [1], "gpus_per_replica": [2]})
 QUOTA = pl.DataFrame({"user": ["u0"], "gpus": [12], "borrow": [True]})

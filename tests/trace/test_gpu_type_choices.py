@@ -12,8 +12,8 @@ import pytest
 from ringbco.cluster.gpu_types import GpuType
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
+from ringbco.trace.gpu_type_choices import resolve
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs
-from ringbco.trace.kinds import resolve
 
 SPEEDS = {
     "a": GpuType("A", 2.0),

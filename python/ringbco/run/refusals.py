@@ -14,7 +14,7 @@ from ringbco.run.options import Policy, check, is_log, refusal, resolve_policy
 from ringbco.run.own import Carried, Own, is_own, kind_of
 from ringbco.run.registry import DECIDERS, PRESETS, REPLAY
 from ringbco.trace.jobs import gpus_of
-from ringbco.trace.standing import preemptible
+from ringbco.trace.priorities import preemptible
 from ringbco.units import plain
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ringbco.run.outage_draws import Draw, as_draw, is_draw
-from ringbco.trace.clocks import EPOCH, parse_epoch
+from ringbco.trace.epoch import EPOCH, parse_epoch
 from ringbco.trace.jobs import read_metadata
 from ringbco.trace.side_tables import KINDS, Known, SideTable
 

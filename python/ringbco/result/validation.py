@@ -18,8 +18,8 @@ import polars as pl
 
 from ringbco.errors import show_value
 from ringbco.result.outcome import Outcome
+from ringbco.result.run_validation import Record, Refusing
 from ringbco.result.schema import GPUS_SCHEMA
-from ringbco.result.sound_run import Record, Refusing
 from ringbco.result.tables import TABLES
 from ringbco.result.window import measured
 

@@ -19,8 +19,8 @@ from ringbco.result.folder import read_run
 from ringbco.result.tables import RUN, TABLES
 from ringbco.run.log import Log, path_of
 from ringbco.run.options import resolve_policy
+from ringbco.run.refusals import uses
 from ringbco.run.registry import REPLAY
-from ringbco.run.scheduling import uses
 from ringbco.trace.outages import Maintenance, Outages, united
 from ringbco.trace.side_tables import KINDS, Known
 
