@@ -72,8 +72,8 @@ def walked(number: int) -> Told | None:
 
 def logged(number: int) -> Told | None:
     """The log of a case, to be followed."""
+    from cases.custom_policies import Restless
     from cases.draw import build, toss
-    from cases.own import Restless
 
     seed = f"log {number}"
     names = {*toss(seed)} - {"tables", "late", "window"}

@@ -82,7 +82,7 @@ class Parts:
 
 
 def _told(case: Case) -> dict[str, Any]:
-    """The options, with those that a policy of one's own stands for."""
+    """The options, with those that a custom policy stands for."""
     told = {"policy": "fifo", "clock": "continuous", **case.options}
     if not isinstance(case.policy, str):
         told |= (
@@ -340,7 +340,7 @@ class Model:
         log, search = Log([0] * len(self.jobs)), self._search()
         types = decided.types_of(self) if self.decides else self.types
         world = priority_world(claims, log, facts, world, queue, types)
-        # Policies of one's own meet maintenance as an outage, but for those that are an order.
+        # Custom policies meet maintenance as an outage, but for those that are an order.
         own = self.case.policy
         keeps_clear = queue is not None or self.told["policy"] in ("srtf", "srsf")
         keeps_clear &= isinstance(own, str) or issubclass(own, KeyPolicy)

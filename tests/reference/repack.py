@@ -1,8 +1,8 @@
 """The reference model of `repack`, straight from docs/repack.md.
 
 Nothing is kept between two passes but when the next look is due, and what the predictions say that they keep.
-Of a server's jobs every set is looked at. Who carries the decisions out is a `View`: a policy of one's own in
-repack_own.py, and the models of the other features in repack_world.py.
+Of a server's jobs every set is looked at. Who carries the decisions out is a `View`: a custom policy in
+repack_custom.py, and the models of the other features in repack_world.py.
 """
 
 from __future__ import annotations

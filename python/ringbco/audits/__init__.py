@@ -103,7 +103,7 @@ def check_folder(
     """Audits a result folder; the job table is `jobs` or, without it, the one that run.toml names.
 
     repeat: whether the run is made once more, too. policy: the caller's FILE.py:CLASS or MODULE:CLASS, for a
-    repeat of a policy of one's own. progress: told of the repeat's jobs done, and of all. Raises InputError
+    repeat of a custom policy. progress: told of the repeat's jobs done, and of all. Raises InputError
     where the folder is not a result, the job table cannot be found or read, or the policy is another one.
     """
     path = Path(folder)

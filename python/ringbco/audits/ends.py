@@ -41,7 +41,7 @@ class Ends:
     """The stays of a book, and who may have made them end.
 
     failing: (server, instant) of each server that goes down. at_rung: (job, instant) at which a trial gives
-    its GPUs back. ended: jobs that a policy of one's own ended or may have, since they are not done.
+    its GPUs back. ended: jobs that a custom policy ended or may have, since they are not done.
     recorded: whether stays say who held which servers. owned: of each owner of a quota, when its GPUs began
     and ceased to be held, in order. over: when they were more. looked_at: how many comparisons were made, by
     code.
@@ -212,7 +212,7 @@ class Ends:
         if word == "resized" and not (given.resizes and given.elastic):
             yield "stays", "is resized; the policy may resize nobody"
         if word == "dropped" and not given.decides:
-            yield "stays", "is dropped; only a policy of one's own ends jobs"
+            yield "stays", "is dropped; only a custom policy ends jobs"
         if word == "rung" and stays.mark[row] != end:
             yield "searches", "ends at a rung; rungs.parquet has none at which it gives its GPUs back then"
         away = word not in LAST and end > stays.start[row]

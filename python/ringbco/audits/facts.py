@@ -114,7 +114,7 @@ class Facts:
 
     @property
     def logged(self) -> bool:
-        """Whether a log or a policy of one's own decided: nobody knows by which rule."""
+        """Whether a log or a custom policy decided: nobody knows by which rule."""
         return decides_itself(self.options)
 
     @property

@@ -28,7 +28,7 @@ NO_SUMS: Final = ("median_", "p90_", "p99_", "worst_", "makespan", "deadlines")
 UNJUDGED: Final = (*WALL_TIME, "decisions")
 """Figures of wall time, and of what a policy tried."""
 FATES: Final = ("jobs_refused", "jobs_ended")
-"""What a policy of one's own alone knows."""
+"""What a custom policy alone knows."""
 PLAN: Final = frozenset(
     {
         *("theta", "kappa", "horizon", "w_max", "work_lower_bound", "approximation_bound"),
@@ -179,7 +179,7 @@ def check_summary(check: Check, differences: Differences, starts: int) -> None:
 
 
 def _check_fates(check: Check, differences: Differences) -> None:
-    """Whom a policy of one's own refused or ended, as many as are left out and as are told of elsewhere."""
+    """Whom a custom policy refused or ended, as many as are left out and as are told of elsewhere."""
     told, tables = differences.outcome.summary, differences.found.tables
     given = differences.given
     jobs = int(given.counted.sum()) - differences.found.summary["jobs_dropped"]

@@ -69,7 +69,7 @@ def check_all(checks: Checks, facts: Facts) -> None:
     check_summary(checks["summary"], differences, len(book.stays))
     if recorded:
         _check_work(checks, given, book, differences)
-    # A policy of one's own may end a job while it waits: its stay before that was its last.
+    # A custom policy may end a job while it waits: its stay before that was its last.
     ended: Ints = np.zeros(0, np.int64)
     if given.decides:
         ended = np.flatnonzero(~given.jobs.id.is_in(outcome.jobs["job_id"].implode()).to_numpy())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ringbco.result.run_validation import NEEDED, Record
-from ringbco.run.own import BARE
+from ringbco.run.custom_policy import BARE
 from ringbco.run.registry import BUILT_IN, PRESETS, REPLAY
 
 PREEMPTIVE: Final = frozenset(REPLAY["preempt_cost"].policies)

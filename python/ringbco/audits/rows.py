@@ -89,14 +89,14 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
     missing = np.setdiff1d(missing, ended)
     counted = missing[facts.given.counted[missing]]
     if facts.logged and len(counted) == unseen(facts):
-        return  # a policy of one's own refused them, or ended them before they ever held GPUs
+        return  # a custom policy refused them, or ended them before they ever held GPUs
     names = facts.table.frame["job_id"].cast(pl.String)
     said = "has no row in jobs.parquet"
     check.add((Finding(check.code, said, names[int(row)]) for row in missing), missing.size)
 
 
 def unseen(facts: Facts) -> int:
-    """How many jobs a policy of one's own refused or ended, as the summary says, that never held GPUs.
+    """How many jobs a custom policy refused or ended, as the summary says, that never held GPUs.
 
     Of a window: of the jobs submitted in it; what became of others nobody tells.
     """

@@ -35,7 +35,7 @@ def check_searches(check: Check, facts: Facts, eps: Episodes) -> None:
         return
     if _order_faults(check, facts, climbs):
         return
-    # When a policy of one's own, or elasticflow, refused or ended somebody nobody else tells.
+    # When a custom policy, or elasticflow, refused or ended somebody nobody else tells.
     untold = "jobs_refused" in facts.outcome.summary and not facts.options.get("admission")
     if not facts.logged and not untold:
         _check_choices(check, facts, climbs)

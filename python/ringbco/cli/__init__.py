@@ -172,7 +172,7 @@ def _explain(error: BaseException) -> tuple[str, int]:
             reason += "; free some space or write elsewhere"
         return one_line(f"{error.filename}: {reason}" if error.filename else reason), 1
     if _is_policys(error):
-        # A policy of one's own is its author's code: where it went wrong is what the author needs.
+        # A custom policy is its author's code: where it went wrong is what the author needs.
         return "".join(traceback.format_exception(error.with_traceback(_within_policy(error)))).rstrip(), 1
     return one_line(f"unexpected {type(error).__name__}: {error}; set RINGBCO_DEBUG=1 to see where"), 1
 

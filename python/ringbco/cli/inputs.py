@@ -123,9 +123,9 @@ def fields(policy: str, given: Sequence[str] | None, length: str | None = None) 
     has no fields.
     """
     from ringbco.errors import UsageError
-    from ringbco.run.own import is_own
+    from ringbco.run.custom_policy import is_custom
 
-    if length is not None and not is_own(policy):
+    if length is not None and not is_custom(policy):
         raise UsageError(f"option round: {length}: expected none beside {policy}: gavel and sia have rounds")
 
     found: dict[str, str] = {}

@@ -33,7 +33,7 @@ vc
 units
 force: Replace an earlier result in DIR.
 [Policy]
-parameters -P NAME=VALUE: A field of a policy of one's own, if its class is a dataclass; may be given several
+parameters -P NAME=VALUE: A field of a custom policy, if its class is a dataclass; may be given several
   times.
 round_length --round S: gavel, sia: seconds of a round; short for -P round=S. Default: gavel 360, sia 60.
 [Output]

@@ -138,7 +138,7 @@ class Outcome:
         jobs: the job table that was replayed; by default the file that run.toml names, where it is unchanged.
         With it the run is repeated as far as the story needs; without it the story says what the result
         tells, nothing of places in a queue, and nothing of jobs that never had GPUs.
-        policy: FILE.py:Class of a policy of one's own, which is loaded if it is the one that was run.
+        policy: FILE.py:Class of a custom policy, which is loaded if it is the one that was run.
 
         Raises InputError for a job that the result does not know, with the nearest name, for a job table that
         is not that of the result, and for another policy; UsageError for a job that is no text, and for a

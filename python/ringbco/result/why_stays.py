@@ -26,7 +26,7 @@ class Stays:
 
     def __init__(self, record: Record, row: int, asked: Asked) -> None:
         self.record, self.row, self.name, self.asked = record, row, record.name(row), asked
-        self.own = record.stays_of(row)
+        self.stay_rows = record.stays_of(row)
         jobs = record.outcome.jobs
         at = jobs["job_id"].index_of(self.name)
         self.done: dict[str, Any] = {} if at is None else jobs.row(int(at), named=True)
@@ -34,9 +34,9 @@ class Stays:
         self.facts: list[Fact] = []
         self.stay: int | None = None
         self.near: Stretches | None = None
-        if record.stretches is not None and self.own.size:
-            rows, since = record.stretches, float(record.since[self.own[0]])
-            until = float(record.end[self.own[-1]])
+        if record.stretches is not None and self.stay_rows.size:
+            rows, since = record.stretches, float(record.since[self.stay_rows[0]])
+            until = float(record.end[self.stay_rows[-1]])
             self.near = rows.those(np.flatnonzero((rows.end >= since) & (rows.start <= until)))
 
     def say(self, kind: str, time: float | None, **told: Any) -> None:
@@ -62,7 +62,7 @@ class Stays:
         return self.want.share / WHOLE if self.want.share else int(self.record.held[place])
 
     def _started(self, number: int) -> None:
-        record, place = self.record, int(self.own[number])
+        record, place = self.record, int(self.stay_rows[number])
         stays, start = record.stays, float(record.start[place])
         told: dict[str, Any] = {
             "began": stays["began"][place],
@@ -119,7 +119,7 @@ class Stays:
         return [{"name": self.record.name(who), "gpus": gpus(units)} for who, units in ranked]
 
     def _ended(self, number: int) -> None:
-        record, place = self.record, int(self.own[number])
+        record, place = self.record, int(self.stay_rows[number])
         stay = record.stays.row(place, named=True)
         end, word = float(record.end[place]), stay["ended"]
         if word == "done":
@@ -167,7 +167,7 @@ class Stays:
         }
 
     def _skipped(self, numbers: range) -> None:
-        record, first, last = self.record, int(self.own[numbers[0]]), int(self.own[numbers[-1]])
+        record, first, last = self.record, int(self.stay_rows[numbers[0]]), int(self.stay_rows[numbers[-1]])
         words = record.stays["ended"][first : last + 1].value_counts(sort=True)
         self.say(
             "skipped", float(record.since[first]), stays=len(numbers), until=float(record.end[last]),
@@ -177,10 +177,10 @@ class Stays:
     def _lane(self) -> Iterator[Segment]:
         record, stays = self.record, self.record.stays
         last = float(record.submit[self.row])
-        for place in self.own.tolist():
+        for place in self.stay_rows.tolist():
             start, end, since = (float(times[place]) for times in (record.start, record.end, record.since))
             last = since if np.isnan(last) else last
-            if place != self.own[0] and since > last:
+            if place != self.stay_rows[0] and since > last:
                 yield Segment(last, since, "resting")
                 last = since
             if start > last:

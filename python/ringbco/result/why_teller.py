@@ -68,12 +68,12 @@ class Teller(Waits):
         submitted = float(record.submit[self.row])
         known = None if np.isnan(submitted) else submitted
         self._submitted(known)
-        if self.own.size:
+        if self.stay_rows.size:
             self._missing()
         else:
             self._left_out()
-        left_out = skipped(self.own.size)
-        for number in range(self.own.size):
+        left_out = skipped(self.stay_rows.size)
+        for number in range(self.stay_rows.size):
             if number in left_out:
                 if number == left_out[0]:
                     self._skipped(left_out)
@@ -85,8 +85,8 @@ class Teller(Waits):
         self.stay = None
         if self.done:
             self._finished()
-        elif self.own.size:
-            self.say("never done", float(record.end[self.own[-1]]))
+        elif self.stay_rows.size:
+            self.say("never done", float(record.end[self.stay_rows[-1]]))
         lane = tuple(self._lane())
         finished = float(self.done["finish_time"]) if self.done else None
         name = str(record.run.get("cluster", {}).get("name", "?"))
@@ -137,7 +137,7 @@ class Teller(Waits):
         jct, finish = float(done["jct"]), float(done["finish_time"])
         parts = {name: float(done[name] or 0.0) for name in PARTS if name in done}
         if record.outcome.stays_written is not None:
-            parts |= {name: float(record.stays[name].gather(self.own).sum()) for name in WAITS}
+            parts |= {name: float(record.stays[name].gather(self.stay_rows).sum()) for name in WAITS}
         alone = float(done["ideal_run_time"])
         on_top = {name: seconds for name, seconds in parts.items() if name != "ideal_run_time"}
         on_top = {name: seconds for name, seconds in on_top.items() if abs(seconds) > _LEAST * jct}

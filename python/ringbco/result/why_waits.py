@@ -32,7 +32,7 @@ class Waits(Stays):
         self.holders: list[str] = []
 
     def _waited(self, number: int) -> None:
-        record, place = self.record, int(self.own[number])
+        record, place = self.record, int(self.stay_rows[number])
         since, start = float(record.since[place]), float(record.start[place])
         rest = float(record.stays["paused_at_rung"][place])
         if rest > 0:

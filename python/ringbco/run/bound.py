@@ -52,7 +52,7 @@ def bound(
 
     docs/bound.md has the proof. The arguments are those of `replay`, and the bound is of the jobs that a
     replay with them runs. With virtual clusters it is the sum over theirs. Jobs with min_gpus or max_gpus may
-    be given any GPUs in their range, as a policy of one's own may do, so their bound is lower. What can only
+    be given any GPUs in their range, as a custom policy may do, so their bound is lower. What can only
     make a schedule worse changes nothing: quotas, evictions, outages, services, pauses, sleep, slots.
 
     Raises InputError for a job larger than its cluster (with oversize "drop" it is left out and counted) and

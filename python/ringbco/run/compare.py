@@ -60,7 +60,7 @@ def compare(
 
     runs: settings beside the policies, by label, such as {"sjf-bco, kappa 4": {"policy": "sjf-bco",
         "kappa": 4}}: options of `replay` by its parameters' names, which go before `options`, `cluster`, and
-        `parameters`, the fields of a policy of one's own.
+        `parameters`, the fields of a custom policy.
     results: outcomes at hand, or the paths of result folders, which are not run again. A path is its label;
         an outcome has its policy's name for one.
     seeds: how many runs each replay has: what differs between policies is told from what differs between

@@ -48,7 +48,7 @@ class Repeat(NamedTuple):
 class Run:
     """A policy with its settings, under a label.
 
-    cluster: its own one, or None for everybody's. parameters: fields of a policy of one's own.
+    cluster: its own one, or None for everybody's. parameters: fields of a custom policy.
     """
 
     label: str

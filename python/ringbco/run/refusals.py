@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
+from ringbco.run.custom_policy import Carried, CustomPolicy, is_custom, kind_of
 from ringbco.run.options import Policy, check, is_log, refusal, resolve_policy
-from ringbco.run.own import Carried, Own, is_own, kind_of
 from ringbco.run.registry import DECIDERS, PRESETS, REPLAY
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.priorities import preemptible
@@ -49,7 +49,7 @@ def rigid(chosen: Iterable[str | Carried], table: JobTable) -> str | None:
 
 
 def _resizes(name: str, policy: str | Carried) -> bool:
-    return kind_of(policy).resizes if is_own(policy) else resolve_policy(name).is_("resizes")
+    return kind_of(policy).resizes if is_custom(policy) else resolve_policy(name).is_("resizes")
 
 
 def stopped(policy: str, outcome: Outcome, table: JobTable) -> str | None:
@@ -72,7 +72,7 @@ def stopped(policy: str, outcome: Outcome, table: JobTable) -> str | None:
     )
 
 
-def as_typed(policy: Policy, values: Mapping[str, Any], mine: Own | None) -> str:
+def as_typed(policy: Policy, values: Mapping[str, Any], mine: CustomPolicy | None) -> str:
     """A policy with the options that are its own, as on the command line. mine: it, if it is a custom one."""
     preset = PRESETS.get(policy.name) if mine is None else DECIDERS["outside"]
     named = ((name, values[name.replace("-", "_")]) for name in (preset.options if preset else ()))

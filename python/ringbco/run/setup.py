@@ -20,7 +20,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.result.window import OPTIONS as WINDOW
 from ringbco.result.window import Window
-from ringbco.run import log, own
+from ringbco.run import custom_policy, log
 from ringbco.run.frames import LONGER_SLOT, describe_run, explain
 from ringbco.run.from_log import Followed, follow
 from ringbco.run.options import (
@@ -69,7 +69,7 @@ class Drawn:
 class Setup:
     """A run before it starts.
 
-    workload: the jobs, shared with other runs. own: the policy of one's own, if it is one. outages: when
+    workload: the jobs, shared with other runs. custom: the custom policy, if it is one. outages: when
     servers are down, maintenance included; None for a run that knows none. jobs, servers, options: what the
     engine is given. beside: its side tables, by option. followed: the log that the run follows, if it does.
     drawn: how outages are drawn, where they are.
@@ -79,7 +79,7 @@ class Setup:
     workload: Workload
     chosen: Policy
     values: Mapping[str, Any]
-    own: own.Own | None
+    custom: custom_policy.CustomPolicy | None
     outages: Outages | None
     jobs: _core._Jobs
     servers: _core._Cluster
@@ -113,7 +113,7 @@ class Setup:
         """Those that runs of one workload need not share: tables on another clock, gains that dip."""
         given = [table for name, table in self.beside.items() if self.drawn is None or name != "outages"]
         told = beside_jobs(self.table, given)
-        if self.own is None and self.chosen.is_("resizes"):
+        if self.custom is None and self.chosen.is_("resizes"):
             told += uneven(self.workload, self.servers, self.options)
         return told
 
@@ -168,8 +168,8 @@ class Setup:
     def record(self) -> dict[str, Any]:
         """Everything needed to repeat the run, as run.toml has it."""
         run = describe_run(*(self.table, self.cluster, self.chosen.name, self.described(), self.doubts))
-        if self.own is not None:
-            run["own_policy"] = {"name": self.chosen.name, **self.own.described}
+        if self.custom is not None:
+            run["own_policy"] = {"name": self.chosen.name, **self.custom.described}
         for name, kind in KINDS.items():
             if name in self.beside:
                 run[kind.form.entry or name] = self.beside[name].told()
@@ -180,21 +180,21 @@ class Setup:
     def explain(self, error: _core.CoreError) -> Exception:
         """The engine's refusal in the table's terms."""
         if error.kind == "futile":
-            policy = as_typed(self.chosen, self.values, self.own)
+            policy = as_typed(self.chosen, self.values, self.custom)
             return InputError(
                 f"policy {policy}: expected every job to come to its end, but {error.message}",
                 file=self.table.source,
-                hint=too_short_rounds(self.own, self.values) or _OUTLAST,
+                hint=too_short_rounds(self.custom, self.values) or _OUTLAST,
             )
-        if self.own is not None and error.kind == "stuck" and error.row is not None:
+        if self.custom is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
             said = error.message
             stalls = "under contention" in said
             return InputError(
-                f"policy {self.own.name} to bring every job to its end, but job {job!r}: {said}",
+                f"policy {self.custom.name} to bring every job to its end, but job {job!r}: {said}",
                 file=self.table.source,
                 row=error.row + 1,
-                hint=LONGER_SLOT if stalls else too_short_rounds(self.own, self.values),
+                hint=LONGER_SLOT if stalls else too_short_rounds(self.custom, self.values),
             )
         if self.services is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
@@ -224,7 +224,7 @@ def prepare(
     if isinstance(policy, str) and is_log(policy):
         followed = follow(policy, options, as_cluster(cluster, recorded_cluster))
         options = followed.options
-    mine = own.resolve(policy, parameters) if own.is_own(policy) else None
+    mine = custom_policy.resolve(policy, parameters) if custom_policy.is_custom(policy) else None
     if mine is None and parameters:
         raise UsageError(
             f"option P: {', '.join(parameters)}: expected none beside {policy}: it has no fields"
@@ -235,7 +235,7 @@ def prepare(
         placement=options.get("placement"),
         queue=options.get("queue"),
     )
-    # A policy of one's own orders the jobs itself: `resolve_policy` has refused another order.
+    # A custom policy orders the jobs itself: `resolve_policy` has refused another order.
     given = {name: value for name, value in options.items() if mine is None or name != "order"}
     # So it has its name: only a policy of the engine is looked up.
     values = checked(given | ({"policy": chosen.name} if mine is None else {})) | {"policy": chosen.name}

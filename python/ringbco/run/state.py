@@ -1,4 +1,4 @@
-"""What a policy of one's own sees, and the verbs by which it acts.
+"""What a custom policy sees, and the verbs by which it acts.
 
 Invariant: an array that was read keeps its content until `decide` returns. The next read of `state` shows
 what verbs did since. For example, `waiting = state.waiting; state.start(waiting)` leaves `waiting` as it was,

@@ -1,4 +1,4 @@
-"""docs/own-policies.md: each block runs, and prints what the page says."""
+"""docs/custom-policies.md: each block runs, and prints what the page says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import ringbco
 from conftest import Invoke
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "own-policies.md"
+PAGE = ROOT / "docs" / "custom-policies.md"
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 

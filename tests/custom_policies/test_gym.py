@@ -17,7 +17,7 @@ from gymnasium.utils.env_checker import check_env
 from polars.testing import assert_frame_equal
 
 import ringbco
-from own_policies import same
+from custom_policies import same
 from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.gym import IDLE_WAIT, PATIENCE, ReplayEnv
 

@@ -1,4 +1,4 @@
-"""What each way to write a policy in Python costs, against its aim; `make bench` (docs/own-policies.md)."""
+"""What each way to write a policy in Python costs, against its aim; in `make bench` (custom-policies.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies of one's own: equal to the built-in ones, sound under audit, by hand and in forks."""
+"""Custom policies: equal to the built-in ones, sound under audit, by hand and in forks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import ringbco
 from core_run import STEP
-from own_policies import JOBS, Fifo, by_hand, same
+from custom_policies import JOBS, Fifo, by_hand, same
 from ringbco.audits import check_outcome
 from ringbco.errors import UsageError
 

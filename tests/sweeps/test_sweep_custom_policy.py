@@ -1,4 +1,4 @@
-"""A sweep's specification that names policies of one's own: loaded last, not called before the runs."""
+"""A sweep's specification that names custom policies: loaded last, not called before the runs."""
 
 from __future__ import annotations
 
@@ -89,18 +89,18 @@ def test_nothing_is_loaded_before_all_else_is_right(
 
 
 @pytest.mark.parametrize("name", ["Keys", "Ranks", "All"])
-@pytest.mark.parametrize("place", ["mine.py", "own_module"])
+@pytest.mark.parametrize("place", ["mine.py", "custom_module"])
 def test_loaded_and_not_called(mine: Path, tmp_path: Path, name: str, place: str) -> None:
-    (tmp_path / "own_module.py").write_bytes((tmp_path / "mine.py").read_bytes())
-    sys.modules.pop("own_module", None)
+    (tmp_path / "custom_module.py").write_bytes((tmp_path / "mine.py").read_bytes())
+    sys.modules.pop("custom_module", None)
     queue = "skip" if name == "Keys" else "strict"
     mine.write_text(f"{HEAD}queue = '{queue}'\n[grid]\npolicy = ['fifo', '{place}:{name}']\nkappa = [8, 2]\n")
     spec = read_spec(mine)
     assert [run.settings["policy"] for run in spec.runs] == ["fifo", "fifo", *[f"{place}:{name}"] * 2]
     assert spec.runs[2].settings["order"] == ("column" if name == "Keys" else "fifo")
     assert len({run.key for run in spec.runs}) == 2
-    assert spec.runs[2].own is not None
-    assert spec.runs[2].own.sha256 is not None
+    assert spec.runs[2].custom is not None
+    assert spec.runs[2].custom.sha256 is not None
     assert (tmp_path / "loaded").exists()
     assert not (tmp_path / "called").exists()
 

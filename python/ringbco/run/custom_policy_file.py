@@ -1,4 +1,4 @@
-"""Where a policy of one's own stands: found and read, and nothing of it run."""
+"""Where a custom policy stands: found and read, and nothing of it run."""
 
 from __future__ import annotations
 

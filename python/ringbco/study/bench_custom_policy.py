@@ -1,4 +1,4 @@
-"""Where the time of a policy of one's own goes: the machine, what the policy sees, or its own code.
+"""Where the time of a custom policy goes: the machine, what the policy sees, or its own code.
 
 A clock is always in one of three phases, and every second counts for one of them. For example, a verb that
 `decide` calls counts for the machine, what `state.waiting` takes for the view, the rest of `decide` for the
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ringbco.cluster.spec import Cluster
-from ringbco.run.own import Scheduler
+from ringbco.run.custom_policy import Scheduler
 from ringbco.run.setup import prepare
 from ringbco.run.simulation import Simulation, drive
 from ringbco.run.state import State

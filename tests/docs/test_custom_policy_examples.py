@@ -71,7 +71,7 @@ def test_the_command_line_runs_and_audits_it(
 
 # The learned policy
 
-PAGE = EXAMPLES.parent / "own-policies.md"
+PAGE = EXAMPLES.parent / "custom-policies.md"
 
 
 def figures() -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Elastic jobs under policies of one's own: resize, end, and starts on other GPUs than asked for."""
+"""Elastic jobs under custom policies: resize, end, and starts on other GPUs than asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule of repack.py as a policy of one's own, for jobs of one grade on GPUs that are alike.
+"""The rule of repack.py as a custom policy, for jobs of one grade on GPUs that are alike.
 
 The engine carries out what it decides: mechanism.py is the truth about that part.
 """
@@ -19,7 +19,7 @@ from reference.repack_view import Parts
 
 
 class Repack(ringbco.Policy):
-    """The rule as a policy of one's own: the engine carries out what it decides.
+    """The rule as a custom policy: the engine carries out what it decides.
 
     tau: by row, seconds per iteration on the fewest servers without contention; 1 under `fixed`.
     cost: `--preempt-cost` in seconds, under the slot clock that of whole slots.

@@ -1,4 +1,4 @@
-"""`replay --again` runs nothing that a folder names: one's own policy is given again."""
+"""`replay --again` runs nothing that a folder names: a custom policy is given again."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 
 import ringbco
 from conftest import Invoke
-from own_policies import JOBS
+from custom_policies import JOBS
 from ringbco.errors import InputError, RingbcoError, UsageError
 from ringbco.result.outcome import Outcome
 

@@ -1,4 +1,4 @@
-"""Policies of one's own for random cases, of each rung.
+"""Custom policies for random cases, of each rung.
 
 like: the options of a run that must be the same, if there is one. resizes: whether a job's range counts.
 """

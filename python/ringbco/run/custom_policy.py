@@ -1,7 +1,7 @@
-"""Policies of one's own: the classes to derive from, and how a name on the command line becomes an object.
+"""Custom policies: the classes to derive from, and how a name on the command line becomes an object.
 
 Four ways to decide, the cheapest first: a column of keys (`order="column:NAME"`), `KeyPolicy`, `RankPolicy`
-and `Policy`. docs/own-policies.md shows each with an example.
+and `Policy`. docs/custom-policies.md shows each with an example.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ringbco import _core
 from ringbco.errors import InputError, PolicyError, RingbcoError, UsageError
-from ringbco.run import own_file
+from ringbco.run import custom_policy_file
 from ringbco.run.registry import BUILT_IN, DECIDERS, PRESETS
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _DIGESTS: Final[dict[str, str]] = {}  # SHA-256 of the text of each module that 
 
 
 class Scheduler(ABC):  # noqa: B024 - its three kinds have the abstract method
-    """What all policies of one's own have in common. Derive from `KeyPolicy`, `RankPolicy` or `Policy`."""
+    """What all custom policies have in common. Derive from `KeyPolicy`, `RankPolicy` or `Policy`."""
 
     clairvoyant: ClassVar[bool] = False
     """Whether the policy may read how long a job will run."""
@@ -91,15 +91,15 @@ class Policy(Scheduler):
 
 
 @dataclasses.dataclass(frozen=True)
-class Own:
-    """A policy of one's own that is about to run: the object, and what run.toml says of it."""
+class CustomPolicy:
+    """A custom policy that is about to run: the object, and what run.toml says of it."""
 
     name: str
     scheduler: Scheduler
     described: Mapping[str, Any]
 
 
-def is_own(policy: object) -> bool:
+def is_custom(policy: object) -> bool:
     """Whether a policy is run as one's own: an object, a class, `module:Class`, `file.py:Class`, a name that
     an entry point or this package has for one."""
     if isinstance(policy, Carried):
@@ -107,7 +107,7 @@ def is_own(policy: object) -> bool:
     if isinstance(policy, str):
         if ":" in policy:
             return not policy.startswith("log:")
-        return policy in BUILT_IN or (policy not in PRESETS and policy in own_file.offers())
+        return policy in BUILT_IN or (policy not in PRESETS and policy in custom_policy_file.offers())
     return isinstance(policy, Scheduler) or (isinstance(policy, type) and issubclass(policy, Scheduler))
 
 
@@ -134,7 +134,7 @@ def _label(policy: object) -> str:
     return str(type.__getattribute__(policy if isinstance(policy, type) else type(policy), "__qualname__"))
 
 
-def resolve(policy: object, parameters: Mapping[str, Any] | None = None) -> Own:
+def resolve(policy: object, parameters: Mapping[str, Any] | None = None) -> CustomPolicy:
     """The policy that a name, a class or an object stands for.
 
     parameters: values for the fields of a dataclass, as values or as text. Raises UsageError for a class
@@ -150,7 +150,7 @@ def resolve(policy: object, parameters: Mapping[str, Any] | None = None) -> Own:
             raise UsageError(
                 f"option P: {', '.join(given)}: expected none beside a policy that is made already"
             )
-        return Own(name, found, _described(name, found))
+        return CustomPolicy(name, found, _described(name, found))
 
 
 def named(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
@@ -183,7 +183,7 @@ def _found(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
 
 @dataclasses.dataclass(frozen=True)
 class Carried:
-    """The name of a policy of one's own on its way to another process, which may have no such file.
+    """The name of a custom policy on its way to another process, which may have no such file.
 
     text: of its file; None for a class that is imported there too. sha256: of its file, None without one.
     """
@@ -197,7 +197,7 @@ def carried(name: str) -> Carried:
     """The policy of that name, to be sent. Raises as `resolve` does."""
     place = name.rpartition(":")[0]
     if place.endswith(".py"):
-        text = own_file.text(Path(place))
+        text = custom_policy_file.text(Path(place))
         return Carried(name, text, hashlib.sha256(text).hexdigest())
     kind = kind_of(name)
     return Carried(name, None, None if name in BUILT_IN else _sha256(kind))
@@ -218,7 +218,7 @@ def check_fields(kind: type[Scheduler], name: str) -> None:
 def installed() -> list[tuple[str, type[Scheduler], list[str]]]:
     """(name, class, fields) of every policy in Python that this or another installed package offers."""
     found = []
-    for name in (*BUILT_IN, *sorted(own_file.offers().keys() - BUILT_IN.keys())):
+    for name in (*BUILT_IN, *sorted(custom_policy_file.offers().keys() - BUILT_IN.keys())):
         with guarded(name, loading=True):
             kind = _named(name)
             if isinstance(kind, type) and issubclass(kind, Scheduler):
@@ -237,10 +237,10 @@ def _named(name: str, text: bytes | None = None) -> Any:
     name = BUILT_IN.get(name, name)
     place, colon, _ = name.rpartition(":")
     if not colon:
-        return own_file.offers()[name].load()
+        return custom_policy_file.offers()[name].load()
     if place.endswith(".py"):
         path = Path(place)
-        return _offered(_from_text(own_file.text(path) if text is None else text, path), name)
+        return _offered(_from_text(custom_policy_file.text(path) if text is None else text, path), name)
     return _offered(_imported(place, name, text), name)
 
 

@@ -1,4 +1,4 @@
-"""Policies of one's own: refused with one line, and in the command line, comparisons and sweeps."""
+"""Custom policies: refused with one line, and in the command line, comparisons and sweeps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import ringbco
-from own_policies import JOBS, by_hand
+from custom_policies import JOBS, by_hand
 from ringbco.errors import DecisionError, InputError, UsageError
 
 BAD_VERBS: list[tuple[Any, str]] = [
@@ -109,7 +109,7 @@ class Fails(ringbco.Policy):
 @pytest.mark.parametrize(
     ("policy", "kind", "said"),
     [
-        (Nothing, InputError, "policy test_own_refusals:Nothing to bring every job to its end, but job 'a'"),
+        (Nothing, InputError, "Nothing to bring every job to its end, but job 'a'"),
         (ForEver, InputError, "still waits at"),
         (InCircles, InputError, "none of them did work that is kept"),
         (NoNumber, DecisionError, "key at 0 s: job a (row 0): its key is NaN"),

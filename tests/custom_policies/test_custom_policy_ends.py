@@ -1,4 +1,4 @@
-"""However a policy of one's own ends: no success without a result, one line with its name, two interrupts."""
+"""However a custom policy ends: no success without a result, one line with its name, two interrupts."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ def test_from_python_an_exit_is_an_error_too() -> None:
             raise SystemExit(0)
 
     frame = pl.DataFrame({"job_id": ["a"], "submit_time": [0.0], "num_gpus": [1], "duration": [1.0]})
-    with pytest.raises(PolicyError, match=r"raised SystemExit: 0 \(.*test_own_ends\.py, line \d+\)"):
+    with pytest.raises(
+        PolicyError, match=r"raised SystemExit: 0 \(.*test_custom_policy_ends\.py, line \d+\)"
+    ):
         ringbco.replay(frame, "1x1", policy=Exits)
 
 

@@ -1,4 +1,4 @@
-"""Policies of one's own, and their jobs, that several test modules share."""
+"""Custom policies, and their jobs, that several test modules share."""
 
 from __future__ import annotations
 
