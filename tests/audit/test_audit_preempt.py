@@ -60,7 +60,7 @@ def changed(frame: pl.DataFrame, row: int, column: str, value: float) -> pl.Data
 
 
 def resumed_row(outcome: Outcome) -> int:
-    """The last stretch on the one server of a job that was preempted."""
+    """The last stay on the one server of a job that was preempted."""
     assert outcome.allocations is not None
     once = outcome.jobs.filter((pl.col("preemptions") > 0) & (pl.col("num_servers") == 1))["job_id"][0]
     rows = outcome.allocations.with_row_index().filter(pl.col("job_id") == once)

@@ -138,7 +138,7 @@ def _asleep(case: Case, truth: Truth) -> float:
         stays.append([(each.server, len(each.gpus), each.start, each.end) for each in truth.log.replicas])
     return sum(
         case.servers[server]["gpus"] * max(0.0, min(until, last) - max(since, first)) / 3600.0
-        for server, since, until in truth.sleep.spells(stays, len(case.servers))
+        for server, since, until in truth.sleep.sleep_intervals(stays, len(case.servers))
     )
 
 

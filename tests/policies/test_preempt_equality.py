@@ -154,8 +154,8 @@ def check_sums(problem: PreemptCase, run: Run, truth: PreemptResult) -> None:
         for before, after in itertools.pairwise(states)
     )
     assert math.isclose(run.contention_seconds, contended, rel_tol=1e-9, abs_tol=1e-9), problem
-    stretches = ((start, end) for rows in truth.allocations for start, end in spans(rows))
-    spanning = sum(end - start for start, end in stretches)
+    stays = ((start, end) for rows in truth.allocations for start, end in spans(rows))
+    spanning = sum(end - start for start, end in stays)
     assert math.isclose(run.spanning_seconds, spanning, rel_tol=1e-9, abs_tol=1e-9), problem
 
 
@@ -206,7 +206,7 @@ def check_causes(problem: PreemptCase, run: Run, truth: PreemptResult) -> None:
 
 
 def spans(rows: list[tuple[int, int, float, float]]) -> list[tuple[float, float]]:
-    """A job's stretches on more than one server: (start, end)."""
+    """A job's stays on more than one server: (start, end)."""
     times = [(start, end) for _, _, start, end in rows]
     return [time for time in dict.fromkeys(times) if times.count(time) > 1]
 

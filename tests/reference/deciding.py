@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU
 from reference.priorities import Claims
+from reference.running import RunningJob
 from reference.shares import WHOLE, Sharing, weight
 from reference.sized import Ranges
-from reference.stretch import Stretch
 from reference.types import Types
 
 Parts = Sequence[tuple[int, Any]]
@@ -281,7 +281,7 @@ def deciding_world(
 
         # What verbs ask for.
 
-        def run_of(self, row: int) -> Stretch:
+        def run_of(self, row: int) -> RunningJob:
             for run in self.running:
                 if run.row == row:
                     return run
@@ -317,7 +317,7 @@ def deciding_world(
         def type_at(self, server: int) -> int:
             return types.of[server]
 
-        def without(self, runs: Sequence[Stretch], ask: Callable[[], Any]) -> Any:
+        def without(self, runs: Sequence[RunningJob], ask: Callable[[], Any]) -> Any:
             """What would be if some were not there."""
             still, self.running = self.running, [run for run in self.running if run not in runs]
             answer = ask()
@@ -325,7 +325,7 @@ def deciding_world(
             return answer
 
         def given_gpus(
-            self, row: int, parts: Parts, leaving: Sequence[Stretch], taken: Sequence[GPU] = ()
+            self, row: int, parts: Parts, leaving: Sequence[RunningJob], taken: Sequence[GPU] = ()
         ) -> list[GPU]:
             """The GPUs of given servers: of one type, one that the job may use, with room."""
             kinds = {types.of[server] for server, _ in parts}
@@ -386,7 +386,7 @@ def deciding_world(
                 return self.idle_of(gpu_type)
             return sum(room for gpu, room in self.rooms().items() if types.of[gpu[0]] == gpu_type) / WHOLE
 
-        def put_off(self, run: Stretch) -> None:
+        def put_off(self, run: RunningJob) -> None:
             if self.interrupt(run):
                 self.result.preemptions[run.row] += 1
             self.waiting.append(run.row)
@@ -436,11 +436,11 @@ def deciding_world(
             return [types.sizes(gpu_type, self.sizes) for gpu_type in kinds]
 
         def placed(
-            self, row: int, own: dict[int, int], without: Sequence[Stretch]
+            self, row: int, own: dict[int, int], without: Sequence[RunningJob]
         ) -> tuple[list[GPU] | None, int]:
             return self.without(without, lambda: self.put(row, self.need(row), types.of[min(own)]))  # type: ignore[no-any-return]
 
-        def evict(self, leaving: Sequence[Stretch]) -> None:
+        def evict(self, leaving: Sequence[RunningJob]) -> None:
             self.made_room = True
             super().evict(leaving)
 

@@ -26,10 +26,10 @@ from reference.model import (
 )
 from reference.outages import Failures
 from reference.priorities import Claims, Log, priority_world
+from reference.running import RunningJob
 from reference.searches import Climbs, Search, searching_world
 from reference.shares import WHOLE, Sharing
 from reference.sized import Ranges, sized_world
-from reference.stretch import Stretch
 from reference.tables import MeasuredJob, rate
 from reference.types import Choices, Types
 
@@ -103,7 +103,7 @@ def elastic_world(
             self.tell(row, "preempted", "moved")
             self.waiting.remove(row)
             begin = self.now + self.pause(cost)
-            run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
+            run = RunningJob(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
             self.running.append(run)
             self.saved[row] = begin, run.left
             self.past[row] = []
@@ -153,7 +153,7 @@ def elastic_world(
 
         # Numbers.
 
-        def is_young(self, run: Stretch) -> bool:
+        def is_young(self, run: RunningJob) -> bool:
             return self.seconds(self.now) - self.seconds(run.start) < rules.resize_every
 
         def numbers(self, within: list[int], guests: list[int]) -> tuple[dict[int, int], dict[int, int]]:
@@ -273,14 +273,14 @@ def elastic_world(
             if claims.evict or claims.quotas:
                 self.let_in(within, guests)
 
-        def lift(self, run: Stretch) -> None:
+        def lift(self, run: RunningJob) -> None:
             """Off its GPUs. One that began at this instant has held none."""
             if self.interrupt(run):
                 self.lifted[run.row] = len(run.gpus)
                 self.result.preemptions[run.row] += 1
             self.waiting.append(run.row)
 
-        def resize_in_place(self, run: Stretch, number: int, gpu_type: int) -> None:
+        def resize_in_place(self, run: RunningJob, number: int, gpu_type: int) -> None:
             """Another number of GPUs for a job that is protected; its own, if there is no room for it."""
             row, parts = run.row, Counter(server for server, _ in run.gpus)
             self.lift(run)
@@ -314,7 +314,7 @@ def elastic_world(
                         self.start_on(row, gpus, rng)
                         return
 
-        def evict(self, leaving: Sequence[Stretch]) -> None:
+        def evict(self, leaving: Sequence[RunningJob]) -> None:
             self.evicted.update({run.row: len(run.gpus) for run in leaving})
             super().evict(leaving)
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from reference.running import RunningJob
 from reference.shares import WHOLE
-from reference.stretch import Stretch
 from reference.types import Types
 
 
@@ -148,5 +148,5 @@ class Filling:
         end = max(now + self.world.time(row, gpus, gpu_type), math.nextafter(now, math.inf))
         return Taken(gpu_type, self.world.units(row, gpus), now, end)
 
-    def taken_by(self, young: list[Stretch]) -> list[Taken]:
+    def taken_by(self, young: list[RunningJob]) -> list[Taken]:
         return [self.until_done(run.row, len(run.gpus), self.world.type_of(run)) for run in young]

@@ -18,7 +18,7 @@ class Netting:
     """Of a world with `now`, `running`, `waiting`, `left`, `served`, `result` and `stop`."""
 
     kept: dict[int, tuple[Any, list[tuple[Any, Any]]]] = field(default_factory=dict)
-    """Stretches that ended at `kept_at` before their jobs were done, and the books of those as they were."""
+    """Stays that ended at `kept_at` before their jobs were done, and the books of those as they were."""
     kept_at: float = -math.inf
     firm: set[int] = field(default_factory=set)
     """Those of them that were protected."""
@@ -62,7 +62,7 @@ class Netting:
         return Counter(s for s, _ in gpus) == Counter(s for s, _ in others)
 
     def goes_on(self, row: int, gpus: list[GPU]) -> bool:
-        """Whether that stretch goes on on those GPUs."""
+        """Whether that stay goes on on those GPUs."""
         if self.kept_at < self.now or row not in self.kept or not self.are_same(gpus, self.kept[row][0].gpus):
             return False
         run, books = self.kept.pop(row)

@@ -12,8 +12,8 @@ from typing import Any
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU, Job, Options, iteration_time
 from reference.placement import Floor, place, splitmix64
+from reference.running import RunningJob
 from reference.simulate import Gang, World
-from reference.stretch import Stretch
 from reference.tables import MeasuredJob, in_slot, parts_of_slots
 from reference.types import Types
 
@@ -138,7 +138,7 @@ class Sharing:
     has_shares: bool = True
     """Whether jobs hold shares: else a job's GPUs are the same where it has as many of each server."""
 
-    def rooms(self, world: World | PreemptWorld, running: Sequence[Gang | Stretch]) -> Rooms:
+    def rooms(self, world: World | PreemptWorld, running: Sequence[Gang | RunningJob]) -> Rooms:
         up = world.up() if isinstance(world, PreemptWorld) else world.sizes
         rooms = {(s, g): WHOLE if s in up else 0 for s in sorted(world.sizes) for g in range(world.sizes[s])}
         for run in running:
@@ -149,7 +149,7 @@ class Sharing:
         return rooms
 
     def find(
-        self, world: World | PreemptWorld, row: int, running: Sequence[Gang | Stretch]
+        self, world: World | PreemptWorld, row: int, running: Sequence[Gang | RunningJob]
     ) -> tuple[list[GPU] | None, int]:
         rooms = self.rooms(world, running)
         for own, demands in self._pools(world, row):
@@ -181,7 +181,7 @@ class Sharing:
             usable = tuple(world.jobs[j] for j in world.jobs if gpu_type in self.tried(world, j))
         return Demands(usable, len(world.jobs) - len(usable))
 
-    def measured(self, world: World | PreemptWorld, run: Gang | Stretch) -> float | None:
+    def measured(self, world: World | PreemptWorld, run: Gang | RunningJob) -> float | None:
         """Iterations a second beside the only other share on its GPU, where the pair was measured."""
         others = [other for other in world.running if other.gpus == run.gpus and other is not run]
         if not self.pairs or not world.jobs[run.row].share or len(others) != 1:
@@ -197,13 +197,13 @@ class Sharing:
         found += [pair[4] for pair in self.pairs if pair[:3] == partners]
         return found[0] if found else None
 
-    def slowdown(self, world: World | PreemptWorld, run: Gang | Stretch) -> float:
+    def slowdown(self, world: World | PreemptWorld, run: Gang | RunningJob) -> float:
         """How many times as long a job takes for the others on its GPU."""
         if not world.jobs[run.row].share:
             return 1.0
         return 1.0 + self.interference * (sum(1 for other in world.running if other.gpus == run.gpus) - 1)
 
-    def tau(self, world: World | PreemptWorld, run: Gang | Stretch, p: int) -> float:
+    def tau(self, world: World | PreemptWorld, run: Gang | RunningJob, p: int) -> float:
         """Seconds an iteration takes."""
         rate = self.measured(world, run)
         if rate is not None:
@@ -213,11 +213,11 @@ class Sharing:
             job = self.types.on(run.row, job, self.types.of[run.gpus[0][0]])
         return iteration_time(job, len(run.servers), p, world.net) * self.slowdown(world, run)
 
-    def rate(self, run: Gang | Stretch) -> float:
+    def rate(self, run: Gang | RunningJob) -> float:
         """Recorded seconds a second under `fixed`, alone on its GPUs."""
         return 1.0 if self.types is None else self.types.ratio(run.row, self.types.of[run.gpus[0][0]])
 
-    def note(self, job: Job, run: Gang | Stretch, start: float, end: float) -> None:
+    def note(self, job: Job, run: Gang | RunningJob, start: float, end: float) -> None:
         self.rows += [(run.row, start, end, s, g, job.share) for s, g in run.gpus]
 
 
@@ -262,7 +262,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
                     selected.append(row)
             return selected
 
-        def type_of(self, run: Stretch) -> int:
+        def type_of(self, run: RunningJob) -> int:
             return 0 if sharing.types is None else sharing.types.of[run.gpus[0][0]]
 
         def too_slow(self, row: int) -> bool:
@@ -274,7 +274,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
             return super().whole(row)
 
         def left_now(self, row: int) -> float:
-            """Under `fixed` a stretch at one rate is counted at once, which rounds once."""
+            """Under `fixed` an interval at one rate is counted at once, which rounds once."""
             run = next((run for run in self.running if run.row == row), None)
             if run is None or run.phi == 0 or not (self.fixed and self.slotted):
                 return super().left_now(row)
@@ -290,14 +290,14 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
                 if run.phi != phi:
                     self.at_rate[run.row] = left, max(self.now, run.since)
 
-        def goes_on_from(self, run: Stretch, left: float, since: float) -> None:
+        def goes_on_from(self, run: RunningJob, left: float, since: float) -> None:
             super().goes_on_from(run, left, since)
             self.at_rate[run.row] = left, since
 
         def size(self, row: int) -> float:
             return weight(self.jobs[row])
 
-        def tau(self, run: Stretch, p: int) -> float:
+        def tau(self, run: RunningJob, p: int) -> float:
             if self.fixed:
                 return sharing.slowdown(self, run) / sharing.rate(run)
             return sharing.tau(self, run, p)
@@ -306,12 +306,12 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
             to_the_second = self.options.model == "table" and self.slotted
             return parts_of_slots(cost, self.options.slot) if to_the_second else super().pause(cost)
 
-        def yielded(self, run: Stretch) -> float:
+        def yielded(self, run: RunningJob) -> float:
             if self.options.model != "table":
                 return super().yielded(run)
             return in_slot(self, run, self.taus[run.row])
 
-        def stop(self, run: Stretch) -> None:
+        def stop(self, run: RunningJob) -> None:
             sharing.note(self.jobs[run.row], run, self.seconds(run.start), self.seconds(self.now))
             super().stop(run)
 

@@ -19,7 +19,7 @@ from reference.model import (
     iterations_per_slot,
 )
 from reference.placement import Floor, place
-from reference.stretch import Stretch
+from reference.running import RunningJob
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def preempt_world(types: Types) -> type[PreemptWorld]:
                 return self.jobs[row].duration / self.options.slot
             return super().whole(row)
 
-        def tau(self, run: Stretch, p: int) -> float:
+        def tau(self, run: RunningJob, p: int) -> float:
             gpu_type = types.of[run.gpus[0][0]]
             if self.fixed:
                 return 1.0 / types.ratio(run.row, gpu_type)

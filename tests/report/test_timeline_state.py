@@ -88,7 +88,7 @@ def test_a_window_between_two_samples_shows_the_state_that_was(sparse: Outcome) 
 @pytest.mark.parametrize("clock", ["continuous", "slot"])
 @pytest.mark.parametrize("policy", ["fifo", "sjf-bco", "srtf", "time-slice"])
 def test_the_counters_at_each_sample_are_the_sample(policy: str, clock: str) -> None:
-    """With breaks between stretches, and under the slot clock with jobs not seen before a boundary."""
+    """With breaks between stays, and under the slot clock with jobs not seen before a boundary."""
     options: dict[str, Any] = {"slot": 7.3} if clock == "slot" else {}
     made = replay(busy_jobs(90), "4x4", policy=policy, clock=clock, sample=7.3, **options)
     assert bool(made.jobs["preemptions"].sum()) == (policy in ("srtf", "time-slice"))

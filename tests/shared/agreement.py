@@ -44,8 +44,8 @@ def stays_of(allocations: Sequence[Sequence[tuple[int, int, float, float]]]) -> 
     """(row, start, server, GPUs, end) of a reference model's stays by row, in order."""
     rows = [
         (row, start, server, gpus, end)
-        for row, stretches in enumerate(allocations)
-        for server, gpus, start, end in stretches
+        for row, rows in enumerate(allocations)
+        for server, gpus, start, end in rows
     ]
     return np.array(sorted(rows), dtype=float).reshape(-1, 5)
 

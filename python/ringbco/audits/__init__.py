@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from ringbco.audits import judging, placing, plans, repeating, rows, searching, served, times
-from ringbco.audits.episodes import episodes
+from ringbco.audits.allocated_stays import allocated_stays
 from ringbco.audits.facts import gather
 from ringbco.audits.findings import Check, Finding, Report
 from ringbco.audits.repeating import NOT_MADE
@@ -47,11 +47,11 @@ RULES: Final = {
     "outages": "nothing runs on a server that is down",
     "evictions": "an evicted job makes room for one that may ask for it; quotas hold",
     "services": "services have no more replicas than wanted, on servers that are up",
-    "num-servers": "num_servers is what the stretches use",
-    "contention": "max_contention is what the stretches imply",
+    "num-servers": "num_servers is what the stays use",
+    "contention": "max_contention is what the stays imply",
     "run-times": "run times equal the work done under contention",
     "searches": "trials go on by their losses, after the work that lies between rungs",
-    "held": "held_time and lost_time follow from the stretches",
+    "held": "held_time and lost_time follow from the stays",
     "causes": "the causes of waits and of longer runs follow from the stays",
     "summary": "summary.json follows from the jobs",
     "timeline": "timeline.parquet follows from the jobs",
@@ -177,7 +177,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     times.check_starts(checks["start"], facts)
     times.check_slots(checks["slots"], facts)
     forward = facts.a_end >= facts.a_start
-    eps, ragged = episodes(
+    eps, ragged = allocated_stays(
         facts.a_job[forward], facts.a_server[forward], facts.a_start[forward], facts.a_end[forward]
     )
     services = served.read(facts)
@@ -186,7 +186,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         _leave_out(checks, _NEED_ALLOCATIONS, "the run recorded no allocations")
     else:
         rows.check_rows(checks["rows"], facts)
-        placing.check_stretches(checks["stretches"], facts, ragged)
+        placing.check_stays(checks["stretches"], facts, ragged)
         placing.check_gangs(checks["gangs"], facts)
         placing.check_servers(checks["servers"], facts)
         placing.check_vcs(checks["vcs"], facts)

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.audits.facts import Bools, Facts, Ints
-from ringbco.audits.findings import Check, Finding, blame, blame_stretches
+from ringbco.audits.findings import Check, Finding, blame, blame_stays
 from ringbco.audits.options import policy_is
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import GPUS_SCHEMA
@@ -74,7 +74,7 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
         check.add((Finding(check.code, said, str(job_id)) for job_id in ids), len(ids))
     if misfits["strays"] is not None:
         strays = misfits["strays"]["job_id"].unique(maintain_order=True)
-        said = "has stretches in allocations.parquet but no row in jobs.parquet"
+        said = "has stays in allocations.parquet but no row in jobs.parquet"
         check.add((Finding(check.code, said, str(job_id)) for job_id in strays), len(strays))
 
     row = facts.row[: facts.done]
@@ -163,4 +163,4 @@ def check_rows(check: Check, facts: Facts) -> None:
     said = (
         "its row of allocations.parquet comes too late: expected the job table's order, then stay and server"
     )
-    blame_stretches(check, facts, check.broken(late) + 1, said)
+    blame_stays(check, facts, check.broken(late) + 1, said)

@@ -27,7 +27,7 @@ def instants(given: Given, first: float, last: float) -> Floats:
 
 
 class Counter:
-    """Amounts that stretches of time count for, in [since, until), at each sample."""
+    """Amounts that intervals count for, in [since, until), at each sample."""
 
     def __init__(self, times: Floats, since: Floats, until: Floats) -> None:
         self.size = times.size

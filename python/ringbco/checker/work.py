@@ -225,7 +225,7 @@ class Worker:
     def _without_saves(
         self, stay: Ints, since: Floats, until: Floats
     ) -> tuple[tuple[Ints, int], Ints, Floats, Floats]:
-        """Stretches of stays without their checkpoints; of which each is a piece, and of how many."""
+        """Parts of stays without their checkpoints; of which each is a piece, and of how many."""
         writes = np.isin(stay, np.array(list(self.written), np.int64))
         of: list[int] = []
         begins: list[float] = []

@@ -56,7 +56,7 @@ def read_results(folders: Sequence[str | os.PathLike[str]]) -> Comparison:
 
 
 def drawable(comparison: Comparison) -> Comparison:
-    """The comparison without the stretches that no chart is about."""
+    """The comparison without the stays that no chart is about."""
     return replace(
         comparison, outcomes={label: without_ended(one) for label, one in comparison.outcomes.items()}
     )

@@ -38,7 +38,7 @@ class Sleep:
 
 @dataclass(frozen=True)
 class Held:
-    """GPUs of servers, each for a time: a value a stretch. start, end: s."""
+    """GPUs of servers, each for a time: a value per interval. start, end: s."""
 
     server: NDArray[np.integer[Any]]
     num_gpus: NDArray[np.integer[Any]] | NDArray[np.float64]
@@ -61,7 +61,7 @@ class Held:
         return Held(self.server[own], self.num_gpus[own], self.start[own], self.end[own])
 
     def at(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
-        """GPUs at each of some ascending times, s: a stretch has its start and not its end."""
+        """GPUs at each of some ascending times, s: an interval has its start and not its end."""
         last = times.size + 1
         begun = np.bincount(np.searchsorted(times, self.start), self.num_gpus, last)
         ended = np.bincount(np.searchsorted(times, self.end), self.num_gpus, last)

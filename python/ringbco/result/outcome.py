@@ -59,7 +59,7 @@ class Outcome:
     """What a replay gives. Times in seconds, columns as docs/results.md lists them.
 
     jobs: one row a job that ran, in the job table's row order.
-    allocations: one row a stretch on a server; None when they were not recorded.
+    allocations: one row per stay and server; None when they were not recorded.
     timeline: the cluster's state at sampled instants.
     decisions: one row a decision, or a server of a start; None unless they were asked for.
     speeds: the measured speeds of model `table`; None under another one. outages, quota, services,

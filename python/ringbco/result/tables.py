@@ -72,7 +72,7 @@ _ROWS: Final = (
         more=schema.JOBS_MORE,
     ),
     ResultTable(
-        *("allocations", schema.ALLOCATIONS_SCHEMA, "a stretch of a job on a server"),
+        *("allocations", schema.ALLOCATIONS_SCHEMA, "a stay of a job on a server"),
         *("without `--no-allocations`", ("share",), "options"),
         unsaid=True,
         more=schema.GPUS_SCHEMA,

@@ -162,29 +162,29 @@ class _Result(Refusing):
             self._check_rows(name, "gpu", ~there, "a GPU of its server")
 
     def check_allocations(self) -> None:
-        """Stretches are on servers of the cluster, of jobs that ran, and end after they start."""
-        stretches, jobs = self.outcome.allocations, self.outcome.jobs
-        if stretches is None:
+        """Rows of allocations are on servers of the cluster, of jobs that ran, and end after they start."""
+        rows, jobs = self.outcome.allocations, self.outcome.jobs
+        if rows is None:
             return
-        if stretches.is_empty():
-            raise self.refusal(TABLES["allocations"].file, "holds no stretch, though jobs ran")
-        if any(name in (*jobs.columns, *stretches.columns) for name in ("gpu_share", *GPUS_SCHEMA)):
+        if rows.is_empty():
+            raise self.refusal(TABLES["allocations"].file, "holds no stay, though jobs ran")
+        if any(name in (*jobs.columns, *rows.columns) for name in ("gpu_share", *GPUS_SCHEMA)):
             for name in GPUS_SCHEMA:
-                if name not in stretches.columns:
+                if name not in rows.columns:
                     told = "a column, as jobs share GPUs; there is none"
                     raise self.refusal(TABLES["allocations"].file, told, column=name)
         self.check_values("allocations")
         self.check_servers("allocations")
-        self._check_rows("allocations", "num_gpus", stretches["num_gpus"] < 1, "1 GPU or more")
-        ends_early = stretches["end_time"] < stretches["start_time"]
+        self._check_rows("allocations", "num_gpus", rows["num_gpus"] < 1, "1 GPU or more")
+        ends_early = rows["end_time"] < rows["start_time"]
         self._check_rows("allocations", "end_time", ends_early, "no time before start_time")
         self._check_rows("jobs", "job_id", ~jobs["job_id"].is_first_distinct(), "each job once")
-        # A job's stretches follow each other: one lookup does for them all.
-        ids = stretches["job_id"]
+        # A job's stays follow each other: one lookup does for them all.
+        ids = rows["job_id"]
         ids = ids.filter(ids.ne_missing(ids.shift()))
         unknown = ids.filter(~ids.is_in(jobs["job_id"].implode()))
         if len(unknown):
-            strays = stretches["job_id"].is_in(unknown.implode())
+            strays = rows["job_id"].is_in(unknown.implode())
             self._check_rows("allocations", "job_id", strays, f"a job of {TABLES['jobs'].file}")
 
     def check_ran(self) -> None:

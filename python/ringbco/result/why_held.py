@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from ringbco.result.why_record import WHOLE, Moment, Record, Stretches
+from ringbco.result.why_record import WHOLE, Allocations, Moment, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class Held:
     the most that is left of one GPU.
     """
 
-    def __init__(self, record: Record, moment: Moment, there: NDArray[np.bool_], rows: Stretches) -> None:
+    def __init__(self, record: Record, moment: Moment, there: NDArray[np.bool_], rows: Allocations) -> None:
         self.record, self.there = record, there
         held = rows.at(moment)
         self.held = held = held.those(np.flatnonzero(there[held.server]))

@@ -44,7 +44,7 @@ class Moment(NamedTuple):
     before: bool = False
 
     def within(self, start: Floats, end: Floats) -> NDArray[np.bool_]:
-        """Which stretches of time hold it."""
+        """Which intervals hold it."""
         if self.before:
             return (start < self.time) & (self.time <= end)
         return (start <= self.time) & (self.time < end)
@@ -101,7 +101,7 @@ def _replayed(outcome: ringbco.Outcome, table: JobTable) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretches:
+class Allocations:
     """Rows of who held what: jobs by number, replicas of services by -1 - their service's number.
 
     stay: the number of a job's; units: thousandths of a GPU; gpu: which of its server, -1 where nobody says.
@@ -115,12 +115,12 @@ class Stretches:
     start: Floats
     end: Floats
 
-    def those(self, rows: NDArray[Any]) -> Stretches:
+    def those(self, rows: NDArray[Any]) -> Allocations:
         """Some of the rows."""
         own = self.who, self.stay, self.server, self.units, self.gpu, self.start, self.end
-        return Stretches(*(column[rows] for column in own))
+        return Allocations(*(column[rows] for column in own))
 
-    def at(self, moment: Moment) -> Stretches:
+    def at(self, moment: Moment) -> Allocations:
         """Those that hold GPUs at a moment."""
         return self.those(np.flatnonzero(moment.within(self.start, self.end)))
 
@@ -229,7 +229,7 @@ class Record:
         return [] if replicas is None else replicas["service"].unique(maintain_order=True).to_list()
 
     @cached_property
-    def stretches(self) -> Stretches | None:
+    def allocations(self) -> Allocations | None:
         """Who held what; None where the run did not record it."""
         rows = self.outcome.allocations
         if rows is None:
@@ -260,7 +260,7 @@ class Record:
                 replicas["end_time"].to_numpy(),
             ]
             columns = [np.concatenate(both) for both in zip(columns, more, strict=True)]
-        return Stretches(*columns)
+        return Allocations(*columns)
 
     @property
     def shared(self) -> bool:

@@ -15,7 +15,7 @@ from ringbco.result.why_record import WHOLE
 
 if TYPE_CHECKING:
     from ringbco.result.why_asked import Asked
-    from ringbco.result.why_record import Record, Stretches
+    from ringbco.result.why_record import Allocations, Record
 
 
 class Stays:
@@ -33,9 +33,9 @@ class Stays:
         self.want = want_of(record, row, asked.types)
         self.facts: list[Fact] = []
         self.stay: int | None = None
-        self.near: Stretches | None = None
-        if record.stretches is not None and self.stay_rows.size:
-            rows, since = record.stretches, float(record.since[self.stay_rows[0]])
+        self.near: Allocations | None = None
+        if record.allocations is not None and self.stay_rows.size:
+            rows, since = record.allocations, float(record.since[self.stay_rows[0]])
             until = float(record.end[self.stay_rows[-1]])
             self.near = rows.those(np.flatnonzero((rows.end >= since) & (rows.start <= until)))
 
@@ -99,7 +99,7 @@ class Stays:
         got = [{"name": record.name(row), "gpus": gpus(count)} for count, row in ranked]
         return {"got": got[:MOST], "others": len(got[MOST:])}
 
-    def _gave(self, rows: Stretches, time: float, servers: list[int]) -> None:
+    def _gave(self, rows: Allocations, time: float, servers: list[int]) -> None:
         """Whose GPUs on its servers became free at the instant of its start."""
         those = (
             (rows.end == time) & (rows.start < time) & (rows.who != self.row) & np.isin(rows.server, servers)
@@ -110,7 +110,7 @@ class Stays:
             by = self._grouped(rows.those(np.flatnonzero(those)))
             self.say("freed", time, by=by[:MOST], others=len(by[MOST:]), came_back=back)
 
-    def _grouped(self, rows: Stretches) -> list[dict[str, Any]]:
+    def _grouped(self, rows: Allocations) -> list[dict[str, Any]]:
         """Who holds how much in some rows, the most first."""
         found: dict[int, int] = {}
         for who, units in zip(rows.who.tolist(), rows.units.tolist(), strict=True):

@@ -109,7 +109,7 @@ class Teller(Waits):
     def _missing(self) -> None:
         """What the result cannot tell at all."""
         record = self.record
-        if record.stretches is None:
+        if record.allocations is None:
             self.say("no allocations", None)
         if record.outcome.stays_written is None and "wait_gpus" not in record.outcome.jobs.columns:
             self.say("no causes", None)

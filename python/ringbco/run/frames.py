@@ -194,7 +194,7 @@ def _fate(name: str, result: _core.RunResult) -> NDArray[np.bool_]:
 
 
 def allocations_frame(job_id: pl.Series, result: _core.RunResult, *, shares: bool) -> pl.DataFrame:
-    """allocations.parquet: one row a stretch of a job on a server, or on a GPU where the table has `shares`.
+    """allocations.parquet: one row per stay and server, or GPU where the table has `shares`.
 
     job_id: of the job table.
     """

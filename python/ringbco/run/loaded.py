@@ -19,7 +19,7 @@ def read_result(folder: str | os.PathLike[str]) -> Outcome:
 
 
 def without_ended(outcome: Outcome) -> Outcome:
-    """The outcome without the stretches of jobs that a policy ended: no figure is about them.
+    """The outcome without the stays of jobs that a policy ended: no figure is about them.
 
     They have no row in jobs.parquet. As many as the summary tells are left out. One more is a stray, which a
     check of the tables finds. The summary of a window does not tell of jobs submitted outside it.

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 MOST_PASSES: Final = 50_000_000
-"""Decisions of one run, each of which may leave a stretch of every running job in memory."""
+"""Decisions of one run, each of which may leave a stay of every running job in memory."""
 MOST_SECONDS: Final = 600.0
 """What the decisions of a run may take by the estimate, which is a low one."""
 MOST_BYTES: Final = 16e9
-"""What the stretches of a run may take of memory by the estimate, which is a low one."""
+"""What the stays of a run may take of memory by the estimate, which is a low one."""
 _STRETCH: Final = 150.0
-"""Bytes that a stretch takes at least, until the result is written, as measured."""
+"""Bytes that a stay takes at least, until the result is written, as measured."""
 _CHECKPOINT: Final = 4e-8
 """Seconds that a checkpoint takes which costs its job time, as measured."""
 _INTERVAL: Final = 60.0
@@ -116,7 +116,7 @@ COSTS: Final[dict[str, Callable[[Load, float, Mapping[str, Any]], float]]] = {
     "gavel": _gavel,
     "sia": _sia,
     "allox": _allox,
-    # Each quantum ends the stretches of those that run, which stay in memory and are written.
+    # Each quantum ends the stays of those that run, which stay in memory and are written.
     "time-slice": _compiled(7e-7),
     "gittins": _compiled(0.0, 5e-9),
     "ftf": _compiled(1e-7, 2e-8),
@@ -177,14 +177,14 @@ def check_passes(
     period = max(period, slot)
     _check(policy.name, name, period, found, lambda load, period: cost(load, period, {}))
     if name == "quantum":
-        # As many stretches end as jobs take turns.
+        # As many stays end as jobs take turns.
         turns = sum(load.length * load.queued * min(load.running, load.waiting) for load in found)
         if turns * _STRETCH > MOST_BYTES * period:
             least = turns * _STRETCH / MOST_BYTES
             size = turns * _STRETCH / period / 1e9
             raise UsageError(
                 f"option quantum: {period:g}: expected a quantum of at least {1.01 * least:.3g} s, or fewer"
-                f" jobs; the stretches of {policy.name} would take {size:,.0f} GB of memory or more"
+                f" jobs; the stays of {policy.name} would take {size:,.0f} GB of memory or more"
             )
 
 

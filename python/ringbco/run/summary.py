@@ -193,7 +193,7 @@ class Source:
         return np.ones_like(self._kept) if self.window is None else self.window.holds(submit)
 
     def _length(self, start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How much of each stretch of time counts, s."""
+        """How much of each interval counts, s."""
         return end - start if self.window is None else self.window.cut(start, end)
 
     @cached_property

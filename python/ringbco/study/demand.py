@@ -52,7 +52,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Periods:
-    """Days, or stretches of several where there were too many: from the first submission's to the last's.
+    """Days, or intervals of several where there were too many: from the first submission's to the last's.
 
     `edges` are n + 1 submit_times; `of_job` is each job's period, from 0; `days` is a period's length.
     """

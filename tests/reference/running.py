@@ -7,7 +7,7 @@ from reference.model import GPU
 
 
 @dataclass(eq=False)  # each is one of its own
-class Stretch:
+class RunningJob:
     """A job on GPUs, from `start`; progress from `begin`. Times in seconds, or slots under the slot clock."""
 
     row: int

@@ -1,4 +1,4 @@
-"""The episodes of the allocations: stretches of time in which a job holds the same servers."""
+"""The stays of the allocations: intervals in which a job holds the same servers."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ringbco.audits.facts import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
-class Episodes:
-    """Stretches of time in which a job holds the same servers, sorted by job, then time.
+class AllocatedStays:
+    """Intervals in which a job holds the same servers, sorted by job, then time.
 
-    Pairs list the servers of each episode: pair i says that episode `pair_episode[i]` (sorted) holds
+    Pairs list the servers of each stay: pair i says that stay `pair_stay[i]` (sorted) holds
     `pair_server[i]`.
     """
 
     job: Ints
     start: Floats
     end: Floats
-    pair_episode: Ints
+    pair_stay: Ints
     pair_server: Ints
 
 
-def episodes(job: Ints, server: Ints, start: Floats, end: Floats) -> tuple[Episodes, Ints]:
-    """The episodes of the given stretches, and the jobs whose stretches overlap other than as one gang.
+def allocated_stays(job: Ints, server: Ints, start: Floats, end: Floats) -> tuple[AllocatedStays, Ints]:
+    """The stays that the given rows add up to, and the jobs whose rows overlap other than as one gang.
 
-    Stretches of a job with the same start and end are one episode. Where a job's stretches overlap in another
+    Rows of a job with the same start and end are one stay. Where the rows of a job overlap in another
     way they are cut into pieces in which the servers stay the same, so that what follows is right anyway.
     """
     ragged = _ragged(job, server, start, end)
@@ -47,11 +47,11 @@ def episodes(job: Ints, server: Ints, start: Floats, end: Floats) -> tuple[Episo
     first = _starts(job, start, end)
     numbers = np.cumsum(first) - 1
     return (
-        Episodes(
+        AllocatedStays(
             job=job[first],
             start=start[first],
             end=end[first],
-            pair_episode=numbers,
+            pair_stay=numbers,
             pair_server=server,
         ),
         ragged,
@@ -75,7 +75,7 @@ def _in_order(*columns: Ints | Floats) -> bool:
 
 
 def _ragged(job: Ints, server: Ints, start: Floats, end: Floats) -> Ints:
-    """Jobs with a server twice at a time, or with overlapping stretches that differ in start or end."""
+    """Jobs with a server twice at a time, or with overlapping rows that differ in start or end."""
     if not _in_order(job, start, end, server):
         order = np.lexsort((server, end, start, job))
         job, server, start, end = job[order], server[order], start[order], end[order]
@@ -90,8 +90,8 @@ def _cut(job: Ints, server: Ints, start: Floats, end: Floats) -> Iterator[tuple[
     rows: dict[int, list[tuple[int, float, float]]] = {}
     for j, s, a, b in zip(*(column.tolist() for column in (job, server, start, end)), strict=True):
         rows.setdefault(j, []).append((s, a, b))
-    for j, stretches in rows.items():
-        times = sorted({t for _, a, b in stretches for t in (a, b)})
+    for j, held in rows.items():
+        times = sorted({t for _, a, b in held for t in (a, b)})
         for t, following in pairwise(times):
-            for s in sorted({s for s, a, b in stretches if a <= t < b}):
+            for s in sorted({s for s, a, b in held if a <= t < b}):
                 yield j, s, t, following
