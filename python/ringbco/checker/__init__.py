@@ -13,7 +13,7 @@ from ringbco.checker import clock, columns, contention, searches, services, stay
 from ringbco.checker.figures import Summary
 from ringbco.checker.given import Book, Given, Judgement
 from ringbco.checker.idle import Room
-from ringbco.checker.span import Span
+from ringbco.checker.run_interval import RunInterval
 from ringbco.checker.speed import Speeds
 from ringbco.checker.work import Worker
 
@@ -28,7 +28,7 @@ def check(given: Given, book: Book) -> Judgement:
     speeds = Speeds(given)
     down = clock.seen(given.outages or (), given.slot)
     marks = stays.chain(given, book)
-    slept = stays.spells(given, book, down)
+    slept = stays.sleep_intervals(given, book, down)
     stays.pause(given, book.stays, slept)
     spanning, parts = contention.contend(book.stays)
     if speeds.meets and given.jobs.share is not None:
@@ -37,18 +37,18 @@ def check(given: Given, book: Book) -> Judgement:
     room = Room(given, speeds)
     room.waits(book, down)
 
-    span = Span.of(given, book, down, slept)
+    interval = RunInterval.of(given, book, down, slept)
     done = columns.Records(given, book.stays)
     tables = {
         "jobs": columns.jobs_table(given, speeds, done),
         "stays": columns.stays_table(given, book.stays),
         "allocations": columns.allocations_table(given, book.stays),
-        "timeline": timeline.timeline_table(span, spanning),
+        "timeline": timeline.timeline_table(interval, spanning),
     }
     if given.outages is not None or given.sleep_after < np.inf:
-        tables["servers"] = timeline.servers_table(span)
+        tables["servers"] = timeline.servers_table(interval)
     if given.services is not None:
-        tables["replicas"] = services.replicas_table(span)
+        tables["replicas"] = services.replicas_table(interval)
     missing = np.ones(len(given.jobs), np.bool_)
     missing[book.stays.job] = False
     placeable = room.placeable if missing.any() or given.searched else ~missing
@@ -57,4 +57,4 @@ def check(given: Given, book: Book) -> Judgement:
         seen = searches.Searches(given, book, placeable)
         tables["rungs"], found = seen.rungs_table(), seen.table()
         tables["searches"] = found
-    return Judgement(tables, Summary(span, done, placeable).of(spanning, found), ended, off)
+    return Judgement(tables, Summary(interval, done, placeable).of(spanning, found), ended, off)

@@ -15,8 +15,8 @@ from ringbco.checker.arrays import codes, overlap, total
 from ringbco.checker.columns import OVER, Records
 from ringbco.checker.contention import Spanning
 from ringbco.checker.given import EVICTED, FAILED, Bools, Floats, Ints, Table
+from ringbco.checker.run_interval import HOUR, RunInterval
 from ringbco.checker.searches import merged
-from ringbco.checker.span import HOUR, Span
 from ringbco.checker.stays import AS_RESIZED, may_pause
 from ringbco.errors import InputError
 
@@ -45,9 +45,14 @@ class Summary:
     where no job of the window was done.
     """
 
-    def __init__(self, span: Span, done: Records, placeable: Bools) -> None:
-        self.span, self.given, self.done, stays = span.measured(), span.given, done, span.stays
-        given, counted = span.given, span.given.counted
+    def __init__(self, interval: RunInterval, done: Records, placeable: Bools) -> None:
+        self.interval, self.given, self.done, stays = (
+            interval.measured(),
+            interval.given,
+            done,
+            interval.stays,
+        )
+        given, counted = interval.given, interval.given.counted
         self.jobs = stays.job[stays.head]
         self.mine = np.flatnonzero(counted[done.job])
         """Of `done`, those of the window."""
@@ -73,7 +78,7 @@ class Summary:
 
     def of(self, spanning: Spanning, searches: Table | None) -> Figures:
         """All of them."""
-        span, given, mine = self.span, self.given, self.mine
+        interval, given, mine = self.interval, self.given, self.mine
         everywhere = np.ones(given.cluster.gpus.size, np.bool_)
         figures: Figures = {"policy": given.options["policy"], "jobs": mine.size}
         window = given.window or (-math.inf, math.inf)
@@ -83,14 +88,14 @@ class Summary:
         figures |= self._common(mine, every=True) | self._place(mine, self.ended, everywhere, slice(None))
         figures |= {"events": 2 * (len(given.jobs) - self.dropped)}
         figures |= self._resizes() | self._outages() | self._used()
-        figures["mean_contention"] = _contention(spanning, span)
+        figures["mean_contention"] = _contention(spanning, interval)
         figures["size_classes"] = self._classes(mine)
         if given.cluster.vc is not None:
             figures["vcs"] = list(self._vcs())
         if given.cluster.gpu_type is not None:
             figures |= self._types()
         if given.services is not None:
-            figures |= services.figures(span)
+            figures |= services.figures(interval)
         return figures | _searches(searches, window)
 
     def _fates(self, rows: Bools) -> Figures:
@@ -166,7 +171,7 @@ class Summary:
 
         ran: all stays there, which hold GPUs in the window whosever they are.
         """
-        span, stays, jobs, done = self.span, self.span.stays, self.given.jobs, self.done
+        interval, stays, jobs, done = self.interval, self.interval.stays, self.given.jobs, self.done
         mine = ended.copy()
         mine[done.job[rows]] = True
         own = mine[stays.job]
@@ -181,13 +186,13 @@ class Summary:
             figures["jobs_over_limit"] = rows.size - others.size
             figures["mean_jct_completed"] = mean(others) if others.size else None
         if self.given.window is not None:
-            up = span.up(servers, span.first, span.last)
-            used = span.held(ran, span.first, span.last) / up if up > 0 else 0.0
+            up = interval.up(servers, interval.first, interval.last)
+            used = interval.held(ran, interval.first, interval.last) / up if up > 0 else 0.0
             return figures | {"utilisation": used}
-        up, window = span.up(servers, first, last), span.up(servers, first, closes)
-        figures["utilisation"] = span.held(own, first, last) / up if up > 0 else 0.0
+        up, window = interval.up(servers, first, last), interval.up(servers, first, closes)
+        figures["utilisation"] = interval.held(own, first, last) / up if up > 0 else 0.0
         if closes > first:
-            share = span.held(own, first, closes) / window if window > 0 else None
+            share = interval.held(own, first, closes) / window if window > 0 else None
             figures["utilisation_to_last_submission"] = share
         return figures
 
@@ -203,7 +208,7 @@ class Summary:
 
     def _vcs(self) -> Iterator[Figures]:
         """Of each virtual cluster."""
-        cluster, stays, given = self.given.cluster, self.span.stays, self.given
+        cluster, stays, given = self.given.cluster, self.interval.stays, self.given
         of = given.jobs.in_vc
         for number, name in enumerate(cluster.vcs):
             servers, jobs = cluster.in_vc == number, of == number
@@ -220,7 +225,7 @@ class Summary:
     def _resizes(self) -> Figures:
         if not self.given.elastic or not self.given.resizes:
             return {}
-        stays = self.span.stays
+        stays = self.interval.stays
         resized = (stays.began == AS_RESIZED) & self.is_done[stays.job]
         return {
             "resizes": int(resized.sum()),
@@ -231,9 +236,9 @@ class Summary:
     def _outages(self) -> Figures:
         if self.given.outages is None:
             return {}
-        stays = self.span.stays
+        stays = self.interval.stays
         failed = np.flatnonzero((stays.ended == FAILED) & self.is_done[stays.job])
-        cause = {(outage.server, outage.down): outage.cause or "unknown" for outage in self.span.down}
+        cause = {(outage.server, outage.down): outage.cause or "unknown" for outage in self.interval.down}
         lost = (stays.lost_time * self.gpus)[failed] / HOUR
         hours: dict[str, list[float]] = {}
         told = zip(stays.by_server[failed].tolist(), stays.end[failed].tolist(), lost.tolist(), strict=True)
@@ -263,15 +268,15 @@ class Summary:
 
     def _types(self) -> Figures:
         """What each GPU type was used for, and the sums where every type has them."""
-        span, cluster = self.span, self.given.cluster
-        replicas, kind = span.replicas, cluster.of_type
-        asleep_on = np.array([spell.server for spell in span.slept], np.int64)
-        since, until = (np.array([spell[i] for spell in span.slept], np.float64) for i in (1, 2))
+        interval, cluster = self.interval, self.given.cluster
+        replicas, kind = interval.replicas, cluster.of_type
+        asleep_on = np.array([sleep.server for sleep in interval.slept], np.int64)
+        since, until = (np.array([sleep[i] for sleep in interval.slept], np.float64) for i in (1, 2))
         rows = []
         for number, fact in enumerate(cluster.types):
             servers = kind == number
-            held = span.held(servers[span.stays.at], span.first, span.last) / HOUR
-            up = span.up(servers, span.first, span.last) / HOUR
+            held = interval.held(servers[interval.stays.at], interval.first, interval.last) / HOUR
+            up = interval.up(servers, interval.first, interval.last) / HOUR
             row: Figures = {
                 "gpu_type": fact.name,
                 "servers": int(servers.sum()),
@@ -280,9 +285,9 @@ class Summary:
                 "utilisation": held / up if up > 0 else 0.0,
             }
             own = servers[asleep_on]
-            asleep = span.hours(cluster.gpus[asleep_on[own]], since[own], until[own])
+            asleep = interval.hours(cluster.gpus[asleep_on[own]], since[own], until[own])
             there = servers[replicas.server]
-            served = span.hours(replicas.gpus[there], replicas.start[there], replicas.end[there])
+            served = interval.hours(replicas.gpus[there], replicas.start[there], replicas.end[there])
             if self.given.sleep_after < math.inf:
                 row["asleep_gpu_hours"] = asleep
             if fact.idle_watts is not None and fact.busy_watts is not None:
@@ -299,9 +304,9 @@ class Summary:
         return {"gpu_types": rows} | totals
 
 
-def _contention(spanning: Spanning, span: Span) -> float:
+def _contention(spanning: Spanning, interval: RunInterval) -> float:
     """p averaged over all the time that spanning jobs ran."""
-    lengths = overlap(spanning.time[:-1], spanning.time[1:], span.first, span.last)
+    lengths = overlap(spanning.time[:-1], spanning.time[1:], interval.first, interval.last)
     ran = total(lengths * spanning.jobs[:-1])
     return total(lengths * spanning.p[:-1]) / ran if ran > 0 else 0.0
 

@@ -177,7 +177,7 @@ class Given(Settings):
 
 @dataclass
 class Stays:
-    """The stays of a run, in order of job and time. A stay is an interval on the same GPUs.
+    """The stays of a run, in order of job and time. A stay is the time that a job holds the same GPUs.
 
     Read of a result: job, a row of the job table; start; end; ended, a number of ENDED; by_job, a row,
     and by_server, or NONE; by_service, None where no stay names one; first, of each stay its first row of

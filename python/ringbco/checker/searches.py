@@ -14,7 +14,7 @@ import polars as pl
 from ringbco.checker.arrays import by_group
 from ringbco.checker.columns import Records
 from ringbco.checker.given import DONE, Book, Bools, Floats, Given, Ints, Table
-from ringbco.checker.span import HOUR
+from ringbco.checker.run_interval import HOUR
 from ringbco.checker.splitmix import GOLDEN, MASK, mix
 
 COLUMNS: Final = {

@@ -21,7 +21,7 @@ COST: Final = ("start_cost", "preempt_cost", "move_cost", "resize_cost", "preemp
 """Which option says how long a stay pauses, by how it began."""
 
 
-class Spell(NamedTuple):
+class SleepInterval(NamedTuple):
     """A server asleep. until: infinite where it sleeps on. woken: whether a stay or a replica ended it."""
 
     server: int
@@ -98,7 +98,7 @@ def _reached(book: Book) -> Marks:
     return Marks(stay_of, rung_of)
 
 
-def spells(given: Given, book: Book, down: list[Outage]) -> list[Spell]:
+def sleep_intervals(given: Given, book: Book, down: list[Outage]) -> list[SleepInterval]:
     """When which servers slept, by server and time (docs/energy.md)."""
     after = given.sleep_after
     if after == math.inf:
@@ -121,9 +121,9 @@ def spells(given: Given, book: Book, down: list[Outage]) -> list[Spell]:
         idle = np.maximum.accumulate(np.concatenate([[opens], end[low:high]]))
         for at in np.flatnonzero(start[low:high] - idle[:-1] > after).tolist():
             until, woken = float(start[low + at]), bool(wakes[low + at])
-            found.append(Spell(number, float(idle[at]) + after, until, woken))
+            found.append(SleepInterval(number, float(idle[at]) + after, until, woken))
         if idle[-1] < math.inf:
-            found.append(Spell(number, float(idle[-1]) + after, math.inf, False))
+            found.append(SleepInterval(number, float(idle[-1]) + after, math.inf, False))
     return found
 
 
@@ -133,13 +133,13 @@ def may_pause(given: Given) -> bool:
     return wakes or bool(given.options.get("start_cost"))
 
 
-def pause(given: Given, stays: Stays, slept: list[Spell]) -> None:
+def pause(given: Given, stays: Stays, slept: list[SleepInterval]) -> None:
     """Writes into the stays whether they woke a server, and for how long they make no progress at first."""
     size = len(stays)
     stays.woke, stays.pause, stays.begin = np.zeros(size, np.bool_), np.zeros(size), np.full(size, -math.inf)
-    woken = [spell for spell in slept if spell.woken]
+    woken = [sleep for sleep in slept if sleep.woken]
     if woken:
-        ends = pairs(np.array([spell.server for spell in woken]), np.array([spell.until for spell in woken]))
+        ends = pairs(np.array([sleep.server for sleep in woken]), np.array([sleep.until for sleep in woken]))
         there = np.isin(pairs(stays.server, stays.start[stays.of]), ends)
         stays.woke[stays.of[there]] = True
         stays.woke &= stays.end > stays.start

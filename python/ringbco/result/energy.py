@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sleep:
-    """When servers were asleep: a value a spell, in order of (server, since).
+    """When servers were asleep: one value per sleep, in order of (server, since).
 
     since, until: s. Infinite where it still was at the end.
     """
@@ -28,7 +28,7 @@ class Sleep:
 
     @classmethod
     def of(cls, server: NDArray[np.uint32], since: NDArray[np.float64], until: NDArray[np.float64]) -> Sleep:
-        """The engine's spells."""
+        """The engine's sleeps."""
         return cls(server.astype(np.int64), since, until)
 
     def held(self, cluster: Cluster) -> Held:

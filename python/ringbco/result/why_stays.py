@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.result import why_links
-from ringbco.result.why import Fact, Segment
+from ringbco.result.why import Fact, Interval
 from ringbco.result.why_held import MOST, gpus, want_of
 from ringbco.result.why_record import WHOLE
 
@@ -174,21 +174,21 @@ class Stays:
             ended=dict(words.rows()),
         )  # fmt: skip
 
-    def _lane(self) -> Iterator[Segment]:
+    def _lane(self) -> Iterator[Interval]:
         record, stays = self.record, self.record.stays
         last = float(record.submit[self.row])
         for place in self.stay_rows.tolist():
             start, end, since = (float(times[place]) for times in (record.start, record.end, record.since))
             last = since if np.isnan(last) else last
             if place != self.stay_rows[0] and since > last:
-                yield Segment(last, since, "resting")
+                yield Interval(last, since, "resting")
                 last = since
             if start > last:
-                yield Segment(last, start, "waiting")
+                yield Interval(last, start, "waiting")
             servers = tuple(server for server, _ in self._parts(place))
             held = self._held(place)
             begin = min(end, start + float(stays["pause"][place] or 0.0))
             if begin > start:
-                yield Segment(start, begin, "pausing", held, servers)
-            yield Segment(begin, end, "running", held, servers, stays["ended"][place])
+                yield Interval(start, begin, "pausing", held, servers)
+            yield Interval(begin, end, "running", held, servers, stays["ended"][place])
             last = end

@@ -286,8 +286,8 @@ def timeline_frame(
 
 def asleep(result: _core.RunResult) -> Sleep | None:
     """When servers were asleep; None where they never are."""
-    spells = result.tables.get("asleep")
-    return None if spells is None else Sleep.of(spells["server"], spells["from"], spells["until"])
+    sleeps = result.tables.get("asleep")
+    return None if sleeps is None else Sleep.of(sleeps["server"], sleeps["from"], sleeps["until"])
 
 
 def held_gpus(result: _core.RunResult) -> NDArray[np.float64] | NDArray[np.uint32]:

@@ -154,14 +154,14 @@ class Source:
         cluster, allocated = self.cluster, self.result.tables["allocations"]
         if cluster.server_types is None or not allocated["server"].size:
             return []
-        length, spells = self._length(allocated["start"], allocated["end"]), asleep(self.result)
+        length, sleeps = self._length(allocated["start"], allocated["end"]), asleep(self.result)
         first, _, last = self.span
         types, count = cluster.server_types, len(cluster.types)
         held = np.bincount(types[allocated["server"]], held_gpus(self.result) * length, count)
         slept, served = (
             None if one is None else one.gpu_seconds(cluster, first, last)
             for one in (
-                None if spells is None else spells.held(cluster),
+                None if sleeps is None else sleeps.held(cluster),
                 None if self.serving is None else self.serving.held(self.last),
             )
         )

@@ -10,32 +10,32 @@ import numpy as np
 from ringbco.checker.arrays import overlap, total
 from ringbco.checker.given import Book, Bools, Floats, Given, Ints, Replicas, Stays
 from ringbco.checker.settings import Outage
-from ringbco.checker.stays import Spell
+from ringbco.checker.stays import SleepInterval
 
 HOUR: Final = 3600.0
 
 
 @dataclass
-class Span:
+class RunInterval:
     """down: at instants of the clock. stays: of jobs that were done or ended, all of the book."""
 
     given: Given
     stays: Stays
     replicas: Replicas
     down: list[Outage]
-    slept: list[Spell]
+    slept: list[SleepInterval]
     first: float
     last: float
 
     @classmethod
-    def of(cls, given: Given, book: Book, down: list[Outage], slept: list[Spell]) -> Span:
+    def of(cls, given: Given, book: Book, down: list[Outage], slept: list[SleepInterval]) -> RunInterval:
         """That of a book."""
         stays, first, last = book.stays, 0.0, 0.0
         if len(stays):
             first, last = float(given.jobs.submit[stays.job[stays.head]].min()), float(stays.end.max())
         return cls(given, stays, book.replicas, down, slept, first, last)
 
-    def measured(self) -> Span:
+    def measured(self) -> RunInterval:
         """That of figures of time: what of the window is in the run."""
         since, until = self.given.window or (self.first, self.last)
         return replace(self, first=max(self.first, since), last=min(self.last, until))
