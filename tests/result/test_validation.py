@@ -13,7 +13,7 @@ from ringbco import Outcome, replay
 from ringbco.errors import InputError
 from ringbco.result.outcome import _with_tables
 from ringbco.result.tables import TABLES
-from ringbco.result.validation import _TOLD, check_book, check_told
+from ringbco.result.validation import _TOLD, check_stay_log, check_told
 
 SERVICES = pl.DataFrame({"service": ["a"], "time": [900.0], "replicas": [1], "gpus_per_replica": [2]})
 QUOTA = pl.DataFrame({"user": ["u0"], "gpus": [12], "borrow": [True]})
@@ -102,25 +102,25 @@ def ids(outcome: Outcome) -> pl.Series:
 def test_what_nothing_can_be_added_up_of_is_named(
     outcome: Outcome, table: str, column: str, value: Any, expected: str
 ) -> None:
-    check_book(outcome, ids(outcome))
+    check_stay_log(outcome, ids(outcome))
     with pytest.raises(InputError, match=expected):
-        check_book(changed(outcome, table, column, value), ids(outcome))
+        check_stay_log(changed(outcome, table, column, value), ids(outcome))
 
 
 def test_stays_are_of_the_jobs_of_the_table_in_its_order(outcome: Outcome) -> None:
     with pytest.raises(InputError, match=r"^stays.parquet: row \d+, column job_id: .*the job table's order"):
-        check_book(outcome, ids(outcome).reverse())
+        check_stay_log(outcome, ids(outcome).reverse())
     with pytest.raises(InputError, match=r"^stays.parquet: row 1, column job_id: .*a job of the job table"):
-        check_book(outcome, ids(outcome)[1:])
+        check_stay_log(outcome, ids(outcome)[1:])
     assert outcome.stays_written is not None
     assert outcome.allocations is not None
     others = outcome.allocations.filter(pl.col("job_id") != ids(outcome)[0])
     lost = dataclasses.replace(outcome, allocations=others)
     with pytest.raises(InputError, match=r"^stays.parquet: row 1, column stay: .*a stay with rows in"):
-        check_book(lost, ids(outcome))
+        check_stay_log(lost, ids(outcome))
     stays = outcome.stays_written.with_columns(ended=pl.lit("failed"))
     with pytest.raises(InputError, match=r"^stays.parquet: column ended: expected a job"):
-        check_book(dataclasses.replace(outcome, stays_written=stays), ids(outcome))
+        check_stay_log(dataclasses.replace(outcome, stays_written=stays), ids(outcome))
 
 
 def test_an_outcome_has_every_table_of_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from ringbco.audits import judging, placing, plans, repeating, rows, searching, served, times
+from ringbco.audits import placing, plans, recomputation, repeating, rows, searching, served, times
 from ringbco.audits.allocated_stays import allocated_stays
 from ringbco.audits.facts import gather
 from ringbco.audits.findings import Check, Finding, Report
@@ -153,7 +153,7 @@ def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Leaves rubbish where it is meanwhile: a book is a million small objects, and none of them go round."""
+    """Leaves rubbish where it is meanwhile: a stay log is a million small objects, none in a cycle."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -199,4 +199,4 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     searching.check_searches(checks["searches"], facts, eps)
     if facts.planned:
         plans.check_plan(checks["summary"], facts)
-    judging.check_all(checks, facts)
+    recomputation.check_all(checks, facts)

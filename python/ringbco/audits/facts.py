@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from ringbco.audits import gpu_rows
 from ringbco.audits.down import Down, read_down
-from ringbco.audits.given import Profiles, given_of
+from ringbco.audits.inputs import Profiles, inputs_of
 from ringbco.audits.measured import Speeds
 from ringbco.audits.options import decides_itself, options_of, preempts, resizes
 from ringbco.audits.types import Types
-from ringbco.checker.given import Given
 from ringbco.checker.idle import Room
+from ringbco.checker.inputs import RunInputs
 from ringbco.checker.speed import Speeds as Rates
 from ringbco.cluster.spec import Cluster
 from ringbco.result.folder import cluster_of
@@ -103,14 +103,14 @@ class Facts:
         return self.on_gpus is not None
 
     @cached_property
-    def given(self) -> Given:
-        """What the checker is given of the run."""
-        return given_of(self.outcome, self.table, self.known)
+    def inputs(self) -> RunInputs:
+        """What the checker reads of the run."""
+        return inputs_of(self.outcome, self.table, self.known)
 
     @cached_property
     def room(self) -> Room:
         """Where jobs could be placed, were all GPUs idle."""
-        return Room(self.given, Rates(self.given))
+        return Room(self.inputs, Rates(self.inputs))
 
     @property
     def logged(self) -> bool:

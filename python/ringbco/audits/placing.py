@@ -47,12 +47,12 @@ def check_gangs(check: Check, facts: Facts) -> None:
         first, of = np.flatnonzero(begins), np.cumsum(begins) - 1
     else:
         _, first, of = np.unique(key, return_index=True, return_inverse=True)
-    given = np.bincount(of, facts.a_gpus, first.size).astype(np.int64)
+    inputs = np.bincount(of, facts.a_gpus, first.size).astype(np.int64)
     gang = np.ones(first.size, dtype=bool)
     for times in (facts.a_start, facts.a_end):  # where its rows differ it is no stay
         gang[of[times != times[first][of]]] = False
     none = np.flatnonzero(np.bincount(facts.a_job, minlength=facts.num_gpus.size) == 0)
-    job, given = np.append(facts.a_job[first][gang], none), np.append(given[gang], 0 * none)
+    job, inputs = np.append(facts.a_job[first][gang], none), np.append(inputs[gang], 0 * none)
     time = np.append(facts.a_start[first][gang], facts.start[none])
     least, most = facts.num_gpus[job], facts.num_gpus[job]
     if facts.elastic:
@@ -60,9 +60,9 @@ def check_gangs(check: Check, facts: Facts) -> None:
     blame(
         check,
         facts,
-        check.broken((given < least) | (given > most)),
+        check.broken((inputs < least) | (inputs > most)),
         lambda i: (
-            f"{given[i]} GPUs allocated; expected {least[i]}{f' to {most[i]}' if least[i] < most[i] else ''}"
+            f"{inputs[i]} GPUs allocated; expected {least[i]}{f' to {most[i]}' if least[i] < most[i] else ''}"
         ),
         job=job,
         time=time,

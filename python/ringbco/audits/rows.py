@@ -87,7 +87,7 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
     missing = np.setdiff1d(missing, refusable(facts))
     ended = np.flatnonzero(facts.table.frame["job_id"].is_in(_ended(facts).implode()).to_numpy())
     missing = np.setdiff1d(missing, ended)
-    counted = missing[facts.given.counted[missing]]
+    counted = missing[facts.inputs.counted[missing]]
     if facts.logged and len(counted) == unseen(facts):
         return  # a custom policy refused them, or ended them before they ever held GPUs
     names = facts.table.frame["job_id"].cast(pl.String)
@@ -102,7 +102,7 @@ def unseen(facts: Facts) -> int:
     """
     said = [facts.outcome.summary.get(name, 0) for name in ("jobs_refused", "jobs_ended")]
     rows = np.flatnonzero(facts.table.frame["job_id"].is_in(_ended(facts).implode()).to_numpy())
-    held = int(facts.given.counted[rows].sum())
+    held = int(facts.inputs.counted[rows].sum())
     return sum(count for count in said if isinstance(count, int)) - held
 
 

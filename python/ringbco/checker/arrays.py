@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.checker.given import Bools, Floats, Ints
+from ringbco.checker.inputs import Bools, Floats, Ints
 
 
 def by_group(values: NDArray[Any], head: Ints) -> NDArray[Any]:

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ringbco.checker.arrays import overlap, total
-from ringbco.checker.given import Book, Bools, Floats, Given, Ints, Replicas, Stays
+from ringbco.checker.inputs import Bools, Floats, Ints, Replicas, RunInputs, StayLog, Stays
 from ringbco.checker.settings import Outage
 from ringbco.checker.stays import SleepInterval
 
@@ -17,9 +17,9 @@ HOUR: Final = 3600.0
 
 @dataclass
 class RunInterval:
-    """down: at instants of the clock. stays: of jobs that were done or ended, all of the book."""
+    """down: at instants of the clock. stays: of jobs that were done or ended, all of the stay log."""
 
-    given: Given
+    inputs: RunInputs
     stays: Stays
     replicas: Replicas
     down: list[Outage]
@@ -28,21 +28,23 @@ class RunInterval:
     last: float
 
     @classmethod
-    def of(cls, given: Given, book: Book, down: list[Outage], slept: list[SleepInterval]) -> RunInterval:
-        """That of a book."""
-        stays, first, last = book.stays, 0.0, 0.0
+    def of(
+        cls, inputs: RunInputs, stay_log: StayLog, down: list[Outage], slept: list[SleepInterval]
+    ) -> RunInterval:
+        """That of a stay log."""
+        stays, first, last = stay_log.stays, 0.0, 0.0
         if len(stays):
-            first, last = float(given.jobs.submit[stays.job[stays.head]].min()), float(stays.end.max())
-        return cls(given, stays, book.replicas, down, slept, first, last)
+            first, last = float(inputs.jobs.submit[stays.job[stays.head]].min()), float(stays.end.max())
+        return cls(inputs, stays, stay_log.replicas, down, slept, first, last)
 
     def measured(self) -> RunInterval:
         """That of figures of time: what of the window is in the run."""
-        since, until = self.given.window or (self.first, self.last)
+        since, until = self.inputs.window or (self.first, self.last)
         return replace(self, first=max(self.first, since), last=min(self.last, until))
 
     def up(self, servers: Bools, first: float, last: float) -> float:
         """GPU-seconds of servers that were up between two instants."""
-        gpus = self.given.cluster.gpus
+        gpus = self.inputs.cluster.gpus
         lacking = 0.0
         if self.down:
             server = np.array([outage.server for outage in self.down])
@@ -56,6 +58,6 @@ class RunInterval:
 
     def held(self, rows: Bools | slice, first: float, last: float) -> float:
         """GPU-seconds that some stays held between two instants."""
-        stays, jobs = self.stays, self.given.jobs
+        stays, jobs = self.stays, self.inputs.jobs
         gpus = stays.gpus[rows] if jobs.share is None else stays.gpus[rows] * jobs.weight[stays.job[rows]]
         return total(gpus * overlap(stays.start[rows], stays.end[rows], first, last))

@@ -16,7 +16,7 @@ import polars as pl
 
 from ringbco.checker.arrays import overlap, total
 from ringbco.checker.clock import loads
-from ringbco.checker.given import Table
+from ringbco.checker.inputs import Table
 from ringbco.checker.run_interval import HOUR, RunInterval
 
 
@@ -102,11 +102,11 @@ def _course(
 
 def figures(interval: RunInterval) -> dict[str, Any]:
     """What a summary says of services, in all and of each."""
-    given, replicas, first, last = interval.given, interval.replicas, interval.first, interval.last
-    assert given.services is not None
-    size = {row.service: row.gpus for row in given.services}
+    inputs, replicas, first, last = interval.inputs, interval.replicas, interval.first, interval.last
+    assert inputs.services is not None
+    size = {row.service: row.gpus for row in inputs.services}
     rows: list[dict[str, Any]] = []
-    for name, own in loads(given.services, given.slot).items():
+    for name, own in loads(inputs.services, inputs.slot).items():
         mine = (replicas.service == name).to_numpy()
         start, end, ended = replicas.start[mine], replicas.end[mine], replicas.ended.filter(pl.Series(mine))
         over = list(zip(end.tolist(), ended.to_list(), strict=True))
@@ -139,9 +139,9 @@ def figures(interval: RunInterval) -> dict[str, Any]:
 
 def _lent(interval: RunInterval) -> float:
     """GPU-seconds that jobs held of those that services would hold at their largest."""
-    given, stays, gpus = interval.given, interval.stays, interval.given.cluster.gpus
+    inputs, stays, gpus = interval.inputs, interval.stays, interval.inputs.cluster.gpus
     largest: dict[str, int] = {}
-    for row in given.services or ():
+    for row in inputs.services or ():
         largest[row.service] = max(largest.get(row.service, 0), row.replicas * row.gpus)
     server = np.array([outage.server for outage in interval.down], np.int64)
     down, up = (np.array([outage[i] for outage in interval.down], np.float64) for i in (1, 2))

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.checker.contention import Spanning
-from ringbco.checker.given import WHOLE, Floats, Given, Ints, Table
+from ringbco.checker.inputs import WHOLE, Floats, Ints, RunInputs, Table
 from ringbco.checker.run_interval import RunInterval
 
 POINTS: Final = 2000
@@ -17,9 +17,9 @@ MOST: Final = 10_000_000
 """A run with more samples is refused; so many are told of a damaged one."""
 
 
-def instants(given: Given, first: float, last: float) -> Floats:
+def instants(inputs: RunInputs, first: float, last: float) -> Floats:
     """When samples are taken."""
-    step = given.options.get("sample")
+    step = inputs.options.get("sample")
     if step is None:
         return np.append(first + (last - first) * np.arange(POINTS - 1) / (POINTS - 1), last)
     times = first + np.arange(min(MOST, int((last - first) / step) + 2)) * float(step)
@@ -45,8 +45,8 @@ class Counter:
 
 def timeline_table(interval: RunInterval, spanning: Spanning) -> Table:
     """timeline.parquet."""
-    given, jobs, stays = interval.given, interval.given.jobs, interval.stays
-    times = instants(given, interval.first, interval.last)
+    inputs, jobs, stays = interval.inputs, interval.inputs.jobs, interval.stays
+    times = instants(inputs, interval.first, interval.last)
     holding, waiting = Counter(times, stays.start, stays.end), Counter(times, stays.since, stays.start)
     units, one = jobs.units[stays.job], np.ones(len(stays), np.int64)
     busy, asked = holding.sums(units * stays.gpus), waiting.sums(units * jobs.gpus[stays.job])
@@ -66,7 +66,7 @@ def timeline_table(interval: RunInterval, spanning: Spanning) -> Table:
 
 def _watts(interval: RunInterval, times: Floats, holding: Counter, units: Ints) -> Table:
     """What all GPUs draw, where every type has watts."""
-    cluster = interval.given.cluster
+    cluster = interval.inputs.cluster
     if cluster.gpu_type is None or any(t.idle_watts is None or t.busy_watts is None for t in cluster.types):
         return {}
     kind = cluster.of_type
@@ -89,7 +89,7 @@ def _watts(interval: RunInterval, times: Floats, holding: Counter, units: Ints) 
 def servers_table(interval: RunInterval) -> Table:
     """servers.parquet: a row a change of a server. by: of several who woke it, the uppermost job."""
     stays, by = interval.stays, dict[tuple[int, float], str]()
-    ids = interval.given.jobs.id
+    ids = interval.inputs.jobs.id
     for row in reversed(np.flatnonzero(stays.woke).tolist()):
         name, start = ids[int(stays.job[row])], float(stays.start[row])
         by |= {

@@ -80,7 +80,7 @@ def check_told(outcome: Outcome) -> None:
     result.check_stays()
 
 
-def check_book(outcome: Outcome, job_ids: pl.Series) -> None:
+def check_stay_log(outcome: Outcome, job_ids: pl.Series) -> None:
     """Raises InputError for the first thing of which nothing can be added up. job_ids: of the job table."""
     result = _Result(outcome, None)
     for name in ("stays_written", "allocations", "replicas", "rungs"):

@@ -1,4 +1,4 @@
-"""What the checker is given: the resolved inputs of a run, and its stays, as columns. Times in seconds."""
+"""What the checker reads: the resolved inputs of a run, and its stays, as columns. Times in seconds."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class LeastBusy(NamedTuple):
 
 
 @dataclass
-class Given(Settings):
+class RunInputs(Settings):
     """A run before it starts.
 
     options: as run.toml has them. preempts, resizes: whether the policy may do so. decides: whether it is a
@@ -289,7 +289,7 @@ class Rungs:
 
 
 @dataclass
-class Book:
+class StayLog:
     """What happened."""
 
     stays: Stays
@@ -298,8 +298,8 @@ class Book:
 
 
 @dataclass
-class Judgement:
-    """What follows from a book: tables by name, as columns; the figures; and how far each job's work is off.
+class Recomputed:
+    """What follows from a stay log: tables by name, as columns; figures; how far each job's work is off.
 
     ended, off: rows of the job table, and for each, in its units, what was done until its end less what there
     was to do.

@@ -1,4 +1,4 @@
-"""A result, its job table and its options as columns, as the checker is given them."""
+"""A result, its job table and its options as columns, as the checker reads them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ringbco.audits.measured import Speeds, read_speeds
 from ringbco.audits.options import decides_itself, options_of, preempts, resizes
 from ringbco.audits.types import Types, distinct, read_types, recorded_type
 from ringbco.checker.arrays import ranges
-from ringbco.checker.given import (
+from ringbco.checker.inputs import (
     ENDED,
     NONE,
-    Book,
     Cluster,
-    Given,
     Ints,
     Jobs,
     LeastBusy,
     Replicas,
     Rungs,
+    RunInputs,
+    StayLog,
     Stays,
 )
 from ringbco.checker.settings import GpuType, Load, Network, Outage, Speed
@@ -76,14 +76,14 @@ class Profiles:
         return cls(cluster, types, None, profiles.resolve(table, cluster, model=options["model"], seed=seed))
 
 
-def given_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) -> Given:
+def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) -> RunInputs:
     """The run of a result, before it started. known: its profiles, if they have been read.
 
-    Raises InputError where a table of what was given cannot be read.
+    Raises InputError where a table of the inputs cannot be read.
     """
     options, known = options_of(outcome.run), known or Profiles.read(outcome, table)
     cluster = known.cluster
-    return Given(
+    return RunInputs(
         _jobs(outcome, table, known, the(Quotas, _beside(outcome, cluster))),
         _cluster(cluster, alone=options.get("sharing") == "off"),
         options,
@@ -221,18 +221,18 @@ def _speeds(frame: pl.DataFrame, names: dict[str, int]) -> list[Speed]:
     ]
 
 
-def book_of(outcome: Outcome, given: Given) -> Book:
-    """What a result says that happened. That it can be read, `result.validation.check_book` tells.
+def stay_log_of(outcome: Outcome, inputs: RunInputs) -> StayLog:
+    """What a result says that happened. That it can be read, `result.validation.check_stay_log` tells.
 
     Where nobody recorded who held which servers, every job is said to hold all of its GPUs on one that it may
     use, so that times, GPUs and counts follow all the same. Raises KeyError where a stay holds none.
     """
-    ids = given.jobs.id
-    return Book(_stays(outcome, given), _replicas(outcome.replicas), _rungs(outcome.rungs, ids))
+    ids = inputs.jobs.id
+    return StayLog(_stays(outcome, inputs), _replicas(outcome.replicas), _rungs(outcome.rungs, ids))
 
 
-def _stays(outcome: Outcome, given: Given) -> Stays:
-    told, ids = outcome.stays_written, given.jobs.id
+def _stays(outcome: Outcome, inputs: RunInputs) -> Stays:
+    told, ids = outcome.stays_written, inputs.jobs.id
     if told is None:
         # The row of a job is its one stay.
         frame = outcome.jobs.select("job_id", "start_time", "num_gpus", end_time="finish_time")
@@ -245,9 +245,9 @@ def _stays(outcome: Outcome, given: Given) -> Stays:
         service = None if told["by_service"].null_count() == told.height else told["by_service"]
     start, end = _floats(frame["start_time"]), _floats(frame["end_time"])
     stays = Stays(
-        job, start, end, ended, by_job, by_server, service, *_unplaced(given, job, frame["num_gpus"])
+        job, start, end, ended, by_job, by_server, service, *_unplaced(inputs, job, frame["num_gpus"])
     )
-    shared = given.jobs.share is not None
+    shared = inputs.jobs.share is not None
     if outcome.allocations is None:
         if shared:
             stays.spot = np.concatenate([[0], np.cumsum(stays.held)])
@@ -284,9 +284,9 @@ def _in_order(allocations: pl.DataFrame, ids: pl.Series, job: Ints, number: Ints
     return rows[taken], np.concatenate([[0], np.cumsum(high - low)]), server[taken]
 
 
-def _unplaced(given: Given, job: Ints, gpus: pl.Series) -> tuple[Ints, Ints, Ints]:
+def _unplaced(inputs: RunInputs, job: Ints, gpus: pl.Series) -> tuple[Ints, Ints, Ints]:
     """All GPUs of each stay on one server that its job may use; the first where there is none."""
-    cluster, jobs = given.cluster, given.jobs
+    cluster, jobs = inputs.cluster, inputs.jobs
     kinds = 1 if jobs.types is None else jobs.types.shape[1]
     kind = cluster.of_type if kinds > 1 else np.zeros(cluster.gpus.size, np.int64)
     one = np.full((max(1, len(cluster.vcs)), kinds), cluster.gpus.size)
