@@ -14,7 +14,7 @@ from reference.mechanism import World as PreemptWorld
 from reference.model import GPU
 from reference.priorities import Claims
 from reference.running import RunningJob
-from reference.shares import WHOLE, Sharing, weight
+from reference.shares import MILLI_GPU, Sharing, weight
 from reference.sized import Ranges
 from reference.types import Types
 
@@ -344,7 +344,7 @@ def deciding_world(
                     found += own[:wanted]
                     continue
                 rooms = self.without(leaving, self.rooms)
-                share = self.jobs[row].share or WHOLE
+                share = self.jobs[row].share or MILLI_GPU
                 if any(rooms[server, gpu] < share for gpu in wanted):
                     raise ImpossibleError
                 found += [(server, gpu) for gpu in wanted]
@@ -362,7 +362,7 @@ def deciding_world(
 
         def weight_of(self, row: int, gpus: int) -> float:
             """GPUs that it holds of so many: a share is less than one."""
-            return self.jobs[row].share / WHOLE or float(gpus)
+            return self.jobs[row].share / MILLI_GPU or float(gpus)
 
         @property
         def has_shares(self) -> bool:
@@ -384,7 +384,7 @@ def deciding_world(
         def room_of(self, gpu_type: int) -> float:
             if not self.has_shares:
                 return self.idle_of(gpu_type)
-            return sum(room for gpu, room in self.rooms().items() if types.of[gpu[0]] == gpu_type) / WHOLE
+            return sum(room for gpu, room in self.rooms().items() if types.of[gpu[0]] == gpu_type) / MILLI_GPU
 
         def put_off(self, run: RunningJob) -> None:
             if self.interrupt(run):

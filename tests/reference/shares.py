@@ -17,7 +17,7 @@ from reference.simulate import Gang, World
 from reference.tables import MeasuredJob, in_slot, parts_of_slots
 from reference.types import Types
 
-WHOLE = 1000
+MILLI_GPU = 1000
 PLACEMENTS = ("first-fit", "consolidate", "best-fit", "worst-fit", "fgd", "random")
 
 Rooms = dict[GPU, int]
@@ -28,12 +28,12 @@ Row = tuple[int, float, float, int, int, int]
 
 def weight(job: Job) -> float:
     """GPUs that a job holds."""
-    return job.share / WHOLE if job.share else float(job.num_gpus)
+    return job.share / MILLI_GPU if job.share else float(job.num_gpus)
 
 
 def asked(job: Job) -> int:
     """The same in thousandths."""
-    return job.share or job.num_gpus * WHOLE
+    return job.share or job.num_gpus * MILLI_GPU
 
 
 Pair = tuple[int, int, int, float, float]
@@ -55,7 +55,7 @@ class Demands:
             if job.share:
                 runs, needs = any(room >= job.share for room in rooms), job.share
             else:
-                runs, needs = rooms.count(WHOLE) >= job.num_gpus, WHOLE
+                runs, needs = rooms.count(MILLI_GPU) >= job.num_gpus, MILLI_GPU
             lost += sum(room for room in rooms if room < needs) if runs else idle
         return lost
 
@@ -74,7 +74,7 @@ def choose(
     name = options.placement
     if job.share:
         return _share(job.share, rooms, name, rng, demands)
-    empty = [gpu for gpu, room in rooms.items() if room == WHOLE]
+    empty = [gpu for gpu, room in rooms.items() if room == MILLI_GPU]
     sizes: dict[int, int] = {}
     for server, _ in rooms:
         sizes[server] = sizes.get(server, 0) + 1
@@ -123,7 +123,7 @@ def _on_a_server(
     if name == "worst-fit":
         best = min(holding, key=lambda s: (-len(on[s]), s))
     else:
-        best = min(holding, key=lambda s: (demands.rise(rooms, dict.fromkeys(on[s][:w], WHOLE)), s))
+        best = min(holding, key=lambda s: (demands.rise(rooms, dict.fromkeys(on[s][:w], MILLI_GPU)), s))
     return on[best][:w]
 
 
@@ -140,10 +140,12 @@ class Sharing:
 
     def rooms(self, world: World | PreemptWorld, running: Sequence[Gang | RunningJob]) -> Rooms:
         up = world.up() if isinstance(world, PreemptWorld) else world.sizes
-        rooms = {(s, g): WHOLE if s in up else 0 for s in sorted(world.sizes) for g in range(world.sizes[s])}
+        rooms = {
+            (s, g): MILLI_GPU if s in up else 0 for s in sorted(world.sizes) for g in range(world.sizes[s])
+        }
         for run in running:
             for gpu in run.gpus:
-                rooms[gpu] -= world.jobs[run.row].share or WHOLE
+                rooms[gpu] -= world.jobs[run.row].share or MILLI_GPU
         if isinstance(world, PreemptWorld):
             rooms |= dict.fromkeys(world.lent(), 0)
         return rooms
@@ -236,7 +238,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
 
         def placed_on(self, job: Job, floor: Floor) -> tuple[list[GPU] | None, int]:
             rooms = {(s, g): 0 for s, size in floor.sizes.items() for g in range(size)}
-            rooms |= dict.fromkeys(floor.idle, WHOLE)
+            rooms |= dict.fromkeys(floor.idle, MILLI_GPU)
             gpu_type = 0 if sharing.types is None else sharing.types.of[min(floor.sizes)]
             return choose(job, rooms, self.options, self.rng, sharing.demands(self, gpu_type))
 
@@ -245,12 +247,12 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
 
         def floor(self) -> Floor:
             rooms = sharing.rooms(self, self.running)
-            return Floor(dict(sorted(self.sizes.items())), [g for g in rooms if rooms[g] == WHOLE], {})
+            return Floor(dict(sorted(self.sizes.items())), [g for g in rooms if rooms[g] == MILLI_GPU], {})
 
         def select(self) -> list[int]:
             types = [0] if sharing.types is None else sorted(set(sharing.types.of))
             up = self.up()
-            quota = {t: WHOLE * sum(up.get(s, 0) for s in sharing.pool(self, t)) for t in types}
+            quota = {t: MILLI_GPU * sum(up.get(s, 0) for s in sharing.pool(self, t)) for t in types}
             held = {run.row: self.type_of(run) for run in self.running}
             selected = []
             for row in self.ranking():
@@ -336,7 +338,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
             for row in self.waiting:
                 pools = [sharing.pool(self, t) for t in sharing.tried(self, row)]
                 idle = [sum(room for gpu, room in rooms.items() if gpu[0] in pool) for pool in pools]
-                if all(units < asked(self.jobs[row]) for units in idle):
+                if all(milli_gpus < asked(self.jobs[row]) for milli_gpus in idle):
                     self.short.append(row)
                 elif self.find(row)[0] is None:
                     self.apart.append(row)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.trace.shares import WHOLE
+from ringbco.trace.shares import MILLI_GPU
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class OnGpus:
-    """The rows of allocations.parquet where GPUs have an index. units: thousandths, -1 where it says nothing.
+    """The rows of allocations.parquet where GPUs have an index. milli_gpus: -1 where none are given.
 
     job: as `Facts.a_job`. gpu: the index on the server, -1 where it says none.
     """
@@ -25,7 +25,7 @@ class OnGpus:
     server: Ints
     gpu: Ints
     num_gpus: Ints
-    units: Ints
+    milli_gpus: Ints
     start: Floats
     end: Floats
 
@@ -38,13 +38,13 @@ def read(rows: pl.DataFrame) -> OnGpus:
             return np.full(rows.height, -1, np.int64)
         return rows[name].cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
 
-    units = np.full(rows.height, -1, np.int64)
+    milli_gpus = np.full(rows.height, -1, np.int64)
     if _has_numbers(rows, "share"):
         share = rows["share"].cast(pl.Float64, strict=False).fill_null(1.0).to_numpy()
-        units = np.rint(np.nan_to_num(share, nan=-1.0) * WHOLE).astype(np.int64)
+        milli_gpus = np.rint(np.nan_to_num(share, nan=-1.0) * MILLI_GPU).astype(np.int64)
     times = (rows[name].to_numpy().astype(np.float64) for name in ("start_time", "end_time"))
     start, end = times
-    return OnGpus(column("_job"), column("server"), column("gpu"), column("num_gpus"), units, start, end)
+    return OnGpus(column("_job"), column("server"), column("gpu"), column("num_gpus"), milli_gpus, start, end)
 
 
 def _has_numbers(rows: pl.DataFrame, name: str) -> bool:

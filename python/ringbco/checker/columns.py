@@ -15,12 +15,12 @@ from ringbco.checker.inputs import (
     EVICTED,
     FAILED,
     LIMIT,
+    MILLI_GPU,
     MOVED,
     NONE,
     PREEMPTED,
     RESIZED,
     RUNG,
-    WHOLE,
     Floats,
     Ints,
     RunInputs,
@@ -131,7 +131,7 @@ def jobs_table(inputs: RunInputs, speeds: Speeds, done: Records) -> Table:
     if inputs.searched:
         table |= {"pauses": done.ended(RUNG), "paused_time": done.rests}
     if jobs.share is not None:
-        table["gpu_share"] = optional(jobs.share[own] / WHOLE, jobs.share[own] > 0)
+        table["gpu_share"] = optional(jobs.share[own] / MILLI_GPU, jobs.share[own] > 0)
     if "priority" in jobs.plain:
         table["priority"] = jobs.plain["priority"][own]
     said = {"user": jobs.user, "vc": jobs.vc_said, "deadline": jobs.deadline}
@@ -296,5 +296,5 @@ def allocations_table(inputs: RunInputs, stays: Stays) -> Table:
     }
     if share is not None and stays.gpu is not None:
         own = share[stays.job[of]]
-        table |= {"gpu": stays.gpu, "share": optional(own / WHOLE, own > 0)}
+        table |= {"gpu": stays.gpu, "share": optional(own / MILLI_GPU, own > 0)}
     return table

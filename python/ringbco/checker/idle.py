@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from ringbco.checker.inputs import WHOLE, Bools, Floats, Ints, RunInputs, StayLog
+from ringbco.checker.inputs import MILLI_GPU, Bools, Floats, Ints, RunInputs, StayLog
 from ringbco.checker.leastbusy import LeastBusyServers
 from ringbco.checker.levels import Changes, Moves, Steps, Waiting, atleast, both, compact, steps, together
 from ringbco.checker.settings import Outage
@@ -53,7 +53,7 @@ class Pool:
     @cached_property
     def idle(self) -> Steps:
         """Its idle thousandths of GPUs."""
-        return self.thousandths or Steps(self.empty.time, self.empty.value * WHOLE)
+        return self.thousandths or Steps(self.empty.time, self.empty.value * MILLI_GPU)
 
     def holding(self, gpus: int) -> Steps:
         """How many of its servers have so many empty GPUs at least."""
@@ -202,7 +202,7 @@ class Pools:
             if gpu_moves is not None:
                 own = gpu_moves.of(self.key == key)
                 count = int(pool.sizes.sum())
-                pool.thousandths = steps(own.time, own.after - own.before, WHOLE * count)
+                pool.thousandths = steps(own.time, own.after - own.before, MILLI_GPU * count)
                 for share in shares[shares > 0].tolist():
                     change = (own.after >= share).astype(np.int64) - (own.before >= share)
                     pool.rooms[share] = steps(own.time, change, count)
@@ -218,7 +218,7 @@ class Pools:
         return found or Steps(np.zeros(0), np.array([FEW]))
 
     def _in_one(self, pool: Pool, gpus: int, share: int, waits: tuple[Floats, Floats]) -> Steps:
-        enough = atleast(pool.idle, share or WHOLE * gpus)
+        enough = atleast(pool.idle, share or MILLI_GPU * gpus)
         least_busy = self.inputs.least_busy
         if share:
             fits = atleast(pool.rooms[share], 1)
@@ -252,13 +252,15 @@ class Pools:
         lasts = (stays.end > stays.start)[of]
         of, on, gpu = of[lasts], stays.on[lasts], stays.gpu[lasts]
         base = np.concatenate([[0], np.cumsum(gpus)])
-        place, units = base[on] + gpu, jobs.units[stays.job[of]]
-        changes = Changes.of(place, stays.start[of], stays.end[of], units)
+        place, milli_gpus = base[on] + gpu, jobs.milli_gpus[stays.job[of]]
+        changes = Changes.of(place, stays.start[of], stays.end[of], milli_gpus)
         at = np.array([outage.server for outage in self.down], np.int64)
         every = np.repeat(np.arange(at.size), gpus[at])
         spot = np.arange(every.size) - np.repeat(np.cumsum(gpus[at]) - gpus[at], gpus[at]) + base[at[every]]
         down, up = (np.array([outage[i] for outage in self.down])[every] for i in (1, 2))
-        left = changes.levels(np.full(int(gpus.sum()), WHOLE), Changes.of(spot, down, up, np.ones_like(spot)))
+        left = changes.levels(
+            np.full(int(gpus.sum()), MILLI_GPU), Changes.of(spot, down, up, np.ones_like(spot))
+        )
         return left._replace(server=np.searchsorted(base, left.server, side="right") - 1)
 
     def _server_moves(self, gpu_moves: Moves | None) -> Moves:
@@ -274,7 +276,7 @@ class Pools:
             held, end = np.append(stays.held[long], held), np.append(stays.end[of], end)
         changes = Changes.of(server, start, end, held)
         if gpu_moves is not None:
-            empty = (gpu_moves.after == WHOLE).astype(np.int64) - (gpu_moves.before == WHOLE)
+            empty = (gpu_moves.after == MILLI_GPU).astype(np.int64) - (gpu_moves.before == MILLI_GPU)
             rows = np.flatnonzero(empty)
             changes = Changes(
                 np.concatenate([changes.place, gpu_moves.server[rows]]),

@@ -19,7 +19,7 @@ Bools = NDArray[np.bool_]
 Column = NDArray[Any] | pl.Series
 Table = dict[str, Column]
 
-WHOLE: Final = 1000
+MILLI_GPU: Final = 1000
 """Thousandths of a GPU."""
 ENDED: Final = ("done", "limit", "rung", "failed", "preempted", "moved", "resized", "evicted", "dropped")
 """How a stay ends, by number."""
@@ -70,16 +70,16 @@ class Jobs:
         return self.submit.size
 
     @cached_property
-    def units(self) -> Ints:
+    def milli_gpus(self) -> Ints:
         """Thousandths that one of each job's GPUs counts for."""
         if self.share is None:
-            return np.full(len(self), WHOLE, np.int64)
-        return np.where(self.share > 0, self.share, WHOLE)
+            return np.full(len(self), MILLI_GPU, np.int64)
+        return np.where(self.share > 0, self.share, MILLI_GPU)
 
     @cached_property
     def weight(self) -> Floats:
         """The same in GPUs."""
-        return np.asarray(self.units / WHOLE)
+        return np.asarray(self.milli_gpus / MILLI_GPU)
 
     @cached_property
     def in_vc(self) -> Ints:

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.checker.contention import Spanning
-from ringbco.checker.inputs import WHOLE, Floats, Ints, RunInputs, Table
+from ringbco.checker.inputs import MILLI_GPU, Floats, Ints, RunInputs, Table
 from ringbco.checker.run_interval import RunInterval
 
 POINTS: Final = 2000
@@ -48,23 +48,23 @@ def timeline_table(interval: RunInterval, spanning: Spanning) -> Table:
     inputs, jobs, stays = interval.inputs, interval.inputs.jobs, interval.stays
     times = instants(inputs, interval.first, interval.last)
     holding, waiting = Counter(times, stays.start, stays.end), Counter(times, stays.since, stays.start)
-    units, one = jobs.units[stays.job], np.ones(len(stays), np.int64)
-    busy, asked = holding.sums(units * stays.gpus), waiting.sums(units * jobs.gpus[stays.job])
+    milli_gpus, one = jobs.milli_gpus[stays.job], np.ones(len(stays), np.int64)
+    busy, asked = holding.sums(milli_gpus * stays.gpus), waiting.sums(milli_gpus * jobs.gpus[stays.job])
     at = np.searchsorted(spanning.time, times, side="right")
     wide, p = (np.concatenate([[0], own])[at] for own in (spanning.jobs, spanning.p))
     table: Table = {
         "time": times,
         "running_jobs": holding.sums(one),
         "queued_jobs": waiting.sums(one),
-        "busy_gpus": (busy + WHOLE // 2) // WHOLE,
-        "queued_gpus": (asked + WHOLE // 2) // WHOLE,
+        "busy_gpus": (busy + MILLI_GPU // 2) // MILLI_GPU,
+        "queued_gpus": (asked + MILLI_GPU // 2) // MILLI_GPU,
         "spanning_jobs": wide,
         "mean_contention": np.where(wide > 0, p / np.maximum(wide, 1), 0.0),
     }
-    return table | _watts(interval, times, holding, units * stays.gpus)
+    return table | _watts(interval, times, holding, milli_gpus * stays.gpus)
 
 
-def _watts(interval: RunInterval, times: Floats, holding: Counter, units: Ints) -> Table:
+def _watts(interval: RunInterval, times: Floats, holding: Counter, milli_gpus: Ints) -> Table:
     """What all GPUs draw, where every type has watts."""
     cluster = interval.inputs.cluster
     if cluster.gpu_type is None or any(t.idle_watts is None or t.busy_watts is None for t in cluster.types):
@@ -78,11 +78,11 @@ def _watts(interval: RunInterval, times: Floats, holding: Counter, units: Ints) 
     drawn = np.zeros(times.size)
     for number, fact in enumerate(cluster.types):
         idle, busy = fact.idle_watts or 0.0, fact.busy_watts or 0.0
-        whole = WHOLE * int(cluster.gpus[kind == number].sum())
-        used = holding.sums(np.where(of_stay == number, units, 0))
-        used += served.sums(np.where(of_replica == number, WHOLE * interval.replicas.gpus, 0))
-        away = dark.sums(np.where(kind[server] == number, WHOLE * cluster.gpus[server], 0))
-        drawn += (idle * (whole - used - away) + busy * used) / WHOLE
+        whole = MILLI_GPU * int(cluster.gpus[kind == number].sum())
+        used = holding.sums(np.where(of_stay == number, milli_gpus, 0))
+        used += served.sums(np.where(of_replica == number, MILLI_GPU * interval.replicas.gpus, 0))
+        away = dark.sums(np.where(kind[server] == number, MILLI_GPU * cluster.gpus[server], 0))
+        drawn += (idle * (whole - used - away) + busy * used) / MILLI_GPU
     return {"watts": drawn}
 
 

@@ -13,7 +13,7 @@ from ringbco.reports.window import Window
 from ringbco.result import metrics
 from ringbco.result.outcome import Outcome
 from ringbco.trace.clock import first_instant
-from ringbco.trace.shares import WHOLE
+from ringbco.trace.shares import MILLI_GPU
 
 MOST_CHANGES: Final = 20_000
 """Instants in a window: where more change something, the state is told at as many even ones."""
@@ -50,7 +50,7 @@ def _counts(outcome: Outcome, window: Window) -> dict[str, pl.DataFrame]:
         steps = steps[found].with_columns(time=pl.Series(instants))
     assert outcome.allocations is not None
     if "share" in outcome.allocations.columns:
-        steps = steps.with_columns((pl.col("queued_gpus", "busy_gpus") / WHOLE).round(3))
+        steps = steps.with_columns((pl.col("queued_gpus", "busy_gpus") / MILLI_GPU).round(3))
     return {name: _distinct(steps.select("time", value=name)) for name in _COUNTS}
 
 
@@ -88,7 +88,7 @@ def _units(outcome: Outcome) -> pl.DataFrame:
     assert outcome.allocations is not None
     unit = pl.lit(1, pl.Int64)
     if "share" in outcome.allocations.columns:
-        unit = (pl.col("share").first().fill_null(1.0) * WHOLE).round().cast(pl.Int64)
+        unit = (pl.col("share").first().fill_null(1.0) * MILLI_GPU).round().cast(pl.Int64)
     return outcome.allocations.group_by("job_id").agg(unit=unit)
 
 

@@ -18,7 +18,7 @@ from ringbco.result.outcome import Outcome
 from ringbco.result.reliability import DownTime
 from ringbco.result.stays import stays_of_done
 from ringbco.trace.outages import Outages
-from ringbco.trace.shares import WHOLE
+from ringbco.trace.shares import MILLI_GPU
 from ringbco.trace.side_table import Known
 
 Results = Mapping[str, Outcome]
@@ -199,7 +199,7 @@ def fill(outcome: Outcome, edges: Floats) -> Floats:
     """GPUs in each state of FULLNESS, a row each: means between each two neighbouring `edges`, s."""
     assert outcome.allocations is not None
     gpu = ("server", "gpu")
-    need = (pl.col("share").fill_null(1.0) * WHOLE).round().cast(pl.Int64)
+    need = (pl.col("share").fill_null(1.0) * MILLI_GPU).round().cast(pl.Int64)
     changes = (
         pl.concat(
             outcome.allocations.select(*gpu, time=time, change=sign * need)
@@ -223,12 +223,12 @@ def fill(outcome: Outcome, edges: Floats) -> Floats:
         risen, weighed = (np.concatenate(([0.0], np.cumsum(of))) for of in (steps, steps * since))
         seconds = risen[place] * upto - weighed[place]
         # Rounding leaves a little where nothing is held.
-        found: Floats = (np.diff(seconds) / np.diff(upto) / WHOLE).round(6)
+        found: Floats = (np.diff(seconds) / np.diff(upto) / MILLI_GPU).round(6)
         return found
 
-    full = mean(lambda held: np.where(held >= WHOLE, WHOLE, 0))
-    used = mean(lambda held: np.where(held < WHOLE, held, 0))
-    free = mean(lambda held: np.where((held > 0) & (held < WHOLE), WHOLE - held, 0))
+    full = mean(lambda held: np.where(held >= MILLI_GPU, MILLI_GPU, 0))
+    used = mean(lambda held: np.where(held < MILLI_GPU, held, 0))
+    free = mean(lambda held: np.where((held > 0) & (held < MILLI_GPU), MILLI_GPU - held, 0))
     return np.stack((full, used, free, sum(server_gpus(outcome)) - full - used - free))
 
 

@@ -33,7 +33,7 @@ _ROUNDING: Final = 1e-9
 """Of an instant: what adding seconds up to it may be off by."""
 RIGID: Final = frozenset(each["name"] for each in _core.policies() if "resizes" not in each["is_"])
 """Built-in policies under which an elastic job runs on the GPUs that it asks for."""
-WHOLE: Final = 1000
+MILLI_GPU: Final = 1000
 """Thousandths of a GPU, which add up exactly."""
 
 
@@ -104,20 +104,20 @@ def _replayed(outcome: ringbco.Outcome, table: JobTable) -> bool:
 class Allocations:
     """Rows of who held what: jobs by number, replicas of services by -1 - their service's number.
 
-    stay: the number of a job's; units: thousandths of a GPU; gpu: which of its server, -1 where nobody says.
+    stay: the number of a job's; milli_gpus: thousandths of a GPU; gpu: which of its server, -1 where unknown.
     """
 
     who: Rows
     stay: Rows
     server: Rows
-    units: Rows
+    milli_gpus: Rows
     gpu: Rows
     start: Floats
     end: Floats
 
     def those(self, rows: NDArray[Any]) -> Allocations:
         """Some of the rows."""
-        own = self.who, self.stay, self.server, self.units, self.gpu, self.start, self.end
+        own = self.who, self.stay, self.server, self.milli_gpus, self.gpu, self.start, self.end
         return Allocations(*(column[rows] for column in own))
 
     def at(self, moment: Moment) -> Allocations:
@@ -235,14 +235,14 @@ class Record:
         if rows is None:
             return None
         shared = "gpu" in rows.columns
-        units = np.full(rows.height, WHOLE)
+        milli_gpus = np.full(rows.height, MILLI_GPU)
         if shared:
-            units = (rows["share"].fill_null(1.0) * WHOLE).round().cast(pl.Int64).to_numpy()
+            milli_gpus = (rows["share"].fill_null(1.0) * MILLI_GPU).round().cast(pl.Int64).to_numpy()
         columns = [
             self.rows_of(rows["job_id"]),
             rows["stay"].to_numpy().astype(np.int64),
             rows["server"].to_numpy().astype(np.int64),
-            units * rows["num_gpus"].to_numpy(),
+            milli_gpus * rows["num_gpus"].to_numpy(),
             rows["gpu"].cast(pl.Int64).to_numpy() if shared else np.full(rows.height, -1),
             rows["start_time"].to_numpy(),
             rows["end_time"].to_numpy(),
@@ -254,7 +254,7 @@ class Record:
                 np.array([number[name] for name in replicas["service"]]),
                 np.full(replicas.height, -1),
                 replicas["server"].to_numpy().astype(np.int64),
-                replicas["num_gpus"].to_numpy().astype(np.int64) * WHOLE,
+                replicas["num_gpus"].to_numpy().astype(np.int64) * MILLI_GPU,
                 np.full(replicas.height, -1),
                 replicas["start_time"].to_numpy(),
                 replicas["end_time"].to_numpy(),
@@ -293,8 +293,8 @@ class Record:
     def share_of(self, row: int) -> int:
         """The thousandths of a GPU that a job asks for; 0 for whole GPUs."""
         said = self.said("gpu_share", row)
-        share = 0 if said is None else round(float(said) * WHOLE)
-        return share if share < WHOLE else 0
+        share = 0 if said is None else round(float(said) * MILLI_GPU)
+        return share if share < MILLI_GPU else 0
 
     def said(self, name: str, row: int) -> Any:
         """What is known of a job under the name of a column; None where nothing is."""

@@ -11,7 +11,7 @@ import polars as pl
 from ringbco.result import why_links
 from ringbco.result.why import Fact, Interval
 from ringbco.result.why_held import MOST, gpus, want_of
-from ringbco.result.why_record import WHOLE
+from ringbco.result.why_record import MILLI_GPU
 
 if TYPE_CHECKING:
     from ringbco.result.why_asked import Asked
@@ -51,15 +51,15 @@ class Stays:
             return []
         rows = self.near
         those = (rows.who == self.row) & (rows.stay == record.number[place])
-        units = np.bincount(rows.server[those], rows.units[those]).astype(np.int64)
-        return [(int(server), gpus(int(units[server]))) for server in np.flatnonzero(units)]
+        milli_gpus = np.bincount(rows.server[those], rows.milli_gpus[those]).astype(np.int64)
+        return [(int(server), gpus(int(milli_gpus[server]))) for server in np.flatnonzero(milli_gpus)]
 
     def _held(self, place: int) -> float:
         """GPUs of a stay; less than 1 for a share, which only allocations know of a job without a row."""
         parts = self._parts(place)
         if parts:
-            return gpus(sum(round(count * WHOLE) for _, count in parts))
-        return self.want.share / WHOLE if self.want.share else int(self.record.held[place])
+            return gpus(sum(round(count * MILLI_GPU) for _, count in parts))
+        return self.want.share / MILLI_GPU if self.want.share else int(self.record.held[place])
 
     def _started(self, number: int) -> None:
         record, place = self.record, int(self.stay_rows[number])
@@ -94,7 +94,7 @@ class Stays:
         those = np.flatnonzero((record.start == time) & (record.end > time) & (record.row != self.row))
         those = those[record.beside(self.row)[record.row[those]]]
         gangs = zip(record.row[those].tolist(), record.held[those].tolist(), strict=True)
-        found = [(record.share_of(row) or WHOLE * count, row) for row, count in gangs]
+        found = [(record.share_of(row) or MILLI_GPU * count, row) for row, count in gangs]
         ranked = sorted(found, key=lambda each: (-each[0], each[1]))
         got = [{"name": record.name(row), "gpus": gpus(count)} for count, row in ranked]
         return {"got": got[:MOST], "others": len(got[MOST:])}
@@ -113,10 +113,10 @@ class Stays:
     def _grouped(self, rows: Allocations) -> list[dict[str, Any]]:
         """Who holds how much in some rows, the most first."""
         found: dict[int, int] = {}
-        for who, units in zip(rows.who.tolist(), rows.units.tolist(), strict=True):
-            found[who] = found.get(who, 0) + units
+        for who, milli_gpus in zip(rows.who.tolist(), rows.milli_gpus.tolist(), strict=True):
+            found[who] = found.get(who, 0) + milli_gpus
         ranked = sorted(found.items(), key=lambda each: (-each[1], each[0]))
-        return [{"name": self.record.name(who), "gpus": gpus(units)} for who, units in ranked]
+        return [{"name": self.record.name(who), "gpus": gpus(milli_gpus)} for who, milli_gpus in ranked]
 
     def _ended(self, number: int) -> None:
         record, place = self.record, int(self.stay_rows[number])

@@ -38,7 +38,7 @@ from ringbco.result.schema import (
 )
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.priorities import priorities
-from ringbco.trace.shares import WHOLE, thousandths
+from ringbco.trace.shares import MILLI_GPU, thousandths
 
 # What the engine calls columns of jobs.parquet that have another name there.
 _ENGINE: Final = {
@@ -174,7 +174,7 @@ def _columns(schema: Mapping[str, pl.DataType], own: Mapping[str, NDArray[Any]])
 
 def _share(shares: NDArray[np.uint32]) -> pl.Series:
     """Thousandths as a part of a GPU; null for a whole one."""
-    part = pl.Series(shares / WHOLE)
+    part = pl.Series(shares / MILLI_GPU)
     return part.set(part == 0.0, None)
 
 
@@ -260,8 +260,8 @@ def timeline_frame(
     services.
     """
 
-    def gpus(units: NDArray[np.uint64]) -> pl.Series:
-        return _shared((units + WHOLE // 2) // WHOLE if shares else units)
+    def gpus(milli_gpus: NDArray[np.uint64]) -> pl.Series:
+        return _shared((milli_gpus + MILLI_GPU // 2) // MILLI_GPU if shares else milli_gpus)
 
     told, allocated = result.tables["timeline"], result.tables["allocations"]
     columns = {
@@ -295,7 +295,7 @@ def held_gpus(result: _core.RunResult) -> NDArray[np.float64] | NDArray[np.uint3
     allocated = result.tables["allocations"]
     if allocated["share"].size == 0:
         return allocated["gpus"]
-    return np.where(allocated["share"] > 0, allocated["share"] / WHOLE, 1.0)
+    return np.where(allocated["share"] > 0, allocated["share"] / MILLI_GPU, 1.0)
 
 
 def describe_run(

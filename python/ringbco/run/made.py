@@ -39,7 +39,7 @@ from ringbco.run.frames import (
 )
 from ringbco.run.setup import Setup
 from ringbco.run.summary import Source
-from ringbco.trace.shares import WHOLE
+from ringbco.trace.shares import MILLI_GPU
 
 Table = pl.DataFrame | Callable[[], pl.DataFrame] | None
 
@@ -149,7 +149,7 @@ def _timeline(made: Made) -> Table:
 def _decisions(made: Made) -> Table:
     if not made.setup.values["decisions"]:
         return None
-    shares = None if made.shares is None else made.shares / WHOLE
+    shares = None if made.shares is None else made.shares / MILLI_GPU
     told = log.decisions_frame(made.job_id, shares, made.outages, made.services, made.result.tables["log"])
     return told if made.serving is None else made.serving.numbered(told)
 

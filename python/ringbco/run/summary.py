@@ -16,7 +16,7 @@ from ringbco.result.reliability import DownTime
 from ringbco.result.rows import Measured, OfType, Place, Rows, Table
 from ringbco.result.stays import BEGAN, ENDED
 from ringbco.run.frames import asleep, ended, held_gpus, refused
-from ringbco.trace.shares import WHOLE, asked_gpus, thousandths
+from ringbco.trace.shares import MILLI_GPU, asked_gpus, thousandths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -262,5 +262,5 @@ class Source:
         shares, gpus = thousandths(self.frame), num_gpus.astype(np.float64)
         if shares is not None:
             share = shares[job]
-            gpus = np.where(share > 0, share / WHOLE, gpus)
+            gpus = np.where(share > 0, share / MILLI_GPU, gpus)
         return gpus
