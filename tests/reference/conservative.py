@@ -54,7 +54,7 @@ def make_reservations(world: Any, most: int) -> None:
             world.try_start(row)  # nothing idle is enough, but others may make room
             for run in world.running:
                 if run.row == row:
-                    run.gpus = lowest(world, run.gpus, [*world.floor().idle, *run.gpus])
+                    run.gpus = lowest(world, run.gpus, [*world.cluster_state().idle, *run.gpus])
         if row in world.waiting:
             blocked = True
             reserved.append(Reservation(row, begin, begin + estimate, gpus))
@@ -93,7 +93,7 @@ def found(
 
     def ask() -> tuple[list[GPU] | None, int]:
         gpus, rng = world.find(row)
-        return None if gpus is None else lowest(world, gpus, world.floor().idle), rng
+        return None if gpus is None else lowest(world, gpus, world.cluster_state().idle), rng
 
     running, world.running = world.running, holders
     # Maintenance that is known ahead: servers come back, and others are left alone.

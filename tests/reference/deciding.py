@@ -78,7 +78,7 @@ class State:
     @property
     def idle(self) -> list[int]:
         """GPUs of each server that nobody holds; 0 on those of others."""
-        busy = Counter(gpu[0] for gpu in self.world.floor().idle)
+        busy = Counter(gpu[0] for gpu in self.world.cluster_state().idle)
         return [busy[server] for server in range(1 + max(self.world.sizes))]
 
     def parts(self, row: int) -> list[tuple[int, int]]:
@@ -378,7 +378,7 @@ def deciding_world(
         def idle_of(self, gpu_type: int) -> int:
             """GPUs of a type that nobody holds, or of which a part is left."""
             if not self.has_shares:
-                return sum(types.of[server] == gpu_type for server, _ in self.floor().idle)
+                return sum(types.of[server] == gpu_type for server, _ in self.cluster_state().idle)
             return sum(room > 0 and types.of[gpu[0]] == gpu_type for gpu, room in self.rooms().items())
 
         def room_of(self, gpu_type: int) -> float:

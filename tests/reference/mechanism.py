@@ -26,7 +26,7 @@ from reference.model import (
     work,
 )
 from reference.netting import Netting
-from reference.placement import Floor, clusters, place
+from reference.placement import ClusterState, clusters, place
 from reference.protection import Protecting
 from reference.result import PreemptResult
 from reference.row import RunningJob
@@ -239,11 +239,11 @@ class World(Protecting, Netting):
 
     def find(self, row: int) -> tuple[list[GPU] | None, int]:
         """The idle GPUs that a job would get, and the state of the random numbers afterwards."""
-        return self.placed_on(self.jobs[row], self.floor())
+        return self.placed_on(self.jobs[row], self.cluster_state())
 
-    def placed_on(self, job: Job, floor: Floor) -> tuple[list[GPU] | None, int]:
+    def placed_on(self, job: Job, cluster: ClusterState) -> tuple[list[GPU] | None, int]:
         """The same of a job on some servers, all of one type."""
-        return place(job, floor, self.options, self.rng)
+        return place(job, cluster, self.options, self.rng)
 
     def lent(self) -> set[GPU]:
         """GPUs that others than jobs hold: replicas are `priorities`'."""
@@ -350,11 +350,11 @@ class World(Protecting, Netting):
             self.left[row], self.served[row] = self.whole(row), 0.0
         return entered
 
-    def floor(self) -> Floor:
+    def cluster_state(self) -> ClusterState:
         gpus = [(s, g) for s in sorted(self.sizes) for g in range(self.sizes[s])]
         busy = {g for run in self.running for g in run.gpus}
         load = {g: self.load.get(g, 0.0) for g in gpus}
-        return Floor(dict(sorted(self.sizes.items())), [g for g in gpus if g not in busy], load)
+        return ClusterState(dict(sorted(self.sizes.items())), [g for g in gpus if g not in busy], load)
 
     def new_rates(self) -> None:
         spanning = [run.servers for run in self.running if len(run.servers) > 1]
@@ -381,8 +381,8 @@ class World(Protecting, Netting):
         self.short, self.apart = [], []
         if not self.waiting:
             return
-        floor = self.floor()
-        self.short = [row for row in self.waiting if len(floor.idle) < self.jobs[row].num_gpus]
+        cluster = self.cluster_state()
+        self.short = [row for row in self.waiting if len(cluster.idle) < self.jobs[row].num_gpus]
         enough = [row for row in self.waiting if row not in self.short]
         self.apart = [row for row in enough if self.find(row)[0] is None]
 

@@ -12,7 +12,7 @@ from typing import Any
 from reference.fair import Fair, Stay
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU, work
-from reference.placement import Floor
+from reference.placement import ClusterState
 from reference.running import RunningJob
 from reference.shares import weight
 
@@ -68,9 +68,9 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
         def up(self) -> dict[int, int]:
             return {s: size for s, size in self.sizes.items() if s not in self.down}
 
-        def floor(self) -> Floor:
-            floor = super().floor()
-            return replace(floor, idle=[gpu for gpu in floor.idle if gpu[0] not in self.down])
+        def cluster_state(self) -> ClusterState:
+            cluster = super().cluster_state()
+            return replace(cluster, idle=[gpu for gpu in cluster.idle if gpu[0] not in self.down])
 
         def other_instants(self) -> list[float]:
             times = {time for _, down, up in self.outages for time in (down, up)}
@@ -206,9 +206,9 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
                 self.saved[row] = run.begin, run.left
                 self.past[row] = []
 
-        def books(self, row: int) -> list[tuple[Any, Any]]:
+        def saved_columns(self, row: int) -> list[tuple[Any, Any]]:
             own = [(column, column[row]) for column in (self.saved, self.past)]
-            return super().books(row) + own  # type: ignore[no-any-return]
+            return super().saved_columns(row) + own  # type: ignore[no-any-return]
 
         def new_rates(self) -> None:
             super().new_rates()

@@ -14,7 +14,7 @@ from reference.conservative import BY_TIME, make_reservations
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU
 from reference.outages import Failures, Queue, checkpoints, failing_world, queue_world
-from reference.placement import Floor
+from reference.placement import ClusterState
 from reference.running import RunningJob
 from reference.types import Types
 
@@ -239,9 +239,9 @@ def priority_world(
             may_go = claims.preemptible[run.row] and not self.is_protected(run.row)
             return claims.evict and lower and may_go
 
-        def books(self, row: int) -> list[tuple[Any, Any]]:
+        def saved_columns(self, row: int) -> list[tuple[Any, Any]]:
             own = [(log.evictions, log.evictions[row]), (self.over, self.over[row])]
-            return super().books(row) + own  # type: ignore[no-any-return]
+            return super().saved_columns(row) + own  # type: ignore[no-any-return]
 
         def key(self, run: RunningJob) -> float:
             """GPUs x seconds of progress since the last checkpoint."""
@@ -301,7 +301,7 @@ def priority_world(
             self.given = None
 
         def idle_on(self, server: int) -> list[GPU]:
-            return [gpu for gpu in self.floor().idle if gpu[0] == server]
+            return [gpu for gpu in self.cluster_state().idle if gpu[0] == server]
 
         def least(self, gpus: Sequence[GPU], count: int) -> list[GPU]:
             # Else U does not count, which only reservations see.
@@ -361,12 +361,12 @@ def priority_world(
         ) -> tuple[list[GPU] | None, int]:
             """What the placement finds on the servers `own` if some were not there."""
             still, self.running = self.running, [run for run in self.running if run not in without]
-            floor = self.floor()
+            cluster = self.cluster_state()
             self.running = still
-            idle = [gpu for gpu in floor.idle if gpu[0] in own]
-            load = {gpu: u for gpu, u in floor.load.items() if gpu[0] in own}
+            idle = [gpu for gpu in cluster.idle if gpu[0] in own]
+            load = {gpu: u for gpu, u in cluster.load.items() if gpu[0] in own}
             asked = replace(self.jobs[row], num_gpus=self.need(row))
-            return self.placed_on(asked, Floor(dict(sorted(own.items())), idle, load))  # type: ignore[no-any-return]
+            return self.placed_on(asked, ClusterState(dict(sorted(own.items())), idle, load))  # type: ignore[no-any-return]
 
         def evict(self, leaving: Sequence[RunningJob]) -> None:
             for run in leaving:
@@ -457,9 +457,9 @@ def priority_world(
             held = [gpu[0] for replica in self.active() for gpu in replica.gpus]
             return {server: size - held.count(server) for server, size in super().up().items()}
 
-        def floor(self) -> Floor:
-            floor, held = super().floor(), self.lent()
-            return replace(floor, idle=[gpu for gpu in floor.idle if gpu not in held])
+        def cluster_state(self) -> ClusterState:
+            cluster, held = super().cluster_state(), self.lent()
+            return replace(cluster, idle=[gpu for gpu in cluster.idle if gpu not in held])
 
         def lent(self) -> set[GPU]:
             return {gpu for replica in self.active() for gpu in replica.gpus}

@@ -47,7 +47,7 @@ def repack_world(
                 gpus = [weight(self.jobs[row]) if row in self.jobs else 0 for row in range(count)]
                 whole = [self.ideal(row) if row in self.jobs else 0.0 for row in range(count)]
                 predictions = Predictions(submit, gpus, users, whole)
-            return Rule(Floor(self), predictions)
+            return Rule(WorldView(self), predictions)
 
         def complete(self, run: RunningJob) -> None:
             super().complete(run)
@@ -118,7 +118,7 @@ def repack_world(
                 if self.begins(row):
                     self.over[row] = False
 
-    class Floor:
+    class WorldView:
         """What the rule sees of a world."""
 
         def __init__(self, world: Repacking) -> None:

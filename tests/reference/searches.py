@@ -175,9 +175,9 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
         def is_lost(self, row: int) -> bool:
             return row in climbs.ended or self.result.refused[row]
 
-        def books(self, row: int) -> list[tuple[Any, Any]]:
+        def saved_columns(self, row: int) -> list[tuple[Any, Any]]:
             own = [(climbs.pauses, climbs.pauses.get(row, 0))]
-            return super().books(row) + own  # type: ignore[no-any-return]
+            return super().saved_columns(row) + own  # type: ignore[no-any-return]
 
         def leave(self, run: RunningJob) -> None:
             left = run.left

@@ -11,7 +11,7 @@ from typing import Any
 
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU, Job, Options, iteration_time
-from reference.placement import Floor, place, splitmix64
+from reference.placement import ClusterState, place, splitmix64
 from reference.running import RunningJob
 from reference.simulate import Gang, World
 from reference.tables import MeasuredJob, in_slot, parts_of_slots
@@ -83,7 +83,7 @@ def choose(
     if name in ("worst-fit", "fgd") and job.num_gpus <= max(sizes.values()):
         gpus = _on_a_server(job.num_gpus, rooms, name, sizes, empty, demands)
     else:
-        gpus, rng = place(job, Floor(sizes, empty, dict.fromkeys(rooms, 0.0)), options, rng)
+        gpus, rng = place(job, ClusterState(sizes, empty, dict.fromkeys(rooms, 0.0)), options, rng)
     if gpus is None:
         return None, rng
     # Of each server the lowest empty ones.
@@ -236,18 +236,20 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
         def find(self, row: int) -> tuple[list[GPU] | None, int]:
             return sharing.find(self, row, self.running)
 
-        def placed_on(self, job: Job, floor: Floor) -> tuple[list[GPU] | None, int]:
-            rooms = {(s, g): 0 for s, size in floor.sizes.items() for g in range(size)}
-            rooms |= dict.fromkeys(floor.idle, MILLI_GPU)
-            gpu_type = 0 if sharing.types is None else sharing.types.of[min(floor.sizes)]
+        def placed_on(self, job: Job, cluster: ClusterState) -> tuple[list[GPU] | None, int]:
+            rooms = {(s, g): 0 for s, size in cluster.sizes.items() for g in range(size)}
+            rooms |= dict.fromkeys(cluster.idle, MILLI_GPU)
+            gpu_type = 0 if sharing.types is None else sharing.types.of[min(cluster.sizes)]
             return choose(job, rooms, self.options, self.rng, sharing.demands(self, gpu_type))
 
         def tried(self, row: int) -> list[int]:
             return sharing.tried(self, row)
 
-        def floor(self) -> Floor:
+        def cluster_state(self) -> ClusterState:
             rooms = sharing.rooms(self, self.running)
-            return Floor(dict(sorted(self.sizes.items())), [g for g in rooms if rooms[g] == MILLI_GPU], {})
+            return ClusterState(
+                dict(sorted(self.sizes.items())), [g for g in rooms if rooms[g] == MILLI_GPU], {}
+            )
 
         def select(self) -> list[int]:
             types = [0] if sharing.types is None else sorted(set(sharing.types.of))
@@ -320,9 +322,9 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
         def are_same(self, gpus: list[GPU], others: list[GPU]) -> bool:
             return set(gpus) == set(others) if sharing.has_shares else super().are_same(gpus, others)
 
-        def books(self, row: int) -> list[tuple[Any, Any]]:
+        def saved_columns(self, row: int) -> list[tuple[Any, Any]]:
             rates = [(self.at_rate, self.at_rate[row])] if row in self.at_rate else []
-            return super().books(row) + rates
+            return super().saved_columns(row) + rates
 
         def goes_on(self, row: int, gpus: list[GPU]) -> bool:
             if not super().goes_on(row, gpus):

@@ -103,16 +103,16 @@ def sized_world(ranges: Ranges, types: Types, sharing: Sharing | None = None) ->
 
         def put(self, row: int, count: int, gpu_type: int) -> tuple[list[GPU] | None, int]:
             """Where the placement puts a job on so many GPUs of a type, and the random numbers afterwards."""
-            floor = self.floor()
-            own = types.sizes(gpu_type, floor.sizes)
+            cluster = self.cluster_state()
+            own = types.sizes(gpu_type, cluster.sizes)
             asked = replace(self.jobs[row], num_gpus=count)
             if sharing is not None:
                 rooms = sharing.rooms(self, self.running)
                 mine = {gpu: room for gpu, room in rooms.items() if gpu[0] in own}
                 return choose(asked, mine, self.options, self.rng, sharing.demands(self, gpu_type))
-            idle = [gpu for gpu in floor.idle if gpu[0] in own]
-            load = {gpu: u for gpu, u in floor.load.items() if gpu[0] in own}
-            return place(asked, replace(floor, sizes=own, idle=idle, load=load), self.options, self.rng)
+            idle = [gpu for gpu in cluster.idle if gpu[0] in own]
+            load = {gpu: u for gpu, u in cluster.load.items() if gpu[0] in own}
+            return place(asked, replace(cluster, sizes=own, idle=idle, load=load), self.options, self.rng)
 
         def kinds(self) -> list[int]:
             """The types of the cluster."""

@@ -24,8 +24,8 @@ from ringbco.result.certainty import ONE_RUN, Figured, Held, Runs, figured, rati
 from ringbco.result.days import days_of
 from ringbco.result.figures import MEASURED_HERE, OVER_BOUND, TIME_TO_START, compared, flat, waits_again
 from ringbco.result.folder import RESULT, place_again, whole_folder
-from ringbco.result.judged import SCHEMA, Judged, Side
 from ringbco.result.sentences import of_one_run, of_runs
+from ringbco.result.verdicts import SCHEMA, Side, Verdicts
 from ringbco.result.window import of_summary
 from ringbco.units import plain
 
@@ -186,7 +186,7 @@ class Comparison:
         return self._judged.held(label, key, against)
 
     @cached_property
-    def _judged(self) -> Judged[str]:
+    def _judged(self) -> Verdicts[str]:
         sides = {
             label: Side(
                 label,
@@ -197,7 +197,7 @@ class Comparison:
             )
             for label in self.repeated
         }
-        return Judged(sides, lambda _: self.against, self._shared)
+        return Verdicts(sides, lambda _: self.against, self._shared)
 
     def _shared(self, label: str, other: str) -> tuple[Days, Days]:
         one, two = self.outcomes[label], self.outcomes[other]

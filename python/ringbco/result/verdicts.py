@@ -47,7 +47,7 @@ class Side(NamedTuple):
     alike: object
 
 
-class Judged(Generic[T]):
+class Verdicts(Generic[T]):
     """Results that have several runs, by label, and which of them each is held against, its base."""
 
     def __init__(
