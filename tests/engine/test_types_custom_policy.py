@@ -188,19 +188,19 @@ def test_verbs(model: str, clock: str) -> None:
             for cannot in (DecisionError, ImpossibleError)
         )
         try:
-            truth = Model(case, decides=lambda _, theirs=theirs: theirs).simulate()  # type: ignore[misc]
+            expected = Model(case, decides=lambda _, theirs=theirs: theirs).simulate()  # type: ignore[misc]
         except (RefusedError, StuckError):
             with pytest.raises(InputError):
                 case.replay(policy=own(mine))
             continue
-        if all(math.isnan(end) for end in truth.result.finish):
+        if all(math.isnan(end) for end in expected.result.finish):
             continue
         outcome = case.replay(policy=own(mine))
         said = (case.script(), mine.log)
         for own_line, true_line in zip(mine.log, theirs.log, strict=False):
             assert own_line == true_line, said
         assert len(mine.log) == len(theirs.log), said
-        assert list(differences(case, outcome, truth)) == [], said
+        assert list(differences(case, outcome, expected)) == [], said
         assert ringbco.audit(outcome, case.frame()) == [], said
         finished += 1
         noted |= {(line[0], line[-1] == "refused") for line in mine.log}

@@ -1,6 +1,6 @@
 """The rule of repack.py as a custom policy, for jobs of one grade on GPUs that are alike.
 
-The engine carries out what it decides: mechanism.py is the truth about that part.
+The engine carries out what it decides: mechanism.py is the reference model of that part.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def shown(
     return list(zip(*found, strict=True))
 
 
-def truth(outcome: Outcome, time: float) -> tuple[float, ...]:
+def expected_state(outcome: Outcome, time: float) -> tuple[float, ...]:
     """The state after what happens at `time`, job by job; continuous clock, no preemption."""
     waiting = held = asked = 0
     running = set()
@@ -78,7 +78,7 @@ def test_a_window_between_two_samples_shows_the_state_that_was(sparse: Outcome) 
         times += [time for time in starts if start < time < end]
         states = shown(sparse, times, float(start), end)
         for time, state in zip(times, states, strict=True):
-            assert state == pytest.approx(truth(sparse, time)), time
+            assert state == pytest.approx(expected_state(sparse, time)), time
         seen.update(states)
     assert len(seen) > 15
     for column in range(len(COLUMNS)):
@@ -164,7 +164,7 @@ def test_a_sample_at_a_windows_start_is_told_once(sparse: Outcome, monkeypatch: 
         shown = cluster_state._contention(full, window(full, start, None, None))
         assert shown["time"][0] == start
         assert shown["time"].is_unique().all()
-        assert shown["value"][0] == pytest.approx(truth(full, start)[-1])
+        assert shown["value"][0] == pytest.approx(expected_state(full, start)[-1])
 
 
 def test_many_changes_are_told_at_even_instants(sparse: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,13 +177,13 @@ def test_many_changes_are_told_at_even_instants(sparse: Outcome, monkeypatch: py
         values = dict(state[column].iter_rows())
         for time in instants:
             values.setdefault(time, values.get(max(t for t in values if t <= time)))
-            assert values[time] == truth(sparse, time)[place]
+            assert values[time] == expected_state(sparse, time)[place]
     # The contention's are the samples then, after what the window finds.
     start = float(sparse.jobs.filter(pl.col("max_contention") > 1)["start_time"].sort()[9])
     (found, *rest) = cluster_state.cluster_state(sparse, window(sparse, start, None, None))[
         "mean_contention"
     ].iter_rows()
-    assert found == (start, pytest.approx(truth(sparse, start)[-1]))
+    assert found == (start, pytest.approx(expected_state(sparse, start)[-1]))
     assert found[1] > 0
     assert all(time > start for time, _ in rest)
     assert set(rest) <= set(sparse.timeline.select("time", "mean_contention").iter_rows())
@@ -194,4 +194,4 @@ def test_much_contention_is_told_by_the_samples(sparse: Outcome, monkeypatch: py
     start = float(sparse.jobs.filter(pl.col("max_contention") > 1)["start_time"].sort()[9])
     state = cluster_state.cluster_state(sparse, window(sparse, start, None, None))["mean_contention"]
     assert state.height == 2
-    assert state["value"].to_list() == [pytest.approx(truth(sparse, start)[-1]), 0.0]
+    assert state["value"].to_list() == [pytest.approx(expected_state(sparse, start)[-1]), 0.0]
