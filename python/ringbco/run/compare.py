@@ -30,7 +30,7 @@ from ringbco.run.resume import Ended, Kept, key_of
 from ringbco.run.seeds import Draws, Seeds, changes
 from ringbco.run.setup import prepare
 from ringbco.trace.jobs import JobTable, TableLike, as_table
-from ringbco.trace.plausibility import doubts, silently, warn
+from ringbco.trace.plausibility import silently, warn, warnings_of
 from ringbco.trace.workload import Workload
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def compared(
     draws = Draws(table, seeds.kind, checked(options)["seed"])
     repeats = [one for run in wanted for one in run.repeats(cluster, seeds)]
     workloads = resolve_workloads(table, repeats)
-    warn(_doubts(table, repeats, workloads.values()), within=1)
+    warn(_warnings(table, repeats, workloads.values()), within=1)
     watch = Watch([one.name for one in repeats], table.num_jobs, progress, began)
     several = [run for run in wanted if not is_log(run.policy)]
     given = [(table, {**checked(run.options), "policy": run.policy}) for run in several]
@@ -157,7 +157,7 @@ def compared(
         if kept is not None:
             kept.discard()
         raise
-    warn(dict.fromkeys(line for one in repeats for line in making.doubts.get(id(one), ())), within=1)
+    warn(dict.fromkeys(line for one in repeats for line in making.warnings.get(id(one), ())), within=1)
     ended: dict[str, list[Ended]] = {label: [] for label in labels}
     for one, end in zip(repeats, done, strict=True):
         ended[one.label].append(end)
@@ -172,18 +172,18 @@ def compared(
     return comparison, {label: part[0].folder for label, part in ended.items() if part[0].folder is not None}
 
 
-def _doubts(table: JobTable, repeats: Sequence[Repeat], workloads: Iterable[Workload]) -> dict[str, None]:
+def _warnings(table: JobTable, repeats: Sequence[Repeat], workloads: Iterable[Workload]) -> dict[str, None]:
     """What is allowed and yet unlike any public trace or network, once for all runs."""
     clusters = dict.fromkeys(one.cluster for one in repeats)
-    of_clusters = (doubt for here in clusters for doubt in doubts(None, here))
-    of_work = (doubt for one in workloads for doubt in one.apart)
-    return dict.fromkeys([*of_clusters, *doubts(table, None), *of_work])
+    of_clusters = (line for here in clusters for line in warnings_of(None, here))
+    of_work = (line for one in workloads for line in one.apart)
+    return dict.fromkeys([*of_clusters, *warnings_of(table, None), *of_work])
 
 
 class _Making(NamedTuple):
     """Makes runs, or takes them from those that are kept. bounds: None where none are asked for.
 
-    doubts: what first runs warn of beside what all share, by the identity of the `Repeat`.
+    warnings: what first runs warn of beside what all share, by the identity of the `Repeat`.
     """
 
     workloads: Mapping[tuple[Hashable, ...], Workload]
@@ -191,7 +191,7 @@ class _Making(NamedTuple):
     kept: Kept | None
     bounds: Bounds | None
     fresh: bool
-    doubts: dict[int, list[str]]
+    warnings: dict[int, list[str]]
 
     def make(self, one: Repeat, tell: Callable[[int, int], None]) -> Ended:
         """One run. tell: its progress."""
@@ -210,7 +210,7 @@ class _Making(NamedTuple):
                 parameters=one.parameters,
             )
             if first:
-                self.doubts[id(one)] = setup.own_doubts
+                self.warnings[id(one)] = setup.run_warnings
             key = None if kept is None else key_of(setup)
             ended = None if kept is None or key is None else kept.get(key, whole=first)
             if ended is None:

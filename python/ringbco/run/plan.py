@@ -114,7 +114,7 @@ def plan(
             f"cluster {cluster.name}: has GPUs that differ, and a plan takes all GPUs for equal",
             hint="plan for servers without gpu_type, or for those of one type",
         )
-    warn(found := workload.doubts)
+    warn(found := workload.warnings)
     profiled = workload.profiled
     _check_sample(values["sample"], float(profiled.ideal_run_time.max()))
     frame = table.frame.with_columns(pl.lit(0.0).alias("submit_time"))

@@ -66,7 +66,7 @@ def replay(
         options=options,
         parameters=parameters,
     )
-    warn(setup.doubts)
+    warn(setup.warnings)
     return carry_out(setup, progress)
 
 

@@ -170,7 +170,7 @@ class Draws:
                 columns["submit"] = table.frame["submit_time"].to_numpy()
                 made = replace(known, whole=table, key=key, columns=columns)
             # These are worked out once for all runs.
-            vars(made).update(doubts=known.doubts, users=known.users)
+            vars(made).update(warnings=known.warnings, users=known.users)
             return made
 
         return self._kept((number, key), make)

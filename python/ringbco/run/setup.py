@@ -104,12 +104,12 @@ class Setup:
         return the(Services, self.beside)
 
     @cached_property
-    def doubts(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """What is allowed and yet unlike any public trace or network, or not of the time of the jobs."""
-        return [*self.workload.doubts, *self.own_doubts]
+        return [*self.workload.warnings, *self.run_warnings]
 
     @cached_property
-    def own_doubts(self) -> list[str]:
+    def run_warnings(self) -> list[str]:
         """Those that runs of one workload need not share: tables on another clock, gains that dip."""
         given = [table for name, table in self.beside.items() if self.drawn is None or name != "outages"]
         told = beside_jobs(self.table, given)
@@ -167,7 +167,7 @@ class Setup:
     @cached_property
     def record(self) -> dict[str, Any]:
         """Everything needed to repeat the run, as run.toml has it."""
-        run = describe_run(*(self.table, self.cluster, self.chosen.name, self.described(), self.doubts))
+        run = describe_run(*(self.table, self.cluster, self.chosen.name, self.described(), self.warnings))
         if self.custom is not None:
             run["own_policy"] = {"name": self.chosen.name, **self.custom.described}
         for name, kind in KINDS.items():

@@ -73,7 +73,7 @@ class Simulation:
         if setup.drawn is not None:
             told = "a table, as ringbco outages draws one: nobody knows how long a simulation lasts"
             raise refusal("outages", setup.drawn.draw.source, told)
-        warn(setup.doubts)
+        warn(setup.warnings)
         self._begin(setup, prepared_of(setup), _number_of(setup, vc), None, progress)
 
     def _part(self, rows: Rows, source: str) -> Simulation:

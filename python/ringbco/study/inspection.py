@@ -31,7 +31,7 @@ from ringbco.trace.jobs import (
     near_name,
     screen_jobs,
 )
-from ringbco.trace.plausibility import MILLI, doubts, slurm_parts, warn
+from ringbco.trace.plausibility import MILLI, slurm_parts, warn, warnings_of
 from ringbco.trace.priorities import preemptible, priorities
 from ringbco.trace.profiles import CATALOGUE
 from ringbco.trace.records import apart
@@ -136,7 +136,7 @@ def inspect_jobs(
         "span": span,
         "if_milliseconds": {"span": span * MILLI, "median_duration": float(np.median(duration)) * MILLI},
         "warnings": [
-            *doubts(table, cluster),
+            *warnings_of(table, cluster),
             *apart(table, recorded),
             *slurm_parts(frame["job_id"]),
         ],

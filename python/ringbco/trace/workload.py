@@ -23,7 +23,7 @@ from ringbco.io.threads import begin
 from ringbco.trace import gpu_type_choices, measured, profiles, records
 from ringbco.trace.jobs import JobTable, gpu_range
 from ringbco.trace.noise import noise
-from ringbco.trace.plausibility import doubts
+from ringbco.trace.plausibility import warnings_of
 from ringbco.trace.priorities import priorities
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.rate_table import RateTable
@@ -110,9 +110,9 @@ class Workload:
         return {table.form.option: table for table in there if table is not None}
 
     @cached_property
-    def doubts(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """What is allowed and yet unlike any public trace or network."""
-        return [*doubts(self.table, self.cluster), *self.apart]
+        return [*warnings_of(self.table, self.cluster), *self.apart]
 
     @cached_property
     def apart(self) -> list[str]:
