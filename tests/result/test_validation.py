@@ -13,7 +13,7 @@ from ringbco import Outcome, replay
 from ringbco.errors import InputError
 from ringbco.result.outcome import _with_tables
 from ringbco.result.tables import TABLES
-from ringbco.result.validation import _TOLD, check_stay_log, check_told
+from ringbco.result.validation import _TOLD, check_stay_log, check_story
 
 SERVICES = pl.DataFrame({"service": ["a"], "time": [900.0], "replicas": [1], "gpus_per_replica": [2]})
 QUOTA = pl.DataFrame({"user": ["u0"], "gpus": [12], "borrow": [True]})
@@ -35,7 +35,7 @@ def changed(outcome: Outcome, table: str, column: str, value: Any) -> Outcome:
 
 
 def test_a_sound_result_is_told_of(outcome: Outcome) -> None:
-    check_told(outcome)
+    check_story(outcome)
 
 
 @pytest.mark.parametrize("table", [name for name in _TOLD if name not in ("fair_shares", "rungs")])
@@ -47,20 +47,20 @@ def test_a_null_and_a_nan_are_named(outcome: Outcome, table: str) -> None:
     for column in known:
         message = f"^{row.file}: row 1, column {column}: "
         if column in row.nulls:
-            check_told(changed(outcome, table, column, None))
+            check_story(changed(outcome, table, column, None))
         else:
             with pytest.raises(InputError, match=f"{message}null: expected"):
-                check_told(changed(outcome, table, column, None))
+                check_story(changed(outcome, table, column, None))
         if frame.schema[column].is_float():
             with pytest.raises(InputError, match=f"{message}NaN: expected"):
-                check_told(changed(outcome, table, column, float("nan")))
+                check_story(changed(outcome, table, column, float("nan")))
 
 
 @pytest.mark.parametrize("table", ["allocations", "replicas", "outages"])
 def test_a_server_beyond_the_cluster_is_named(outcome: Outcome, table: str) -> None:
     message = f"^{TABLES[table].file}: row 1, column server: 4: expected 0 to 3, the cluster's servers"
     with pytest.raises(InputError, match=message):
-        check_told(changed(outcome, table, "server", 4))
+        check_story(changed(outcome, table, "server", 4))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_stays_that_cannot_be_are_named(
     outcome: Outcome, table: str, column: str, value: Any, expected: str
 ) -> None:
     with pytest.raises(InputError, match=f"^{TABLES[table].file}: row 1, column {column}: .*{expected}"):
-        check_told(changed(outcome, table, column, value))
+        check_story(changed(outcome, table, column, value))
 
 
 def ids(outcome: Outcome) -> pl.Series:

@@ -20,8 +20,8 @@ from cases.stories import (
 from cases.waiting import NEAR, WaitingModel
 from core_run import CASES
 from frames import busy_jobs, table
-from ringbco.result.why_record import Found, Record, job_table
-from ringbco.result.why_teller import tell
+from ringbco.result.why_record import LoadedJobTable, Record, job_table
+from ringbco.result.why_story import tell
 from ringbco.run.probe import ask
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
@@ -66,7 +66,10 @@ def test_every_number_of_random_cases(chunk: int) -> None:
         met = meet(seed, check=False).seen
         outcome, jobs = met.outcome, met.case.frame()
         assert outcome is not None
-        records = [Record(outcome, job_table(outcome, jobs)), Record(outcome, Found(None, "it is not there"))]
+        records = [
+            Record(outcome, job_table(outcome, jobs)),
+            Record(outcome, LoadedJobTable(None, "it is not there")),
+        ]
         expected, own = WaitingModel(records[0]), outcome.run.get("own_policy", {}).get("sha256")
         policy = records[0].policy if own else None
         whole = set(outcome.stays["job_id"]) == set(outcome.jobs["job_id"])

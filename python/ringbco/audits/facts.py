@@ -17,7 +17,7 @@ from ringbco.audits.inputs import Profiles, inputs_of
 from ringbco.audits.measured import Speeds
 from ringbco.audits.options import decides_itself, options_of, preempts, resizes
 from ringbco.audits.types import Types
-from ringbco.checker.idle import Room
+from ringbco.checker.idle import Placeable
 from ringbco.checker.inputs import RunInputs
 from ringbco.checker.speed import Speeds as Rates
 from ringbco.cluster.spec import Cluster
@@ -108,9 +108,9 @@ class Facts:
         return inputs_of(self.outcome, self.table, self.known)
 
     @cached_property
-    def room(self) -> Room:
+    def room(self) -> Placeable:
         """Where jobs could be placed, were all GPUs idle."""
-        return Room(self.inputs, Rates(self.inputs))
+        return Placeable(self.inputs, Rates(self.inputs))
 
     @property
     def logged(self) -> bool:

@@ -37,7 +37,7 @@ from ringbco.trace.priorities import priorities
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.services import Services
 from ringbco.trace.shares import thousandths
-from ringbco.trace.side_tables import KINDS, Known, SideTable, the
+from ringbco.trace.side_tables import KINDS, ReadContext, SideTable, the
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,7 +84,7 @@ def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) 
     options, known = options_of(outcome.run), known or Profiles.read(outcome, table)
     cluster = known.cluster
     return RunInputs(
-        _jobs(outcome, table, known, the(Quotas, _beside(outcome, cluster))),
+        _jobs(outcome, table, known, the(Quotas, _side_tables(outcome, cluster))),
         _cluster(cluster, alone=options.get("sharing") == "off"),
         options,
         preempts=preempts(options),
@@ -100,9 +100,9 @@ def inputs_of(outcome: Outcome, table: JobTable, known: Profiles | None = None) 
     )
 
 
-def _beside(outcome: Outcome, cluster: Servers) -> Mapping[str, SideTable]:
+def _side_tables(outcome: Outcome, cluster: Servers) -> Mapping[str, SideTable]:
     """Its side tables, by option. Raises InputError for a damaged one, though nothing may follow from it."""
-    known = Known.of(cluster)
+    known = ReadContext.of(cluster)
     return {
         name: kind.read(copy, known, kind.form.file)
         for name, kind in KINDS.items()
@@ -139,8 +139,8 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles, quotas: Quotas | N
         most=gpus_of(frame, "max_gpus").astype(np.int64),
         noise=None if noisy is None else noisy[0],
         batch=None if noisy is None else noisy[1].astype(np.float64),
-        share=_whole(shares),
-        vc=_whole(vc),
+        share=_columns(shares),
+        vc=_columns(vc),
         owner=None if quotas is None else said(frame, quotas.column),
         types=None if types is None else np.isfinite(types.listed),
         speedup=None if types is None else types.speedup,
@@ -154,7 +154,7 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles, quotas: Quotas | N
     )
 
 
-def _whole(values: NDArray[Any] | None) -> Ints | None:
+def _columns(values: NDArray[Any] | None) -> Ints | None:
     return None if values is None else values.astype(np.int64)
 
 
@@ -176,7 +176,7 @@ def _cluster(cluster: Servers, *, alone: bool) -> Cluster:
         Network(net.intra_bandwidth, net.inter_bandwidth, net.reduce_speed, xi1, net.xi2, net.alpha),
         None if cluster.server_vc is None else np.array([vcs[name] for name in cluster.server_vc], np.int64),
         list(vcs),
-        _whole(cluster.server_types),
+        _columns(cluster.server_types),
         [GpuType(t.name, t.idle_watts, t.busy_watts, t.price_per_hour) for t in cluster.type_facts]
         if cluster.server_types is not None
         else (),

@@ -11,7 +11,7 @@ import numpy as np
 
 from ringbco.checker import clock, columns, contention, searches, services, stays, timeline
 from ringbco.checker.figures import Summary
-from ringbco.checker.idle import Room
+from ringbco.checker.idle import Placeable
 from ringbco.checker.inputs import Recomputed, RunInputs, StayLog
 from ringbco.checker.run_interval import RunInterval
 from ringbco.checker.speed import Speeds
@@ -36,7 +36,7 @@ def check(inputs: RunInputs, stay_log: StayLog) -> Recomputed:
     ended, off = Worker(inputs, speeds, stay_log.stays, contention.parts_of(parts)).integrate(
         marks, stay_log.rungs
     )
-    room = Room(inputs, speeds)
+    room = Placeable(inputs, speeds)
     room.waits(stay_log, down)
 
     interval = RunInterval.of(inputs, stay_log, down, slept)

@@ -64,7 +64,7 @@ class Pool:
         return self._holding[gpus]
 
 
-class Room:
+class Placeable:
     """The pools of a cluster, and who may go where."""
 
     def __init__(self, inputs: RunInputs, speeds: Speeds) -> None:
@@ -188,7 +188,7 @@ def _packs(sizes: Ints, gpus: int) -> bool:
 class Pools:
     """What is idle over time, pool by pool."""
 
-    def __init__(self, room: Room, stay_log: StayLog, down: list[Outage], shares: Ints) -> None:
+    def __init__(self, room: Placeable, stay_log: StayLog, down: list[Outage], shares: Ints) -> None:
         self.room, self.inputs, self.stay_log, self.down = room, room.inputs, stay_log, down
         self.key, gpus = room.key, room.cluster.gpus
         shared = room.jobs.share is not None and stay_log.stays.gpu is not None

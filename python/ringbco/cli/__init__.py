@@ -45,7 +45,7 @@ VERBS: Final = {
     "demo": "Replay a bundled sample under four policies; a table and a picture.",
 }
 # Verbs of the version before, and the script with the same options that took their place.
-_GONE: Final = {"reproduce": "docs/examples/paper_figures.py"}
+_REMOVED: Final = {"reproduce": "docs/examples/paper_figures.py"}
 
 
 class _LazyGroup(TyperGroup):
@@ -57,8 +57,8 @@ class _LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command named by `args[0]`, its module imported."""
-        if args[0] in _GONE and not ctx.resilient_parsing:
-            _refuse_gone(*args)
+        if args[0] in _REMOVED and not ctx.resilient_parsing:
+            _refuse_removed(*args)
         name, command, rest = super().resolve_command(ctx, args)
         return name, load(name) if name in VERBS else command, rest
 
@@ -77,13 +77,13 @@ class _LazyGroup(TyperGroup):
             raise typer.Exit(process.tell_interrupt(str(interrupt))) from None
 
 
-def _refuse_gone(verb: str, *options: str) -> NoReturn:
+def _refuse_removed(verb: str, *options: str) -> NoReturn:
     """Raises UsageError with the command that does what a verb of the version before did."""
     import shlex
 
     from ringbco.errors import UsageError
 
-    command = shlex.join(("python", _GONE[verb], *options))
+    command = shlex.join(("python", _REMOVED[verb], *options))
     raise UsageError(f"verb {verb}: is no more: in a copy of the repository, {command} does the same")
 
 

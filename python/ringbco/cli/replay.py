@@ -84,7 +84,7 @@ def replay(
 
     import time
 
-    from ringbco.io.ahead import read_ahead
+    from ringbco.io.prefetch import read_ahead
 
     if jobs is not None:
         # These are most of a large table. Meanwhile the libraries are loaded, which takes as long.

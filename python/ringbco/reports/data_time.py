@@ -19,7 +19,7 @@ from ringbco.result.reliability import DownTime
 from ringbco.result.stays import stays_of_done
 from ringbco.trace.outages import Outages
 from ringbco.trace.shares import MILLI_GPU
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 Results = Mapping[str, Outcome]
 Floats = NDArray[np.float64]
@@ -126,7 +126,7 @@ def down(results: Results) -> Iterator[Part]:
             continue
         seen.append(outcome.outages)
         gpus = np.array(server_gpus(outcome), np.uint32)
-        down = Outages.read(outcome.outages, Known(servers=gpus.size))
+        down = Outages.read(outcome.outages, ReadContext(servers=gpus.size))
         by_clock = down.on_clock(outcome.run.get("options", {}))
         lost = DownTime.of(by_clock, gpus)
         mean = np.array([lost.gpu_seconds(a, b) / (b - a) for a, b in pairwise(edges.tolist())])

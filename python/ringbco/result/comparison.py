@@ -16,7 +16,7 @@ import polars as pl
 import ringbco
 from ringbco.io import marks
 from ringbco.io.json_text import json_text
-from ringbco.io.manifest import MANIFEST, Kind
+from ringbco.io.manifest import MANIFEST, OutputKind
 from ringbco.io.system import fold
 from ringbco.io.tables import write_table
 from ringbco.result.bound import of_results
@@ -377,7 +377,7 @@ def is_comparison(path: Path) -> bool:
     return (path / FRAME).is_file() and {"policies", "summaries"} <= set(marks.document(path / DOCUMENT))
 
 
-COMPARISON: Final = Kind("comparison", frozenset({DOCUMENT, FRAME, REPORT}), is_comparison, RESULT)
+COMPARISON: Final = OutputKind("comparison", frozenset({DOCUMENT, FRAME, REPORT}), is_comparison, RESULT)
 
 
 def as_comparison(results: Comparison | Mapping[str, Outcome]) -> Comparison:

@@ -24,7 +24,7 @@ from ringbco.result.figures import LISTS
 from ringbco.result.folder import cluster_of, read_run, read_summary, whole_folder
 from ringbco.result.tables import RUN, SUMMARY, TABLES
 from ringbco.trace.outages import Outages
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 if TYPE_CHECKING:
     import numpy as np
@@ -260,7 +260,7 @@ def _check_outages(outages: pl.DataFrame, folder: Path, run: Mapping[str, Any]) 
         servers = cluster_of(run).num_servers
     except InputError as error:
         raise InputError(str(error), file=folder / RUN) from None
-    Outages.read(outages, Known(servers=servers), str(folder / Outages.form.file))
+    Outages.read(outages, ReadContext(servers=servers), str(folder / Outages.form.file))
 
 
 def with_seconds(summary: Mapping[str, Any], seconds: float) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The tables of a result, a row each: whoever writes, reads, checks or compares them goes over `TABLES`.
 
-A new one is its row here, and in `ringbco.run.made` who makes it. An `Outcome` has each by its name.
+A new one is its row here, and in `ringbco.run.results` who makes it. An `Outcome` has each by its name.
 """
 
 from __future__ import annotations

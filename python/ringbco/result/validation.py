@@ -63,7 +63,7 @@ def check_types(outcome: Outcome, names: Collection[str]) -> None:
             _Result(outcome, None).check_type("jobs", outcome.jobs[name], TABLES["jobs"].more[name])
 
 
-def check_told(outcome: Outcome) -> None:
+def check_story(outcome: Outcome) -> None:
     """Raises InputError for the first thing in a result of which no story could be told."""
     result = _Result(outcome, None)
     Record(outcome.run, None).check_options()

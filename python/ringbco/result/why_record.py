@@ -15,7 +15,7 @@ from ringbco import _core
 from ringbco.errors import InputError, RingbcoError
 from ringbco.io.digests import sha256_of
 from ringbco.result.folder import cluster_of
-from ringbco.result.validation import check_told
+from ringbco.result.validation import check_story
 from ringbco.trace.clock import first_instant
 from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
 
@@ -50,14 +50,14 @@ class Moment(NamedTuple):
         return (start <= self.time) & (self.time < end)
 
 
-class Found(NamedTuple):
+class LoadedJobTable(NamedTuple):
     """The job table of a result, or why it is not at hand."""
 
     table: JobTable | None
     why_not: str | None
 
 
-def job_table(outcome: ringbco.Outcome, jobs: TableLike | None) -> Found:
+def job_table(outcome: ringbco.Outcome, jobs: TableLike | None) -> LoadedJobTable:
     """The job table that was replayed: `jobs`, else the file that run.toml names, if it has not changed.
 
     Raises InputError where `jobs` is no job table, or not that of this result.
@@ -77,15 +77,15 @@ def job_table(outcome: ringbco.Outcome, jobs: TableLike | None) -> Found:
                 file=table.source,
                 hint="give the one that run.toml names, as it was",
             )
-        return Found(table, None)
+        return LoadedJobTable(table, None)
     if not isinstance(named, str) or sha256 is None:
-        return Found(None, "the job table was made in memory")
+        return LoadedJobTable(None, "the job table was made in memory")
     try:
         if sha256_of(named) != sha256:
-            return Found(None, f"{named} has changed")
-        return Found(read_jobs(named, without=UNREAD), None)
+            return LoadedJobTable(None, f"{named} has changed")
+        return LoadedJobTable(read_jobs(named, without=UNREAD), None)
     except (OSError, RingbcoError):
-        return Found(None, f"{named} is not there")
+        return LoadedJobTable(None, f"{named} is not there")
 
 
 def _replayed(outcome: ringbco.Outcome, table: JobTable) -> bool:
@@ -133,11 +133,11 @@ class Record:
     it), gpus.
     """
 
-    def __init__(self, outcome: ringbco.Outcome, found: Found) -> None:
+    def __init__(self, outcome: ringbco.Outcome, found: LoadedJobTable) -> None:
         self.outcome, self.run, self.found = outcome, outcome.run, found
         self.options: Mapping[str, Any] = outcome.run.get("options", {})
         self.cluster = cluster_of(outcome.run)
-        check_told(outcome)
+        check_story(outcome)
         self.gpus = self.cluster.server_gpus.astype(np.int64)
         self.planned = self.options.get("command") == "plan"
         self.policy = str(self.options.get("policy", "?"))

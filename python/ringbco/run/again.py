@@ -62,7 +62,7 @@ class Repeat:
     @property
     def is_custom(self) -> bool:
         """Whether a policy of somebody's own decided."""
-        return isinstance(self.options.get("policy"), custom_policy.Carried)
+        return isinstance(self.options.get("policy"), custom_policy.SerializedPolicy)
 
     def other_versions(self, here: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         """The programs whose versions were others then: name -> (then, now). here: those of a repeat."""
@@ -141,7 +141,7 @@ def settings(
         given["policy"] = _custom_policy(given["policy"], told, policy, record)
     elif given.get("policy") not in BUILT_IN:
         told = {}
-    if given.get("order") == "column" and not isinstance(given["policy"], custom_policy.Carried):
+    if given.get("order") == "column" and not isinstance(given["policy"], custom_policy.SerializedPolicy):
         raise CannotRepeatError(
             "an order of which the keys are in a file; these were given as an array",
             file=record,
@@ -205,7 +205,7 @@ def is_ours(policy: object) -> bool:
 
 def _custom_policy(
     named: str, told: Mapping[str, Any], given: str | None, record: Path
-) -> custom_policy.Carried:
+) -> custom_policy.SerializedPolicy:
     """The policy that was given for the one that run.toml names, read and compared, not loaded yet."""
     if given is None:
         raise CannotRepeatError(
@@ -235,7 +235,7 @@ def _custom_policy(
             value=named,
             hint="name the file, or the module, in which the class itself stands",
         )
-    return custom_policy.Carried(name, code, sha256)
+    return custom_policy.SerializedPolicy(name, code, sha256)
 
 
 def _as_mapping(value: object) -> Mapping[str, Any]:

@@ -20,12 +20,12 @@ from ringbco.run.option import takes
 from ringbco.run.options import as_cluster, checked
 from ringbco.run.outage_draws import is_draw
 from ringbco.trace import gpu_type_choices, measured, profiles
-from ringbco.trace.epoch import beside_jobs, epoch_of
+from ringbco.trace.epoch import epoch_of, outside_jobs
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
 from ringbco.trace.noise import efficiency
 from ringbco.trace.plausibility import warn
 from ringbco.trace.shares import asked_gpus
-from ringbco.trace.side_tables import Known, read_side_tables
+from ringbco.trace.side_tables import ReadContext, read_side_tables
 from ringbco.trace.workload import READS, Workload, resolve
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def bound(
     differ = workload.kinds
     if workload.rates is not None:
         differ = gpu_type_choices.resolve(table, workload.cluster, always=True)
-    room = gpu_type_choices.room(workload.cluster, differ, workload.vc, table.num_jobs)
+    room = gpu_type_choices.most_gpus(workload.cluster, differ, workload.vc, table.num_jobs)
     for name, rows, gpus in _parts(table, cluster, workload.vc):
         large = rows[asked[rows] > room[rows]]
         if large.size and oversize == "error":
@@ -105,9 +105,9 @@ def _check_files(options: Mapping[str, Any], cluster: Cluster, table: JobTable) 
 
     Raises InputError for what it would refuse in them.
     """
-    known = Known.of(cluster, table.frame, epoch_of(table))
+    known = ReadContext.of(cluster, table.frame, epoch_of(table))
     not_here = {*READS, "outages"} if is_draw(options["outages"]) else READS
-    return beside_jobs(table, read_side_tables(options, known, not_here).values())
+    return outside_jobs(table, read_side_tables(options, known, not_here).values())
 
 
 def limits(workload: Workload, model: str) -> Callable[[int], tuple[Floats, Floats]]:

@@ -23,11 +23,11 @@ from ringbco.run.compare_runs import (
     resolve_workloads,
     wanted_runs,
 )
-from ringbco.run.gone import refuse_gone
 from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer, is_log
+from ringbco.run.removed_options import refuse_removed
 from ringbco.run.replay import carry_out
-from ringbco.run.resume import Ended, Kept, key_of
-from ringbco.run.seeds import Draws, Seeds, changes
+from ringbco.run.resume import FinishedRun, FinishedRuns, key_of
+from ringbco.run.seeds import SeededTables, Seeds, changes
 from ringbco.run.setup import prepare
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import silently, warn, warnings_of
@@ -78,7 +78,7 @@ def compare(
     that none of them can meet; InputError for a folder that is no result, or a damaged one; otherwise as
     `replay`, for the first run in order that fails. Warns as `replay` does, once.
     """
-    refuse_gone(options)
+    refuse_removed(options)
     return compared(
         jobs,
         cluster,
@@ -108,7 +108,7 @@ def compared(
     progress: Callable[[int, int], None] | None = None,
     began: Callable[[int, int, str], None] | None = None,
     options: Mapping[str, Any],
-    kept: Kept | None = None,
+    kept: FinishedRuns | None = None,
 ) -> tuple[Comparison, dict[str, Path]]:
     """As `compare`, with each finished run in `kept`, and taken from there if it is in it already.
 
@@ -132,7 +132,7 @@ def compared(
     table = as_table(jobs)
     cluster = as_cluster(cluster, recorded_cluster)
     seeds.check(table)
-    draws = Draws(table, seeds.kind, checked(options)["seed"])
+    draws = SeededTables(table, seeds.kind, checked(options)["seed"])
     repeats = [one for run in wanted for one in run.repeats(cluster, seeds)]
     workloads = resolve_workloads(table, repeats)
     warn(_warnings(table, repeats, workloads.values()), within=1)
@@ -145,7 +145,7 @@ def compared(
 
     making = _Making(workloads, draws, kept, bounds, seeds.fresh, {})
 
-    def run(number: int) -> Ended:
+    def run(number: int) -> FinishedRun:
         tell = watch.part(number)
         ended = making.make(repeats[number], tell)
         tell(table.num_jobs, table.num_jobs)
@@ -158,7 +158,7 @@ def compared(
             kept.discard()
         raise
     warn(dict.fromkeys(line for one in repeats for line in making.warnings.get(id(one), ())), within=1)
-    ended: dict[str, list[Ended]] = {label: [] for label in labels}
+    ended: dict[str, list[FinishedRun]] = {label: [] for label in labels}
     for one, end in zip(repeats, done, strict=True):
         ended[one.label].append(end)
     of = slice(None) if seeds.fresh else slice(1)
@@ -187,13 +187,13 @@ class _Making(NamedTuple):
     """
 
     workloads: Mapping[tuple[Hashable, ...], Workload]
-    draws: Draws
-    kept: Kept | None
+    draws: SeededTables
+    kept: FinishedRuns | None
     bounds: Bounds | None
     fresh: bool
     warnings: dict[int, list[str]]
 
-    def make(self, one: Repeat, tell: Callable[[int, int], None]) -> Ended:
+    def make(self, one: Repeat, tell: Callable[[int, int], None]) -> FinishedRun:
         """One run. tell: its progress."""
         kept, first = self.kept, not one.number
         with silently():
@@ -219,15 +219,15 @@ class _Making(NamedTuple):
                 # worked out here, beside other runs.
                 bound = self.bounds.of(outcome) if self.bounds is not None and (first or self.fresh) else None
                 summary = outcome.summary if first else outcome.single_figures()
-                ended = Ended(summary, bound, outcome if first else None)
+                ended = FinishedRun(summary, bound, outcome if first else None)
                 if kept is not None and key is not None:
                     ended = kept.add(key, ended)
         return ended
 
 
 def _all_done(
-    run: Callable[[int], Ended], numbers: Sequence[int], threads: int | None, watch: Watch
-) -> list[Ended]:
+    run: Callable[[int], FinishedRun], numbers: Sequence[int], threads: int | None, watch: Watch
+) -> list[FinishedRun]:
     """What `run` gives for each number, several at a time; raises what the first that fails raises.
 
     The first runs of all labels go first, then the second ones: few of the tables are held at a time.

@@ -102,7 +102,7 @@ class CustomPolicy:
 def is_custom(policy: object) -> bool:
     """Whether a policy is run as one's own: an object, a class, `module:Class`, `file.py:Class`, a name that
     an entry point or this package has for one."""
-    if isinstance(policy, Carried):
+    if isinstance(policy, SerializedPolicy):
         return True
     if isinstance(policy, str):
         if ":" in policy:
@@ -129,7 +129,7 @@ def guarded(name: str, *, loading: bool = False) -> Iterator[None]:
 
 def _label(policy: object) -> str:
     """What to call a policy before anything of it is asked: its metaclass may be anybody's too."""
-    if isinstance(policy, str | Carried):
+    if isinstance(policy, str | SerializedPolicy):
         return policy if isinstance(policy, str) else policy.name
     return str(type.__getattribute__(policy if isinstance(policy, type) else type(policy), "__qualname__"))
 
@@ -159,12 +159,12 @@ def named(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
     Raises as `resolve`, but for fields.
     """
     with guarded(_label(policy), loading=True):
-        return _found(policy)
+        return _resolved(policy)
 
 
-def _found(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
+def _resolved(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
     text: bytes | None = None
-    if isinstance(policy, Carried):
+    if isinstance(policy, SerializedPolicy):
         text, policy = policy.text, policy.name
     name = policy if isinstance(policy, str) and (":" in policy or policy in BUILT_IN) else ""
     found: Any = _named(policy, text) if isinstance(policy, str) else policy
@@ -182,7 +182,7 @@ def _found(policy: object) -> tuple[str, Scheduler | type[Scheduler]]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Carried:
+class SerializedPolicy:
     """The name of a custom policy on its way to another process, which may have no such file.
 
     text: of its file; None for a class that is imported there too. sha256: of its file, None without one.
@@ -193,17 +193,17 @@ class Carried:
     sha256: str | None
 
 
-def carried(name: str) -> Carried:
+def serialized(name: str) -> SerializedPolicy:
     """The policy of that name, to be sent. Raises as `resolve` does."""
     place = name.rpartition(":")[0]
     if place.endswith(".py"):
         text = custom_policy_file.text(Path(place))
-        return Carried(name, text, hashlib.sha256(text).hexdigest())
-    kind = kind_of(name)
-    return Carried(name, None, None if name in BUILT_IN else _sha256(kind))
+        return SerializedPolicy(name, text, hashlib.sha256(text).hexdigest())
+    kind = class_of(name)
+    return SerializedPolicy(name, None, None if name in BUILT_IN else _sha256(kind))
 
 
-def kind_of(policy: object) -> type[Scheduler]:
+def class_of(policy: object) -> type[Scheduler]:
     """The class of a policy. Raises as `named` does."""
     found = named(policy)[1]
     return found if isinstance(found, type) else type(found)

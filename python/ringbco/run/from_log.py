@@ -22,7 +22,7 @@ from ringbco.run.options import resolve_policy
 from ringbco.run.refusals import uses
 from ringbco.run.registry import REPLAY
 from ringbco.trace.outages import Maintenance, Outages, united
-from ringbco.trace.side_tables import KINDS, Known
+from ringbco.trace.side_tables import KINDS, ReadContext
 
 _DECIDED: Final = ("policy", "order", "queue")
 """What says who decides; a log decides itself."""
@@ -33,7 +33,7 @@ _NOT_NONE: Final = (*KINDS, "search")
 
 
 @dataclass(frozen=True)
-class Followed:
+class LoggedRun:
     """A log and what is known of the run that wrote it.
 
     run: its run.toml; None for a log that lies in no result folder. options: those of `replay` to follow it
@@ -64,7 +64,7 @@ def folder_of(policy: str) -> Path | None:
     return path.parent if is_its_own else None
 
 
-def follow(policy: str, given: Mapping[str, Any], cluster: Cluster) -> Followed:
+def follow(policy: str, given: Mapping[str, Any], cluster: Cluster) -> LoggedRun:
     """The log that a policy names, with the options to follow it with.
 
     given: the caller's options. cluster: that of the replay. Raises InputError for a log that is missing or
@@ -73,7 +73,7 @@ def follow(policy: str, given: Mapping[str, Any], cluster: Cluster) -> Followed:
     log = Log.read(policy)
     folder = folder_of(policy)
     if folder is None:
-        return Followed(log, None, _from_rows(log, given))
+        return LoggedRun(log, None, _from_rows(log, given))
     run = read_run(folder)
     told = run.get("options", {})
     given = {name: value for name, value in given.items() if name not in _NOT_NONE or value is not None}
@@ -99,7 +99,7 @@ def follow(policy: str, given: Mapping[str, Any], cluster: Cluster) -> Followed:
         options[name] = copy
     if "search" in given and given["search"] != told.get("search"):
         raise _other("search", given["search"], str(told.get("search", "none")))
-    return Followed(log, run, options)
+    return LoggedRun(log, run, options)
 
 
 def _from_rows(log: Log, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def _from_rows(log: Log, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _compare(name: str, given: object, copies: Mapping[str, Path | None], cluster: Cluster) -> None:
     """Raises UsageError unless what was given is what the log's run was given."""
-    copy, kind, known = copies[name], KINDS[name], Known.of(cluster)
+    copy, kind, known = copies[name], KINDS[name], ReadContext.of(cluster)
     if copy is None:
         raise _other(name, given, "none")
     mine, theirs = kind.read(given, known), kind.read(copy, known)

@@ -18,7 +18,7 @@ from ringbco.result.metrics import column
 from ringbco.run.frames import explain
 from ringbco.run.options import as_cluster, integer, refusal
 from ringbco.trace import gpu_type_choices
-from ringbco.trace.cpu_memory import asked as asked_beside
+from ringbco.trace.cpu_memory import requested as asked_beside
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.shares import MILLI_GPU, thousandths
 
@@ -101,7 +101,7 @@ def pack(
     shares = columns.get("shares")
     gpus = column(table.frame, "num_gpus").astype(np.int64) * MILLI_GPU
     milli_gpus = gpus if shares is None else np.where(shares > 0, shares, gpus)
-    beside = None if gpus_only else _beside(table, cluster)
+    beside = None if gpus_only else _cpu_memory(table, cluster)
     if beside is not None:
         milli_gpus = np.concatenate([milli_gpus, np.zeros(beside[0].size - milli_gpus.size, dtype=np.int64)])
     capacity = cluster.num_gpus * MILLI_GPU
@@ -137,7 +137,7 @@ def pack(
     )
 
 
-def _beside(table: JobTable, cluster: Cluster) -> list[NDArray[np.uint64]] | None:
+def _cpu_memory(table: JobTable, cluster: Cluster) -> list[NDArray[np.uint64]] | None:
     """CPU and memory that jobs ask for, then what the servers have; None unless both are known."""
     wanted = None if cluster.server_beside is None else asked_beside(table)
     if wanted is None:

@@ -20,7 +20,7 @@ from ringbco.result.folder import cluster_of
 from ringbco.result.tables import RUN
 from ringbco.result.why_asked import Asked, Said, Wait, waits_of
 from ringbco.result.why_record import Record, job_table
-from ringbco.result.why_teller import row_of, tell
+from ringbco.result.why_story import row_of, tell
 from ringbco.run.again import is_ours, settings
 from ringbco.run.custom_policy import Policy, RankPolicy, guarded
 from ringbco.run.setup import Setup, prepare

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
-from ringbco.run.custom_policy import Carried, CustomPolicy, is_custom, kind_of
+from ringbco.run.custom_policy import CustomPolicy, SerializedPolicy, class_of, is_custom
 from ringbco.run.options import Policy, check, is_log, refusal, resolve_policy
 from ringbco.run.registry import DECIDERS, PRESETS, REPLAY
 from ringbco.trace.jobs import gpus_of
@@ -35,10 +35,10 @@ _STOPPED: Final = ("preempted", "evicted")  # stays that were ended for others
 _RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
 
 
-def rigid(chosen: Iterable[str | Carried], table: JobTable) -> str | None:
+def rigid(chosen: Iterable[str | SerializedPolicy], table: JobTable) -> str | None:
     """A line that says under which of the policies elastic jobs of a table run on num_gpus all the same."""
     elastic = int(np.count_nonzero(gpus_of(table.frame, "min_gpus") < gpus_of(table.frame, "max_gpus")))
-    names = {name.name if isinstance(name, Carried) else name: name for name in chosen}
+    names = {name.name if isinstance(name, SerializedPolicy) else name: name for name in chosen}
     under = [name for name, policy in names.items() if not _resizes(name, policy)] if elastic else []
     if not under:
         return None
@@ -48,8 +48,8 @@ def rigid(chosen: Iterable[str | Carried], table: JobTable) -> str | None:
     )
 
 
-def _resizes(name: str, policy: str | Carried) -> bool:
-    return kind_of(policy).resizes if is_custom(policy) else resolve_policy(name).is_("resizes")
+def _resizes(name: str, policy: str | SerializedPolicy) -> bool:
+    return class_of(policy).resizes if is_custom(policy) else resolve_policy(name).is_("resizes")
 
 
 def stopped(policy: str, outcome: Outcome, table: JobTable) -> str | None:

@@ -10,10 +10,10 @@ from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.io.bridge import open_arrays
 from ringbco.result.outcome import Outcome
-from ringbco.run.made import conclude
 from ringbco.run.option import takes
 from ringbco.run.options import check_callback
 from ringbco.run.registry import REPLAY
+from ringbco.run.results import conclude
 from ringbco.run.setup import Setup, prepare
 from ringbco.trace.jobs import TableLike
 from ringbco.trace.plausibility import warn

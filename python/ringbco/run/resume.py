@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from ringbco.errors import InputError, RingbcoError
 from ringbco.io import disk, marks
-from ringbco.io.atomic import beside, recover, whole_path
+from ringbco.io.atomic import recover, sibling, whole_path
 from ringbco.io.digests import json_digest, sha256_of
 from ringbco.io.json_text import json_text
 from ringbco.result.folder import whole_folder
@@ -37,7 +37,7 @@ _RESULT: Final = "result"
 _NAME: Final = re.compile(r"\.?([0-9a-f]{64})(\.[0-9a-f]{16}\.(partial|old))?")
 
 
-class Ended(NamedTuple):
+class FinishedRun(NamedTuple):
     """A replay that is over: its figures, the lower bound of its jobs, its tables.
 
     bound: None where nobody asked for it. outcome: None for all runs of a label but the first. folder: where
@@ -50,7 +50,7 @@ class Ended(NamedTuple):
     folder: Path | None = None
 
 
-class Kept:
+class FinishedRuns:
     """The folder of the finished runs; there is none until a run is kept. To be used in a `with`.
 
     folder: its path. found: the keys of the runs that were taken from it. damaged: the records that were not
@@ -59,7 +59,7 @@ class Kept:
 
     def __init__(self, out: str | os.PathLike[str]) -> None:
         """out: the comparison's folder. Raises InputError for a folder of that name that is not ours."""
-        self.folder = beside(whole_path(out), ENDING)
+        self.folder = sibling(whole_path(out), ENDING)
         self.found: list[str] = []
         self.damaged: list[Path] = []
         self._added: list[str] = []
@@ -70,7 +70,7 @@ class Kept:
         self._claimed: set[str] = set()
         self._lock = Lock()
 
-    def __enter__(self) -> Kept:
+    def __enter__(self) -> FinishedRuns:
         if os.path.lexists(self.folder):
             mark = self.folder / _MARK
             empty = self.folder.is_dir() and not any(self.folder.iterdir())
@@ -92,7 +92,7 @@ class Kept:
     def __len__(self) -> int:
         return len(self.found) + len(self._added)
 
-    def get(self, key: str, *, whole: bool) -> Ended | None:
+    def get(self, key: str, *, whole: bool) -> FinishedRun | None:
         """The run of that key as it was kept; None where it was not. whole: with its tables."""
         place = self.folder / key
         if self._theirs or key in self._claimed or not os.path.lexists(place):
@@ -106,9 +106,9 @@ class Kept:
             return None
         outcome = Outcome.read(place / _RESULT) if whole else None
         self.found.append(key)
-        return Ended(summary or {}, record.get("bound"), outcome, place / _RESULT if whole else None)
+        return FinishedRun(summary or {}, record.get("bound"), outcome, place / _RESULT if whole else None)
 
-    def add(self, key: str, ended: Ended) -> Ended:
+    def add(self, key: str, ended: FinishedRun) -> FinishedRun:
         """Keeps a run. Where the system refuses that the comparison goes on without."""
         place = self.folder / key
         try:

@@ -117,7 +117,7 @@ def _placement(options: Mapping[str, Any]) -> str | None:
     return resolve_policy(options["policy"], **parts).placement
 
 
-class Draw(NamedTuple):
+class SeededTable(NamedTuple):
     """Another table of a run: its kind, the seed of run 0, and the run's number, from 1."""
 
     kind: Kind
@@ -126,10 +126,10 @@ class Draw(NamedTuple):
 
     def of(self, table: JobTable) -> JobTable:
         """The jobs."""
-        return Draws(table, self.kind, self.seed).table(self.number)
+        return SeededTables(table, self.kind, self.seed).table(self.number)
 
 
-class Draws:
+class SeededTables:
     """The job tables of several runs, and their workloads; a few are kept."""
 
     def __init__(self, table: JobTable, kind: Kind, seed: int) -> None:

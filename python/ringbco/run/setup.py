@@ -1,4 +1,4 @@
-"""What a replay is made of: the checked inputs before it. What is made of it after is in `ringbco.run.made`.
+"""What a replay is made of: its checked inputs. What is made of it afterwards is in `ringbco.run.results`.
 
 `replay` and `Simulation` share both, so that they refuse the same and give the same.
 """
@@ -22,7 +22,7 @@ from ringbco.result.window import OPTIONS as WINDOW
 from ringbco.result.window import Window
 from ringbco.run import custom_policy, log
 from ringbco.run.frames import LONGER_SLOT, describe_run, explain
-from ringbco.run.from_log import Followed, follow
+from ringbco.run.from_log import LoggedRun, follow
 from ringbco.run.options import (
     MOST_SAMPLES,
     Policy,
@@ -38,12 +38,12 @@ from ringbco.run.outage_draws import DAY, MOST_OUTAGES, Draw, as_draw, is_draw
 from ringbco.run.passes import check_failures, check_passes, too_short_rounds
 from ringbco.run.refusals import as_typed, check_limits, check_policy, deadline, user
 from ringbco.trace import fair_shares
-from ringbco.trace.epoch import beside_jobs, epoch_of
+from ringbco.trace.epoch import epoch_of, outside_jobs
 from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Maintenance, Outages, united
 from ringbco.trace.services import Services
-from ringbco.trace.side_tables import KINDS, Known, SideTable, read_side_tables, the
+from ringbco.trace.side_tables import KINDS, ReadContext, SideTable, read_side_tables, the
 from ringbco.trace.uneven import uneven
 from ringbco.trace.workload import READS, Rows, Workload, key_of, resolve
 from ringbco.units import rounded_down
@@ -85,7 +85,7 @@ class Setup:
     servers: _core._Cluster
     options: dict[str, Any]
     beside: Mapping[str, SideTable]
-    followed: Followed | None = None
+    followed: LoggedRun | None = None
     drawn: Drawn | None = None
 
     @property
@@ -112,7 +112,7 @@ class Setup:
     def run_warnings(self) -> list[str]:
         """Those that runs of one workload need not share: tables on another clock, gains that dip."""
         given = [table for name, table in self.beside.items() if self.drawn is None or name != "outages"]
-        told = beside_jobs(self.table, given)
+        told = outside_jobs(self.table, given)
         if self.custom is None and self.chosen.is_("resizes"):
             told += uneven(self.workload, self.servers, self.options)
         return told
@@ -253,7 +253,7 @@ def prepare(
     check_passes(chosen, values, mine, workload)
     check_failures(chosen, values, mine, workload)
     drawn = _drawn(values, workload) if is_draw(values["outages"]) else None
-    known = Known.of(cluster, table.frame, epoch_of(table))
+    known = ReadContext.of(cluster, table.frame, epoch_of(table))
     beside = {**workload.side_tables}
     if drawn is not None:
         beside["outages"] = drawn.outages(cluster)

@@ -21,8 +21,8 @@ from ringbco.io.bridge import open_arrays
 from ringbco.io.process import received
 from ringbco.result.outcome import Outcome
 from ringbco.run.custom_policy import BARE, KeyPolicy, Policy, RankPolicy, Scheduler, guarded, resolve
-from ringbco.run.made import conclude
 from ringbco.run.options import check_callback, number, refusal
+from ringbco.run.results import conclude
 from ringbco.run.setup import Setup, prepare
 from ringbco.run.state import Parts, State
 from ringbco.trace.jobs import TableLike

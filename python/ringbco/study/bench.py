@@ -147,7 +147,7 @@ def _measure(case: Case, path: str, cluster: Cluster, generated: bool, repeat: i
     events = np.random.default_rng(0).random(2 * table.num_jobs)
     floors, engines, totals = [], [], []
     for _ in range(repeat):
-        floors.append(_floor(events))
+        floors.append(_sorting_time(events))
         began = time.perf_counter()
         outcome = replay(table, cluster, policy=case.policy, **case.options)
         engines.append(float(outcome.summary["engine_seconds"]))
@@ -181,7 +181,7 @@ def _measure(case: Case, path: str, cluster: Cluster, generated: bool, repeat: i
     )
 
 
-def _floor(events: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+def _sorting_time(events: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     began = time.perf_counter()
     np.argsort(events, kind="stable")
     return time.perf_counter() - began
@@ -214,7 +214,7 @@ def whole_command(jobs: int, cluster: Cluster, *, repeat: int, seed: int) -> dic
         command += ["--json", "-o", str(scratch / "result"), "--force"]
         events = np.random.default_rng(0).random(2 * jobs)
         for _ in range(repeat):
-            named["floor"].append(_floor(events))
+            named["floor"].append(_sorting_time(events))
             named["start_up"].append(_wall(["-c", _IMPORTS])[0])
             wall, summary = _wall(["-m", "ringbco", *command])
             named["wall"].append(wall)

@@ -17,7 +17,7 @@ from ringbco.run.options import as_cluster
 from ringbco.sources.account import Account
 from ringbco.study import published
 from ringbco.study.demand import Clock, Periods, demand, load_by_day, ties
-from ringbco.trace.gpu_type_choices import resolve, room
+from ringbco.trace.gpu_type_choices import most_gpus, resolve
 from ringbco.trace.jobs import (
     COLUMNS,
     METADATA_PREFIX,
@@ -337,7 +337,7 @@ def _vc_numbers(frame: pl.DataFrame, cluster: Cluster) -> NDArray[np.int64]:
 def _room(table: JobTable, cluster: Cluster) -> NDArray[np.int64]:
     """GPUs that each job may hold at most; 0 for one of no virtual cluster of the cluster."""
     vc = _vc_numbers(table.frame, cluster)
-    most = room(cluster, resolve(table, cluster), vc, table.num_jobs)
+    most = most_gpus(cluster, resolve(table, cluster), vc, table.num_jobs)
     return np.where(vc >= 0, most, 0)
 
 

@@ -29,7 +29,7 @@ from ringbco.run.compare_runs import check_baseline
 from ringbco.run.custom_policy import resolve
 from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.refusals import rigid
-from ringbco.run.seeds import Draw, Seeds
+from ringbco.run.seeds import SeededTable, Seeds
 from ringbco.sweeps.mapped import Mapped
 from ringbco.sweeps.objects import Trace, table_of_trace
 from ringbco.sweeps.over import Over, called
@@ -219,10 +219,10 @@ def execute(run: Run, trace: Trace | Mapped, stop: Event | None = None) -> Recor
         return _failure(str(error), final=not isinstance(error, PolicyError))
     except Exception as error:
         return _failure(f"{type(error).__name__}: {error}", final=False)
-    return _told_of(outcome, run, given.get("policy"), table)
+    return _with_progress(outcome, run, given.get("policy"), table)
 
 
-def _told_of(outcome: Outcome, run: Run, policy: Any, table: JobTable) -> Record:
+def _with_progress(outcome: Outcome, run: Run, policy: Any, table: JobTable) -> Record:
     """The record of a finished run: what one row has room for, and no other figure is worked out."""
     told = flat(outcome.single_figures())
     summary = {key: value for key, value in told.items() if not isinstance(value, list | dict)}
@@ -379,7 +379,7 @@ class _Jobs(NamedTuple):
     """What the jobs of a run hang on."""
 
     trace: Trace
-    draw: Draw | None
+    draw: SeededTable | None
     load: float | None
     num_gpus: int
 

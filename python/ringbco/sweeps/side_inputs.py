@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ringbco.run.outage_draws import Draw, as_draw, is_draw
 from ringbco.trace.epoch import EPOCH, parse_epoch
 from ringbco.trace.jobs import read_metadata
-from ringbco.trace.side_tables import KINDS, Known, SideTable
+from ringbco.trace.side_tables import KINDS, ReadContext, SideTable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,7 +22,7 @@ SideTables = Mapping[str, SideTable | Draw]
 """Those of one run, by option."""
 
 
-def read_beside(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> SideTables:
+def read_side_inputs(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> SideTables:
     """The tables that the options name, by option; those that are not read yet are read.
 
     folder: where their names start from. Dates in them are read on the clock of the trace. Raises InputError
@@ -31,7 +31,7 @@ def read_beside(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> S
     named = {name: options[name] for name in KINDS if options.get(name) is not None}
     timed = any(KINDS[name].form.instants for name in named)
     trace = options["trace"][1] if timed else None
-    known = Known.of(cluster, epoch=None if trace is None else _epoch(trace.path, trace.table))
+    known = ReadContext.of(cluster, epoch=None if trace is None else _epoch(trace.path, trace.table))
     found: dict[str, SideTable | Draw] = {}
     for name, given in named.items():
         if isinstance(given, SideTable):

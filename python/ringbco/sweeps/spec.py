@@ -21,14 +21,14 @@ from ringbco.io.digests import sha256_of
 from ringbco.io.toml import read_toml
 from ringbco.result.certainty import Kind
 from ringbco.result.days import has_days
-from ringbco.run.custom_policy import Carried, carried
+from ringbco.run.custom_policy import SerializedPolicy, serialized
 from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.run.registry import BUILT_IN
-from ringbco.run.seeds import Draw, Seeds, changes, refuse_logs, seeded_options
+from ringbco.run.seeds import SeededTable, Seeds, changes, refuse_logs, seeded_options
 from ringbco.sweeps.objects import Objects, Trace, table_of_trace
 from ringbco.sweeps.settings import COMMANDS, EXPECTED, Setting, command, options_of
-from ringbco.sweeps.side_inputs import SideTables, read_beside
+from ringbco.sweeps.side_inputs import SideTables, read_side_inputs
 from ringbco.sweeps.trials import Trials
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.side_tables import KINDS
@@ -62,9 +62,9 @@ class Run:
     options: Mapping[str, Any]
     settings: Mapping[str, Any]
     version: str
-    custom: Carried | None = None
+    custom: SerializedPolicy | None = None
     beside: SideTables = field(default_factory=dict)
-    draw: Draw | None = None
+    draw: SeededTable | None = None
     by_day: bool = False
 
     @cached_property
@@ -166,7 +166,7 @@ def spec_of(told: Mapping[str, Any], file: str | None, folder: Path, seeds: Seed
 def _repeated(run: Run, kind: Kind, number: int, *, by_day: bool) -> Run:
     """The run of that number, from 0, of a point."""
     seed = run.settings["seed"]
-    draw = Draw(kind, seed, number) if number else None
+    draw = SeededTable(kind, seed, number) if number else None
     changed = seeded_options({"seed": seed, "ties": run.settings.get("ties")}, number, seed)
     changed = {name: value for name, value in changed.items() if name in run.settings}
     options = {**run.options, **{name: value for name, value in changed.items() if name in run.options}}
@@ -432,7 +432,7 @@ class _Reader:
         cluster = cluster.with_recorded(values.get("recorded_cluster"))
         if values.get("vc") == "pool":
             cluster = cluster.pooled()
-        return cluster, read_beside(values, self._folder, cluster)
+        return cluster, read_side_inputs(values, self._folder, cluster)
 
     def _run(self, values: Mapping[str, Any], cluster: Cluster, beside: SideTables) -> Run:
         text, trace = values["trace"]
@@ -469,7 +469,7 @@ class _Reader:
         name = str(options.get("policy"))
         settings["policy"] = self._policies.get(name, settings["policy"])
         settings |= {name: found.source for name, found in beside.items()}
-        mine = carried(name) if name in BUILT_IN else self._trials.custom.get(name)
+        mine = serialized(name) if name in BUILT_IN else self._trials.custom.get(name)
         load, version = values.get("load"), ringbco.__version__
         return Run(self._command, trace, load, cluster, options, settings, version, mine, beside)
 

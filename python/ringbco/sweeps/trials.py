@@ -16,15 +16,15 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import RingbcoError, UsageError
 from ringbco.result.window import EmptyWindowError
 from ringbco.run.custom_policy import (
-    Carried,
     KeyPolicy,
     Policy,
     RankPolicy,
     Scheduler,
-    carried,
+    SerializedPolicy,
     check_fields,
+    class_of,
     is_custom,
-    kind_of,
+    serialized,
 )
 from ringbco.run.refusals import fit
 from ringbco.run.registry import BUILT_IN
@@ -46,7 +46,7 @@ class Trials:
         self._command = name
         self._stand_ins: dict[str, type[Scheduler]] = {}
         self._foreign: dict[str, bool] = {}
-        self.custom: dict[str, Carried] = {}
+        self.custom: dict[str, SerializedPolicy] = {}
 
     def is_foreign(self, policy: object) -> bool:
         """Whether a policy's name stands for code that is not ringbco's."""
@@ -58,8 +58,8 @@ class Trials:
 
     def load(self, policy: str) -> None:
         """Runs the file of a custom policy, to learn its kind. Raises as `custom_policy.named` does."""
-        own = carried(policy)
-        kind = kind_of(own)
+        own = serialized(policy)
+        kind = class_of(own)
         check_fields(kind, policy)
         self._stand_ins[policy] = _stand_in(policy, next(base for base in _METHODS if issubclass(kind, base)))
         self.custom[policy] = own

@@ -24,7 +24,7 @@ _MOST_ROWS: Final = 2**24
 _HINT: Final = "--gpus-only leaves CPU and memory out"
 
 
-def asked(table: JobTable) -> NDArray[np.uint64] | None:
+def requested(table: JobTable) -> NDArray[np.uint64] | None:
     """CPU and memory of each job, then of each job without GPUs, [jobs, 2]; None where the table has neither.
 
     Raises InputError for a column without the other, and for a value that is none.

@@ -38,7 +38,7 @@ def parse_epoch(text: object) -> datetime | None:
     return None if epoch is None or epoch.year == _PLACEHOLDER else epoch
 
 
-def beside_jobs(table: JobTable, beside: Iterable[SideTable]) -> list[str]:
+def outside_jobs(table: JobTable, beside: Iterable[SideTable]) -> list[str]:
     """A line for each table of which no row falls into the time of the jobs (`SideTable.times`).
 
     That is from the first submission to the last, and the longest duration on.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Kind:
+class GpuTypeChoice:
     """What GPU types mean to a job.
 
     recorded_on: the type on which it was recorded, by name; recorded_speed: that type's speed for the job's
@@ -39,11 +39,11 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Kinds:
+class GpuTypeChoices:
     """The kind of every job, by its place among `kinds`."""
 
     of: NDArray[np.uint32]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[GpuTypeChoice, ...]
 
     def columns(self) -> _core._Types:
         """As the engine takes them."""
@@ -52,7 +52,7 @@ class Kinds:
             "kinds": [(kind.recorded_speed, None, list(kind.allowed)) for kind in self.kinds],
         }
 
-    def if_any(self, types: int) -> Kinds | None:
+    def if_any(self, types: int) -> GpuTypeChoices | None:
         """Itself; None where they change nothing: there is one type, which all may use as recorded."""
         there = (self.kinds[number] for number in np.unique(self.of))
         plain = types == 1 and all(kind.allowed == ((0, kind.recorded_speed),) for kind in there)
@@ -63,8 +63,8 @@ class Kinds:
         return np.array([kind.most_speedup() for kind in self.kinds])[self.of]
 
 
-def room(
-    cluster: Cluster, kinds: Kinds | None, vc: NDArray[np.integer[Any]] | None, jobs: int
+def most_gpus(
+    cluster: Cluster, kinds: GpuTypeChoices | None, vc: NDArray[np.integer[Any]] | None, jobs: int
 ) -> NDArray[np.int64]:
     """GPUs that each job may hold at most: of its virtual cluster, and all of one type that it may use.
 
@@ -86,7 +86,7 @@ def room(
     return found
 
 
-def resolve(table: JobTable, cluster: Cluster, *, always: bool = False) -> Kinds | None:
+def resolve(table: JobTable, cluster: Cluster, *, always: bool = False) -> GpuTypeChoices | None:
     """What the cluster's GPU types mean to the jobs; None where they change nothing.
 
     They change nothing where no server names one, and where every job may use all at its recorded speed and
@@ -108,17 +108,17 @@ def resolve(table: JobTable, cluster: Cluster, *, always: bool = False) -> Kinds
         rows, index = distinct.select(there).to_dicts(), of["kind"].to_numpy().astype(np.uint32)
     else:
         rows, index = [{}], np.zeros(frame.height, np.uint32)
-    found = Kinds(index, tuple(_kind(row, table, cluster, facts, number) for row in rows))
+    found = GpuTypeChoices(index, tuple(_choice(row, table, cluster, facts, number) for row in rows))
     return found if always else found.if_any(len(facts))
 
 
-def _kind(
+def _choice(
     row: Mapping[str, str | None],
     table: JobTable,
     cluster: Cluster,
     facts: tuple[GpuType, ...],
     number: Mapping[str, int],
-) -> Kind:
+) -> GpuTypeChoice:
     asked = [name.casefold() for name in listed_types(row.get("gpu_type"))]
     listed = [number[name] for name in dict.fromkeys(asked) if name in number]
     allowed = listed if asked else list(range(len(facts)))
@@ -137,7 +137,7 @@ def _kind(
             hint=unknown.hint,
         )
     speeds = tuple((index, facts[index].speed_for(model)) for index in allowed)
-    return Kind(recorded, fact.speed_for(model), speeds)
+    return GpuTypeChoice(recorded, fact.speed_for(model), speeds)
 
 
 def _recorded_on(cluster: Cluster, listed: list[int]) -> str:

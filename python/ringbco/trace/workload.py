@@ -30,7 +30,7 @@ from ringbco.trace.rate_table import RateTable
 from ringbco.trace.schema import COLUMNS, is_silent, said
 from ringbco.trace.searches import Trials, trials
 from ringbco.trace.shares import thousandths
-from ringbco.trace.side_table import Known, SideTable
+from ringbco.trace.side_table import ReadContext, SideTable
 from ringbco.trace.users import Users
 
 Rows = slice | NDArray[np.intp]
@@ -63,7 +63,7 @@ class Workload:
     key: tuple[Hashable, ...]
     profiled: profiles.Profiled
     vc: NDArray[np.uint32] | None
-    kinds: gpu_type_choices.Kinds | None
+    kinds: gpu_type_choices.GpuTypeChoices | None
     rates: RateTable | None
     quotas: Quotas | None
     trials: Trials | None
@@ -83,7 +83,9 @@ class Workload:
         columns: dict[str, Any] = {**_rows_of(self.columns, rows, self.columns["submit"].size)}
         found = self.kinds
         if found is not None:
-            found = gpu_type_choices.Kinds(found.of[rows], found.kinds).if_any(len(self.cluster.types))
+            found = gpu_type_choices.GpuTypeChoices(found.of[rows], found.kinds).if_any(
+                len(self.cluster.types)
+            )
             columns["types"] = None if found is None else found.columns()
         searched = None if self.trials is None else self.trials.part(rows)
         columns["trials"] = None if searched is None else searched.columns()
@@ -174,7 +176,7 @@ def resolve(table: JobTable, cluster: Cluster, options: Mapping[str, Any]) -> Wo
         types = None if found is None else found.columns()
     else:
         profiled, types, speeds = measured.resolve(table, cluster, rates)
-    quotas = None if options.get("quota") is None else Quotas.read(options["quota"], Known(table.frame))
+    quotas = None if options.get("quota") is None else Quotas.read(options["quota"], ReadContext(table.frame))
     searched = None
     if options.get("search") is not None:
         searched = trials(table, options["search"], options["seed"], vc)

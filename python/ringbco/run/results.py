@@ -45,7 +45,7 @@ Table = pl.DataFrame | Callable[[], pl.DataFrame] | None
 
 
 @dataclass(frozen=True)
-class Made:
+class FinishedResult:
     """A run that is over, and what several of its tables are made of."""
 
     setup: Setup
@@ -110,7 +110,7 @@ class Made:
         )
 
 
-def _jobs(made: Made) -> Table:
+def _jobs(made: FinishedResult) -> Table:
     setup, own, finished = made.setup, made.result.tables["jobs"], made.source.finished
     values, rates, frame = setup.values, setup.workload.rates, setup.table.frame
     paired = rates is not None and rates.pairs.height > 0  # speeds of two jobs on one GPU were measured
@@ -128,13 +128,13 @@ def _jobs(made: Made) -> Table:
     return lambda: with_causes(finished.frame, why(), own["kept"])
 
 
-def _allocations(made: Made) -> Table:
+def _allocations(made: FinishedResult) -> Table:
     if not made.setup.values["allocations"]:
         return None
     return partial(allocations_frame, made.job_id, made.result, shares=made.shares is not None)
 
 
-def _timeline(made: Made) -> Table:
+def _timeline(made: FinishedResult) -> Table:
     cluster, result, down, serving = made.setup.cluster, made.result, made.down, made.serving
     shares, last = made.shares is not None, made.source.last
     return lambda: timeline_frame(
@@ -146,7 +146,7 @@ def _timeline(made: Made) -> Table:
     )
 
 
-def _decisions(made: Made) -> Table:
+def _decisions(made: FinishedResult) -> Table:
     if not made.setup.values["decisions"]:
         return None
     shares = None if made.shares is None else made.shares / MILLI_GPU
@@ -154,7 +154,7 @@ def _decisions(made: Made) -> Table:
     return told if made.serving is None else made.serving.numbered(told)
 
 
-def _stays(made: Made) -> Table:
+def _stays(made: FinishedResult) -> Table:
     stays = made.result.tables.get("stays")
     if stays is None:
         return None
@@ -164,16 +164,16 @@ def _stays(made: Made) -> Table:
     )
 
 
-def _servers(made: Made) -> Table:
+def _servers(made: FinishedResult) -> Table:
     asleep = made.result.tables.get("asleep")
     return servers_frame(made.job_id, made.services, made.down, asleep, made.source.last)
 
 
-def _rungs(made: Made) -> Table:
+def _rungs(made: FinishedResult) -> Table:
     return None if made.searches is None else rungs_frame(made.setup.table.frame, made.result)
 
 
-MAKERS: Final[Mapping[str, Callable[[Made], Table]]] = {
+MAKERS: Final[Mapping[str, Callable[[FinishedResult], Table]]] = {
     "jobs": _jobs,
     "allocations": _allocations,
     "timeline": _timeline,
@@ -191,7 +191,7 @@ def conclude(setup: Setup, result: _core.RunResult) -> Outcome:
     """The outcome of a run that is over."""
     use_polars()
     _refuse_empty(setup, result)
-    made = Made(setup, result)
+    made = FinishedResult(setup, result)
     copies = {table.form.table: table.frame for table in setup.beside.values()}
     if setup.outages is not None:
         copies["outages"] = setup.outages.frame

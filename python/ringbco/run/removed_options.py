@@ -7,7 +7,7 @@ from typing import Final
 
 from ringbco.errors import UsageError
 
-GONE: Final = {
+REMOVED: Final = {
     "resample": "a trace tells nothing of other months; runs with moved submissions and parts of the trace"
     " took its place (docs/certainty.md)",
     "block": "it went with --resample (docs/certainty.md)",
@@ -16,8 +16,8 @@ GONE: Final = {
 }
 
 
-def refuse_gone(given: Iterable[str]) -> None:
+def refuse_removed(given: Iterable[str]) -> None:
     """Raises UsageError for an option of earlier versions, by its parameter's name."""
     for name in given:
-        if name in GONE:
-            raise UsageError(f"option {name.replace('_', '-')}: is no more: {GONE[name]}")
+        if name in REMOVED:
+            raise UsageError(f"option {name.replace('_', '-')}: is no more: {REMOVED[name]}")
