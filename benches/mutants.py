@@ -40,7 +40,7 @@ ENGINE: Final = (
     "policies/test_elastic_by_hand.py",
     "policies/test_elastic_turns.py",
     "engine/test_outages_by_hand.py",
-    "own/test_own_policies.py",
+    "custom_policies/test_custom_policies.py",
     "engine/test_priorities_by_hand.py",
     "policies/test_repack.py",
     "result/test_stays.py",

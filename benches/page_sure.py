@@ -180,12 +180,14 @@ def counted(kind: Kind, tables: int) -> str:
     """How often `apart in all parts` is wrong, and how often an interval of fresh tables holds the median of
     their kind."""
     differ, alike = zip(*(alone(kind, seed) for seed in range(tables)), strict=True)
-    truth = median(one.ratio for one in differ)
+    expected = median(one.ratio for one in differ)
     (parts, these), (false, chance) = (
         [sum(one.verdict == f"apart {where}" for one in pairs) for where in ("in all parts", "on these jobs")]
         for pairs in (differ, alike)
     )
-    wrong = sum(one.verdict == "apart in all parts" and (one.ratio < 1.0) != (truth < 1.0) for one in differ)
+    wrong = sum(
+        one.verdict == "apart in all parts" and (one.ratio < 1.0) != (expected < 1.0) for one in differ
+    )
     ends, values = zip(*(fresh(kind, number) for number in range(tables)), strict=True)
     medians = [median(one for table in values for one in table[number]) for number in range(3)]
     there = sum(low <= medians[number] <= high for table in ends for number, (low, high) in enumerate(table))

@@ -1,4 +1,4 @@
-"""Tiresias with two queues (Gu et al., NSDI 2019) as a policy of one's own.
+"""Tiresias with two queues (Gu et al., NSDI 2019) as a custom policy.
 
     ringbco replay jobs.parquet --cluster 8x8 --policy docs/examples/tiresias.py:Tiresias -o results
 

@@ -18,10 +18,10 @@ from ringbco.result.outcome import Outcome as Outcome
 from ringbco.result.why import Story as Story
 from ringbco.run.bound import bound as bound
 from ringbco.run.compare import compare as compare
+from ringbco.run.custom_policy import KeyPolicy as KeyPolicy
+from ringbco.run.custom_policy import Policy as Policy
+from ringbco.run.custom_policy import RankPolicy as RankPolicy
 from ringbco.run.outage_draws import outages as outages
-from ringbco.run.own import KeyPolicy as KeyPolicy
-from ringbco.run.own import Policy as Policy
-from ringbco.run.own import RankPolicy as RankPolicy
 from ringbco.run.pack import Packing as Packing
 from ringbco.run.pack import pack as pack
 from ringbco.run.plan import plan as plan

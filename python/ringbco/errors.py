@@ -24,7 +24,7 @@ class _Absent:
 
 ABSENT: Final = _Absent()
 POLICY_NOTE: Final = "raised by policy "
-"""How the note begins that an exception of a policy of one's own gets."""
+"""How the note begins that an exception of a custom policy gets."""
 
 
 class RingbcoError(Exception):
@@ -54,7 +54,7 @@ class AuditFailure(RingbcoError):  # noqa: N818 - a finding, not a malfunction
 
 
 class DecisionError(RingbcoError):
-    """A policy of one's own asked for what cannot be: exit status 1. Nothing was changed by it.
+    """A custom policy asked for what cannot be: exit status 1. Nothing was changed by it.
 
     verb: what it asked for. time: when, s. row, job: of whom, where one job is at fault.
     """
@@ -76,7 +76,7 @@ class LibraryError(RingbcoError, ImportError):
 
 
 class PolicyError(RingbcoError):
-    """A policy of one's own that cannot be loaded, or that would end the process: exit status 1."""
+    """A custom policy that cannot be loaded, or that would end the process: exit status 1."""
 
     def __init__(self, name: str, error: BaseException) -> None:
         import traceback

@@ -148,7 +148,7 @@ pub const TABLE: &[Column] = &[
         .mend("count from the same epoch as submit_time, or {empty}").about("finite, on the clock of submit_time"),
     Column::count("min_gpus", "an integer from 1 to num_gpus").mend(RIGID).about(
         "from 1 to num_gpus; empty: num_gpus. The fewest GPUs that an elastic job may hold \
-         ([who uses it](own-policies.md#elastic-jobs))"),
+         ([who uses it](custom-policies.md#elastic-jobs))"),
     Column::count("max_gpus", "an integer >= num_gpus").mend(RIGID).about(">= num_gpus; empty: num_gpus. The most GPUs that it may hold"),
     Column::number("noise_scale", "a number of samples >= 0, or inf").at_least(0.0).or_infinity().unit("samples")
         .mend("{empty} for a job of which every sample counts in full")

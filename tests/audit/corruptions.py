@@ -104,7 +104,7 @@ class Story:
     # Reading
 
     @property
-    def stretches(self) -> pl.DataFrame:
+    def allocations(self) -> pl.DataFrame:
         """allocations.parquet."""
         assert self.outcome.allocations is not None
         return self.outcome.allocations
@@ -117,7 +117,7 @@ class Story:
 
     def rows_of(self, job: int) -> list[int]:
         """The rows of allocations.parquet of a job."""
-        return self.stretches["job_id"].eq(self.outcome.jobs["job_id"][job]).arg_true().to_list()
+        return self.allocations["job_id"].eq(self.outcome.jobs["job_id"][job]).arg_true().to_list()
 
     def cell(self, job: int, column: str) -> Any:
         return self.outcome.jobs[column][job]
@@ -134,22 +134,22 @@ class Story:
     def place(self, row: int, **values: Any) -> None:
         """Changes a row of allocations.parquet."""
         for name, value in values.items():
-            self.outcome.allocations = with_cell(self.stretches, row, name, value)
+            self.outcome.allocations = with_cell(self.allocations, row, name, value)
             stays = self.outcome.stays_written
             if name in ("start_time", "end_time") and stays is not None:
-                mine = self.stretches.row(row, named=True)
+                mine = self.allocations.row(row, named=True)
                 same = (c("job_id") == mine["job_id"]) & (c("stay") == mine["stay"])
                 self.outcome.stays_written = stays.with_columns(
                     pl.when(same).then(pl.lit(value)).otherwise(name).alias(name)
                 )
 
     def put_times(self, job: int, start: float, finish: float) -> None:
-        """Another start and finish, with all columns and stretches that follow from them."""
+        """Another start and finish, with all columns and allocations that follow from them."""
         old_start, old_finish = self.cell(job, "start_time"), self.cell(job, "finish_time")
         for row in self.rows_of(job):
-            if self.stretches["start_time"][row] == old_start:
+            if self.allocations["start_time"][row] == old_start:
                 self.place(row, start_time=start)
-            if self.stretches["end_time"][row] == old_finish:
+            if self.allocations["end_time"][row] == old_finish:
                 self.place(row, end_time=finish)
         submit, ideal = self.cell(job, "submit_time"), self.cell(job, "ideal_run_time")
         longer = (finish - start) - (old_finish - old_start)
@@ -168,14 +168,14 @@ class Story:
 
     def swap_servers(self, a: int, b: int) -> None:
         """Exchanges the servers of two rows of allocations.parquet."""
-        one, other = self.stretches["server"][a], self.stretches["server"][b]
+        one, other = self.allocations["server"][a], self.allocations["server"][b]
         self.place(a, server=other)
         self.place(b, server=one)
 
     def sort(self) -> None:
         """The order of allocations.parquet."""
         ids = {name: at for at, name in enumerate(self.outcome.jobs["job_id"])}
-        keyed = self.stretches.with_columns(_job=pl.col("job_id").replace_strict(ids))
+        keyed = self.allocations.with_columns(_job=pl.col("job_id").replace_strict(ids))
         self.outcome.allocations = keyed.sort("_job", "start_time", "server").drop("_job")
 
     def exchange(self, frame: str, a: int, b: int) -> None:

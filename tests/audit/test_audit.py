@@ -10,7 +10,7 @@ import pytest
 
 from core_run import STEP
 from reference import Job, Net, Options, StuckError
-from results import Story, Stretch, frame_of, story_of, tell, write_case
+from results import Stay, Story, frame_of, story_of, tell, write_case
 from ringbco.audits import Report, audit, check_outcome
 from ringbco.audits.findings import KEPT_FINDINGS
 from ringbco.result.outcome import Outcome
@@ -126,7 +126,7 @@ def test_results_of_the_reference_pass(tmp_path: Path, share: int) -> None:
 
 
 def in_order(story: Story) -> None:
-    story.stretches.sort(key=lambda stretch: (stretch.row, stretch.start, stretch.server))
+    story.stays.sort(key=lambda stay: (stay.row, stay.start, stay.server))
 
 
 def over_commit(story: Story) -> None:
@@ -142,7 +142,7 @@ def too_large_a_gang(story: Story) -> None:
 
 
 def no_gpus_at_all(story: Story) -> None:
-    story.stretches.remove(story.of(J)[0])
+    story.stays.remove(story.of(J)[0])
     story.num_servers[J] = 0
 
 
@@ -151,17 +151,17 @@ def early_start(story: Story) -> None:
 
 
 def moved_while_running(story: Story) -> None:
-    stretch = story.of(H)[0]
-    middle = (stretch.start + stretch.end) / 2
-    story.stretches.append(Stretch(H, 3, stretch.gpus, middle, stretch.end))
-    stretch.end = middle
+    stay = story.of(H)[0]
+    middle = (stay.start + stay.end) / 2
+    story.stays.append(Stay(H, 3, stay.gpus, middle, stay.end))
+    stay.end = middle
     in_order(story)
 
 
 def server_named_twice(story: Story) -> None:
-    stretch = story.of(H)[0]
-    stretch.gpus -= 1
-    story.stretches.append(replace(stretch, gpus=1))
+    stay = story.of(H)[0]
+    stay.gpus -= 1
+    story.stays.append(replace(stay, gpus=1))
     in_order(story)
 
 
@@ -209,9 +209,9 @@ def unknown_server(story: Story) -> None:
 
 
 def server_of_another_vc(story: Story) -> None:
-    stretch = story.of(H)[0]
-    assert stretch.server in (2, 3)
-    stretch.server = 1
+    stay = story.of(H)[0]
+    assert stay.server in (2, 3)
+    stay.server = 1
 
 
 def off_the_slots(story: Story) -> None:
@@ -315,7 +315,7 @@ def unknown_job(outcome: Outcome) -> None:
     outcome.jobs = pl.concat([outcome.jobs, stranger])
 
 
-def stray_stretch(outcome: Outcome) -> None:
+def stray_stay(outcome: Outcome) -> None:
     assert outcome.allocations is not None
     stranger = outcome.allocations[:1].with_columns(job_id=pl.lit("stranger"))
     outcome.allocations = pl.concat([outcome.allocations, stranger])
@@ -371,7 +371,7 @@ def no_rows(outcome: Outcome) -> None:
 CELLS: list[tuple[Callable[[Outcome], None], str]] = [
     (repeated_row, "jobs"),
     (unknown_job, "jobs"),
-    (stray_stretch, "jobs"),
+    (stray_stay, "jobs"),
     (swapped_rows, "jobs"),
     (wrong_wait, "arithmetic"),
     (wrong_slowdown, "arithmetic"),

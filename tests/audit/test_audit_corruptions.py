@@ -144,15 +144,15 @@ JOBS: list[tuple[str, Change, str]] = [
 # The schedule
 
 
-def stretch_ends_early(story: Story) -> None:
+def stay_ends_early(story: Story) -> None:
     row = story.rows_of(story.first(SPREAD))[1]
-    story.place(row, end_time=math.nextafter(story.stretches["end_time"][row], 0.0))
+    story.place(row, end_time=math.nextafter(story.allocations["end_time"][row], 0.0))
 
 
 def resumed(story: Story, job: int) -> list[int]:
     """The rows of allocations.parquet of a job's last run."""
-    last = max(story.stretches["start_time"][row] for row in story.rows_of(job))
-    return [row for row in story.rows_of(job) if story.stretches["start_time"][row] == last]
+    last = max(story.allocations["start_time"][row] for row in story.rows_of(job))
+    return [row for row in story.rows_of(job) if story.allocations["start_time"][row] == last]
 
 
 def resumes(seconds: float) -> Change:
@@ -161,7 +161,7 @@ def resumes(seconds: float) -> Change:
     def change(story: Story) -> None:
         job = story.first(MOVED, c("finish_time") - c("start_time") > 200)
         for row in resumed(story, job):
-            story.place(row, start_time=story.stretches["start_time"][row] + seconds)
+            story.place(row, start_time=story.allocations["start_time"][row] + seconds)
         story.add(job, held_time=-seconds, run_contention=-seconds)
 
     return change
@@ -170,9 +170,9 @@ def resumes(seconds: float) -> Change:
 def preempted(seconds: float) -> Change:
     def change(story: Story) -> None:
         job = story.first(MOVED)
-        end = min(story.stretches["end_time"][row] for row in story.rows_of(job))
+        end = min(story.allocations["end_time"][row] for row in story.rows_of(job))
         for row in story.rows_of(job):
-            if story.stretches["end_time"][row] == end:
+            if story.allocations["end_time"][row] == end:
                 story.place(row, end_time=end + seconds)
         story.add(job, held_time=seconds, run_contention=seconds)
 
@@ -180,8 +180,8 @@ def preempted(seconds: float) -> Change:
 
 
 def others(story: Story, row: int) -> list[int]:
-    """The other servers of a stretch's (virtual) cluster."""
-    own = story.stretches["server"][row]
+    """The other servers of a stay's (virtual) cluster."""
+    own = story.allocations["server"][row]
     vcs = "vcs" in story.outcome.summary
     return [server for server in range(4) if server != own and (not vcs or server // 2 == own // 2)]
 
@@ -199,26 +199,26 @@ def elsewhere(story: Story) -> None:
 
 
 def room(story: Story, row: int, server: int, gpus: int | None = None) -> bool:
-    """Whether a server has idle GPUs for a stretch of another one, from its start to its end."""
-    start, end = story.stretches["start_time"][row], story.stretches["end_time"][row]
-    there = story.stretches.filter(c("server") == server, c("start_time") < end, c("end_time") > start)
+    """Whether a server has idle GPUs for a stay of another one, from its start to its end."""
+    start, end = story.allocations["start_time"][row], story.allocations["end_time"][row]
+    there = story.allocations.filter(c("server") == server, c("start_time") < end, c("end_time") > start)
     size = 8 if "vcs" in story.outcome.summary else 4
-    return int(there["num_gpus"].sum()) + (gpus or story.stretches["num_gpus"][row]) <= size
+    return int(there["num_gpus"].sum()) + (gpus or story.allocations["num_gpus"][row]) <= size
 
 
 def one_gpu_moves(story: Story) -> None:
     """One GPU of a gang on one server is on another instead: the gang spans."""
     for job in range(story.outcome.jobs.height):
         rows = story.rows_of(job)
-        gpus = story.stretches["num_gpus"][rows[0]]
+        gpus = story.allocations["num_gpus"][rows[0]]
         if len(rows) == 1 and gpus > 1:
             for server in others(story, rows[0]):
                 if room(story, rows[0], server, 1):
-                    extra = story.stretches[rows[0]].with_columns(
+                    extra = story.allocations[rows[0]].with_columns(
                         server=pl.lit(server, pl.UInt32), num_gpus=pl.lit(1, pl.UInt32)
                     )
                     story.place(rows[0], num_gpus=gpus - 1)
-                    story.outcome.allocations = pl.concat([story.stretches, extra])
+                    story.outcome.allocations = pl.concat([story.allocations, extra])
                     story.sort()
                     story.put(job, num_servers=2)
                     return
@@ -231,8 +231,8 @@ def part_moves(story: Story) -> None:
         rows = story.rows_of(job)
         for low in rows:
             for high in rows:
-                held = [story.stretches["num_gpus"][row] for row in (low, high)]
-                if low != high and held[1] > 1 and room(story, low, story.stretches["server"][low], 1):
+                held = [story.allocations["num_gpus"][row] for row in (low, high)]
+                if low != high and held[1] > 1 and room(story, low, story.allocations["server"][low], 1):
                     story.place(low, num_gpus=held[0] + 1)
                     story.place(high, num_gpus=held[1] - 1)
                     return
@@ -247,7 +247,7 @@ def servers_swapped(story: Story) -> None:
             one, other = story.rows_of(a), story.rows_of(b)
             same = all(jobs[name][a] == jobs[name][b] for name in ("num_gpus", "start_time"))
             if same and len(one) == len(other) == 1 and jobs["finish_time"][a] < jobs["finish_time"][b]:
-                servers = [story.stretches["server"][row] for row in (one[0], other[0])]
+                servers = [story.allocations["server"][row] for row in (one[0], other[0])]
                 story.swap_servers(one[0], other[0])
                 if servers[0] != servers[1] and "capacity" not in found(story):
                     return
@@ -280,7 +280,7 @@ SCHEDULE: list[tuple[str, Change, str]] = [
     ("plan", shifted(10.0, c("start_time") == 0), "repeat"),
     ("fifo", lambda s: s.exchange("allocations", 4, 20), "rows"),
     ("ff", lambda s: s.exchange("allocations", *s.rows_of(s.first(SPREAD))[:2]), "rows"),
-    ("ff", stretch_ends_early, "stretches"),
+    ("ff", stay_ends_early, "stretches"),
     ("tiresias", resumes(1.0), "repeat"),
     ("time-slice", resumes(-1e-6), "repeat"),
     ("ftf", preempted(1.0), "repeat"),

@@ -10,7 +10,7 @@ import pytest
 import ringbco
 from cases.run import meet
 from ringbco import audits
-from ringbco.audits import RULES, check_folder, check_outcome, judging, searching, served
+from ringbco.audits import RULES, check_folder, check_outcome, recomputation, searching, served
 from ringbco.audits.difference import Differences
 from ringbco.audits.ends import Ends
 from ringbco.audits.figures import Figures
@@ -56,7 +56,7 @@ def emptied(monkeypatch: pytest.MonkeyPatch) -> None:
         (Ends, "all", nothing),
         (Ends, "beyond", nothing),
         (Ends, "beyond_limits", nothing),
-        (judging, "off", nothing),
+        (recomputation, "off", nothing),
         (served, "_faults", nothing),
         (searching, "_check_ends", nothing),
         (again, "compare_results", lambda *_, **__: {}),

@@ -131,7 +131,7 @@ def test_plans_pass(policy: str, dispatch: str) -> None:
     assert audited >= 0.6 * AUDITS
 
 
-def test_a_policy_that_preempts_without_its_stretches() -> None:
+def test_a_policy_that_preempts_without_its_stays() -> None:
     """Then only held_time says how long the GPUs were held."""
     story = Story("srtf")
     story.outcome.allocations = None

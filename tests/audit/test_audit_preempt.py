@@ -7,8 +7,8 @@ import pytest
 
 from ringbco.audits import check_outcome
 from ringbco.result.outcome import Outcome
+from ringbco.run.refusals import fit
 from ringbco.run.replay import replay
-from ringbco.run.scheduling import fit
 from ringbco.trace.jobs import JobTable, from_frame
 
 POLICIES = ("srtf", "tiresias", "gittins", "ftf", "edf", "time-slice", "repack")
@@ -60,7 +60,7 @@ def changed(frame: pl.DataFrame, row: int, column: str, value: float) -> pl.Data
 
 
 def resumed_row(outcome: Outcome) -> int:
-    """The last stretch on the one server of a job that was preempted."""
+    """The last stay on the one server of a job that was preempted."""
     assert outcome.allocations is not None
     once = outcome.jobs.filter((pl.col("preemptions") > 0) & (pl.col("num_servers") == 1))["job_id"][0]
     rows = outcome.allocations.with_row_index().filter(pl.col("job_id") == once)

@@ -1,4 +1,4 @@
-"""The checker: what it makes of the book of a genuine result is that result; it knows no policy."""
+"""The checker: what it makes of the stay log of a genuine result is that result; it knows no policy."""
 
 import random
 import re
@@ -16,9 +16,9 @@ from cases.checked import differences
 from cases.run import meet
 from frames import cluster_of
 from ringbco.audits.figures import UNJUDGED
-from ringbco.audits.given import book_of, given_of
+from ringbco.audits.inputs import inputs_of, stay_log_of
 from ringbco.audits.options import PRESETS
-from ringbco.checker import Given, check
+from ringbco.checker import RunInputs, check
 from ringbco.checker.arrays import by_group, codes, optional, ranges
 from ringbco.checker.clock import boundary
 from ringbco.checker.idle import FEW, FITS, PACKING
@@ -193,7 +193,7 @@ def several() -> list[tuple[ringbco.Outcome, Any]]:
     ]
 
 
-BOOK = {
+STAY_LOG = {
     "jobs": (),
     "stays_written": (
         "job_id",
@@ -209,16 +209,16 @@ BOOK = {
     "searches": (),
     "servers": ("by",),
 }
-"""The tables that follow from the book, with what of them is the book."""
+"""The tables that follow from the stay log, with what of them is the stay log."""
 
 
-@pytest.mark.parametrize("name", BOOK)
+@pytest.mark.parametrize("name", STAY_LOG)
 def test_no_value_of_a_column_may_be_another(name: str, several: list[tuple[ringbco.Outcome, Any]]) -> None:
     tried = set()
     for outcome, jobs in several:
         frame = getattr(outcome, name)
         for column in () if frame is None or not frame.height else frame.columns:
-            if column in BOOK[name] or column in tried:
+            if column in STAY_LOG[name] or column in tried:
                 continue
             changed = _changed(frame, column)
             if changed is None:
@@ -266,12 +266,12 @@ def test_no_figure_may_be_another(several: list[tuple[ringbco.Outcome, Any]]) ->
     assert len(tried) > 45
 
 
-def work(outcome: ringbco.Outcome, jobs: pl.DataFrame) -> tuple[Given, list[float]]:
+def work(outcome: ringbco.Outcome, jobs: pl.DataFrame) -> tuple[RunInputs, list[float]]:
     """What the run was given, and by how much the work of each of its jobs is off."""
-    given = given_of(outcome, as_table(jobs))
-    found = check(given, book_of(outcome, given))
+    inputs = inputs_of(outcome, as_table(jobs))
+    found = check(inputs, stay_log_of(outcome, inputs))
     assert found.ended.tolist() == [*range(jobs.height)]
-    return given, found.off.tolist()
+    return inputs, found.off.tolist()
 
 
 @pytest.mark.parametrize("model", ["fixed", "rar"])
@@ -285,8 +285,8 @@ def test_a_job_that_finishes_at_another_time(model: str, clock: str, later: floa
     assert off == pytest.approx([0.0, 0.0], abs=1e-9)
     finish = outcome.jobs["finish_time"].to_list()
     moved = outcome.jobs.with_columns(finish_time=pl.Series([finish[0], finish[1] + later]))
-    given, off = work(replace(outcome, jobs=moved), jobs)
-    whole, alone = (given.jobs.duration if model == "fixed" else given.jobs.iterations)[1], finish[1]
+    inputs, off = work(replace(outcome, jobs=moved), jobs)
+    whole, alone = (inputs.jobs.duration if model == "fixed" else inputs.jobs.iterations)[1], finish[1]
     assert off[1] == pytest.approx(later * whole / alone, rel=0.5)  # the last slot had room
 
 

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 import ringbco
 from ringbco.audits.difference import Differences
 from ringbco.audits.figures import Figures
-from ringbco.audits.given import book_of, given_of
-from ringbco.audits.judging import off
+from ringbco.audits.inputs import inputs_of, stay_log_of
+from ringbco.audits.recomputation import off
 from ringbco.checker import check
 from ringbco.trace.jobs import JobTable
 
 
 def differences(outcome: ringbco.Outcome, table: JobTable) -> Iterator[tuple[str, str]]:
     """(column or figure, how) in which a result and the checker differ."""
-    given = given_of(outcome, table)
-    told_of = book_of(outcome, given)
-    found, stays = Differences(outcome, given, check(given, told_of)), told_of.stays
-    for row, _, says in off(given, told_of, found, Counter()):
-        yield "work", f"{given.jobs.id[int(stays.job[row])]} {says}"
+    inputs = inputs_of(outcome, table)
+    stay_log = stay_log_of(outcome, inputs)
+    found, stays = Differences(outcome, inputs, check(inputs, stay_log)), stay_log.stays
+    for row, _, says in off(inputs, stay_log, found, Counter()):
+        yield "work", f"{inputs.jobs.id[int(stays.job[row])]} {says}"
     for difference in found.all():
         how = difference.how(int(difference.rows[0])) if difference.rows.size else difference.says
         if how:

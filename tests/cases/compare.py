@@ -11,24 +11,24 @@ import ringbco
 from agreement import stays_of, stays_told
 from cases import window
 from cases.case import Case
-from cases.modelled import Truth, truth
+from cases.modelled import ReferenceResult, reference_result
 from reference.result import PreemptResult
 
 Rows = Sequence[Sequence[float]] | np.ndarray
 
 
-def agreed(case: Case) -> Truth:
+def agreed(case: Case) -> ReferenceResult:
     """What the reference model makes of a case, which must be what the engine makes of it."""
-    found = truth(case)
-    assert isinstance(found, Truth), found
+    found = reference_result(case)
+    assert isinstance(found, ReferenceResult), found
     assert list(differences(case, case.replay(), found)) == []
     return found
 
 
-def differences(case: Case, outcome: ringbco.Outcome, truth: Truth) -> Iterator[tuple[str, str]]:
+def differences(case: Case, outcome: ringbco.Outcome, expected: ReferenceResult) -> Iterator[tuple[str, str]]:
     """What the engine says otherwise: (column or table, how)."""
     ids = [job["job_id"] for job in case.jobs]
-    true, kept = truth.result, [row for row in range(len(ids)) if truth.result.kept[row]]
+    true, kept = expected.result, [row for row in range(len(ids)) if expected.result.kept[row]]
     jobs = outcome.jobs.sort(pl.col("job_id").replace_strict(ids, range(len(ids)), return_dtype=pl.Int64))
     mine = jobs["job_id"].to_list()
     if mine != [ids[row] for row in kept]:
@@ -39,18 +39,18 @@ def differences(case: Case, outcome: ringbco.Outcome, truth: Truth) -> Iterator[
     if outcome.summary.get("jobs_refused", 0) != refused:
         yield "jobs_refused", f"{outcome.summary.get('jobs_refused')}; not {refused}"
     near = _Near(case, outcome)
-    for name, wanted in _columns(truth).items():
+    for name, wanted in _columns(expected).items():
         if name in jobs.columns or (name not in ONLY_IF_TOLD and any(wanted[row] for row in kept)):
             told = jobs[name].to_numpy().astype(float) if name in jobs.columns else np.zeros(len(kept))
             right = np.array([wanted[row] for row in kept], float)
             if not near.same(told, right, ROUGHLY.get(name)):
                 yield name, f"{told.tolist()}; not {right.tolist()}"
-    for name, told, right in _tables(case, outcome, truth, ids):
+    for name, told, right in _tables(case, outcome, expected, ids):
         if not near.same(np.array(told, float), np.array(right, float)):
             yield name, f"\n{told}\nnot\n{right}"
-    if truth.sleep is not None and "gpu_types" in outcome.summary:
+    if expected.sleep is not None and "gpu_types" in outcome.summary:
         told = sum(each["asleep_gpu_hours"] for each in outcome.summary["gpu_types"])
-        right = _asleep(case, truth)
+        right = _asleep(case, expected)
         if not math.isclose(told, right, rel_tol=1e-6, abs_tol=case.room * near.within(1e-6) / 3600.0):
             yield "asleep_gpu_hours", f"{told}; not {right}"
 
@@ -66,8 +66,8 @@ ROUGHLY = {
 """Sums, of the run's length; those of waits are in single precision."""
 
 
-def _columns(truth: Truth) -> dict[str, list[Any]]:
-    true = truth.result
+def _columns(expected: ReferenceResult) -> dict[str, list[Any]]:
+    true = expected.result
     wanted: dict[str, list[Any]] = {
         "start_time": true.start,
         "finish_time": true.finish,
@@ -76,19 +76,19 @@ def _columns(truth: Truth) -> dict[str, list[Any]]:
         "failures": true.failures,
         "lost_work": true.lost_work,
         "held_time": true.held,
-        "reached_limit": [row in truth.reached for row in range(len(true.start))],
+        "reached_limit": [row in expected.reached for row in range(len(true.start))],
     }
-    if truth.log is not None:
-        wanted |= {"evictions": truth.log.evictions, "lost_time": true.lost}
-    if truth.log is not None and truth.tells_waits:
+    if expected.log is not None:
+        wanted |= {"evictions": expected.log.evictions, "lost_time": true.lost}
+    if expected.log is not None and expected.tells_waits:
         wanted |= {"wait_gpus": true.wait_gpus, "wait_fragmented": true.wait_fragmented}
-    if truth.climbs is not None:
-        wanted["pauses"] = [truth.climbs.pauses.get(row, 0) for row in range(len(true.start))]
+    if expected.climbs is not None:
+        wanted["pauses"] = [expected.climbs.pauses.get(row, 0) for row in range(len(true.start))]
     return wanted
 
 
 def _tables(
-    case: Case, outcome: ringbco.Outcome, truth: Truth, ids: list[str]
+    case: Case, outcome: ringbco.Outcome, expected: ReferenceResult, ids: list[str]
 ) -> Iterator[tuple[str, Rows, Rows]]:
     """(table, rows of the engine, rows of the reference model)."""
     if any(job.get("gpu_share") for job in case.jobs):
@@ -98,19 +98,19 @@ def _tables(
         yield (
             "allocations",
             sorted((ids.index(row[0]), *row[1:]) for row in told),
-            sorted((*row[:5], row[5] / 1000) for row in truth.shares),
+            sorted((*row[:5], row[5] / 1000) for row in expected.shares),
         )
     else:
-        yield "allocations", stays_told(outcome), _in_rows(ids, truth.result)
-    if truth.climbs is not None and outcome.rungs is not None:
+        yield "allocations", stays_told(outcome), _in_rows(ids, expected.result)
+    if expected.climbs is not None and outcome.rungs is not None:
         rungs = outcome.rungs.select("job_id", "rung", "time", "loss", "went_on").fill_null(math.nan)
-        on = truth.climbs.went_on
+        on = expected.climbs.went_on
         yield (
             "rungs",
             sorted((ids.index(row[0]), *row[1:]) for row in rungs.rows()),
-            sorted((*climb, on.get(climb[:2], math.nan)) for climb in truth.climbs.reached),
+            sorted((*climb, on.get(climb[:2], math.nan)) for climb in expected.climbs.reached),
         )
-    if truth.log is not None and outcome.replicas is not None:
+    if expected.log is not None and outcome.replicas is not None:
         names = list(dict.fromkeys(row["service"] for row in case.files["services"]))
         rows = outcome.replicas.select("service", "server", "num_gpus", "start_time", "end_time").rows()
         yield (
@@ -118,27 +118,27 @@ def _tables(
             sorted((names.index(row[0]), *row[1:]) for row in rows),
             sorted(
                 (names.index(each.service), each.server, len(each.gpus), each.start, each.end)
-                for each in truth.log.replicas
+                for each in expected.log.replicas
             ),
         )
 
 
-def _asleep(case: Case, truth: Truth) -> float:
+def _asleep(case: Case, expected: ReferenceResult) -> float:
     """GPU-hours of servers that were asleep from the first submission of a job that ran to the last end.
 
     Of a window, in what of it lies between them.
     """
-    assert truth.sleep is not None
-    rows = zip(case.jobs, truth.result.allocations, strict=True)
+    assert expected.sleep is not None
+    rows = zip(case.jobs, expected.result.allocations, strict=True)
     submits = [job["submit_time"] for job, stays in rows if stays]
-    ends = [end for rows in truth.result.allocations for *_, end in rows]
+    ends = [end for rows in expected.result.allocations for *_, end in rows]
     first, last = window.within(case, (min(submits), max(ends)))
-    stays = list(truth.result.allocations)
-    if truth.log is not None:
-        stays.append([(each.server, len(each.gpus), each.start, each.end) for each in truth.log.replicas])
+    stays = list(expected.result.allocations)
+    if expected.log is not None:
+        stays.append([(each.server, len(each.gpus), each.start, each.end) for each in expected.log.replicas])
     return sum(
         case.servers[server]["gpus"] * max(0.0, min(until, last) - max(since, first)) / 3600.0
-        for server, since, until in truth.sleep.spells(stays, len(case.servers))
+        for server, since, until in expected.sleep.sleep_intervals(stays, len(case.servers))
     )
 
 

@@ -12,7 +12,7 @@ import polars as pl
 
 import ringbco
 from cases.case import Case
-from cases.own import Restless
+from cases.custom_policies import Restless
 from cases.watched import choices, watched
 from reference.allox import Allox
 from reference.deciding import Decide, Decides, ImpossibleError, State, deciding_world

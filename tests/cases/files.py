@@ -23,7 +23,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from cases.case import Case
-    from cases.modelled import Truth
+    from cases.modelled import ReferenceResult
     from ringbco.run.setup import Setup
 
 FILE = Path(__file__).parents[2] / "rust" / "tests" / "drawn.txt"
@@ -46,11 +46,11 @@ NOTHING = {"num_gpus": 0, "cause": 0, "of_pass": 0, "time": -1.0, "verb": 255}
 
 
 class Told(NamedTuple):
-    """given: lines of the inputs. options: words by name. truth: lines of what comes of it."""
+    """given: lines of the inputs. options: words by name. expected: lines of what comes of it."""
 
     given: list[str]
     options: dict[str, str]
-    truth: list[str]
+    expected: list[str]
 
 
 def walked(number: int) -> Told | None:
@@ -72,8 +72,8 @@ def walked(number: int) -> Told | None:
 
 def logged(number: int) -> Told | None:
     """The log of a case, to be followed."""
+    from cases.custom_policies import Restless
     from cases.draw import build, toss
-    from cases.own import Restless
 
     seed = f"log {number}"
     names = {*toss(seed)} - {"tables", "late", "window"}
@@ -101,15 +101,15 @@ def everything(number: int) -> Told | None:
 
 
 def told(title: str, case: Case, *, follow: bool = False) -> Told | None:
-    """A case and its truth; None for one that does not go into a file. follow: by its decision log."""
+    """A case and what its reference model gives; None for one in no file. follow: by its decision log."""
     from cases import modelled
     from cases.run import replayed
     from reference.model import RowError
 
     if "tables" in case.files or replayed(case).outcome is None:
         return None
-    truth = modelled.truth(case)
-    if isinstance(truth, RowError):
+    expected = modelled.reference_result(case)
+    if isinstance(expected, RowError):
         return None
     setup = _followed(case) if follow else case.setup()
     lines = [f"case {title}"]
@@ -117,7 +117,7 @@ def told(title: str, case: Case, *, follow: bool = False) -> Told | None:
         if name not in ZEROS or np.any(value):
             lines += [" ".join(line) for line in _values(name, value)]
     options = {name: " ".join(_words(value)) for name, value in setup.options.items() if value is not None}
-    return Told(lines, options, [" ".join((name, *_words(value))) for name, value in _truth(truth)])
+    return Told(lines, options, [" ".join((name, *_words(value))) for name, value in _expected(expected)])
 
 
 def _followed(case: Case) -> Setup:
@@ -137,9 +137,9 @@ def _followed(case: Case) -> Setup:
         )
 
 
-def _truth(truth: Truth) -> Iterator[tuple[str, Any]]:
+def _expected(expected: ReferenceResult) -> Iterator[tuple[str, Any]]:
     """What the reference makes of it."""
-    true = truth.result
+    true = expected.result
     yield from {
         "start": true.start,
         "finish": true.finish,
@@ -148,11 +148,11 @@ def _truth(truth: Truth) -> Iterator[tuple[str, Any]]:
         "preemptions": true.preemptions,
         "failures": true.failures,
     }.items()
-    if truth.tells_waits:
+    if expected.tells_waits:
         yield "wait_gpus", true.wait_gpus
         yield "wait_fragmented", true.wait_fragmented
     stays = [(row, *each) for row, rows in enumerate(true.allocations) for each in rows]
-    if not truth.shares:
+    if not expected.shares:
         yield from ((f"stays.{at}", [stay[at] for stay in stays]) for at in range(5))
 
 
@@ -204,7 +204,7 @@ def blocks(told: Sequence[Told]) -> Iterator[str]:
     yield "\n".join(_options(usual))
     for each in told:
         own = {name: words for name, words in each.options.items() if words != usual.get(name)}
-        yield "\n".join((*each.given, *_options(own), *each.truth))
+        yield "\n".join((*each.given, *_options(own), *each.expected))
 
 
 def _options(words: Mapping[str, str]) -> list[str]:

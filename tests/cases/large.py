@@ -242,7 +242,7 @@ def recorded(case: Case, model: Model, outcome: ringbco.Outcome) -> Record:
 
 
 class _ByKey(KeyPolicy):
-    """The orders of conservative runs: only runs of one's own policy can be looked at on their way."""
+    """The orders of conservative runs: only runs of a custom policy can be looked at on their way."""
 
     clairvoyant = True
     is_sjf = False
@@ -252,7 +252,7 @@ class _ByKey(KeyPolicy):
 
 
 class _Paused(Simulation):
-    """A run of one cluster under a policy of one's own that can be looked at on its way."""
+    """A run of one cluster under a custom policy that can be looked at on its way."""
 
     def __init__(self, case: Case, policy: KeyPolicy) -> None:
         setup = case.setup(policy=policy)

@@ -6,7 +6,7 @@ from cases.case import Case
 from cases.draw import build
 from ringbco.errors import UsageError
 from ringbco.run.options import resolve_policy
-from ringbco.run.scheduling import uses
+from ringbco.run.refusals import uses
 
 RANGES = ("min_gpus", "max_gpus", "noise_scale")
 SAVES = ("checkpoint_interval",)

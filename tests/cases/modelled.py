@@ -53,7 +53,7 @@ RANKINGS = ("srtf", "srsf", "tiresias", "gittins", "ftf", "edf", "time-slice")
 
 
 @dataclass(frozen=True)
-class Truth:
+class ReferenceResult:
     """What the reference models say; None where they say nothing of searches, of who makes room, or of sleep.
 
     shares: who held what of which GPU, where jobs may share one. tells_waits: whether it says why jobs wait.
@@ -82,7 +82,7 @@ class Parts:
 
 
 def _told(case: Case) -> dict[str, Any]:
-    """The options, with those that a policy of one's own stands for."""
+    """The options, with those that a custom policy stands for."""
     told = {"policy": "fifo", "clock": "continuous", **case.options}
     if not isinstance(case.policy, str):
         told |= (
@@ -93,12 +93,12 @@ def _told(case: Case) -> dict[str, Any]:
     return told
 
 
-def truth(case: Case) -> Truth | RowError:
+def reference_result(case: Case) -> ReferenceResult | RowError:
     """What the reference makes of a case, or the error with which it refuses the case."""
     return answer(lambda: Model(case, decides=decided.policy_of(case)).simulate())
 
 
-def by_log(case: Case) -> Truth | RowError:
+def by_log(case: Case) -> ReferenceResult | RowError:
     """What the reference makes of the decisions of the engine. Raises WrongError where they cannot be."""
     decisions = case.replay(decisions=True).decisions
     log = decided.entries(decisions, [job["job_id"] for job in case.jobs])
@@ -317,14 +317,14 @@ class Model:
         """Whether jobs hold shares of GPUs, or go where they would."""
         return any(job.share for job in self.jobs) or self.options.placement in FOR_SHARES
 
-    def simulate(self) -> Truth:
+    def simulate(self) -> ReferenceResult:
         """What comes of the case."""
         parts = self.parts()
         found = simulate_preempt(*parts.given)
         _close(parts.log, found)
         shares, reached = parts.sharing.rows, parts.limits.reached
         resizes = self.told["policy"] in RESIZING and not self.decides
-        return Truth(found, parts.climbs, parts.log, parts.sleep, shares, not resizes, reached)
+        return ReferenceResult(found, parts.climbs, parts.log, parts.sleep, shares, not resizes, reached)
 
     def parts(self) -> Parts:
         """The world of the case, and what it writes down."""
@@ -340,7 +340,7 @@ class Model:
         log, search = Log([0] * len(self.jobs)), self._search()
         types = decided.types_of(self) if self.decides else self.types
         world = priority_world(claims, log, facts, world, queue, types)
-        # Policies of one's own meet maintenance as an outage, but for those that are an order.
+        # Custom policies meet maintenance as an outage, but for those that are an order.
         own = self.case.policy
         keeps_clear = queue is not None or self.told["policy"] in ("srtf", "srsf")
         keeps_clear &= isinstance(own, str) or issubclass(own, KeyPolicy)

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from cases import own
+from cases import custom_policies
 from cases.case import Case, Row
 from cases.draw import column, feature
 from cases.of_jobs import deadlines
@@ -87,7 +87,14 @@ def own_policy(rng: Random, case: Case) -> None:
     """A rung of one's own in its place."""
     case.options.pop("parameters", None)
     case.options["policy"] = rng.choice(
-        (own.Keyed, own.LeastLeft, own.Smallest, own.InTurn, own.Restless, own.Restless)
+        (
+            custom_policies.Keyed,
+            custom_policies.LeastLeft,
+            custom_policies.Smallest,
+            custom_policies.InTurn,
+            custom_policies.Restless,
+            custom_policies.Restless,
+        )
     )
 
 
@@ -124,7 +131,7 @@ def fairshare(rng: Random, case: Case) -> None:
 
 @feature(0.35)
 def queue(rng: Random, case: Case) -> None:
-    if case.policy not in ("fifo", *QUEUES, own.Keyed) and rng.random() < 0.9:
+    if case.policy not in ("fifo", *QUEUES, custom_policies.Keyed) and rng.random() < 0.9:
         return
     case.options["queue"] = rng.choice(("skip", "easy"))
 
@@ -132,7 +139,7 @@ def queue(rng: Random, case: Case) -> None:
 @feature(0.3)
 def conservative(rng: Random, case: Case) -> None:
     """Reservations for all that wait, or for few of them."""
-    if case.policy in ("fifo", *QUEUES, own.Keyed) or rng.random() < 0.1:
+    if case.policy in ("fifo", *QUEUES, custom_policies.Keyed) or rng.random() < 0.1:
         case.options |= {"queue": "conservative", "reservations": rng.choice((1, 2, 3, 100))}
 
 

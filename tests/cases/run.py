@@ -113,11 +113,11 @@ def _audit(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
 
 
 def _reference(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
-    truth = modelled.truth(case)
-    if isinstance(truth, RowError):
-        yield "refuses", f"the reference model refuses it: {truth!r}"
+    expected = modelled.reference_result(case)
+    if isinstance(expected, RowError):
+        yield "refuses", f"the reference model refuses it: {expected!r}"
     else:
-        yield from compare.differences(case, outcome, truth)
+        yield from compare.differences(case, outcome, expected)
 
 
 def _again(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 import ringbco
-from cases.waiting import NEAR, RANKED, Truth
+from cases.waiting import NEAR, RANKED, WaitingModel
 from ringbco.result.why import Fact, Story
 from ringbco.units import duration
 
@@ -163,104 +163,104 @@ CAUSES = {"too few": "wait_gpus", "apart": "wait_fragmented"} | dict.fromkeys(
 """By kind of fact, the column of stays.parquet that counts time of its cause."""
 
 
-def check_against_the_truth(truth: Truth, story: Story, seen: Counter[str]) -> None:
+def check_against_the_model(expected: WaitingModel, story: Story, seen: Counter[str]) -> None:
     """That places, heads, overtakers, GPUs that came free and neighbours are those that a slow look finds."""
     for fact in story.facts:
         seen[fact.kind] += 1
         if fact.kind in CAUSES:
-            own = truth.outcome.stays.filter(job_id=story.job, stay=fact.stay)
+            own = expected.outcome.stays.filter(job_id=story.job, stay=fact.stay)
             noted = own[CAUSES[fact.kind]][0]
             assert noted is None or noted > 0, (story.job, fact)
-            _check_reason(truth, story, fact)
+            _check_reason(expected, story, fact)
         elif fact.kind == "queue":
-            _check_queue(truth, story, fact, seen)
-        elif fact.kind == "heads" and truth.knows and truth.whole:
+            _check_queue(expected, story, fact, seen)
+        elif fact.kind == "heads" and expected.knows and expected.whole:
             seen["heads checked"] += 1
-            _check_heads(truth, story, fact)
+            _check_heads(expected, story, fact)
         elif fact.kind == "overtaken":
-            firsts = truth.outcome.stays.filter(pl.col("stay") == 0)
+            firsts = expected.outcome.stays.filter(pl.col("stay") == 0)
             late = {
                 name
                 for name, start in firsts.select("job_id", "start_time").iter_rows()
-                if truth.jobs[name]["submit_time"] > truth.jobs[story.job]["submit_time"]
+                if expected.jobs[name]["submit_time"] > expected.jobs[story.job]["submit_time"]
                 and start < fact.time
-                and name in truth.vc_of(story.job)
+                and name in expected.vc_of(story.job)
             }
             assert fact.told["jobs"] == len(late)
             assert set(fact.told["names"]) <= late
         elif fact.kind in ("decision", "given"):
             at = fact.told.get("at", fact.time)
             got = {
-                name: gpus * (truth.jobs[name].get("gpu_share") or 1)
-                for name, gpus, start, end in truth.stays
-                if start == at < end and name in truth.vc_of(story.job) and name != story.job
+                name: gpus * (expected.jobs[name].get("gpu_share") or 1)
+                for name, gpus, start, end in expected.stays
+                if start == at < end and name in expected.vc_of(story.job) and name != story.job
             }
             named = {each["name"]: each["gpus"] for each in fact.told["got"]}
             assert named == pytest.approx({name: got[name] for name in named})
             assert len(named) + fact.told["others"] == len(got)
         elif fact.kind == "freed":
-            _check_freed(truth, story, fact)
+            _check_freed(expected, story, fact)
         elif fact.kind == "shared":
-            _check_shared(truth, story, fact)
+            _check_shared(expected, story, fact)
 
 
-def _check_queue(truth: Truth, story: Story, fact: Fact, seen: Counter[str]) -> None:
+def _check_queue(expected: WaitingModel, story: Story, fact: Fact, seen: Counter[str]) -> None:
     assert fact.time is not None
-    waiting = truth.waiting(fact.time, before=False, job=story.job)
-    if truth.whole:
+    waiting = expected.waiting(fact.time, before=False, job=story.job)
+    if expected.whole:
         assert fact.told["others"] == len(waiting), (story.job, fact)
     if "place" not in fact.told:
         return
-    seen["ranking" if truth.policy in RANKED else "place"] += 1
+    seen["ranking" if expected.policy in RANKED else "place"] += 1
     assert 1 <= fact.told["place"] <= fact.told["others"] + 1
     assert len(fact.told["ahead"]) == min(3, fact.told["place"] - 1)
-    ahead = truth.ahead(fact, story.job) if truth.knows and truth.whole else None
+    ahead = expected.ahead(fact, story.job) if expected.knows and expected.whole else None
     if ahead is not None:
         seen["order checked"] += 1
         assert fact.told["place"] == 1 + len(ahead), (story.job, fact)
         assert fact.told["ahead"] == ahead[:3]
 
 
-def _check_reason(truth: Truth, story: Story, fact: Fact) -> None:
+def _check_reason(expected: WaitingModel, story: Story, fact: Fact) -> None:
     """Who was first, and what the owner of a job held, at the moment of a fact."""
     told = fact.told
     if fact.kind == "too few" and "least" not in told:
         assert told["usable"] < told["gpus"]
     if fact.kind == "maintenance":
         assert fact.time is not None
-        windows = truth.outcome.maintenance
+        windows = expected.outcome.maintenance
         assert windows is not None
         assert any(abs(down - told["down"]) <= NEAR * down for down in windows["down_at"])
-        assert told["down"] > fact.time - float(truth.options["slot"])
+        assert told["down"] > fact.time - float(expected.options["slot"])
     if "head" in told:
-        assert told["head_gpus"] == truth.jobs[told["head"]]["num_gpus"]
-        ahead = truth.ahead(fact, story.job) if truth.knows and truth.whole else None
-        if ahead is not None and truth.outcome.quota is None:
+        assert told["head_gpus"] == expected.jobs[told["head"]]["num_gpus"]
+        ahead = expected.ahead(fact, story.job) if expected.knows and expected.whole else None
+        if ahead is not None and expected.outcome.quota is None:
             assert told["head"] == ahead[0]
             assert told.get("ahead", len(ahead)) == len(ahead)
     if fact.kind == "over quota":
-        quota = truth.outcome.quota
+        quota = expected.outcome.quota
         assert quota is not None
         column = "vc" if quota["vc"].null_count() == 0 else "user"
         time, before = fact.time, told["when"] == "just before"
         holds = sum(
             gpus
-            for name, gpus, start, end in truth.stays
+            for name, gpus, start, end in expected.stays
             if (start < time <= end if before else start <= time < end)
-            and truth.jobs[name][column] == truth.jobs[story.job][column]
-            and name in truth.vc_of(story.job)
+            and expected.jobs[name][column] == expected.jobs[story.job][column]
+            and name in expected.vc_of(story.job)
         )
-        (most,) = quota.filter(pl.col(column) == truth.jobs[story.job][column])["gpus"]
+        (most,) = quota.filter(pl.col(column) == expected.jobs[story.job][column])["gpus"]
         assert (told["owner_holds"], told["quota"]) == (holds, most)
-        assert holds + truth.jobs[story.job]["num_gpus"] > most
+        assert holds + expected.jobs[story.job]["num_gpus"] > most
 
 
-def _check_heads(truth: Truth, story: Story, fact: Fact) -> None:
+def _check_heads(expected: WaitingModel, story: Story, fact: Fact) -> None:
     """Who was at the head of the queue in a wait, and for how long: looked at between all instants."""
-    record, places, vc = truth.record, truth.places(math.nan, story.job), truth.vc_of(story.job)
-    if len({place[1] for place in places.values()}) > 1 and truth.options["order"] == "sjf":
+    record, places, vc = expected.record, expected.places(math.nan, story.job), expected.vc_of(story.job)
+    if len({place[1] for place in places.values()}) > 1 and expected.options["order"] == "sjf":
         return  # rounding may decide who is first
-    row = truth.row[story.job]
+    row = expected.row[story.job]
     at = next(at for at in record.stays_of(row).tolist() if record.number[at] == fact.stay)
     since, start = float(record.since[at]), float(record.start[at])
     waits = [
@@ -283,15 +283,15 @@ def _check_heads(truth: Truth, story: Story, fact: Fact) -> None:
     assert sorted(told_of.values()) == pytest.approx(sorted(seconds.values())[-3:], rel=1e-6)
 
 
-def _own_rows(truth: Truth, job: str, stay: int) -> list[dict[str, Any]]:
-    return [row for row in rows_of(truth.outcome)[0] if (row["job_id"], row["stay"]) == (job, stay)]
+def _own_rows(expected: WaitingModel, job: str, stay: int) -> list[dict[str, Any]]:
+    return [row for row in rows_of(expected.outcome)[0] if (row["job_id"], row["stay"]) == (job, stay)]
 
 
-def _check_freed(truth: Truth, story: Story, fact: Fact) -> None:
+def _check_freed(expected: WaitingModel, story: Story, fact: Fact) -> None:
     """Who gave GPUs back on the servers of a start, at its instant."""
-    servers = {row["server"] for row in _own_rows(truth, story.job, fact.stay or 0)}
+    servers = {row["server"] for row in _own_rows(expected, story.job, fact.stay or 0)}
     found: dict[str, float] = defaultdict(float)
-    rows, replicas = rows_of(truth.outcome)
+    rows, replicas = rows_of(expected.outcome)
     gave = [(row, row["job_id"]) for row in rows] + [(row, f"service {row['service']}") for row in replicas]
     for row, name in gave:
         if (
@@ -304,16 +304,16 @@ def _check_freed(truth: Truth, story: Story, fact: Fact) -> None:
     named = {each["name"]: each["gpus"] for each in fact.told["by"]}
     assert named == {name: found[name] for name in named}
     assert len(named) + fact.told["others"] == len(found)
-    outages = truth.outcome.outages
+    outages = expected.outcome.outages
     assert set(fact.told["came_back"]) <= servers & set([] if outages is None else outages["server"])
 
 
-def _check_shared(truth: Truth, story: Story, fact: Fact) -> None:
+def _check_shared(expected: WaitingModel, story: Story, fact: Fact) -> None:
     """For how long others were on the same links, or the same GPU."""
-    own = _own_rows(truth, story.job, fact.stay or 0)
+    own = _own_rows(expected, story.job, fact.stay or 0)
     links = fact.told["what"] == "links"
     on: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows_of(truth.outcome)[0]:
+    for row in rows_of(expected.outcome)[0]:
         on[row["job_id"], row["stay"]].append(row)
     together: dict[str, float] = defaultdict(float)
     mine = {(row["server"], None if links else row["gpu"]) for row in own}

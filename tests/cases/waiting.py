@@ -22,7 +22,7 @@ RANKED = ("srtf", "srsf", "edf", "tiresias")
 QUEUED = frozenset(each["name"] for each in _core.policies() if each["preemption"] == "none")
 
 
-class Truth:
+class WaitingModel:
     """Who waits by the record, in an order that is worked out row by row from the job table."""
 
     def __init__(self, record: Record) -> None:

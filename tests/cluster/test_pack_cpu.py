@@ -14,7 +14,7 @@ import pytest
 import ringbco
 from conftest import Invoke
 from ringbco.errors import InputError
-from ringbco.trace.beside import WITHOUT_GPUS
+from ringbco.trace.cpu_memory import WITHOUT_GPUS
 
 Ask = tuple[int, int, int, int]
 """GPUs, thousandths of each, CPU, memory."""
@@ -111,9 +111,9 @@ def fragmentation(rooms: list[int], has: int, table: list[Ask], usable: list[boo
     usable: whether each demand may use the type of the server.
     """
     lost = 0
-    for (count, units, cpu, _), may in zip(table, usable, strict=True):
-        runs = may and cpu <= has and sum(room >= units for room in rooms) >= count
-        lost += sum(room for room in rooms if not runs or room < units)
+    for (count, milli_gpus, cpu, _), may in zip(table, usable, strict=True):
+        runs = may and cpu <= has and sum(room >= milli_gpus for room in rooms) >= count
+        lost += sum(room for room in rooms if not runs or room < milli_gpus)
     return lost
 
 
@@ -138,28 +138,28 @@ def naive(
         if not turns:
             turns = rng.integers(0, len(every), len(every)).tolist()
         turn = turns.pop(0)
-        count, units, cpu, memory = every[turn]
-        asked += count * units
+        count, milli_gpus, cpu, memory = every[turn]
+        asked += count * milli_gpus
         fits = [
             server
             for server, (rooms, has, held) in enumerate(left)
             if (turn >= len(table) or may[server][turn])
             and has >= cpu
             and held >= memory
-            and sum(room >= units for room in rooms) >= count
+            and sum(room >= milli_gpus for room in rooms) >= count
         ]
         if not fits:
             continue
 
-        def able(server: int, units: int = units) -> list[int]:
-            return [gpu for gpu, room in enumerate(left[server][0]) if room >= units]
+        def able(server: int, milli_gpus: int = milli_gpus) -> list[int]:
+            return [gpu for gpu, room in enumerate(left[server][0]) if room >= milli_gpus]
 
         def remains(server: int) -> int:
             return sum(left[server][0]) * most_cpu + left[server][1] * largest
 
-        def rise(server: int, gpus: list[int], units: int = units, cpu: int = cpu) -> int:
+        def rise(server: int, gpus: list[int], milli_gpus: int = milli_gpus, cpu: int = cpu) -> int:
             (rooms, has, _), usable = left[server], may[server]
-            after = [room - units if gpu in gpus else room for gpu, room in enumerate(rooms)]
+            after = [room - milli_gpus if gpu in gpus else room for gpu, room in enumerate(rooms)]
             before = fragmentation(rooms, has, table, usable)
             return fragmentation(after, has - cpu, table, usable) - before
 
@@ -176,7 +176,7 @@ def naive(
         elif placement == "worst-fit":
             server = max(fits, key=lambda server: (remains(server), -server))
             gpus = sorted(able(server), key=lambda gpu, rooms=left[server][0]: -rooms[gpu])
-        elif placement == "fgd" and count and units < 1000:
+        elif placement == "fgd" and count and milli_gpus < 1000:
             _, server, gpu = min(
                 (rise(server, [gpu]), server, gpu) for server in fits for gpu in able(server)
             )
@@ -188,9 +188,9 @@ def naive(
             server = min(fits, key=remains)
             gpus = sorted(able(server), key=left[server][0].__getitem__)
         for gpu in gpus[:count]:
-            left[server][0][gpu] -= units
+            left[server][0][gpu] -= milli_gpus
         left[server] = (left[server][0], left[server][1] - cpu, left[server][2] - memory)
-        given += count * units
+        given += count * milli_gpus
     return given / capacity
 
 

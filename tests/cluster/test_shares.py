@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 import ringbco
 from conftest import Invoke
 from ringbco.errors import InputError, UsageError
-from ringbco.reports.server_load import spanning_stretches
+from ringbco.reports.server_load import spanning_stays
 from ringbco.trace.shares import thousandths
 from sharing import FIXED, jobs
 
@@ -202,7 +202,7 @@ def test_a_report_and_a_trace_show_shares(tmp_path: Path, invoke: Invoke) -> Non
     outcome.write(tmp_path / "r")
     assert outcome.allocations is not None
     # Only the gang of 4 is on two servers; each of them has one row.
-    spanning = spanning_stretches(outcome.allocations)
+    spanning = spanning_stays(outcome.allocations)
     assert spanning.select("job_id", "server").rows() == [("d", 0), ("d", 1)]
     assert invoke("report", str(tmp_path / "r"), "-o", str(tmp_path / "r.html")).returncode == 0
     assert invoke("timeline", str(tmp_path / "r"), "-o", str(tmp_path / "r.json")).returncode == 0

@@ -13,7 +13,7 @@ from conftest import Invoke
 from ringbco.cluster.gpu_types import CATALOGUE, GpuType
 from ringbco.cluster.spec import Cluster, preset_names
 from ringbco.errors import DecisionError, InputError, UsageError
-from ringbco.trace import kinds
+from ringbco.trace import gpu_type_choices
 
 MIXED = """\
 [gpu_types.Fast]
@@ -244,7 +244,7 @@ def test_one_type_named_or_not_is_the_same(tmp_path: Path) -> None:
     )
     named, plain = (ringbco.replay(jobs, cluster, policy="srtf") for cluster in (tmp_path / "c.toml", "8x8"))
     assert named.jobs.equals(plain.jobs)
-    assert kinds.resolve(ringbco.from_frame(jobs), Cluster.parse(tmp_path / "c.toml")) is None
+    assert gpu_type_choices.resolve(ringbco.from_frame(jobs), Cluster.parse(tmp_path / "c.toml")) is None
 
 
 def test_the_bound_holds_on_faster_gpus(mixed: Cluster) -> None:

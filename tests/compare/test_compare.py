@@ -29,7 +29,7 @@ from ringbco.result.comparison import Comparison, is_comparison, side_by_side
 from ringbco.result.figures import COMPARED
 from ringbco.result.outcome import Outcome
 from ringbco.run.compare import compared
-from ringbco.run.draws import Seeds
+from ringbco.run.seeds import Seeds
 from ringbco.run.setup import Setup
 
 POLICIES = ["fifo", "sjf", "ff"]

@@ -15,7 +15,7 @@ from ringbco.audits import check_folder
 from ringbco.errors import InputError, UsageError
 from ringbco.result.bound import of_results
 from ringbco.result.outcome import Outcome
-from ringbco.run.draws import Draws
+from ringbco.run.seeds import SeededTables
 from ringbco.trace.jobs import as_table
 from ringbco.units import number
 
@@ -125,7 +125,7 @@ def test_seeds_give_means_and_spreads(small_jobs: Path, tmp_path: Path) -> None:
     runs = {"later": {"policy": "rand", "seed": 40}}
     old = replay(small_jobs, "2x8", policy="sjf")
     comparison = compare(small_jobs, "2x8", ["rand"], runs=runs, results=[old], seed=7)
-    draws = Draws(as_table(small_jobs), "moved", 7)
+    draws = SeededTables(as_table(small_jobs), "moved", 7)
     for label, first in (("rand", 7), ("later", 40)):
         alone = [replay(draws.table(k), "2x8", policy="rand", seed=first + k) for k in range(6)]
         assert comparison.outcomes[label].jobs.equals(alone[0].jobs)
@@ -161,7 +161,7 @@ def test_folders_do_not_depend_on_the_number_of_runs(small_jobs: Path, tmp_path:
 def test_the_greatest_seed_has_a_next_one(small_jobs: Path) -> None:
     most = 2**64 - 1
     found = compare(small_jobs, "2x8", ["rand"], seeds=2, seed=most)
-    second = replay(Draws(as_table(small_jobs), "moved", most).table(1), "2x8", policy="rand", seed=0)
+    second = replay(SeededTables(as_table(small_jobs), "moved", most).table(1), "2x8", policy="rand", seed=0)
     assert found.values("rand", "mean_jct")[1] == second.summary["mean_jct"]
 
 
@@ -197,7 +197,7 @@ def test_the_command_takes_all_three(invoke: Invoke, small_jobs: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     slow = Cluster.parse("2x8").with_network(inter_bandwidth=1e9)
-    draws = Draws(as_table(small_jobs), "moved", 0)
+    draws = SeededTables(as_table(small_jobs), "moved", 0)
     alone = [
         replay(draws.table(k), slow, policy="rand", seed=3 + k).summary["mean_contention"] for k in range(6)
     ]

@@ -10,7 +10,7 @@ import pytest
 
 import ringbco
 from ringbco.gym import IDLE_WAIT, PATIENCE, ReplayEnv
-from test_own_docs import run_page
+from test_custom_policy_docs import run_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "gym.md"
 

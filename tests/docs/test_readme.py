@@ -12,7 +12,7 @@ import pytest
 
 import sample_log
 from conftest import Invoke
-from test_own_docs import blocks, check_commands
+from test_custom_policy_docs import blocks, check_commands
 from test_packages import has
 
 ROOT: Final = Path(__file__).parents[2]

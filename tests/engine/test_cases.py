@@ -46,7 +46,7 @@ def test_the_file_for_rust_is_that_of_these_cases(kind: Callable[[int], files.To
     usual, *blocks = (block.splitlines() for block in files.FILE.read_text().split("\n\n"))
     for told in islice(files.cases(kind), 3):
         block = next(block for block in blocks if block[0] == told.given[0])
-        assert [line for line in block if not line.startswith("option.")] == [*told.given, *told.truth]
+        assert [line for line in block if not line.startswith("option.")] == [*told.given, *told.expected]
         options = dict(line.split(" ", 1) for line in (*usual, *block) if line.startswith("option."))
         assert options == {f"option.{name}": words for name, words in told.options.items()}
 

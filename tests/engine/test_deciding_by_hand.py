@@ -1,6 +1,6 @@
 """Verbs of the reference model, and of the engine beside it, against numbers that somebody worked out.
 
-A policy is a list of what it does at which instant (docs/own-policies.md).
+A policy is a list of what it does at which instant (docs/custom-policies.md).
 """
 
 import math
@@ -12,7 +12,7 @@ import pytest
 import ringbco
 from cases.case import Case, by_hand, outage_rows
 from cases.compare import differences
-from cases.modelled import Model, Truth
+from cases.modelled import Model, ReferenceResult
 from reference.deciding import ImpossibleError
 from ringbco.errors import DecisionError
 
@@ -20,7 +20,7 @@ Verbs = Mapping[float, Callable[[Any], None]]
 NUMBERS = "submit_time num_gpus duration"
 
 
-def played(case: Case, verbs: Verbs) -> tuple[Truth, list[float]]:
+def played(case: Case, verbs: Verbs) -> tuple[ReferenceResult, list[float]]:
     """What the reference model makes of the verbs, as the engine does too; and when it was asked."""
     asked: list[float] = []
 
@@ -32,12 +32,12 @@ def played(case: Case, verbs: Verbs) -> tuple[Truth, list[float]]:
         def decide(self, state: ringbco.State) -> None:
             decide(state)
 
-    truth = Model(case, decides=lambda _: decide).simulate()
+    expected = Model(case, decides=lambda _: decide).simulate()
     by_reference = asked[:]
     asked.clear()
-    assert list(differences(case, case.replay(policy=Own), truth)) == []
+    assert list(differences(case, case.replay(policy=Own), expected)) == []
     assert asked == by_reference
-    return truth, asked
+    return expected, asked
 
 
 def refuses(verb: Callable[[], object]) -> None:
@@ -61,9 +61,9 @@ def test_two_jobs_change_places_once_or_there_and_back(times: int, ends: list[fl
         both(state)
         state.wake(20.0)
 
-    truth, asked = played(case, {0.0: begin, 20.0: swap})
-    assert truth.result.finish == ends
-    assert truth.result.preemptions == [times % 2] * 2
+    expected, asked = played(case, {0.0: begin, 20.0: swap})
+    assert expected.result.finish == ends
+    assert expected.result.preemptions == [times % 2] * 2
     assert asked == [0.0, 20.0, ends[1]]
 
 
@@ -80,9 +80,9 @@ def test_the_elastic_policy_of_the_page() -> None:
         state.start(0, gpus=2)
         state.resize(0, 8)
 
-    truth, _ = played(case, {0.0: begin, 60.0: shrink, 110.0: lambda state: state.resize(0, 8)})
-    assert truth.result.finish == [171.25, 110.0]
-    assert truth.result.preemptions == [2, 0]
+    expected, _ = played(case, {0.0: begin, 60.0: shrink, 110.0: lambda state: state.resize(0, 8)})
+    assert expected.result.finish == [171.25, 110.0]
+    assert expected.result.preemptions == [2, 0]
 
 
 def test_start_on_fewer_gpus_and_on_given_servers() -> None:
@@ -94,9 +94,9 @@ def test_start_on_fewer_gpus_and_on_given_servers() -> None:
         refuses(lambda: state.start(1))
         assert list(state.idle) == [1, 2]
 
-    truth, _ = played(case, {0.0: begin})
-    assert truth.result.finish == [200.0, 40.0]
-    assert truth.result.allocations[1] == [(0, 1, 0.0, 40.0), (1, 2, 0.0, 40.0)]
+    expected, _ = played(case, {0.0: begin})
+    assert expected.result.finish == [200.0, 40.0]
+    assert expected.result.allocations[1] == [(0, 1, 0.0, 40.0), (1, 2, 0.0, 40.0)]
 
 
 def test_start_on_a_type() -> None:
@@ -112,8 +112,8 @@ def test_start_on_a_type() -> None:
         assert state.start(0, type="slow", strict=False) == 0
         assert state.start(0) == 1
 
-    truth, _ = played(case, {0.0: begin})
-    assert truth.result.finish == [20.0, 60.0]
+    expected, _ = played(case, {0.0: begin})
+    assert expected.result.finish == [20.0, 60.0]
 
 
 def test_who_is_stopped_pauses_when_it_starts_again() -> None:
@@ -123,9 +123,9 @@ def test_who_is_stopped_pauses_when_it_starts_again() -> None:
         state.stop([0])
         assert state.start([1, 0]) == 1
 
-    truth, _ = played(case, {0.0: both_first, 10.0: change, 30.0: both_first})
-    assert truth.result.finish == [30.0 + 7.0 + 90.0, 30.0]
-    assert truth.result.lost == [7.0, 0.0]
+    expected, _ = played(case, {0.0: both_first, 10.0: change, 30.0: both_first})
+    assert expected.result.finish == [30.0 + 7.0 + 90.0, 30.0]
+    assert expected.result.lost == [7.0, 0.0]
 
 
 def both_first(state: Any) -> None:
@@ -142,10 +142,10 @@ def test_end_and_refuse() -> None:
         state.refuse(2)
         state.wake(30.0)
 
-    truth, _ = played(case, {0.0: begin, 30.0: lambda state: state.end([1])})
-    assert truth.result.kept == [True, False, False]
-    assert truth.result.refused == [False, False, True]
-    assert truth.result.allocations[1] == [(0, 1, 0.0, 30.0)]
+    expected, _ = played(case, {0.0: begin, 30.0: lambda state: state.end([1])})
+    assert expected.result.kept == [True, False, False]
+    assert expected.result.refused == [False, False, True]
+    assert expected.result.allocations[1] == [(0, 1, 0.0, 30.0)]
 
 
 def test_a_wake_is_due_at_the_first_boundary_not_before_it() -> None:
@@ -175,10 +175,10 @@ def test_eviction_by_verbs() -> None:
         refuses(lambda: state.evict_for(0))
         assert state.evict_for(1)
 
-    truth, _ = played(case, {0.0: both_first, 10.0: evict, 30.0: both_first})
-    assert truth.result.finish == [120.0, 30.0]
-    assert truth.log is not None
-    assert truth.log.evictions == [1, 0]
+    expected, _ = played(case, {0.0: both_first, 10.0: evict, 30.0: both_first})
+    assert expected.result.finish == [120.0, 30.0]
+    assert expected.log is not None
+    assert expected.log.evictions == [1, 0]
 
 
 def test_who_started_and_made_room_in_one_call_is_not_counted() -> None:
@@ -190,8 +190,8 @@ def test_who_started_and_made_room_in_one_call_is_not_counted() -> None:
         assert state.start([0, 1]) == 1
         assert [int(row) for row in state.running] == [1]
 
-    truth, _ = played(case, {0.0: begin, 10.0: both_first})
-    assert truth.result.start == [10.0, 0.0]
+    expected, _ = played(case, {0.0: begin, 10.0: both_first})
+    assert expected.result.start == [10.0, 0.0]
 
 
 def test_a_quota_without_borrowing_refuses_what_is_beyond_it() -> None:
@@ -206,8 +206,8 @@ def test_a_quota_without_borrowing_refuses_what_is_beyond_it() -> None:
         refuses(lambda: state.resize(0, 3))
         refuses(lambda: state.move({0: [(0, 3)]}))
 
-    truth, _ = played(case, {0.0: begin, 30.0: both_first})
-    assert truth.result.finish == [30.0, 60.0]
+    expected, _ = played(case, {0.0: begin, 30.0: both_first})
+    assert expected.result.finish == [30.0, 60.0]
 
 
 def test_protected_jobs_are_not_stopped_but_moved() -> None:
@@ -222,8 +222,8 @@ def test_protected_jobs_are_not_stopped_but_moved() -> None:
         refuses(lambda: state.stop(0))
         state.move({0: [(1, 1)]})
 
-    truth, _ = played(case, {0.0: begin, 10.0: move})
-    assert truth.result.finish == [51.0]
+    expected, _ = played(case, {0.0: begin, 10.0: move})
+    assert expected.result.finish == [51.0]
 
 
 IMPOSSIBLE: Sequence[tuple[str, Callable[[Any], object]]] = (
@@ -245,7 +245,7 @@ def test_what_cannot_be_changes_nothing(why: str, verb: Callable[[Any], object])
         both(state)
         refuses(lambda: verb(state))
 
-    truth, _ = played(case, {0.0: begin, 60.0: both_first})
-    assert truth.result.finish == [100.0, 60.0, 100.0], why
-    assert not any(truth.result.preemptions)
-    assert all(math.isfinite(at) for at in truth.result.start)
+    expected, _ = played(case, {0.0: begin, 60.0: both_first})
+    assert expected.result.finish == [100.0, 60.0, 100.0], why
+    assert not any(expected.result.preemptions)
+    assert all(math.isfinite(at) for at in expected.result.start)

@@ -27,46 +27,46 @@ from strategies import COMBINATIONS, ORDERS, PLACEMENTS, Case, build_case
 
 def check(case: Case) -> bool:
     """Compare both on one case; whether it ran to its end."""
-    truth = answer(lambda: simulate(case.jobs, case.servers, case.net, case.options, case.server_vc))
-    if isinstance(truth, RowError):
-        assert refused_alike(lambda: run_core(case), truth, case).row == truth.row, case
+    expected = answer(lambda: simulate(case.jobs, case.servers, case.net, case.options, case.server_vc))
+    if isinstance(expected, RowError):
+        assert refused_alike(lambda: run_core(case), expected, case).row == expected.row, case
         return False
     run = run_core(case)
     n = len(case.jobs)
 
-    assert list(run.kept) == truth.kept, case
-    assert list(run.max_contention) == truth.max_contention, case
-    assert list(run.num_servers) == [len(a) for a in truth.allocations], case
+    assert list(run.kept) == expected.kept, case
+    assert list(run.max_contention) == expected.max_contention, case
+    assert list(run.num_servers) == [len(a) for a in expected.allocations], case
     assert not np.any(run.preemptions), case
     allocations: list[dict[int, int]] = [{} for _ in range(n)]
     for row, server, gpus in zip(run.alloc_job, run.alloc_server, run.alloc_gpus, strict=True):
         assert int(server) not in allocations[row], case
         allocations[row][int(server)] = int(gpus)
-    assert allocations == truth.allocations, case
+    assert allocations == expected.allocations, case
     assert np.array_equal(run.alloc_start, np.asarray(run.start)[run.alloc_job]), case
     assert np.array_equal(run.alloc_end, np.asarray(run.finish)[run.alloc_job]), case
     order = list(zip(run.alloc_job, run.alloc_start, run.alloc_server, strict=True))
     assert order == sorted(order), case
 
-    for mine, theirs in ((run.start, truth.start), (run.finish, truth.finish)):
+    for mine, theirs in ((run.start, expected.start), (run.finish, expected.finish)):
         same(mine, theirs, case, exact=case.options.clock == "slot", atol=0.0)
-    assert math.isclose(run.contention_seconds, truth.contention_seconds, rel_tol=1e-9, abs_tol=1e-9), case
-    assert math.isclose(run.spanning_seconds, truth.spanning_seconds, rel_tol=1e-9, abs_tol=1e-9), case
-    check_timeline(case, run, truth)
+    assert math.isclose(run.contention_seconds, expected.contention_seconds, rel_tol=1e-9, abs_tol=1e-9), case
+    assert math.isclose(run.spanning_seconds, expected.spanning_seconds, rel_tol=1e-9, abs_tol=1e-9), case
+    check_timeline(case, run, expected)
     return True
 
 
-def check_timeline(case: Case, run: Run, truth: Result) -> None:
+def check_timeline(case: Case, run: Run, expected: Result) -> None:
     """Every sample shows the state after the last instant at or before it."""
     times = np.asarray(run.timeline_time)
-    events = np.array([s.time for states in truth.states for s in states])
+    events = np.array([s.time for states in expected.states for s in states])
     for k in range(0, len(times), 41):
         # A sample within rounding of an instant may see either side of it.
         if case.options.clock == "continuous" and np.any(
             (events != times[k]) & np.isclose(events, times[k], rtol=1e-9)
         ):
             continue
-        now = [last_state(states, times[k]) for states in truth.states]
+        now = [last_state(states, times[k]) for states in expected.states]
         spanning = sum(s.spanning for s in now)
         assert int(run.running[k]) == sum(s.running for s in now), (case, times[k])
         assert int(run.queued[k]) == sum(s.queued for s in now), (case, times[k])

@@ -9,7 +9,7 @@ import pytest
 from cases import decided, modelled
 from cases.case import Case, by_hand
 from cases.compare import differences
-from cases.modelled import Model, Truth
+from cases.modelled import Model, ReferenceResult
 from cases.run import meet
 from core_run import FEW
 from reference.following import Entry, WrongError
@@ -26,9 +26,9 @@ def test_logs_of_random_cases() -> None:
         seen = meet(f"log {seed}", check=False).seen
         if seen.outcome is None or not decided.follows(seen.case):
             continue
-        truth = modelled.by_log(seen.case)
-        assert isinstance(truth, Truth), seen.case.script()
-        assert list(differences(seen.case, seen.outcome, truth)) == [], seen.case.script()
+        expected = modelled.by_log(seen.case)
+        assert isinstance(expected, ReferenceResult), seen.case.script()
+        assert list(differences(seen.case, seen.outcome, expected)) == [], seen.case.script()
         followed += 1
     assert followed > FEW // 2
 
@@ -88,8 +88,8 @@ def test_another_time_that_can_be_is_a_difference() -> None:
     case = evicting()
     log = log_of(case)
     log[-1] = log[-1]._replace(time=45.0)
-    truth = Model(case, log=log).simulate()
-    assert "finish_time" in dict(differences(case, case.replay(), truth))
+    expected = Model(case, log=log).simulate()
+    assert "finish_time" in dict(differences(case, case.replay(), expected))
 
 
 def test_the_engine_refuses_such_a_log_too(tmp_path: object) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from core_run import STEP
 from golden.cases import Case, inputs_of, large_cases, small_cases
-from golden.digest import Kept, of_columns, read
+from golden.digest import Digest, of_columns, read
 
 FILES: dict[str, Callable[[], list[Case]]] = {"small.tsv": small_cases, "large.tsv": large_cases}
 # Groups of more cases than this are crosses: a part of them all has every scheduler and every value.
@@ -41,7 +41,7 @@ def test_results_are_as_they_were(file: str, group: str) -> None:
         pytest.fail(f"{len(moved)} of {len(cases)} cases of {group} differ:\n{shown}", pytrace=False)
 
 
-def _moved(case: Case, before: Kept) -> str:
+def _moved(case: Case, before: Digest) -> str:
     """What differs in a case, or nothing."""
     now = case.kept()
     changes = now.changes(before)

@@ -72,36 +72,36 @@ def run(case: Case) -> tuple[PreemptResult, Log]:
 def test_the_documented_order() -> None:
     # On one GPU that is busy until 1: a (10 s), b (5 s) and c (100 s, of higher priority). They go c, b, a.
     jobs = [(0, 1, 1, 0), (0.5, 1, 10, 0), (0.5, 1, 5, 0), (0.5, 1, 100, 1)]
-    truth, _ = run(problem(jobs, [1], SJF))
-    assert truth.stays() == [[(0, 1)], [(106, 116)], [(101, 106)], [(1, 101)]]
+    expected, _ = run(problem(jobs, [1], SJF))
+    assert expected.stays() == [[(0, 1)], [(106, 116)], [(101, 106)], [(1, 101)]]
 
 
 def test_fifo_is_priority_then_submission() -> None:
     jobs = [(0, 1, 10, 0), (1, 1, 10, 0), (2, 1, 10, 5), (3, 1, 10, 5), (4, 1, 10, -1)]
-    truth, _ = run(problem(jobs, [1]))
-    assert truth.start == [0, 30, 10, 20, 40]
+    expected, _ = run(problem(jobs, [1]))
+    assert expected.start == [0, 30, 10, 20, 40]
 
 
 def test_priorities_alone_stop_nobody() -> None:
-    truth, log = run(problem([(0, 2, 10, 0), (1, 2, 10, 9)], [2]))
-    assert truth.stays() == [[(0, 10)], [(10, 20)]]
+    expected, log = run(problem([(0, 2, 10, 0), (1, 2, 10, 9)], [2]))
+    assert expected.stays() == [[(0, 10)], [(10, 20)]]
     assert log.evictions == [0, 0]
 
 
 def test_aged_jobs_go_before_higher_priorities() -> None:
     # At 10 s the job of 1 s has waited for 9 s and is aged; that of 5 s has waited for 5 s.
     jobs = [(0, 1, 10, 0), (1, 1, 10, 0), (5, 1, 5, 3)]
-    truth, _ = run(problem(jobs, [1], SJF, aging=8.0))
-    assert truth.start == [0, 10, 20]
-    truth, _ = run(problem(jobs, [1], SJF))
-    assert truth.start == [0, 15, 10]
+    expected, _ = run(problem(jobs, [1], SJF, aging=8.0))
+    assert expected.start == [0, 10, 20]
+    expected, _ = run(problem(jobs, [1], SJF))
+    assert expected.start == [0, 15, 10]
 
 
 def test_a_ranking_goes_by_priority_before_remaining_time() -> None:
     # srtf would go on with the short one, and not preemptible is no shield from a ranking.
-    truth, _ = run(problem([(0, 2, 10, 0), (4, 2, 50, 1)], [2], fixed=[0], policy="srtf", cost=3.0))
-    assert truth.stays() == [[(0, 4), (54, 63)], [(4, 54)]]
-    assert (truth.preemptions, truth.lost) == ([1, 0], [3, 0])
+    expected, _ = run(problem([(0, 2, 10, 0), (4, 2, 50, 1)], [2], fixed=[0], policy="srtf", cost=3.0))
+    assert expected.stays() == [[(0, 4), (54, 63)], [(4, 54)]]
+    assert (expected.preemptions, expected.lost) == ([1, 0], [3, 0])
 
 
 # Eviction.
@@ -112,44 +112,44 @@ DOCUMENTED = [(0, 4, 9000, 0), (500, 2, 9000, 0), (900, 2, 9000, 0)]
 def test_the_documented_eviction() -> None:
     # At 1,000 s the keys are 4,000, 1,000 and 200. For 3 GPUs both b and c leave. At 1,100 s they start
     # again in the order of fifo: b finds 2 GPUs, c 2.
-    truth, log = run(problem([*DOCUMENTED, (1000, 3, 100, 1)], [8], evict=True))
+    expected, log = run(problem([*DOCUMENTED, (1000, 3, 100, 1)], [8], evict=True))
     assert log.evictions == [0, 1, 1, 0]
-    assert truth.stays()[3] == [(1000, 1100)]
+    assert expected.stays()[3] == [(1000, 1100)]
     # Of the 8 GPUs 1 is idle beside a and the new job: strict, both wait.
-    assert truth.stays()[1] == [(500, 1000), (1100, 9600)]
-    assert truth.stays()[2] == [(900, 1000), (1100, 10_000)]
+    assert expected.stays()[1] == [(500, 1000), (1100, 9600)]
+    assert expected.stays()[2] == [(900, 1000), (1100, 10_000)]
 
 
 def test_the_documented_eviction_of_one() -> None:
-    truth, log = run(problem([*DOCUMENTED, (1000, 2, 100, 1)], [8], evict=True, cost=30.0))
+    expected, log = run(problem([*DOCUMENTED, (1000, 2, 100, 1)], [8], evict=True, cost=30.0))
     assert log.evictions == [0, 0, 1, 0]
     # It keeps its 100 s, and pauses for 30 s.
-    assert truth.stays()[2] == [(900, 1000), (1100, 1130 + 8900)]
-    assert (truth.held[2], truth.lost[2], truth.preemptions[2]) == (9030, 30, 0)
+    assert expected.stays()[2] == [(900, 1000), (1100, 1130 + 8900)]
+    assert (expected.held[2], expected.lost[2], expected.preemptions[2]) == (9030, 30, 0)
 
 
 def test_those_that_are_not_needed_are_dropped() -> None:
     # The keys are 1 x 100, 1 x 200 and 4 x 300. For 4 GPUs all are taken, then the two small ones dropped.
     jobs = [(0, 4, 900, 0), (100, 1, 900, 0), (200, 1, 900, 0), (300, 4, 50, 1)]
-    truth, log = run(problem(jobs, [6], evict=True))
+    expected, log = run(problem(jobs, [6], evict=True))
     assert log.evictions == [1, 0, 0, 0]
-    assert truth.stays()[0] == [(0, 300), (350, 950)]
+    assert expected.stays()[0] == [(0, 300), (350, 950)]
 
 
 def test_the_cheapest_server_wins() -> None:
     # 2 GPUs x 10 s on server 0, and 2 x 4 s on server 1: the latter's job goes.
     jobs = [(0, 2, 100, 0), (6, 2, 100, 0), (10, 2, 20, 1)]
-    truth, log = run(problem(jobs, [2, 2], evict=True))
+    expected, log = run(problem(jobs, [2, 2], evict=True))
     assert log.evictions == [0, 1, 0]
-    assert truth.allocations[2] == [(1, 2, 10, 30)]
+    assert expected.allocations[2] == [(1, 2, 10, 30)]
 
 
 def test_checkpoints_make_a_victim_cheap() -> None:
     # One every 5 s: at 10 s the first has just saved.
     jobs = [(0, 2, 100, 0), (6, 2, 100, 0), (10, 2, 20, 1)]
-    truth, log = run(problem(jobs, [2, 2], evict=True, every=5.0))
+    expected, log = run(problem(jobs, [2, 2], evict=True, every=5.0))
     assert log.evictions == [1, 0, 0]
-    assert truth.allocations[2] == [(0, 2, 10, 30)]
+    assert expected.allocations[2] == [(0, 2, 10, 30)]
 
 
 def test_lower_priorities_are_taken_first_and_sums_decide() -> None:
@@ -159,9 +159,9 @@ def test_lower_priorities_are_taken_first_and_sums_decide() -> None:
     assert log.evictions == [1, 0, 0]
     # On two servers the sum decides, whatever the priorities: 2 x 1 < 2 x 9. Then comes the turn of row 1,
     # which evicts row 0.
-    truth, log = run(problem(jobs, [2, 2], evict=True))
+    expected, log = run(problem(jobs, [2, 2], evict=True))
     assert log.evictions == [1, 1, 0]
-    assert truth.stays() == [[(0, 9), (29, 120)], [(8, 9), (9, 108)], [(9, 29)]]
+    assert expected.stays() == [[(0, 9), (29, 120)], [(8, 9), (9, 108)], [(9, 29)]]
 
 
 def test_equal_keys_go_to_the_latest_start_then_to_the_row() -> None:
@@ -174,9 +174,9 @@ def test_equal_keys_go_to_the_latest_start_then_to_the_row() -> None:
 
 def test_nobody_is_evicted_in_vain() -> None:
     # The job of 2 GPUs is not preemptible: 4 cannot be had.
-    truth, log = run(problem([(0, 2, 100, 0), (0, 1, 100, 0), (5, 4, 9, 1)], [4], evict=True, fixed=[0]))
+    expected, log = run(problem([(0, 2, 100, 0), (0, 1, 100, 0), (5, 4, 9, 1)], [4], evict=True, fixed=[0]))
     assert log.evictions == [0, 0, 0]
-    assert truth.start[2] == 100
+    assert expected.start[2] == 100
     # And nobody of the same priority is.
     _, log = run(problem([(0, 2, 100, 1), (5, 2, 9, 1)], [2], evict=True))
     assert log.evictions == [0, 0]
@@ -186,63 +186,63 @@ def test_a_gang_evicts_over_the_whole_cluster() -> None:
     # 4 GPUs on two servers of 2, wholly idle ones. Three servers run jobs with keys 2 x 10, 2 x 5 and 1 x 1.
     # The last two would do, the first goes on.
     jobs = [(0, 2, 100, 0), (5, 2, 100, 0), (9, 1, 100, 0), (10, 4, 20, 1)]
-    truth, log = run(problem(jobs, [2, 2, 2], evict=True))
+    expected, log = run(problem(jobs, [2, 2, 2], evict=True))
     assert log.evictions == [0, 1, 1, 0]
-    assert truth.allocations[3] == [(1, 2, 10, 30), (2, 2, 10, 30)]
-    assert truth.stays()[0] == [(0, 100)]
+    assert expected.allocations[3] == [(1, 2, 10, 30), (2, 2, 10, 30)]
+    assert expected.stays()[0] == [(0, 100)]
 
 
 def test_a_victim_gives_back_all_its_gpus() -> None:
     # The gang of 3 holds server 0 and a GPU of server 1. For 2 GPUs it leaves; then the job of 1 GPU and
     # priority 0, which waits, gets the other server.
     jobs = [(0, 3, 100, 0), (1, 1, 100, 5), (2, 1, 10, 0), (3, 2, 20, 1)]
-    truth, log = run(problem(jobs, [2, 2], SKIP, evict=True))
+    expected, log = run(problem(jobs, [2, 2], SKIP, evict=True))
     assert log.evictions == [1, 0, 0, 0]
-    assert truth.allocations[3] == [(0, 2, 3, 23)]
-    assert truth.allocations[2] == [(1, 1, 3, 13)]
+    assert expected.allocations[3] == [(0, 2, 3, 23)]
+    assert expected.allocations[2] == [(1, 1, 3, 13)]
     # At 23 s server 0 is idle again, and a GPU of server 1 since 13 s.
-    assert truth.stays()[0] == [(0, 3), (23, 120)]
+    assert expected.stays()[0] == [(0, 3), (23, 120)]
 
 
 def test_an_evicted_job_may_start_again_at_once_elsewhere() -> None:
     # From 5 s on both servers have an idle GPU. The new job gets server 1, and the victim goes to server 0.
     jobs = [(0, 1, 100, 5), (0, 1, 5, 5), (0, 1, 100, 0), (10, 2, 20, 1)]
-    truth, log = run(problem(jobs, [2, 2], evict=True, cost=4.0))
+    expected, log = run(problem(jobs, [2, 2], evict=True, cost=4.0))
     assert log.evictions == [0, 0, 1, 0]
-    assert truth.allocations[3] == [(1, 2, 10, 30)]
-    assert truth.allocations[2] == [(1, 1, 0, 10), (0, 1, 10, 104)]
+    assert expected.allocations[3] == [(1, 2, 10, 30)]
+    assert expected.allocations[2] == [(1, 1, 0, 10), (0, 1, 10, 104)]
 
 
 def test_a_backfilled_job_evicts_nobody() -> None:
     # The head (priority 2, not to be placed as row 0 stays) blocks; row 3 could evict row 1 but does not.
     jobs = [(0, 2, 50, 0), (0, 2, 100, 0), (5, 4, 9, 2), (5, 2, 9, 1)]
-    truth, log = run(problem(jobs, [4], EASY, evict=True, fixed=[0]))
+    expected, log = run(problem(jobs, [4], EASY, evict=True, fixed=[0]))
     assert log.evictions == [0, 1, 0, 0]
     # At 50 s row 0 is done, and the head evicts row 1.
-    assert truth.stays() == [[(0, 50)], [(0, 50), (59, 109)], [(50, 59)], [(59, 68)]]
+    assert expected.stays() == [[(0, 50)], [(0, 50), (59, 109)], [(50, 59)], [(59, 68)]]
     # Under skip it evicts in its turn; row 1 goes on at 14 s, and the job of 4 GPUs evicts it at 50 s.
-    truth, log = run(problem(jobs, [4], SKIP, evict=True, fixed=[0]))
+    expected, log = run(problem(jobs, [4], SKIP, evict=True, fixed=[0]))
     assert log.evictions == [0, 2, 0, 0]
-    assert truth.stays() == [[(0, 50)], [(0, 5), (14, 50), (59, 118)], [(50, 59)], [(5, 14)]]
+    assert expected.stays() == [[(0, 50)], [(0, 5), (14, 50), (59, 118)], [(50, 59)], [(5, 14)]]
 
 
 def test_a_ranking_evicts_who_is_in_the_way_of_a_selected_job() -> None:
     # From 4 s on two servers of 2 run a job of 1 GPU each. The new one is within the quota, but the idle GPUs
     # lie apart. Both keys are 1 x 10: row 0 leaves server 0 and goes on beside row 2.
     jobs = [(0, 1, 50, 0), (0, 1, 4, 0), (0, 1, 50, 0), (10, 2, 9, 1)]
-    truth, log = run(problem(jobs, [2, 2], evict=True, policy="srtf", cost=3.0))
+    expected, log = run(problem(jobs, [2, 2], evict=True, policy="srtf", cost=3.0))
     assert log.evictions == [1, 0, 0, 0]
-    assert truth.preemptions == [0, 0, 0, 0]
-    assert truth.allocations[3] == [(0, 2, 10, 19)]
-    assert truth.allocations[0] == [(0, 1, 0, 10), (1, 1, 10, 53)]
+    assert expected.preemptions == [0, 0, 0, 0]
+    assert expected.allocations[3] == [(0, 2, 10, 19)]
+    assert expected.allocations[0] == [(0, 1, 0, 10), (1, 1, 10, 53)]
 
 
 def test_an_evicted_job_comes_of_age() -> None:
     # Row 0 leaves at 10 s. From 30 s on row 3, which needs all 4 GPUs, is the head and waits for row 2.
     # At 50 s row 0 is aged and goes ahead of it. At 130 s row 2 is done, and row 3 evicts row 0 again.
     jobs = [(0, 1, 100, 0), (10, 4, 20, 1), (15, 1, 100, 1), (20, 4, 200, 1)]
-    truth, log = run(problem(jobs, [4], SJF, evict=True, aging=50.0))
-    assert truth.stays() == [[(0, 10), (50, 130), (330, 340)], [(10, 30)], [(30, 130)], [(130, 330)]]
+    expected, log = run(problem(jobs, [4], SJF, evict=True, aging=50.0))
+    assert expected.stays() == [[(0, 10), (50, 130), (330, 340)], [(10, 30)], [(30, 130)], [(130, 330)]]
     assert log.evictions == [2, 0, 0, 0]
 
 
@@ -250,17 +250,17 @@ def test_a_job_that_comes_of_age_evicts() -> None:
     # All 4 GPUs are held. Row 3 is the head, being short, and cannot evict row 1. At 30 s rows 2 and 3 are
     # aged: row 2 goes first, and evicts row 0.
     jobs = [(0, 1, 100, 0), (0, 3, 100, 1), (10, 1, 50, 1), (10, 4, 5, 1)]
-    truth, log = run(problem(jobs, [4], SJF, evict=True, aging=20.0))
-    assert truth.stays() == [[(0, 30), (105, 175)], [(0, 100)], [(30, 80)], [(100, 105)]]
+    expected, log = run(problem(jobs, [4], SJF, evict=True, aging=20.0))
+    assert expected.stays() == [[(0, 30), (105, 175)], [(0, 100)], [(30, 80)], [(100, 105)]]
     assert log.evictions == [1, 0, 0, 0]
 
 
 def test_an_eviction_between_slots() -> None:
     # In slots of 10 s: the job of 12 s counts at 20 s, and row 0 has done two slots of ten.
-    truth, log = run(problem([(0, 1, 100, 0), (12, 1, 15, 1)], [1], SLOTS, evict=True, cost=5.0))
+    expected, log = run(problem([(0, 1, 100, 0), (12, 1, 15, 1)], [1], SLOTS, evict=True, cost=5.0))
     assert log.evictions == [1, 0]
-    assert truth.stays() == [[(0, 20), (40, 130)], [(20, 40)]]
-    assert truth.lost == [10, 0]
+    assert expected.stays() == [[(0, 20), (40, 130)], [(20, 40)]]
+    assert expected.lost == [10, 0]
 
 
 def test_each_type_is_a_cluster_of_its_own() -> None:
@@ -271,16 +271,16 @@ def test_each_type_is_a_cluster_of_its_own() -> None:
         server["gpu_type"] = name
     for job, listed in zip(case.jobs, ("t0|t1", "t0|t1", "t1|t0"), strict=True):
         job["gpu_type"] = listed
-    truth, log = run(case)
+    expected, log = run(case)
     assert log.evictions == [0, 1, 0]
-    assert truth.allocations[2] == [(1, 2, 10, 19)]
+    assert expected.allocations[2] == [(1, 2, 10, 19)]
 
 
 def test_a_server_that_is_down_is_no_use() -> None:
-    truth, log = run(problem([(0, 2, 100, 0), (10, 2, 9, 1)], [2], evict=True, outages=[(0, 5.0, 20.0)]))
+    expected, log = run(problem([(0, 2, 100, 0), (10, 2, 9, 1)], [2], evict=True, outages=[(0, 5.0, 20.0)]))
     assert log.evictions == [0, 0]
-    assert truth.failures == [1, 0]
-    assert truth.stays() == [[(0, 5), (29, 129)], [(20, 29)]]
+    assert expected.failures == [1, 0]
+    assert expected.stays() == [[(0, 5), (29, 129)], [(20, 29)]]
 
 
 # Quotas.
@@ -290,8 +290,8 @@ def test_a_job_over_quota_is_passed_over() -> None:
     # a's quota is 2: its second job waits, and b's goes ahead although the queue is strict.
     jobs = [(0, 2, 10, 0), (1, 1, 10, 0), (2, 1, 10, 0)]
     quotas = (("a", 2, False),)
-    truth, log = run(problem(jobs, [4], owners=["a", "a", "b"], quotas=quotas))
-    assert truth.start == [0, 10, 2]
+    expected, log = run(problem(jobs, [4], owners=["a", "a", "b"], quotas=quotas))
+    assert expected.start == [0, 10, 2]
     assert log.evictions == [0, 0, 0]
 
 
@@ -300,8 +300,8 @@ def test_a_job_that_waited_within_the_quota_may_come_to_be_over_it() -> None:
     # be over it and evicts nobody. Those of b, which has no quota, evict a's first.
     jobs = [(10, 2, 80, 0), (10, 1, 10, 0), (10, 1, 10, 0), (10, 2, 30, 0)]
     case = problem(jobs, [2], SKIP, owners=["a", "a", "b", "b"], quotas=(("a", 1, True),))
-    truth, log = run(case)
-    assert truth.start == [50, 130, 10, 20]
+    expected, log = run(case)
+    assert expected.start == [50, 130, 10, 20]
     assert log.evictions == [0, 0, 0, 0]
 
 
@@ -309,40 +309,40 @@ def test_who_borrows_gives_back() -> None:
     # a holds 2 GPUs beyond its quota, not preemptible and of the highest priority. b is within its own.
     jobs = [(0, 2, 100, 9), (1, 2, 100, 9), (10, 2, 5, 0)]
     quotas = (("a", 2, True), ("b", 2, False))
-    truth, log = run(problem(jobs, [4], owners=["a", "a", "b"], quotas=quotas, fixed=[0, 1], cost=3.0))
+    expected, log = run(problem(jobs, [4], owners=["a", "a", "b"], quotas=quotas, fixed=[0, 1], cost=3.0))
     assert log.evictions == [0, 1, 0]
-    assert truth.stays() == [[(0, 100)], [(1, 10), (15, 15 + 3 + 91)], [(10, 15)]]
+    assert expected.stays() == [[(0, 100)], [(1, 10), (15, 15 + 3 + 91)], [(10, 15)]]
 
 
 def test_over_quota_stands_until_the_stay_ends() -> None:
     # a's first job ends at 5 s; the second, which started over quota, can still be evicted at 10 s.
     jobs = [(0, 2, 5, 0), (0, 2, 100, 0), (10, 4, 5, 0)]
-    truth, log = run(problem(jobs, [4], owners=["a", "a", None], quotas=(("a", 2, True),)))
+    expected, log = run(problem(jobs, [4], owners=["a", "a", None], quotas=(("a", 2, True),)))
     assert log.evictions == [0, 1, 0]
     # At 15 s it starts within its quota, and nobody can evict it.
-    assert truth.stays()[1] == [(0, 10), (15, 105)]
+    assert expected.stays()[1] == [(0, 10), (15, 105)]
 
 
 def test_a_job_over_quota_evicts_nobody() -> None:
     jobs = [(0, 2, 20, 0), (5, 2, 9, 1)]
-    truth, log = run(problem(jobs, [2], owners=["b", "a"], quotas=(("a", 0, True),), evict=True))
+    expected, log = run(problem(jobs, [2], owners=["b", "a"], quotas=(("a", 0, True),), evict=True))
     assert log.evictions == [0, 0]
-    assert truth.start == [0, 20]
+    assert expected.start == [0, 20]
 
 
 def test_evicted_at_the_instant_it_started() -> None:
     # Row 0 may borrow and is first in the queue; row 1 is within its quota and takes the GPUs at once.
     jobs = [(0, 2, 10, 1), (0, 2, 5, 0)]
     case = problem(jobs, [2], owners=["a", "b"], quotas=(("a", 0, True),), cost=3.0, start_cost=1.0)
-    truth, log = run(case)
+    expected, log = run(case)
     assert log.evictions == [0, 0]
-    assert truth.stays() == [[(6, 17)], [(0, 6)]]
+    assert expected.stays() == [[(6, 17)], [(0, 6)]]
 
 
 def test_a_job_beyond_any_quota_is_left_out() -> None:
     jobs = [(0, 3, 10, 0), (0, 1, 10, 0)]
-    truth, _ = run(problem(jobs, [4], owners=["a", "a"], quotas=(("a", 2, False),)))
-    assert truth.kept == [False, True]
+    expected, _ = run(problem(jobs, [4], owners=["a", "a"], quotas=(("a", 2, False),)))
+    assert expected.kept == [False, True]
 
 
 def test_a_job_that_comes_of_age_takes_what_was_borrowed() -> None:
@@ -350,9 +350,9 @@ def test_a_job_that_comes_of_age_takes_what_was_borrowed() -> None:
     # aged: it goes first, and takes the GPU of row 4.
     jobs = [(0, 1, 15, 3), (0, 1, 100, 3), (10, 1, 50, 0), (12, 2, 5, 1), (13, 1, 60, 2)]
     owners, quotas = [None, None, None, None, "a"], (("a", 0, True),)
-    truth, log = run(problem(jobs, [2], SJF, aging=20.0, owners=owners, quotas=quotas))
+    expected, log = run(problem(jobs, [2], SJF, aging=20.0, owners=owners, quotas=quotas))
     # It borrows again at 80 s, and row 3 takes both GPUs at 100 s.
-    assert truth.stays()[2:] == [[(30, 80)], [(100, 105)], [(15, 30), (80, 100), (105, 130)]]
+    assert expected.stays()[2:] == [[(30, 80)], [(100, 105)], [(15, 30), (80, 100), (105, 130)]]
     assert log.evictions == [0, 0, 0, 0, 2]
 
 
@@ -361,7 +361,7 @@ def test_an_evicted_job_that_comes_of_age_takes_what_was_borrowed() -> None:
     # is aged, goes first, and takes the GPU of row 2, which borrows.
     jobs = [(0, 1, 100, 0), (0, 1, 100, 3), (5, 1, 100, 2), (8, 3, 5, 1), (10, 1, 40, 3)]
     owners, quotas = [None, None, "a", None, None], (("a", 0, True),)
-    truth, log = run(problem(jobs, [3], SJF, aging=20.0, owners=owners, quotas=quotas, evict=True))
-    assert truth.stays()[0] == [(0, 10), (20, 100), (105, 115)]
-    assert truth.stays()[2:] == [[(5, 20), (50, 100), (105, 140)], [(100, 105)], [(10, 50)]]
+    expected, log = run(problem(jobs, [3], SJF, aging=20.0, owners=owners, quotas=quotas, evict=True))
+    assert expected.stays()[0] == [(0, 10), (20, 100), (105, 115)]
+    assert expected.stays()[2:] == [[(5, 20), (50, 100), (105, 140)], [(100, 105)], [(10, 50)]]
     assert log.evictions == [2, 0, 2, 0, 0]

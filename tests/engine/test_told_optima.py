@@ -202,11 +202,11 @@ def test_a_planted_choice_is_found(
 
     monkeypatch.setattr(decided, "watched", planted)
     with pytest.raises(WrongError):
-        modelled.truth(case)
+        modelled.reference_result(case)
 
 
 def test_a_choice_that_the_reference_does_not_expect_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decided, "watched", lambda _: [])
     for policy in ("gavel", "allox"):
         with pytest.raises(WrongError, match=r"due at 0\.0 s"):
-            modelled.truth(typed(policy, **(ROUND if policy == "gavel" else {})))
+            modelled.reference_result(typed(policy, **(ROUND if policy == "gavel" else {})))

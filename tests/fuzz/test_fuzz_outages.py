@@ -14,7 +14,7 @@ from hypothesis import given
 from fuzz import explained, fuzzed
 from fuzz.damage import damaged_bytes, damaged_table, damaged_text, written, written_parquet
 from ringbco.trace.outages import Outages
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 SERVERS: Final = 3
 OUTAGES: Final = pl.DataFrame(
@@ -31,13 +31,13 @@ OUTAGES: Final = pl.DataFrame(
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("outages")
     OUTAGES.write_csv(made / "sound.csv")
-    assert Outages.read(made / "sound.csv", Known(servers=SERVERS)).merged.height == 4
+    assert Outages.read(made / "sound.csv", ReadContext(servers=SERVERS)).merged.height == 4
     return made
 
 
 def use(path: Path) -> None:
     """What is read is what the engine relies on: servers of the cluster, in order, apart from each other."""
-    found = explained(lambda: Outages.read(path, Known(servers=SERVERS)))
+    found = explained(lambda: Outages.read(path, ReadContext(servers=SERVERS)))
     if found is None:
         return
     server, down, up = found.columns()
@@ -50,7 +50,11 @@ def use(path: Path) -> None:
     assert (down[1:][same] > up[:-1][same]).all()
     again = path.with_name("again.parquet")
     found.save(again, force=True)
-    assert Outages.read(again, Known(servers=SERVERS)).merged.drop("cause").equals(found.merged.drop("cause"))
+    assert (
+        Outages.read(again, ReadContext(servers=SERVERS))
+        .merged.drop("cause")
+        .equals(found.merged.drop("cause"))
+    )
 
 
 @fuzzed

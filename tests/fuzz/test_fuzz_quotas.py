@@ -16,9 +16,9 @@ from fuzz.damage import damaged_bytes, damaged_table, damaged_text, written, wri
 from ringbco import replay
 from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs
+from ringbco.trace.priorities import preemptible, priorities
 from ringbco.trace.quotas import Quotas
-from ringbco.trace.side_table import Known
-from ringbco.trace.standing import preemptible, priorities
+from ringbco.trace.side_table import ReadContext
 
 JOBS: Final = pl.DataFrame(
     {
@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("quotas")
     QUOTAS.write_csv(made / "sound.csv")
     JOBS.write_csv(made / "jobs.csv")
-    assert Quotas.read(made / "sound.csv", Known(JOBS)).column == "user"
+    assert Quotas.read(made / "sound.csv", ReadContext(JOBS)).column == "user"
     assert runs(read_jobs(made / "jobs.csv"), made / "sound.csv") > 0
     return made
 
@@ -72,7 +72,7 @@ def runs(table: JobTable, quota: Path | None) -> int:
 
 def use(path: Path) -> None:
     """What is read is what the engine relies on."""
-    found = explained(lambda: Quotas.read(path, Known(JOBS)))
+    found = explained(lambda: Quotas.read(path, ReadContext(JOBS)))
     if found is None:
         return
     owner, gpus, borrow = found.columns(JOBS)
@@ -83,13 +83,13 @@ def use(path: Path) -> None:
     assert all(isinstance(each, bool) for each in borrow)
     again = path.with_name("again.parquet")
     found.frame.write_parquet(again)
-    assert Quotas.read(again, Known(JOBS)).frame.equals(found.frame)
+    assert Quotas.read(again, ReadContext(JOBS)).frame.equals(found.frame)
     runs(from_frame(JOBS), path)
 
 
 def share(path: Path) -> None:
     """Shares that are read divide what owners have used, and a run by them ends."""
-    found = explained(lambda: FairShares.read(path, Known(JOBS)))
+    found = explained(lambda: FairShares.read(path, ReadContext(JOBS)))
     if found is None:
         return
     assert all(0.0 <= each < float("inf") for each in found.shares().values())

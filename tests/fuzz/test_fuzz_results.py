@@ -32,7 +32,7 @@ from ringbco.reports.reading import default_title, read_results
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
 from ringbco.result.tables import RESULT_FILES
-from ringbco.run.at_hand import read_result
+from ringbco.run.loaded import read_result
 from ringbco.trace.jobs import from_frame, write_jobs
 
 JOBS: Final = pl.DataFrame(

@@ -15,7 +15,7 @@ from fuzz import explained, fuzzed
 from fuzz.damage import damaged_bytes, damaged_table, damaged_text, written, written_parquet
 from ringbco.study.services import services
 from ringbco.trace.services import Services
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 LARGEST: Final = 8
 SERVICES: Final = pl.DataFrame(
@@ -43,7 +43,11 @@ DATED: Final = """TIMESTAMP,ContextTokens,GeneratedTokens
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("services")
     SERVICES.write_csv(made / "sound.csv")
-    assert Services.read(made / "sound.csv", Known(largest=LARGEST)).names == ["chat", "embed", "chat, too"]
+    assert Services.read(made / "sound.csv", ReadContext(largest=LARGEST)).names == [
+        "chat",
+        "embed",
+        "chat, too",
+    ]
     REQUESTS.write_csv(made / "requests.csv")
     assert services(made / "requests.csv", gpus_per_replica=1, tokens_per_gpu=10.0).frame.height == 4
     return made
@@ -51,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def use(path: Path) -> None:
     """What is read is what the engine relies on."""
-    found = explained(lambda: Services.read(path, Known(largest=LARGEST)))
+    found = explained(lambda: Services.read(path, ReadContext(largest=LARGEST)))
     if found is None:
         return
     gpus, service, time, replicas = found.columns()
@@ -62,7 +66,7 @@ def use(path: Path) -> None:
     assert len(set(zip(service.tolist(), time.tolist(), strict=True))) == time.size
     again = path.with_name("again.parquet")
     found.save(again, force=True)
-    assert Services.read(again, Known(largest=LARGEST)).frame.equals(found.frame)
+    assert Services.read(again, ReadContext(largest=LARGEST)).frame.equals(found.frame)
 
 
 def convert(path: Path) -> None:

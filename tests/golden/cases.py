@@ -11,10 +11,10 @@ from functools import cache
 from typing import Any, Final
 
 import ringbco
-from golden.digest import Kept, failed, keep, of_columns
+from golden.digest import Digest, failed, keep, of_columns
 from golden.inputs import INPUTS, LARGE, Draw, Input
 from ringbco.errors import RingbcoError
-from ringbco.run.scheduling import uses
+from ringbco.run.refusals import uses
 from ringbco.trace.workload import Workload, resolve
 
 # The names are written out: a policy that is added later has no golden results.
@@ -68,7 +68,7 @@ class Case:
         workload = _workload(self.source, model, seed) if known else None
         return ringbco.replay(given.table, given.cluster, workload=workload, **self.options)
 
-    def kept(self) -> Kept:
+    def kept(self) -> Digest:
         try:
             return keep(self.run())
         except RingbcoError as error:
@@ -122,11 +122,11 @@ def large_cases() -> list[Case]:
     ]
 
 
-def inputs_of(found: Iterable[Case]) -> dict[str, Kept]:
+def inputs_of(found: Iterable[Case]) -> dict[str, Digest]:
     """A hash of each job table that the cases run, to tell another input from another result."""
     sources = dict.fromkeys(case.source for case in found)
     return {
-        f"input/{source}": Kept(jobs=of_columns(_input(source).table.frame.iter_columns()))
+        f"input/{source}": Digest(jobs=of_columns(_input(source).table.frame.iter_columns()))
         for source in sources
     }
 

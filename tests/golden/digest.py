@@ -19,7 +19,7 @@ _TIMINGS: Final = ("engine_seconds", "total_seconds", "jobs_per_second")
 _COUNTS: Final = ("events", "decisions")
 
 
-class Kept(NamedTuple):
+class Digest(NamedTuple):
     """A run's line: a hash of each table; or, of a run that ends in an error, its message alone.
 
     jobs: without the causes, which have a hash of their own. summary: without timings and counts.
@@ -34,16 +34,16 @@ class Kept(NamedTuple):
     counts: str = ""
     error: str = ""
 
-    def changes(self, other: "Kept") -> list[str]:
+    def changes(self, other: "Digest") -> list[str]:
         """The parts that differ."""
         return [name for name, a, b in zip(self._fields, self, other, strict=True) if a != b]
 
 
-def keep(outcome: Outcome) -> Kept:
+def keep(outcome: Outcome) -> Digest:
     """What is kept of an outcome."""
     columns = outcome.jobs.get_columns()
     summary = {key: value for key, value in outcome.summary.items() if key not in _TIMINGS + _COUNTS}
-    return Kept(
+    return Digest(
         jobs=of_columns(column for column in columns if column.name not in CAUSES_SCHEMA),
         causes=of_columns(column for column in columns if column.name in CAUSES_SCHEMA),
         allocations="none" if outcome.allocations is None else of_columns(outcome.allocations.iter_columns()),
@@ -54,9 +54,9 @@ def keep(outcome: Outcome) -> Kept:
     )
 
 
-def failed(error: Exception) -> Kept:
+def failed(error: Exception) -> Digest:
     """What is kept of a run that ends in an error."""
-    return Kept(error=f"{type(error).__name__}: {error}")
+    return Digest(error=f"{type(error).__name__}: {error}")
 
 
 def of_columns(columns: Iterable[pl.Series]) -> str:
@@ -85,14 +85,14 @@ def of_bytes(parts: Iterable[bytes]) -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
-def read(name: str) -> dict[str, Kept]:
+def read(name: str) -> dict[str, Digest]:
     """The kept results of a file, by case."""
     lines = (HERE / name).read_text(encoding="utf-8").splitlines()
-    return {case: Kept(*parts) for case, *parts in (line.split("\t") for line in lines)}
+    return {case: Digest(*parts) for case, *parts in (line.split("\t") for line in lines)}
 
 
-def write(name: str, kept: dict[str, Kept]) -> None:
+def write(name: str, kept: dict[str, Digest]) -> None:
     """Writes a file of kept results, one line a case."""
     lines = ["\t".join((case, *kept[case])).rstrip("\t") for case in sorted(kept)]
-    assert all(line.count("\n") == 0 and line.count("\t") <= len(Kept._fields) for line in lines)
+    assert all(line.count("\n") == 0 and line.count("\t") <= len(Digest._fields) for line in lines)
     (HERE / name).write_text("\n".join(lines) + "\n", encoding="utf-8")

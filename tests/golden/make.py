@@ -5,7 +5,7 @@
     python tests/golden/make.py --show CASE DIR    the tables of one case as CSV, to compare two versions by
 
 `git diff --stat` and tests/engine/test_golden.py then say what has moved. Each line of small.tsv and
-large.tsv is a case: its name, then the fields of `digest.Kept`. numpy adds up the sums in the summaries:
+large.tsv is a case: its name, then the fields of `digest.Digest`. numpy adds up the sums in the summaries:
 should another version of it add in another order, only their hashes change.
 """
 
@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "shared"))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from golden.cases import Case, inputs_of, large_cases, small_cases
-from golden.digest import Kept, read, write
+from golden.digest import Digest, read, write
 from ringbco.errors import RingbcoWarning
 
 FILES = {"small.tsv": small_cases, "large.tsv": large_cases}
@@ -40,7 +40,7 @@ def main() -> None:
         print(f"{name}: {len(found):,} cases")
 
 
-def only_causes(before: dict[str, Kept], now: dict[str, Kept], cases: list[Case]) -> dict[str, Kept]:
+def only_causes(before: dict[str, Digest], now: dict[str, Digest], cases: list[Case]) -> dict[str, Digest]:
     """The kept results with the present causes of policies that preempt; exits if anything else differs."""
     preempts = {case.name for case in cases if case.preempts}
     wrong = [

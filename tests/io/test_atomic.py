@@ -17,7 +17,7 @@ import pytest
 from conftest import Invoke, only_linux
 from ringbco.errors import InputError
 from ringbco.io import atomic, disk
-from ringbco.io.manifest import Kind, foreign
+from ringbco.io.manifest import OutputKind, foreign
 from ringbco.io.marks import Mark
 from ringbco.result.folder import RESULT, whole_folder
 
@@ -29,7 +29,7 @@ OLD, NEW, THEIRS = b"old" * 1000, b"new" * 5000, b"theirs"
 
 
 ANYTHING = Mark("file", lambda _: True)
-KIND = Kind("test", frozenset({"is"}), lambda folder: (folder / "is").is_file())
+KIND = OutputKind("test", frozenset({"is"}), lambda folder: (folder / "is").is_file())
 """A folder with nothing of ours in it but `is`."""
 
 

@@ -15,7 +15,7 @@ from core_run import CASES
 from folders import one_line, state
 from ringbco.cli.demo import folder_kind as demo_kind
 from ringbco.errors import InputError
-from ringbco.io.manifest import MANIFEST, PICTURES, Kind
+from ringbco.io.manifest import MANIFEST, PICTURES, OutputKind
 from ringbco.reports import drawing
 from ringbco.result.comparison import COMPARISON
 from ringbco.result.folder import RESULT, whole_folder
@@ -158,7 +158,7 @@ def test_pictures_of_others_are_no_pictures_of_a_report(
     assert state(result.parent) == before
 
 
-def write_like(folder: Path, kind: Kind) -> None:
+def write_like(folder: Path, kind: OutputKind) -> None:
     """Files by which a folder is known as one of that kind."""
     made = {
         "result": {"summary.json": "{}", "run.toml": "[ringbco]", "jobs.parquet": "PAR1"},
@@ -210,7 +210,7 @@ def plant(draw: random.Random, folder: Path, outside: Path, names: tuple[str, ..
 
 
 @pytest.mark.parametrize("kind", [RESULT, COMPARISON, PICTURES, demo_kind()], ids=lambda kind: kind.name)
-def test_no_folder_loses_a_byte_of_others(tmp_path: Path, kind: Kind) -> None:
+def test_no_folder_loses_a_byte_of_others(tmp_path: Path, kind: OutputKind) -> None:
     replaced = 0
     for seed in range(CASES // 4):
         draw = random.Random(seed)

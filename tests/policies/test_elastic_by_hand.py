@@ -91,8 +91,8 @@ def by_engine(case: Case) -> tuple[Stays, list[int]]:
 
 
 def by_reference(case: Case) -> tuple[Stays, list[int]]:
-    found = modelled.truth(case)
-    assert isinstance(found, modelled.Truth)
+    found = modelled.reference_result(case)
+    assert isinstance(found, modelled.ReferenceResult)
     counts = [count for row, count in enumerate(found.result.preemptions) if found.result.kept[row]]
     return together(stays_of(found.result.allocations)), counts
 

@@ -276,7 +276,7 @@ def test_first_come_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 @pytest.mark.parametrize("seed", range(8))
-def test_the_slow_twin_of_finish_times(seed: int) -> None:
+def test_finish_times_against_a_reference_model(seed: int) -> None:
     rnd = random.Random(seed)
     rows = [(rnd.randint(0, 900), rnd.choice((1, 1, 2, 4, 8)), rnd.randint(50, 3000)) for _ in range(40)]
     jobs = jobs_of(*sorted(rows)).with_columns(job_id=pl.Series([f"j{row}" for row in range(40)]))

@@ -24,9 +24,9 @@ from ringbco.result.outcome import Outcome
 from ringbco.run.foresight import foreknowledge, of_policy
 from ringbco.run.options import policies
 from ringbco.run.plan import plan
+from ringbco.run.refusals import waking
 from ringbco.run.registry import BUILT_IN, PRESETS
 from ringbco.run.replay import replay
-from ringbco.run.scheduling import waking
 
 RESIZING = ("afs", "optimus", "elastic-srtf", "elasticflow")
 DOCS = Path(__file__).parents[2] / "docs" / "policies.md"

@@ -43,7 +43,7 @@ class PreemptCase:
     deadlines: tuple[float, ...]
     rules: Preemption
 
-    def truth(self, world: type[World] = World) -> PreemptResult:
+    def expected(self, world: type[World] = World) -> PreemptResult:
         case = self.case
         return simulate(
             case.jobs, self.deadlines, case.servers, case.net, case.options, self.rules, case.server_vc, world
@@ -98,13 +98,13 @@ def replay(problem: PreemptCase, **more: Any) -> Run:
 
 
 def check(problem: PreemptCase) -> PreemptResult | None:
-    """Compare both on one case; the truth if the run came to its end."""
+    """Compare both on one case; what the reference model gives if the run came to its end."""
     case = problem.case
-    truth = answer(problem.truth)
-    if isinstance(truth, RowError):
-        told = refused_alike(lambda: replay(problem), truth, problem)
+    expected = answer(problem.expected)
+    if isinstance(expected, RowError):
+        told = refused_alike(lambda: replay(problem), expected, problem)
         # Each gives up after a time of its own; under ftf a job may still have ended in between.
-        assert isinstance(truth, StuckError) or told.row == truth.row, problem
+        assert isinstance(expected, StuckError) or told.row == expected.row, problem
         return None
     try:
         run = replay(problem)
@@ -113,15 +113,15 @@ def check(problem: PreemptCase) -> PreemptResult | None:
         if (error.kind, case.options.placement) == ("stuck", "random"):
             return None
         raise
-    assert list(run.kept) == truth.kept, problem
+    assert list(run.kept) == expected.kept, problem
     assert run.held is not None
     assert run.lost is not None
     assert run.refused is not None
-    assert list(run.refused) == truth.refused, problem
-    assert list(run.preemptions) == truth.preemptions, problem
-    assert list(run.max_contention) == truth.max_contention, problem
+    assert list(run.refused) == expected.refused, problem
+    assert list(run.preemptions) == expected.preemptions, problem
+    assert list(run.max_contention) == expected.max_contention, problem
     used = [
-        max((sum(1 for a in rows if a[2] == b[2]) for b in rows), default=0) for rows in truth.allocations
+        max((sum(1 for a in rows if a[2] == b[2]) for b in rows), default=0) for rows in expected.allocations
     ]
     assert list(run.num_servers) == used, problem
 
@@ -129,37 +129,39 @@ def check(problem: PreemptCase) -> PreemptResult | None:
     mine = [tuple(map(float, row)) for row in rows]
     assert mine == sorted(mine, key=lambda row: row[:3]), problem
     pairs = [
-        (run.start, truth.start),
-        (run.finish, truth.finish),
-        (np.where(run.kept, run.held, 0.0), truth.held),
-        (run.lost, truth.lost),
-        (np.array(mine).reshape(-1, 5), stays_of(truth.allocations)),
+        (run.start, expected.start),
+        (run.finish, expected.finish),
+        (np.where(run.kept, run.held, 0.0), expected.held),
+        (run.lost, expected.lost),
+        (np.array(mine).reshape(-1, 5), stays_of(expected.allocations)),
     ]
     for own, true in pairs:
         same(own, true, problem, exact=case.options.clock == "slot")
-    check_sums(problem, run, truth)
-    check_causes(problem, run, truth)
-    check_timeline(problem, run, truth)
-    return truth
+    check_sums(problem, run, expected)
+    check_causes(problem, run, expected)
+    check_timeline(problem, run, expected)
+    return expected
 
 
-def check_sums(problem: PreemptCase, run: Run, truth: PreemptResult) -> None:
+def check_sums(problem: PreemptCase, run: Run, expected: PreemptResult) -> None:
     """Events, and the seconds of contention and of spanning."""
-    dropped = sum(not kept and not refused for kept, refused in zip(truth.kept, truth.refused, strict=True))
+    dropped = sum(
+        not kept and not refused for kept, refused in zip(expected.kept, expected.refused, strict=True)
+    )
     # A refusal is an event in place of the completion.
     assert run.events == 2 * (len(problem.case.jobs) - dropped), problem
     contended = sum(
         before[4] * (after[0] - before[0])
-        for states in truth.states
+        for states in expected.states
         for before, after in itertools.pairwise(states)
     )
     assert math.isclose(run.contention_seconds, contended, rel_tol=1e-9, abs_tol=1e-9), problem
-    stretches = ((start, end) for rows in truth.allocations for start, end in spans(rows))
-    spanning = sum(end - start for start, end in stretches)
+    stays = ((start, end) for rows in expected.allocations for start, end in spans(rows))
+    spanning = sum(end - start for start, end in stays)
     assert math.isclose(run.spanning_seconds, spanning, rel_tol=1e-9, abs_tol=1e-9), problem
 
 
-def check_causes(problem: PreemptCase, run: Run, truth: PreemptResult) -> None:
+def check_causes(problem: PreemptCase, run: Run, expected: PreemptResult) -> None:
     """What each job waited for, and what it took longer for."""
     case = problem.case
     jobs, net = case.jobs, Network(*astuple(case.net))
@@ -182,17 +184,17 @@ def check_causes(problem: PreemptCase, run: Run, truth: PreemptResult) -> None:
     found = parts(submit, num_gpus, work, net, run.tables["jobs"], model=case.options.model)
 
     # The engine adds up time as differences of sums since the start, and keeps it in single precision.
-    last = max((end for rows in truth.allocations for *_, end in rows), default=0.0)
-    met, apart = np.array(truth.wait_gpus), np.array(truth.wait_fragmented)
-    held = np.array(truth.held)
-    waited = np.array(truth.waited)
+    last = max((end for rows in expected.allocations for *_, end in rows), default=0.0)
+    met, apart = np.array(expected.wait_gpus), np.array(expected.wait_fragmented)
+    held = np.array(expected.held)
+    waited = np.array(expected.waited)
     if case.options.clock == "slot":  # the reference's jobs wait from the boundary at which they are seen
         slot = case.options.slot
         waited += np.array([math.ceil(job.submit / slot) * slot for job in jobs]) - submit
-    progress = held - np.array(truth.lost)
-    spread, contention = np.array(truth.run_spread), np.array(truth.run_contention)
-    rounding = np.array(truth.rounding) if not fixed else progress - ideal
-    contended = np.logical_and(net.xi1 * np.array(truth.max_contention) > 1, not fixed)
+    progress = held - np.array(expected.lost)
+    spread, contention = np.array(expected.run_spread), np.array(expected.run_contention)
+    rounding = np.array(expected.rounding) if not fixed else progress - ideal
+    contended = np.logical_and(net.xi1 * np.array(expected.max_contention) > 1, not fixed)
     wanted = {
         "wait_gpus": (met, waited),
         "wait_fragmented": (apart, waited),
@@ -206,15 +208,15 @@ def check_causes(problem: PreemptCase, run: Run, truth: PreemptResult) -> None:
 
 
 def spans(rows: list[tuple[int, int, float, float]]) -> list[tuple[float, float]]:
-    """A job's stretches on more than one server: (start, end)."""
+    """A job's stays on more than one server: (start, end)."""
     times = [(start, end) for _, _, start, end in rows]
     return [time for time in dict.fromkeys(times) if times.count(time) > 1]
 
 
-def check_timeline(problem: PreemptCase, run: Run, truth: PreemptResult) -> None:
+def check_timeline(problem: PreemptCase, run: Run, expected: PreemptResult) -> None:
     """Every sample shows the state after the last instant at or before it."""
     times = np.asarray(run.timeline_time)
-    events = np.array([state[0] for states in truth.states for state in states])
+    events = np.array([state[0] for states in expected.states for state in states])
     for k in range(0, len(times), 97):
         if problem.case.options.clock == "continuous":
             near = np.isclose(events, times[k], rtol=1e-9, atol=1e-9) & (events != times[k])
@@ -222,7 +224,7 @@ def check_timeline(problem: PreemptCase, run: Run, truth: PreemptResult) -> None
                 continue
         last = [
             next((s for s in reversed(states) if s[0] <= times[k]), (0.0, 0, 0, 0, 0))
-            for states in truth.states
+            for states in expected.states
         ]
         assert int(run.running[k]) == sum(s[1] for s in last), (problem, times[k])
         assert int(run.queued[k]) == sum(s[2] for s in last), (problem, times[k])
@@ -237,9 +239,9 @@ def test_random_cases(policy: str) -> None:
     finished = preempted = 0
     for number in range(PAIRS):
         rnd = random.Random(f"{policy} {number}")
-        truth = check(build(rnd, policy, COMBINATIONS[number % len(COMBINATIONS)]))
-        finished += truth is not None
-        preempted += truth is not None and any(truth.preemptions)
+        expected = check(build(rnd, policy, COMBINATIONS[number % len(COMBINATIONS)]))
+        finished += expected is not None
+        preempted += expected is not None and any(expected.preemptions)
     assert finished > 0.9 * PAIRS
     assert preempted > 0.1 * PAIRS
 
@@ -277,10 +279,10 @@ def test_a_case_can_be_told_apart() -> None:
     # The comparison must be able to fail: another resume cost gives other times.
     for number in range(200):
         problem = build(random.Random(number), "srtf", COMBINATIONS[0])
-        truth = check(problem)
-        if truth is not None and any(truth.lost):
+        expected = check(problem)
+        if expected is not None and any(expected.lost):
             dearer = replace(problem.rules, cost=problem.rules.cost + 1.0)
             run = replay(replace(problem, rules=dearer))
-            assert not np.allclose(run.finish, truth.finish, equal_nan=True)
+            assert not np.allclose(run.finish, expected.finish, equal_nan=True)
             return
     pytest.fail("no case with a resumed job")

@@ -189,9 +189,9 @@ def test_small_cases_are_as_the_reference_models_say() -> None:
         if outcome is None:
             continue
         met += 1
-        truth = modelled.truth(case)
-        assert isinstance(truth, modelled.Truth)
-        assert list(compare.differences(case, outcome, truth)) == [], seed
+        expected = modelled.reference_result(case)
+        assert isinstance(expected, modelled.ReferenceResult)
+        assert list(compare.differences(case, outcome, expected)) == [], seed
     assert met > len(_drawn()) // 2
 
 

@@ -99,9 +99,9 @@ def by_hand(
     """Starts, by the engine, which must be the reference model's."""
     case = Case(tuple(jobs), tuple(servers), Net(), options)
     kind = world_type(options.order, aging, factor, predict == "exact", users)
-    truth = simulate(jobs, servers, Net(), options, world_type=kind)
+    expected = simulate(jobs, servers, Net(), options, world_type=kind)
     run = replay(case, aging, factor, predict, users)
-    assert list(run.start) == truth.start
+    assert list(run.start) == expected.start
     return [float(t) for t in run.start]
 
 
@@ -117,18 +117,18 @@ def check(rnd: random.Random, base: Options) -> bool:
     def run() -> Run:
         return replay(case, aging, factor, "exact" if exact else "history", users)
 
-    truth = answer(lambda: simulate(case.jobs, case.servers, case.net, case.options, case.server_vc, kind))
-    if isinstance(truth, RowError):
-        assert refused_alike(run, truth, case).row == truth.row, case
+    expected = answer(lambda: simulate(case.jobs, case.servers, case.net, case.options, case.server_vc, kind))
+    if isinstance(expected, RowError):
+        assert refused_alike(run, expected, case).row == expected.row, case
         return False
     got = run()
     told = (case, aging, factor, exact, users)
     allocations: list[dict[int, int]] = [{} for _ in case.jobs]
     for row, server, gpus in zip(got.alloc_job, got.alloc_server, got.alloc_gpus, strict=True):
         allocations[row][int(server)] = int(gpus)
-    assert allocations == truth.allocations, told
-    assert list(got.max_contention) == truth.max_contention, told
-    for mine, theirs in ((got.start, truth.start), (got.finish, truth.finish)):
+    assert allocations == expected.allocations, told
+    assert list(got.max_contention) == expected.max_contention, told
+    for mine, theirs in ((got.start, expected.start), (got.finish, expected.finish)):
         same(mine, theirs, told, exact=case.options.clock == "slot", atol=0.0)
     return True
 

@@ -18,7 +18,7 @@ from conftest import Invoke
 from core_run import CASES, LONG
 from reference import Options
 from reference.predictions import Predictions
-from reference.repack_own import Repack
+from reference.repack_custom import Repack
 from ringbco.audits import check_outcome
 from ringbco.cluster.network import Network
 from ringbco.cluster.spec import Cluster, ServerGroup

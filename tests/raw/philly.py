@@ -42,15 +42,15 @@ ALWAYS = {
 def make_job(
     rng: random.Random, number: int, attempts: int | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A sound job as published, and its truth: seconds of submission and of every attempt, GPUs."""
+    """A sound job as published, and what comes of it: seconds of submission and of every attempt, GPUs."""
     submit = rng.randrange(100 * 86_400)
-    truth: dict[str, Any] = {"submit": submit, "attempts": []}
+    expected: dict[str, Any] = {"submit": submit, "attempts": []}
     published, now = [], submit
     for _ in range(attempts or rng.choice([1, 1, 1, 2, 3])):
         start = now + rng.randrange(1, 500)
         now = start + rng.randrange(1, 90_000)
         hosts = rng.choice([[1], [2], [8], [8, 8], [4, 2]])
-        truth["attempts"].append((start, now, sum(hosts)))
+        expected["attempts"].append((start, now, sum(hosts)))
         published.append(
             {
                 "start_time": clock(START, start),
@@ -69,19 +69,19 @@ def make_job(
         "submitted_time": clock(START, submit),
         "user": rng.choice(["ce2f4c", None, "a1b2c3"]),
     }
-    return job, truth
+    return job, expected
 
 
-def _rows(mode: str, truth: dict[str, Any]) -> list[tuple[int, int, int]]:
+def _rows(mode: str, expected: dict[str, Any]) -> list[tuple[int, int, int]]:
     """(submitted, seconds run, GPUs) of a sound job's rows."""
-    attempts = truth["attempts"]
+    attempts = expected["attempts"]
     if mode == "span":
-        return [(truth["submit"], attempts[-1][1] - attempts[0][0], attempts[0][2])]
+        return [(expected["submit"], attempts[-1][1] - attempts[0][0], attempts[0][2])]
     if mode == "sum":
-        return [(truth["submit"], sum(e - s for s, e, _ in attempts), max(g for *_, g in attempts))]
+        return [(expected["submit"], sum(e - s for s, e, _ in attempts), max(g for *_, g in attempts))]
     if mode == "last":
-        return [(truth["submit"], attempts[-1][1] - attempts[-1][0], attempts[-1][2])]
-    ends = [truth["submit"], *(e for _, e, _ in attempts)]
+        return [(expected["submit"], attempts[-1][1] - attempts[-1][0], attempts[-1][2])]
+    ends = [expected["submit"], *(e for _, e, _ in attempts)]
     return [(ends[k], e - s, g) for k, (s, e, g) in enumerate(attempts)]
 
 
@@ -104,12 +104,12 @@ def generate(mode: str = "span", seed: int = 0, good: int = 60, each: int = 2) -
     rows_read = 0
     for number, kind in enumerate(["", *plan(rng, good - 1, [*ALWAYS, *per_attempt, "middle"], each)]):
         if kind in ("first start", "middle"):
-            job, truth = make_job(rng, number, 3)
+            job, expected = make_job(rng, number, 3)
         elif kind in per_attempt:
-            job, truth = make_job(rng, number, 1)
+            job, expected = make_job(rng, number, 1)
         else:
-            job, truth = make_job(rng, number)
-        rows = _rows(mode, truth)
+            job, expected = make_job(rng, number)
+        rows = _rows(mode, expected)
         attempts = job["attempts"]
         only = attempts[0]
         if kind == "empty":
@@ -139,11 +139,11 @@ def generate(mode: str = "span", seed: int = 0, good: int = 60, each: int = 2) -
         elif kind == "no gpus":
             only["detail"] = []
         elif kind == "reversed":
-            only["end_time"] = clock(START, truth["attempts"][0][0] - 1)
+            only["end_time"] = clock(START, expected["attempts"][0][0] - 1)
         elif kind == "zero":
             only["end_time"] = only["start_time"]
         elif kind == "soon":
-            job["submitted_time"] = clock(START, truth["attempts"][0][0] + 1)
+            job["submitted_time"] = clock(START, expected["attempts"][0][0] + 1)
         elif kind == "middle":
             attempts[1]["start_time"] = "None"
         entries.append(job if kind != "not an object" else "lost")
@@ -165,13 +165,13 @@ def generate(mode: str = "span", seed: int = 0, good: int = 60, each: int = 2) -
                 lost = {0: START_MISSING}
             elif mode == "sum":
                 changed[PARTLY] += 1
-                rows = [(rows[0][0], sum(e - s for s, e, _ in truth["attempts"][1:]), rows[0][2])]
+                rows = [(rows[0][0], sum(e - s for s, e, _ in expected["attempts"][1:]), rows[0][2])]
         elif kind == "middle":
             if mode == "split":
                 lost = {1: START_MISSING}
             elif mode == "sum":
                 changed[PARTLY] += 1
-                kept = [truth["attempts"][0], truth["attempts"][2]]
+                kept = [expected["attempts"][0], expected["attempts"][2]]
                 rows = [(rows[0][0], sum(e - s for s, e, _ in kept), rows[0][2])]
         elif kind in per_attempt:
             lost = {0: per_attempt[kind]}

@@ -1,6 +1,6 @@
 """The reference model of conservative backfilling, straight from docs/operators.md.
 
-Which GPUs are free for a stretch of time is asked of every GPU, at every instant at which a job might begin.
+Which GPUs are free for an interval is asked of every GPU, at every instant at which a job might begin.
 Nothing here imports ringbco.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from reference.model import GPU
-from reference.stretch import Stretch
+from reference.running import RunningJob
 
 BY_TIME = ("least-loaded", "fa-ffp", "lbsgf", "sjf-bco")
 """Placements that go by U."""
@@ -54,7 +54,7 @@ def make_reservations(world: Any, most: int) -> None:
             world.try_start(row)  # nothing idle is enough, but others may make room
             for run in world.running:
                 if run.row == row:
-                    run.gpus = lowest(world, run.gpus, [*world.floor().idle, *run.gpus])
+                    run.gpus = lowest(world, run.gpus, [*world.cluster_state().idle, *run.gpus])
         if row in world.waiting:
             blocked = True
             reserved.append(Reservation(row, begin, begin + estimate, gpus))
@@ -69,7 +69,7 @@ def lowest(world: Any, gpus: list[GPU], idle: Iterable[GPU]) -> list[GPU]:
     return [gpu for s, own in there.items() for gpu in own[: drawn.count(s)]]
 
 
-def leaves(world: Any, run: Stretch) -> float:
+def leaves(world: Any, run: RunningJob) -> float:
     """When a running job is estimated to end: after now."""
     return float(max(world.end(run), math.nextafter(world.seconds(world.now), math.inf)))
 
@@ -87,11 +87,13 @@ def found(
 ) -> tuple[list[GPU] | None, int]:
     """Where a job is placed on the GPUs that are free from `begin` until before `end`."""
     holders = [run for run in world.running if leaves(world, run) > begin]
-    holders += [Stretch(own.row, own.gpus, world.now, world.now) for own in reserved if own.meets(begin, end)]
+    holders += [
+        RunningJob(own.row, own.gpus, world.now, world.now) for own in reserved if own.meets(begin, end)
+    ]
 
     def ask() -> tuple[list[GPU] | None, int]:
         gpus, rng = world.find(row)
-        return None if gpus is None else lowest(world, gpus, world.floor().idle), rng
+        return None if gpus is None else lowest(world, gpus, world.cluster_state().idle), rng
 
     running, world.running = world.running, holders
     # Maintenance that is known ahead: servers come back, and others are left alone.

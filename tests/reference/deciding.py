@@ -1,4 +1,4 @@
-"""The reference model of decisions of one's own, straight from docs/own-policies.md.
+"""The reference model of decisions of one's own, straight from docs/custom-policies.md.
 
 A layer over all others whose pass is a function of what a policy sees, and which acts by verbs. A verb only
 changes who holds which GPUs now: what was undone at the instant, who has moved and what pauses cost is said
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU
 from reference.priorities import Claims
-from reference.shares import WHOLE, Sharing, weight
+from reference.running import RunningJob
+from reference.shares import MILLI_GPU, Sharing, weight
 from reference.sized import Ranges
-from reference.stretch import Stretch
 from reference.types import Types
 
 Parts = Sequence[tuple[int, Any]]
@@ -78,7 +78,7 @@ class State:
     @property
     def idle(self) -> list[int]:
         """GPUs of each server that nobody holds; 0 on those of others."""
-        busy = Counter(gpu[0] for gpu in self.world.floor().idle)
+        busy = Counter(gpu[0] for gpu in self.world.cluster_state().idle)
         return [busy[server] for server in range(1 + max(self.world.sizes))]
 
     def parts(self, row: int) -> list[tuple[int, int]]:
@@ -281,7 +281,7 @@ def deciding_world(
 
         # What verbs ask for.
 
-        def run_of(self, row: int) -> Stretch:
+        def run_of(self, row: int) -> RunningJob:
             for run in self.running:
                 if run.row == row:
                     return run
@@ -317,7 +317,7 @@ def deciding_world(
         def type_at(self, server: int) -> int:
             return types.of[server]
 
-        def without(self, runs: Sequence[Stretch], ask: Callable[[], Any]) -> Any:
+        def without(self, runs: Sequence[RunningJob], ask: Callable[[], Any]) -> Any:
             """What would be if some were not there."""
             still, self.running = self.running, [run for run in self.running if run not in runs]
             answer = ask()
@@ -325,7 +325,7 @@ def deciding_world(
             return answer
 
         def given_gpus(
-            self, row: int, parts: Parts, leaving: Sequence[Stretch], taken: Sequence[GPU] = ()
+            self, row: int, parts: Parts, leaving: Sequence[RunningJob], taken: Sequence[GPU] = ()
         ) -> list[GPU]:
             """The GPUs of given servers: of one type, one that the job may use, with room."""
             kinds = {types.of[server] for server, _ in parts}
@@ -344,7 +344,7 @@ def deciding_world(
                     found += own[:wanted]
                     continue
                 rooms = self.without(leaving, self.rooms)
-                share = self.jobs[row].share or WHOLE
+                share = self.jobs[row].share or MILLI_GPU
                 if any(rooms[server, gpu] < share for gpu in wanted):
                     raise ImpossibleError
                 found += [(server, gpu) for gpu in wanted]
@@ -362,7 +362,7 @@ def deciding_world(
 
         def weight_of(self, row: int, gpus: int) -> float:
             """GPUs that it holds of so many: a share is less than one."""
-            return self.jobs[row].share / WHOLE or float(gpus)
+            return self.jobs[row].share / MILLI_GPU or float(gpus)
 
         @property
         def has_shares(self) -> bool:
@@ -378,15 +378,15 @@ def deciding_world(
         def idle_of(self, gpu_type: int) -> int:
             """GPUs of a type that nobody holds, or of which a part is left."""
             if not self.has_shares:
-                return sum(types.of[server] == gpu_type for server, _ in self.floor().idle)
+                return sum(types.of[server] == gpu_type for server, _ in self.cluster_state().idle)
             return sum(room > 0 and types.of[gpu[0]] == gpu_type for gpu, room in self.rooms().items())
 
         def room_of(self, gpu_type: int) -> float:
             if not self.has_shares:
                 return self.idle_of(gpu_type)
-            return sum(room for gpu, room in self.rooms().items() if types.of[gpu[0]] == gpu_type) / WHOLE
+            return sum(room for gpu, room in self.rooms().items() if types.of[gpu[0]] == gpu_type) / MILLI_GPU
 
-        def put_off(self, run: Stretch) -> None:
+        def put_off(self, run: RunningJob) -> None:
             if self.interrupt(run):
                 self.result.preemptions[run.row] += 1
             self.waiting.append(run.row)
@@ -436,11 +436,11 @@ def deciding_world(
             return [types.sizes(gpu_type, self.sizes) for gpu_type in kinds]
 
         def placed(
-            self, row: int, own: dict[int, int], without: Sequence[Stretch]
+            self, row: int, own: dict[int, int], without: Sequence[RunningJob]
         ) -> tuple[list[GPU] | None, int]:
             return self.without(without, lambda: self.put(row, self.need(row), types.of[min(own)]))  # type: ignore[no-any-return]
 
-        def evict(self, leaving: Sequence[Stretch]) -> None:
+        def evict(self, leaving: Sequence[RunningJob]) -> None:
             self.made_room = True
             super().evict(leaving)
 

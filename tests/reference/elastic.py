@@ -26,10 +26,10 @@ from reference.model import (
 )
 from reference.outages import Failures
 from reference.priorities import Claims, Log, priority_world
+from reference.running import RunningJob
 from reference.searches import Climbs, Search, searching_world
-from reference.shares import WHOLE, Sharing
+from reference.shares import MILLI_GPU, Sharing
 from reference.sized import Ranges, sized_world
-from reference.stretch import Stretch
 from reference.tables import MeasuredJob, rate
 from reference.types import Choices, Types
 
@@ -103,7 +103,7 @@ def elastic_world(
             self.tell(row, "preempted", "moved")
             self.waiting.remove(row)
             begin = self.now + self.pause(cost)
-            run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
+            run = RunningJob(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
             self.running.append(run)
             self.saved[row] = begin, run.left
             self.past[row] = []
@@ -118,9 +118,9 @@ def elastic_world(
         def count_time(self) -> None:
             """Nor what time was spent on."""
 
-        def units(self, row: int, gpus: int) -> int:
+        def milli_gpus(self, row: int, gpus: int) -> int:
             """GPUs in thousandths: those that a job holds of so many."""
-            return gpus * (self.jobs[row].share or WHOLE)
+            return gpus * (self.jobs[row].share or MILLI_GPU)
 
         # What the page calls L, r, T, u and v.
 
@@ -153,7 +153,7 @@ def elastic_world(
 
         # Numbers.
 
-        def is_young(self, run: Stretch) -> bool:
+        def is_young(self, run: RunningJob) -> bool:
             return self.seconds(self.now) - self.seconds(run.start) < rules.resize_every
 
         def numbers(self, within: list[int], guests: list[int]) -> tuple[dict[int, int], dict[int, int]]:
@@ -161,9 +161,9 @@ def elastic_world(
             order = within + guests
             young = [run for run in self.running if self.is_young(run)]
             old = {run.row: self.type_of(run) for run in self.running if not self.is_young(run)}
-            free = {t: WHOLE * sum(types.sizes(t, self.up()).values()) for t in sorted(set(types.of))}
+            free = {t: MILLI_GPU * sum(types.sizes(t, self.up()).values()) for t in sorted(set(types.of))}
             for run in young:
-                free[self.type_of(run)] -= self.units(run.row, len(run.gpus))
+                free[self.type_of(run)] -= self.milli_gpus(run.row, len(run.gpus))
             number = dict.fromkeys([*old, *self.waiting], 0)
             draws = dict(old)
             order = [row for row in order if row in number]
@@ -175,7 +175,7 @@ def elastic_world(
                 firm = [row for row in within if self.is_protected(row)]
                 for row in firm:
                     number[row] = rules.least[row]
-                    free[draws[row]] -= self.units(row, number[row])
+                    free[draws[row]] -= self.milli_gpus(row, number[row])
                 taken = self.taken_by(young)
                 for rows in (within, guests):
                     self.reserve(rows, taken, number, draws, free)
@@ -184,13 +184,13 @@ def elastic_world(
                 if number[row] or self.room(row, number) < rules.least[row]:
                     continue
                 types_tried = [draws[row]] if row in draws else self.tried(row)
-                least = self.units(row, rules.least[row])
+                least = self.milli_gpus(row, rules.least[row])
                 enough = next((t for t in types_tried if free[t] >= least), None)
                 if enough is not None:
                     number[row], draws[row] = rules.least[row], enough
                     free[enough] -= least
             for gpu_type in sorted(set(types.of)):
-                while free[gpu_type] >= WHOLE:
+                while free[gpu_type] >= MILLI_GPU:
                     gaining = [
                         row
                         for row in order
@@ -202,7 +202,7 @@ def elastic_world(
                     if not gaining:
                         break
                     number[self.best(gaining, number, gpu_type)] += 1
-                    free[gpu_type] -= WHOLE
+                    free[gpu_type] -= MILLI_GPU
             return number, draws
 
         def room(self, row: int, number: dict[int, int]) -> float:
@@ -273,14 +273,14 @@ def elastic_world(
             if claims.evict or claims.quotas:
                 self.let_in(within, guests)
 
-        def lift(self, run: Stretch) -> None:
+        def lift(self, run: RunningJob) -> None:
             """Off its GPUs. One that began at this instant has held none."""
             if self.interrupt(run):
                 self.lifted[run.row] = len(run.gpus)
                 self.result.preemptions[run.row] += 1
             self.waiting.append(run.row)
 
-        def resize_in_place(self, run: Stretch, number: int, gpu_type: int) -> None:
+        def resize_in_place(self, run: RunningJob, number: int, gpu_type: int) -> None:
             """Another number of GPUs for a job that is protected; its own, if there is no room for it."""
             row, parts = run.row, Counter(server for server, _ in run.gpus)
             self.lift(run)
@@ -314,7 +314,7 @@ def elastic_world(
                         self.start_on(row, gpus, rng)
                         return
 
-        def evict(self, leaving: Sequence[Stretch]) -> None:
+        def evict(self, leaving: Sequence[RunningJob]) -> None:
             self.evicted.update({run.row: len(run.gpus) for run in leaving})
             super().evict(leaving)
 

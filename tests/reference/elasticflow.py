@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from reference.shares import WHOLE
-from reference.stretch import Stretch
+from reference.running import RunningJob
+from reference.shares import MILLI_GPU
 from reference.types import Types
 
 
@@ -39,7 +39,7 @@ class Taken:
     """Thousandths of GPUs of a type that are not free from `start` to `end`."""
 
     gpu_type: int
-    units: int
+    milli_gpus: int
     start: float
     end: float
 
@@ -59,8 +59,8 @@ class Filling:
         return math.inf if math.isnan(self.elastic.deadlines[row]) else self.elastic.deadlines[row]
 
     def free_at(self, time: float, gpu_type: int, taken: Sequence[Taken]) -> int:
-        busy = sum(t.units for t in taken if t.gpu_type == gpu_type and t.start <= time < t.end)
-        return int(WHOLE * sum(self.kinds.sizes(gpu_type, self.world.up()).values()) - busy)
+        busy = sum(t.milli_gpus for t in taken if t.gpu_type == gpu_type and t.start <= time < t.end)
+        return int(MILLI_GPU * sum(self.kinds.sizes(gpu_type, self.world.up()).values()) - busy)
 
     def run_with(self, row: int, share: int, gpu_type: int, taken: Sequence[Taken]) -> list[Taken] | None:
         """What a job with that share takes until it is done; None if it is not by its deadline."""
@@ -71,16 +71,16 @@ class Filling:
         for a, b in zip(changes, [*changes[1:], math.inf], strict=True):
             if a == math.inf:
                 break
-            gpus = min(share, self.free_at(a, gpu_type, taken) // self.world.units(row, 1))
+            gpus = min(share, self.free_at(a, gpu_type, taken) // self.world.milli_gpus(row, 1))
             if gpus < self.elastic.least[row]:
                 continue
             speed = self.world.speed(row, gpus, gpu_type)
             end = a + left / speed if speed > 0 else math.inf
             if end <= b and end < math.inf:
                 soon = math.nextafter(a, math.inf)
-                takes.append(Taken(gpu_type, self.world.units(row, gpus), a, max(end, soon)))
+                takes.append(Taken(gpu_type, self.world.milli_gpus(row, gpus), a, max(end, soon)))
                 return takes if end <= self.elastic.deadlines[row] else None
-            takes.append(Taken(gpu_type, self.world.units(row, gpus), a, b))
+            takes.append(Taken(gpu_type, self.world.milli_gpus(row, gpus), a, b))
             left = max(0.0, left - (b - a) * speed) if speed > 0 else left
         return None
 
@@ -136,17 +136,19 @@ class Filling:
         for row, takes in self.fill(due, taken, kept).items():
             if takes is not None:
                 draws[row] = takes[0].gpu_type
-                taken_now = sum(t.units for t in takes if t.start == now) // self.world.units(row, 1)
+                taken_now = sum(t.milli_gpus for t in takes if t.start == now) // self.world.milli_gpus(
+                    row, 1
+                )
                 more = int(min(max(0, taken_now - number[row]), self.world.room(row, number)))
                 more = more if number[row] + more >= self.elastic.least[row] else 0
                 number[row] += more
-                free[draws[row]] -= self.world.units(row, more)
+                free[draws[row]] -= self.world.milli_gpus(row, more)
 
     def until_done(self, row: int, gpus: int, gpu_type: int) -> Taken:
         """What a job takes that keeps so many GPUs until it is done."""
         now = self.world.seconds(self.world.now)
         end = max(now + self.world.time(row, gpus, gpu_type), math.nextafter(now, math.inf))
-        return Taken(gpu_type, self.world.units(row, gpus), now, end)
+        return Taken(gpu_type, self.world.milli_gpus(row, gpus), now, end)
 
-    def taken_by(self, young: list[Stretch]) -> list[Taken]:
+    def taken_by(self, young: list[RunningJob]) -> list[Taken]:
         return [self.until_done(run.row, len(run.gpus), self.world.type_of(run)) for run in young]

@@ -1,6 +1,6 @@
 """The reference model of servers that sleep, straight from docs/energy.md, on top of any model that preempts.
 
-Who is asleep is worked out anew at every start, from all stretches and outages so far. Nothing here imports
+Who is asleep is worked out anew at every start, from all stays and outages so far. Nothing here imports
 ringbco.
 """
 
@@ -12,9 +12,9 @@ from reference.mechanism import World as PreemptWorld
 from reference.model import GPU
 from reference.outages import Outage
 
-Spell = tuple[int, float, float]
+SleepInterval = tuple[int, float, float]
 """(server, asleep from, until), seconds; infinite where it still is at the end."""
-Stretches = Sequence[Sequence[tuple[int, int, float, float]]]
+Intervals = Sequence[Sequence[tuple[int, int, float, float]]]
 """Of each row: (server, GPUs, start, end)."""
 
 
@@ -41,10 +41,10 @@ class Sleep:
         """When a server is down, instants of the clock; a blink has no length."""
         return [(self.seen(down), self.seen(up)) for own, down, up in self.outages if own == server]
 
-    def spells(self, stretches: Stretches, servers: int) -> Iterator[Spell]:
+    def sleep_intervals(self, stays: Intervals, servers: int) -> Iterator[SleepInterval]:
         """When servers were asleep, by server and time."""
         for server in range(servers):
-            held = [(a, b) for row in stretches for own, _, a, b in row if own == server and a < b]
+            held = [(a, b) for row in stays for own, _, a, b in row if own == server and a < b]
             since = self.seen(self.opens)
             for begin, end in sorted([*held, *self.down(server)]):
                 if begin - since > self.after:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from reference.deciding import ImpossibleError, Parts, State
 from reference.mechanism import World as PreemptWorld
-from reference.stretch import Stretch
+from reference.running import RunningJob
 
 VERBS = ("start", "stop", "move", "resize", "refuse", "end", "evicted")
 """What a policy decided, and who made room for it; all else in a log is the machine's."""
@@ -64,7 +64,7 @@ def following_world(entries: Sequence[Entry], base: type[PreemptWorld]) -> type[
         def openings(self) -> list[float]:
             return []
 
-        def end_of(self, run: Stretch) -> float:
+        def end_of(self, run: RunningJob) -> float:
             """At the decision next to it, if only rounding is between them."""
             end = float(super().end_of(run))
             near = min(self.wakes | {self.now}, key=lambda at: abs(at - end))

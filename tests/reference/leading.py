@@ -17,8 +17,8 @@ from reference.mechanism import World
 from reference.model import GPU, work
 from reference.outages import Queue
 from reference.placement import GOLDEN, MASK
+from reference.running import RunningJob
 from reference.shares import weight
-from reference.stretch import Stretch
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def follower(base: type[World], record: Record) -> type[World]:
             self.future = list(self.coming.get(time, ()))
             self.arrive()
 
-        def complete(self, run: Stretch) -> None:
+        def complete(self, run: RunningJob) -> None:
             super().complete(run)
             if record.queue is not None:
                 for key in self.alike(run.row):
@@ -198,7 +198,7 @@ def follower(base: type[World], record: Record) -> type[World]:
             if verbs or record.ended.get(self.now):
                 self.new_rates()
 
-        def run_of(self, row: int) -> Stretch:
+        def run_of(self, row: int) -> RunningJob:
             return next(run for run in self.running if run.row == row)
 
         def end_stay(self, verb: Verb, left: dict[int, int]) -> None:
@@ -228,7 +228,7 @@ def follower(base: type[World], record: Record) -> type[World]:
             over = self.over_quota(row, len(gpus))
             self.tell(row, "preempted", "moved")
             begin = self.now + self.pause(cost)
-            run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
+            run = RunningJob(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
             self.waiting.remove(row)
             self.running.append(run)
             self.saved[row], self.past[row], self.over[row] = (begin, run.left), [], over

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 
 from reference.mechanism import World as PreemptWorld
-from reference.stretch import Stretch
+from reference.running import RunningJob
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def limited_world(facts: Limits, base: type[PreemptWorld]) -> type[PreemptWorld]
     """The model `base` with limits."""
 
     class Limited(base):  # type: ignore[misc, valid-type]
-        def limit_of(self, run: Stretch) -> float:
+        def limit_of(self, run: RunningJob) -> float:
             """When its job will have held GPUs for as long as it may."""
             limit, held = facts.limits[run.row], self.result.held[run.row]
             if limit == math.inf or not facts.enforced:
@@ -39,20 +39,20 @@ def limited_world(facts: Limits, base: type[PreemptWorld]) -> type[PreemptWorld]
                 return run.start + max(0, slots - round(held / self.options.slot))
             return run.start + max(0.0, limit - held)
 
-        def is_first(self, run: Stretch) -> bool:
+        def is_first(self, run: RunningJob) -> bool:
             """Whether the limit comes before the end or the rung: a rung at the same instant is too late."""
             limit, end = self.limit_of(run), super().end_of(run)
             near = 1e-12 * (limit - run.start) + 64 * math.ulp(limit) if limit < math.inf else 0.0
             at_rung = self.mark(run.row) > 0
             return limit < math.inf and (end >= limit - near if at_rung else end > limit + near)
 
-        def end_of(self, run: Stretch) -> float:
+        def end_of(self, run: RunningJob) -> float:
             return self.limit_of(run) if self.is_first(run) else super().end_of(run)
 
-        def comes_to_end(self, run: Stretch) -> bool:
+        def comes_to_end(self, run: RunningJob) -> bool:
             return bool(super().comes_to_end(run) or self.now >= self.limit_of(run))
 
-        def ends(self, run: Stretch) -> bool:
+        def ends(self, run: RunningJob) -> bool:
             if self.slotted:
                 at_end = super().comes_to_end(run) and not self.mark(run.row) > 0
                 is_cut = self.now >= self.limit_of(run) and not at_end

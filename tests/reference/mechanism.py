@@ -26,10 +26,10 @@ from reference.model import (
     work,
 )
 from reference.netting import Netting
-from reference.placement import Floor, clusters, place
+from reference.placement import ClusterState, clusters, place
 from reference.protection import Protecting
 from reference.result import PreemptResult
-from reference.stretch import Stretch
+from reference.row import RunningJob
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class World(Protecting, Netting):
     result: PreemptResult
     future: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
-    running: list[Stretch] = field(default_factory=list)
+    running: list[RunningJob] = field(default_factory=list)
     load: dict[GPU, float] = field(default_factory=dict)
     left: dict[int, float] = field(default_factory=dict)
     served: dict[int, float] = field(default_factory=dict)
@@ -239,17 +239,17 @@ class World(Protecting, Netting):
 
     def find(self, row: int) -> tuple[list[GPU] | None, int]:
         """The idle GPUs that a job would get, and the state of the random numbers afterwards."""
-        return self.placed_on(self.jobs[row], self.floor())
+        return self.placed_on(self.jobs[row], self.cluster_state())
 
-    def placed_on(self, job: Job, floor: Floor) -> tuple[list[GPU] | None, int]:
+    def placed_on(self, job: Job, cluster: ClusterState) -> tuple[list[GPU] | None, int]:
         """The same of a job on some servers, all of one type."""
-        return place(job, floor, self.options, self.rng)
+        return place(job, cluster, self.options, self.rng)
 
     def lent(self) -> set[GPU]:
         """GPUs that others than jobs hold: replicas are `priorities`'."""
         return set()
 
-    def tau(self, run: Stretch, p: int) -> float:
+    def tau(self, run: RunningJob, p: int) -> float:
         """Seconds a unit of a job's work takes where it runs, among p spanning jobs."""
         return 1.0 if self.fixed else iteration_time(self.jobs[run.row], len(run.servers), p, self.net)
 
@@ -275,7 +275,7 @@ class World(Protecting, Netting):
         first, cost = math.isnan(self.result.start[row]), self.cost_of(row, gpus) + self.waking(gpus)
         self.tell(row, "preempted", "moved")
         begin = self.now + self.pause(cost)
-        run = Stretch(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
+        run = RunningJob(row, gpus, self.now, begin, left=self.left[row], since=begin, cost=cost)
         self.waiting.remove(row)
         self.running.append(run)
         for g in gpus:
@@ -297,14 +297,14 @@ class World(Protecting, Netting):
         return 0.0
 
     def begins(self, row: int) -> bool:
-        """Whether a stretch of it begins now."""
+        """Whether a row of it begins now."""
         return any(run.row == row and run.start == self.now for run in self.running)
 
-    def goes_on_from(self, run: Stretch, left: float, since: float) -> None:
+    def goes_on_from(self, run: RunningJob, left: float, since: float) -> None:
         """So much is left of its work until `since`, and falls from then on."""
         run.left, run.since = left, since
 
-    def stop(self, run: Stretch) -> None:
+    def stop(self, run: RunningJob) -> None:
         """Off its GPUs, done or not."""
         row = run.row
         self.left[row] = self.left_now(row)
@@ -315,10 +315,10 @@ class World(Protecting, Netting):
         self.result.lost[row] += self.seconds(min(self.now, run.begin) - run.start)
         for s in sorted(run.servers):
             count = sum(1 for g in run.gpus if g[0] == s)
-            stretch = (s, count, self.seconds(run.start), self.seconds(self.now))
-            self.result.allocations[row].append(stretch)
+            row = (s, count, self.seconds(run.start), self.seconds(self.now))
+            self.result.allocations[row].append(row)
 
-    def complete(self, run: Stretch) -> None:
+    def complete(self, run: RunningJob) -> None:
         self.stop(run)
         self.result.finish[run.row] = self.seconds(self.now)
         self.gpu_times.append(self.attained(run.row))
@@ -350,11 +350,11 @@ class World(Protecting, Netting):
             self.left[row], self.served[row] = self.whole(row), 0.0
         return entered
 
-    def floor(self) -> Floor:
+    def cluster_state(self) -> ClusterState:
         gpus = [(s, g) for s in sorted(self.sizes) for g in range(self.sizes[s])]
         busy = {g for run in self.running for g in run.gpus}
         load = {g: self.load.get(g, 0.0) for g in gpus}
-        return Floor(dict(sorted(self.sizes.items())), [g for g in gpus if g not in busy], load)
+        return ClusterState(dict(sorted(self.sizes.items())), [g for g in gpus if g not in busy], load)
 
     def new_rates(self) -> None:
         spanning = [run.servers for run in self.running if len(run.servers) > 1]
@@ -381,8 +381,8 @@ class World(Protecting, Netting):
         self.short, self.apart = [], []
         if not self.waiting:
             return
-        floor = self.floor()
-        self.short = [row for row in self.waiting if len(floor.idle) < self.jobs[row].num_gpus]
+        cluster = self.cluster_state()
+        self.short = [row for row in self.waiting if len(cluster.idle) < self.jobs[row].num_gpus]
         enough = [row for row in self.waiting if row not in self.short]
         self.apart = [row for row in enough if self.find(row)[0] is None]
 
@@ -402,7 +402,7 @@ class World(Protecting, Netting):
         for row in self.apart:
             self.result.wait_fragmented[row] += passed
 
-    def count_progress(self, run: Stretch, seconds: float) -> None:
+    def count_progress(self, run: RunningJob, seconds: float) -> None:
         job = self.jobs[run.row]
         if self.fixed:
             return
@@ -438,7 +438,7 @@ class World(Protecting, Netting):
         if idle > clocks.PATIENCE:
             raise StuckError(min(self.waiting + [run.row for run in self.running]))
 
-    def yielded(self, run: Stretch) -> float:
+    def yielded(self, run: RunningJob) -> float:
         """Work done in the slot that ends now."""
         return run.phi
 
@@ -446,15 +446,15 @@ class World(Protecting, Netting):
         """The work left at which a stay ends; trials end theirs at rungs, too."""
         return 0.0
 
-    def comes_to_end(self, run: Stretch) -> bool:
+    def comes_to_end(self, run: RunningJob) -> bool:
         # What is left of rounding is little beside a slot's work, and beside all of it where that is less.
         return run.left - self.mark(run.row) <= 1e-9 * min(run.phi, self.whole(run.row))
 
-    def end_of(self, run: Stretch) -> float:
+    def end_of(self, run: RunningJob) -> float:
         left = max(0.0, run.left - self.mark(run.row))
         return run.since + (left * run.tau if left else 0.0)
 
-    def ends(self, run: Stretch) -> bool:
+    def ends(self, run: RunningJob) -> bool:
         """A stay ends by itself; whether that is an event."""
         run.left = 0.0 if self.slotted else run.left
         self.complete(run)

@@ -18,14 +18,14 @@ class Netting:
     """Of a world with `now`, `running`, `waiting`, `left`, `served`, `result` and `stop`."""
 
     kept: dict[int, tuple[Any, list[tuple[Any, Any]]]] = field(default_factory=dict)
-    """Stretches that ended at `kept_at` before their jobs were done, and the books of those as they were."""
+    """Stays that ended at `kept_at` before their jobs were done, and the columns of those as they were."""
     kept_at: float = -math.inf
     firm: set[int] = field(default_factory=set)
     """Those of them that were protected."""
     stops: dict[int, tuple[tuple[float, str], ...]] = field(default_factory=lambda: defaultdict(tuple))
     """When stays of each row were ended for others, and how: preempted, evicted; or moved."""
 
-    def books(self, row: int) -> list[tuple[Any, Any]]:
+    def saved_columns(self, row: int) -> list[tuple[Any, Any]]:
         """What is written of a job, and where."""
         result = self.result
         columns = (self.left, self.served, result.held, result.lost, result.allocations)
@@ -56,17 +56,17 @@ class Netting:
             self.kept, self.kept_at, self.firm = {}, self.now, set()
         if self.is_protected(run.row):
             self.firm.add(run.row)
-        self.kept.setdefault(run.row, (run, self.books(run.row)))
+        self.kept.setdefault(run.row, (run, self.saved_columns(run.row)))
 
     def are_same(self, gpus: list[GPU], others: list[GPU]) -> bool:
         return Counter(s for s, _ in gpus) == Counter(s for s, _ in others)
 
     def goes_on(self, row: int, gpus: list[GPU]) -> bool:
-        """Whether that stretch goes on on those GPUs."""
+        """Whether that stay goes on on those GPUs."""
         if self.kept_at < self.now or row not in self.kept or not self.are_same(gpus, self.kept[row][0].gpus):
             return False
-        run, books = self.kept.pop(row)
-        for column, value in books:
+        run, saved_columns = self.kept.pop(row)
+        for column, value in saved_columns:
             column[row] = value
         run.gpus = gpus
         self.waiting.remove(row)

@@ -12,9 +12,9 @@ from typing import Any
 from reference.fair import Fair, Stay
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU, work
-from reference.placement import Floor
+from reference.placement import ClusterState
+from reference.running import RunningJob
 from reference.shares import weight
-from reference.stretch import Stretch
 
 Outage = tuple[int, float, float]
 """(server, down at, up at); infinite where it never comes back."""
@@ -62,15 +62,15 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
             """Slot clock, by running row: the last checkpoint, and the work left then."""
             self.past: dict[int, list[tuple[float, float, float]]] = {}
             """Continuous clock, by running row: (since, work left, tau) at each new rate of its stay."""
-            self.written: dict[int, tuple[Stretch, list[tuple[float, float, float]]]] = {}
+            self.written: dict[int, tuple[RunningJob, list[tuple[float, float, float]]]] = {}
             """By row its stay and, of each checkpoint that took time: begun, over, work left."""
 
         def up(self) -> dict[int, int]:
             return {s: size for s, size in self.sizes.items() if s not in self.down}
 
-        def floor(self) -> Floor:
-            floor = super().floor()
-            return replace(floor, idle=[gpu for gpu in floor.idle if gpu[0] not in self.down])
+        def cluster_state(self) -> ClusterState:
+            cluster = super().cluster_state()
+            return replace(cluster, idle=[gpu for gpu in cluster.idle if gpu[0] not in self.down])
 
         def other_instants(self) -> list[float]:
             times = {time for _, down, up in self.outages for time in (down, up)}
@@ -108,7 +108,7 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
                     self.fail(run)
             return bool(failed) or self.down != before
 
-        def fail(self, run: Stretch) -> None:
+        def fail(self, run: RunningJob) -> None:
             row, left = run.row, self.left[run.row]
             self.stop(run)
             self.waiting.append(row)
@@ -126,38 +126,38 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
 
         # Checkpoints that take time.
 
-        def saves(self, run: Stretch) -> list[tuple[float, float, float]]:
+        def saves(self, run: RunningJob) -> list[tuple[float, float, float]]:
             own = self.written.get(run.row)
             if own is None or own[0] is not run:
                 own = self.written[run.row] = run, []
             return own[1]
 
-        def rounding(self, time: float, run: Stretch) -> float:
+        def rounding(self, time: float, run: RunningJob) -> float:
             return 1e-12 * max(0.0, time - run.begin) + (64 + len(self.saves(run))) * math.ulp(time)
 
-        def is_over(self, save: tuple[float, float, float], run: Stretch) -> bool:
+        def is_over(self, save: tuple[float, float, float], run: RunningJob) -> bool:
             return self.now >= save[1] - self.rounding(save[1], run)
 
-        def time_saving(self, run: Stretch, now: float) -> float:
+        def time_saving(self, run: RunningJob, now: float) -> float:
             saves = self.saves(run)
             if not self.slotted or not saves:
                 return sum(min(now, over) - begun for begun, over, _ in saves)
             # Slots are exact, and there may be a checkpoint in each of many thousands.
             return (len(saves) - 1) * self.pause(facts.cost) + min(now, saves[-1][1]) - saves[-1][0]
 
-        def unsaved(self, run: Stretch) -> float:
+        def unsaved(self, run: RunningJob) -> float:
             """Time of progress since the last one that counts."""
             ends = [run.begin, *(over for _, over, _ in self.saves(run))]
             if not self.saves(run) or self.is_over(self.saves(run)[-1], run):
                 return max(0.0, self.now - ends[-1])
             return self.saves(run)[-1][0] - ends[-2]
 
-        def intervals_of(self, run: Stretch, now: float) -> float:
+        def intervals_of(self, run: RunningJob, now: float) -> float:
             """Intervals of progress up to an instant."""
             progress = now - run.begin - self.time_saving(run, now)
             return max(0.0, checkpoints(self.seconds(progress), facts.intervals[run.row]))
 
-        def due(self, run: Stretch) -> float:
+        def due(self, run: RunningJob) -> float:
             """Continuous clock: when the next one begins, unless the stay ends before."""
             own, every = self.saves(run), facts.intervals[run.row]
             due = run.begin + len(own) * facts.cost + (len(own) + 1) * every
@@ -182,15 +182,15 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
                     run.cost = facts.cost
                     self.goes_on_from(run, own[-1][2], over)
 
-        def stop(self, run: Stretch) -> None:
+        def stop(self, run: RunningJob) -> None:
             if facts.cost:
                 self.result.lost[run.row] += self.seconds(self.time_saving(run, self.now))
             super().stop(run)
 
-        def yielded(self, run: Stretch) -> float:
+        def yielded(self, run: RunningJob) -> float:
             return 0.0 if facts.cost and self.now <= run.since else float(super().yielded(run))
 
-        def checkpoint(self, run: Stretch) -> tuple[float, float]:
+        def checkpoint(self, run: RunningJob) -> tuple[float, float]:
             """Continuous clock: when the last one was, and the work left then."""
             every, at = facts.intervals[run.row], max(run.begin, self.now)
             if every > 0:
@@ -206,9 +206,9 @@ def failing_world(facts: Failures, base: type[PreemptWorld] = PreemptWorld) -> t
                 self.saved[row] = run.begin, run.left
                 self.past[row] = []
 
-        def books(self, row: int) -> list[tuple[Any, Any]]:
+        def saved_columns(self, row: int) -> list[tuple[Any, Any]]:
             own = [(column, column[row]) for column in (self.saved, self.past)]
-            return super().books(row) + own  # type: ignore[no-any-return]
+            return super().saved_columns(row) + own  # type: ignore[no-any-return]
 
         def new_rates(self) -> None:
             super().new_rates()
@@ -244,7 +244,7 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
             # In every slot there is a pass: one may start what the last one passed over.
             return happened or self.slotted or self.seconds(self.now) in self.agings()
 
-        def complete(self, run: Stretch) -> None:
+        def complete(self, run: RunningJob) -> None:
             super().complete(run)
             self.done.append(run.row)
 
@@ -315,10 +315,10 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
             self.running = still
             return queue.factor * left
 
-        def end(self, run: Stretch) -> float:
+        def end(self, run: RunningJob) -> float:
             return self.seconds(run.start) + self.reckoned(run.row)
 
-        def would_fit(self, row: int, running: list[Stretch], load: dict[GPU, float]) -> bool:
+        def would_fit(self, row: int, running: list[RunningJob], load: dict[GPU, float]) -> bool:
             still, self.running = self.running, running
             before, self.load = self.load, load
             fits = self.find(row)[0] is not None
@@ -339,6 +339,6 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
             there = [run for run in self.running if self.end(run) > shadow]
             more = work(self.jobs[row], self.options, self.net)
             load = self.load | {gpu: self.load.get(gpu, 0.0) + more for gpu in gpus}
-            return self.would_fit(head, [*there, Stretch(row, gpus, self.now, self.now)], load)
+            return self.would_fit(head, [*there, RunningJob(row, gpus, self.now, self.now)], load)
 
     return Queued

@@ -1,4 +1,4 @@
-"""Three policies of other schedulers, slow and obvious, on the interface for policies of one's own.
+"""Three policies of other schedulers, slow and obvious, on the interface for custom policies.
 
 The built-in ones that stand for them must do the same, job by job (tests/policies/test_peers.py).
 """

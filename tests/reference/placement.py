@@ -10,7 +10,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True)
-class Floor:
+class ClusterState:
     """The servers as one placement sees them: sizes by server index, idle GPUs in order, U of every GPU."""
 
     sizes: dict[int, int]
@@ -25,62 +25,62 @@ class Floor:
         return sorted(gpus, key=lambda g: (self.load[g], g))[:count]
 
 
-def place(job: Job, floor: Floor, options: Options, rng: int) -> tuple[list[GPU] | None, int]:
+def place(job: Job, cluster: ClusterState, options: Options, rng: int) -> tuple[list[GPU] | None, int]:
     """The GPUs `job` would get now and the state of the random numbers afterwards."""
     name = options.placement
     if name == "sjf-bco":
         name = "fa-ffp" if job.num_gpus <= options.kappa else "lbsgf"
     if name == "random":
-        return _random(job.num_gpus, floor, rng)
+        return _random(job.num_gpus, cluster, rng)
     if name == "first-fit":
-        return _first_fit(job.num_gpus, floor), rng
+        return _first_fit(job.num_gpus, cluster), rng
     if name == "emptiest":
-        return _emptiest(job.num_gpus, floor), rng
+        return _emptiest(job.num_gpus, cluster), rng
     if name == "consolidate":
-        return _consolidate(job.num_gpus, floor), rng
+        return _consolidate(job.num_gpus, cluster), rng
     if name == "least-loaded" or (name == "fa-ffp" and options.variant == "literal"):
-        return _least_loaded(job.num_gpus, floor), rng
+        return _least_loaded(job.num_gpus, cluster), rng
     if name == "fa-ffp":
-        return _fa_ffp(job.num_gpus, floor), rng
+        return _fa_ffp(job.num_gpus, cluster), rng
     if name == "lbsgf":
-        return _lbsgf(job.num_gpus, floor, options), rng
+        return _lbsgf(job.num_gpus, cluster, options), rng
     raise ValueError(name)
 
 
-def _first_fit(w: int, floor: Floor) -> list[GPU] | None:
-    return floor.idle[:w] if len(floor.idle) >= w else None
+def _first_fit(w: int, cluster: ClusterState) -> list[GPU] | None:
+    return cluster.idle[:w] if len(cluster.idle) >= w else None
 
 
-def _emptiest(w: int, floor: Floor) -> list[GPU] | None:
-    emptiest = sorted(floor.idle, key=lambda gpu: (-len(floor.idle_on(gpu[0])), gpu))
+def _emptiest(w: int, cluster: ClusterState) -> list[GPU] | None:
+    emptiest = sorted(cluster.idle, key=lambda gpu: (-len(cluster.idle_on(gpu[0])), gpu))
     return emptiest[:w] if len(emptiest) >= w else None
 
 
-def _least_loaded(w: int, floor: Floor) -> list[GPU] | None:
-    return floor.least(floor.idle, w) if len(floor.idle) >= w else None
+def _least_loaded(w: int, cluster: ClusterState) -> list[GPU] | None:
+    return cluster.least(cluster.idle, w) if len(cluster.idle) >= w else None
 
 
-def _consolidate(w: int, floor: Floor) -> list[GPU] | None:
-    largest = max(floor.sizes.values())
+def _consolidate(w: int, cluster: ClusterState) -> list[GPU] | None:
+    largest = max(cluster.sizes.values())
     if w <= largest:
-        holding = [s for s in floor.sizes if len(floor.idle_on(s)) >= w]
+        holding = [s for s in cluster.sizes if len(cluster.idle_on(s)) >= w]
         if not holding:
             return None
-        return floor.idle_on(min(holding, key=lambda s: (len(floor.idle_on(s)), s)))[:w]
-    whole = [s for s, size in floor.sizes.items() if size == largest and len(floor.idle_on(s)) == size]
+        return cluster.idle_on(min(holding, key=lambda s: (len(cluster.idle_on(s)), s)))[:w]
+    whole = [s for s, size in cluster.sizes.items() if size == largest and len(cluster.idle_on(s)) == size]
     count, rest = divmod(w, largest)
     if len(whole) < count:
         return None
     chosen = whole[:count]
-    gpus = [g for s in chosen for g in floor.idle_on(s)]
+    gpus = [g for s in chosen for g in cluster.idle_on(s)]
     if rest:
-        others = [s for s in floor.sizes if s not in chosen]
+        others = [s for s in cluster.sizes if s not in chosen]
         if not others:
             return None
-        last = min(others, key=lambda s: (-len(floor.idle_on(s)), s))
-        if len(floor.idle_on(last)) < rest:
+        last = min(others, key=lambda s: (-len(cluster.idle_on(s)), s))
+        if len(cluster.idle_on(last)) < rest:
             return None
-        gpus += floor.idle_on(last)[:rest]
+        gpus += cluster.idle_on(last)[:rest]
     return gpus
 
 
@@ -93,9 +93,9 @@ def splitmix64(state: int) -> tuple[int, int]:
     return z ^ (z >> 31), state
 
 
-def _random(w: int, floor: Floor, rng: int) -> tuple[list[GPU] | None, int]:
+def _random(w: int, cluster: ClusterState, rng: int) -> tuple[list[GPU] | None, int]:
     """Floyd's algorithm over the ranks of the idle GPUs."""
-    idle = len(floor.idle)
+    idle = len(cluster.idle)
     if idle < w:
         return None, rng
     taken: set[int] = set()
@@ -103,43 +103,43 @@ def _random(w: int, floor: Floor, rng: int) -> tuple[list[GPU] | None, int]:
         number, rng = splitmix64(rng)
         t = (number * (i + 1)) >> 64
         taken.add(i if t in taken else t)
-    return [floor.idle[rank] for rank in sorted(taken)], rng
+    return [cluster.idle[rank] for rank in sorted(taken)], rng
 
 
-def _fa_ffp(w: int, floor: Floor) -> list[GPU] | None:
+def _fa_ffp(w: int, cluster: ClusterState) -> list[GPU] | None:
     """The practical reading: few idle GPUs first, opened servers before unopened ones."""
-    if len(floor.idle) < w:
+    if len(cluster.idle) < w:
         return None
-    opened = [s for s, size in floor.sizes.items() if len(floor.idle_on(s)) < size]
-    unopened = [s for s in floor.sizes if s not in opened]
+    opened = [s for s, size in cluster.sizes.items() if len(cluster.idle_on(s)) < size]
+    unopened = [s for s in cluster.sizes if s not in opened]
     for group in (opened, unopened):
-        holding = [s for s in group if len(floor.idle_on(s)) >= w]
+        holding = [s for s in group if len(cluster.idle_on(s)) >= w]
         if holding:
-            best = min(holding, key=lambda s: (len(floor.idle_on(s)), s))
-            return floor.least(floor.idle_on(best), w)
+            best = min(holding, key=lambda s: (len(cluster.idle_on(s)), s))
+            return cluster.least(cluster.idle_on(best), w)
     gpus: list[GPU] = []
     for group in (opened, unopened):
-        for s in sorted(group, key=lambda s: (-len(floor.idle_on(s)), s)):
-            gpus += floor.least(floor.idle_on(s), w - len(gpus))
+        for s in sorted(group, key=lambda s: (-len(cluster.idle_on(s)), s)):
+            gpus += cluster.least(cluster.idle_on(s), w - len(gpus))
     return gpus
 
 
-def _lbsgf(w: int, floor: Floor, options: Options) -> list[GPU] | None:
+def _lbsgf(w: int, cluster: ClusterState, options: Options) -> list[GPU] | None:
     def mean_load(s: int) -> float:
         total = 0.0
-        for g in range(floor.sizes[s]):
-            total += floor.load[s, g]
-        return total / floor.sizes[s]
+        for g in range(cluster.sizes[s]):
+            total += cluster.load[s, g]
+        return total / cluster.sizes[s]
 
     prefix: list[int] = []
     room = 0
-    for s in sorted(floor.sizes, key=lambda s: (mean_load(s), s)):
+    for s in sorted(cluster.sizes, key=lambda s: (mean_load(s), s)):
         if room >= options.lambda_ * w:
             break
         prefix.append(s)
-        room += floor.sizes[s] if options.variant == "literal" else len(floor.idle_on(s))
-    candidates = [g for g in floor.idle if g[0] in prefix]
-    return floor.least(candidates, w) if len(candidates) >= w else None
+        room += cluster.sizes[s] if options.variant == "literal" else len(cluster.idle_on(s))
+    candidates = [g for g in cluster.idle if g[0] in prefix]
+    return cluster.least(candidates, w) if len(candidates) >= w else None
 
 
 def clusters(

@@ -59,7 +59,7 @@ class Planned:
 
 
 @dataclass
-class Floor:
+class ClusterState:
     """The cluster while jobs are being given GPUs."""
 
     sizes: Sequence[int]
@@ -203,14 +203,14 @@ def try_schedule(
     theta: int, kappa: int, jobs: Sequence[Job], sizes: Sequence[int], net: Net, options: PlanOptions
 ) -> Schedule | None:
     """The schedule of one theta and one kappa, or None if there is none."""
-    floor = Floor(sizes, options, theta * options.slot, kappa)
+    cluster = ClusterState(sizes, options, theta * options.slot, kappa)
     waiting = queue_order(jobs, options)
     charge = {row: estimate(jobs[row], net, options) / options.u for row in waiting}
     gpus: dict[int, list[GPU]] = {}
-    queues: dict[GPU, list[int]] = {gpu: [] for gpu in floor.load}
+    queues: dict[GPU, list[int]] = {gpu: [] for gpu in cluster.load}
     if options.dispatch == "reserve":
         for row in waiting:
-            got = floor.give(jobs[row].num_gpus, charge[row])
+            got = cluster.give(jobs[row].num_gpus, charge[row])
             if got is None:
                 return None
             gpus[row] = got
@@ -225,17 +225,17 @@ def try_schedule(
         for row in [row for row in running if left[row] <= 0]:
             finish[row] = now
             for gpu in running.pop(row):
-                floor.busy.discard(gpu)
+                cluster.busy.discard(gpu)
                 if options.dispatch == "reserve":
                     queues[gpu].remove(row)
         if len(finish) == len(jobs):
-            return Schedule(start, finish, gpus, floor.load)
+            return Schedule(start, finish, gpus, cluster.load)
         started = []
         if options.dispatch == "reserve":
             started = [row for row in waiting if all(queues[gpu][0] == row for gpu in gpus[row])]
         else:
             for row in waiting:
-                got = floor.give(jobs[row].num_gpus, charge[row])
+                got = cluster.give(jobs[row].num_gpus, charge[row])
                 if got is None:
                     break
                 gpus[row] = got

@@ -14,8 +14,8 @@ from reference.conservative import BY_TIME, make_reservations
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU
 from reference.outages import Failures, Queue, checkpoints, failing_world, queue_world
-from reference.placement import Floor
-from reference.stretch import Stretch
+from reference.placement import ClusterState
+from reference.running import RunningJob
 from reference.types import Types
 
 SOON = 200
@@ -232,18 +232,18 @@ def priority_world(
                 return self.given
             return (None, self.rng) if self.never(row) else super().find(row)
 
-        def is_victim(self, run: Stretch, row: int) -> bool:
+        def is_victim(self, run: RunningJob, row: int) -> bool:
             if claims.quotas and self.over[run.row]:
                 return True
             lower = claims.priority[run.row] < claims.priority[row]
             may_go = claims.preemptible[run.row] and not self.is_protected(run.row)
             return claims.evict and lower and may_go
 
-        def books(self, row: int) -> list[tuple[Any, Any]]:
+        def saved_columns(self, row: int) -> list[tuple[Any, Any]]:
             own = [(log.evictions, log.evictions[row]), (self.over, self.over[row])]
-            return super().books(row) + own  # type: ignore[no-any-return]
+            return super().saved_columns(row) + own  # type: ignore[no-any-return]
 
-        def key(self, run: Stretch) -> float:
+        def key(self, run: RunningJob) -> float:
             """GPUs x seconds of progress since the last checkpoint."""
             if facts.cost:
                 since = self.unsaved(run)
@@ -257,7 +257,7 @@ def priority_world(
                     since = progress - (min(progress, number * every) if number else 0.0)
             return len(run.gpus) * self.seconds(since)
 
-        def in_order(self, victims: Sequence[Stretch]) -> list[Stretch]:
+        def in_order(self, victims: Sequence[RunningJob]) -> list[RunningJob]:
             return sorted(
                 victims, key=lambda run: (claims.priority[run.row], self.key(run), -run.start, run.row)
             )
@@ -301,7 +301,7 @@ def priority_world(
             self.given = None
 
         def idle_on(self, server: int) -> list[GPU]:
-            return [gpu for gpu in self.floor().idle if gpu[0] == server]
+            return [gpu for gpu in self.cluster_state().idle if gpu[0] == server]
 
         def least(self, gpus: Sequence[GPU], count: int) -> list[GPU]:
             # Else U does not count, which only reservations see.
@@ -309,19 +309,19 @@ def priority_world(
             return sorted(gpus, key=lambda gpu: (by_time and self.load.get(gpu, 0.0), gpu))[:count]
 
         def on_a_server(
-            self, need: int, own: dict[int, int], victims: Sequence[Stretch]
-        ) -> tuple[int, list[Stretch]] | None:
+            self, need: int, own: dict[int, int], victims: Sequence[RunningJob]
+        ) -> tuple[int, list[RunningJob]] | None:
             """Rules 3 and 4: the server, and who leaves it."""
 
-            def there(runs: Sequence[Stretch], server: int) -> int:
+            def there(runs: Sequence[RunningJob], server: int) -> int:
                 return sum(1 for run in runs for gpu in run.gpus if gpu[0] == server)
 
-            found: list[tuple[float, int, list[Stretch]]] = []
+            found: list[tuple[float, int, list[RunningJob]]] = []
             for server in sorted(set(own) - self.down):
                 idle = len(self.idle_on(server))
                 if idle >= need:
                     continue  # the placement does not want it
-                taken: list[Stretch] = []
+                taken: list[RunningJob] = []
                 for run in victims:
                     if idle + there(taken, server) < need and server in run.servers:
                         taken.append(run)
@@ -340,9 +340,11 @@ def priority_world(
             _, server, taken = min(found, key=lambda each: each[:2])
             return server, taken
 
-        def over_all(self, row: int, own: dict[int, int], victims: Sequence[Stretch]) -> list[Stretch] | None:
+        def over_all(
+            self, row: int, own: dict[int, int], victims: Sequence[RunningJob]
+        ) -> list[RunningJob] | None:
             """Rule 5: who leaves the servers `own` so that the placement finds GPUs for a larger job."""
-            taken: list[Stretch] = []
+            taken: list[RunningJob] = []
             for run in victims:
                 if self.placed(row, own, taken)[0] is None and run.servers & set(own):
                     taken.append(run)
@@ -355,18 +357,18 @@ def priority_world(
             return taken
 
         def placed(
-            self, row: int, own: dict[int, int], without: Sequence[Stretch]
+            self, row: int, own: dict[int, int], without: Sequence[RunningJob]
         ) -> tuple[list[GPU] | None, int]:
             """What the placement finds on the servers `own` if some were not there."""
             still, self.running = self.running, [run for run in self.running if run not in without]
-            floor = self.floor()
+            cluster = self.cluster_state()
             self.running = still
-            idle = [gpu for gpu in floor.idle if gpu[0] in own]
-            load = {gpu: u for gpu, u in floor.load.items() if gpu[0] in own}
+            idle = [gpu for gpu in cluster.idle if gpu[0] in own]
+            load = {gpu: u for gpu, u in cluster.load.items() if gpu[0] in own}
             asked = replace(self.jobs[row], num_gpus=self.need(row))
-            return self.placed_on(asked, Floor(dict(sorted(own.items())), idle, load))  # type: ignore[no-any-return]
+            return self.placed_on(asked, ClusterState(dict(sorted(own.items())), idle, load))  # type: ignore[no-any-return]
 
-        def evict(self, leaving: Sequence[Stretch]) -> None:
+        def evict(self, leaving: Sequence[RunningJob]) -> None:
             for run in leaving:
                 ended = self.interrupt(run)
                 log.evictions[run.row] += ended
@@ -380,7 +382,7 @@ def priority_world(
             to_come = [load.time for load in claims.loads if load.time > self.seen_loads]
             return super().other_instants() + to_come
 
-        def complete(self, run: Stretch) -> None:
+        def complete(self, run: RunningJob) -> None:
             super().complete(run)
             self.completed = True
 
@@ -455,9 +457,9 @@ def priority_world(
             held = [gpu[0] for replica in self.active() for gpu in replica.gpus]
             return {server: size - held.count(server) for server, size in super().up().items()}
 
-        def floor(self) -> Floor:
-            floor, held = super().floor(), self.lent()
-            return replace(floor, idle=[gpu for gpu in floor.idle if gpu not in held])
+        def cluster_state(self) -> ClusterState:
+            cluster, held = super().cluster_state(), self.lent()
+            return replace(cluster, idle=[gpu for gpu in cluster.idle if gpu not in held])
 
         def lent(self) -> set[GPU]:
             return {gpu for replica in self.active() for gpu in replica.gpus}

@@ -1,8 +1,8 @@
 """The reference model of `repack`, straight from docs/repack.md.
 
 Nothing is kept between two passes but when the next look is due, and what the predictions say that they keep.
-Of a server's jobs every set is looked at. Who carries the decisions out is a `View`: a policy of one's own in
-repack_own.py, and the models of the other features in repack_world.py.
+Of a server's jobs every set is looked at. Who carries the decisions out is a `View`: a custom policy in
+repack_custom.py, and the models of the other features in repack_world.py.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Offer:
 
 
 @dataclass
-class Floor:
+class ClusterCopy:
     """A copy of the servers, on which a plan for the job `row` is worked out."""
 
     row: int
@@ -58,8 +58,8 @@ class Floor:
     moved: dict[int, Parts] = field(default_factory=dict)
     evicted: list[int] = field(default_factory=list)
 
-    def copy(self) -> Floor:
-        return Floor(
+    def copy(self) -> ClusterCopy:
+        return ClusterCopy(
             self.row,
             self.sizes,
             dict(self.idle),
@@ -275,14 +275,14 @@ class Rule:
         """By the machine's eviction, but no guest: who was evicted; None where that cannot be."""
         return self.view.make_room(row) if self.view.evicts and self.grade[row][0] == 0 else None
 
-    def carry_out(self, plan: Floor) -> list[int]:
+    def carry_out(self, plan: ClusterCopy) -> list[int]:
         self.view.stop([*plan.evicted, *plan.moved])
         self.view.put(plan.row, plan.mine)
         for row, parts in plan.moved.items():
             self.view.put(row, parts)
         return plan.evicted
 
-    def pays(self, plan: Floor, wait: float) -> bool:
+    def pays(self, plan: ClusterCopy, wait: float) -> bool:
         evictions, moves = len(plan.evicted), len(plan.moved)
         pauses = self.view.cost * (evictions + moves)
         alone = len(self.view.waiting()) == 1
@@ -338,45 +338,45 @@ class Rule:
 
     # A plan.
 
-    def plan(self, row: int, gpu_type: int) -> Floor | None:
+    def plan(self, row: int, gpu_type: int) -> ClusterCopy | None:
         sizes = self.view.of_type(gpu_type)
         there = {other: own for other, own in self.parts.items() if self.view.type_of(other) == gpu_type}
-        floor: Floor | None = Floor(row, sizes, {s: self.view.idle(s) for s in sizes}, there)
+        cluster: ClusterCopy | None = ClusterCopy(row, sizes, {s: self.view.idle(s) for s in sizes}, there)
         gpus, largest = self.view.gpus(row), max(sizes.values())
         whole, rest = divmod(gpus, largest)
         needs = [gpus] if gpus <= largest else [largest] * whole + [rest] * (rest > 0)
         for need in needs:
-            floor = floor and self.meet(floor, need)
-        return floor
+            cluster = cluster and self.meet(cluster, need)
+        return cluster
 
-    def meet(self, floor: Floor, need: int) -> Floor | None:
+    def meet(self, cluster: ClusterCopy, need: int) -> ClusterCopy | None:
         offers = [
             offer
-            for server, size in floor.sizes.items()
-            if size >= need and server not in floor.taken
-            for offer in self.offer(floor, server, need)
+            for server, size in cluster.sizes.items()
+            if size >= need and server not in cluster.taken
+            for offer in self.offer(cluster, server, need)
         ]
         for offer in sorted(offers, key=lambda offer: offer.rank)[:TRIED]:
-            if (after := self.attempt(floor.copy(), offer, need)) is not None:
+            if (after := self.attempt(cluster.copy(), offer, need)) is not None:
                 return after
         return None
 
-    def offer(self, floor: Floor, server: int, need: int) -> Iterator[Offer]:
-        lacks = need - floor.idle[server]
+    def offer(self, cluster: ClusterCopy, server: int, need: int) -> Iterator[Offer]:
+        lacks = need - cluster.idle[server]
         if lacks <= 0:
             yield Offer(server, (), frozenset(), 0.0, ())
             return
-        rows = {row: dict(parts)[server] for row, parts in floor.parts.items() if server in dict(parts)}
-        movable = {row for row in rows if not self.view.share(row) and self.movable(floor, server, row)}
+        rows = {row: dict(parts)[server] for row, parts in cluster.parts.items() if server in dict(parts)}
+        movable = {row for row in rows if not self.view.share(row) and self.movable(cluster, server, row)}
         there: dict[tuple[int, ...], int] = {(row,): n for row, n in rows.items() if not self.view.share(row)}
         shares = [row for row in rows if self.view.share(row)]
         for gpu in sorted({self.view.gpu_of(row) for row in shares}):
             there[tuple(row for row in shares if self.view.gpu_of(row) == gpu)] = 1  # they go together
         useful = [
-            own for own in there if all(row in movable or self.may_evict(row, floor.row) for row in own)
+            own for own in there if all(row in movable or self.may_evict(row, cluster.row) for row in own)
         ]
         keyed = {own: max(map(self.order, own)) for own in useful}
-        pause, takes = self.view.cost, self.takes(floor.row)
+        pause, takes = self.view.cost, self.takes(cluster.row)
         best: Offer | None = None
         for count in range(1, len(useful) + 1):
             for chosen in itertools.combinations(useful, count):
@@ -397,29 +397,29 @@ class Rule:
         if best is not None:
             yield best
 
-    def movable(self, floor: Floor, server: int, row: int) -> bool:
+    def movable(self, cluster: ClusterCopy, server: int, row: int) -> bool:
         return (
-            not self.stays_put(row, floor.row)
-            and len(floor.parts[row]) == 1
+            not self.stays_put(row, cluster.row)
+            and len(cluster.parts[row]) == 1
             and self.rem(row) > self.view.cost
-            and any(idle >= self.view.gpus(row) for s, idle in floor.idle.items() if s != server)
+            and any(idle >= self.view.gpus(row) for s, idle in cluster.idle.items() if s != server)
         )
 
-    def attempt(self, floor: Floor, offer: Offer, need: int) -> Floor | None:
+    def attempt(self, cluster: ClusterCopy, offer: Offer, need: int) -> ClusterCopy | None:
         opened = set()
         for row in offer.rows:
-            for server, gpus in floor.parts.pop(row):
+            for server, gpus in cluster.parts.pop(row):
                 gpu = self.view.gpu_of(row) if self.view.share(row) else None
-                floor.idle[server] += 0 if gpu in opened else gpus
+                cluster.idle[server] += 0 if gpu in opened else gpus
                 opened |= {gpu} - {None}
-        floor.mine += floor.take(offer.server, need)
+        cluster.mine += cluster.take(offer.server, need)
         for row in sorted(offer.rows, key=lambda row: (self.view.gpus(row), self.order(row)), reverse=True):
             gpus = self.view.gpus(row)
-            roomy = [(idle, s) for s, idle in floor.idle.items() if idle >= gpus]
+            roomy = [(idle, s) for s, idle in cluster.idle.items() if idle >= gpus]
             if row in offer.movable and roomy:
-                floor.moved[row] = floor.take(min(roomy)[1], gpus)
-            elif self.may_evict(row, floor.row):
-                floor.evicted.append(row)
+                cluster.moved[row] = cluster.take(min(roomy)[1], gpus)
+            elif self.may_evict(row, cluster.row):
+                cluster.evicted.append(row)
             else:
                 return None
-        return floor
+        return cluster

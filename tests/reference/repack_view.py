@@ -10,7 +10,7 @@ Parts = list[tuple[int, int]]
 
 
 class View(Protocol):
-    """The floor as the rule sees it, at one instant. Times in seconds; servers are those of one cluster."""
+    """The cluster as the rule sees it, at one instant. Times in seconds; servers are those of one cluster."""
 
     @property
     def now(self) -> float: ...

@@ -15,8 +15,8 @@ from reference.predictions import Predictions
 from reference.priorities import Claims
 from reference.repack import Rule
 from reference.repack_view import Parts
+from reference.running import RunningJob
 from reference.shares import Sharing, weight
-from reference.stretch import Stretch
 from reference.types import Types
 
 
@@ -47,9 +47,9 @@ def repack_world(
                 gpus = [weight(self.jobs[row]) if row in self.jobs else 0 for row in range(count)]
                 whole = [self.ideal(row) if row in self.jobs else 0.0 for row in range(count)]
                 predictions = Predictions(submit, gpus, users, whole)
-            return Rule(Floor(self), predictions)
+            return Rule(WorldView(self), predictions)
 
-        def complete(self, run: Stretch) -> None:
+        def complete(self, run: RunningJob) -> None:
             super().complete(run)
             self.done.append(run.row)
 
@@ -106,7 +106,7 @@ def repack_world(
             self.try_start(row)
             self.given = None
 
-        def preempt(self, run: Stretch) -> None:
+        def preempt(self, run: RunningJob) -> None:
             if self.interrupt(run):
                 self.result.preemptions[run.row] += 1
                 self.shifted[run.row] = self.now
@@ -118,7 +118,7 @@ def repack_world(
                 if self.begins(row):
                     self.over[row] = False
 
-    class Floor:
+    class WorldView:
         """What the rule sees of a world."""
 
         def __init__(self, world: Repacking) -> None:

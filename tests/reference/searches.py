@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reference.mechanism import World as PreemptWorld
-from reference.stretch import Stretch
+from reference.running import RunningJob
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -66,7 +66,7 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
             super().__init__(*parts)
             self.rung = dict.fromkeys(self.jobs, 0)
             """Rungs that each trial has reached."""
-            self.at_rung: list[Stretch] = []
+            self.at_rung: list[RunningJob] = []
             self.paused: set[int] = set()
             self.back: list[int] = []
             """Trials that wait again from this instant on."""
@@ -85,7 +85,7 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
                 return 0.0
             return self.left_at(row, self.rung[row])
 
-        def ends(self, run: Stretch) -> bool:
+        def ends(self, run: RunningJob) -> bool:
             if search.groups[run.row] is None or self.rung[run.row] == search.rungs:
                 return super().ends(run)  # type: ignore[no-any-return]
             self.at_rung.append(run)
@@ -142,7 +142,7 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
                     happened = True
             return happened
 
-        def judge_rung(self, trials: list[int], rung: int, came: dict[int, Stretch]) -> bool:
+        def judge_rung(self, trials: list[int], rung: int, came: dict[int, RunningJob]) -> bool:
             now = self.seconds(self.now)
             there = [row for row in trials if self.rung[row] > rung]
             best = sorted(there, key=lambda row: (self.loss(row, rung), *self.fifo(row)))
@@ -175,11 +175,11 @@ def searching_world(search: Search, climbs: Climbs, base: type[PreemptWorld]) ->
         def is_lost(self, row: int) -> bool:
             return row in climbs.ended or self.result.refused[row]
 
-        def books(self, row: int) -> list[tuple[Any, Any]]:
+        def saved_columns(self, row: int) -> list[tuple[Any, Any]]:
             own = [(climbs.pauses, climbs.pauses.get(row, 0))]
-            return super().books(row) + own  # type: ignore[no-any-return]
+            return super().saved_columns(row) + own  # type: ignore[no-any-return]
 
-        def leave(self, run: Stretch) -> None:
+        def leave(self, run: RunningJob) -> None:
             left = run.left
             self.stop(run)
             self.completed = True  # to replicas of services, which are tried again

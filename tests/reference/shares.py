@@ -11,13 +11,13 @@ from typing import Any
 
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU, Job, Options, iteration_time
-from reference.placement import Floor, place, splitmix64
+from reference.placement import ClusterState, place, splitmix64
+from reference.running import RunningJob
 from reference.simulate import Gang, World
-from reference.stretch import Stretch
 from reference.tables import MeasuredJob, in_slot, parts_of_slots
 from reference.types import Types
 
-WHOLE = 1000
+MILLI_GPU = 1000
 PLACEMENTS = ("first-fit", "consolidate", "best-fit", "worst-fit", "fgd", "random")
 
 Rooms = dict[GPU, int]
@@ -28,12 +28,12 @@ Row = tuple[int, float, float, int, int, int]
 
 def weight(job: Job) -> float:
     """GPUs that a job holds."""
-    return job.share / WHOLE if job.share else float(job.num_gpus)
+    return job.share / MILLI_GPU if job.share else float(job.num_gpus)
 
 
 def asked(job: Job) -> int:
     """The same in thousandths."""
-    return job.share or job.num_gpus * WHOLE
+    return job.share or job.num_gpus * MILLI_GPU
 
 
 Pair = tuple[int, int, int, float, float]
@@ -55,7 +55,7 @@ class Demands:
             if job.share:
                 runs, needs = any(room >= job.share for room in rooms), job.share
             else:
-                runs, needs = rooms.count(WHOLE) >= job.num_gpus, WHOLE
+                runs, needs = rooms.count(MILLI_GPU) >= job.num_gpus, MILLI_GPU
             lost += sum(room for room in rooms if room < needs) if runs else idle
         return lost
 
@@ -74,7 +74,7 @@ def choose(
     name = options.placement
     if job.share:
         return _share(job.share, rooms, name, rng, demands)
-    empty = [gpu for gpu, room in rooms.items() if room == WHOLE]
+    empty = [gpu for gpu, room in rooms.items() if room == MILLI_GPU]
     sizes: dict[int, int] = {}
     for server, _ in rooms:
         sizes[server] = sizes.get(server, 0) + 1
@@ -83,7 +83,7 @@ def choose(
     if name in ("worst-fit", "fgd") and job.num_gpus <= max(sizes.values()):
         gpus = _on_a_server(job.num_gpus, rooms, name, sizes, empty, demands)
     else:
-        gpus, rng = place(job, Floor(sizes, empty, dict.fromkeys(rooms, 0.0)), options, rng)
+        gpus, rng = place(job, ClusterState(sizes, empty, dict.fromkeys(rooms, 0.0)), options, rng)
     if gpus is None:
         return None, rng
     # Of each server the lowest empty ones.
@@ -123,7 +123,7 @@ def _on_a_server(
     if name == "worst-fit":
         best = min(holding, key=lambda s: (-len(on[s]), s))
     else:
-        best = min(holding, key=lambda s: (demands.rise(rooms, dict.fromkeys(on[s][:w], WHOLE)), s))
+        best = min(holding, key=lambda s: (demands.rise(rooms, dict.fromkeys(on[s][:w], MILLI_GPU)), s))
     return on[best][:w]
 
 
@@ -138,18 +138,20 @@ class Sharing:
     has_shares: bool = True
     """Whether jobs hold shares: else a job's GPUs are the same where it has as many of each server."""
 
-    def rooms(self, world: World | PreemptWorld, running: Sequence[Gang | Stretch]) -> Rooms:
+    def rooms(self, world: World | PreemptWorld, running: Sequence[Gang | RunningJob]) -> Rooms:
         up = world.up() if isinstance(world, PreemptWorld) else world.sizes
-        rooms = {(s, g): WHOLE if s in up else 0 for s in sorted(world.sizes) for g in range(world.sizes[s])}
+        rooms = {
+            (s, g): MILLI_GPU if s in up else 0 for s in sorted(world.sizes) for g in range(world.sizes[s])
+        }
         for run in running:
             for gpu in run.gpus:
-                rooms[gpu] -= world.jobs[run.row].share or WHOLE
+                rooms[gpu] -= world.jobs[run.row].share or MILLI_GPU
         if isinstance(world, PreemptWorld):
             rooms |= dict.fromkeys(world.lent(), 0)
         return rooms
 
     def find(
-        self, world: World | PreemptWorld, row: int, running: Sequence[Gang | Stretch]
+        self, world: World | PreemptWorld, row: int, running: Sequence[Gang | RunningJob]
     ) -> tuple[list[GPU] | None, int]:
         rooms = self.rooms(world, running)
         for own, demands in self._pools(world, row):
@@ -181,7 +183,7 @@ class Sharing:
             usable = tuple(world.jobs[j] for j in world.jobs if gpu_type in self.tried(world, j))
         return Demands(usable, len(world.jobs) - len(usable))
 
-    def measured(self, world: World | PreemptWorld, run: Gang | Stretch) -> float | None:
+    def measured(self, world: World | PreemptWorld, run: Gang | RunningJob) -> float | None:
         """Iterations a second beside the only other share on its GPU, where the pair was measured."""
         others = [other for other in world.running if other.gpus == run.gpus and other is not run]
         if not self.pairs or not world.jobs[run.row].share or len(others) != 1:
@@ -197,13 +199,13 @@ class Sharing:
         found += [pair[4] for pair in self.pairs if pair[:3] == partners]
         return found[0] if found else None
 
-    def slowdown(self, world: World | PreemptWorld, run: Gang | Stretch) -> float:
+    def slowdown(self, world: World | PreemptWorld, run: Gang | RunningJob) -> float:
         """How many times as long a job takes for the others on its GPU."""
         if not world.jobs[run.row].share:
             return 1.0
         return 1.0 + self.interference * (sum(1 for other in world.running if other.gpus == run.gpus) - 1)
 
-    def tau(self, world: World | PreemptWorld, run: Gang | Stretch, p: int) -> float:
+    def tau(self, world: World | PreemptWorld, run: Gang | RunningJob, p: int) -> float:
         """Seconds an iteration takes."""
         rate = self.measured(world, run)
         if rate is not None:
@@ -213,11 +215,11 @@ class Sharing:
             job = self.types.on(run.row, job, self.types.of[run.gpus[0][0]])
         return iteration_time(job, len(run.servers), p, world.net) * self.slowdown(world, run)
 
-    def rate(self, run: Gang | Stretch) -> float:
+    def rate(self, run: Gang | RunningJob) -> float:
         """Recorded seconds a second under `fixed`, alone on its GPUs."""
         return 1.0 if self.types is None else self.types.ratio(run.row, self.types.of[run.gpus[0][0]])
 
-    def note(self, job: Job, run: Gang | Stretch, start: float, end: float) -> None:
+    def note(self, job: Job, run: Gang | RunningJob, start: float, end: float) -> None:
         self.rows += [(run.row, start, end, s, g, job.share) for s, g in run.gpus]
 
 
@@ -234,23 +236,25 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
         def find(self, row: int) -> tuple[list[GPU] | None, int]:
             return sharing.find(self, row, self.running)
 
-        def placed_on(self, job: Job, floor: Floor) -> tuple[list[GPU] | None, int]:
-            rooms = {(s, g): 0 for s, size in floor.sizes.items() for g in range(size)}
-            rooms |= dict.fromkeys(floor.idle, WHOLE)
-            gpu_type = 0 if sharing.types is None else sharing.types.of[min(floor.sizes)]
+        def placed_on(self, job: Job, cluster: ClusterState) -> tuple[list[GPU] | None, int]:
+            rooms = {(s, g): 0 for s, size in cluster.sizes.items() for g in range(size)}
+            rooms |= dict.fromkeys(cluster.idle, MILLI_GPU)
+            gpu_type = 0 if sharing.types is None else sharing.types.of[min(cluster.sizes)]
             return choose(job, rooms, self.options, self.rng, sharing.demands(self, gpu_type))
 
         def tried(self, row: int) -> list[int]:
             return sharing.tried(self, row)
 
-        def floor(self) -> Floor:
+        def cluster_state(self) -> ClusterState:
             rooms = sharing.rooms(self, self.running)
-            return Floor(dict(sorted(self.sizes.items())), [g for g in rooms if rooms[g] == WHOLE], {})
+            return ClusterState(
+                dict(sorted(self.sizes.items())), [g for g in rooms if rooms[g] == MILLI_GPU], {}
+            )
 
         def select(self) -> list[int]:
             types = [0] if sharing.types is None else sorted(set(sharing.types.of))
             up = self.up()
-            quota = {t: WHOLE * sum(up.get(s, 0) for s in sharing.pool(self, t)) for t in types}
+            quota = {t: MILLI_GPU * sum(up.get(s, 0) for s in sharing.pool(self, t)) for t in types}
             held = {run.row: self.type_of(run) for run in self.running}
             selected = []
             for row in self.ranking():
@@ -262,7 +266,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
                     selected.append(row)
             return selected
 
-        def type_of(self, run: Stretch) -> int:
+        def type_of(self, run: RunningJob) -> int:
             return 0 if sharing.types is None else sharing.types.of[run.gpus[0][0]]
 
         def too_slow(self, row: int) -> bool:
@@ -274,7 +278,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
             return super().whole(row)
 
         def left_now(self, row: int) -> float:
-            """Under `fixed` a stretch at one rate is counted at once, which rounds once."""
+            """Under `fixed` an interval at one rate is counted at once, which rounds once."""
             run = next((run for run in self.running if run.row == row), None)
             if run is None or run.phi == 0 or not (self.fixed and self.slotted):
                 return super().left_now(row)
@@ -290,14 +294,14 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
                 if run.phi != phi:
                     self.at_rate[run.row] = left, max(self.now, run.since)
 
-        def goes_on_from(self, run: Stretch, left: float, since: float) -> None:
+        def goes_on_from(self, run: RunningJob, left: float, since: float) -> None:
             super().goes_on_from(run, left, since)
             self.at_rate[run.row] = left, since
 
         def size(self, row: int) -> float:
             return weight(self.jobs[row])
 
-        def tau(self, run: Stretch, p: int) -> float:
+        def tau(self, run: RunningJob, p: int) -> float:
             if self.fixed:
                 return sharing.slowdown(self, run) / sharing.rate(run)
             return sharing.tau(self, run, p)
@@ -306,21 +310,21 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
             to_the_second = self.options.model == "table" and self.slotted
             return parts_of_slots(cost, self.options.slot) if to_the_second else super().pause(cost)
 
-        def yielded(self, run: Stretch) -> float:
+        def yielded(self, run: RunningJob) -> float:
             if self.options.model != "table":
                 return super().yielded(run)
             return in_slot(self, run, self.taus[run.row])
 
-        def stop(self, run: Stretch) -> None:
+        def stop(self, run: RunningJob) -> None:
             sharing.note(self.jobs[run.row], run, self.seconds(run.start), self.seconds(self.now))
             super().stop(run)
 
         def are_same(self, gpus: list[GPU], others: list[GPU]) -> bool:
             return set(gpus) == set(others) if sharing.has_shares else super().are_same(gpus, others)
 
-        def books(self, row: int) -> list[tuple[Any, Any]]:
+        def saved_columns(self, row: int) -> list[tuple[Any, Any]]:
             rates = [(self.at_rate, self.at_rate[row])] if row in self.at_rate else []
-            return super().books(row) + rates
+            return super().saved_columns(row) + rates
 
         def goes_on(self, row: int, gpus: list[GPU]) -> bool:
             if not super().goes_on(row, gpus):
@@ -336,7 +340,7 @@ def preempt_world(sharing: Sharing) -> type[PreemptWorld]:
             for row in self.waiting:
                 pools = [sharing.pool(self, t) for t in sharing.tried(self, row)]
                 idle = [sum(room for gpu, room in rooms.items() if gpu[0] in pool) for pool in pools]
-                if all(units < asked(self.jobs[row]) for units in idle):
+                if all(milli_gpus < asked(self.jobs[row]) for milli_gpus in idle):
                     self.short.append(row)
                 elif self.find(row)[0] is None:
                     self.apart.append(row)

@@ -18,7 +18,7 @@ from reference.model import (
     too_slow,
     work,
 )
-from reference.placement import Floor, clusters, place
+from reference.placement import ClusterState, clusters, place
 
 
 @dataclass
@@ -97,7 +97,7 @@ class World:
         """Instants after `now`, besides completions and arrivals, at which there is a pass."""
         return []
 
-    def floor(self, running: Sequence[Gang], placed: Sequence[tuple[int, list[GPU]]]) -> Floor:
+    def cluster_state(self, running: Sequence[Gang], placed: Sequence[tuple[int, list[GPU]]]) -> ClusterState:
         gpus = [(s, g) for s in sorted(self.sizes) for g in range(self.sizes[s])]
         busy = {g for gang in running for g in gang.gpus}
         load = dict.fromkeys(gpus, 0.0)
@@ -105,12 +105,12 @@ class World:
             more = self.estimate(row)
             for g in given:
                 load[g] += more
-        return Floor(dict(sorted(self.sizes.items())), [g for g in gpus if g not in busy], load)
+        return ClusterState(dict(sorted(self.sizes.items())), [g for g in gpus if g not in busy], load)
 
     def fits(
         self, row: int, running: Sequence[Gang], placed: Sequence[tuple[int, list[GPU]]]
     ) -> tuple[list[GPU] | None, int]:
-        return place(self.jobs[row], self.floor(running, placed), self.options, self.rng)
+        return place(self.jobs[row], self.cluster_state(running, placed), self.options, self.rng)
 
     def rank(self, row: int) -> tuple[float, float, int]:
         job = self.jobs[row]

@@ -1,4 +1,4 @@
-"""Stays of any number of GPUs, straight from docs/model.md and docs/own-policies.md.
+"""Stays of any number of GPUs, straight from docs/model.md and docs/custom-policies.md.
 
 A layer over the models of types, tables and shares. Nothing here imports ringbco.
 """
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from reference.mechanism import World as PreemptWorld
 from reference.model import GPU, Job, fewest_servers, iteration_time, whole_slots
 from reference.placement import place
+from reference.running import RunningJob
 from reference.shares import Sharing, choose
 from reference.shares import preempt_world as share_world
-from reference.stretch import Stretch
 from reference.tables import TableTypes, table_preempt_world
 from reference.types import Types, preempt_world
 
@@ -48,7 +48,7 @@ def sized_world(ranges: Ranges, types: Types, sharing: Sharing | None = None) ->
         def on(self, row: int, gpus: int, gpu_type: int) -> Job:
             return replace(types.on(row, self.jobs[row], gpu_type), num_gpus=gpus)
 
-        def type_of(self, run: Stretch) -> int:
+        def type_of(self, run: RunningJob) -> int:
             return types.of[run.gpus[0][0]]
 
         def unit(self, row: int, gpus: int, gpu_type: int, servers: int, p: int) -> float:
@@ -59,7 +59,7 @@ def sized_world(ranges: Ranges, types: Types, sharing: Sharing | None = None) ->
             # What was measured is the speed of all the GPUs together, E(w) in it.
             return tau if table else tau / self.part(row, gpus)
 
-        def tau(self, run: Stretch, p: int) -> float:
+        def tau(self, run: RunningJob, p: int) -> float:
             if self.jobs[run.row].share:
                 return float(super().tau(run, p))
             return self.unit(run.row, len(run.gpus), self.type_of(run), len(run.servers), p)
@@ -90,10 +90,10 @@ def sized_world(ranges: Ranges, types: Types, sharing: Sharing | None = None) ->
             passed = max(0.0, self.now - own[0].since)
             return max(0.0, own[0].left - self.pace(row, len(own[0].gpus), self.type_of(own[0])) * passed)
 
-        def yielded(self, run: Stretch) -> float:
+        def yielded(self, run: RunningJob) -> float:
             return 0.0 if self.at_once(run.row) else float(super().yielded(run))
 
-        def comes_to_end(self, run: Stretch) -> bool:
+        def comes_to_end(self, run: RunningJob) -> bool:
             if not self.at_once(run.row):
                 return bool(super().comes_to_end(run))
             pace = self.pace(run.row, len(run.gpus), self.type_of(run))
@@ -103,16 +103,16 @@ def sized_world(ranges: Ranges, types: Types, sharing: Sharing | None = None) ->
 
         def put(self, row: int, count: int, gpu_type: int) -> tuple[list[GPU] | None, int]:
             """Where the placement puts a job on so many GPUs of a type, and the random numbers afterwards."""
-            floor = self.floor()
-            own = types.sizes(gpu_type, floor.sizes)
+            cluster = self.cluster_state()
+            own = types.sizes(gpu_type, cluster.sizes)
             asked = replace(self.jobs[row], num_gpus=count)
             if sharing is not None:
                 rooms = sharing.rooms(self, self.running)
                 mine = {gpu: room for gpu, room in rooms.items() if gpu[0] in own}
                 return choose(asked, mine, self.options, self.rng, sharing.demands(self, gpu_type))
-            idle = [gpu for gpu in floor.idle if gpu[0] in own]
-            load = {gpu: u for gpu, u in floor.load.items() if gpu[0] in own}
-            return place(asked, replace(floor, sizes=own, idle=idle, load=load), self.options, self.rng)
+            idle = [gpu for gpu in cluster.idle if gpu[0] in own]
+            load = {gpu: u for gpu, u in cluster.load.items() if gpu[0] in own}
+            return place(asked, replace(cluster, sizes=own, idle=idle, load=load), self.options, self.rng)
 
         def kinds(self) -> list[int]:
             """The types of the cluster."""

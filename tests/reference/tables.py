@@ -11,7 +11,7 @@ from typing import Any
 
 from reference.mechanism import World as PreemptWorld
 from reference.model import Job, iterations_per_slot
-from reference.stretch import Stretch
+from reference.running import RunningJob
 from reference.types import Types, preempt_world
 
 Row = tuple[int, int, int, int, float]
@@ -65,7 +65,7 @@ def table_preempt_world(types: TableTypes) -> type[PreemptWorld]:
         def pause(self, cost: float) -> float:
             return parts_of_slots(cost, self.options.slot) if self.slotted else cost
 
-        def yielded(self, run: Stretch) -> float:
+        def yielded(self, run: RunningJob) -> float:
             return in_slot(self, run, self.tau(run, run.p))
 
     return TableWorld
@@ -80,7 +80,7 @@ def parts_of_slots(cost: float, slot: float) -> Any:
     return whole + Fraction(cost - whole * slot) / Fraction(slot)
 
 
-def in_slot(world: PreemptWorld, run: Stretch, tau: float) -> float:
+def in_slot(world: PreemptWorld, run: RunningJob, tau: float) -> float:
     """Iterations of `tau` seconds in the slot that ends now; in the rest of it where a pause ends within."""
     if world.now - run.since >= 1.0:
         return run.phi

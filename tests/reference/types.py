@@ -18,8 +18,8 @@ from reference.model import (
     iteration_time,
     iterations_per_slot,
 )
-from reference.placement import Floor, place
-from reference.stretch import Stretch
+from reference.placement import ClusterState, place
+from reference.running import RunningJob
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Types:
             gpus = [(s, g) for s in sorted(own) for g in range(own[s])]
             if sum(own.values()) < job.num_gpus:
                 continue
-            if place(job, Floor(own, gpus, dict.fromkeys(gpus, 0.0)), options, 0)[0] is None:
+            if place(job, ClusterState(own, gpus, dict.fromkeys(gpus, 0.0)), options, 0)[0] is None:
                 continue
             if options.model == "fixed":
                 rate = self.ratio(row, gpu_type)
@@ -86,9 +86,9 @@ class Types:
         return [gpu_type for _, gpu_type in found]
 
 
-def _restricted(floor: Floor, own: dict[int, int]) -> Floor:
-    idle = [gpu for gpu in floor.idle if gpu[0] in own]
-    return Floor(own, idle, {gpu: load for gpu, load in floor.load.items() if gpu[0] in own})
+def _restricted(cluster: ClusterState, own: dict[int, int]) -> ClusterState:
+    idle = [gpu for gpu in cluster.idle if gpu[0] in own]
+    return ClusterState(own, idle, {gpu: load for gpu, load in cluster.load.items() if gpu[0] in own})
 
 
 def preempt_world(types: Types) -> type[PreemptWorld]:
@@ -99,9 +99,9 @@ def preempt_world(types: Types) -> type[PreemptWorld]:
             return types.tried(row, self.jobs[row], self.sizes, self.net, self.options)
 
         def find(self, row: int) -> tuple[list[GPU] | None, int]:
-            floor, rng = self.floor(), self.rng
+            cluster, rng = self.cluster_state(), self.rng
             for gpu_type in self.tried(row):
-                own = _restricted(floor, types.sizes(gpu_type, self.sizes))
+                own = _restricted(cluster, types.sizes(gpu_type, self.sizes))
                 gpus, after = place(self.jobs[row], own, self.options, rng)
                 if gpus is not None:
                     return gpus, after
@@ -128,7 +128,7 @@ def preempt_world(types: Types) -> type[PreemptWorld]:
                 return self.jobs[row].duration / self.options.slot
             return super().whole(row)
 
-        def tau(self, run: Stretch, p: int) -> float:
+        def tau(self, run: RunningJob, p: int) -> float:
             gpu_type = types.of[run.gpus[0][0]]
             if self.fixed:
                 return 1.0 / types.ratio(run.row, gpu_type)
@@ -140,7 +140,7 @@ def preempt_world(types: Types) -> type[PreemptWorld]:
             super().look()
             if not self.waiting:
                 return
-            idle = self.floor().idle
+            idle = self.cluster_state().idle
             by_type = {t: sum(1 for s, _ in idle if types.of[s] == t) for t in set(types.of)}
 
             def lacks(row: int) -> bool:

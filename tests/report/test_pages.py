@@ -14,7 +14,7 @@ from ringbco import generate, replay, sweep
 from ringbco.cluster.spec import Cluster
 from ringbco.reports import report
 from ringbco.reports.sheet_page import inspect_page
-from ringbco.run.draws import Seeds
+from ringbco.run.seeds import Seeds
 from ringbco.study.inspection import inspect_jobs
 from ringbco.sweeps.targets import asked
 

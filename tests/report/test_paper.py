@@ -14,10 +14,10 @@ import ringbco
 from conftest import Invoke
 from ringbco import compare, report, sweep
 from ringbco.errors import InputError, UsageError
-from ringbco.reports.paper import beside, kinds_of
+from ringbco.reports.paper import kinds_of, paper_files
 from ringbco.reports.text_tables import Cell, Sheet
 from ringbco.result.comparison import Comparison
-from ringbco.run.draws import Seeds
+from ringbco.run.seeds import Seeds
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +97,9 @@ def test_files_stand_beside_the_page_and_only_ours_are_replaced(
     assert "6 runs: submissions" in (tmp_path / "cmp.v1-jct.svg").read_text().replace("\n", " ")
     assert (tmp_path / "cmp.v1-jct.pdf").read_bytes().startswith(b"%PDF")
     with pytest.raises(InputError, match=r"cmp\.v1-table\.tex: already exists"):
-        beside(page, None, "tex", force=False)
+        paper_files(page, None, "tex", force=False)
     with pytest.raises(InputError, match="already exists"):
-        beside(page, "pdf", None, force=False)
+        paper_files(page, "pdf", None, force=False)
     report(comparison, page, figures="svg,pdf,png", table="tex,csv,md", force=True)
     for name in ("cmp.v1-table.tex", "cmp.v1-table.csv", "cmp.v1-table.md", "cmp.v1-x.svg", "cmp.v1-x.pdf"):
         (tmp_path / name).write_text("somebody's own")

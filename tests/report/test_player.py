@@ -22,7 +22,7 @@ from ringbco.errors import InputError, UsageError
 from ringbco.reports import player as module
 from ringbco.reports.player import play, player
 from ringbco.result.outcome import Outcome
-from ringbco.trace.instants import first_instant
+from ringbco.trace.clock import first_instant
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
 

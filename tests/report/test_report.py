@@ -230,7 +230,7 @@ def test_no_group_no_chart(results: dict[str, Outcome]) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_spanning_jobs_on_servers_against_a_count(seed: int) -> None:
-    """Against a sum over every stretch and every bin, one at a time."""
+    """Against a sum over every interval and every bin, one at a time."""
     rng = np.random.default_rng(seed)
     rows = []
     for job in range(30):

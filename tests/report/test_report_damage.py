@@ -19,8 +19,8 @@ from frames import busy_jobs
 from ringbco import replay
 from ringbco.errors import InputError
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import check_drawable, check_tables
-from ringbco.run.at_hand import read_result
+from ringbco.result.validation import check_drawable, check_tables
+from ringbco.run.loaded import read_result
 from test_report import million
 
 Change = Callable[[pl.DataFrame], pl.DataFrame]
@@ -70,7 +70,7 @@ DAMAGED_TABLES: list[tuple[str, Change, str]] = [
     ("jobs", cast("wait_gpus", pl.Decimal(38, 3)), r"column wait_gpus: .*: expected numbers"),
     ("jobs", put("run_contention", math.inf), "row 1, column run_contention: inf: expected a finite"),
     ("jobs", cast("user", pl.Int64), "column user: Int64: expected texts"),
-    ("allocations", NO_ROWS, "holds no stretch"),
+    ("allocations", NO_ROWS, "holds no stay"),
     ("allocations", put("server", 99), "row 1, column server: 99: expected 0 to 3, .* of job j0;"),
     ("allocations", put("start_time", None), "row 1, column start_time: null: expected a finite number"),
     ("allocations", put("end_time", math.inf), "row 1, column end_time: inf: expected a finite number"),

@@ -283,7 +283,7 @@ def test_the_cluster_over_time(
 
 
 def spanning_on(outcome: Outcome, start: float, end: float, columns: int) -> np.ndarray:
-    """Mean number of spanning jobs on each server in each of even stretches, one overlap at a time."""
+    """Mean number of spanning jobs on each server in each of even intervals, one overlap at a time."""
     assert outcome.allocations is not None
     together: dict[tuple[str, float], int] = {}
     for job, begin in outcome.allocations.select("job_id", "start_time").iter_rows():

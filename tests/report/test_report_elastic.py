@@ -23,8 +23,8 @@ from ringbco.reports.perfetto import _threads, write_trace
 from ringbco.reports.series import MOST_BESIDE, Figure
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import check_drawable
 from ringbco.result.stays import stays_of_done
+from ringbco.result.validation import check_drawable
 
 DAY = 86_400.0
 

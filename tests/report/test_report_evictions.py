@@ -64,7 +64,7 @@ def test_also_a_policy_that_preempts_tells_and_so_does_a_result_without_allocati
 
 
 def test_evictions_over_time() -> None:
-    """Ten days of work, evicted on the 3rd and on the 7th; the axis has 96 stretches of the whole."""
+    """Ten days of work, evicted on the 3rd and on the 7th; the axis has 96 intervals of the whole."""
     outcome = replayed(
         [(0.0, 8, 10 * DAY, 0), (2.5 * DAY, 8, 60.0, 1), (6.5 * DAY, 8, 60.0, 1), (9 * DAY, 1, 1.0, 0)]
     )
@@ -79,7 +79,7 @@ def test_evictions_over_time() -> None:
     for day, wanted in zip(at, (2.5, 6.5), strict=True):
         assert wanted - last / 96 <= day + 1e-3
         assert day <= wanted
-    # Two in so many days: the mean rate of the stretches.
+    # Two in so many days: the mean rate of the intervals.
     assert data["evictions"][:-1].mean() == pytest.approx(2 / last, rel=1e-3)
 
 

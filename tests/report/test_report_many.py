@@ -90,14 +90,14 @@ def test_every_chart_has_bounded_data(many: str, request: pytest.FixtureRequest,
     each = charts.points_each(len(results))
     assert each < 400
     assert f"through {each} of its points" in figures["jct"].note
-    stretches = charts.stretches_each(len(results))
-    assert (f"over {stretches} even stretches" in figures["utilisation"].note) == (stretches < 160)
+    intervals = charts.intervals_each(len(results))
+    assert (f"over {intervals} even intervals" in figures["utilisation"].note) == (intervals < 160)
 
 
 def test_any_number_of_results_leaves_points() -> None:
     for results in (1, 12, 13, 40, 1_000, 100_000):
         assert 2 <= charts.points_each(results) <= 400
-        assert 2 <= charts.stretches_each(results) <= 160
+        assert 2 <= charts.intervals_each(results) <= 160
         if results <= 1_000:
             assert results * charts.points_each(results) < ALTAIR_REFUSES
 

@@ -46,7 +46,7 @@ def test_fill_by_hand(small: Outcome) -> None:
 
 
 def test_fill_is_what_the_allocations_hold(random_outcome: Outcome) -> None:
-    """GPU by GPU and second by second, in stretches that begin and end anywhere."""
+    """GPU by GPU and second by second, in intervals that begin and end anywhere."""
     assert random_outcome.allocations is not None
     rows = random_outcome.allocations.with_columns(pl.col("share").fill_null(1.0)).rows(named=True)
     last = max(row["end_time"] for row in rows)
@@ -61,12 +61,12 @@ def test_fill_is_what_the_allocations_hold(random_outcome: Outcome) -> None:
         for row in rows:
             if row["start_time"] <= begin and row["end_time"] >= end:
                 held[row["server"], row["gpu"]] += row["share"]
-        stretch = np.searchsorted(edges, begin, side="right") - 1
-        if 0 <= stretch < 22:
+        interval = np.searchsorted(edges, begin, side="right") - 1
+        if 0 <= interval < 22:
             part = (end - begin) / (edges[1] - edges[0])
             for share in held.values():
                 full = share > 0.9999
-                wanted[:, stretch] += part * np.array([full, 0 if full else share, 0 if full else 1 - share])
+                wanted[:, interval] += part * np.array([full, 0 if full else share, 0 if full else 1 - share])
     assert found[:3] == pytest.approx(wanted, abs=1e-4)
     assert (wanted.max(axis=1) > 0.1).all()
 

@@ -19,7 +19,7 @@ from ringbco.reports.style import on_white
 from ringbco.reports.sweep_figures import by_axis, heat_map
 from ringbco.reports.sweep_page import sweep_page
 from ringbco.reports.sweep_points import SweepRuns, read_sweep
-from ringbco.run.draws import Seeds
+from ringbco.run.seeds import Seeds
 from ringbco.sweeps.targets import asked
 
 VARIED = {

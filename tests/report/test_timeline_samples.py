@@ -20,7 +20,7 @@ from ringbco.errors import RingbcoError
 from ringbco.reports.cluster_state import cluster_state
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
-from ringbco.trace.instants import first_instant
+from ringbco.trace.clock import first_instant
 from test_timeline import check_format, events_of, slices, waits_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")

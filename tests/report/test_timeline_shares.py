@@ -15,7 +15,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.reports import perfetto
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import check_drawable
+from ringbco.result.validation import check_drawable
 from sharing import FIXED, jobs, random_jobs
 from test_timeline import check_format, events_of, slices
 

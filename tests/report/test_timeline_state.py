@@ -15,7 +15,7 @@ from ringbco import plan, replay
 from ringbco.reports import cluster_state, perfetto
 from ringbco.reports.window import window
 from ringbco.result.outcome import Outcome
-from ringbco.trace.instants import first_instant
+from ringbco.trace.clock import first_instant
 
 COLUMNS = ("queued_jobs", "queued_gpus", "busy_gpus", "spanning_jobs", "mean_contention")
 COUNTERS = ("queue", "GPUs asked for by the queue", "GPUs held", "jobs on several servers", "mean contention")
@@ -40,7 +40,7 @@ def shown(
     return list(zip(*found, strict=True))
 
 
-def truth(outcome: Outcome, time: float) -> tuple[float, ...]:
+def expected_state(outcome: Outcome, time: float) -> tuple[float, ...]:
     """The state after what happens at `time`, job by job; continuous clock, no preemption."""
     waiting = held = asked = 0
     running = set()
@@ -78,7 +78,7 @@ def test_a_window_between_two_samples_shows_the_state_that_was(sparse: Outcome) 
         times += [time for time in starts if start < time < end]
         states = shown(sparse, times, float(start), end)
         for time, state in zip(times, states, strict=True):
-            assert state == pytest.approx(truth(sparse, time)), time
+            assert state == pytest.approx(expected_state(sparse, time)), time
         seen.update(states)
     assert len(seen) > 15
     for column in range(len(COLUMNS)):
@@ -88,7 +88,7 @@ def test_a_window_between_two_samples_shows_the_state_that_was(sparse: Outcome) 
 @pytest.mark.parametrize("clock", ["continuous", "slot"])
 @pytest.mark.parametrize("policy", ["fifo", "sjf-bco", "srtf", "time-slice"])
 def test_the_counters_at_each_sample_are_the_sample(policy: str, clock: str) -> None:
-    """With breaks between stretches, and under the slot clock with jobs not seen before a boundary."""
+    """With breaks between stays, and under the slot clock with jobs not seen before a boundary."""
     options: dict[str, Any] = {"slot": 7.3} if clock == "slot" else {}
     made = replay(busy_jobs(90), "4x4", policy=policy, clock=clock, sample=7.3, **options)
     assert bool(made.jobs["preemptions"].sum()) == (policy in ("srtf", "time-slice"))
@@ -164,7 +164,7 @@ def test_a_sample_at_a_windows_start_is_told_once(sparse: Outcome, monkeypatch: 
         shown = cluster_state._contention(full, window(full, start, None, None))
         assert shown["time"][0] == start
         assert shown["time"].is_unique().all()
-        assert shown["value"][0] == pytest.approx(truth(full, start)[-1])
+        assert shown["value"][0] == pytest.approx(expected_state(full, start)[-1])
 
 
 def test_many_changes_are_told_at_even_instants(sparse: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,13 +177,13 @@ def test_many_changes_are_told_at_even_instants(sparse: Outcome, monkeypatch: py
         values = dict(state[column].iter_rows())
         for time in instants:
             values.setdefault(time, values.get(max(t for t in values if t <= time)))
-            assert values[time] == truth(sparse, time)[place]
+            assert values[time] == expected_state(sparse, time)[place]
     # The contention's are the samples then, after what the window finds.
     start = float(sparse.jobs.filter(pl.col("max_contention") > 1)["start_time"].sort()[9])
     (found, *rest) = cluster_state.cluster_state(sparse, window(sparse, start, None, None))[
         "mean_contention"
     ].iter_rows()
-    assert found == (start, pytest.approx(truth(sparse, start)[-1]))
+    assert found == (start, pytest.approx(expected_state(sparse, start)[-1]))
     assert found[1] > 0
     assert all(time > start for time, _ in rest)
     assert set(rest) <= set(sparse.timeline.select("time", "mean_contention").iter_rows())
@@ -194,4 +194,4 @@ def test_much_contention_is_told_by_the_samples(sparse: Outcome, monkeypatch: py
     start = float(sparse.jobs.filter(pl.col("max_contention") > 1)["start_time"].sort()[9])
     state = cluster_state.cluster_state(sparse, window(sparse, start, None, None))["mean_contention"]
     assert state.height == 2
-    assert state["value"].to_list() == [pytest.approx(truth(sparse, start)[-1]), 0.0]
+    assert state["value"].to_list() == [pytest.approx(expected_state(sparse, start)[-1]), 0.0]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import ringbco
 from conftest import Invoke
+from custom_policies import Stretchy
 from frames import cluster_of
-from own_policies import Stretchy
 from ringbco import _core
 from ringbco.cluster.spec import Cluster, ServerGroup
 from ringbco.errors import InputError, UsageError

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import ringbco
 from conftest import Invoke
-from own_policies import Stretchy
+from custom_policies import Stretchy
 from page_sure import worst_slowdown_bound
 from ringbco.cli.comparison import by_measure
 from ringbco.cluster.spec import Cluster, ServerGroup

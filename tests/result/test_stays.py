@@ -250,7 +250,7 @@ GONE = {
     "ringbco.result.resizing": None,
     "ringbco.result.causes": ("_interrupted", "split", "_longer"),
     "ringbco.result.reliability": ("causes", "Losses"),
-    "ringbco.run.steps": ("_losses", "_cut_short"),
+    "ringbco.run.frames": ("_losses", "_cut_short"),
     "ringbco.result.rows": ("CutShort", "gpu_seconds"),
     "ringbco.reports.evictions": None,
     "ringbco.reports.lanes": ("stretches",),

@@ -11,17 +11,17 @@ import pytest
 import ringbco
 from cases.run import meet
 from cases.stories import (
+    check_against_the_model,
     check_against_the_tables,
-    check_against_the_truth,
     check_holders,
     check_numbers,
     told,
 )
-from cases.waiting import NEAR, Truth
+from cases.waiting import NEAR, WaitingModel
 from core_run import CASES
 from frames import busy_jobs, table
-from ringbco.result.why_record import Found, Record, job_table
-from ringbco.result.why_teller import tell
+from ringbco.result.why_record import LoadedJobTable, Record, job_table
+from ringbco.result.why_story import tell
 from ringbco.run.probe import ask
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
@@ -66,8 +66,11 @@ def test_every_number_of_random_cases(chunk: int) -> None:
         met = meet(seed, check=False).seen
         outcome, jobs = met.outcome, met.case.frame()
         assert outcome is not None
-        records = [Record(outcome, job_table(outcome, jobs)), Record(outcome, Found(None, "it is not there"))]
-        truth, own = Truth(records[0]), outcome.run.get("own_policy", {}).get("sha256")
+        records = [
+            Record(outcome, job_table(outcome, jobs)),
+            Record(outcome, LoadedJobTable(None, "it is not there")),
+        ]
+        expected, own = WaitingModel(records[0]), outcome.run.get("own_policy", {}).get("sha256")
         policy = records[0].policy if own else None
         whole = set(outcome.stays["job_id"]) == set(outcome.jobs["job_id"])
         for number, job in enumerate(jobs["job_id"]):
@@ -85,9 +88,9 @@ def test_every_number_of_random_cases(chunk: int) -> None:
             check_numbers(story)
             check_against_the_tables(outcome, story)
             if outcome.allocations is not None:
-                check_against_the_truth(truth, story, seen)
+                check_against_the_model(expected, story, seen)
                 # Those of other virtual clusters are on other servers.
-                check_holders(outcome, story, truth.vc_of(job))
+                check_holders(outcome, story, expected.vc_of(job))
             else:
                 assert told(story, "held") == []
     assert {"held", "too few", "started", "freed", "order checked", "decision"} <= seen.keys()

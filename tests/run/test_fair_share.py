@@ -15,7 +15,7 @@ from conftest import Invoke
 from frames import table
 from ringbco.errors import InputError, RingbcoError
 from ringbco.trace.fair_shares import FairShares
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 JOBS = table(
     job_id=["u1", "v1", "u2", "v2"],
@@ -139,7 +139,7 @@ def test_each_owner_of_a_quota_is_looked_at_anew() -> None:
 def test_a_bad_file(tmp_path: Path, rows: str, told: str) -> None:
     (tmp_path / "s.csv").write_text(rows)
     with pytest.raises(InputError) as caught:
-        FairShares.read(tmp_path / "s.csv", Known(JOBS))
+        FairShares.read(tmp_path / "s.csv", ReadContext(JOBS))
     assert str(caught.value).startswith(f"{tmp_path / 's.csv'}: {told}")
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from cases.case import Case, plain
+from cases.custom_policies import Keyed, LeastLeft
 from cases.knowing import difference
 from cases.of_claims import maintenance
-from cases.own import Keyed, LeastLeft
 from ringbco.run.foresight import foreknowledge, of_policy
 from ringbco.run.registry import CLAIRVOYANT, PRESETS
 
@@ -27,7 +27,7 @@ FOREKNOWING: dict[str, dict[str, Any]] = {
     "maintenance": {"queue": "skip", "maintenance": True},
     "predict exact": {"order": "qssf", "predict": "exact"},
     "admission": {"policy": "edf", "admission": True},
-    "policy cases.own:LeastLeft": {"policy": LeastLeft},
+    "policy cases.custom_policies:LeastLeft": {"policy": LeastLeft},
 }
 """By what is said: options of a run of which just that is said."""
 UNKNOWING: tuple[dict[str, Any], ...] = (

@@ -18,7 +18,7 @@ from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import as_table, from_frame, read_jobs
-from ringbco.trace.standing import preemptible, priorities
+from ringbco.trace.priorities import preemptible, priorities
 
 HEAD = "job_id,submit_time,num_gpus,duration"
 QUOTAS = pl.DataFrame({"user": ["u1", "u2"], "gpus": [6, 4], "borrow": [True, False]})

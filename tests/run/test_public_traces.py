@@ -44,7 +44,7 @@ def test_a_result_and_its_audit_under_every_preset(
 ) -> None:
     for trace in ("philly/e13805.csv", "helios/venus_2vc_2020-09.csv"):
         jobs = shared_traces / trace
-        if policy == "time-slice":  # thousands of stretches
+        if policy == "time-slice":  # thousands of stays
             jobs = tmp_path / "some.csv"
             pl.read_csv(shared_traces / trace).head(500).write_csv(jobs)
         if "by deadlines" in PRESETS[policy].is_:

@@ -22,7 +22,7 @@ from ringbco.reports.figures import chapters
 from ringbco.result import metrics
 from ringbco.result.figures import rows_of
 from ringbco.result.rows import Rows, Table
-from ringbco.run.scheduling import unused
+from ringbco.run.refusals import unused
 from ringbco.trace.searches import Search, curve
 
 

@@ -13,8 +13,8 @@ import ringbco
 from frames import busy_jobs
 from ringbco.result.tables import TABLES
 from ringbco.run.again import read_repeat
-from ringbco.run.kept import key_of
-from ringbco.run.made import MAKERS
+from ringbco.run.results import MAKERS
+from ringbco.run.resume import key_of
 from ringbco.run.setup import prepare
 from ringbco.trace.side_tables import KINDS
 

@@ -10,7 +10,7 @@ import ringbco
 from cases.case import Case, by_hand, outage_rows
 from cases.compare import agreed
 from ringbco.errors import InputError, RingbcoError, UsageError
-from ringbco.result.sound import check_tables
+from ringbco.result.validation import check_tables
 
 COLUMNS = "submit_time num_gpus duration time_limit"
 

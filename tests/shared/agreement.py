@@ -10,12 +10,12 @@ import pytest
 from reference.model import OversizeError, RefusedError, RowError, StuckError
 from ringbco import Outcome, _core
 
-Truth = TypeVar("Truth")
+Reference = TypeVar("Reference")
 KINDS = {OversizeError: "oversize", RefusedError: "slot-too-short", StuckError: "stuck"}
 
 
-def answer(simulate: Callable[[], Truth]) -> Truth | RowError:
-    """The reference model's truth, or the error with which it refuses the case."""
+def answer(simulate: Callable[[], Reference]) -> Reference | RowError:
+    """The reference model's result, or the error with which it refuses the case."""
     try:
         return simulate()
     except RowError as error:
@@ -44,8 +44,8 @@ def stays_of(allocations: Sequence[Sequence[tuple[int, int, float, float]]]) -> 
     """(row, start, server, GPUs, end) of a reference model's stays by row, in order."""
     rows = [
         (row, start, server, gpus, end)
-        for row, stretches in enumerate(allocations)
-        for server, gpus, start, end in stretches
+        for row, rows in enumerate(allocations)
+        for server, gpus, start, end in rows
     ]
     return np.array(sorted(rows), dtype=float).reshape(-1, 5)
 

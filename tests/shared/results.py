@@ -24,7 +24,7 @@ POINTS = 2000
 
 
 @dataclass
-class Stretch:
+class Stay:
     """A job's GPUs on one server for a while."""
 
     row: int
@@ -45,18 +45,18 @@ class Story:
     max_contention: list[int]
     num_servers: list[int]
     dropped: list[int]
-    stretches: list[Stretch] = field(default_factory=list)
+    stays: list[Stay] = field(default_factory=list)
 
-    def of(self, row: int) -> list[Stretch]:
-        return [stretch for stretch in self.stretches if stretch.row == row]
+    def of(self, row: int) -> list[Stay]:
+        return [stay for stay in self.stays if stay.row == row]
 
     def shift(self, row: int, start: float = 0.0, finish: float = 0.0) -> None:
         """Moves a job's start and finish by so many seconds."""
         self.start[row] += start
         self.finish[row] += finish
-        for stretch in self.of(row):
-            stretch.start += start
-            stretch.end += finish
+        for stay in self.of(row):
+            stay.start += start
+            stay.end += finish
 
 
 def story_of(case: Case) -> Story:
@@ -71,8 +71,8 @@ def story_of(case: Case) -> Story:
         max_contention=result.max_contention,
         num_servers=[len(a) for a in result.allocations],
         dropped=[row for row, kept in enumerate(result.kept) if not kept],
-        stretches=[
-            Stretch(row, server, gpus, result.start[row], result.finish[row])
+        stays=[
+            Stay(row, server, gpus, result.start[row], result.finish[row])
             for row in rows
             for server, gpus in sorted(result.allocations[row].items())
         ],
@@ -137,15 +137,15 @@ def tell(story: Story, trace: Path) -> Outcome:
     )
     if case.server_vc is not None:
         frame = frame.with_columns(vc=pl.Series([f"vc{job.vc}" for job in jobs]))
-    stretches = [stretch for stretch in story.stretches if stretch.row in rows]
+    stays = [stay for stay in story.stays if stay.row in rows]
     allocations = pl.DataFrame(
         {
-            "job_id": [job_id(stretch.row) for stretch in stretches],
-            "server": [stretch.server for stretch in stretches],
-            "num_gpus": [stretch.gpus for stretch in stretches],
-            "start_time": [stretch.start for stretch in stretches],
-            "end_time": [stretch.end for stretch in stretches],
-            "stay": [0] * len(stretches),
+            "job_id": [job_id(stay.row) for stay in stays],
+            "server": [stay.server for stay in stays],
+            "num_gpus": [stay.gpus for stay in stays],
+            "start_time": [stay.start for stay in stays],
+            "end_time": [stay.end for stay in stays],
+            "stay": [0] * len(stays),
         },
         schema_overrides=ALLOCATIONS_SCHEMA,
     )
@@ -166,9 +166,9 @@ def _ideal(case: Case, job: Job) -> float:
 def _spanning_at(story: Story, time: float) -> list[set[int]]:
     """The servers of every job that spans some at a time."""
     held: dict[int, set[int]] = {}
-    for stretch in story.stretches:
-        if stretch.row in story.rows and stretch.start <= time < stretch.end:
-            held.setdefault(stretch.row, set()).add(stretch.server)
+    for stay in story.stays:
+        if stay.row in story.rows and stay.start <= time < stay.end:
+            held.setdefault(stay.row, set()).add(stay.server)
     return [servers for servers in held.values() if len(servers) > 1]
 
 
@@ -180,7 +180,7 @@ def _total_contention(story: Story, time: float) -> tuple[int, int]:
 
 def _summary(story: Story, frame: pl.DataFrame) -> dict[str, object]:
     case = story.case
-    instants = sorted({t for stretch in story.stretches for t in (stretch.start, stretch.end)})
+    instants = sorted({t for stay in story.stays for t in (stay.start, stay.end)})
     shared = alone = 0.0
     for t, following in pairwise(instants):
         p, spanning = _total_contention(story, t)
@@ -240,20 +240,20 @@ def _timeline(story: Story) -> pl.DataFrame:
         {
             *arrival.values(),
             *(t for row in rows for t in (story.start[row], story.finish[row])),
-            *(t for stretch in story.stretches for t in (stretch.start, stretch.end)),
+            *(t for stay in story.stays for t in (stay.start, stay.end)),
         }
     )
     states = [(0, 0, 0, 0, 0, 0.0)]
     for t in instants:
         running = [row for row in rows if story.start[row] <= t < story.finish[row]]
         queued = [row for row in rows if arrival[row] <= t < story.start[row]]
-        stretches = [s for s in story.stretches if s.row in rows and s.start <= t < s.end]
+        stays = [s for s in story.stays if s.row in rows and s.start <= t < s.end]
         p, spanning = _total_contention(story, t)
         states.append(
             (
                 len(running),
                 len(queued),
-                sum(s.gpus for s in stretches),
+                sum(s.gpus for s in stays),
                 sum(case.jobs[row].num_gpus for row in queued),
                 spanning,
                 p / spanning if spanning else 0.0,

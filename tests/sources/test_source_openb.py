@@ -16,7 +16,7 @@ from ringbco.errors import InputError, UsageError
 from ringbco.sources import convert
 from ringbco.sources.account import Account
 from ringbco.sources.source import Options
-from ringbco.trace.kinds import resolve
+from ringbco.trace.gpu_type_choices import resolve
 
 POD = "openb-pod-0001,6000,12288,1,460,,LS,Running,427061,12902960,427061"
 

@@ -73,7 +73,7 @@ def test_the_clock_on_the_wall_counts_not_the_zone() -> None:
     assert (clock.epoch, clock.offset, clock.weekday) == (datetime(2023, 3, 6, 1), H, 0)
 
 
-def test_very_long_tables_are_cut_into_fewer_stretches() -> None:
+def test_very_long_tables_are_cut_into_fewer_intervals() -> None:
     submit = np.array([0.0, 7_000 * DAY])
     periods = Periods.of(submit, Clock())
     assert (periods.days, periods.count) == (2, 3_501)

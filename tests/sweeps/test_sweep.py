@@ -22,8 +22,8 @@ import ringbco
 from conftest import GRID, Invoke
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
-from ringbco.run.draws import Seeds
 from ringbco.run.replay import replay
+from ringbco.run.seeds import Seeds
 from ringbco.sweeps.executors import ProcessExecutor, WorkerDiedError
 from ringbco.sweeps.run import execute, scaled, sweep
 from ringbco.sweeps.spec import read_spec

@@ -202,14 +202,14 @@ def test_a_policy_that_is_another_on_the_worker_is_not_run(tmp_path: Path, spec:
     (tmp_path / "mine.py").write_text(OWN)
     run = next(iter(read_spec({"base": {"trace": str(tmp_path / "jobs.parquet"), "cluster": "32x8",
                                         "policy": f"{tmp_path}/mine.py:Largest"}}).runs))  # fmt: skip
-    assert run.own is not None
+    assert run.custom is not None
     assert "summary" in execute(run, run.trace)
     for lacking, said in (
         ({"sha256": "0" * 64}, "the worker has another file of policy"),
         ({"name": "no.such.module:Largest", "text": None}, "the worker has no such policy: .*no.such"),
         ({"text": b"import no_such_package"}, "the worker has no such policy: .*no_such_package"),
     ):
-        record = execute(replace(run, own=replace(run.own, **lacking)), run.trace)
+        record = execute(replace(run, custom=replace(run.custom, **lacking)), run.trace)
         assert re.match(said, record["error"])
         assert record["final"] is False
 

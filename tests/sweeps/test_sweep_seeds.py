@@ -15,7 +15,7 @@ from conftest import Invoke
 from ringbco import compare, generate, replay, sweep
 from ringbco.errors import InputError, UsageError
 from ringbco.result.figures import COMPARED
-from ringbco.run.draws import Draws, Seeds
+from ringbco.run.seeds import SeededTables, Seeds
 from ringbco.sweeps.run import scaled
 from ringbco.sweeps.spec import read_spec
 from ringbco.trace.jobs import JobTable, from_frame, write_jobs
@@ -82,7 +82,7 @@ def test_each_run_says_which_it_is(made: JobTable, tmp_path: Path) -> None:
     moved = sweep(document, tmp_path / "a", seeds=Seeds(3)).frame
     assert moved["seed"].to_list() == [4, 5, 6] * 2
     assert moved["draw"].to_list() == [None, 1, 2] * 2
-    second = replay(Draws(made, "moved", 4).table(2), "8x8", policy="fifo", seed=6)
+    second = replay(SeededTables(made, "moved", 4).table(2), "8x8", policy="fifo", seed=6)
     assert moved["mean_jct"][2] == second.summary["mean_jct"]
     anew = sweep({**document, "fresh": True}, tmp_path / "b", seeds=Seeds(2)).frame
     third = replay(generate("philly", 300, 6, gpus=64, load=0.9), "8x8", policy="fifo", seed=5)
@@ -91,7 +91,7 @@ def test_each_run_says_which_it_is(made: JobTable, tmp_path: Path) -> None:
 
 def test_submissions_move_once_the_load_is_applied(made: JobTable, tmp_path: Path) -> None:
     frame = sweep(spec(made, load=[0.5]), tmp_path / "s", seeds=Seeds(2)).frame
-    moved = Draws(scaled(made, 0.5, 64), "moved", 0).table(1)
+    moved = SeededTables(scaled(made, 0.5, 64), "moved", 0).table(1)
     assert frame["mean_jct"][1] == replay(moved, "8x8", policy="fifo", seed=1).summary["mean_jct"]
 
 

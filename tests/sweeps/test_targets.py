@@ -11,7 +11,7 @@ import pytest
 from conftest import Invoke
 from ringbco import generate, replay, sweep
 from ringbco.errors import UsageError
-from ringbco.run.draws import Seeds
+from ringbco.run.seeds import Seeds
 from ringbco.sweeps import targets
 from ringbco.sweeps.run import SweepResult
 from ringbco.sweeps.spec import Spec

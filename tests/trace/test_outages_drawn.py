@@ -19,7 +19,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 from ringbco.run.outage_draws import figures
 from ringbco.trace.outages import Outages
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 DAY, HOUR = 86_400.0, 3_600.0
 USUAL: dict[str, Any] = {"mtbf": "5d", "mttr": "6h", "days": 400}
@@ -171,7 +171,7 @@ def test_repairs_of_no_time_and_of_all_times() -> None:
     long = drawn("2000x1", mttr=1e12, repair="lognormal", sigma=5)
     assert long.frame["up_at"].max() <= 1e16  # type: ignore[operator]
     assert long.frame["server"].n_unique() > 1990
-    assert Outages.read(long.frame, Known(servers=2000)).num_overlapping == 0
+    assert Outages.read(long.frame, ReadContext(servers=2000)).num_overlapping == 0
 
 
 def test_servers_that_never_fail() -> None:
@@ -233,7 +233,7 @@ def test_the_command_writes_what_the_function_gives(invoke: Invoke, ending: str)
     run = invoke(*LINE, "--seed", "7", "--cause", "gpu", "--from", "50", "-o", f"o.{ending}")
     assert (run.returncode, run.stderr) == (0, "")
     found = drawn("20x8", seed=7, cause="gpu", start=50)
-    assert Outages.read(f"o.{ending}", Known(servers=20)).frame.equals(found.frame)
+    assert Outages.read(f"o.{ending}", ReadContext(servers=20)).frame.equals(found.frame)
     assert set(found.frame["cause"]) == {"gpu"}
     lines = run.stdout.splitlines()
     assert lines[0] == f"{found.frame.height:,} outages within 400 days, seed 7, in o.{ending}"

@@ -18,7 +18,7 @@ from conftest import Invoke
 from frames import refusal
 from ringbco.errors import InputError, UsageError
 from ringbco.trace.outages import COLUMNS, Outages
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 HEAD = "server,down_at,up_at"
 Row = tuple[int, float, float | None, str | None]
@@ -52,19 +52,21 @@ def merged(rows: list[Row]) -> list[Row]:
 def test_a_file_and_a_frame_give_the_same(tmp_path: Path) -> None:
     path = tmp_path / "o.csv"
     path.write_text("cause,up_at,server,more,down_at\ngpu,20.5,1,x,10\n,,0,,5\n")
-    found = Outages.read(path, Known(servers=2))
+    found = Outages.read(path, ReadContext(servers=2))
     assert found.frame.schema == {name: column.dtype for name, column in COLUMNS.items()}
     assert found.frame.rows() == [(1, 10.0, 20.5, "gpu"), (0, 5.0, None, None)]
     assert (found.source, found.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
     given = frame([(1, 10, 20.5, "gpu"), (0, 5, None, None)])
     for table in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), found):
-        again = Outages.read(table, Known(servers=2))
+        again = Outages.read(table, ReadContext(servers=2))
         assert again.frame.equals(found.frame), type(table)
-    assert Outages.read(given, Known(servers=2)).sha256 is None
+    assert Outages.read(given, ReadContext(servers=2)).sha256 is None
 
 
 def test_columns_for_the_engine() -> None:
-    found = Outages.read(frame([(3, 7, None, None), (0, 2, 5, None), (0, 4, 6, None)]), Known(servers=4))
+    found = Outages.read(
+        frame([(3, 7, None, None), (0, 2, 5, None), (0, 4, 6, None)]), ReadContext(servers=4)
+    )
     server, down, up = found.columns()
     assert (server.tolist(), down.tolist(), up.tolist()) == ([0, 3], [2.0, 7.0], [6.0, math.inf])
     assert [column.dtype for column in (server, down, up)] == [np.uint32, np.float64, np.float64]
@@ -78,9 +80,9 @@ def test_no_outages(tmp_path: Path) -> None:
     # Without rows a column has whatever type its library gives to nothing.
     texts = pl.DataFrame(schema=dict.fromkeys(HEAD.split(","), pl.String))
     for found in (
-        Outages.read(path, Known(servers=1)),
-        Outages.read(frame([]), Known(servers=1)),
-        Outages.read(texts, Known(servers=1)),
+        Outages.read(path, ReadContext(servers=1)),
+        Outages.read(frame([]), ReadContext(servers=1)),
+        Outages.read(texts, ReadContext(servers=1)),
     ):
         assert found.frame.height == found.merged.height == found.num_overlapping == 0
         assert [column.size for column in found.columns()] == [0, 0, 0]
@@ -89,21 +91,21 @@ def test_no_outages(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("cause", ["net, work", None])
 def test_there_and_back(tmp_path: Path, ending: str, cause: str | None) -> None:
-    found = Outages.read(frame([(0, 0.1, 1e15 / 3, cause), (1, 1 / 3, None, None)]), Known(servers=2))
+    found = Outages.read(frame([(0, 0.1, 1e15 / 3, cause), (1, 1 / 3, None, None)]), ReadContext(servers=2))
     path = tmp_path / f"o.{ending}"
     found.save(path)
-    assert Outages.read(path, Known(servers=2)).frame.equals(found.frame)
+    assert Outages.read(path, ReadContext(servers=2)).frame.equals(found.frame)
     kept = pl.read_csv(path) if ending == "csv" else pl.read_parquet(path)
     assert kept.columns == [*HEAD.split(","), *([] if cause is None else ["cause"])]
     with pytest.raises(InputError, match="already exists"):
         found.save(path)
     found.save(path, force=True)
-    assert Outages.read(path, Known(servers=2)).frame.equals(found.frame)
+    assert Outages.read(path, ReadContext(servers=2)).frame.equals(found.frame)
 
 
 def test_save_refuses_other_endings(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"expected a name ending in \.parquet or \.csv"):
-        Outages.read(frame([]), Known(servers=1)).save(tmp_path / "o.txt")
+        Outages.read(frame([]), ReadContext(servers=1)).save(tmp_path / "o.txt")
     assert not list(tmp_path.iterdir())
 
 
@@ -140,7 +142,9 @@ SINCE = "; count seconds from the epoch of submit_time, or drop the row"
 def test_bad_values(tmp_path: Path, row: str, told: str) -> None:
     """The line names the lowest row at fault: the one after it has a fault too."""
     path = tmp_path / "o.csv"
-    said = refusal(path, f"{HEAD}\n0,1,2\n{row}\n9,9,9\n", lambda path: Outages.read(path, Known(servers=4)))
+    said = refusal(
+        path, f"{HEAD}\n0,1,2\n{row}\n9,9,9\n", lambda path: Outages.read(path, ReadContext(servers=4))
+    )
     assert said == f"{path}: row 2 (line 3), {told}"
 
 
@@ -168,23 +172,23 @@ def test_bad_values(tmp_path: Path, row: str, told: str) -> None:
 )
 def test_what_is_no_table_of_outages(given: Any, told: str) -> None:
     with pytest.raises(InputError) as caught:
-        Outages.read(given, Known(servers=4))
+        Outages.read(given, ReadContext(servers=4))
     assert str(caught.value).startswith(told)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
-        Outages.read(tmp_path / "none.csv", Known(servers=4))
+        Outages.read(tmp_path / "none.csv", ReadContext(servers=4))
     (tmp_path / "o.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(InputError, match="truncated or damaged Parquet"):
-        Outages.read(tmp_path / "o.parquet", Known(servers=4))
+        Outages.read(tmp_path / "o.parquet", ReadContext(servers=4))
 
 
 def test_outages_are_checked_against_each_cluster() -> None:
-    found = Outages.read(frame([(3, 1, 2, None)]), Known(servers=4))
-    assert Outages.read(found, Known(servers=4)) is found
+    found = Outages.read(frame([(3, 1, 2, None)]), ReadContext(servers=4))
+    assert Outages.read(found, ReadContext(servers=4)) is found
     with pytest.raises(InputError, match="the cluster's last server is 2"):
-        Outages.read(found, Known(servers=3))
+        Outages.read(found, ReadContext(servers=3))
 
 
 # Merging
@@ -205,7 +209,7 @@ def test_merging_by_hand() -> None:
                 (2, 3, 9, "upper row"),
             ]
         ),
-        Known(servers=3),
+        ReadContext(servers=3),
     )
     assert found.merged.rows() == [
         (0, 5.0, 20.0, None),
@@ -230,7 +234,7 @@ def rows(draw: st.DrawFn) -> list[Row]:
 
 @given(rows())
 def test_merging_is_the_naive_merge(given: list[Row]) -> None:
-    found = Outages.read(frame(given), Known(servers=3))
+    found = Outages.read(frame(given), ReadContext(servers=3))
     assert found.merged.rows() == merged(given)
     assert found.merged.schema == found.frame.schema
     assert Outages(found.merged, "merged").merged.equals(found.merged)

@@ -28,7 +28,7 @@ from ringbco.trace.plausibility import (
     MOST_ALPHA,
     MOST_XI2,
     SLOWEST,
-    doubts,
+    warnings_of,
 )
 from ringbco.trace.synthetic import generate
 
@@ -64,32 +64,32 @@ def test_each_constant_is_doubted_beyond_its_bound(
     name: str, allowed: float, doubted: float, words: str
 ) -> None:
     cluster = Cluster.parse("2x8")
-    assert doubts(None, cluster.with_network(**{name: allowed})) == []
-    (line,) = doubts(None, cluster.with_network(**{name: doubted}))
+    assert warnings_of(None, cluster.with_network(**{name: allowed})) == []
+    (line,) = warnings_of(None, cluster.with_network(**{name: doubted}))
     assert line.startswith(f"network.{name}: ")
     assert words in line
-    (line,) = doubts(None, cluster.with_recorded(cluster.with_network(**{name: doubted})))
+    (line,) = warnings_of(None, cluster.with_recorded(cluster.with_network(**{name: doubted})))
     assert line.startswith(f"recorded.{name}: ")
 
 
 def test_no_preset_and_no_generated_trace_is_doubted() -> None:
     for name in preset_names():
-        assert doubts(None, Cluster.parse(f"preset:{name}")) == []
+        assert warnings_of(None, Cluster.parse(f"preset:{name}")) == []
     for shape in ("philly", "helios", "paper"):
-        assert doubts(generate(shape, 2_000, 1), None) == []
+        assert warnings_of(generate(shape, 2_000, 1), None) == []
 
 
 def test_times_are_doubted_beyond_their_bounds() -> None:
-    assert doubts(table([0.0, LONGEST_SPAN, 5.0], [1.0, LONGEST_RUN, LONGEST_MEDIAN_RUN]), None) == []
-    (line,) = doubts(table([0.0, LONGEST_SPAN * 1.001], [1.0, 1.0]), None)
+    assert warnings_of(table([0.0, LONGEST_SPAN, 5.0], [1.0, LONGEST_RUN, LONGEST_MEDIAN_RUN]), None) == []
+    (line,) = warnings_of(table([0.0, LONGEST_SPAN * 1.001], [1.0, 1.0]), None)
     assert line == (
         "<frame>: column submit_time: submissions over 1,826.8 d are longer than any public trace;"
         " is it in milliseconds? Then they are over 43.8 h"
     )
-    (line,) = doubts(table([0.0, 1.0, 2.0], [1.0, 1.0, LONGEST_RUN * 1.001]), None)
+    (line,) = warnings_of(table([0.0, 1.0, 2.0], [1.0, 1.0, LONGEST_RUN * 1.001]), None)
     assert "column duration: a run of 365.4 d is longer than in any public trace" in line
     assert line.endswith("Then it is 8.8 h")
-    (line,) = doubts(table([0.0, 1.0], [LONGEST_MEDIAN_RUN * 1.001] * 2), None)
+    (line,) = warnings_of(table([0.0, 1.0], [LONGEST_MEDIAN_RUN * 1.001] * 2), None)
     assert "a median run of 7.0 d" in line
 
 
@@ -97,8 +97,8 @@ def test_milliseconds_since_1970_are_doubted_however_short_the_trace() -> None:
     in_seconds, in_milliseconds = (
         table([1.7e9 * unit, (1.7e9 + 60) * unit], [9.0, 9.0]) for unit in (1, 1e3)
     )
-    assert doubts(in_seconds, None) == []
-    (line,) = doubts(in_milliseconds, None)
+    assert warnings_of(in_seconds, None) == []
+    (line,) = warnings_of(in_milliseconds, None)
     assert (
         "1700000060000 s is beyond any date; is it in milliseconds? Then submissions are over 60.0 s" in line
     )
@@ -109,7 +109,7 @@ def test_a_trace_of_a_week_in_milliseconds_is_doubted() -> None:
     week = generate("philly", 2_000, 1)
     frame = week.frame.with_columns(pl.col("submit_time", "duration") * 1e3)
     frame = frame.with_columns(pl.col("submit_time") * (7 * 86_400e3 / frame["submit_time"].max()))
-    assert [line.split(": ")[1] for line in doubts(from_frame(frame), None)] == [
+    assert [line.split(": ")[1] for line in warnings_of(from_frame(frame), None)] == [
         "column submit_time",
         "column duration",
     ]
@@ -125,7 +125,7 @@ def told(run: Any) -> list[str]:
 
 def test_python_is_warned_once_by_each_function(small_jobs: Path, tmp_path: Path) -> None:
     jobs, cluster = read_jobs(small_jobs), slow_cluster()
-    (line,) = doubts(None, cluster)
+    (line,) = warnings_of(None, cluster)
     assert line.startswith(SLOW)
     assert told(lambda: ringbco.replay(jobs, cluster)) == [line]
     assert told(lambda: ringbco.compare(jobs, cluster, ["fifo", "sjf"])) == [line]
@@ -152,7 +152,7 @@ def test_the_run_and_its_report_hold_the_warnings(small_jobs: Path, tmp_path: Pa
     outcome = ringbco.replay(small_jobs, slow_cluster())
     outcome.write(tmp_path / "r")
     document = tomllib.loads((tmp_path / "r" / "run.toml").read_text())
-    assert document["warnings"] == doubts(None, slow_cluster())
+    assert document["warnings"] == warnings_of(None, slow_cluster())
     planned = ringbco.plan(small_jobs, slow_cluster(), model="fixed")
     assert planned.run["warnings"] == document["warnings"]
     usual = ringbco.replay(small_jobs, "2x8")

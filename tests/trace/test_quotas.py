@@ -16,7 +16,7 @@ from conftest import Invoke
 from frames import refusal, stays, table
 from ringbco.errors import InputError
 from ringbco.trace.quotas import COLUMNS, Quotas
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 HEAD = "user,gpus,borrow"
 ROWS = [("ann", 4, True), ("bob", 2, False)]
@@ -40,25 +40,27 @@ def frame(rows: list[tuple[str | None, int, bool]], column: str = "user") -> pl.
 def test_a_file_and_a_frame_give_the_same(tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     path.write_text("borrow,more,user,gpus\ntrue,x,ann,4\nfalse,,bob,2\n")
-    found = Quotas.read(path, Known(JOBS))
+    found = Quotas.read(path, ReadContext(JOBS))
     assert found.frame.schema == {name: column.dtype for name, column in COLUMNS.items()}
     assert found.frame.select("user", "gpus", "borrow").rows() == ROWS
     assert found.frame["vc"].null_count() == 2
     assert (found.source, found.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
     given = frame(list(ROWS))
     for each in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), found):
-        assert Quotas.read(each, Known(JOBS)).frame.equals(found.frame), type(each)
+        assert Quotas.read(each, ReadContext(JOBS)).frame.equals(found.frame), type(each)
     given.write_parquet(tmp_path / "q.parquet")
-    assert Quotas.read(tmp_path / "q.parquet", Known(JOBS)).frame.equals(found.frame)
-    assert Quotas.read(given, Known(JOBS)).sha256 is None
-    assert Quotas.read(given, Known(JOBS)).told() == {"path": "<quota>", "sha256": None, "rows": 2}
+    assert Quotas.read(tmp_path / "q.parquet", ReadContext(JOBS)).frame.equals(found.frame)
+    assert Quotas.read(given, ReadContext(JOBS)).sha256 is None
+    assert Quotas.read(given, ReadContext(JOBS)).told() == {"path": "<quota>", "sha256": None, "rows": 2}
 
 
 def test_columns_for_the_engine() -> None:
-    owner, gpus, borrow = Quotas.read(frame([("bob", 2, False), ("ann", 0, True)]), Known(JOBS)).columns(JOBS)
+    owner, gpus, borrow = Quotas.read(
+        frame([("bob", 2, False), ("ann", 0, True)]), ReadContext(JOBS)
+    ).columns(JOBS)
     assert (owner.tolist(), gpus, borrow) == ([1, 1, 0, 2**32 - 1], [2, 0], [False, True])
     assert owner.dtype == np.uint32
-    by_vc = Quotas.read(frame([("right", 3, True)], "vc"), Known(JOBS))
+    by_vc = Quotas.read(frame([("right", 3, True)], "vc"), ReadContext(JOBS))
     assert by_vc.column == "vc"
     assert by_vc.columns(JOBS)[0].tolist() == [2**32 - 1, 2**32 - 1, 0, 0]
 
@@ -91,7 +93,9 @@ LARGEST = f"an integer >= 0 and <= {2**53}{GPUS}"
 def test_bad_values(tmp_path: Path, row: str, told: str) -> None:
     """The line names the lowest row at fault: the one after it has a fault too."""
     path = tmp_path / "q.csv"
-    said = refusal(path, f"{HEAD}\nann,4,true\n{row}\n,-1,\n", lambda path: Quotas.read(path, Known(JOBS)))
+    said = refusal(
+        path, f"{HEAD}\nann,4,true\n{row}\n,-1,\n", lambda path: Quotas.read(path, ReadContext(JOBS))
+    )
     assert said == f"{path}: row 2 (line 3), {told}"
 
 
@@ -134,17 +138,17 @@ BOTH = "the name of an owner, in the column vc or in the column user"
 )
 def test_what_is_no_table_of_quotas(given: Any, told: str) -> None:
     with pytest.raises(InputError) as caught:
-        Quotas.read(given, Known(JOBS))
+        Quotas.read(given, ReadContext(JOBS))
     assert str(caught.value).startswith(told)
 
 
 def test_owners_are_checked_against_each_table() -> None:
     found = Quotas.read(frame(list(ROWS)))
-    assert Quotas.read(found, Known(JOBS)) is found
+    assert Quotas.read(found, ReadContext(JOBS)) is found
     with pytest.raises(InputError, match="no job of the table has this user"):
-        Quotas.read(found, Known(JOBS.filter(pl.col("user") == "ann")))
+        Quotas.read(found, ReadContext(JOBS.filter(pl.col("user") == "ann")))
     with pytest.raises(InputError, match="the job table has no column user; add it to the job table"):
-        Quotas.read(found, Known(JOBS.drop("user")))
+        Quotas.read(found, ReadContext(JOBS.drop("user")))
 
 
 # In a run

@@ -15,7 +15,7 @@ import ringbco
 from frames import refusal
 from ringbco.errors import InputError, UsageError
 from ringbco.trace.services import COLUMNS, Services
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 HEAD = "service,time,replicas,gpus_per_replica"
 Row = tuple[str, float, int, int]
@@ -30,19 +30,21 @@ def test_a_file_and_a_frame_give_the_same(tmp_path: Path) -> None:
     path.write_text(
         "gpus_per_replica,more,service,replicas,time\n4,x,chat,2,10.5\n8,,embed,0,0\n4,,chat,1,0\n"
     )
-    found = Services.read(path, Known(largest=8))
+    found = Services.read(path, ReadContext(largest=8))
     assert found.frame.schema == {name: column.dtype for name, column in COLUMNS.items()}
     assert found.frame.rows() == [("chat", 10.5, 2, 4), ("embed", 0.0, 0, 8), ("chat", 0.0, 1, 4)]
     assert (found.source, found.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
     given = found.frame
     for table in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), found):
-        assert Services.read(table, Known(largest=8)).frame.equals(found.frame), type(table)
-    assert Services.read(given, Known(largest=8)).sha256 is None
+        assert Services.read(table, ReadContext(largest=8)).frame.equals(found.frame), type(table)
+    assert Services.read(given, ReadContext(largest=8)).sha256 is None
 
 
 def test_columns_for_the_engine() -> None:
     """Services are numbered by their first rows."""
-    found = Services.read(frame([("b", 7.0, 3, 2), ("a", 0.0, 1, 8), ("b", 0.0, 0, 2)]), Known(largest=8))
+    found = Services.read(
+        frame([("b", 7.0, 3, 2), ("a", 0.0, 1, 8), ("b", 0.0, 0, 2)]), ReadContext(largest=8)
+    )
     assert found.names == ["b", "a"]
     gpus, service, time, replicas = found.columns()
     assert (gpus.tolist(), service.tolist()) == ([2, 8], [0, 1, 0])
@@ -60,8 +62,8 @@ def test_no_services(tmp_path: Path) -> None:
     path = tmp_path / "none.csv"
     path.write_text(f"{HEAD}\n")
     for found in (
-        Services.read(path, Known(largest=1)),
-        Services.read(pl.DataFrame(schema=dict.fromkeys(COLUMNS, pl.String)), Known(largest=1)),
+        Services.read(path, ReadContext(largest=1)),
+        Services.read(pl.DataFrame(schema=dict.fromkeys(COLUMNS, pl.String)), ReadContext(largest=1)),
     ):
         assert found.frame.height == len(found.names) == 0
         assert [column.size for column in found.columns()] == [0, 0, 0, 0]
@@ -69,10 +71,12 @@ def test_no_services(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_there_and_back(tmp_path: Path, ending: str) -> None:
-    found = Services.read(frame([("a, b", 1 / 3, 2**32 - 1, 1), ("7", 1e15 / 3, 0, 8)]), Known(largest=8))
+    found = Services.read(
+        frame([("a, b", 1 / 3, 2**32 - 1, 1), ("7", 1e15 / 3, 0, 8)]), ReadContext(largest=8)
+    )
     path = tmp_path / f"s.{ending}"
     found.save(path)
-    assert Services.read(path, Known(largest=8)).frame.equals(found.frame)
+    assert Services.read(path, ReadContext(largest=8)).frame.equals(found.frame)
     with pytest.raises(InputError, match="already exists"):
         found.save(path)
     with pytest.raises(UsageError, match=r"expected a name ending in \.parquet or \.csv"):
@@ -110,7 +114,7 @@ def test_bad_values(tmp_path: Path, row: str, told: str) -> None:
     """The line names the lowest row at fault: the one after it has a fault too."""
     path = tmp_path / "s.csv"
     said = refusal(
-        path, f"{HEAD}\nx,0,1,4\n{row}\n,-1,-1,0\n", lambda path: Services.read(path, Known(largest=8))
+        path, f"{HEAD}\nx,0,1,4\n{row}\n,-1,-1,0\n", lambda path: Services.read(path, ReadContext(largest=8))
     )
     assert said.replace(": -0:", ": 0:") == f"{path}: row 2 (line 3), {told}"
 
@@ -131,15 +135,15 @@ def test_bad_values(tmp_path: Path, row: str, told: str) -> None:
 )
 def test_what_is_no_table_of_services(given: Any, told: str) -> None:
     with pytest.raises(InputError) as caught:
-        Services.read(given, Known(largest=8))
+        Services.read(given, ReadContext(largest=8))
     assert str(caught.value).startswith(told)
 
 
 def test_services_are_checked_against_each_cluster() -> None:
-    found = Services.read(frame([("a", 1.0, 2, 8)]), Known(largest=8))
-    assert Services.read(found, Known(largest=8)) is found
+    found = Services.read(frame([("a", 1.0, 2, 8)]), ReadContext(largest=8))
+    assert Services.read(found, ReadContext(largest=8)) is found
     with pytest.raises(InputError, match="the largest has 4 GPUs"):
-        Services.read(found, Known(largest=4))
+        Services.read(found, ReadContext(largest=4))
 
 
 # Who refuses them

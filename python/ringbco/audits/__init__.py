@@ -16,15 +16,15 @@ from typing import Final
 
 import numpy as np
 
-from ringbco.audits import judging, placing, plans, repeating, rows, searching, served, times
-from ringbco.audits.episodes import episodes
+from ringbco.audits import placing, plans, recomputation, repeating, rows, searching, served, times
+from ringbco.audits.allocated_stays import allocated_stays
 from ringbco.audits.facts import gather
 from ringbco.audits.findings import Check, Finding, Report
 from ringbco.audits.repeating import NOT_MADE
 from ringbco.errors import InputError
 from ringbco.result import schema
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import check_types
+from ringbco.result.validation import check_types
 from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
 
 RULES: Final = {
@@ -47,11 +47,11 @@ RULES: Final = {
     "outages": "nothing runs on a server that is down",
     "evictions": "an evicted job makes room for one that may ask for it; quotas hold",
     "services": "services have no more replicas than wanted, on servers that are up",
-    "num-servers": "num_servers is what the stretches use",
-    "contention": "max_contention is what the stretches imply",
+    "num-servers": "num_servers is what the stays use",
+    "contention": "max_contention is what the stays imply",
     "run-times": "run times equal the work done under contention",
     "searches": "trials go on by their losses, after the work that lies between rungs",
-    "held": "held_time and lost_time follow from the stretches",
+    "held": "held_time and lost_time follow from the stays",
     "causes": "the causes of waits and of longer runs follow from the stays",
     "summary": "summary.json follows from the jobs",
     "timeline": "timeline.parquet follows from the jobs",
@@ -103,7 +103,7 @@ def check_folder(
     """Audits a result folder; the job table is `jobs` or, without it, the one that run.toml names.
 
     repeat: whether the run is made once more, too. policy: the caller's FILE.py:CLASS or MODULE:CLASS, for a
-    repeat of a policy of one's own. progress: told of the repeat's jobs done, and of all. Raises InputError
+    repeat of a custom policy. progress: told of the repeat's jobs done, and of all. Raises InputError
     where the folder is not a result, the job table cannot be found or read, or the policy is another one.
     """
     path = Path(folder)
@@ -153,7 +153,7 @@ def check_outcome(outcome: Outcome, jobs: JobTable) -> Report:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Leaves rubbish where it is meanwhile: a book is a million small objects, and none of them go round."""
+    """Leaves rubbish where it is meanwhile: a stay log is a million small objects, none in a cycle."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -177,7 +177,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     times.check_starts(checks["start"], facts)
     times.check_slots(checks["slots"], facts)
     forward = facts.a_end >= facts.a_start
-    eps, ragged = episodes(
+    eps, ragged = allocated_stays(
         facts.a_job[forward], facts.a_server[forward], facts.a_start[forward], facts.a_end[forward]
     )
     services = served.read(facts)
@@ -186,7 +186,7 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
         _leave_out(checks, _NEED_ALLOCATIONS, "the run recorded no allocations")
     else:
         rows.check_rows(checks["rows"], facts)
-        placing.check_stretches(checks["stretches"], facts, ragged)
+        placing.check_stays(checks["stretches"], facts, ragged)
         placing.check_gangs(checks["gangs"], facts)
         placing.check_servers(checks["servers"], facts)
         placing.check_vcs(checks["vcs"], facts)
@@ -199,4 +199,4 @@ def _run(checks: dict[str, Check], outcome: Outcome, table: JobTable) -> None:
     searching.check_searches(checks["searches"], facts, eps)
     if facts.planned:
         plans.check_plan(checks["summary"], facts)
-    judging.check_all(checks, facts)
+    recomputation.check_all(checks, facts)

@@ -1,4 +1,4 @@
-"""The difference of a result's tables from those that follow from its book: which rows, and how."""
+"""The difference of a result's tables from those that follow from its stay log: which rows, and how."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.audits.findings import Finding, number
-from ringbco.audits.given import rows_of
+from ringbco.audits.inputs import rows_of
 from ringbco.errors import show_value
 
 if TYPE_CHECKING:
     from ringbco.audits.findings import Check
-    from ringbco.checker import Given, Judgement
-    from ringbco.checker.given import Column, Table
+    from ringbco.checker import Recomputed, RunInputs
+    from ringbco.checker.inputs import Column, Table
     from ringbco.result.outcome import Outcome
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ TABLES: Final = {
     "stays": "stays_written",
     **{name: name for name in ("allocations", "timeline", "servers", "replicas", "rungs", "searches")},
 }
-"""By the checker's names: where an outcome has the tables that follow from a book."""
+"""By the checker's names: where an outcome has the tables that follow from a stay log."""
 CODES: Final = {
     "jobs": "inputs",
     "stays": "stays",
@@ -46,7 +46,7 @@ CODES: Final = {
     "searches": "searches",
     **{f"jobs.{name}": "arithmetic" for name in ("wait_time", "run_time", "jct", "waited", "slowdown")},
     **{f"jobs.{name}": "stretches" for name in ("start_time", "finish_time", "preemptions")},
-    **{f"jobs.{name}": "held" for name in ("held_time", "lost_time", "held_gpu_time", "lost_gpu_time")},
+    **{f"jobs.{name}": "stretches" for name in ("held_time", "lost_time", "held_gpu_time", "lost_gpu_time")},
     **dict.fromkeys(("jobs.failures", "jobs.lost_work", "stays.lost", "stays.lost_time"), "outages"),
     **dict.fromkeys(("jobs.pauses", "jobs.paused_time", "stays.paused_at_rung"), "searches"),
     **{f"jobs.{name}": "causes" for name in (*WAITS, *RUNS)},
@@ -70,7 +70,7 @@ EXACT: Final = (
     *("submit_time", "start_time", "finish_time", "end_time", "wait_time", "run_time", "jct"),
     *("slowdown", "went_on", "loss", "deadline", "gpu_share", "share"),
 )
-"""Columns that are one operation away from what the book says, or none."""
+"""Columns that are one operation away from what the stay log says, or none."""
 INSTANTS: Final = ("time", "finish_time", "serves_from", "drains_from")
 """Columns of times that count from the job table's zero, and may be rounded."""
 OLDER: Final = (
@@ -93,7 +93,7 @@ def code_of(table: str, column: str) -> str:
 
 @dataclass(frozen=True)
 class Difference:
-    """A column of a result beside what follows from its book.
+    """A column of a result beside what follows from its stay log.
 
     compared: how many rows were. rows: which differ. says: what is odd, where all of it is.
     """
@@ -152,23 +152,25 @@ def blame(check: Check, frame: pl.DataFrame, found: Difference) -> None:
 
 
 class Differences:
-    """A result beside what follows from its book.
+    """A result beside what follows from its stay log.
 
-    recorded: whether the book says who held which servers. ulp: how fine its times are. whole, alone: by row
+    recorded: whether the stays say who held which servers. ulp: how fine its times are. whole, alone: by row
     of the job table, its work and its ideal run time.
     """
 
-    def __init__(self, outcome: Outcome, given: Given, found: Judgement, *, recorded: bool = True) -> None:
-        self.outcome, self.given, self.found, self.recorded = outcome, given, found, recorded
-        jobs = given.jobs
+    def __init__(
+        self, outcome: Outcome, inputs: RunInputs, found: Recomputed, *, recorded: bool = True
+    ) -> None:
+        self.outcome, self.inputs, self.found, self.recorded = outcome, inputs, found, recorded
+        jobs = inputs.jobs
         self._arrays: dict[tuple[str, str], Floats] = {}
         latest = max(np.abs(self._floats("stays", "end_time")).max(), np.abs(jobs.submit).max())
         self.ulp = float(np.spacing(latest + 1e-9))
-        self.whole = jobs.duration if given.model == "fixed" else jobs.iterations
+        self.whole = jobs.duration if inputs.model == "fixed" else jobs.iterations
         self.alone = jobs.ideal
 
     def _floats(self, table: str, column: str) -> Floats:
-        """A column of numbers as it follows from the book; NaN for none."""
+        """A column of numbers as it follows from the stay log; NaN for none."""
         key = table, column
         if key not in self._arrays:
             right = self.found.tables[table][column]
@@ -186,8 +188,8 @@ class Differences:
         """Every column of every table that was compared."""
         for table in TABLES:
             frame, right = self.frame(table), self.found.tables.get(table)
-            if table == "stays" and (frame is None or not self.given.several):
-                if frame is not None or self.given.several:
+            if table == "stays" and (frame is None or not self.inputs.several):
+                if frame is not None or self.inputs.several:
                     said = "is there only for runs in which a stay may end early"
                     yield Difference(table, "", says=f"stays.parquet {said}")
                 continue
@@ -201,14 +203,14 @@ class Differences:
 
     @property
     def _sleeps(self) -> bool:
-        return self.given.sleep_after < float("inf")
+        return self.inputs.sleep_after < float("inf")
 
     @property
     def _least_busy(self) -> bool:
         """Whether who is busy says where gangs may go, and verbs or evictions may undo starts."""
-        options = self.given.options
+        options = self.inputs.options
         literal = options["variant"] == "literal" and options["placement"] in ("lbsgf", "sjf-bco")
-        return literal and (self.given.decides or self.given.makes_room)
+        return literal and (self.inputs.decides or self.inputs.makes_room)
 
     def _columns(self, table: str, frame: pl.DataFrame, right: Table) -> Iterator[Difference]:
         height = len(next(iter(right.values())))
@@ -243,7 +245,7 @@ class Differences:
     def _compared(
         self, table: str, frame: pl.DataFrame, column: str, right: Table
     ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_]]:
-        """Which rows of a column the book tells, None for all of them; and which differ."""
+        """Which rows of a column the stay log tells, None for all of them; and which differ."""
         told, expected = frame[column], right[column]
         if not told.dtype.is_numeric() or (isinstance(expected, pl.Series) and expected.dtype == pl.String):
             # Whatever kind of column it is: numbers told as words are no numbers.
@@ -263,7 +265,7 @@ class Differences:
                 bad = ~((np.abs(found - want) <= near) | (found == want))
             bad &= ~(told.is_null().to_numpy() & np.isnan(want))
         if self._least_busy and column == "wait_behind" and "wait_fragmented" in frame.columns:
-            # What is started and stopped at one instant counts as accumulated time, and is in no book.
+            # What is started and stopped at one instant counts as accumulated time, and is in no stay log.
             parts = ("wait_behind", "wait_fragmented")
             both = np.sum([frame[name].cast(pl.Float64).fill_null(np.nan) for name in parts], axis=0)
             bad = ~(np.abs(both - np.sum([self._floats(table, name) for name in parts], axis=0)) <= near)
@@ -276,7 +278,7 @@ class Differences:
         if table == "jobs":
             return near + self._near_of_job(column, want, right)
         if table == "stays" and column in ("work", "lost"):
-            row = rows_of(pl.Series(right["job_id"]), self.given.jobs.id)
+            row = rows_of(pl.Series(right["job_id"]), self.inputs.jobs.id)
             near = self.whole[row] * (RELATIVE + 64.0 * self.ulp / self.alone[row])
         elif table == "stays" and column in WAITS:
             waited = np.abs(np.sum([self._floats(table, name) for name in WAITS], axis=0))
@@ -285,7 +287,7 @@ class Differences:
         elif column == "watts":
             near = np.full(want.size, RELATIVE * float(np.abs(want).max(initial=0.0)))
         elif column == "gpu_hours":
-            gpus = int(self.given.cluster.gpus.sum()) * len(self.found.tables["stays"]["stay"])
+            gpus = int(self.inputs.cluster.gpus.sum()) * len(self.found.tables["stays"]["stay"])
             near = near + 8.0 * self.ulp * gpus / 3600.0
         elif column != "mean_contention":
             near = near + 8.0 * self.ulp
@@ -302,25 +304,25 @@ class Differences:
             if column not in WAITS:  # what is left of the whole run, of which most may be cut
                 near = near + 8.0 * np.spacing(self._floats("jobs", "ideal_run_time"))
         elif column.endswith("gpu_time"):
-            near = near * int(self.given.cluster.gpus.sum())
+            near = near * int(self.inputs.cluster.gpus.sum())
         return near
 
     def _unsure(self, table: str, frame: pl.DataFrame, column: str) -> NDArray[np.bool_] | None:
-        """Rows of a column of which the book does not say enough."""
+        """Rows of a column of which the stay log does not say enough."""
         if column == "wait_fragmented" and self._least_busy:
             return np.ones(frame.height, dtype=bool)
         if table == "jobs" and column == "max_contention":
-            # Whether others were there as a job too short for float64 ran the book does not say: some may
+            # Whether others were there as a job too short for float64 ran the stay log does not say: some may
             # come after it at its instant, some may have been stopped for it and have gone on.
             wide = self._floats("stays", "num_servers") > 1
             start, end = (self._floats("stays", name)[wide] for name in ("start_time", "end_time"))
             times, count = np.unique(start, return_counts=True)
-            met = start[start == end] if self.given.several else times[count > 1]
+            met = start[start == end] if self.inputs.several else times[count > 1]
             if np.isin(met, start[start == end]).any():
                 return np.ones(frame.height, dtype=bool)
         if table == "servers" and column == "by" and self.outcome.allocations is not None:
             # Of several jobs that come to a server at one instant, one too short for float64 among them, the
-            # book does not say who was first and woke it: it was one of them.
+            # stay log does not say who was first and woke it: it was one of them.
             came = self.outcome.allocations.group_by(server="server", time="start_time").agg(who="job_id")
             several = frame.join(came, on=["server", "time"], how="left", maintain_order="left")
             woke = (pl.col("what") == "woke") & (pl.col("who").list.len() > 1)

@@ -10,7 +10,7 @@ import numpy as np
 from ringbco.checker import clock
 from ringbco.checker.settings import Outage
 from ringbco.trace.outages import Outages
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,7 +42,7 @@ def read_down(outages: pl.DataFrame | None, num_servers: int, slot: float | None
     """The folder's outages, as the clock sees them; None for a run that knows none."""
     if outages is None:
         return None
-    frame = Outages.read(outages, Known(servers=num_servers), Outages.form.file).frame
+    frame = Outages.read(outages, ReadContext(servers=num_servers), Outages.form.file).frame
     rows = [
         Outage(int(server), float(down), np.inf if up is None else float(up), None)
         for server, down, up in frame.select("server", "down_at", "up_at").iter_rows()

@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 
 from ringbco.audits.findings import Finding, number
-from ringbco.audits.given import BY
+from ringbco.audits.inputs import BY
 from ringbco.checker import clock
 from ringbco.checker.arrays import by_group, ranges
-from ringbco.checker.given import DONE, ENDED, LIMIT, MOVED, NONE, PREEMPTED, RESIZED
+from ringbco.checker.inputs import DONE, ENDED, LIMIT, MOVED, NONE, PREEMPTED, RESIZED
 from ringbco.checker.protection import STOPPED, Protection
 from ringbco.errors import show_value
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from ringbco.audits.findings import Check
-    from ringbco.checker.given import Book, Bools, Floats, Given
+    from ringbco.checker.inputs import Bools, Floats, RunInputs, StayLog
 
 GOES_ON: Final = ("preempted", "moved", "resized", "evicted", "failed", "rung")
 """How a stay may end that is not its job's last."""
@@ -38,22 +38,24 @@ Told = tuple[str, str]
 
 
 class Ends:
-    """The stays of a book, and who may have made them end.
+    """The stays of a stay log, and who may have made them end.
 
     failing: (server, instant) of each server that goes down. at_rung: (job, instant) at which a trial gives
-    its GPUs back. ended: jobs that a policy of one's own ended or may have, since they are not done.
+    its GPUs back. ended: jobs that a custom policy ended or may have, since they are not done.
     recorded: whether stays say who held which servers. owned: of each owner of a quota, when its GPUs began
     and ceased to be held, in order. over: when they were more. looked_at: how many comparisons were made, by
     code.
     """
 
-    def __init__(self, given: Given, book: Book, ended: Collection[int], *, recorded: bool) -> None:
-        self.given, self.stays, self.replicas = given, book.stays, book.replicas
+    def __init__(
+        self, inputs: RunInputs, stay_log: StayLog, ended: Collection[int], *, recorded: bool
+    ) -> None:
+        self.inputs, self.stays, self.replicas = inputs, stay_log.stays, stay_log.replicas
         self.ended, self.recorded = ended, recorded
-        self.down = clock.seen(given.outages or (), given.slot)
+        self.down = clock.seen(inputs.outages or (), inputs.slot)
         self.failing = {(outage.server, outage.down) for outage in self.down}
-        self.protection = Protection(given)
-        rungs, left = book.rungs, book.rungs.went_on != book.rungs.time
+        self.protection = Protection(inputs)
+        rungs, left = stay_log.rungs, stay_log.rungs.went_on != stay_log.rungs.time
         self.at_rung = set(zip(rungs.job[left].tolist(), rungs.time[left].tolist(), strict=True))
         self.over: dict[Owner, Floats] = {}
         self.looked_at = Counter[str]()
@@ -69,11 +71,11 @@ class Ends:
     @cached_property
     def _owners(self) -> dict[Owner, Bools]:
         """The jobs of each owner of a quota in each virtual cluster."""
-        told, jobs = self.given.jobs.owner, self.given.jobs
+        told, jobs = self.inputs.jobs.owner, self.inputs.jobs
         found: dict[Owner, Bools] = {}
         if told is None:
             return found
-        for name in self.given.quotas or {}:
+        for name in self.inputs.quotas or {}:
             mine = told.eq_missing(pl.Series([name])).to_numpy()
             for vc in np.unique(jobs.in_vc[mine]).tolist():
                 found[name, vc] = mine & (jobs.in_vc == vc)
@@ -96,15 +98,15 @@ class Ends:
 
     def owner(self, job: int) -> Owner | None:
         """Whose quota counts for a job, and in which virtual cluster; None where it has none."""
-        owners = self.given.jobs.owner
+        owners = self.inputs.jobs.owner
         owner = owners[job] if owners is not None else None
-        known = owner is not None and owner in (self.given.quotas or {})
-        return (owner, int(self.given.jobs.in_vc[job])) if owner is not None and known else None
+        known = owner is not None and owner in (self.inputs.quotas or {})
+        return (owner, int(self.inputs.jobs.in_vc[job])) if owner is not None and known else None
 
     def beyond(self) -> Iterator[tuple[float, str]]:
         """When an owner first holds more than a quota without borrowing, and how much."""
         for owner, (begun, ended) in self.owned.items():
-            most, borrows = (self.given.quotas or {})[owner[0]]
+            most, borrows = (self.inputs.quotas or {})[owner[0]]
             if borrows:
                 continue
             times = np.unique(begun)
@@ -124,15 +126,15 @@ class Ends:
 
     def _plainly(self, last: Bools) -> Bools:
         """Stays that end as most do, which need no second look."""
-        stays, given = self.stays, self.given
+        stays, inputs = self.stays, self.inputs
         named = (stays.by_job != NONE) | (stays.by_server != NONE)
         if stays.by_service is not None:
             named |= stays.by_service.is_not_null().to_numpy()
         plain: Bools = last & (stays.ended == DONE)
         if not self.protection.is_on and not self.failing and not self.at_rung:
-            if given.preempts:
+            if inputs.preempts:
                 plain |= ~last & (stays.ended == PREEMPTED)
-            if given.preempts or (given.resizes and given.elastic):
+            if inputs.preempts or (inputs.resizes and inputs.elastic):
                 plain |= ~last & self._shifted()
         plain &= ~named
         self.looked_at["stays"] += int(np.count_nonzero(plain))
@@ -140,9 +142,11 @@ class Ends:
 
     def _shifted(self) -> Bools:
         """Stays that are moved or resized, and go on at once elsewhere, or on other GPUs."""
-        stays, given = self.stays, self.given
+        stays, inputs = self.stays, self.inputs
         ways = [
-            way for way, may in ((MOVED, given.preempts), (RESIZED, given.resizes and given.elastic)) if may
+            way
+            for way, may in ((MOVED, inputs.preempts), (RESIZED, inputs.resizes and inputs.elastic))
+            if may
         ]
         found: Bools = np.zeros(len(stays), np.bool_)
         rows = np.flatnonzero(np.isin(stays.ended[:-1], ways))
@@ -150,7 +154,7 @@ class Ends:
         right = (stays.end[rows] == stays.start[after]) & (
             (stays.gpus[rows] == stays.gpus[after]) == (stays.ended[rows] == MOVED)
         )
-        if given.jobs.share is None:
+        if inputs.jobs.share is None:
             other = stays.servers[rows] != stays.servers[after]
             same = np.flatnonzero(~other)
             count = stays.servers[rows[same]]
@@ -163,11 +167,11 @@ class Ends:
 
     def beyond_limits(self) -> Iterator[tuple[int, Told]]:
         """The last stays of jobs that held GPUs for longer than their limits, or reached them too early."""
-        limits, stays = self.given.jobs.plain.get("time_limit"), self.stays
-        if limits is None or not self.given.limited:
+        limits, stays = self.inputs.jobs.plain.get("time_limit"), self.stays
+        if limits is None or not self.inputs.limited:
             return
         total = by_group(stays.end - stays.start, stays.head)
-        limit = clock.boundary(limits[stays.job[stays.head]], self.given.slot)
+        limit = clock.boundary(limits[stays.job[stays.head]], self.inputs.slot)
         count = np.diff(np.append(stays.head, len(stays)))
         near = 1e-9 * total + 64.0 * count * np.spacing(np.abs(stays.end[stays.tail]))
         cut = stays.ended[stays.tail] == LIMIT
@@ -205,22 +209,22 @@ class Ends:
 
     def _allowed(self, row: int, word: str) -> Iterator[Told]:
         """Whether stays may end so in this run."""
-        given, stays = self.given, self.stays
+        inputs, stays = self.inputs, self.stays
         end = float(stays.end[row])
-        if word in ("preempted", "moved") and not given.preempts:
+        if word in ("preempted", "moved") and not inputs.preempts:
             yield "stays", f"is {word}; the policy preempts nobody"
-        if word == "resized" and not (given.resizes and given.elastic):
+        if word == "resized" and not (inputs.resizes and inputs.elastic):
             yield "stays", "is resized; the policy may resize nobody"
-        if word == "dropped" and not given.decides:
-            yield "stays", "is dropped; only a policy of one's own ends jobs"
+        if word == "dropped" and not inputs.decides:
+            yield "stays", "is dropped; only a custom policy ends jobs"
         if word == "rung" and stays.mark[row] != end:
             yield "searches", "ends at a rung; rungs.parquet has none at which it gives its GPUs back then"
         away = word not in LAST and end > stays.start[row]
         if away and (int(stays.job[row]), end) in self.at_rung:
             yield "searches", f"is {word} as its trial gives its GPUs back at a rung; expected rung"
-        if word == "limit" and not given.limited:
+        if word == "limit" and not inputs.limited:
             yield "stays", "reached a limit; nobody enforces limits in this run"
-        if word == "evicted" and not given.makes_room:
+        if word == "evicted" and not inputs.makes_room:
             yield "evictions", "is evicted; nobody makes room in this run"
         if word not in ("done", "limit", "rung", "failed") and end > stays.start[row] and self.recorded:
             lost = next((server for server in self._servers(row) if (server, end) in self.failing), None)
@@ -244,7 +248,7 @@ class Ends:
     def _servers(self, row: int) -> Sequence[int]:
         """Those that a stay held, in order; all of them where nobody recorded it."""
         if not self.recorded:
-            return range(self.given.cluster.gpus.size)
+            return range(self.inputs.cluster.gpus.size)
         return sorted(self.stays.server[slice(*self.stays.first[row : row + 2])].tolist())
 
     def _service(self, row: int) -> str | None:
@@ -281,19 +285,19 @@ class Ends:
     def _by_job(self, row: int, other: int) -> Iterator[Told]:
         """Whether a job may evict another: it stands higher, or is within its quota and the other is over."""
         stays, job = self.stays, int(self.stays.job[row])
-        name, jobs = self.given.jobs.id[other], self.given.jobs
+        name, jobs = self.inputs.jobs.id[other], self.inputs.jobs
         its = self._placed(other, float(stays.end[row]))
         if its is None:
             yield "evictions", f"by_job is {name}, which does not start then"
             return
         there = set(self._servers(row)) & set(self._servers(its))
         # Verbs, and repack's plans, may start one that evicts, and then stop it, or move it.
-        moves = self.given.decides or self.given.options["policy"] == "repack"
-        if stays.gpus[its] <= self.given.cluster.gpus.min() and not there and not moves:
+        moves = self.inputs.decides or self.inputs.options["policy"] == "repack"
+        if stays.gpus[its] <= self.inputs.cluster.gpus.min() and not there and not moves:
             yield "evictions", f"by_job is {name}, which starts on none of its servers"
         priority = jobs.plain.get("priority")
         higher = priority is not None and priority[other] > priority[job]
-        if self.given.options.get("evict") and higher and self._may_evict(job):
+        if self.inputs.options.get("evict") and higher and self._may_evict(job):
             return
         if not self._over_quota(row):
             yield "evictions", f"by_job is {name}, which may not evict it"
@@ -311,7 +315,7 @@ class Ends:
         return int(low + on.argmax()) if on.any() else None
 
     def _may_evict(self, job: int) -> bool:
-        may = self.given.jobs.plain.get("preemptible")
+        may = self.inputs.jobs.plain.get("preemptible")
         return may is None or bool(may[job])
 
     def _over_quota(self, row: int) -> bool:
@@ -320,7 +324,7 @@ class Ends:
         owner = self.owner(int(stays.job[row]))
         if owner is None:
             return False
-        most, borrows = (self.given.quotas or {})[owner[0]]
+        most, borrows = (self.inputs.quotas or {})[owner[0]]
         start, end = stays.start[row], stays.end[row]
         begun, ended = self.owned[owner]
         if owner not in self.over:
@@ -330,9 +334,9 @@ class Ends:
         over = self.over[owner]
         if not borrows or np.searchsorted(over, start) < np.searchsorted(over, end, side="right"):
             return borrows
-        if self.given.resizes:  # its end may have been a resize beyond the quota, taken back at once
+        if self.inputs.resizes:  # its end may have been a resize beyond the quota, taken back at once
             held = np.searchsorted(begun, end, side="right") - np.searchsorted(ended, end, side="left")
-            if held - stays.gpus[row] + self.given.jobs.most[stays.job[row]] > most:
+            if held - stays.gpus[row] + self.inputs.jobs.most[stays.job[row]] > most:
                 return True
         # One of the owner's may have started first at that instant, and been evicted at once.
         others = self._owners[owner][stays.job] & (stays.job != stays.job[row])
@@ -341,9 +345,9 @@ class Ends:
 
 def check_ends(checks: Mapping[str, Check], ends: Ends) -> None:
     """Counts a failure for each stay and each replica whose end cannot be."""
-    given, stays, replicas = ends.given, ends.stays, ends.replicas
+    inputs, stays, replicas = ends.inputs, ends.stays, ends.replicas
     for row, (code, says) in chain(ends.all(), ends.beyond_limits()):
-        check, job = checks[code], given.jobs.id[int(stays.job[row])]
+        check, job = checks[code], inputs.jobs.id[int(stays.job[row])]
         message = f"stay {stays.number[row]} {says}"
         check.add([Finding(check.code, message, job, time=float(stays.end[row]))], 1)
     for time, says in ends.beyond():

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from ringbco.audits import gpu_rows
 from ringbco.audits.down import Down, read_down
-from ringbco.audits.given import Profiles, given_of
+from ringbco.audits.inputs import Profiles, inputs_of
 from ringbco.audits.measured import Speeds
 from ringbco.audits.options import decides_itself, options_of, preempts, resizes
 from ringbco.audits.types import Types
-from ringbco.checker.given import Given
-from ringbco.checker.idle import Room
+from ringbco.checker.idle import Placeable
+from ringbco.checker.inputs import RunInputs
 from ringbco.checker.speed import Speeds as Rates
 from ringbco.cluster.spec import Cluster
 from ringbco.result.folder import cluster_of
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import places
+from ringbco.result.validation import places
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, gpus_of
 from ringbco.trace.shares import thousandths
@@ -38,16 +38,16 @@ class Facts:
     """The jobs that ran, row by row of jobs.parquet, with what the table and the profiles say of them.
 
     `jobs` are their rows of jobs.parquet, `row` is the job table's. Times in seconds. Allocation columns have
-    one entry a stretch; `a_job` indexes the jobs that ran. `vc` is 0 for every job and server where the
+    one entry per stay; `a_job` indexes the jobs that ran. `vc` is 0 for every job and server where the
     cluster has no virtual clusters.
 
     Jobs that a policy ended before they were done have no row in jobs.parquet. They come after the `done`
-    that have: from their first stretch to the end of their last. `least` and `most` GPUs may each job hold.
+    that have: from their first stay to the end of their last. `least` and `most` GPUs may each job hold.
 
     `outages` are instants of the clock; None for a run that knows none.
 
     `share` is in thousandths of a GPU, 0 for whole GPUs. `on_gpus` are the rows of the allocations where some
-    job has a share; then the allocation columns have one entry a stretch and server as ever.
+    job has a share; then the allocation columns have one entry per stay and server as ever.
     """
 
     outcome: Outcome
@@ -103,18 +103,18 @@ class Facts:
         return self.on_gpus is not None
 
     @cached_property
-    def given(self) -> Given:
-        """What the checker is given of the run."""
-        return given_of(self.outcome, self.table, self.known)
+    def inputs(self) -> RunInputs:
+        """What the checker reads of the run."""
+        return inputs_of(self.outcome, self.table, self.known)
 
     @cached_property
-    def room(self) -> Room:
+    def room(self) -> Placeable:
         """Where jobs could be placed, were all GPUs idle."""
-        return Room(self.given, Rates(self.given))
+        return Placeable(self.inputs, Rates(self.inputs))
 
     @property
     def logged(self) -> bool:
-        """Whether a log or a policy of one's own decided: nobody knows by which rule."""
+        """Whether a log or a custom policy decided: nobody knows by which rule."""
         return decides_itself(self.options)
 
     @property
@@ -167,7 +167,7 @@ def first_boundary(times: Floats, slot: float) -> Floats:
 def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]:
     """The arrays, and the tables behind them: the `jobs` taken, and what was left out.
 
-    Left out are jobs `unknown` to the table, `repeated` ones, and `strays`: stretches of jobs without a row.
+    Left out are jobs `unknown` to the table, `repeated` ones, and `strays`: stays of jobs without a row.
     """
     cluster = cluster_of(outcome.run)
     options = options_of(outcome.run)
@@ -193,28 +193,28 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     ended = known.clear()
     strays = None
     if allocations is None:
-        stretches = pl.DataFrame(schema={"_job": pl.UInt32, "server": pl.UInt32, "num_gpus": pl.UInt32,
+        held = pl.DataFrame(schema={"_job": pl.UInt32, "server": pl.UInt32, "num_gpus": pl.UInt32,
                                          "start_time": pl.Float64, "end_time": pl.Float64,
                                          "stay": pl.UInt32})  # fmt: skip
     else:
         if decides_itself(options) or options.get("search") is not None:
             ended = known.join(allocations, on="job_id", how="semi").join(jobs, on="job_id", how="anti")
         ids = pl.concat([jobs.select("job_id"), ended.sort("_row").select("job_id")])
-        stretches = allocations.with_columns(_job=places(allocations["job_id"], ids["job_id"]))
-        strays = stretches.clear()
-        if stretches["_job"].null_count():
-            strays = stretches.filter(pl.col("_job").is_null())
-            stretches = stretches.filter(pl.col("_job").is_not_null())
+        held = allocations.with_columns(_job=places(allocations["job_id"], ids["job_id"]))
+        strays = held.clear()
+        if held["_job"].null_count():
+            strays = held.filter(pl.col("_job").is_null())
+            held = held.filter(pl.col("_job").is_not_null())
     shares = thousandths(table.frame)
     on_gpus = None
     if shares is not None:
-        on_gpus = gpu_rows.read(stretches)
-        stretches = gpu_rows.by_server(stretches)
+        on_gpus = gpu_rows.read(held)
+        held = gpu_rows.by_server(held)
 
     done = jobs.height
     row = np.concatenate([column(jobs, "_row", np.int64), column(ended.sort("_row"), "_row", np.int64)])
-    a_job = column(stretches, "_job", np.int64)
-    a_start, a_end = (column(stretches, name, np.float64) for name in ("start_time", "end_time"))
+    a_job = column(held, "_job", np.int64)
+    a_start, a_end = (column(held, name, np.float64) for name in ("start_time", "end_time"))
     first, last = np.full(row.size, np.inf), np.full(row.size, -np.inf)
     np.minimum.at(first, a_job, a_start)
     np.maximum.at(last, a_job, a_end)
@@ -222,7 +222,7 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
     submit = column(table.frame, "submit_time", np.float64)
     slot = float(options["slot"]) if options["clock"] == "slot" else None
     down = read_down(outcome.outages, cluster.num_servers, slot)
-    a_server = column(stretches, "server", np.int64)
+    a_server = column(held, "server", np.int64)
     facts = Facts(
         outcome=outcome,
         table=table,
@@ -251,9 +251,9 @@ def gather(outcome: Outcome, table: JobTable) -> tuple[Facts, Mapping[str, Any]]
         outages=down,
         a_job=a_job,
         a_server=a_server,
-        a_gpus=column(stretches, "num_gpus", np.int64),
+        a_gpus=column(held, "num_gpus", np.int64),
         a_start=a_start,
         a_end=a_end,
-        a_stay=column(stretches, "stay", np.int64),
+        a_stay=column(held, "stay", np.int64),
     )
     return facts, {"jobs": jobs, "unknown": unknown, "repeated": repeated, "strays": strays}

@@ -1,4 +1,4 @@
-"""summary.json: every figure beside the one that follows from the book; and what of it nobody else knows."""
+"""summary.json: every figure beside the one that follows from the stays; and what nobody else knows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 
 from ringbco.audits.difference import RELATIVE
 from ringbco.audits.findings import number
-from ringbco.audits.given import rows_of
+from ringbco.audits.inputs import rows_of
 from ringbco.errors import show_value
 from ringbco.result.folder import WALL_TIME
 
@@ -28,7 +28,7 @@ NO_SUMS: Final = ("median_", "p90_", "p99_", "worst_", "makespan", "deadlines")
 UNJUDGED: Final = (*WALL_TIME, "decisions")
 """Figures of wall time, and of what a policy tried."""
 FATES: Final = ("jobs_refused", "jobs_ended")
-"""What a policy of one's own alone knows."""
+"""What a custom policy alone knows."""
 PLAN: Final = frozenset(
     {
         *("theta", "kappa", "horizon", "w_max", "work_lower_bound", "approximation_bound"),
@@ -51,35 +51,37 @@ PAUSED: Final = ("lost_gpu_seconds", "goodput", "lost_work_gpu_seconds", "lost_g
 
 
 class Figures:
-    """The figures of a result beside those of its book. fail: takes a figure's name, and what is wrong."""
+    """The figures of a result beside those of its stays. fail: takes a figure's name, and what is wrong."""
 
     def __init__(self, differences: Differences, fail: Fail) -> None:
-        self.given, self.fail, self.looked_at = differences.given, fail, 0
+        self.inputs, self.fail, self.looked_at = differences.inputs, fail, 0
         stays = differences.found.tables["stays"]
         start, end, gpus = (np.asarray(stays[name]) for name in ("start_time", "end_time", "num_gpus"))
         rounding = 2.0 * differences.ulp * float(gpus.sum())
-        counted = self.given.counted
+        counted = self.inputs.counted
         mine = (
-            slice(None) if counted.all() else counted[rows_of(pl.Series(stays["job_id"]), self.given.jobs.id)]
+            slice(None)
+            if counted.all()
+            else counted[rows_of(pl.Series(stays["job_id"]), self.inputs.jobs.id)]
         )
         held = float(np.sum(((end - start) * gpus)[mine]))
         self.share: float
         self.seconds, self.share = rounding, rounding / held if held > 0 else 0.0
         self.ulp: float = 16.0 * differences.ulp
-        cluster = self.given.cluster
+        cluster = self.inputs.cluster
         span = float(end.max() - start.min())
         watts = max((fact.busy_watts or 0.0 for fact in cluster.types), default=0.0)
         self.energy = (rounding + RELATIVE * int(cluster.gpus.sum()) * span) / 3.6e6 * watts
         self.left_out: tuple[str, ...] = ()
         if not differences.recorded:
-            sleeps = self.given.sleep_after < math.inf or self.given.outages is not None
+            sleeps = self.inputs.sleep_after < math.inf or self.inputs.outages is not None
             self.left_out = (*PLACED, *(PAUSED if sleeps else ()))
 
     def compare(self, where: str, told: Mapping[str, Any], right: Mapping[str, Any]) -> None:
         """Each figure, and those of each row of each table."""
-        planned = self.given.options["command"] == "plan"
+        planned = self.inputs.options["command"] == "plan"
         for key in dict.fromkeys((*right, *told)):
-            if key in UNJUDGED or key in self.left_out or (self.given.decides and key in FATES):
+            if key in UNJUDGED or key in self.left_out or (self.inputs.decides and key in FATES):
                 continue
             if key not in right:
                 if not (planned and key in PLAN):
@@ -174,17 +176,17 @@ def check_summary(check: Check, differences: Differences, starts: int) -> None:
         wanted = right["jobs"] / total
         near = isinstance(rate, int | float) and math.isclose(rate, wanted, rel_tol=CLOSE, abs_tol=CLOSE)
         check.expect(holds=near, message=f"jobs_per_second is {_shown(rate)}; expected {number(wanted)}")
-    if differences.given.decides:
+    if differences.inputs.decides:
         _check_fates(check, differences)
 
 
 def _check_fates(check: Check, differences: Differences) -> None:
-    """Whom a policy of one's own refused or ended, as many as are left out and as are told of elsewhere."""
+    """Whom a custom policy refused or ended, as many as are left out and as are told of elsewhere."""
     told, tables = differences.outcome.summary, differences.found.tables
-    given = differences.given
-    jobs = int(given.counted.sum()) - differences.found.summary["jobs_dropped"]
-    ran = rows_of(pl.Series(tables["stays"]["job_id"]), given.jobs.id)
-    stayed = int(np.unique(ran[given.counted[ran]]).size)
+    inputs = differences.inputs
+    jobs = int(inputs.counted.sum()) - differences.found.summary["jobs_dropped"]
+    ran = rows_of(pl.Series(tables["stays"]["job_id"]), inputs.jobs.id)
+    stayed = int(np.unique(ran[inputs.counted[ran]]).size)
     fates = {name: told.get(name, 0) for name in FATES}
     if not all(isinstance(count, int) for count in fates.values()):
         check.fail(f"{' and '.join(FATES)} are {show_value(list(fates.values()))}; expected numbers of jobs")

@@ -170,7 +170,7 @@ def blame(
     check.add(findings, rows.size)
 
 
-def blame_stretches(check: Check, facts: Facts, rows: Ints, said: str | Callable[[int], str]) -> None:
+def blame_stays(check: Check, facts: Facts, rows: Ints, said: str | Callable[[int], str]) -> None:
     """Counts a failure for each of `rows`, which are rows of the allocations."""
     blame(check, facts, rows, said, job=facts.a_job, server=facts.a_server, time=facts.a_start)
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.trace.shares import WHOLE
+from ringbco.trace.shares import MILLI_GPU
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class OnGpus:
-    """The rows of allocations.parquet where GPUs have an index. units: thousandths, -1 where it says nothing.
+    """The rows of allocations.parquet where GPUs have an index. milli_gpus: -1 where none are given.
 
     job: as `Facts.a_job`. gpu: the index on the server, -1 where it says none.
     """
@@ -25,33 +25,33 @@ class OnGpus:
     server: Ints
     gpu: Ints
     num_gpus: Ints
-    units: Ints
+    milli_gpus: Ints
     start: Floats
     end: Floats
 
 
-def read(stretches: pl.DataFrame) -> OnGpus:
+def read(rows: pl.DataFrame) -> OnGpus:
     """The rows; `_job` numbers their jobs."""
 
     def column(name: str) -> Ints:
-        if not _has_numbers(stretches, name):
-            return np.full(stretches.height, -1, np.int64)
-        return stretches[name].cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
+        if not _has_numbers(rows, name):
+            return np.full(rows.height, -1, np.int64)
+        return rows[name].cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
 
-    units = np.full(stretches.height, -1, np.int64)
-    if _has_numbers(stretches, "share"):
-        share = stretches["share"].cast(pl.Float64, strict=False).fill_null(1.0).to_numpy()
-        units = np.rint(np.nan_to_num(share, nan=-1.0) * WHOLE).astype(np.int64)
-    times = (stretches[name].to_numpy().astype(np.float64) for name in ("start_time", "end_time"))
+    milli_gpus = np.full(rows.height, -1, np.int64)
+    if _has_numbers(rows, "share"):
+        share = rows["share"].cast(pl.Float64, strict=False).fill_null(1.0).to_numpy()
+        milli_gpus = np.rint(np.nan_to_num(share, nan=-1.0) * MILLI_GPU).astype(np.int64)
+    times = (rows[name].to_numpy().astype(np.float64) for name in ("start_time", "end_time"))
     start, end = times
-    return OnGpus(column("_job"), column("server"), column("gpu"), column("num_gpus"), units, start, end)
+    return OnGpus(column("_job"), column("server"), column("gpu"), column("num_gpus"), milli_gpus, start, end)
 
 
-def _has_numbers(stretches: pl.DataFrame, name: str) -> bool:
-    return name in stretches.columns and stretches.schema[name].is_numeric()
+def _has_numbers(rows: pl.DataFrame, name: str) -> bool:
+    return name in rows.columns and rows.schema[name].is_numeric()
 
 
-def by_server(stretches: pl.DataFrame) -> pl.DataFrame:
+def by_server(rows: pl.DataFrame) -> pl.DataFrame:
     """The rows as a result without shares has them: one a stay and server."""
     keys = ["_job", "server", "start_time", "end_time", "stay"]
-    return stretches.group_by(keys, maintain_order=True).agg(pl.col("num_gpus").sum())
+    return rows.group_by(keys, maintain_order=True).agg(pl.col("num_gpus").sum())

@@ -67,8 +67,8 @@ def read_speeds(speeds: pl.DataFrame | None, table: JobTable, cluster: Cluster) 
     derived = frame["duration"].to_numpy() * rate(
         recorded_on, profiles.fewest_recorded(table, cluster.recorded_on)
     )
-    given = profiles.floats(frame, "iterations")
-    iterations = np.where(np.isnan(given), np.maximum(1.0, np.rint(derived)), given)
+    written = profiles.floats(frame, "iterations")
+    iterations = np.where(np.isnan(written), np.maximum(1.0, np.rint(derived)), written)
     reference, alone = recorded_on.copy(), rate(recorded_on, few)
     for row in np.flatnonzero(alone == 0).tolist():
         allowed = [name.strip().lower() for name in (asked[of[row]][0] or "").split("|") if name.strip()]

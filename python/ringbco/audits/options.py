@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ringbco.result.sound_run import NEEDED, Record
-from ringbco.run.own import BARE
+from ringbco.result.run_validation import NEEDED, Record
+from ringbco.run.custom_policy import BARE
 from ringbco.run.registry import BUILT_IN, PRESETS, REPLAY
 
 PREEMPTIVE: Final = frozenset(REPLAY["preempt_cost"].policies)

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ringbco.audits import sharing
-from ringbco.audits.episodes import Episodes
+from ringbco.audits.allocated_stays import AllocatedStays
 from ringbco.audits.facts import Facts, Ints
-from ringbco.audits.findings import Check, Finding, blame, blame_stretches, number
+from ringbco.audits.findings import Check, Finding, blame, blame_stays, number
 from ringbco.checker.arrays import by_place, in_order
 
 if TYPE_CHECKING:
     from ringbco.audits.served import Served
 
 
-def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:
-    """Nobody moves while running: stretches last from start to finish; a preempted job's do not overlap."""
+def check_stays(check: Check, facts: Facts, ragged: Ints) -> None:
+    """Nobody moves while running: stays last from start to finish; a preempted job's do not overlap."""
     job, start, end = facts.a_job, facts.a_start, facts.a_end
     if facts.preemptive:
         bad = (start < facts.start[job]) | (end > facts.finish[job]) | (end < start)
     else:
         bad = (start != facts.start[job]) | (end != facts.finish[job])
-    blame_stretches(
+    blame_stays(
         check,
         facts,
         check.broken(bad),
@@ -33,7 +33,7 @@ def check_stretches(check: Check, facts: Facts, ragged: Ints) -> None:
         ),
     )
     others = ragged[~np.isin(ragged, job[bad])]
-    blame(check, facts, others, "its stretches overlap: expected one a server, all starting together")
+    blame(check, facts, others, "its stays overlap: expected one a server, all starting together")
 
 
 def check_gangs(check: Check, facts: Facts) -> None:
@@ -47,12 +47,12 @@ def check_gangs(check: Check, facts: Facts) -> None:
         first, of = np.flatnonzero(begins), np.cumsum(begins) - 1
     else:
         _, first, of = np.unique(key, return_index=True, return_inverse=True)
-    given = np.bincount(of, facts.a_gpus, first.size).astype(np.int64)
+    inputs = np.bincount(of, facts.a_gpus, first.size).astype(np.int64)
     gang = np.ones(first.size, dtype=bool)
     for times in (facts.a_start, facts.a_end):  # where its rows differ it is no stay
         gang[of[times != times[first][of]]] = False
     none = np.flatnonzero(np.bincount(facts.a_job, minlength=facts.num_gpus.size) == 0)
-    job, given = np.append(facts.a_job[first][gang], none), np.append(given[gang], 0 * none)
+    job, inputs = np.append(facts.a_job[first][gang], none), np.append(inputs[gang], 0 * none)
     time = np.append(facts.a_start[first][gang], facts.start[none])
     least, most = facts.num_gpus[job], facts.num_gpus[job]
     if facts.elastic:
@@ -60,22 +60,22 @@ def check_gangs(check: Check, facts: Facts) -> None:
     blame(
         check,
         facts,
-        check.broken((given < least) | (given > most)),
+        check.broken((inputs < least) | (inputs > most)),
         lambda i: (
-            f"{given[i]} GPUs allocated; expected {least[i]}{f' to {most[i]}' if least[i] < most[i] else ''}"
+            f"{inputs[i]} GPUs allocated; expected {least[i]}{f' to {most[i]}' if least[i] < most[i] else ''}"
         ),
         job=job,
         time=time,
     )
     empty = check.broken(facts.a_gpus == 0)
-    blame_stretches(check, facts, empty, "a stretch of 0 GPUs; expected at least 1")
+    blame_stays(check, facts, empty, "a stay of 0 GPUs; expected at least 1")
     sharing.check_holdings(check, facts)
 
 
 def check_servers(check: Check, facts: Facts) -> None:
     """Every server is one of the cluster's."""
     at = check.broken(facts.a_server >= facts.cluster.num_servers)
-    blame_stretches(check, facts, at, f"no such server; expected 0 to {facts.cluster.num_servers - 1}")
+    blame_stays(check, facts, at, f"no such server; expected 0 to {facts.cluster.num_servers - 1}")
 
 
 def check_vcs(check: Check, facts: Facts) -> None:
@@ -86,7 +86,7 @@ def check_vcs(check: Check, facts: Facts) -> None:
     names = facts.cluster.vc_names
     known = np.flatnonzero(facts.a_server < facts.cluster.num_servers)
     mine, its = facts.vc[facts.a_job[known]], facts.server_vc[facts.a_server[known]]
-    blame_stretches(
+    blame_stays(
         check,
         facts,
         known[check.broken(mine != its)],
@@ -132,12 +132,12 @@ def check_capacity(check: Check, facts: Facts, services: Served | None) -> None:
     )
 
 
-def check_types(check: Check, facts: Facts, eps: Episodes) -> None:
+def check_types(check: Check, facts: Facts, eps: AllocatedStays) -> None:
     """A gang holds GPUs of one type, and one that its job may use."""
     if facts.types is None:
         check.not_run = "all GPUs are alike to every job"
         return
-    first, mixed = facts.types.of_episodes(eps.pair_episode, eps.pair_server, eps.job.size)
+    first, mixed = facts.types.of_stays(eps.pair_stay, eps.pair_server, eps.job.size)
     at = check.broken(mixed)
     said = "holds GPUs of several types at once; expected those of one"
     blame(check, facts, at, said, job=eps.job, time=eps.start)
@@ -163,7 +163,7 @@ def check_outages(check: Check, facts: Facts) -> None:
         return
     at = down.latest(facts.a_server, facts.a_end)
     over = (at >= 0) & (down.up[at] > facts.a_start) & (facts.a_end > facts.a_start)
-    blame_stretches(
+    blame_stays(
         check,
         facts,
         check.broken(over),

@@ -143,8 +143,8 @@ def _check_times(check: Check, planned: Planned, rho: Floats, w_max: float, thet
     charge = rho / float(planned.options.get("u", 1.0))
     if planned.options.get("policy") == "rand":
         servers = planned.server_gpus.size
-        given = np.bincount(planned.a_server, planned.a_gpus * charge[planned.a_job], servers)
-        least = max(float((given / planned.server_gpus).max()), float(charge.max()))
+        charged = np.bincount(planned.a_server, planned.a_gpus * charge[planned.a_job], servers)
+        least = max(float((charged / planned.server_gpus).max()), float(charge.max()))
         most = min(theta, float(np.bincount(planned.a_server, charge[planned.a_job]).max()))
         said = f"w_max is {number(w_max)}; expected {number(least)} to {number(most)}"
         check.expect(holds=least * (1 - RELATIVE) <= w_max <= most * (1 + RELATIVE), message=said)

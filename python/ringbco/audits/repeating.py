@@ -74,7 +74,7 @@ def check_repeat(
         return
     with scratch_folder("ringbco-") as scratch:
         again.write(scratch / "again")
-        found = compare_results(folder, scratch / "again", named=wanted.is_own)
+        found = compare_results(folder, scratch / "again", named=wanted.is_custom)
     others = wanted.other_versions(again.run["ringbco"])
     made = ", ".join(f"{name} {was} (here {now})" for name, (was, now) in others.items())
     for name, difference in found.items():

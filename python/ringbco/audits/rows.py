@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.audits.facts import Bools, Facts, Ints
-from ringbco.audits.findings import Check, Finding, blame, blame_stretches
+from ringbco.audits.findings import Check, Finding, blame, blame_stays
 from ringbco.audits.options import policy_is
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import GPUS_SCHEMA
@@ -74,7 +74,7 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
         check.add((Finding(check.code, said, str(job_id)) for job_id in ids), len(ids))
     if misfits["strays"] is not None:
         strays = misfits["strays"]["job_id"].unique(maintain_order=True)
-        said = "has stretches in allocations.parquet but no row in jobs.parquet"
+        said = "has stays in allocations.parquet but no row in jobs.parquet"
         check.add((Finding(check.code, said, str(job_id)) for job_id in strays), len(strays))
 
     row = facts.row[: facts.done]
@@ -87,22 +87,22 @@ def check_jobs(check: Check, facts: Facts, misfits: Mapping[str, Any]) -> None:
     missing = np.setdiff1d(missing, refusable(facts))
     ended = np.flatnonzero(facts.table.frame["job_id"].is_in(_ended(facts).implode()).to_numpy())
     missing = np.setdiff1d(missing, ended)
-    counted = missing[facts.given.counted[missing]]
+    counted = missing[facts.inputs.counted[missing]]
     if facts.logged and len(counted) == unseen(facts):
-        return  # a policy of one's own refused them, or ended them before they ever held GPUs
+        return  # a custom policy refused them, or ended them before they ever held GPUs
     names = facts.table.frame["job_id"].cast(pl.String)
     said = "has no row in jobs.parquet"
     check.add((Finding(check.code, said, names[int(row)]) for row in missing), missing.size)
 
 
 def unseen(facts: Facts) -> int:
-    """How many jobs a policy of one's own refused or ended, as the summary says, that never held GPUs.
+    """How many jobs a custom policy refused or ended, as the summary says, that never held GPUs.
 
     Of a window: of the jobs submitted in it; what became of others nobody tells.
     """
     said = [facts.outcome.summary.get(name, 0) for name in ("jobs_refused", "jobs_ended")]
     rows = np.flatnonzero(facts.table.frame["job_id"].is_in(_ended(facts).implode()).to_numpy())
-    held = int(facts.given.counted[rows].sum())
+    held = int(facts.inputs.counted[rows].sum())
     return sum(count for count in said if isinstance(count, int)) - held
 
 
@@ -163,4 +163,4 @@ def check_rows(check: Check, facts: Facts) -> None:
     said = (
         "its row of allocations.parquet comes too late: expected the job table's order, then stay and server"
     )
-    blame_stretches(check, facts, check.broken(late) + 1, said)
+    blame_stays(check, facts, check.broken(late) + 1, said)

@@ -1,4 +1,4 @@
-"""What rungs.parquet says of the trials of a result, beside its episodes."""
+"""What rungs.parquet says of the trials of a result, beside its stays."""
 
 from __future__ import annotations
 

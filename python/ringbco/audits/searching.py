@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.audits import rungs
-from ringbco.audits.episodes import Episodes
+from ringbco.audits.allocated_stays import AllocatedStays
 from ringbco.audits.findings import Check, blame, number
 from ringbco.audits.rows import dropped, left_out, refusable
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ringbco.audits.facts import Bools, Facts, Ints
 
 
-def check_searches(check: Check, facts: Facts, eps: Episodes) -> None:
+def check_searches(check: Check, facts: Facts, eps: AllocatedStays) -> None:
     """Trials go on by their losses, and give their GPUs back where they do not go on at once."""
     climbs = rungs.read(facts)
     if climbs is None or facts.outcome.rungs is None:
@@ -35,7 +35,7 @@ def check_searches(check: Check, facts: Facts, eps: Episodes) -> None:
         return
     if _order_faults(check, facts, climbs):
         return
-    # When a policy of one's own, or elasticflow, refused or ended somebody nobody else tells.
+    # When a custom policy, or elasticflow, refused or ended somebody nobody else tells.
     untold = "jobs_refused" in facts.outcome.summary and not facts.options.get("admission")
     if not facts.logged and not untold:
         _check_choices(check, facts, climbs)
@@ -184,7 +184,7 @@ def _followed(
     return {at: levels[rung].on.get(job, math.nan) for (job, rung), at in at_rung.items()}
 
 
-def _check_ends(check: Check, facts: Facts, climbs: rungs.Climbs, eps: Episodes) -> None:
+def _check_ends(check: Check, facts: Facts, climbs: rungs.Climbs, eps: AllocatedStays) -> None:
     """A trial that does not go on from a rung at once gives its GPUs back as it comes there."""
     stays = pl.DataFrame({"job": eps.job, "time": eps.end}).unique()
     came = pl.DataFrame({"job": climbs.job, "time": climbs.time, "at": np.arange(climbs.job.size)})

@@ -14,7 +14,7 @@ import numpy as np
 from ringbco.audits.findings import Check, Finding, number
 from ringbco.errors import show_value
 from ringbco.trace.services import Services
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,11 +55,11 @@ def read(facts: Facts) -> Served | None:
 
     Raises InputError where services.parquet is none.
     """
-    given, replicas = facts.outcome.services, facts.outcome.replicas
-    if given is None or replicas is None:
+    table, replicas = facts.outcome.services, facts.outcome.replicas
+    if table is None or replicas is None:
         return None
-    known = Known(largest=int(facts.server_gpus.max()))
-    checked = Services.read(given, known, Services.form.file).frame
+    known = ReadContext(largest=int(facts.server_gpus.max()))
+    checked = Services.read(table, known, Services.form.file).frame
     names: list[str] = []
     gpus: list[int] = []
     rows: list[list[tuple[float, int]]] = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ringbco.audits.findings import Check, Finding, blame
-from ringbco.trace.shares import WHOLE
+from ringbco.trace.shares import MILLI_GPU
 
 if TYPE_CHECKING:
     from ringbco.audits.facts import Facts, Ints
@@ -19,14 +19,15 @@ def check_holdings(check: Check, facts: Facts) -> None:
     rows = facts.on_gpus
     if rows is None:
         return
-    wanted = np.where(facts.share[rows.job] > 0, facts.share[rows.job], WHOLE)
-    odd = check.broken((rows.units != wanted) | (rows.num_gpus != 1))
+    wanted = np.where(facts.share[rows.job] > 0, facts.share[rows.job], MILLI_GPU)
+    odd = check.broken((rows.milli_gpus != wanted) | (rows.num_gpus != 1))
     blame(
         check,
         facts,
         odd,
         lambda i: (
-            f"holds {rows.num_gpus[i]} x {rows.units[i]} thousandths of a GPU; expected {wanted[i]} of one"
+            f"holds {rows.num_gpus[i]} x {rows.milli_gpus[i]} thousandths of a GPU; expected {wanted[i]}"
+            " of one"
         ),
         job=rows.job,
         time=rows.start,
@@ -55,13 +56,13 @@ def check_room(check: Check, facts: Facts) -> None:
         time=rows.start,
     )
     held = known & (rows.end > rows.start)
-    place, units = _places(facts, rows)[held], np.maximum(rows.units[held], 0)
+    place, milli_gpus = _places(facts, rows)[held], np.maximum(rows.milli_gpus[held], 0)
     place = np.concatenate([place, place])
     time = np.concatenate([rows.start[held], rows.end[held]])
-    change = np.concatenate([units, -units])
+    change = np.concatenate([milli_gpus, -milli_gpus])
     order = np.lexsort((change, time, place))
     place, time, used = place[order], time[order], np.cumsum(change[order])
-    over = used > WHOLE
+    over = used > MILLI_GPU
     began = check.broken(over & ~np.append(False, over[:-1] & (place[1:] == place[:-1]))[: over.size])
     first = np.append(0, np.cumsum(facts.server_gpus))
     server = np.searchsorted(first, place[began], side="right") - 1
@@ -69,7 +70,7 @@ def check_room(check: Check, facts: Facts) -> None:
         (
             Finding(
                 check.code,
-                f"{used[i]} thousandths of GPU {place[i] - first[s]} in use; it has {WHOLE}",
+                f"{used[i]} thousandths of GPU {place[i] - first[s]} in use; it has {MILLI_GPU}",
                 server=int(s),
                 time=float(time[i]),
             )

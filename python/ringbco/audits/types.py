@@ -29,18 +29,18 @@ class Types:
     speedup: NDArray[np.float64]
     listed: NDArray[np.float64]
 
-    def of_episodes(
-        self, pair_episode: NDArray[np.int64], pair_server: NDArray[np.int64], episodes: int
+    def of_stays(
+        self, pair_stay: NDArray[np.int64], pair_server: NDArray[np.int64], stays: int
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The type of each episode's first server, and whether it has servers of other types too.
+        """The type of each stay's first server, and whether it has servers of other types too.
 
-        The pairs are those of `episodes.Episodes`.
+        The pairs are those of `AllocatedStays`.
         """
         of = self.server[np.minimum(pair_server, self.server.size - 1)]
-        first = np.zeros(episodes, dtype=np.int64)
-        first[pair_episode[::-1]] = of[::-1]
-        mixed = np.zeros(episodes, dtype=np.bool_)
-        mixed[pair_episode[of != first[pair_episode]]] = True
+        first = np.zeros(stays, dtype=np.int64)
+        first[pair_stay[::-1]] = of[::-1]
+        mixed = np.zeros(stays, dtype=np.bool_)
+        mixed[pair_stay[of != first[pair_stay]]] = True
         return first, mixed
 
 

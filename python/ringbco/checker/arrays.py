@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.checker.given import Bools, Floats, Ints
+from ringbco.checker.inputs import Bools, Floats, Ints
 
 
 def by_group(values: NDArray[Any], head: Ints) -> NDArray[Any]:
@@ -55,7 +55,7 @@ def by_place(place: Ints, time: Floats) -> tuple[Ints, Ints]:
 
 
 def overlap(since: Floats, until: Floats, first: float, last: float) -> Floats:
-    """Seconds of stretches of time between two instants."""
+    """Seconds of intervals between two instants."""
     found: Floats = np.maximum(0.0, np.minimum(until, last) - np.maximum(since, first))
     return found
 

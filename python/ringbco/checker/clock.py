@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ringbco.checker.given import Floats
+from ringbco.checker.inputs import Floats
 from ringbco.checker.settings import Load, Outage
 
 

@@ -9,21 +9,21 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.checker.arrays import by_group, most_of, optional
-from ringbco.checker.given import (
+from ringbco.checker.inputs import (
     DONE,
     ENDED,
     EVICTED,
     FAILED,
     LIMIT,
+    MILLI_GPU,
     MOVED,
     NONE,
     PREEMPTED,
     RESIZED,
     RUNG,
-    WHOLE,
     Floats,
-    Given,
     Ints,
+    RunInputs,
     Stays,
     Table,
 )
@@ -48,8 +48,8 @@ class Records:
     resized.
     """
 
-    def __init__(self, given: Given, stays: Stays) -> None:
-        jobs, self.stays = given.jobs, stays
+    def __init__(self, inputs: RunInputs, stays: Stays) -> None:
+        jobs, self.stays = inputs.jobs, stays
         self.group = np.flatnonzero(np.isin(stays.ended[stays.tail], OVER))
         self.first, self.last = stays.head[self.group], stays.tail[self.group]
         self.job = stays.job[self.first]
@@ -88,9 +88,9 @@ class Records:
         return by_group(np.isin(self.stays.ended, ways).astype(np.int64), self.stays.head)[self.group]
 
 
-def jobs_table(given: Given, speeds: Speeds, done: Records) -> Table:
+def jobs_table(inputs: RunInputs, speeds: Speeds, done: Records) -> Table:
     """jobs.parquet."""
-    jobs, own = given.jobs, done.job
+    jobs, own = inputs.jobs, done.job
     table: Table = {
         "job_id": jobs.id.gather(own),
         "submit_time": done.submit,
@@ -107,74 +107,74 @@ def jobs_table(given: Given, speeds: Speeds, done: Records) -> Table:
         "max_contention": done.most,
         "preemptions": done.stopped,
     }
-    if given.several or may_pause(given):
+    if inputs.several or may_pause(inputs):
         table |= {
             "held_time": done.held,
             "lost_time": done.paused,
             "moves": done.ended(MOVED),
             "resizes": done.ended(RESIZED),
         }
-        if given.elastic:
+        if inputs.elastic:
             table |= {
                 "held_gpu_time": done.held_gpu,
                 "lost_gpu_time": done.paused_gpu,
                 "min_gpus": jobs.least[own],
                 "max_gpus": jobs.most[own],
             }
-    if given.makes_room:
+    if inputs.makes_room:
         table["evictions"] = done.ended(EVICTED)
-    why = Longer(given, speeds, done)
-    if given.limited:
+    why = Longer(inputs, speeds, done)
+    if inputs.limited:
         table |= {"reached_limit": done.cut, "run_cut": why.cut}
-    if given.outages is not None:
+    if inputs.outages is not None:
         table |= {"failures": done.ended(FAILED), "lost_work": done.lost}
-    if given.searched:
+    if inputs.searched:
         table |= {"pauses": done.ended(RUNG), "paused_time": done.rests}
     if jobs.share is not None:
-        table["gpu_share"] = optional(jobs.share[own] / WHOLE, jobs.share[own] > 0)
+        table["gpu_share"] = optional(jobs.share[own] / MILLI_GPU, jobs.share[own] > 0)
     if "priority" in jobs.plain:
         table["priority"] = jobs.plain["priority"][own]
     said = {"user": jobs.user, "vc": jobs.vc_said, "deadline": jobs.deadline}
-    said |= {"group": jobs.group} if given.searched else {}
+    said |= {"group": jobs.group} if inputs.searched else {}
     table |= {name: column.gather(own) for name, column in said.items() if column is not None}
-    waits = zip(WAITS, waits_of(given, done.stays), strict=True)
+    waits = zip(WAITS, waits_of(inputs, done.stays), strict=True)
     return table | {name: done.sum(wait) for name, wait in waits} | why.columns()
 
 
-def waits_of(given: Given, stays: Stays) -> tuple[Floats, Floats, Floats]:
+def waits_of(inputs: RunInputs, stays: Stays) -> tuple[Floats, Floats, Floats]:
     """The three waits before each stay: since submission, or since the stay before."""
     since = stays.since.copy()
-    since[stays.head] = given.jobs.submit[stays.job[stays.head]]
+    since[stays.head] = inputs.jobs.submit[stays.job[stays.head]]
     return stays.start - since - stays.few - stays.apart, stays.few, stays.apart
 
 
 class Longer:
     """Why jobs ran longer than their ideal run time."""
 
-    def __init__(self, given: Given, speeds: Speeds, done: Records) -> None:
-        self.given, self.speeds, self.done, self.model = given, speeds, done, given.model
+    def __init__(self, inputs: RunInputs, speeds: Speeds, done: Records) -> None:
+        self.inputs, self.speeds, self.done, self.model = inputs, speeds, done, inputs.model
         self.kept = done.stays.work - done.stays.lost
         """Work of each stay that was not lost."""
         self.cut = self._cut()
 
     def columns(self) -> Table:
         """run_spread, run_contention and, where there may be any, run_resized and run_on_type."""
-        given, done = self.given, self.done
+        inputs, done = self.inputs, self.done
         none = np.zeros(len(done))
-        resized = done.sum(self._resized()) if given.elastic else none
-        on_type = done.sum(self._on_type()) if given.jobs.speedup is not None else none
+        resized = done.sum(self._resized()) if inputs.elastic else none
+        on_type = done.sum(self._on_type()) if inputs.jobs.speedup is not None else none
         longer = done.held - done.paused - done.lost - done.ideal - resized - on_type - self.cut
         spread = longer
         if self.model == "rar":
             slowed = (done.most > 0) & (self.speeds.net.xi1 * done.most > 1.0)
             if slowed.any():
                 spread = np.where(slowed, done.sum(self._spread()), longer)
-        if self.speeds.meets and given.jobs.share is not None:
-            spread = np.where(given.jobs.share[done.job] > 0, 0.0, spread)
+        if self.speeds.meets and inputs.jobs.share is not None:
+            spread = np.where(inputs.jobs.share[done.job] > 0, 0.0, spread)
         table: Table = {"run_spread": spread, "run_contention": longer - spread}
-        if given.elastic and (given.several or may_pause(given)):
+        if inputs.elastic and (inputs.several or may_pause(inputs)):
             table["run_resized"] = resized
-        if given.jobs.speedup is not None:
+        if inputs.jobs.speedup is not None:
             table["run_on_type"] = on_type
         return table
 
@@ -183,7 +183,7 @@ class Longer:
         done = self.done
         if not done.cut.any():
             return np.zeros(len(done))
-        jobs = self.given.jobs
+        jobs = self.inputs.jobs
         whole = jobs.duration[done.job] if self.model == "fixed" else self.speeds.work[done.job]
         return np.where(done.cut, -done.ideal * (1.0 - done.sum(self.kept) / whole), 0.0)
 
@@ -198,11 +198,11 @@ class Longer:
 
     def _kinds(self, rows: Ints) -> Ints:
         """The GPU types that stays hold."""
-        return self.given.cluster.of_type[self.done.stays.at[rows]]
+        return self.inputs.cluster.of_type[self.done.stays.at[rows]]
 
     def _resized(self) -> Floats:
         """On other GPUs than it asks for, on the same type, both on the fewest servers."""
-        stays, speeds, asked = self.done.stays, self.speeds, self.given.jobs.gpus
+        stays, speeds, asked = self.done.stays, self.speeds, self.inputs.jobs.gpus
         found, rows = np.zeros(len(stays)), np.flatnonzero(stays.gpus != asked[stays.job])
         job, gpus, kind = stays.job[rows], stays.gpus[rows], self._kinds(rows)
         if self.model == "fixed":
@@ -222,7 +222,7 @@ class Longer:
 
     def _on_type(self) -> Floats:
         """On the GPUs that it asks for, of the type held and of that recorded on."""
-        stays, speeds, jobs = self.done.stays, self.speeds, self.given.jobs
+        stays, speeds, jobs = self.done.stays, self.speeds, self.inputs.jobs
         job, kind = stays.job, self._kinds(np.arange(len(stays)))
         asked = jobs.gpus[job]
         if self.model == "table":
@@ -235,9 +235,9 @@ class Longer:
         return self.kept * slower
 
 
-def stays_table(given: Given, stays: Stays) -> Table:
+def stays_table(inputs: RunInputs, stays: Stays) -> Table:
     """stays.parquet; where every job has one stay, no more of it than is asked for."""
-    jobs, cluster = given.jobs, given.cluster
+    jobs, cluster = inputs.jobs, inputs.cluster
     table: Table = {
         "job_id": jobs.id.gather(stays.job),
         "stay": stays.number,
@@ -246,7 +246,7 @@ def stays_table(given: Given, stays: Stays) -> Table:
         "num_gpus": stays.gpus,
         "num_servers": stays.servers,
     }
-    if not given.several:
+    if not inputs.several:
         return table
     service = pl.Series([None], dtype=pl.String).new_from_index(0, len(stays))
     table |= {
@@ -261,8 +261,8 @@ def stays_table(given: Given, stays: Stays) -> Table:
         "by_server": optional(stays.by_server, stays.by_server != NONE),
         "paused_at_rung": stays.rest,
     }
-    table |= dict(zip(WAITS, waits_of(given, stays), strict=True))
-    if given.saves:
+    table |= dict(zip(WAITS, waits_of(inputs, stays), strict=True))
+    if inputs.saves:
         table["saving"] = stays.saving
     if cluster.gpu_type is not None:
         table["gpu_type"] = _words([fact.name for fact in cluster.types], cluster.of_type[stays.at])
@@ -278,16 +278,16 @@ def _named(ids: pl.Series, rows: Ints) -> pl.Series:
     return ids.gather(optional(rows, rows != NONE)) if rows.size else ids.clear()
 
 
-def allocations_table(given: Given, stays: Stays) -> Table:
+def allocations_table(inputs: RunInputs, stays: Stays) -> Table:
     """allocations.parquet: a row a stay and server, or a stay and GPU where jobs have shares."""
-    share, of, server, held = given.jobs.share, stays.of, stays.server, stays.held
+    share, of, server, held = inputs.jobs.share, stays.of, stays.server, stays.held
     if share is not None:
         assert stays.spot is not None
         assert stays.on is not None
         of, server = np.repeat(np.arange(len(stays)), np.diff(stays.spot)), stays.on
         held = np.ones(of.size, np.int64)
     table: Table = {
-        "job_id": given.jobs.id.gather(stays.job[of]),
+        "job_id": inputs.jobs.id.gather(stays.job[of]),
         "server": server,
         "num_gpus": held,
         "start_time": stays.start[of],
@@ -296,5 +296,5 @@ def allocations_table(given: Given, stays: Stays) -> Table:
     }
     if share is not None and stays.gpu is not None:
         own = share[stays.job[of]]
-        table |= {"gpu": stays.gpu, "share": optional(own / WHOLE, own > 0)}
+        table |= {"gpu": stays.gpu, "share": optional(own / MILLI_GPU, own > 0)}
     return table

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ringbco.checker.given import Floats, Ints, Stays
+from ringbco.checker.inputs import Floats, Ints, Stays
 
 Change = tuple[float, list[int], list[int]]
 

@@ -14,9 +14,9 @@ from ringbco.checker import services
 from ringbco.checker.arrays import codes, overlap, total
 from ringbco.checker.columns import OVER, Records
 from ringbco.checker.contention import Spanning
-from ringbco.checker.given import EVICTED, FAILED, Bools, Floats, Ints, Table
+from ringbco.checker.inputs import EVICTED, FAILED, Bools, Floats, Ints, Table
+from ringbco.checker.run_interval import HOUR, RunInterval
 from ringbco.checker.searches import merged
-from ringbco.checker.span import HOUR, Span
 from ringbco.checker.stays import AS_RESIZED, may_pause
 from ringbco.errors import InputError
 
@@ -45,9 +45,14 @@ class Summary:
     where no job of the window was done.
     """
 
-    def __init__(self, span: Span, done: Records, placeable: Bools) -> None:
-        self.span, self.given, self.done, stays = span.measured(), span.given, done, span.stays
-        given, counted = span.given, span.given.counted
+    def __init__(self, interval: RunInterval, done: Records, placeable: Bools) -> None:
+        self.interval, self.inputs, self.done, stays = (
+            interval.measured(),
+            interval.inputs,
+            done,
+            interval.stays,
+        )
+        inputs, counted = interval.inputs, interval.inputs.counted
         self.jobs = stays.job[stays.head]
         self.mine = np.flatnonzero(counted[done.job])
         """Of `done`, those of the window."""
@@ -55,51 +60,51 @@ class Summary:
             raise InputError("a job that was done and submitted in the window", key="options.measure_from")
         over = np.isin(stays.ended[stays.tail], OVER)
         self.ends = not over.all()
-        self.ended: Bools = np.zeros(len(given.jobs), np.bool_)
+        self.ended: Bools = np.zeros(len(inputs.jobs), np.bool_)
         """Jobs of the window that ran, and were ended before they were done."""
         self.ended[self.jobs[~over]] = True
         self.ended &= counted
-        self.is_done: Bools = np.zeros(len(given.jobs), np.bool_)
+        self.is_done: Bools = np.zeros(len(inputs.jobs), np.bool_)
         self.is_done[done.job[self.mine]] = True
-        self.known: Bools = np.zeros(len(given.jobs), np.bool_)
+        self.known: Bools = np.zeros(len(inputs.jobs), np.bool_)
         self.known[self.jobs] = True
         self.lost = ~self.known
         if self.lost.any():
             self.lost &= ~placeable
         self.dropped = int(self.lost.sum())
-        weight = given.jobs.weight[stays.job] if given.jobs.share is not None else 1.0
+        weight = inputs.jobs.weight[stays.job] if inputs.jobs.share is not None else 1.0
         self.gpus = stays.gpus * weight
         """Of each stay, in whole GPUs."""
 
     def of(self, spanning: Spanning, searches: Table | None) -> Figures:
         """All of them."""
-        span, given, mine = self.span, self.given, self.mine
-        everywhere = np.ones(given.cluster.gpus.size, np.bool_)
-        figures: Figures = {"policy": given.options["policy"], "jobs": mine.size}
-        window = given.window or (-math.inf, math.inf)
+        interval, inputs, mine = self.interval, self.inputs, self.mine
+        everywhere = np.ones(inputs.cluster.gpus.size, np.bool_)
+        figures: Figures = {"policy": inputs.options["policy"], "jobs": mine.size}
+        window = inputs.window or (-math.inf, math.inf)
         named = zip(("measure_from", "measure_to"), window, strict=True)
         figures |= {name: time for name, time in named if math.isfinite(time)}
-        figures |= self._fates(given.counted)
+        figures |= self._fates(inputs.counted)
         figures |= self._common(mine, every=True) | self._place(mine, self.ended, everywhere, slice(None))
-        figures |= {"events": 2 * (len(given.jobs) - self.dropped)}
+        figures |= {"events": 2 * (len(inputs.jobs) - self.dropped)}
         figures |= self._resizes() | self._outages() | self._used()
-        figures["mean_contention"] = _contention(spanning, span)
+        figures["mean_contention"] = _contention(spanning, interval)
         figures["size_classes"] = self._classes(mine)
-        if given.cluster.vc is not None:
+        if inputs.cluster.vc is not None:
             figures["vcs"] = list(self._vcs())
-        if given.cluster.gpu_type is not None:
+        if inputs.cluster.gpu_type is not None:
             figures |= self._types()
-        if given.services is not None:
-            figures |= services.figures(span)
+        if inputs.services is not None:
+            figures |= services.figures(interval)
         return figures | _searches(searches, window)
 
     def _fates(self, rows: Bools) -> Figures:
         """Of rows of the job table: how many were left out and, where any of all were, refused and ended."""
-        given = self.given
+        inputs = self.inputs
         dropped = int((self.lost & rows).sum())
         figures: Figures = {"jobs_dropped": dropped}
         refused = int((~self.known).sum()) - self.dropped
-        if refused and given.decides:
+        if refused and inputs.decides:
             return figures  # nobody tells whom it refused, and whom it ended before they ever ran
         if refused:
             figures["jobs_refused"] = int((~self.known & rows).sum()) - dropped
@@ -109,11 +114,11 @@ class Summary:
 
     def _common(self, rows: Ints, *, every: bool) -> Figures:
         """Of rows of `done`. every: percentiles too."""
-        given, done = self.given, self.done
+        inputs, done = self.inputs, self.done
         figures: Figures = {}
         for name, column in (
             ("jct", done.jct),
-            ("wait", done.wait if given.several else done.to_start),
+            ("wait", done.wait if inputs.several else done.to_start),
             ("time_to_start", done.to_start),
             ("slowdown", done.rho),
             ("bounded_slowdown", done.bounded),
@@ -123,15 +128,15 @@ class Summary:
             if every:
                 values.sort()
                 figures |= {f"{label}_{name}": percentile(values, share) for label, share in SHARES}
-        if given.several or may_pause(given):
+        if inputs.several or may_pause(inputs):
             figures["preemptions"] = int(done.stopped[rows].sum())
             figures["lost_gpu_seconds"] = total(done.paused_gpu[rows])
-        if given.makes_room:
+        if inputs.makes_room:
             figures["evictions"] = int(done.ended(EVICTED)[rows].sum())
         return figures | self._fairness(rows) | self._deadlines(rows)
 
     def _fairness(self, rows: Ints) -> Figures:
-        job, rho = merged(self.given, self.done, rows)
+        job, rho = merged(self.inputs, self.done, rows)
         figures: Figures = {
             "mean_finish_time_fairness": mean(rho),
             "worst_finish_time_fairness": float(rho.max()),
@@ -149,11 +154,11 @@ class Summary:
     @cached_property
     def _users(self) -> Ints | None:
         """The number of each job's user; -1 for none."""
-        user = self.given.jobs.user
+        user = self.inputs.jobs.user
         return None if user is None else codes(user)[0]
 
     def _deadlines(self, rows: Ints) -> Figures:
-        due = self.given.jobs.deadline
+        due = self.inputs.jobs.deadline
         if due is None:
             return {}
         by = due.cast(pl.Float64).fill_null(np.nan).to_numpy()[self.done.job[rows]]
@@ -166,7 +171,7 @@ class Summary:
 
         ran: all stays there, which hold GPUs in the window whosever they are.
         """
-        span, stays, jobs, done = self.span, self.span.stays, self.given.jobs, self.done
+        interval, stays, jobs, done = self.interval, self.interval.stays, self.inputs.jobs, self.done
         mine = ended.copy()
         mine[done.job[rows]] = True
         own = mine[stays.job]
@@ -176,23 +181,23 @@ class Summary:
             "makespan": last - first,
             "jobs_spread": int((done.servers[rows] > 1).sum()),
         }
-        if self.given.limited:
+        if self.inputs.limited:
             others = done.jct[rows][~done.cut[rows]]
             figures["jobs_over_limit"] = rows.size - others.size
             figures["mean_jct_completed"] = mean(others) if others.size else None
-        if self.given.window is not None:
-            up = span.up(servers, span.first, span.last)
-            used = span.held(ran, span.first, span.last) / up if up > 0 else 0.0
+        if self.inputs.window is not None:
+            up = interval.up(servers, interval.first, interval.last)
+            used = interval.held(ran, interval.first, interval.last) / up if up > 0 else 0.0
             return figures | {"utilisation": used}
-        up, window = span.up(servers, first, last), span.up(servers, first, closes)
-        figures["utilisation"] = span.held(own, first, last) / up if up > 0 else 0.0
+        up, window = interval.up(servers, first, last), interval.up(servers, first, closes)
+        figures["utilisation"] = interval.held(own, first, last) / up if up > 0 else 0.0
         if closes > first:
-            share = span.held(own, first, closes) / window if window > 0 else None
+            share = interval.held(own, first, closes) / window if window > 0 else None
             figures["utilisation_to_last_submission"] = share
         return figures
 
     def _classes(self, rows: Ints) -> list[Figures]:
-        of = np.searchsorted([high for _, high in CLASSES], self.given.jobs.gpus[self.done.job[rows]])
+        of = np.searchsorted([high for _, high in CLASSES], self.inputs.jobs.gpus[self.done.job[rows]])
         found = []
         for number, (name, _) in enumerate(CLASSES):
             mine = rows[of == number]
@@ -203,14 +208,14 @@ class Summary:
 
     def _vcs(self) -> Iterator[Figures]:
         """Of each virtual cluster."""
-        cluster, stays, given = self.given.cluster, self.span.stays, self.given
-        of = given.jobs.in_vc
+        cluster, stays, inputs = self.inputs.cluster, self.interval.stays, self.inputs
+        of = inputs.jobs.in_vc
         for number, name in enumerate(cluster.vcs):
             servers, jobs = cluster.in_vc == number, of == number
             gpus = int(cluster.gpus[servers].sum())
             rows = self.mine[jobs[self.done.job[self.mine]]]
             figures: Figures = {"vc": name, "servers": int(servers.sum()), "gpus": gpus}
-            figures |= {"jobs": rows.size} | self._fates(jobs & given.counted)
+            figures |= {"jobs": rows.size} | self._fates(jobs & inputs.counted)
             if rows.size:
                 figures |= self._common(rows, every=True)
                 figures |= self._place(rows, self.ended & jobs, servers, jobs[stays.job])
@@ -218,9 +223,9 @@ class Summary:
             yield figures
 
     def _resizes(self) -> Figures:
-        if not self.given.elastic or not self.given.resizes:
+        if not self.inputs.elastic or not self.inputs.resizes:
             return {}
-        stays = self.span.stays
+        stays = self.interval.stays
         resized = (stays.began == AS_RESIZED) & self.is_done[stays.job]
         return {
             "resizes": int(resized.sum()),
@@ -229,11 +234,11 @@ class Summary:
         }
 
     def _outages(self) -> Figures:
-        if self.given.outages is None:
+        if self.inputs.outages is None:
             return {}
-        stays = self.span.stays
+        stays = self.interval.stays
         failed = np.flatnonzero((stays.ended == FAILED) & self.is_done[stays.job])
-        cause = {(outage.server, outage.down): outage.cause or "unknown" for outage in self.span.down}
+        cause = {(outage.server, outage.down): outage.cause or "unknown" for outage in self.interval.down}
         lost = (stays.lost_time * self.gpus)[failed] / HOUR
         hours: dict[str, list[float]] = {}
         told = zip(stays.by_server[failed].tolist(), stays.end[failed].tolist(), lost.tolist(), strict=True)
@@ -247,7 +252,7 @@ class Summary:
 
     def _used(self) -> Figures:
         """Goodput, and how long jobs took beside their ideal run times."""
-        if self.given.outages is None and not self.given.makes_room:
+        if self.inputs.outages is None and not self.inputs.makes_room:
             return {}
         done, mine = self.done, self.mine
         held = total(done.held_gpu[mine])
@@ -263,15 +268,15 @@ class Summary:
 
     def _types(self) -> Figures:
         """What each GPU type was used for, and the sums where every type has them."""
-        span, cluster = self.span, self.given.cluster
-        replicas, kind = span.replicas, cluster.of_type
-        asleep_on = np.array([spell.server for spell in span.slept], np.int64)
-        since, until = (np.array([spell[i] for spell in span.slept], np.float64) for i in (1, 2))
+        interval, cluster = self.interval, self.inputs.cluster
+        replicas, kind = interval.replicas, cluster.of_type
+        asleep_on = np.array([sleep.server for sleep in interval.slept], np.int64)
+        since, until = (np.array([sleep[i] for sleep in interval.slept], np.float64) for i in (1, 2))
         rows = []
         for number, fact in enumerate(cluster.types):
             servers = kind == number
-            held = span.held(servers[span.stays.at], span.first, span.last) / HOUR
-            up = span.up(servers, span.first, span.last) / HOUR
+            held = interval.held(servers[interval.stays.at], interval.first, interval.last) / HOUR
+            up = interval.up(servers, interval.first, interval.last) / HOUR
             row: Figures = {
                 "gpu_type": fact.name,
                 "servers": int(servers.sum()),
@@ -280,10 +285,10 @@ class Summary:
                 "utilisation": held / up if up > 0 else 0.0,
             }
             own = servers[asleep_on]
-            asleep = span.hours(cluster.gpus[asleep_on[own]], since[own], until[own])
+            asleep = interval.hours(cluster.gpus[asleep_on[own]], since[own], until[own])
             there = servers[replicas.server]
-            served = span.hours(replicas.gpus[there], replicas.start[there], replicas.end[there])
-            if self.given.sleep_after < math.inf:
+            served = interval.hours(replicas.gpus[there], replicas.start[there], replicas.end[there])
+            if self.inputs.sleep_after < math.inf:
                 row["asleep_gpu_hours"] = asleep
             if fact.idle_watts is not None and fact.busy_watts is not None:
                 busy, idle = held + served, up - held - served - asleep
@@ -299,9 +304,9 @@ class Summary:
         return {"gpu_types": rows} | totals
 
 
-def _contention(spanning: Spanning, span: Span) -> float:
+def _contention(spanning: Spanning, interval: RunInterval) -> float:
     """p averaged over all the time that spanning jobs ran."""
-    lengths = overlap(spanning.time[:-1], spanning.time[1:], span.first, span.last)
+    lengths = overlap(spanning.time[:-1], spanning.time[1:], interval.first, interval.last)
     ran = total(lengths * spanning.jobs[:-1])
     return total(lengths * spanning.p[:-1]) / ran if ran > 0 else 0.0
 

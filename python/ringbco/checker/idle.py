@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from ringbco.checker.given import WHOLE, Book, Bools, Floats, Given, Ints
+from ringbco.checker.inputs import MILLI_GPU, Bools, Floats, Ints, RunInputs, StayLog
 from ringbco.checker.leastbusy import LeastBusyServers
 from ringbco.checker.levels import Changes, Moves, Steps, Waiting, atleast, both, compact, steps, together
 from ringbco.checker.settings import Outage
@@ -53,7 +53,7 @@ class Pool:
     @cached_property
     def idle(self) -> Steps:
         """Its idle thousandths of GPUs."""
-        return self.thousandths or Steps(self.empty.time, self.empty.value * WHOLE)
+        return self.thousandths or Steps(self.empty.time, self.empty.value * MILLI_GPU)
 
     def holding(self, gpus: int) -> Steps:
         """How many of its servers have so many empty GPUs at least."""
@@ -64,12 +64,12 @@ class Pool:
         return self._holding[gpus]
 
 
-class Room:
+class Placeable:
     """The pools of a cluster, and who may go where."""
 
-    def __init__(self, given: Given, speeds: Speeds) -> None:
-        self.given, self.speeds, self.jobs, self.cluster = given, speeds, given.jobs, given.cluster
-        self.packing = given.options["placement"] in PACKING
+    def __init__(self, inputs: RunInputs, speeds: Speeds) -> None:
+        self.inputs, self.speeds, self.jobs, self.cluster = inputs, speeds, inputs.jobs, inputs.cluster
+        self.packing = inputs.options["placement"] in PACKING
         self.kinds = 1 if self.jobs.types is None else self.jobs.types.shape[1]
         self.kind = np.zeros(self.cluster.gpus.size, np.int64) if self.kinds == 1 else self.cluster.of_type
         self.key = self.cluster.in_vc * self.kinds + self.kind
@@ -103,23 +103,23 @@ class Room:
 
     def _moves(self, rows: Ints, kind: int, servers: Ints) -> Bools:
         """Whether jobs make progress on so many servers of a type, if they have them to themselves."""
-        given, jobs = self.given, self.jobs
-        if jobs.types is None or given.model == "fixed" or (given.slot is None and given.model == "rar"):
+        inputs, jobs = self.inputs, self.jobs
+        if jobs.types is None or inputs.model == "fixed" or (inputs.slot is None and inputs.model == "rar"):
             return np.ones(rows.size, np.bool_)
         gpus, kinds = jobs.gpus[rows], np.full(rows.size, kind)
-        if given.model == "table":
+        if inputs.model == "table":
             rate = self.speeds.measured(rows, kinds, gpus, servers)
         else:
             rate = 1.0 / self.speeds.tau(rows, gpus, servers, 0, self.speeds.speedup(rows, kinds))
-        if given.slot is None:
+        if inputs.slot is None:
             return rate > 0
-        return (rate > 0) & (np.floor(given.slot * rate * EVEN) > 0)
+        return (rate > 0) & (np.floor(inputs.slot * rate * EVEN) > 0)
 
     @cached_property
     def placeable(self) -> Bools:
         """Whether the empty cluster, and its owner's quota, could ever hold each job."""
         may: Bools = np.any(self.tries, axis=1)
-        owner, quotas = self.jobs.owner, self.given.quotas
+        owner, quotas = self.jobs.owner, self.inputs.quotas
         if owner is not None:
             for name, (most, borrows) in (quotas or {}).items():
                 if not borrows:
@@ -127,12 +127,12 @@ class Room:
                     may = may & ~(mine & (self.jobs.gpus > most))
         return may
 
-    def waits(self, book: Book, down: list[Outage]) -> None:
+    def waits(self, stay_log: StayLog, down: list[Outage]) -> None:
         """Writes into the stays for how long their jobs waited for which reason."""
-        stays, jobs = book.stays, self.jobs
+        stays, jobs = stay_log.stays, self.jobs
         stays.few, stays.apart = np.zeros(len(stays)), np.zeros(len(stays))
         rows = np.flatnonzero(stays.start > stays.since)
-        turn, turned = self._turns(book)
+        turn, turned = self._turns(stay_log)
         turns = np.flatnonzero(turn > 0.0)
         job = np.concatenate([stays.job[rows], stays.job[turned[turns]]])
         if not job.size:
@@ -150,7 +150,7 @@ class Room:
         for column in demand.T:
             key = key * (int(column.max()) + 1) + column
         _, at, of = np.unique(key, return_index=True, return_inverse=True)
-        pools = Pools(self, book, down, np.unique(demand[:, 2]))
+        pools = Pools(self, stay_log, down, np.unique(demand[:, 2]))
         order = np.argsort(of, kind="stable")
         bounds = np.append(np.searchsorted(of[order], np.arange(at.size)), job.size)
         for number, one in enumerate(at.tolist()):
@@ -163,12 +163,12 @@ class Room:
         stays.few[rows], stays.apart[rows] = few[: rows.size], apart[: rows.size]
         stays.apart[turned[turns]] -= apart[rows.size :]
 
-    def _turns(self, book: Book) -> tuple[Floats, Ints]:
+    def _turns(self, stay_log: StayLog) -> tuple[Floats, Ints]:
         """Of a plan: from when theta, not the order, is in the way of stays, and of which."""
-        given, stays, jobs = self.given, book.stays, self.jobs
-        if not given.planned or given.options.get("dispatch") == "reserve":
+        inputs, stays, jobs = self.inputs, stay_log.stays, self.jobs
+        if not inputs.planned or inputs.options.get("dispatch") == "reserve":
             return np.zeros(0), np.zeros(0, np.int64)
-        by = jobs.gpus[stays.job] if given.by_gpus else np.zeros(len(stays), np.int64)
+        by = jobs.gpus[stays.job] if inputs.by_gpus else np.zeros(len(stays), np.int64)
         vc = jobs.in_vc[stays.job]
         order = np.lexsort((stays.job, by, vc))
         turn = np.concatenate([[0.0], stays.start[order][:-1]])
@@ -188,10 +188,10 @@ def _packs(sizes: Ints, gpus: int) -> bool:
 class Pools:
     """What is idle over time, pool by pool."""
 
-    def __init__(self, room: Room, book: Book, down: list[Outage], shares: Ints) -> None:
-        self.room, self.given, self.book, self.down = room, room.given, book, down
+    def __init__(self, room: Placeable, stay_log: StayLog, down: list[Outage], shares: Ints) -> None:
+        self.room, self.inputs, self.stay_log, self.down = room, room.inputs, stay_log, down
         self.key, gpus = room.key, room.cluster.gpus
-        shared = room.jobs.share is not None and book.stays.gpu is not None
+        shared = room.jobs.share is not None and stay_log.stays.gpu is not None
         gpu_moves = self._gpu_moves() if shared else None
         self.moves = moves = self._server_moves(gpu_moves)
         self.pools: dict[int, Pool] = {}
@@ -202,7 +202,7 @@ class Pools:
             if gpu_moves is not None:
                 own = gpu_moves.of(self.key == key)
                 count = int(pool.sizes.sum())
-                pool.thousandths = steps(own.time, own.after - own.before, WHOLE * count)
+                pool.thousandths = steps(own.time, own.after - own.before, MILLI_GPU * count)
                 for share in shares[shares > 0].tolist():
                     change = (own.after >= share).astype(np.int64) - (own.before >= share)
                     pool.rooms[share] = steps(own.time, change, count)
@@ -218,11 +218,11 @@ class Pools:
         return found or Steps(np.zeros(0), np.array([FEW]))
 
     def _in_one(self, pool: Pool, gpus: int, share: int, waits: tuple[Floats, Floats]) -> Steps:
-        enough = atleast(pool.idle, share or WHOLE * gpus)
-        least_busy = self.given.least_busy
+        enough = atleast(pool.idle, share or MILLI_GPU * gpus)
+        least_busy = self.inputs.least_busy
         if share:
             fits = atleast(pool.rooms[share], 1)
-        elif self.given.planned:
+        elif self.inputs.planned:
             fits = Steps(np.zeros(0), np.zeros(1, np.int64))
         elif least_busy is not None and gpus > least_busy.over:
             looked = self._least_busy.fits(pool.servers, least_busy.spread * gpus, gpus, waits)
@@ -240,11 +240,11 @@ class Pools:
 
     @cached_property
     def _least_busy(self) -> LeastBusyServers:
-        return LeastBusyServers(self.given, self.room.speeds, self.book.stays, self.moves)
+        return LeastBusyServers(self.inputs, self.room.speeds, self.stay_log.stays, self.moves)
 
     def _gpu_moves(self) -> Moves:
         """Thousandths left of each GPU; none while its server is down. server: that of the GPU."""
-        stays, jobs, gpus = self.book.stays, self.room.jobs, self.room.cluster.gpus
+        stays, jobs, gpus = self.stay_log.stays, self.room.jobs, self.room.cluster.gpus
         assert stays.spot is not None
         assert stays.on is not None
         assert stays.gpu is not None
@@ -252,18 +252,20 @@ class Pools:
         lasts = (stays.end > stays.start)[of]
         of, on, gpu = of[lasts], stays.on[lasts], stays.gpu[lasts]
         base = np.concatenate([[0], np.cumsum(gpus)])
-        place, units = base[on] + gpu, jobs.units[stays.job[of]]
-        changes = Changes.of(place, stays.start[of], stays.end[of], units)
+        place, milli_gpus = base[on] + gpu, jobs.milli_gpus[stays.job[of]]
+        changes = Changes.of(place, stays.start[of], stays.end[of], milli_gpus)
         at = np.array([outage.server for outage in self.down], np.int64)
         every = np.repeat(np.arange(at.size), gpus[at])
         spot = np.arange(every.size) - np.repeat(np.cumsum(gpus[at]) - gpus[at], gpus[at]) + base[at[every]]
         down, up = (np.array([outage[i] for outage in self.down])[every] for i in (1, 2))
-        left = changes.levels(np.full(int(gpus.sum()), WHOLE), Changes.of(spot, down, up, np.ones_like(spot)))
+        left = changes.levels(
+            np.full(int(gpus.sum()), MILLI_GPU), Changes.of(spot, down, up, np.ones_like(spot))
+        )
         return left._replace(server=np.searchsorted(base, left.server, side="right") - 1)
 
     def _server_moves(self, gpu_moves: Moves | None) -> Moves:
         """Empty GPUs of each server; none while it is down."""
-        stays, replicas, gpus = self.book.stays, self.book.replicas, self.room.cluster.gpus
+        stays, replicas, gpus = self.stay_log.stays, self.stay_log.replicas, self.room.cluster.gpus
         lasts = replicas.end > replicas.start
         server, held = replicas.server[lasts], replicas.gpus[lasts]
         start, end = replicas.start[lasts], replicas.end[lasts]
@@ -274,7 +276,7 @@ class Pools:
             held, end = np.append(stays.held[long], held), np.append(stays.end[of], end)
         changes = Changes.of(server, start, end, held)
         if gpu_moves is not None:
-            empty = (gpu_moves.after == WHOLE).astype(np.int64) - (gpu_moves.before == WHOLE)
+            empty = (gpu_moves.after == MILLI_GPU).astype(np.int64) - (gpu_moves.before == MILLI_GPU)
             rows = np.flatnonzero(empty)
             changes = Changes(
                 np.concatenate([changes.place, gpu_moves.server[rows]]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ringbco.checker.given import Floats, Given, Ints, Stays
+from ringbco.checker.inputs import Floats, Ints, RunInputs, Stays
 from ringbco.checker.levels import Moves
 from ringbco.checker.speed import Speeds
 
@@ -12,8 +12,8 @@ from ringbco.checker.speed import Speeds
 class LeastBusyServers:
     """The mean accumulated time of each server's GPUs, rho of every job that began there, over time."""
 
-    def __init__(self, given: Given, speeds: Speeds, stays: Stays, moves: Moves) -> None:
-        self.gpus, self.moves = given.cluster.gpus, moves
+    def __init__(self, inputs: RunInputs, speeds: Speeds, stays: Stays, moves: Moves) -> None:
+        self.gpus, self.moves = inputs.cluster.gpus, moves
         rows = np.flatnonzero((stays.end > stays.start)[stays.of]) if stays.gpu is None else stays.of[:0]
         of = stays.of[rows]
         order = np.argsort(stays.start[of], kind="stable")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ringbco.checker.arrays import by_place
-from ringbco.checker.given import Bools, Floats, Ints
+from ringbco.checker.inputs import Bools, Floats, Ints
 
 
 class Steps(NamedTuple):

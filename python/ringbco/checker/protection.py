@@ -6,7 +6,7 @@ import math
 from collections import Counter
 
 from ringbco.checker.clock import instant
-from ringbco.checker.given import EVICTED, PREEMPTED, Given
+from ringbco.checker.inputs import EVICTED, PREEMPTED, RunInputs
 
 STOPPED = (PREEMPTED, EVICTED)
 """How a stay ends that is ended for others."""
@@ -15,13 +15,13 @@ STOPPED = (PREEMPTED, EVICTED)
 class Protection:
     """after: seconds of a stay. most: stays ended for others. stopped: those so far, by job."""
 
-    def __init__(self, given: Given) -> None:
-        options = given.options
+    def __init__(self, inputs: RunInputs) -> None:
+        options = inputs.options
         most = options.get("max_preemptions")
-        self.after, self.slot = float(options.get("preempt_after") or 0.0), given.slot
+        self.after, self.slot = float(options.get("preempt_after") or 0.0), inputs.slot
         self.most = math.inf if most is None else int(most)
-        stops = given.preempts or given.decides or bool(options.get("evict"))
-        self.is_on = stops and not given.follows and (self.after > 0.0 or self.most < math.inf)
+        stops = inputs.preempts or inputs.decides or bool(options.get("evict"))
+        self.is_on = stops and not inputs.follows and (self.after > 0.0 or self.most < math.inf)
         self.stopped: Counter[int] = Counter()
 
     def until(self, job: int, start: float) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ringbco.checker.clock import boundary, whole_slots
-from ringbco.checker.given import Bools, Floats, Given, Ints
+from ringbco.checker.inputs import Bools, Floats, Ints, RunInputs
 from ringbco.checker.speed import EVEN
 
 Save = tuple[float, float]
@@ -32,11 +32,11 @@ def _even(slots: float) -> float:
 class Saves:
     """The checkpoints of a run."""
 
-    def __init__(self, given: Given) -> None:
-        self._own, self._slot = given.jobs.plain.get("checkpoint_interval"), given.slot
-        self._every = float(given.options.get("checkpoint_interval", 1800.0))
-        cost = float(given.options.get("checkpoint_cost", 0.0))
-        self.cost = whole_slots(cost, None if given.model == "table" else given.slot)
+    def __init__(self, inputs: RunInputs) -> None:
+        self._own, self._slot = inputs.jobs.plain.get("checkpoint_interval"), inputs.slot
+        self._every = float(inputs.options.get("checkpoint_interval", 1800.0))
+        cost = float(inputs.options.get("checkpoint_cost", 0.0))
+        self.cost = whole_slots(cost, None if inputs.model == "table" else inputs.slot)
 
     def every(self, job: Ints) -> Floats:
         """Seconds between the checkpoints of each job."""

@@ -13,8 +13,8 @@ import polars as pl
 
 from ringbco.checker.arrays import by_group
 from ringbco.checker.columns import Records
-from ringbco.checker.given import DONE, Book, Bools, Floats, Given, Ints, Table
-from ringbco.checker.span import HOUR
+from ringbco.checker.inputs import DONE, Bools, Floats, Ints, RunInputs, StayLog, Table
+from ringbco.checker.run_interval import HOUR
 from ringbco.checker.splitmix import GOLDEN, MASK, mix
 
 COLUMNS: Final = {
@@ -43,13 +43,13 @@ def loss(seed: int, job_id: str, part: float) -> float:
 class Searches:
     """The searches of a run. placeable: which rows of the job table are trials: something could hold them."""
 
-    def __init__(self, given: Given, book: Book, placeable: Bools) -> None:
-        self.given, self.jobs, self.book, self.placeable = given, given.jobs, book, placeable
-        self.eta, self.rungs = given.search
-        self.seed = int(given.options.get("seed", 0))
-        self.group = pl.Series([None] * len(given.jobs), dtype=pl.String)
-        if given.jobs.group is not None:
-            self.group = given.jobs.group
+    def __init__(self, inputs: RunInputs, stay_log: StayLog, placeable: Bools) -> None:
+        self.inputs, self.jobs, self.stay_log, self.placeable = inputs, inputs.jobs, stay_log, placeable
+        self.eta, self.rungs = inputs.search
+        self.seed = int(inputs.options.get("seed", 0))
+        self.group = pl.Series([None] * len(inputs.jobs), dtype=pl.String)
+        if inputs.jobs.group is not None:
+            self.group = inputs.jobs.group
 
     def loss(self, job: int, rung: int) -> float:
         """At a rung; at the end of the work after the last one."""
@@ -57,7 +57,7 @@ class Searches:
 
     def rungs_table(self) -> Table:
         """rungs.parquet."""
-        rungs = self.book.rungs
+        rungs = self.stay_log.rungs
         each = zip(rungs.job.tolist(), rungs.rung.tolist(), strict=True)
         return {
             "job_id": self.jobs.id.gather(rungs.job),
@@ -70,7 +70,7 @@ class Searches:
 
     def table(self) -> Table:
         """searches.parquet."""
-        stays, rungs = self.book.stays, self.book.rungs
+        stays, rungs = self.stay_log.stays, self.stay_log.rungs
         trials: dict[str, list[int]] = {}
         for job in np.flatnonzero(self.group.is_not_null().to_numpy()).tolist():
             own = trials.setdefault(self.group[job], [])
@@ -113,9 +113,9 @@ class Searches:
         }
 
 
-def merged(given: Given, done: Records, rows: Ints) -> tuple[Ints, Floats]:
+def merged(inputs: RunInputs, done: Records, rows: Ints) -> tuple[Ints, Floats]:
     """Job and rho of rows of `done`; a search, whose trials are one job, is its uppermost row."""
-    group = given.jobs.group if given.searched else None
+    group = inputs.jobs.group if inputs.searched else None
     job, rho = done.job[rows], done.rho[rows]
     if group is None:
         return job, rho

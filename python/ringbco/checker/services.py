@@ -16,13 +16,13 @@ import polars as pl
 
 from ringbco.checker.arrays import overlap, total
 from ringbco.checker.clock import loads
-from ringbco.checker.given import Table
-from ringbco.checker.span import HOUR, Span
+from ringbco.checker.inputs import Table
+from ringbco.checker.run_interval import HOUR, RunInterval
 
 
-def replicas_table(span: Span) -> Table:
+def replicas_table(interval: RunInterval) -> Table:
     """replicas.parquet."""
-    replicas, number = span.replicas, dict[str, int]()
+    replicas, number = interval.replicas, dict[str, int]()
     own: list[int] = []
     for service in replicas.service.to_list():
         own.append(number.get(service, 0))
@@ -100,13 +100,13 @@ def _course(
     return course
 
 
-def figures(span: Span) -> dict[str, Any]:
+def figures(interval: RunInterval) -> dict[str, Any]:
     """What a summary says of services, in all and of each."""
-    given, replicas, first, last = span.given, span.replicas, span.first, span.last
-    assert given.services is not None
-    size = {row.service: row.gpus for row in given.services}
+    inputs, replicas, first, last = interval.inputs, interval.replicas, interval.first, interval.last
+    assert inputs.services is not None
+    size = {row.service: row.gpus for row in inputs.services}
     rows: list[dict[str, Any]] = []
-    for name, own in loads(given.services, given.slot).items():
+    for name, own in loads(inputs.services, inputs.slot).items():
         mine = (replicas.service == name).to_numpy()
         start, end, ended = replicas.start[mine], replicas.end[mine], replicas.ended.filter(pl.Series(mine))
         over = list(zip(end.tolist(), ended.to_list(), strict=True))
@@ -133,18 +133,18 @@ def figures(span: Span) -> dict[str, Any]:
         "services": rows,
         "service_attainment": served / wanted if wanted > 0 else 1.0,
         "service_gpu_hours": fsum(row["gpu_hours"] for row in rows),
-        "gpu_hours_lent_to_training": _lent(span) / HOUR,
+        "gpu_hours_lent_to_training": _lent(interval) / HOUR,
     }
 
 
-def _lent(span: Span) -> float:
+def _lent(interval: RunInterval) -> float:
     """GPU-seconds that jobs held of those that services would hold at their largest."""
-    given, stays, gpus = span.given, span.stays, span.given.cluster.gpus
+    inputs, stays, gpus = interval.inputs, interval.stays, interval.inputs.cluster.gpus
     largest: dict[str, int] = {}
-    for row in given.services or ():
+    for row in inputs.services or ():
         largest[row.service] = max(largest.get(row.service, 0), row.replicas * row.gpus)
-    server = np.array([outage.server for outage in span.down], np.int64)
-    down, up = (np.array([outage[i] for outage in span.down], np.float64) for i in (1, 2))
+    server = np.array([outage.server for outage in interval.down], np.int64)
+    down, up = (np.array([outage[i] for outage in interval.down], np.float64) for i in (1, 2))
     time = np.concatenate([stays.start, stays.end, down, up])
     none = np.zeros(2 * server.size, np.int64)
     more = np.concatenate([stays.gpus, -stays.gpus, none])
@@ -153,4 +153,4 @@ def _lent(span: Span) -> float:
     held, there = np.cumsum(more[order]), int(gpus.sum()) + np.cumsum(back[order])
     kept = np.maximum(0, there - sum(largest.values()))
     until = np.append(time[order][1:], math.inf)
-    return total(np.maximum(0, held - kept) * overlap(time[order], until, span.first, span.last))
+    return total(np.maximum(0, held - kept) * overlap(time[order], until, interval.first, interval.last))

@@ -121,7 +121,7 @@ class Settings(ABC):
     def window(self) -> tuple[float, float] | None:
         """From when until before when figures count; infinite where nothing says it. None for all the run.
 
-        A share is one of the span of all submissions.
+        A share is one of the interval of all submissions.
         """
         since, until = (self.options.get(name) for name in ("measure_from", "measure_to"))
         if since is None and until is None:

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from ringbco.checker.arrays import codes
-from ringbco.checker.given import Floats, Given, Ints
+from ringbco.checker.inputs import Floats, Ints, RunInputs
 
 EVEN = 1.0 + 1e-12
 """The tolerance of a floor."""
@@ -21,17 +21,17 @@ EVEN = 1.0 + 1e-12
 class Speeds:
     """Rates of jobs on GPUs of a run."""
 
-    def __init__(self, given: Given) -> None:
-        self.given, self.jobs, self.net = given, given.jobs, given.cluster.network
-        self.interference = float(given.options.get("interference") or 0.0)
+    def __init__(self, inputs: RunInputs) -> None:
+        self.inputs, self.jobs, self.net = inputs, inputs.jobs, inputs.cluster.network
+        self.interference = float(inputs.options.get("interference") or 0.0)
         self._measured: dict[tuple[str, int], dict[int, tuple[list[int], list[float]]]] = {}
         self._pairs: dict[tuple[str, int, str], float] = {}
-        if given.speeds:
-            self._read(given)
+        if inputs.speeds:
+            self._read(inputs)
 
-    def _read(self, given: Given) -> None:
+    def _read(self, inputs: RunInputs) -> None:
         own = {}
-        for row in sorted(given.speeds, key=lambda row: (row.servers, row.gpus)):
+        for row in sorted(inputs.speeds, key=lambda row: (row.servers, row.gpus)):
             if row.partner is None:
                 sizes = self._measured.setdefault((row.model, row.gpu_type), {})
                 gpus, rates = sizes.setdefault(row.servers, ([], []))
@@ -50,12 +50,12 @@ class Speeds:
     @cached_property
     def unit(self) -> float:
         """What work is counted in: iterations, recorded seconds or, with slots, so many of those."""
-        return self.given.slot or 1.0 if self.given.model == "fixed" else 1.0
+        return self.inputs.slot or 1.0 if self.inputs.model == "fixed" else 1.0
 
     @cached_property
     def work(self) -> Floats:
         """All there is to do for each job, in units."""
-        return self.jobs.duration / self.unit if self.given.model == "fixed" else self.jobs.iterations
+        return self.jobs.duration / self.unit if self.inputs.model == "fixed" else self.jobs.iterations
 
     def relative(self, job: Ints, gpus: Ints) -> Floats:
         """(w / G) E(w): the work that so many GPUs do beside those that the job asks for."""
@@ -73,10 +73,10 @@ class Speeds:
     def estimates(self) -> Floats:
         """rho of each job: seconds for its work on one server of those recorded on, without contention."""
         jobs = self.jobs
-        if self.given.model == "fixed":
+        if self.inputs.model == "fixed":
             return jobs.duration
         all_jobs, one = np.arange(len(jobs)), np.ones(len(jobs), np.int64)
-        if self.given.model == "rar":
+        if self.inputs.model == "rar":
             return jobs.iterations * self.tau(all_jobs, jobs.gpus, one)
         assert jobs.recorded is not None
         return jobs.iterations / self.measured(all_jobs, jobs.recorded, jobs.gpus, one)
@@ -99,7 +99,7 @@ class Speeds:
     @cached_property
     def _sizes(self) -> list[Ints]:
         """By virtual cluster: the GPUs of its largest server, of its two largest, and so on."""
-        cluster = self.given.cluster
+        cluster = self.inputs.cluster
         count = max(1, len(cluster.vcs))
         return [np.cumsum(np.sort(cluster.gpus[cluster.in_vc == number])[::-1]) for number in range(count)]
 
@@ -159,7 +159,7 @@ class Speeds:
         company: tuple[Ints, Ints] | None = None,
     ) -> Floats:
         """Work a second under contention p. company: how many jobs are on its GPU, and one of them."""
-        model = self.given.model
+        model = self.inputs.model
         slowed = 1.0 if company is None else 1.0 + self.interference * company[0]
         if model == "fixed":
             return self.relative(job, gpus) * self.speedup(job, gpu_type) / slowed
@@ -178,13 +178,13 @@ class Speeds:
 
     def done(self, rate: Floats, length: Floats) -> Floats:
         """Units of work done at a rate in so many seconds: in slots, whole iterations in each."""
-        slot = self.given.slot
+        slot = self.inputs.slot
         if slot is None:
             return length * rate
         slots = length / slot
-        if self.given.model == "fixed":
+        if self.inputs.model == "fixed":
             return np.rint(slots) * rate
-        if self.given.model == "rar":
+        if self.inputs.model == "rar":
             return np.rint(slots) * np.floor(slot * rate * EVEN)
         whole = np.floor(slots + 1e-9)
         rest = length - whole * slot

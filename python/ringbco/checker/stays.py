@@ -9,7 +9,7 @@ import numpy as np
 
 from ringbco.checker.arrays import pairs
 from ringbco.checker.clock import boundary
-from ringbco.checker.given import FAILED, MOVED, RESIZED, RUNG, Book, Given, Ints, Stays
+from ringbco.checker.inputs import FAILED, MOVED, RESIZED, RUNG, Ints, RunInputs, StayLog, Stays
 from ringbco.checker.settings import Outage
 
 BEGAN: Final = ("first", "resumed", "moved", "resized", "restarted")
@@ -21,7 +21,7 @@ COST: Final = ("start_cost", "preempt_cost", "move_cost", "resize_cost", "preemp
 """Which option says how long a stay pauses, by how it began."""
 
 
-class Spell(NamedTuple):
+class SleepInterval(NamedTuple):
     """A server asleep. until: infinite where it sleeps on. woken: whether a stay or a replica ended it."""
 
     server: int
@@ -37,9 +37,9 @@ class Marks(NamedTuple):
     rung: Ints
 
 
-def chain(given: Given, book: Book) -> Marks:
+def chain(inputs: RunInputs, stay_log: StayLog) -> Marks:
     """Writes number, began, since, rest, mark into the stays. Returns in which each rung was reached."""
-    stays = book.stays
+    stays = stay_log.stays
     size, head = len(stays), stays.head
     stays.number = np.arange(size) - np.repeat(head, np.diff(np.append(head, size)))
     stays.began = np.full(size, RESUMED)
@@ -48,13 +48,13 @@ def chain(given: Given, book: Book) -> Marks:
     for ended, began in AFTER.items():
         stays.began[stays.ended[before] == ended] = began
     stays.since[:] = stays.end[before]
-    came = boundary(given.jobs.submit[stays.job[head]], given.slot)
+    came = boundary(inputs.jobs.submit[stays.job[head]], inputs.slot)
     stays.began[head], stays.since[head] = FIRST, np.minimum(came, stays.start[head])
-    marks = _reached(book)
-    at, went_on = marks.stay, book.rungs.went_on[marks.rung]
+    marks = _reached(stay_log)
+    at, went_on = marks.stay, stay_log.rungs.went_on[marks.rung]
     last = np.append(at[1:] != at[:-1], np.ones(min(1, at.size), np.bool_))
     stays.mark = np.full(size, np.nan)
-    stays.mark[at[last]] = book.rungs.time[marks.rung[last]]
+    stays.mark[at[last]] = stay_log.rungs.time[marks.rung[last]]
     paused = last & (stays.ended[at] == RUNG) & ~np.isnan(went_on)
     after, since = at[paused] + 1, went_on[paused]
     inside = after < size
@@ -65,12 +65,12 @@ def chain(given: Given, book: Book) -> Marks:
     return marks
 
 
-def _reached(book: Book) -> Marks:
+def _reached(stay_log: StayLog) -> Marks:
     """Each rung in the first stay that is not over before it, and has not ended at another.
 
     Only a stay that ended at a rung has one where the trial paused, as its last. Scalar: rungs are few.
     """
-    stays, rungs = book.stays, book.rungs
+    stays, rungs = stay_log.stays, stay_log.rungs
     found: list[tuple[int, int]] = []
     if not rungs.job.size:
         return Marks(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -98,12 +98,12 @@ def _reached(book: Book) -> Marks:
     return Marks(stay_of, rung_of)
 
 
-def spells(given: Given, book: Book, down: list[Outage]) -> list[Spell]:
+def sleep_intervals(inputs: RunInputs, stay_log: StayLog, down: list[Outage]) -> list[SleepInterval]:
     """When which servers slept, by server and time (docs/energy.md)."""
-    after = given.sleep_after
+    after = inputs.sleep_after
     if after == math.inf:
         return []
-    stays, replicas = book.stays, book.replicas
+    stays, replicas = stay_log.stays, stay_log.replicas
     rows = np.flatnonzero((stays.end > stays.start)[stays.of])
     of = stays.of[rows]
     server = np.concatenate(
@@ -114,42 +114,42 @@ def spells(given: Given, book: Book, down: list[Outage]) -> list[Spell]:
     wakes = np.arange(server.size) < rows.size + len(replicas)
     order = np.lexsort((end, start, server))
     server, start, end, wakes = server[order], start[order], end[order], wakes[order]
-    opens = float(boundary(np.array([given.jobs.submit.min()]), given.slot)[0])
-    bounds = np.searchsorted(server, np.arange(given.cluster.gpus.size + 1))
+    opens = float(boundary(np.array([inputs.jobs.submit.min()]), inputs.slot)[0])
+    bounds = np.searchsorted(server, np.arange(inputs.cluster.gpus.size + 1))
     found = []
     for number, (low, high) in enumerate(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)):
         idle = np.maximum.accumulate(np.concatenate([[opens], end[low:high]]))
         for at in np.flatnonzero(start[low:high] - idle[:-1] > after).tolist():
             until, woken = float(start[low + at]), bool(wakes[low + at])
-            found.append(Spell(number, float(idle[at]) + after, until, woken))
+            found.append(SleepInterval(number, float(idle[at]) + after, until, woken))
         if idle[-1] < math.inf:
-            found.append(Spell(number, float(idle[-1]) + after, math.inf, False))
+            found.append(SleepInterval(number, float(idle[-1]) + after, math.inf, False))
     return found
 
 
-def may_pause(given: Given) -> bool:
+def may_pause(inputs: RunInputs) -> bool:
     """Whether a job that is not stopped may hold GPUs without progress."""
-    wakes = given.sleep_after < math.inf and given.options.get("wake_time", 0.0) > 0
-    return wakes or bool(given.options.get("start_cost"))
+    wakes = inputs.sleep_after < math.inf and inputs.options.get("wake_time", 0.0) > 0
+    return wakes or bool(inputs.options.get("start_cost"))
 
 
-def pause(given: Given, stays: Stays, slept: list[Spell]) -> None:
+def pause(inputs: RunInputs, stays: Stays, slept: list[SleepInterval]) -> None:
     """Writes into the stays whether they woke a server, and for how long they make no progress at first."""
     size = len(stays)
     stays.woke, stays.pause, stays.begin = np.zeros(size, np.bool_), np.zeros(size), np.full(size, -math.inf)
-    woken = [spell for spell in slept if spell.woken]
+    woken = [sleep for sleep in slept if sleep.woken]
     if woken:
-        ends = pairs(np.array([spell.server for spell in woken]), np.array([spell.until for spell in woken]))
+        ends = pairs(np.array([sleep.server for sleep in woken]), np.array([sleep.until for sleep in woken]))
         there = np.isin(pairs(stays.server, stays.start[stays.of]), ends)
         stays.woke[stays.of[there]] = True
         stays.woke &= stays.end > stays.start
-    if not given.several and not may_pause(given):
+    if not inputs.several and not may_pause(inputs):
         return
-    slot = None if given.model == "table" else given.slot
-    cost = [given.cost(name) for name in COST]
-    if given.options.get("start_cost") is None:
+    slot = None if inputs.model == "table" else inputs.slot
+    cost = [inputs.cost(name) for name in COST]
+    if inputs.options.get("start_cost") is None:
         cost[FIRST] = 0.0
-    wake = float(given.options.get("wake_time", 0.0))
+    wake = float(inputs.options.get("wake_time", 0.0))
     seconds = np.array(cost)[stays.began] + np.where(stays.woke, wake, 0.0)
     if slot is not None:
         seconds = np.ceil(seconds / slot) * slot

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from ringbco.checker.contention import Spanning
-from ringbco.checker.given import WHOLE, Floats, Given, Ints, Table
-from ringbco.checker.span import Span
+from ringbco.checker.inputs import MILLI_GPU, Floats, Ints, RunInputs, Table
+from ringbco.checker.run_interval import RunInterval
 
 POINTS: Final = 2000
 """Samples of a run that asks for no step."""
@@ -17,9 +17,9 @@ MOST: Final = 10_000_000
 """A run with more samples is refused; so many are told of a damaged one."""
 
 
-def instants(given: Given, first: float, last: float) -> Floats:
+def instants(inputs: RunInputs, first: float, last: float) -> Floats:
     """When samples are taken."""
-    step = given.options.get("sample")
+    step = inputs.options.get("sample")
     if step is None:
         return np.append(first + (last - first) * np.arange(POINTS - 1) / (POINTS - 1), last)
     times = first + np.arange(min(MOST, int((last - first) / step) + 2)) * float(step)
@@ -27,7 +27,7 @@ def instants(given: Given, first: float, last: float) -> Floats:
 
 
 class Counter:
-    """Amounts that stretches of time count for, in [since, until), at each sample."""
+    """Amounts that intervals count for, in [since, until), at each sample."""
 
     def __init__(self, times: Floats, since: Floats, until: Floats) -> None:
         self.size = times.size
@@ -43,70 +43,70 @@ class Counter:
         return np.cumsum(change[:-1]).astype(np.int64)
 
 
-def timeline_table(span: Span, spanning: Spanning) -> Table:
+def timeline_table(interval: RunInterval, spanning: Spanning) -> Table:
     """timeline.parquet."""
-    given, jobs, stays = span.given, span.given.jobs, span.stays
-    times = instants(given, span.first, span.last)
+    inputs, jobs, stays = interval.inputs, interval.inputs.jobs, interval.stays
+    times = instants(inputs, interval.first, interval.last)
     holding, waiting = Counter(times, stays.start, stays.end), Counter(times, stays.since, stays.start)
-    units, one = jobs.units[stays.job], np.ones(len(stays), np.int64)
-    busy, asked = holding.sums(units * stays.gpus), waiting.sums(units * jobs.gpus[stays.job])
+    milli_gpus, one = jobs.milli_gpus[stays.job], np.ones(len(stays), np.int64)
+    busy, asked = holding.sums(milli_gpus * stays.gpus), waiting.sums(milli_gpus * jobs.gpus[stays.job])
     at = np.searchsorted(spanning.time, times, side="right")
     wide, p = (np.concatenate([[0], own])[at] for own in (spanning.jobs, spanning.p))
     table: Table = {
         "time": times,
         "running_jobs": holding.sums(one),
         "queued_jobs": waiting.sums(one),
-        "busy_gpus": (busy + WHOLE // 2) // WHOLE,
-        "queued_gpus": (asked + WHOLE // 2) // WHOLE,
+        "busy_gpus": (busy + MILLI_GPU // 2) // MILLI_GPU,
+        "queued_gpus": (asked + MILLI_GPU // 2) // MILLI_GPU,
         "spanning_jobs": wide,
         "mean_contention": np.where(wide > 0, p / np.maximum(wide, 1), 0.0),
     }
-    return table | _watts(span, times, holding, units * stays.gpus)
+    return table | _watts(interval, times, holding, milli_gpus * stays.gpus)
 
 
-def _watts(span: Span, times: Floats, holding: Counter, units: Ints) -> Table:
+def _watts(interval: RunInterval, times: Floats, holding: Counter, milli_gpus: Ints) -> Table:
     """What all GPUs draw, where every type has watts."""
-    cluster = span.given.cluster
+    cluster = interval.inputs.cluster
     if cluster.gpu_type is None or any(t.idle_watts is None or t.busy_watts is None for t in cluster.types):
         return {}
     kind = cluster.of_type
-    of_stay, of_replica = kind[span.stays.at], kind[span.replicas.server]
-    served = Counter(times, span.replicas.start, span.replicas.end)
-    off = [(server, since, until) for server, since, until, *_ in (*span.down, *span.slept)]
+    of_stay, of_replica = kind[interval.stays.at], kind[interval.replicas.server]
+    served = Counter(times, interval.replicas.start, interval.replicas.end)
+    off = [(server, since, until) for server, since, until, *_ in (*interval.down, *interval.slept)]
     server = np.array([row[0] for row in off], np.int64)
     dark = Counter(times, *(np.array([row[i] for row in off], np.float64) for i in (1, 2)))
     drawn = np.zeros(times.size)
     for number, fact in enumerate(cluster.types):
         idle, busy = fact.idle_watts or 0.0, fact.busy_watts or 0.0
-        whole = WHOLE * int(cluster.gpus[kind == number].sum())
-        used = holding.sums(np.where(of_stay == number, units, 0))
-        used += served.sums(np.where(of_replica == number, WHOLE * span.replicas.gpus, 0))
-        away = dark.sums(np.where(kind[server] == number, WHOLE * cluster.gpus[server], 0))
-        drawn += (idle * (whole - used - away) + busy * used) / WHOLE
+        whole = MILLI_GPU * int(cluster.gpus[kind == number].sum())
+        used = holding.sums(np.where(of_stay == number, milli_gpus, 0))
+        used += served.sums(np.where(of_replica == number, MILLI_GPU * interval.replicas.gpus, 0))
+        away = dark.sums(np.where(kind[server] == number, MILLI_GPU * cluster.gpus[server], 0))
+        drawn += (idle * (whole - used - away) + busy * used) / MILLI_GPU
     return {"watts": drawn}
 
 
-def servers_table(span: Span) -> Table:
+def servers_table(interval: RunInterval) -> Table:
     """servers.parquet: a row a change of a server. by: of several who woke it, the uppermost job."""
-    stays, by = span.stays, dict[tuple[int, float], str]()
-    ids = span.given.jobs.id
+    stays, by = interval.stays, dict[tuple[int, float], str]()
+    ids = interval.inputs.jobs.id
     for row in reversed(np.flatnonzero(stays.woke).tolist()):
         name, start = ids[int(stays.job[row])], float(stays.start[row])
         by |= {
             (server, start): name for server in stays.server[stays.first[row] : stays.first[row + 1]].tolist()
         }
-    replicas = span.replicas
-    if len(replicas) and span.slept:
+    replicas = interval.replicas
+    if len(replicas) and interval.slept:
         came = zip(replicas.server.tolist(), replicas.start.tolist(), replicas.service.to_list(), strict=True)
         by |= {(server, start): service for server, start, service in reversed(list(came))}
     rows: list[tuple[int, float, int, str | None]] = []
-    for outage in span.down:
+    for outage in interval.down:
         rows += [(outage.server, outage.down, 0, outage.cause), (outage.server, outage.up, 1, outage.cause)]
-    for spell in span.slept:
-        rows.append((spell.server, spell.since, 2, None))
-        if spell.woken:
-            rows.append((spell.server, spell.until, 3, by.get((spell.server, spell.until))))
-    kept = sorted((row for row in rows if row[1] <= span.last), key=lambda row: row[:3])
+    for sleep in interval.slept:
+        rows.append((sleep.server, sleep.since, 2, None))
+        if sleep.woken:
+            rows.append((sleep.server, sleep.until, 3, by.get((sleep.server, sleep.until))))
+    kept = sorted((row for row in rows if row[1] <= interval.last), key=lambda row: row[:3])
     return {
         "server": np.array([row[0] for row in kept], np.int64),
         "time": np.array([row[1] for row in kept], np.float64),

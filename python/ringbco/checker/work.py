@@ -14,7 +14,7 @@ import numpy as np
 
 from ringbco.checker.arrays import most_of, ranges
 from ringbco.checker.contention import Parts
-from ringbco.checker.given import DONE, FAILED, LIMIT, RUNG, Bools, Floats, Given, Ints, Rungs, Stays
+from ringbco.checker.inputs import DONE, FAILED, LIMIT, RUNG, Bools, Floats, Ints, Rungs, RunInputs, Stays
 from ringbco.checker.saves import Save, Saves
 from ringbco.checker.speed import EVEN, Speeds
 from ringbco.checker.stays import Marks
@@ -36,13 +36,13 @@ class Cuts:
 class Worker:
     """Integrates the stays of a run."""
 
-    def __init__(self, given: Given, speeds: Speeds, stays: Stays, parts: Parts) -> None:
-        self.given, self.speeds, self.stays, self.parts = given, speeds, stays, parts
-        self.unit, self.saves = speeds.unit, Saves(given)
+    def __init__(self, inputs: RunInputs, speeds: Speeds, stays: Stays, parts: Parts) -> None:
+        self.inputs, self.speeds, self.stays, self.parts = inputs, speeds, stays, parts
+        self.unit, self.saves = speeds.unit, Saves(inputs)
         self.begin = stays.start + stays.pause
         self.written: dict[int, list[Save]] = {}
         """The checkpoints that take time, of each stay that writes any."""
-        self.rate = speeds.rate(stays.job, given.cluster.of_type[stays.at], stays.gpus, stays.servers)
+        self.rate = speeds.rate(stays.job, inputs.cluster.of_type[stays.at], stays.gpus, stays.servers)
 
     def integrate(self, marks: Marks, rungs: Rungs) -> tuple[Ints, Floats]:
         """Writes saving, work, lost, lost_time and off into the stays.
@@ -93,7 +93,7 @@ class Worker:
         target = np.where(stays.ended == DONE, whole[stays.job], np.nan)
         if not (early.size or marks.stay.size):
             return Cuts(np.arange(size), stays.end, target, self.begin)
-        eta, levels = self.given.search
+        eta, levels = self.inputs.search
         part = 1.0 / float(eta) ** (levels - rungs.rung[marks.rung])
         stay = np.concatenate([marks.stay, early, np.arange(size)])
         time = np.concatenate([rungs.time[marks.rung], until[early], stays.end])
@@ -110,8 +110,8 @@ class Worker:
 
     def _in_turn(self, cuts: Cuts, until: Floats, failed: Bools) -> Floats:
         """Writes what was done and lost. Returns what was done of each job by the end of each stay."""
-        stays, slot, unit = self.stays, self.given.slot, self.unit
-        size, jobs = len(stays), len(self.given.jobs)
+        stays, slot, unit = self.stays, self.inputs.slot, self.unit
+        size, jobs = len(stays), len(self.inputs.jobs)
         work = self._between(cuts.stay, cuts.since, cuts.time)
         aimed = ~np.isnan(cuts.target)
         if slot is not None:
@@ -171,13 +171,13 @@ class Worker:
 
         What the last slot did beyond a trial's next rung is not done.
         """
-        stays, group = self.stays, self.given.jobs.group
+        stays, group = self.stays, self.inputs.jobs.group
         most = self.speeds.work[stays.job[rows]]
         trial = np.zeros(rows.size, np.bool_)
-        if self.given.searched and group is not None:
-            eta, rungs = self.given.search
+        if self.inputs.searched and group is not None:
+            eta, rungs = self.inputs.search
             job = stays.job[rows]
-            reached = np.bincount(stays.job[marks.stay], minlength=len(self.given.jobs))[job]
+            reached = np.bincount(stays.job[marks.stay], minlength=len(self.inputs.jobs))[job]
             trial = group.is_not_null().to_numpy()[job] & (reached < rungs)
             most = np.where(trial, most / float(eta) ** np.maximum(0, rungs - reached), most)
         beyond = np.maximum(0.0, now[rows] - most)
@@ -215,7 +215,7 @@ class Worker:
         stays, parts = self.stays, self.parts
         return self.speeds.rate(
             stays.job[parts.stay],
-            self.given.cluster.of_type[stays.at[parts.stay]],
+            self.inputs.cluster.of_type[stays.at[parts.stay]],
             stays.gpus[parts.stay],
             stays.servers[parts.stay],
             p=parts.p,
@@ -225,7 +225,7 @@ class Worker:
     def _without_saves(
         self, stay: Ints, since: Floats, until: Floats
     ) -> tuple[tuple[Ints, int], Ints, Floats, Floats]:
-        """Stretches of stays without their checkpoints; of which each is a piece, and of how many."""
+        """Parts of stays without their checkpoints; of which each is a piece, and of how many."""
         writes = np.isin(stay, np.array(list(self.written), np.int64))
         of: list[int] = []
         begins: list[float] = []

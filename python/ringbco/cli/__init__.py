@@ -44,7 +44,7 @@ VERBS: Final = {
     "demo": "Replay a bundled sample under four policies; a table and a picture.",
 }
 # Verbs of the version before, and the script with the same options that took their place.
-_GONE: Final = {"reproduce": "docs/examples/paper_figures.py"}
+_REMOVED: Final = {"reproduce": "docs/examples/paper_figures.py"}
 
 
 class _LazyGroup(TyperGroup):
@@ -56,8 +56,8 @@ class _LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command named by `args[0]`, its module imported."""
-        if args[0] in _GONE and not ctx.resilient_parsing:
-            _refuse_gone(*args)
+        if args[0] in _REMOVED and not ctx.resilient_parsing:
+            _refuse_removed(*args)
         name, command, rest = super().resolve_command(ctx, args)
         return name, load(name) if name in VERBS else command, rest
 
@@ -76,13 +76,13 @@ class _LazyGroup(TyperGroup):
             raise typer.Exit(process.tell_interrupt(str(interrupt))) from None
 
 
-def _refuse_gone(verb: str, *options: str) -> NoReturn:
+def _refuse_removed(verb: str, *options: str) -> NoReturn:
     """Raises UsageError with the command that does what a verb of the version before did."""
     import shlex
 
     from ringbco.errors import UsageError
 
-    command = shlex.join(("python", _GONE[verb], *options))
+    command = shlex.join(("python", _REMOVED[verb], *options))
     raise UsageError(f"verb {verb}: is no more: in a copy of the repository, {command} does the same")
 
 
@@ -168,7 +168,7 @@ def _explain(error: BaseException) -> tuple[str, int]:
             reason += "; free some space or write elsewhere"
         return one_line(f"{error.filename}: {reason}" if error.filename else reason), 1
     if _is_policys(error):
-        # A policy of one's own is its author's code: where it went wrong is what the author needs.
+        # A custom policy is its author's code: where it went wrong is what the author needs.
         return "".join(traceback.format_exception(error.with_traceback(_within_policy(error)))).rstrip(), 1
     return one_line(f"unexpected {type(error).__name__}: {error}; set RINGBCO_DEBUG=1 to see where"), 1
 

@@ -46,11 +46,11 @@ def repeat(
         outcome = wanted.run(progress)
     if out is not None:
         outcome.write(out, force=force)
-        found = compare_results(folder, out, named=wanted.is_own)
+        found = compare_results(folder, out, named=wanted.is_custom)
     else:
         with scratch_folder("ringbco-") as scratch:
             outcome.write(scratch / "again")
-            found = compare_results(folder, scratch / "again", named=wanted.is_own)
+            found = compare_results(folder, scratch / "again", named=wanted.is_custom)
     others = wanted.other_versions(outcome.run["ringbco"])
     if as_json:
         told: dict[str, Any] = {

@@ -17,7 +17,7 @@ SHOWN: Final = 20
 _ROWS: Final = """
 folder
 jobs JOBS: The job table that was replayed, Parquet or CSV. [default: the one that run.toml names]
-policy FILE.py:CLASS: The policy of your own that decided, to repeat the run with it; it is loaded if its
+policy FILE.py:CLASS: The custom policy that decided, to repeat the run with it; it is loaded if its
   SHA-256 is the recorded one. [default: such a run is not repeated]
 no_repeat: Check the physics alone: do not make the run once more.
 require_repeat: Exit with 3 where the run cannot be made once more.

@@ -124,7 +124,7 @@ def _check(cluster: Cluster, name: str, jobs_path: Path | None, policies: list[s
     from ringbco.cli.inputs import read_table
     from ringbco.errors import UsageError
     from ringbco.run.options import resolve_policy
-    from ringbco.run.scheduling import deadline
+    from ringbco.run.refusals import deadline
 
     chosen = [resolve_policy(policy) for policy in policies]
     if jobs_path is not None:

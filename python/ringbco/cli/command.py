@@ -16,7 +16,7 @@ _OF_RUNS: Final = ("compare", "sweep")
 _ALL: Final = "ringbco.help_all"
 
 
-def _tell_all(ctx: Any, _option: Any, wanted: bool) -> None:
+def _print_all(ctx: Any, _option: Any, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
         ctx.meta[_ALL] = True
         say(*ctx.get_help().splitlines())
@@ -28,7 +28,7 @@ _HELP_ALL: Final = TyperOption(
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=_tell_all,
+    callback=_print_all,
     help="Show all options and exit.",
 )
 
@@ -87,9 +87,11 @@ class Command(TyperCommand):
 
     def _refuse_gone(self, args: list[str]) -> None:
         if self.name in _OF_RUNS and any(arg.startswith("--") for arg in args):
-            from ringbco.run.gone import refuse_gone
+            from ringbco.run.removed_options import refuse_removed
 
-            refuse_gone(arg[2:].partition("=")[0].replace("-", "_") for arg in args if arg.startswith("--"))
+            refuse_removed(
+                arg[2:].partition("=")[0].replace("-", "_") for arg in args if arg.startswith("--")
+            )
 
     def _refuse_repeated(self, ctx: Any, args: list[str]) -> None:
         from ringbco.errors import UsageError

@@ -15,7 +15,7 @@ from ringbco.run.registry import REPLAY
 if TYPE_CHECKING:
     from ringbco.reports.series import Figure
     from ringbco.result.comparison import Comparison
-    from ringbco.run.kept import Kept
+    from ringbco.run.resume import FinishedRuns
 
 _FEWEST: Final = 2
 
@@ -101,14 +101,14 @@ def compare(
     from ringbco.cli.inputs import tell_undrawn
     from ringbco.errors import UsageError
     from ringbco.io import process
-    from ringbco.reports.paper import beside, sheet_of
+    from ringbco.reports.paper import paper_files, sheet_of
     from ringbco.result.comparison import COMPARISON
     from ringbco.result.fairness import OWNERS
     from ringbco.result.figures import COMPARED
     from ringbco.result.folder import check_target
     from ringbco.run.compare_runs import check_inputs
-    from ringbco.run.kept import Kept
     from ringbco.run.options import check_name, resolve_policy
+    from ringbco.run.resume import FinishedRuns
     from ringbco.units import check_units
 
     asked = _Asked(policy or [], run or [], result or [], baseline)
@@ -124,7 +124,7 @@ def compare(
     if by is not None:
         check_name("by", by, list(OWNERS))
     check_target(out, force=force, kind=COMPARISON)
-    others = beside(out, figures, table, force=force)
+    others = paper_files(out, figures, table, force=force)
     options |= {
         "seeds": seeds,
         "fresh": fresh,
@@ -132,7 +132,7 @@ def compare(
         "recorded_cluster": recorded_cluster,
         "vc": vc,
     }
-    with Kept(out) as kept, process.leaving(kept.told):
+    with FinishedRuns(out) as kept, process.leaving(kept.told):
         try:
             if jobs is None or cluster is None:
                 made = _at_hand(asked, options)
@@ -145,7 +145,7 @@ def compare(
         except BaseException as error:
             if process.received or isinstance(error, KeyboardInterrupt):
                 raise
-            raise _told_of(error, kept) from None
+            raise _with_kept_runs(error, kept) from None
         kept.clear()
     tell_undrawn()
     if not quiet:
@@ -156,7 +156,7 @@ def compare(
     _show(f"{made.title}, results in {out}", made.comparison, shown)
 
 
-def _told_of(error: BaseException, kept: Kept) -> BaseException:
+def _with_kept_runs(error: BaseException, kept: FinishedRuns) -> BaseException:
     """A failure that says what there is of the finished runs."""
     from ringbco.errors import InputError
     from ringbco.io import process
@@ -191,7 +191,7 @@ class _Shown(NamedTuple):
     every: bool
 
 
-class _Made(NamedTuple):
+class _Compared(NamedTuple):
     """A comparison, its title, which of its outcomes are written already, the notes on its options."""
 
     title: str
@@ -200,7 +200,7 @@ class _Made(NamedTuple):
     tell: Callable[[], None]
 
 
-def _at_hand(asked: _Asked, given: Mapping[str, Any]) -> _Made:
+def _at_hand(asked: _Asked, given: Mapping[str, Any]) -> _Compared:
     """Results alone. Nothing is run, so options have no use, and more runs cannot be had."""
     from ringbco.errors import UsageError
     from ringbco.reports.reading import default_title
@@ -217,12 +217,12 @@ def _at_hand(asked: _Asked, given: Mapping[str, Any]) -> _Made:
         for name in unused:
             note(f"option {name.rstrip('_').replace('_', '-')}: not used by results at hand")
 
-    return _Made(default_title(comparison.outcomes), comparison, {}, tell)
+    return _Compared(default_title(comparison.outcomes), comparison, {}, tell)
 
 
 def _replayed(
-    jobs: Path, cluster: str, asked: _Asked, given: dict[str, Any], kept: Kept, *, shown: _Shown
-) -> _Made:
+    jobs: Path, cluster: str, asked: _Asked, given: dict[str, Any], kept: FinishedRuns, *, shown: _Shown
+) -> _Compared:
     """The policies and settings that are asked for, and results; finished runs are kept."""
     from ringbco.cli.inputs import (
         parse_cluster,
@@ -236,7 +236,7 @@ def _replayed(
     from ringbco.cli.runs import parse_runs
     from ringbco.errors import UsageError
     from ringbco.run.compare import compared
-    from ringbco.run.draws import Seeds
+    from ringbco.run.seeds import Seeds
 
     threads, quiet, by = given.pop("threads"), shown.quiet, shown.by
     seeds = Seeds(*(given.pop(name) for name in Seeds._fields))
@@ -271,7 +271,7 @@ def _replayed(
             if label not in comparison.unlike:
                 tell_stopped(label, outcome, table)
 
-    return _Made(f"{jobs.name} on {machine.name}", comparison, written, tell)
+    return _Compared(f"{jobs.name} on {machine.name}", comparison, written, tell)
 
 
 def _page(comparison: Comparison) -> tuple[str, list[Figure]]:
@@ -316,7 +316,7 @@ def _owners(comparison: Comparison, by: str | None) -> dict[str, Any]:
     }
 
 
-def _tell_kept(kept: Kept) -> None:
+def _tell_kept(kept: FinishedRuns) -> None:
     """Notes on the runs that an interrupted comparison had kept."""
     for path in kept.damaged:
         note(f"{path} was damaged; its run was made again")

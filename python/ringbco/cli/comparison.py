@@ -181,13 +181,13 @@ def tables(
     """
     order = ranked(comparison, sort or SORTED_BY)
     if not every:
-        return _beside(comparison, order, few(comparison, sort), console, ranges=False)
+        return _side_by_side(comparison, order, few(comparison, sort), console, ranges=False)
     whole = by_measure(comparison, order)
     if sort is None and fits(whole, console):
         return [whole], True
     made, with_ratios = list[Table](), False
     for _, group in groupby(comparison.shown, key=lambda measure: measure.spread):
-        found, own = _beside(comparison, order, list(group), console)
+        found, own = _side_by_side(comparison, order, list(group), console)
         made, with_ratios = made + found, with_ratios or own
     return made, with_ratios
 
@@ -220,7 +220,7 @@ def ranked(comparison: Comparison, key: str) -> list[int]:
     return list(range(len(comparison.outcomes)))
 
 
-def _beside(
+def _side_by_side(
     comparison: Comparison,
     order: Sequence[int],
     measures: Sequence[Figure],

@@ -14,7 +14,7 @@ from ringbco.io.terminal import say, say_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ringbco.io.manifest import Kind
+    from ringbco.io.manifest import OutputKind
     from ringbco.result.outcome import Outcome
 
 SAMPLE: Final = "philly-5000.parquet"
@@ -93,16 +93,16 @@ def demo(
         _show(outcomes, out.resolve(), f"{table.num_jobs:,} jobs ({SAMPLE}) on {CLUSTER}")
 
 
-def folder_kind() -> Kind:
+def folder_kind() -> OutputKind:
     """What `demo` makes."""
-    from ringbco.io.manifest import Kind
+    from ringbco.io.manifest import OutputKind
     from ringbco.io.marks import PAGE
     from ringbco.result.folder import RESULT
 
     def known(path: Path) -> bool:
         return (path / SUMMARIES).is_file() and PAGE.knows(path / REPORT)
 
-    return Kind("demo", frozenset({SUMMARIES, PICTURE, REPORT}), known, RESULT)
+    return OutputKind("demo", frozenset({SUMMARIES, PICTURE, REPORT}), known, RESULT)
 
 
 def _show(outcomes: dict[str, Outcome], folder: Path, title: str) -> None:

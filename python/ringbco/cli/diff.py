@@ -56,7 +56,7 @@ def diff(
 
     Example: ringbco diff fifo sjf-bco -o diff.html
     """
-    from ringbco.run.at_hand import read_result
+    from ringbco.run.loaded import read_result
     from ringbco.units import check_units, shown_in
 
     check_units(units)

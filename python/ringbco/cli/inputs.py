@@ -51,7 +51,7 @@ def followed_inputs(
     """JOBS and the cluster; where they are not given, those of the run whose log the policy names."""
     from ringbco.result.folder import cluster_of, read_run
     from ringbco.run.again import trace_of
-    from ringbco.run.followed import folder_of
+    from ringbco.run.from_log import folder_of
     from ringbco.run.options import is_log
 
     folder = folder_of(policy) if is_log(policy) else None
@@ -123,9 +123,9 @@ def fields(policy: str, given: Sequence[str] | None, length: str | None = None) 
     has no fields.
     """
     from ringbco.errors import UsageError
-    from ringbco.run.own import is_own
+    from ringbco.run.custom_policy import is_custom
 
-    if length is not None and not is_own(policy):
+    if length is not None and not is_custom(policy):
         raise UsageError(f"option round: {length}: expected none beside {policy}: gavel and sia have rounds")
 
     found: dict[str, str] = {}
@@ -139,14 +139,14 @@ def fields(policy: str, given: Sequence[str] | None, length: str | None = None) 
 
 def tell_unused(policies: Sequence[str], options: Mapping[str, Any]) -> None:
     """A note for each option that was given and that none of the policies uses."""
-    from ringbco.run.scheduling import unused
+    from ringbco.run.refusals import unused
 
     note_unused(unused(policies, options), policies)
 
 
 def tell_rigid(policies: Sequence[str], table: JobTable) -> None:
     """A note where elastic jobs run on just num_gpus GPUs under some of the policies."""
-    from ringbco.run.scheduling import rigid
+    from ringbco.run.refusals import rigid
 
     line = rigid(policies, table)
     if line is not None:
@@ -174,7 +174,7 @@ def tell_pauses(policy: str, outcome: Outcome) -> None:
 
 def tell_stopped(policy: str, outcome: Outcome, table: JobTable) -> None:
     """A note where jobs with `preemptible = false` were stopped all the same."""
-    from ringbco.run.scheduling import stopped
+    from ringbco.run.refusals import stopped
 
     line = stopped(policy, outcome, table)
     if line is not None:

@@ -51,14 +51,14 @@ def registered(policy: Preset) -> dict[str, Any]:
 
 def installed() -> list[dict[str, Any]]:
     """What the policies in Python say of themselves that this and other installed packages offer by name."""
-    from ringbco.run import own
+    from ringbco.run import custom_policy
 
     return [
         {
             "name": name,
             "about": paper.partition(" (")[0],
             "paper": paper,
-            "preemptive": getattr(kind, "preemptive", not issubclass(kind, own.KeyPolicy)),
+            "preemptive": getattr(kind, "preemptive", not issubclass(kind, custom_policy.KeyPolicy)),
             "clairvoyant": kind.clairvoyant,
             "clairvoyant_with": list(kind.clairvoyant_with),
             "order": None,
@@ -68,7 +68,7 @@ def installed() -> list[dict[str, Any]]:
             "refuses": kind.refuses,
             "options": [f"-P {field}" for field in fields],
         }
-        for name, kind, fields in own.installed()
+        for name, kind, fields in custom_policy.installed()
         for paper in [(kind.__doc__ or "").strip().partition("\n")[0]]
     ]
 

@@ -33,7 +33,7 @@ vc
 units
 force: Replace an earlier result in DIR.
 [Policy]
-parameters -P NAME=VALUE: A field of a policy of one's own, if its class is a dataclass; may be given several
+parameters -P NAME=VALUE: A field of a custom policy, if its class is a dataclass; may be given several
   times.
 round_length --round S: gavel, sia: seconds of a round; short for -P round=S. Default: gavel 360, sia 60.
 [Output]
@@ -84,7 +84,7 @@ def replay(
 
     import time
 
-    from ringbco.io.ahead import read_ahead
+    from ringbco.io.prefetch import read_ahead
 
     if jobs is not None:
         # These are most of a large table. Meanwhile the libraries are loaded, which takes as long.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from ringbco.reports.paper import Beside
+    from ringbco.reports.paper import PaperFiles
     from ringbco.result.certainty import Figured
     from ringbco.result.figures import Figure
     from ringbco.sweeps.over import Over
@@ -92,8 +92,8 @@ def sweep(
     from ringbco.cli.progress import bar_of_runs
     from ringbco.errors import RingbcoError, UsageError
     from ringbco.io.process import leaving
-    from ringbco.reports.paper import beside
-    from ringbco.run.draws import Seeds
+    from ringbco.reports.paper import paper_files
+    from ringbco.run.seeds import Seeds
     from ringbco.sweeps import targets
     from ringbco.sweeps.run import sweep as run
     from ringbco.units import check_units, shown_in
@@ -106,7 +106,7 @@ def sweep(
     if baseline is not None and seeds == 1:
         raise UsageError("option baseline: expected together with --seeds N, N of 2 or more")
     # A sweep's own files are made anew each time.
-    files = beside(out, figures, table, force=True)
+    files = paper_files(out, figures, table, force=True)
     asked = targets.asked(spec, Seeds(seeds, fresh), measure, target, bisect)
     done = 0
 
@@ -168,7 +168,7 @@ def _document(result: SweepResult) -> dict[str, Any]:
     }
 
 
-def _write(files: Beside, result: SweepResult) -> list[Path]:
+def _write(files: PaperFiles, result: SweepResult) -> list[Path]:
     """The files for papers, if a run did well."""
     from ringbco.reports.sweep_page import sweep_page, sweep_sheet, sweep_title
     from ringbco.reports.sweep_points import read_sweep

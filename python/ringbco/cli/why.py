@@ -35,7 +35,7 @@ folder
 job JOB: The job_id of a job.
 jobs JOBS: The job table that was replayed, Parquet or CSV. [default: the one that run.toml names, if it is
   unchanged]
-policy POLICY: Of a result of a policy of your own, FILE.py:Class or module:Class. It is loaded if its SHA-256
+policy POLICY: Of a result of a custom policy, FILE.py:Class or module:Class. It is loaded if its SHA-256
   is the recorded one. Without it the story says what the record tells.
 every --all: Print all of a job that was stopped often, not its first and last stays.
 units
@@ -62,7 +62,7 @@ def why(
     Example: ringbco why results j17
     """
     from ringbco.cli.progress import progress_bar
-    from ringbco.run.at_hand import read_result
+    from ringbco.run.loaded import read_result
     from ringbco.run.probe import why as story_of
     from ringbco.units import check_units, shown_in
 

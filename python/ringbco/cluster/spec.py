@@ -406,7 +406,7 @@ def _servers(entries: object, file: str, key: str, declared: Mapping[str, GpuTyp
                 gpus=whole(entry, "gpus", file, where),
                 vc=label_of(entry, "vc", file, where),
                 gpu_type=_gpu_type(entry, file, where, declared),
-                beside=_beside(entry, file, where),
+                beside=_cpu_memory(entry, file, where),
             )
         )
     for label, what, name in _ALL_OR_NONE:
@@ -425,7 +425,7 @@ def _servers(entries: object, file: str, key: str, declared: Mapping[str, GpuTyp
     return groups
 
 
-def _beside(entry: dict[str, Any], file: str, where: str) -> tuple[int, int] | None:
+def _cpu_memory(entry: dict[str, Any], file: str, where: str) -> tuple[int, int] | None:
     """CPU and memory of each server of a group, which names both or neither."""
     if not any(name in entry for name in BESIDE):
         return None

@@ -22,7 +22,7 @@ from typing import BinaryIO, Final
 
 from ringbco.errors import InputError
 from ringbco.io import disk, process
-from ringbco.io.keeping import check_kept, keep
+from ringbco.io.foreign_files import check_kept, keep
 from ringbco.io.marks import Mark
 
 _LONGEST_NAME: Final = 200
@@ -195,7 +195,7 @@ def _recover(left: Path, target: Path) -> None:
         os.close(descriptor)
 
 
-def beside(target: Path, ending: str) -> Path:
+def sibling(target: Path, ending: str) -> Path:
     """The path beside `target` that is called after it, such as cmp.unfinished."""
     return target.with_name(f"{_stem(target)}.{ending}")
 

@@ -23,7 +23,7 @@ from ringbco.io.threads import at_once
 MANIFEST: Final = "ringbco.json"
 
 
-class Kind(NamedTuple):
+class OutputKind(NamedTuple):
     """What kind of folder ringbco makes.
 
     name: as the manifest has it. files: the names that we may write in it. known: whether a folder is one, of
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
     name: str
     files: frozenset[str]
     known: Callable[[Path], bool]
-    within: Kind | None = None
+    within: OutputKind | None = None
     sealed: Callable[[Path], dict[str, str]] = lambda folder: {}
 
 
@@ -47,7 +47,7 @@ class Manifest(NamedTuple):
     sealed: dict[str, str]
 
 
-def write_manifest(folder: Path, kind: Kind) -> None:
+def write_manifest(folder: Path, kind: OutputKind) -> None:
     """Writes the manifest of what is in the folder."""
     entries = sorted(folder.iterdir())
     files = [entry for entry in entries if not entry.is_dir()]
@@ -76,7 +76,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     return Manifest(kind, files, tuple(folders), sealed if isinstance(sealed, dict) else {})
 
 
-def is_kind(folder: Path, kind: Kind) -> bool:
+def is_kind(folder: Path, kind: OutputKind) -> bool:
     """Whether ringbco made the folder, as one of that kind."""
     if not _is_folder(folder):
         return False
@@ -84,7 +84,7 @@ def is_kind(folder: Path, kind: Kind) -> bool:
     return (manifest is None or manifest.kind == kind.name) and kind.known(folder)
 
 
-def foreign(folder: Path, kind: Kind, shown: Path) -> list[Path]:
+def foreign(folder: Path, kind: OutputKind, shown: Path) -> list[Path]:
     """What ringbco did not write in a folder of that kind, by its place in it, in order.
 
     A link is never ours. What `report` and `timeline` drew of a result is, wherever it lies in it. Raises
@@ -108,7 +108,7 @@ def foreign(folder: Path, kind: Kind, shown: Path) -> list[Path]:
     return found
 
 
-def _kind_of(entry: Path, kind: Kind, manifest: Manifest | None) -> Kind | None:
+def _kind_of(entry: Path, kind: OutputKind, manifest: Manifest | None) -> OutputKind | None:
     """The kind of a folder of ours within one of ours; None for anything else."""
     if is_kind(entry, PICTURES):
         return PICTURES
@@ -116,7 +116,7 @@ def _kind_of(entry: Path, kind: Kind, manifest: Manifest | None) -> Kind | None:
     return kind.within if named and kind.within is not None and is_kind(entry, kind.within) else None
 
 
-def _is_ours(entry: Path, kind: Kind, manifest: Manifest | None) -> bool:
+def _is_ours(entry: Path, kind: OutputKind, manifest: Manifest | None) -> bool:
     if not _is_file(entry):
         return False
     if is_output(entry) or (entry.name == MANIFEST and manifest is not None):
@@ -155,5 +155,5 @@ def _has_pictures(folder: Path) -> bool:
     return manifest is not None and manifest.kind == "pictures"
 
 
-PICTURES: Final = Kind("pictures", frozenset(), _has_pictures)
+PICTURES: Final = OutputKind("pictures", frozenset(), _has_pictures)
 """The folder of `report --png`; those of earlier versions had nothing that told them from anybody's."""

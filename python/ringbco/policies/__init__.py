@@ -1,1 +1,1 @@
-"""Built-in policies that are written in Python, on the interface that docs/own-policies.md describes."""
+"""Built-in policies that are written in Python, on the interface that docs/custom-policies.md describes."""

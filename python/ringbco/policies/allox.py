@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ringbco.errors import UsageError
 from ringbco.policies.levels import levels
 from ringbco.policies.programs import InfeasibleError, Program, Types, need_solver
-from ringbco.run.own import Policy
+from ringbco.run.custom_policy import Policy
 
 if TYPE_CHECKING:
     from ringbco.run.state import State

@@ -16,7 +16,7 @@ from ringbco.errors import UsageError
 from ringbco.policies.finish_time import Alone, finish_time
 from ringbco.policies.levels import OUT, fifo, levels
 from ringbco.policies.programs import Program, Types, bounded, distinct, need_solver, seconds
-from ringbco.run.own import Policy
+from ringbco.run.custom_policy import Policy
 
 if TYPE_CHECKING:
     from ringbco.run.state import State

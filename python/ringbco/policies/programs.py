@@ -176,13 +176,13 @@ class Types:
 
     def __init__(self, state: State) -> None:
         """Of a cluster with a job that runs or waits."""
-        from ringbco.trace.shares import WHOLE  # and with it polars, which listing policies does without
+        from ringbco.trace.shares import MILLI_GPU  # and with it polars, which listing policies does without
 
         mine = np.arange(state.idle.size)
         if state.vc is not None:
             row = (*state.running, *state.waiting)[0]
             mine = np.flatnonzero(np.array(state.vc) == state.jobs.vc[row])
-        self.whole = 1 if state.shares is None else WHOLE
+        self.whole = 1 if state.shares is None else MILLI_GPU
         kinds = state.type or (None,) * state.idle.size
         self.names = list(dict.fromkeys(kinds[server] for server in mine))
         self._of = {server: self.names.index(kinds[server]) for server in mine.tolist()}

@@ -58,7 +58,7 @@ def report(
     from ringbco.io.manifest import PICTURES
     from ringbco.io.marks import PAGE
     from ringbco.reports.outputs import check_page
-    from ringbco.reports.paper import beside
+    from ringbco.reports.paper import paper_files
     from ringbco.result.folder import check_target, whole_folder
 
     use_polars()
@@ -66,7 +66,7 @@ def report(
     check_page(target, force=force)
     if png is not None:
         check_target(png, force=force, kind=PICTURES)
-    others = beside(target, figures, table, force=force)
+    others = paper_files(target, figures, table, force=force)
     made = _written(results, title)
     text = made.text.encode("utf-8")
     with ExitStack() as stack:
@@ -125,7 +125,7 @@ def _comparison(results: object) -> Comparison:
     from ringbco.reports.reading import drawable, read_results
     from ringbco.result.comparison import Comparison, as_comparison, side_by_side
     from ringbco.result.outcome import Outcome
-    from ringbco.result.sound import check_tables
+    from ringbco.result.validation import check_tables
 
     if isinstance(results, str | os.PathLike):
         return read_results([results])

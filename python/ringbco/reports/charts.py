@@ -135,8 +135,8 @@ def points_each(results: int) -> int:
     return max(2, min(_POINTS, _MOST_ROWS // results))
 
 
-def stretches_each(results: int) -> int:
-    """Stretches of time for each of so many results: 160, or fewer of many."""
+def intervals_each(results: int) -> int:
+    """Intervals for each of so many results: 160, or fewer of many."""
     return max(2, min(_BUCKETS, _MOST_ROWS // results))
 
 
@@ -155,13 +155,13 @@ def over_time(
     unit: str = "GPUs",
     limit: int | None = None,
 ) -> Any:
-    """A timeline column, averaged over even stretches, against days since the first submission.
+    """A timeline column, averaged over even intervals, against days since the first submission.
 
     The axis ends when the last job was submitted and, under every policy, the queue was empty for good: what
     follows is only the longest jobs running out.
     """
     end = max(last_demand(outcome) for outcome in outcomes.values())
-    buckets = stretches_each(len(outcomes))
+    buckets = intervals_each(len(outcomes))
     frames = []
     for label, outcome in outcomes.items():
         start = outcome.timeline["time"][0]

@@ -8,17 +8,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.reports.server_load import spanning_stretches
+from ringbco.reports.server_load import spanning_stays
 from ringbco.reports.window import Window
 from ringbco.result import metrics
 from ringbco.result.outcome import Outcome
-from ringbco.trace.instants import first_instant
-from ringbco.trace.shares import WHOLE
+from ringbco.trace.clock import first_instant
+from ringbco.trace.shares import MILLI_GPU
 
 MOST_CHANGES: Final = 20_000
 """Instants in a window: where more change something, the state is told at as many even ones."""
 MOST_LOOKED_AT: Final = 10_000_000
-"""Stretches, counted once for each change while they last, of which the contention is worked out exactly."""
+"""Intervals, counted once for each change while they last, of which the contention is worked out exactly."""
 
 _ROUNDING: Final = 1e-14
 _COUNTS: Final = ("queued_jobs", "queued_gpus", "busy_gpus", "spanning_jobs")
@@ -28,7 +28,7 @@ def cluster_state(outcome: Outcome, window: Window) -> dict[str, pl.DataFrame]:
     """By column of timeline.parquet, whose definitions hold: time and value, at the start and at each change.
 
     Columns: queued_jobs, queued_gpus, busy_gpus, spanning_jobs and mean_contention. Exact wherever told, but
-    for the contention of more stretches than MOST_LOOKED_AT, which is that of the samples after the start.
+    for the contention of more intervals than MOST_LOOKED_AT, which is that of the samples after the start.
     """
     return {**_counts(outcome, window), "mean_contention": _distinct(_contention(outcome, window))}
 
@@ -50,7 +50,7 @@ def _counts(outcome: Outcome, window: Window) -> dict[str, pl.DataFrame]:
         steps = steps[found].with_columns(time=pl.Series(instants))
     assert outcome.allocations is not None
     if "share" in outcome.allocations.columns:
-        steps = steps.with_columns((pl.col("queued_gpus", "busy_gpus") / WHOLE).round(3))
+        steps = steps.with_columns((pl.col("queued_gpus", "busy_gpus") / MILLI_GPU).round(3))
     return {name: _distinct(steps.select("time", value=name)) for name in _COUNTS}
 
 
@@ -88,7 +88,7 @@ def _units(outcome: Outcome) -> pl.DataFrame:
     assert outcome.allocations is not None
     unit = pl.lit(1, pl.Int64)
     if "share" in outcome.allocations.columns:
-        unit = (pl.col("share").first().fill_null(1.0) * WHOLE).round().cast(pl.Int64)
+        unit = (pl.col("share").first().fill_null(1.0) * MILLI_GPU).round().cast(pl.Int64)
     return outcome.allocations.group_by("job_id").agg(unit=unit)
 
 
@@ -111,7 +111,7 @@ def _steps_by_stay(outcome: Outcome) -> pl.DataFrame:
 def _contention(outcome: Outcome, window: Window) -> pl.DataFrame:
     assert outcome.allocations is not None
     start, end = pl.col("start_time"), pl.col("end_time")
-    held = spanning_stretches(outcome.allocations).filter(
+    held = spanning_stays(outcome.allocations).filter(
         (start <= window.end) & (end > window.start) & (start < end)
     )
     begins = np.maximum(metrics.column(held, "start_time"), window.start)

@@ -16,7 +16,7 @@ from ringbco.result.metrics import cumulative_distribution
 from ringbco.result.outcome import Outcome
 from ringbco.result.stays import stays_of_done
 from ringbco.result.window import measured
-from ringbco.trace.shares import WHOLE
+from ringbco.trace.shares import MILLI_GPU
 
 Results = Mapping[str, Outcome]
 
@@ -89,10 +89,10 @@ def lost(results: Results) -> Iterator[Part]:
 
 def shares(results: Results) -> Iterator[Part]:
     """Jobs and their waits by the part of a GPU that they ask for."""
-    tenth = WHOLE // 10
-    share = (pl.col("gpu_share").fill_null(1.0) * WHOLE).round().cast(pl.Int64)
+    tenth = MILLI_GPU // 10
+    share = (pl.col("gpu_share").fill_null(1.0) * MILLI_GPU).round().cast(pl.Int64)
     # The eleventh class is that of whole GPUs.
-    number = pl.when(share >= WHOLE).then(11).otherwise((share + tenth - 1) // tenth)
+    number = pl.when(share >= MILLI_GPU).then(11).otherwise((share + tenth - 1) // tenth)
     frames = [
         measured(outcome)
         .group_by(number=number)

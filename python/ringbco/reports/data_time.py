@@ -1,4 +1,4 @@
-"""What a report's charts over time show: means over even stretches of time."""
+"""What a report's charts over time show: means over even intervals."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ringbco.result.outcome import Outcome
 from ringbco.result.reliability import DownTime
 from ringbco.result.stays import stays_of_done
 from ringbco.trace.outages import Outages
-from ringbco.trace.shares import WHOLE
-from ringbco.trace.side_table import Known
+from ringbco.trace.shares import MILLI_GPU
+from ringbco.trace.side_table import ReadContext
 
 Results = Mapping[str, Outcome]
 Floats = NDArray[np.float64]
@@ -31,7 +31,7 @@ FULLNESS: Final = {
     "idle": "#DADDE2",
 }
 """What GPUs are, each with its colour; of those held in part what is held, and what is free."""
-_STRETCHES: Final = 96
+_INTERVALS: Final = 96
 _CELLS: Final = 6_000  # of all heat maps of a page together
 _MOST_ROWS: Final = 32
 _FEWEST_ROWS: Final = 4
@@ -73,8 +73,8 @@ def contention(results: Results) -> Iterator[Part]:
 
 def busy(results: Results) -> Iterator[Part]:
     """The share of all GPUs that jobs hold."""
-    each = charts.stretches_each(len(results))
-    said = f" Means over {each} even stretches." if each < charts.stretches_each(1) else ""
+    each = charts.intervals_each(len(results))
+    said = f" Means over {each} even intervals." if each < charts.intervals_each(1) else ""
     parts = over_time(results, "busy_gpus", lambda of: pl.col("busy_gpus") / max(sum(server_gpus(of)), 1))
     return (replace(part, note=said) for part in parts)
 
@@ -89,12 +89,12 @@ def spans(results: Results) -> dict[str, tuple[float, float]]:
 
 
 def _edges(results: Results) -> dict[str, Floats]:
-    """The ends of the stretches of each result, s."""
-    return {label: np.linspace(*span, _STRETCHES + 1) for label, span in spans(results).items()}
+    """The ends of the intervals of each result, s."""
+    return {label: np.linspace(*span, _INTERVALS + 1) for label, span in spans(results).items()}
 
 
 def _steps(edges: Floats, means: Mapping[str, Floats], **facts: Any) -> pl.DataFrame:
-    """Values of the stretches between edges; the last once more: a step ends where the next one begins."""
+    """Values of the intervals between edges; the last once more: a step ends where the next one begins."""
     steps = {name: np.append(mean, mean[-1]).astype(np.float64) for name, mean in means.items()}
     return pl.DataFrame({"day": (edges - edges[0]) / DAY, **steps}).with_columns(
         **{name: pl.lit(value) for name, value in facts.items()}
@@ -126,7 +126,7 @@ def down(results: Results) -> Iterator[Part]:
             continue
         seen.append(outcome.outages)
         gpus = np.array(server_gpus(outcome), np.uint32)
-        down = Outages.read(outcome.outages, Known(servers=gpus.size))
+        down = Outages.read(outcome.outages, ReadContext(servers=gpus.size))
         by_clock = down.on_clock(outcome.run.get("options", {}))
         lost = DownTime.of(by_clock, gpus)
         mean = np.array([lost.gpu_seconds(a, b) / (b - a) for a, b in pairwise(edges.tolist())])
@@ -163,7 +163,7 @@ def replicas(results: Results) -> Iterator[Part]:
                 change = np.diff(rows["replicas"].to_numpy().astype(np.float64), prepend=0.0)
                 wanted = _mean(rows["time"].to_numpy(), change, edges)
                 frames[name].append(_steps(edges, {"replicas": wanted}, policy=label, wanted=True))
-    note = "Replicas that run, and in grey those that the service wants, means over even stretches of time."
+    note = "Replicas that run, and in grey those that the service wants, means over even intervals."
     if len(names) > len(drawn):
         note += f" The first {len(drawn)} services of {len(names)} are drawn."
     for name in drawn:
@@ -172,7 +172,7 @@ def replicas(results: Results) -> Iterator[Part]:
 
 
 def _mean(times: Floats, changes: Floats, edges: Floats) -> Floats:
-    """Means, over each stretch between two edges, of a sum that changes at these times."""
+    """Means, over each interval between two edges, of a sum that changes at these times."""
     after = np.maximum(edges[1:, None] - np.maximum(times[None, :], edges[:-1, None]), 0.0)
     found: Floats = (after * changes[None, :]).sum(axis=1) / np.diff(edges)
     return found
@@ -199,7 +199,7 @@ def fill(outcome: Outcome, edges: Floats) -> Floats:
     """GPUs in each state of FULLNESS, a row each: means between each two neighbouring `edges`, s."""
     assert outcome.allocations is not None
     gpu = ("server", "gpu")
-    need = (pl.col("share").fill_null(1.0) * WHOLE).round().cast(pl.Int64)
+    need = (pl.col("share").fill_null(1.0) * MILLI_GPU).round().cast(pl.Int64)
     changes = (
         pl.concat(
             outcome.allocations.select(*gpu, time=time, change=sign * need)
@@ -223,12 +223,12 @@ def fill(outcome: Outcome, edges: Floats) -> Floats:
         risen, weighed = (np.concatenate(([0.0], np.cumsum(of))) for of in (steps, steps * since))
         seconds = risen[place] * upto - weighed[place]
         # Rounding leaves a little where nothing is held.
-        found: Floats = (np.diff(seconds) / np.diff(upto) / WHOLE).round(6)
+        found: Floats = (np.diff(seconds) / np.diff(upto) / MILLI_GPU).round(6)
         return found
 
-    full = mean(lambda held: np.where(held >= WHOLE, WHOLE, 0))
-    used = mean(lambda held: np.where(held < WHOLE, held, 0))
-    free = mean(lambda held: np.where((held > 0) & (held < WHOLE), WHOLE - held, 0))
+    full = mean(lambda held: np.where(held >= MILLI_GPU, MILLI_GPU, 0))
+    used = mean(lambda held: np.where(held < MILLI_GPU, held, 0))
+    free = mean(lambda held: np.where((held > 0) & (held < MILLI_GPU), MILLI_GPU - held, 0))
     return np.stack((full, used, free, sum(server_gpus(outcome)) - full - used - free))
 
 
@@ -240,7 +240,7 @@ def by_server(results: Results) -> Iterator[Part]:
     if not drawn:
         return
     ends = _edges(drawn)
-    rows = int(np.clip(_CELLS / _STRETCHES / len(drawn), _FEWEST_ROWS, _MOST_ROWS))
+    rows = int(np.clip(_CELLS / _INTERVALS / len(drawn), _FEWEST_ROWS, _MOST_ROWS))
     grids = {}
     for label, outcome in drawn.items():
         assert outcome.allocations is not None
@@ -255,7 +255,7 @@ def by_server(results: Results) -> Iterator[Part]:
         sizes = sorted({int(size) for size in np.diff(edges)})
         among = f" A row is {' or '.join(f'{size:,}' for size in sizes)} neighbouring servers."
         yield Part(
-            _cells(grid, edges, days / _STRETCHES, top),
+            _cells(grid, edges, days / _INTERVALS, top),
             of=label,
             also={"servers": int(edges[-1]), "days": days, "top": top},
             note=(among if sizes != [1] else "") + others,
@@ -276,7 +276,7 @@ def server_rows(servers: int, most: int) -> NDArray[np.int64]:
 
 
 def _cells(grid: Floats, edges: NDArray[np.int64], step: float, top: float) -> pl.DataFrame:
-    """The cells of a grid that are not empty: a row each of stretches of `step` days by rows of servers.
+    """The cells of a grid that are not empty: a row each of intervals of `step` days by rows of servers.
 
     Neighbours in time that are drawn alike are one.
     """

@@ -33,7 +33,7 @@ _COLOURS: Final = {
 }
 
 
-class Told(NamedTuple):
+class DiffFigures(NamedTuple):
     """A table, and how to read it."""
 
     note: str
@@ -162,16 +162,16 @@ def _cells(told: Mapping[str, float]) -> list[str]:
     return [duration(told[side]) for side in _SIDES]
 
 
-def _means(found: Diff) -> Told:
+def _means(found: Diff) -> DiffFigures:
     figures = found.figures(found.jobs)
     a, b, difference = _cells(figures["median_jct"])
     rows = [[f"median {WHOLE}", a, b, ""], ["median difference", "", "", difference]]
     rows.append([f"mean {WHOLE}", *_cells(figures["mean_jct"])])
     rows += [[f"of it {PARTS[name]}", *_cells(told)] for name, told in figures["parts"].items()]
-    return Told("", _table("Means and medians", ["", "A", "B", "B - A"], rows))
+    return DiffFigures("", _table("Means and medians", ["", "A", "B", "B - A"], rows))
 
 
-def _tables(found: Diff) -> list[Told]:
+def _tables(found: Diff) -> list[DiffFigures]:
     tables = [_groups("By number of GPUs", "GPUs", "gpus", found.size_classes(), "")]
     users = found.users()
     if users:
@@ -185,7 +185,7 @@ def _tables(found: Diff) -> list[Told]:
     return tables
 
 
-def _groups(title: str, lead: str, key: str, groups: Sequence[Mapping[str, Any]], note: str) -> Told:
+def _groups(title: str, lead: str, key: str, groups: Sequence[Mapping[str, Any]], note: str) -> DiffFigures:
     parts = _differing(groups)
     columns = [lead, "jobs", "mean A", "mean B", "B - A", "faster", "slower"]
     rows = [
@@ -200,7 +200,7 @@ def _groups(title: str, lead: str, key: str, groups: Sequence[Mapping[str, Any]]
     ]
     means = "After the shares: the mean difference of each part."
     columns += [PARTS[name] for name in parts]
-    return Told(f"{note} {means}".strip(), _table(title, columns, rows))
+    return DiffFigures(f"{note} {means}".strip(), _table(title, columns, rows))
 
 
 def _differing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -208,7 +208,7 @@ def _differing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [name for name in rows[0]["parts"] if any(row["parts"][name]["difference"] for row in rows)]
 
 
-def _jobs(title: str, jobs: Sequence[Mapping[str, Any]]) -> Told:
+def _jobs(title: str, jobs: Sequence[Mapping[str, Any]]) -> DiffFigures:
     """A row a job; of each part what it was in A and what it is in B."""
     about = {"job_id": "job", "user": "user", "num_gpus": "GPUs"}
     about = {name: told for name, told in about.items() if name in jobs[0]}
@@ -225,7 +225,7 @@ def _jobs(title: str, jobs: Sequence[Mapping[str, Any]]) -> Told:
         for job in jobs
     ]
     columns = [*about.values(), "A", "B", "B - A", *(PARTS[name] for name in parts)]
-    return Told("Of each part: before, in A, and after, in B.", _table(title, columns, rows))
+    return DiffFigures("Of each part: before, in A, and after, in B.", _table(title, columns, rows))
 
 
 def _table(title: str, columns: list[str], rows: Sequence[Sequence[str]]) -> Table:

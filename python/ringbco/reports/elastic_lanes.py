@@ -12,7 +12,7 @@ from ringbco.reports.series import DAY
 from ringbco.result.outcome import Outcome
 
 MOST_STAYS: Final = 200
-"""Stays of a lane that are drawn one by one; of more, means over so many even stretches."""
+"""Stays of a lane that are drawn one by one; of more, means over so many even intervals."""
 _ROOM: Final = 0.62  # of a lane, for its bars; the job's name is above
 _NEAR: Final = 2.0  # a bound so many times as high as all that was held is not drawn
 _APART: Final = 0.22  # of a lane: tick labels that are nearer than this would touch
@@ -137,7 +137,7 @@ def _pauses(stays: pl.DataFrame) -> pl.DataFrame:
 
 
 def _means(stays: pl.DataFrame) -> pl.DataFrame:
-    """The stays of one job as means over even stretches from its first start to its end."""
+    """The stays of one job as means over even intervals from its first start to its end."""
     start, end = stays["day"].to_numpy(), stays["end_day"].to_numpy()
     gpus = stays["gpus"].to_numpy().astype(np.float64)
     edges = np.linspace(start[0], end[-1], MOST_STAYS + 1)

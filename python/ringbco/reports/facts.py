@@ -103,7 +103,7 @@ def _of_one(run: Mapping[str, Any], outcome: Outcome) -> dict[str, str | dict[st
             told["clairvoyant"] = "as the run that wrote the log"
     if own := run.get("own_policy"):
         fields = ", ".join(f"{name} = {plain(value)}" for name, value in own.get("parameters", {}).items())
-        told["policy of one's own"] = "; ".join(filter(None, (own.get("about"), own.get("kind"), fields)))
+        told["custom policy"] = "; ".join(filter(None, (own.get("about"), own.get("kind"), fields)))
     if given:
         told[_TOGETHER["options"]] = given
     if run.get("warnings"):

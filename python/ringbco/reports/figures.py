@@ -176,7 +176,7 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
     ),
     "Shares of a GPU": (
         Row("shares-fill", "How full GPUs are",
-            "GPUs by what jobs hold of them, means over even stretches of time. What is free of GPUs that are"
+            "GPUs by what jobs hold of them, means over even intervals. What is free of GPUs that are"
             " held in part is of no use to a job of whole GPUs.", data_time.fullness, shapes.stack, {
                 "part": "state", "palette": data_time.FULLNESS, "columns": 4, "value": "gpus",
                 "across": "GPUs", "told": ("state",)}, each=True, height=160),
@@ -203,7 +203,7 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
     ),
     "Outages": (
         Row("outages-down", "GPUs down over time",
-            "GPUs of the servers that were down, means over even stretches of time. Of results with the same"
+            "GPUs of the servers that were down, means over even intervals. Of results with the same"
             " outages the first is drawn.", data_time.down, shapes.areas,
             {"y": amount("gpus", "GPUs").stack(None)}, height=150),
         _rows("outages-lost", "Work lost by cause",
@@ -213,7 +213,7 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
     ),
     "Evictions": (
         Row("evictions", "Evictions over time",
-            "Stays that ended so that others could start, counted over even stretches of time.",
+            "Stays that ended so that others could start, counted over even intervals.",
             data_time.evictions, shapes.lines, {"y": amount("evictions", "evictions a day")}, height=150),
     ),
     "Searches": (

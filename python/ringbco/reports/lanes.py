@@ -1,4 +1,4 @@
-"""What each stretch of a job or a replica holds of a server, for a trace: worked out from allocations."""
+"""What each stay of a job or a replica holds of a server, for a trace: worked out from allocations."""
 
 from __future__ import annotations
 

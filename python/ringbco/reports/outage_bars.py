@@ -9,7 +9,7 @@ from ringbco.reports.window import Window
 from ringbco.result.outcome import Outcome
 from ringbco.result.reliability import UNKNOWN
 from ringbco.trace.outages import Outages
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 
 def down_times(outcome: Outcome, window: Window) -> pl.DataFrame:
@@ -18,7 +18,7 @@ def down_times(outcome: Outcome, window: Window) -> pl.DataFrame:
         return pl.DataFrame(
             schema={"server": pl.UInt32, "start": pl.Float64, "end": pl.Float64, "cause": pl.String}
         )
-    known = Outages.read(outcome.outages, Known(servers=len(server_gpus(outcome))))
+    known = Outages.read(outcome.outages, ReadContext(servers=len(server_gpus(outcome))))
     down = known.on_clock(outcome.run.get("options", {}))
     return window.cut(
         down.filter(pl.col("server").is_in(list(window.servers))).select(

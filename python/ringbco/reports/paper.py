@@ -72,7 +72,7 @@ def kinds_of(option: str, text: str | None, known: Sequence[str]) -> tuple[str, 
     return names
 
 
-class Beside(NamedTuple):
+class PaperFiles(NamedTuple):
     """The files that go beside `out`, as STEM-NAME.EXT. force: whether earlier ones of ours are replaced."""
 
     out: Path
@@ -152,9 +152,13 @@ _MARKS: Final = {
 }
 
 
-def beside(out: str | os.PathLike[str], figures: str | None, table: str | None, *, force: bool) -> Beside:
+def paper_files(
+    out: str | os.PathLike[str], figures: str | None, table: str | None, *, force: bool
+) -> PaperFiles:
     """What two options ask for, checked: lists of kinds, such as "svg,pdf" and "tex"."""
-    made = Beside(Path(out), kinds_of("figures", figures, PICTURES), kinds_of("table", table, TABLES), force)
+    made = PaperFiles(
+        Path(out), kinds_of("figures", figures, PICTURES), kinds_of("table", table, TABLES), force
+    )
     made.check()
     if made.pictures:
         check_room()

@@ -26,7 +26,7 @@ from ringbco.reports.outage_bars import down_times
 from ringbco.reports.server_load import server_gpus
 from ringbco.reports.window import Window
 from ringbco.result.outcome import Outcome
-from ringbco.trace.shares import WHOLE
+from ringbco.trace.shares import MILLI_GPU
 
 MOST_SLICES: Final = 1_000_000
 """Slices that a browser can still be asked to show."""
@@ -142,7 +142,7 @@ def wait_rows(outcome: Outcome, window: Window) -> pl.DataFrame:
     Also the causes of the wait as stays.parquet has them, of the whole wait (s), and user where there is one.
     """
     assert outcome.allocations is not None
-    asks = pl.col("asks") / WHOLE if "share" in outcome.allocations.columns else pl.col("asks")
+    asks = pl.col("asks") / MILLI_GPU if "share" in outcome.allocations.columns else pl.col("asks")
     waits = gangs(outcome).select("job_id", start="waits", end="start_time", GPUs=asks)
     waits = waits.hstack(outcome.stays.select(_CAUSES)).with_row_index("id")
     if "user" in outcome.jobs.columns:

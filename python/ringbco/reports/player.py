@@ -23,8 +23,8 @@ from ringbco.reports.server_load import server_gpus
 from ringbco.reports.templates import render
 from ringbco.reports.window import Window, parse_servers, window
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import check_tables
-from ringbco.run.at_hand import read_result
+from ringbco.result.validation import check_tables
+from ringbco.run.loaded import read_result
 from ringbco.units import duration
 
 MOST_ROWS: Final = 500_000

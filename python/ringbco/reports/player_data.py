@@ -21,7 +21,7 @@ from ringbco.reports.outage_bars import down_times
 from ringbco.reports.player_order import ranks
 from ringbco.reports.server_load import server_gpus
 from ringbco.result.stays import BEGAN, ENDED
-from ringbco.trace.shares import WHOLE
+from ringbco.trace.shares import MILLI_GPU
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -174,7 +174,7 @@ def _stays(outcome: Outcome, shown: Window) -> pl.DataFrame:
         ),
     )
     own = pl.concat((gangs(outcome), told), how="horizontal")
-    whole = pl.col("unit") == (WHOLE if _shared(outcome) else 1)
+    whole = pl.col("unit") == (MILLI_GPU if _shared(outcome) else 1)
     frames = [
         own.select(
             *("job_id", "stay", "began", "ended", "by", *_WAITS),
@@ -311,7 +311,7 @@ def _series(stays: pl.DataFrame, scene: Scene) -> dict[str, Any]:
     """Mean numbers of GPUs held and of jobs that wait, in even steps over the clock."""
     jobs = stays.filter(pl.col("service") == 0)
     edges = np.linspace(scene.first, scene.last, _BINS + 1)
-    part = pl.when(pl.col("share") > 0).then(pl.col("share") / WHOLE).otherwise(1.0)
+    part = pl.when(pl.col("share") > 0).then(pl.col("share") / MILLI_GPU).otherwise(1.0)
     held = jobs.select(pl.col("gpus") * part).to_series().to_numpy()
     start, end, since = (jobs[name].to_numpy() for name in ("start", "end", "since"))
     one = np.ones(len(jobs))

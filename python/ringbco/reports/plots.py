@@ -10,9 +10,9 @@ import polars as pl
 
 from ringbco.reports import charts
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import check_tables
+from ringbco.result.validation import check_tables
 from ringbco.result.window import measured
-from ringbco.run.at_hand import without_ended
+from ringbco.run.loaded import without_ended
 
 _WIDTH: Final = 460
 _HEIGHT: Final = 300

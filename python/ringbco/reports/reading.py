@@ -14,8 +14,8 @@ from ringbco.io.system import place
 from ringbco.result.certainty import ONE_RUN, Kind, Runs
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound_run import is_number, wrong_figure
-from ringbco.run.at_hand import read_result, without_ended
+from ringbco.result.run_validation import is_number, wrong_figure
+from ringbco.run.loaded import read_result, without_ended
 
 _COMPARISON: Final = "comparison.json"
 
@@ -56,7 +56,7 @@ def read_results(folders: Sequence[str | os.PathLike[str]]) -> Comparison:
 
 
 def drawable(comparison: Comparison) -> Comparison:
-    """The comparison without the stretches that no chart is about."""
+    """The comparison without the stays that no chart is about."""
     return replace(
         comparison, outcomes={label: without_ended(one) for label, one in comparison.outcomes.items()}
     )

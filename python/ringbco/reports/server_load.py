@@ -16,8 +16,8 @@ def server_gpus(outcome: Outcome) -> list[int]:
     return [group["gpus"] for group in groups for _ in range(group["count"])]
 
 
-def spanning_stretches(allocations: pl.DataFrame) -> pl.DataFrame:
-    """The stretches of jobs that held GPUs on several servers at once.
+def spanning_stays(allocations: pl.DataFrame) -> pl.DataFrame:
+    """The stays of jobs that held GPUs on several servers at once.
 
     Where rows are those of GPUs, each server has one of them here.
     """
@@ -36,7 +36,7 @@ def mean_spanning(
     (len(rows) - 1, len(edges) - 1). Of a spanning job alone on its servers, p_j is 1; its contention is the
     largest of the numbers of its servers (equation 6).
     """
-    spanning = spanning_stretches(allocations)
+    spanning = spanning_stays(allocations)
     row = np.searchsorted(rows, metrics.column(spanning, "server"), side="right") - 1
     started = _seconds_since(row, metrics.column(spanning, "start_time"), rows.size - 1, edges)
     ended = _seconds_since(row, metrics.column(spanning, "end_time"), rows.size - 1, edges)

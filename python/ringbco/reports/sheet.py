@@ -19,7 +19,7 @@ from ringbco.reports.shapes import Aim, amount
 from ringbco.study.published import FATES
 
 _BINS: Final = 160
-_MOST_STRETCHES: Final = 200
+_MOST_INTERVALS: Final = 200
 _MOST_SIZES: Final = 14
 _MOST_STATUSES: Final = 7
 _TOP: Final = 10
@@ -145,14 +145,14 @@ def _run_times(frame: pl.DataFrame) -> Figure:
 
 
 def _days(demand: Mapping[str, Any], **values: Sequence[float]) -> pl.DataFrame:
-    """Means of daily values over at most `_MOST_STRETCHES` stretches; `from` and `to` are days or dates."""
+    """Means of daily values over at most `_MOST_INTERVALS` intervals; `from` and `to` are days or dates."""
     days = demand["days"]
-    stretch = -(-len(days) // _MOST_STRETCHES)
-    length = demand["days_a_row"] * stretch
+    interval = -(-len(days) // _MOST_INTERVALS)
+    length = demand["days_a_row"] * interval
     data = (
         pl.DataFrame({"at": [row["start"] for row in days], **values})
         .with_row_index("row")
-        .group_by(pl.col("row") // stretch, maintain_order=True)
+        .group_by(pl.col("row") // interval, maintain_order=True)
         .agg(pl.col("at").first(), pl.col(*values).mean())
     )
     first = data["at"][0]
@@ -176,7 +176,7 @@ def _epoch(demand: Mapping[str, Any]) -> datetime | None:
 
 
 def _steps(data: pl.DataFrame) -> pl.DataFrame:
-    """Stretches as steps, the last of which has a width, too."""
+    """Intervals as steps, the last of which has a width, too."""
     return pl.concat([data, data.tail(1).with_columns(pl.col("to").alias("from"))])
 
 
@@ -188,14 +188,14 @@ def _day_axis(demand: Mapping[str, Any]) -> alt.X:
     return alt.X("from:T", title=None, axis=axis).scale(nice=False)
 
 
-def _in_stretches(demand: Mapping[str, Any]) -> str:
-    days = demand["days_a_row"] * -(-len(demand["days"]) // _MOST_STRETCHES)
-    return "" if days == 1 else f"Means over stretches of {days} days."
+def _in_intervals(demand: Mapping[str, Any]) -> str:
+    days = demand["days_a_row"] * -(-len(demand["days"]) // _MOST_INTERVALS)
+    return "" if days == 1 else f"Means over intervals of {days} days."
 
 
 def _arrivals(demand: Mapping[str, Any]) -> Figure:
     data = _days(demand, jobs=[row["jobs"] / demand["days_a_row"] for row in demand["days"]])
-    figure = _figure("arrivals", "Jobs submitted a day", data, _in_stretches(demand), 150)
+    figure = _figure("arrivals", "Jobs submitted a day", data, _in_intervals(demand), 150)
     steps = _steps(data).with_columns(policy=pl.lit("jobs"))
     return shapes.areas(figure, _ONE, steps, x=_day_axis(demand), y=amount("jobs", "jobs"))
 
@@ -247,7 +247,7 @@ def _load(demand: Mapping[str, Any], cluster: Mapping[str, Any] | None) -> Figur
         for column in ("offered", "running")
     )
     y = amount("value", f"share of {gpus:,} GPUs" if cluster else "GPU-days", format="%" if cluster else "~s")
-    figure = _figure("load", title, data, f"{note} {_in_stretches(demand)}".strip())
+    figure = _figure("load", title, data, f"{note} {_in_intervals(demand)}".strip())
     return shapes.areas(figure, _ONE, both, x=_day_axis(demand), y=y, wanted=True, aim=aim)
 
 
@@ -260,7 +260,7 @@ def _vc_loads(demand: Mapping[str, Any], vcs: Sequence[Mapping[str, Any]]) -> Fi
     at = np.searchsorted(_LEAST, data["load"].to_numpy())
     data = data.with_columns(level=pl.Series([levels[level] for level in at], dtype=pl.String))
     scale = alt.Scale(domain=levels, range=list(_LEVELS.values()))
-    note = f"Work submitted a day / GPUs. {_in_stretches(demand)}".strip()
+    note = f"Work submitted a day / GPUs. {_in_intervals(demand)}".strip()
     return shapes.blocks(
         _figure("vc-loads", "Load of the virtual clusters", data, note),
         data.drop("load"),

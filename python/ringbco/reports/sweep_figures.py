@@ -12,7 +12,7 @@ import polars as pl
 from ringbco.reports import shapes
 from ringbco.reports.series import AT_ONCE, Figure, scaled
 from ringbco.reports.shapes import Aim, blocks, rows
-from ringbco.reports.sweep_points import CLUSTER, Axis, Point, SweepRuns, named, told
+from ringbco.reports.sweep_points import CLUSTER, Axis, Point, SweepRuns, named, row_texts
 from ringbco.result.figures import Figure as Measure
 from ringbco.units import brief as figure_told
 
@@ -52,8 +52,8 @@ def heat_map(runs: SweepRuns) -> Figure | None:
     data = pl.DataFrame(
         [
             {
-                "x": told(across.name, x),
-                "y": told(up.name, y),
+                "x": row_texts(across.name, x),
+                "y": row_texts(up.name, y),
                 "value": (value := sum(values) / len(values)),
                 "text": _text(measure, value),
                 "met": runs.target is not None and runs.target.met_by(value),
@@ -61,7 +61,7 @@ def heat_map(runs: SweepRuns) -> Figure | None:
             for (x, y), values in cells.items()
         ]
     )
-    order = [[told(axis.name, value) for value in axis.values] for axis in (across, up)]
+    order = [[row_texts(axis.name, value) for value in axis.values] for axis in (across, up)]
     scale = alt.Scale(range=list(_PALE), zero=False, type="log" if _spans(data["value"]) else "linear")
     made = blocks(
         figure,
@@ -152,7 +152,7 @@ def _rows(runs: SweepRuns, axis: Axis, shown: Sequence[Axis], measure: Measure) 
     rows.sort(key=lambda row: (order[row[0]], row[2]))
     numbers = dict.fromkeys(("place", "value", "low", "high", "least", "most"), pl.Float64())
     schema = {"policy": pl.String(), "at": pl.String()} | numbers | {"points": pl.Int64()}
-    rows = [(row[0], told(axis.name, row[1]), *row[2:]) for row in rows]
+    rows = [(row[0], row_texts(axis.name, row[1]), *row[2:]) for row in rows]
     if axis.places is None:
         rows = [row for row in rows if row[2] < _MOST_VALUES]
     return pl.DataFrame(rows, schema=schema, orient="row")
@@ -228,7 +228,7 @@ def _lines(
     kind: dict[str, Any] = {"type": "log"} if wide else {"zero": False}
     ticks: dict[str, Any] = {"format": ",~r"}
     if len(places) <= _MOST_TICKS:
-        texts = map(told, [""] * len(places), places)
+        texts = map(row_texts, [""] * len(places), places)
         each = (f"datum.value === {place!r} ? '{text}' : " for place, text in zip(places, texts, strict=True))
         ticks = {"values": places, "labelExpr": "".join(each) + "''"}
     x = alt.X("place:Q", title=_axis_title(axis), scale=alt.Scale(nice=False, padding=14, **kind))

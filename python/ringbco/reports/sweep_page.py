@@ -14,13 +14,13 @@ from ringbco.reports.html import document
 from ringbco.reports.series import Figure
 from ringbco.reports.style import shown as drawing
 from ringbco.reports.sweep_figures import by_axis, heat_map
-from ringbco.reports.sweep_points import CLUSTER, Axis, Point, Spread, SweepRuns, named, told
+from ringbco.reports.sweep_points import CLUSTER, Axis, Point, Spread, SweepRuns, named, row_texts
 from ringbco.reports.text_tables import Cell as PaperCell
 from ringbco.reports.text_tables import Sheet
 from ringbco.result.figures import COMPARED
 from ringbco.result.figures import Figure as Measure
 from ringbco.result.sentences import of_runs
-from ringbco.sweeps.targets import Found
+from ringbco.sweeps.targets import TargetResult
 from ringbco.units import plain, same
 
 _BEST: Final = 30
@@ -142,7 +142,7 @@ def _answers(runs: SweepRuns) -> list[str]:
     ]
 
 
-def _reached(found: Found) -> tuple[float, float]:
+def _reached(found: TargetResult) -> tuple[float, float]:
     """The smaller, the sooner it is told: where the target is met, from the side where that is hard."""
     if found.best is None or found.best.value is None:
         return math.inf, 0.0
@@ -187,7 +187,7 @@ def _best(runs: SweepRuns) -> tuple[str, Table]:
     shown = shown[: max(_MOST_COLUMNS - len(runs.axes), len(runs.measures))]
 
     def row(point: Point) -> list[Cell]:
-        settings = [Cell(told(name, value)) for name, value in point.settings.items()] or [Cell("all")]
+        settings = [Cell(row_texts(name, value)) for name, value in point.settings.items()] or [Cell("all")]
         return settings + [_cell(measure, point.figures.get(measure.key)) for measure in shown]
 
     count, title = len(runs.points), runs.measures[0].title if runs.measures else "order"
@@ -219,5 +219,5 @@ def _plain(value: Any) -> str:
 
 
 def _values(axis: Axis) -> str:
-    values = ", ".join(told(axis.name, value) for value in axis.values[:_VALUES])
+    values = ", ".join(row_texts(axis.name, value) for value in axis.values[:_VALUES])
     return values + (f", ... ({len(axis.values):,} in all)" if len(axis.values) > _VALUES else "")

@@ -18,7 +18,7 @@ from ringbco.reports.reading import runs_of
 from ringbco.result.certainty import Runs, figured
 from ringbco.result.figures import COMPARED, Figure
 from ringbco.run.registry import PLAN, REPLAY
-from ringbco.sweeps.targets import Found, Target, Tried, grouped
+from ringbco.sweeps.targets import Target, TargetResult, Tried, grouped
 from ringbco.units import plain
 
 REPEATED: Final = "seed"
@@ -167,7 +167,7 @@ class SweepRuns:
         return sorted(known, key=lambda point: sign * point.figures[first.key].value)
 
     @cached_property
-    def found(self) -> list[Found]:
+    def found(self) -> list[TargetResult]:
         """What meets the target, for each combination of the other settings."""
         axis = next((axis for axis in self.axes if axis.name == self.sought), None)
         if self.target is None or axis is None or axis.places is None:
@@ -177,7 +177,10 @@ class SweepRuns:
             others = {name: value for name, value in point.settings.items() if name != axis.name}
             value, figure = point.settings[axis.name], point.figures.get(key)
             one = Tried(
-                place[value], told(axis.name, value), figure and figure.value, figure.values if figure else ()
+                place[value],
+                row_texts(axis.name, value),
+                figure and figure.value,
+                figure.values if figure else (),
             )
             tried.append((named(others, short=False), one))
         return grouped(tried, axis.name, self.target)
@@ -197,7 +200,7 @@ def _axis(name: str, values: pl.Series, frame: pl.DataFrame) -> Axis:
     return Axis(name, tuple(values.sort() if ordered else values), None)
 
 
-def told(name: str, value: Any) -> str:
+def row_texts(name: str, value: Any) -> str:
     """The value of a setting as text; of one that a run does not have, what that means."""
     if value is not None:
         return plain(value)
@@ -210,9 +213,9 @@ def told(name: str, value: Any) -> str:
 def named(settings: Mapping[str, Any], *, short: bool = True) -> str:
     """Settings as text. short: a policy by its name alone."""
     return ", ".join(
-        told(name, value)
+        row_texts(name, value)
         if short and name in ("policy", CLUSTER)
-        else f"{name.replace('_', '-')} {told(name, value)}"
+        else f"{name.replace('_', '-')} {row_texts(name, value)}"
         for name, value in settings.items()
     )
 

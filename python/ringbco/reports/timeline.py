@@ -15,8 +15,8 @@ from ringbco.reports.outputs import check_trace
 from ringbco.reports.perfetto import write_trace
 from ringbco.reports.window import Window, window
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import check_tables
-from ringbco.run.at_hand import read_result
+from ringbco.result.validation import check_tables
+from ringbco.run.loaded import read_result
 
 
 class Trace(NamedTuple):

@@ -119,7 +119,7 @@ def _told(outcome: Outcome, table: str, key: str) -> object:
 
 
 def _resizes(outcome: Outcome) -> bool:
-    """Whether jobs held other GPUs than they ask for, or a policy of one's own may have given them such."""
+    """Whether jobs held other GPUs than they ask for, or a custom policy may have given them such."""
     if "run_resized" not in outcome.jobs.columns:
         return False
     held = outcome.jobs["num_gpus"] * outcome.jobs["held_time"]

@@ -60,7 +60,7 @@ def parts(
         wait_behind = np.empty(submit.size, np.float32)
         for rows in _blocks(submit.size):
             wait = jobs["start"][rows] - submit[rows]
-            # These are sums of many stretches. If they explain a whole wait, what is left of it is rounding.
+            # These are sums of many stays. If they explain a whole wait, what is left of it is rounding.
             wait_behind[rows] = _rounded(wait - wait_gpus[rows] - wait_fragmented[rows], wait)
     columns = {"wait_behind": wait_behind, "wait_gpus": wait_gpus, "wait_fragmented": wait_fragmented}
     spread, contention = np.full((2, submit.size), np.nan, np.float32)

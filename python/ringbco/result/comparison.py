@@ -16,7 +16,7 @@ import polars as pl
 import ringbco
 from ringbco.io import marks
 from ringbco.io.json_text import json_text
-from ringbco.io.manifest import MANIFEST, Kind
+from ringbco.io.manifest import MANIFEST, OutputKind
 from ringbco.io.system import fold
 from ringbco.io.tables import write_table
 from ringbco.result.bound import of_results
@@ -24,8 +24,8 @@ from ringbco.result.certainty import ONE_RUN, Figured, Held, Runs, figured, rati
 from ringbco.result.days import days_of
 from ringbco.result.figures import MEASURED_HERE, OVER_BOUND, TIME_TO_START, compared, flat, waits_again
 from ringbco.result.folder import RESULT, place_again, whole_folder
-from ringbco.result.judged import SCHEMA, Judged, Side
 from ringbco.result.sentences import of_one_run, of_runs
+from ringbco.result.verdicts import SCHEMA, Side, Verdicts
 from ringbco.result.window import of_summary
 from ringbco.units import plain
 
@@ -186,7 +186,7 @@ class Comparison:
         return self._judged.held(label, key, against)
 
     @cached_property
-    def _judged(self) -> Judged[str]:
+    def _judged(self) -> Verdicts[str]:
         sides = {
             label: Side(
                 label,
@@ -197,7 +197,7 @@ class Comparison:
             )
             for label in self.repeated
         }
-        return Judged(sides, lambda _: self.against, self._shared)
+        return Verdicts(sides, lambda _: self.against, self._shared)
 
     def _shared(self, label: str, other: str) -> tuple[Days, Days]:
         one, two = self.outcomes[label], self.outcomes[other]
@@ -377,7 +377,7 @@ def is_comparison(path: Path) -> bool:
     return (path / FRAME).is_file() and {"policies", "summaries"} <= set(marks.document(path / DOCUMENT))
 
 
-COMPARISON: Final = Kind("comparison", frozenset({DOCUMENT, FRAME, REPORT}), is_comparison, RESULT)
+COMPARISON: Final = OutputKind("comparison", frozenset({DOCUMENT, FRAME, REPORT}), is_comparison, RESULT)
 
 
 def as_comparison(results: Comparison | Mapping[str, Outcome]) -> Comparison:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sleep:
-    """When servers were asleep: a value a spell, in order of (server, since).
+    """When servers were asleep: one value per sleep, in order of (server, since).
 
     since, until: s. Infinite where it still was at the end.
     """
@@ -28,7 +28,7 @@ class Sleep:
 
     @classmethod
     def of(cls, server: NDArray[np.uint32], since: NDArray[np.float64], until: NDArray[np.float64]) -> Sleep:
-        """The engine's spells."""
+        """The engine's sleeps."""
         return cls(server.astype(np.int64), since, until)
 
     def held(self, cluster: Cluster) -> Held:
@@ -38,7 +38,7 @@ class Sleep:
 
 @dataclass(frozen=True)
 class Held:
-    """GPUs of servers, each for a time: a value a stretch. start, end: s."""
+    """GPUs of servers, each for a time: a value per interval. start, end: s."""
 
     server: NDArray[np.integer[Any]]
     num_gpus: NDArray[np.integer[Any]] | NDArray[np.float64]
@@ -61,7 +61,7 @@ class Held:
         return Held(self.server[own], self.num_gpus[own], self.start[own], self.end[own])
 
     def at(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
-        """GPUs at each of some ascending times, s: a stretch has its start and not its end."""
+        """GPUs at each of some ascending times, s: an interval has its start and not its end."""
         last = times.size + 1
         begun = np.bincount(np.searchsorted(times, self.start), self.num_gpus, last)
         ended = np.bincount(np.searchsorted(times, self.end), self.num_gpus, last)

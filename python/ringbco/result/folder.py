@@ -16,7 +16,7 @@ from ringbco.errors import InputError, RingbcoError
 from ringbco.io import atomic, disk
 from ringbco.io.atomic import recover, whole_path
 from ringbco.io.json_text import json_text
-from ringbco.io.manifest import Kind, foreign, is_kind, write_manifest
+from ringbco.io.manifest import OutputKind, foreign, is_kind, write_manifest
 from ringbco.io.toml import read_toml
 from ringbco.result.tables import RESULT_FILES, RUN, SUMMARY
 
@@ -88,10 +88,10 @@ def _sealed(folder: Path) -> dict[str, str]:
         return {}
 
 
-RESULT: Final = Kind("result", RESULT_FILES, is_result, sealed=_sealed)
+RESULT: Final = OutputKind("result", RESULT_FILES, is_result, sealed=_sealed)
 
 
-def check_target(folder: str | os.PathLike[str], *, force: bool, kind: Kind = RESULT) -> Path:
+def check_target(folder: str | os.PathLike[str], *, force: bool, kind: OutputKind = RESULT) -> Path:
     """The resolved path of an output folder, once it is sure that it may be made or replaced.
 
     A link stands for what it leads to. Raises InputError where it exists and `force` is not given, or it is
@@ -116,7 +116,7 @@ def check_target(folder: str | os.PathLike[str], *, force: bool, kind: Kind = RE
     return target
 
 
-def _kept(folder: str | os.PathLike[str], path: Path, kind: Kind) -> Sequence[Path]:
+def _kept(folder: str | os.PathLike[str], path: Path, kind: OutputKind) -> Sequence[Path]:
     """What others put into `path`, which is or was `folder`; InputError unless --force may replace it.
 
     Where another run replaces the folder meanwhile, what was seen was of both: it is looked at again.
@@ -140,7 +140,7 @@ def _which(path: Path) -> tuple[int, int] | None:
     return there.st_ino, there.st_mtime_ns
 
 
-def _seen(folder: str | os.PathLike[str], path: Path, kind: Kind) -> Sequence[Path]:
+def _seen(folder: str | os.PathLike[str], path: Path, kind: OutputKind) -> Sequence[Path]:
     try:
         if is_kind(path, kind):
             return foreign(path, kind, Path(folder))
@@ -157,7 +157,7 @@ def _seen(folder: str | os.PathLike[str], path: Path, kind: Kind) -> Sequence[Pa
 
 
 @contextmanager
-def whole_folder(folder: str | os.PathLike[str], *, force: bool, kind: Kind = RESULT) -> Iterator[Path]:
+def whole_folder(folder: str | os.PathLike[str], *, force: bool, kind: OutputKind = RESULT) -> Iterator[Path]:
     """A fresh folder beside `folder` to write in; it takes `folder`'s name when the block ends well.
 
     It gets a manifest. With `force` an earlier one is replaced, and what others put into that is kept in the

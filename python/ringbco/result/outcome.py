@@ -25,7 +25,7 @@ from ringbco.result.figures import LISTS
 from ringbco.result.folder import cluster_of, read_run, read_summary, whole_folder
 from ringbco.result.tables import RUN, SUMMARY, TABLES
 from ringbco.trace.outages import Outages
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +62,7 @@ class Outcome:
     """What a replay gives. Times in seconds, columns as docs/results.md lists them.
 
     jobs: one row a job that ran, in the job table's row order.
-    allocations: one row a stretch on a server; None when they were not recorded.
+    allocations: one row per stay and server; None when they were not recorded.
     timeline: the cluster's state at sampled instants.
     decisions: one row a decision, or a server of a start; None unless they were asked for.
     speeds: the measured speeds of model `table`; None under another one. outages, quota, services,
@@ -141,7 +141,7 @@ class Outcome:
         jobs: the job table that was replayed; by default the file that run.toml names, where it is unchanged.
         With it the run is repeated as far as the story needs; without it the story says what the result
         tells, nothing of places in a queue, and nothing of jobs that never had GPUs.
-        policy: FILE.py:Class of a policy of one's own, which is loaded if it is the one that was run.
+        policy: FILE.py:Class of a custom policy, which is loaded if it is the one that was run.
 
         Raises InputError for a job that the result does not know, with the nearest name, for a job table that
         is not that of the result, and for another policy; UsageError for a job that is no text, and for a
@@ -266,7 +266,7 @@ def _check_outages(outages: pl.DataFrame, folder: Path, run: Mapping[str, Any]) 
         servers = cluster_of(run).num_servers
     except InputError as error:
         raise InputError(str(error), file=folder / RUN) from None
-    Outages.read(outages, Known(servers=servers), str(folder / Outages.form.file))
+    Outages.read(outages, ReadContext(servers=servers), str(folder / Outages.form.file))
 
 
 def with_seconds(summary: Mapping[str, Any], seconds: float) -> dict[str, Any]:

@@ -38,12 +38,12 @@ def servers_frame(
         job = named(job_id, asleep["by"], by["job"])
         service = named(pl.Series(list(services), dtype=pl.String), asleep["by"], by["service"])
         woken = ~by["nobody"]
-        spells = pl.DataFrame({name: asleep[name] for name in ("server", "from", "until")}).with_columns(
+        sleeps = pl.DataFrame({name: asleep[name] for name in ("server", "from", "until")}).with_columns(
             by=job.zip_with(pl.Series(by["job"]), service)
         )
         parts += [
-            spells.select("server", time="from", what=pl.lit("slept"), by=pl.lit(None, pl.String)),
-            spells.filter(pl.Series(woken)).select("server", time="until", what=pl.lit("woke"), by="by"),
+            sleeps.select("server", time="from", what=pl.lit("slept"), by=pl.lit(None, pl.String)),
+            sleeps.filter(pl.Series(woken)).select("server", time="until", what=pl.lit("woke"), by="by"),
         ]
     if not parts:
         return None

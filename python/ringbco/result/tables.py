@@ -1,6 +1,6 @@
 """The tables of a result, a row each: whoever writes, reads, checks or compares them goes over `TABLES`.
 
-A new one is its row here, and in `ringbco.run.made` who makes it. An `Outcome` has each by its name.
+A new one is its row here, and in `ringbco.run.results` who makes it. An `Outcome` has each by its name.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _ROWS: Final = (
         more=schema.JOBS_MORE,
     ),
     ResultTable(
-        *("allocations", schema.ALLOCATIONS_SCHEMA, "a stretch of a job on a server"),
+        *("allocations", schema.ALLOCATIONS_SCHEMA, "a stay of a job on a server"),
         *("without `--no-allocations`", ("share",), "options"),
         unsaid=True,
         more=schema.GPUS_SCHEMA,

@@ -30,7 +30,7 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Segment:
+class Interval:
     """A part of a job's life. what: waiting, resting (at a rung), pausing (on its GPUs) or running.
 
     gpus, servers: what it held; 0 and none while it waited. ended: why a running part was over.
@@ -60,7 +60,7 @@ class Story:
     submitted: float | None
     finished: float | None
     facts: tuple[Fact, ...]
-    lane: tuple[Segment, ...]
+    lane: tuple[Interval, ...]
 
     @property
     def sentences(self) -> list[str]:

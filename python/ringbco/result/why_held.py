@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from ringbco.result.why_record import WHOLE, Moment, Record, Stretches
+from ringbco.result.why_record import MILLI_GPU, Allocations, Moment, Record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +19,7 @@ MOST: Final = 5
 
 
 class Want(NamedTuple):
-    """What a job needs GPUs for. units: thousandths in all. share: of one GPU, 0 for whole ones.
+    """What a job needs GPUs for. milli_gpus: thousandths in all. share: of one GPU, 0 for whole ones.
 
     pools: servers among which it may be placed, by GPU type: a gang is on GPUs of one type. None where nobody
     knows of which.
@@ -27,13 +27,13 @@ class Want(NamedTuple):
 
     gpus: int
     share: int
-    units: int
+    milli_gpus: int
     pools: list[tuple[int, Rows]] | None
 
     @property
     def asks(self) -> int | float:
         """GPUs, less than 1 of a share."""
-        return self.share / WHOLE if self.share else self.gpus
+        return self.share / MILLI_GPU if self.share else self.gpus
 
 
 def want_of(record: Record, row: int, types: Sequence[int] | None) -> Want:
@@ -46,17 +46,17 @@ def want_of(record: Record, row: int, types: Sequence[int] | None) -> Want:
         pools = None if types is None else pools
         if types:  # none where all GPUs are alike to every job
             pools = [(kind, there[own[there] == kind]) for kind in sorted(types)]
-    return Want(asked, share, share or WHOLE * asked, pools)
+    return Want(asked, share, share or MILLI_GPU * asked, pools)
 
 
 class Held:
     """Who held what at a moment, among servers of a job's virtual cluster.
 
-    held: their GPUs. empty: by server, GPUs that nobody is on; units: thousandths that nobody holds; room:
-    the most that is left of one GPU.
+    held: their GPUs. empty: by server, GPUs that nobody is on; milli_gpus: thousandths that nobody holds;
+    room: the most that is left of one GPU.
     """
 
-    def __init__(self, record: Record, moment: Moment, there: NDArray[np.bool_], rows: Stretches) -> None:
+    def __init__(self, record: Record, moment: Moment, there: NDArray[np.bool_], rows: Allocations) -> None:
         self.record, self.there = record, there
         held = rows.at(moment)
         self.held = held = held.those(np.flatnonzero(there[held.server]))
@@ -64,58 +64,65 @@ class Held:
         self.down = np.zeros(there.size, np.bool_)
         self.down[server[moment.within(since, until)]] = True
         sizes, up = record.gpus, there & ~self.down
-        units = np.bincount(held.server, held.units, sizes.size).astype(np.int64)
-        touched = units // WHOLE
-        self.room = np.where(up, WHOLE, 0)
+        milli_gpus = np.bincount(held.server, held.milli_gpus, sizes.size).astype(np.int64)
+        touched = milli_gpus // MILLI_GPU
+        self.room = np.where(up, MILLI_GPU, 0)
         if record.shared:
             own, most = held.gpu >= 0, int(sizes.max())
             places = held.server[own] * most + held.gpu[own]
-            used = np.bincount(places, held.units[own], sizes.size * most).astype(np.int64).reshape(-1, most)
-            whole = np.bincount(held.server[~own], held.units[~own], sizes.size).astype(np.int64) // WHOLE
+            used = (
+                np.bincount(places, held.milli_gpus[own], sizes.size * most)
+                .astype(np.int64)
+                .reshape(-1, most)
+            )
+            whole = (
+                np.bincount(held.server[~own], held.milli_gpus[~own], sizes.size).astype(np.int64)
+                // MILLI_GPU
+            )
             touched = (used > 0).sum(axis=1) + whole
-            left = np.where(used > 0, WHOLE - used, 0).max(axis=1)
-            self.room = np.where(up, np.where(touched < sizes, WHOLE, left), 0)
-        self.units = np.where(up, sizes * WHOLE - units, 0)
+            left = np.where(used > 0, MILLI_GPU - used, 0).max(axis=1)
+            self.room = np.where(up, np.where(touched < sizes, MILLI_GPU, left), 0)
+        self.milli_gpus = np.where(up, sizes * MILLI_GPU - milli_gpus, 0)
         self.empty = np.where(up, sizes - touched, 0)
 
     def most(self, want: Want) -> int | float:
         """The most idle GPUs of one type that a job may use; of any, where nobody knows of which."""
-        pools = [np.arange(self.units.size)] if want.pools is None else [own for _, own in want.pools]
-        return gpus(max((int(self.units[own].sum()) for own in pools), default=0))
+        pools = [np.arange(self.milli_gpus.size)] if want.pools is None else [own for _, own in want.pools]
+        return gpus(max((int(self.milli_gpus[own].sum()) for own in pools), default=0))
 
     def told(self, want: Want) -> dict[str, Any]:
         """Who held how much, and what was idle: GPUs, which with shares may be parts of some."""
         record, held = self.record, self.held
         who, at = np.unique(held.who, return_inverse=True)
-        units = np.bincount(at, held.units, who.size).astype(np.int64)
-        order = np.lexsort((who, -units))[:MOST]
+        milli_gpus = np.bincount(at, held.milli_gpus, who.size).astype(np.int64)
+        order = np.lexsort((who, -milli_gpus))[:MOST]
         jobs = who >= 0
         idle = [np.arange(self.empty.size)] if want.pools is None else [own for _, own in want.pools]
         usable = np.concatenate([np.zeros(0, np.int64), *idle])
         found: dict[str, Any] = {
             "gpus": int(record.gpus[self.there].sum()),
-            "held": gpus(int(units[jobs].sum())),
+            "held": gpus(int(milli_gpus[jobs].sum())),
             "jobs": int(jobs.sum()),
-            "replicas": gpus(int(units[~jobs].sum())),
+            "replicas": gpus(int(milli_gpus[~jobs].sum())),
             "down": int(record.gpus[self.there & self.down].sum()),
-            "idle": gpus(int(self.units[self.there].sum())),
-            "usable": gpus(int(self.units[usable].sum())),
+            "idle": gpus(int(self.milli_gpus[self.there].sum())),
+            "usable": gpus(int(self.milli_gpus[usable].sum())),
             "usable_on": int((self.empty[usable] > 0).sum()),
             "most_on_one": int(self.empty[usable].max(initial=0)),
-            "holders": [{"name": record.name(int(who[i])), "gpus": gpus(int(units[i]))} for i in order],
+            "holders": [{"name": record.name(int(who[i])), "gpus": gpus(int(milli_gpus[i]))} for i in order],
         }
         if record.shared:
-            found["most_of_one_gpu"] = int(self.room[usable].max(initial=0)) / WHOLE
+            found["most_of_one_gpu"] = int(self.room[usable].max(initial=0)) / MILLI_GPU
         types = record.cluster.server_types
         if types is not None:
             found["idle_by_type"] = {
-                name: gpus(int(self.units[self.there & (types == own)].sum()))
+                name: gpus(int(self.milli_gpus[self.there & (types == own)].sum()))
                 for own, name in enumerate(record.cluster.types)
                 if (self.there & (types == own)).any()
             }
         return found
 
 
-def gpus(units: int) -> int | float:
+def gpus(milli_gpus: int) -> int | float:
     """Thousandths of a GPU as GPUs: a whole number where they are one."""
-    return units // WHOLE if units % WHOLE == 0 else units / WHOLE
+    return milli_gpus // MILLI_GPU if milli_gpus % MILLI_GPU == 0 else milli_gpus / MILLI_GPU

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from ringbco.result.why_record import Record, Stretches
+    from ringbco.result.why_record import Allocations, Record
 
 MOST: Final = 5
 """Jobs that are named."""
 
 
-def met(record: Record, rows: Stretches, place: int, row: int, servers: list[int]) -> dict[str, Any]:
+def met(record: Record, rows: Allocations, place: int, row: int, servers: list[int]) -> dict[str, Any]:
     """Those whose rings span a server of a stay while it runs, or who are on the same GPU; {} for nobody.
 
     place: of the stay among all. Each with the seconds for which they were together and on which servers.
@@ -51,6 +51,6 @@ def met(record: Record, rows: Stretches, place: int, row: int, servers: list[int
     return {"what": what, "jobs": len(found), "with": told, "ran": end - start}
 
 
-def _spanning(record: Record, rows: Stretches) -> Any:
+def _spanning(record: Record, rows: Allocations) -> Any:
     """Of rows of who held what: whether their stay spans servers."""
     return record.stays["num_servers"].to_numpy()[record.first[rows.who] + rows.stay] > 1

@@ -15,8 +15,8 @@ from ringbco import _core
 from ringbco.errors import InputError, RingbcoError
 from ringbco.io.digests import sha256_of
 from ringbco.result.folder import cluster_of
-from ringbco.result.sound import check_told
-from ringbco.trace.instants import first_instant
+from ringbco.result.validation import check_story
+from ringbco.trace.clock import first_instant
 from ringbco.trace.jobs import UNREAD, JobTable, TableLike, as_table, read_jobs
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _ROUNDING: Final = 1e-9
 """Of an instant: what adding seconds up to it may be off by."""
 RIGID: Final = frozenset(each["name"] for each in _core.policies() if "resizes" not in each["is_"])
 """Built-in policies under which an elastic job runs on the GPUs that it asks for."""
-WHOLE: Final = 1000
+MILLI_GPU: Final = 1000
 """Thousandths of a GPU, which add up exactly."""
 
 
@@ -44,20 +44,20 @@ class Moment(NamedTuple):
     before: bool = False
 
     def within(self, start: Floats, end: Floats) -> NDArray[np.bool_]:
-        """Which stretches of time hold it."""
+        """Which intervals hold it."""
         if self.before:
             return (start < self.time) & (self.time <= end)
         return (start <= self.time) & (self.time < end)
 
 
-class Found(NamedTuple):
+class LoadedJobTable(NamedTuple):
     """The job table of a result, or why it is not at hand."""
 
     table: JobTable | None
     why_not: str | None
 
 
-def job_table(outcome: ringbco.Outcome, jobs: TableLike | None) -> Found:
+def job_table(outcome: ringbco.Outcome, jobs: TableLike | None) -> LoadedJobTable:
     """The job table that was replayed: `jobs`, else the file that run.toml names, if it has not changed.
 
     Raises InputError where `jobs` is no job table, or not that of this result.
@@ -77,15 +77,15 @@ def job_table(outcome: ringbco.Outcome, jobs: TableLike | None) -> Found:
                 file=table.source,
                 hint="give the one that run.toml names, as it was",
             )
-        return Found(table, None)
+        return LoadedJobTable(table, None)
     if not isinstance(named, str) or sha256 is None:
-        return Found(None, "the job table was made in memory")
+        return LoadedJobTable(None, "the job table was made in memory")
     try:
         if sha256_of(named) != sha256:
-            return Found(None, f"{named} has changed")
-        return Found(read_jobs(named, without=UNREAD), None)
+            return LoadedJobTable(None, f"{named} has changed")
+        return LoadedJobTable(read_jobs(named, without=UNREAD), None)
     except (OSError, RingbcoError):
-        return Found(None, f"{named} is not there")
+        return LoadedJobTable(None, f"{named} is not there")
 
 
 def _replayed(outcome: ringbco.Outcome, table: JobTable) -> bool:
@@ -101,26 +101,26 @@ def _replayed(outcome: ringbco.Outcome, table: JobTable) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Stretches:
+class Allocations:
     """Rows of who held what: jobs by number, replicas of services by -1 - their service's number.
 
-    stay: the number of a job's; units: thousandths of a GPU; gpu: which of its server, -1 where nobody says.
+    stay: the number of a job's; milli_gpus: thousandths of a GPU; gpu: which of its server, -1 where unknown.
     """
 
     who: Rows
     stay: Rows
     server: Rows
-    units: Rows
+    milli_gpus: Rows
     gpu: Rows
     start: Floats
     end: Floats
 
-    def those(self, rows: NDArray[Any]) -> Stretches:
+    def those(self, rows: NDArray[Any]) -> Allocations:
         """Some of the rows."""
-        own = self.who, self.stay, self.server, self.units, self.gpu, self.start, self.end
-        return Stretches(*(column[rows] for column in own))
+        own = self.who, self.stay, self.server, self.milli_gpus, self.gpu, self.start, self.end
+        return Allocations(*(column[rows] for column in own))
 
-    def at(self, moment: Moment) -> Stretches:
+    def at(self, moment: Moment) -> Allocations:
         """Those that hold GPUs at a moment."""
         return self.those(np.flatnonzero(moment.within(self.start, self.end)))
 
@@ -133,11 +133,11 @@ class Record:
     it), gpus.
     """
 
-    def __init__(self, outcome: ringbco.Outcome, found: Found) -> None:
+    def __init__(self, outcome: ringbco.Outcome, found: LoadedJobTable) -> None:
         self.outcome, self.run, self.found = outcome, outcome.run, found
         self.options: Mapping[str, Any] = outcome.run.get("options", {})
         self.cluster = cluster_of(outcome.run)
-        check_told(outcome)
+        check_story(outcome)
         self.gpus = self.cluster.server_gpus.astype(np.int64)
         self.planned = self.options.get("command") == "plan"
         self.policy = str(self.options.get("policy", "?"))
@@ -229,20 +229,20 @@ class Record:
         return [] if replicas is None else replicas["service"].unique(maintain_order=True).to_list()
 
     @cached_property
-    def stretches(self) -> Stretches | None:
+    def allocations(self) -> Allocations | None:
         """Who held what; None where the run did not record it."""
         rows = self.outcome.allocations
         if rows is None:
             return None
         shared = "gpu" in rows.columns
-        units = np.full(rows.height, WHOLE)
+        milli_gpus = np.full(rows.height, MILLI_GPU)
         if shared:
-            units = (rows["share"].fill_null(1.0) * WHOLE).round().cast(pl.Int64).to_numpy()
+            milli_gpus = (rows["share"].fill_null(1.0) * MILLI_GPU).round().cast(pl.Int64).to_numpy()
         columns = [
             self.rows_of(rows["job_id"]),
             rows["stay"].to_numpy().astype(np.int64),
             rows["server"].to_numpy().astype(np.int64),
-            units * rows["num_gpus"].to_numpy(),
+            milli_gpus * rows["num_gpus"].to_numpy(),
             rows["gpu"].cast(pl.Int64).to_numpy() if shared else np.full(rows.height, -1),
             rows["start_time"].to_numpy(),
             rows["end_time"].to_numpy(),
@@ -254,13 +254,13 @@ class Record:
                 np.array([number[name] for name in replicas["service"]]),
                 np.full(replicas.height, -1),
                 replicas["server"].to_numpy().astype(np.int64),
-                replicas["num_gpus"].to_numpy().astype(np.int64) * WHOLE,
+                replicas["num_gpus"].to_numpy().astype(np.int64) * MILLI_GPU,
                 np.full(replicas.height, -1),
                 replicas["start_time"].to_numpy(),
                 replicas["end_time"].to_numpy(),
             ]
             columns = [np.concatenate(both) for both in zip(columns, more, strict=True)]
-        return Stretches(*columns)
+        return Allocations(*columns)
 
     @property
     def shared(self) -> bool:
@@ -293,8 +293,8 @@ class Record:
     def share_of(self, row: int) -> int:
         """The thousandths of a GPU that a job asks for; 0 for whole GPUs."""
         said = self.said("gpu_share", row)
-        share = 0 if said is None else round(float(said) * WHOLE)
-        return share if share < WHOLE else 0
+        share = 0 if said is None else round(float(said) * MILLI_GPU)
+        return share if share < MILLI_GPU else 0
 
     def said(self, name: str, row: int) -> Any:
         """What is known of a job under the name of a column; None where nothing is."""

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 
 from ringbco.result import why_links
-from ringbco.result.why import Fact, Segment
+from ringbco.result.why import Fact, Interval
 from ringbco.result.why_held import MOST, gpus, want_of
-from ringbco.result.why_record import WHOLE
+from ringbco.result.why_record import MILLI_GPU
 
 if TYPE_CHECKING:
     from ringbco.result.why_asked import Asked
-    from ringbco.result.why_record import Record, Stretches
+    from ringbco.result.why_record import Allocations, Record
 
 
 class Stays:
@@ -26,17 +26,17 @@ class Stays:
 
     def __init__(self, record: Record, row: int, asked: Asked) -> None:
         self.record, self.row, self.name, self.asked = record, row, record.name(row), asked
-        self.own = record.stays_of(row)
+        self.stay_rows = record.stays_of(row)
         jobs = record.outcome.jobs
         at = jobs["job_id"].index_of(self.name)
         self.done: dict[str, Any] = {} if at is None else jobs.row(int(at), named=True)
         self.want = want_of(record, row, asked.types)
         self.facts: list[Fact] = []
         self.stay: int | None = None
-        self.near: Stretches | None = None
-        if record.stretches is not None and self.own.size:
-            rows, since = record.stretches, float(record.since[self.own[0]])
-            until = float(record.end[self.own[-1]])
+        self.near: Allocations | None = None
+        if record.allocations is not None and self.stay_rows.size:
+            rows, since = record.allocations, float(record.since[self.stay_rows[0]])
+            until = float(record.end[self.stay_rows[-1]])
             self.near = rows.those(np.flatnonzero((rows.end >= since) & (rows.start <= until)))
 
     def say(self, kind: str, time: float | None, **told: Any) -> None:
@@ -51,18 +51,18 @@ class Stays:
             return []
         rows = self.near
         those = (rows.who == self.row) & (rows.stay == record.number[place])
-        units = np.bincount(rows.server[those], rows.units[those]).astype(np.int64)
-        return [(int(server), gpus(int(units[server]))) for server in np.flatnonzero(units)]
+        milli_gpus = np.bincount(rows.server[those], rows.milli_gpus[those]).astype(np.int64)
+        return [(int(server), gpus(int(milli_gpus[server]))) for server in np.flatnonzero(milli_gpus)]
 
     def _held(self, place: int) -> float:
         """GPUs of a stay; less than 1 for a share, which only allocations know of a job without a row."""
         parts = self._parts(place)
         if parts:
-            return gpus(sum(round(count * WHOLE) for _, count in parts))
-        return self.want.share / WHOLE if self.want.share else int(self.record.held[place])
+            return gpus(sum(round(count * MILLI_GPU) for _, count in parts))
+        return self.want.share / MILLI_GPU if self.want.share else int(self.record.held[place])
 
     def _started(self, number: int) -> None:
-        record, place = self.record, int(self.own[number])
+        record, place = self.record, int(self.stay_rows[number])
         stays, start = record.stays, float(record.start[place])
         told: dict[str, Any] = {
             "began": stays["began"][place],
@@ -94,12 +94,12 @@ class Stays:
         those = np.flatnonzero((record.start == time) & (record.end > time) & (record.row != self.row))
         those = those[record.beside(self.row)[record.row[those]]]
         gangs = zip(record.row[those].tolist(), record.held[those].tolist(), strict=True)
-        found = [(record.share_of(row) or WHOLE * count, row) for row, count in gangs]
+        found = [(record.share_of(row) or MILLI_GPU * count, row) for row, count in gangs]
         ranked = sorted(found, key=lambda each: (-each[0], each[1]))
         got = [{"name": record.name(row), "gpus": gpus(count)} for count, row in ranked]
         return {"got": got[:MOST], "others": len(got[MOST:])}
 
-    def _gave(self, rows: Stretches, time: float, servers: list[int]) -> None:
+    def _gave(self, rows: Allocations, time: float, servers: list[int]) -> None:
         """Whose GPUs on its servers became free at the instant of its start."""
         those = (
             (rows.end == time) & (rows.start < time) & (rows.who != self.row) & np.isin(rows.server, servers)
@@ -110,16 +110,16 @@ class Stays:
             by = self._grouped(rows.those(np.flatnonzero(those)))
             self.say("freed", time, by=by[:MOST], others=len(by[MOST:]), came_back=back)
 
-    def _grouped(self, rows: Stretches) -> list[dict[str, Any]]:
+    def _grouped(self, rows: Allocations) -> list[dict[str, Any]]:
         """Who holds how much in some rows, the most first."""
         found: dict[int, int] = {}
-        for who, units in zip(rows.who.tolist(), rows.units.tolist(), strict=True):
-            found[who] = found.get(who, 0) + units
+        for who, milli_gpus in zip(rows.who.tolist(), rows.milli_gpus.tolist(), strict=True):
+            found[who] = found.get(who, 0) + milli_gpus
         ranked = sorted(found.items(), key=lambda each: (-each[1], each[0]))
-        return [{"name": self.record.name(who), "gpus": gpus(units)} for who, units in ranked]
+        return [{"name": self.record.name(who), "gpus": gpus(milli_gpus)} for who, milli_gpus in ranked]
 
     def _ended(self, number: int) -> None:
-        record, place = self.record, int(self.own[number])
+        record, place = self.record, int(self.stay_rows[number])
         stay = record.stays.row(place, named=True)
         end, word = float(record.end[place]), stay["ended"]
         if word == "done":
@@ -167,28 +167,28 @@ class Stays:
         }
 
     def _skipped(self, numbers: range) -> None:
-        record, first, last = self.record, int(self.own[numbers[0]]), int(self.own[numbers[-1]])
+        record, first, last = self.record, int(self.stay_rows[numbers[0]]), int(self.stay_rows[numbers[-1]])
         words = record.stays["ended"][first : last + 1].value_counts(sort=True)
         self.say(
             "skipped", float(record.since[first]), stays=len(numbers), until=float(record.end[last]),
             ended=dict(words.rows()),
         )  # fmt: skip
 
-    def _lane(self) -> Iterator[Segment]:
+    def _lane(self) -> Iterator[Interval]:
         record, stays = self.record, self.record.stays
         last = float(record.submit[self.row])
-        for place in self.own.tolist():
+        for place in self.stay_rows.tolist():
             start, end, since = (float(times[place]) for times in (record.start, record.end, record.since))
             last = since if np.isnan(last) else last
-            if place != self.own[0] and since > last:
-                yield Segment(last, since, "resting")
+            if place != self.stay_rows[0] and since > last:
+                yield Interval(last, since, "resting")
                 last = since
             if start > last:
-                yield Segment(last, start, "waiting")
+                yield Interval(last, start, "waiting")
             servers = tuple(server for server, _ in self._parts(place))
             held = self._held(place)
             begin = min(end, start + float(stays["pause"][place] or 0.0))
             if begin > start:
-                yield Segment(start, begin, "pausing", held, servers)
-            yield Segment(begin, end, "running", held, servers, stays["ended"][place])
+                yield Interval(start, begin, "pausing", held, servers)
+            yield Interval(begin, end, "running", held, servers, stays["ended"][place])
             last = end

@@ -10,7 +10,7 @@ import polars as pl
 
 from ringbco.result.why_asked import Said, is_queue, order_of, ranks
 from ringbco.result.why_held import MOST, Held, gpus
-from ringbco.result.why_record import RIGID, WAITS, WHOLE, Moment, Record
+from ringbco.result.why_record import MILLI_GPU, RIGID, WAITS, Moment, Record
 from ringbco.result.why_stays import Stays
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Waits(Stays):
         self.holders: list[str] = []
 
     def _waited(self, number: int) -> None:
-        record, place = self.record, int(self.own[number])
+        record, place = self.record, int(self.stay_rows[number])
         since, start = float(record.since[place]), float(record.start[place])
         rest = float(record.stays["paused_at_rung"][place])
         if rest > 0:
@@ -113,7 +113,7 @@ class Waits(Stays):
 
     def _cause(self, held: Held, causes: Mapping[str, float] | None) -> str | None:
         """The same without the engine: what the wait as a whole was for, and whom numbers alone rule out."""
-        if held.most(self.want) * WHOLE < self.want.units:
+        if held.most(self.want) * MILLI_GPU < self.want.milli_gpus:
             return "few"
         met = [cause for cause in ("fits", "apart") if causes is not None and causes[_CAUSES[cause]] > 0]
         return met[0] if len(met) == 1 and self.want.pools is not None else None
@@ -126,14 +126,16 @@ class Waits(Stays):
         jobs = room.held.who
         those = (jobs >= 0) & (jobs < record.asked.height)
         users = record.asked["user"].gather(jobs[those])
-        sums = pl.DataFrame({"user": users, "units": room.held.units[those]}).drop_nulls()
+        sums = pl.DataFrame({"user": users, "milli_gpus": room.held.milli_gpus[those]}).drop_nulls()
         sums = (
             sums.group_by("user", maintain_order=True)
             .sum()
-            .sort("units", descending=True, maintain_order=True)
+            .sort("milli_gpus", descending=True, maintain_order=True)
         )
         return {
-            "users": [{"user": user, "gpus": gpus(units)} for user, units in sums.head(_AHEAD).iter_rows()]
+            "users": [
+                {"user": user, "gpus": gpus(milli_gpus)} for user, milli_gpus in sums.head(_AHEAD).iter_rows()
+            ]
         }
 
     def _least(self) -> dict[str, int]:
@@ -198,7 +200,7 @@ class Waits(Stays):
         seconds = np.minimum(rows.end, until) - np.maximum(rows.start, since)
         those = (seconds > 0) & (rows.who >= 0) & self.there[rows.server] & (rows.who != self.row)
         who, at = np.unique(rows.who[those], return_inverse=True)
-        total = np.bincount(at, seconds[those] * rows.units[those], who.size) / WHOLE
+        total = np.bincount(at, seconds[those] * rows.milli_gpus[those], who.size) / MILLI_GPU
         order = np.lexsort((who, -total))[:MOST]
         if not who.size:
             return

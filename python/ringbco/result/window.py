@@ -62,7 +62,7 @@ class Window:
         return (times >= self.since) & (times < self.until)
 
     def cut(self, start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How much of each stretch of time is in it, s."""
+        """How much of each interval is in it, s."""
         length: NDArray[np.float64] = np.minimum(end, self.until) - np.maximum(start, self.since)
         return np.maximum(length, 0.0, out=length)
 

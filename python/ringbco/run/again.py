@@ -19,7 +19,7 @@ from ringbco.io.tables import read_table
 from ringbco.result.folder import WALL_TIME, cluster_of, read_run, read_summary
 from ringbco.result.outcome import Outcome
 from ringbco.result.tables import SUMMARY, TABLES
-from ringbco.run import own, own_file
+from ringbco.run import custom_policy, custom_policy_file
 from ringbco.run.plan import plan
 from ringbco.run.registry import BUILT_IN, PLAN, PRESETS, REPLAY
 from ringbco.run.replay import replay
@@ -60,9 +60,9 @@ class Repeat:
         return read_jobs(self.trace, without=UNREAD)
 
     @property
-    def is_own(self) -> bool:
+    def is_custom(self) -> bool:
         """Whether a policy of somebody's own decided."""
-        return isinstance(self.options.get("policy"), own.Carried)
+        return isinstance(self.options.get("policy"), custom_policy.SerializedPolicy)
 
     def other_versions(self, here: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         """The programs whose versions were others then: name -> (then, now). here: those of a repeat."""
@@ -90,7 +90,7 @@ def read_repeat(
 ) -> Repeat:
     """What the run.toml of a result folder asks for; the job table is `jobs` or the one that it names.
 
-    policy: the caller's word for a policy of one's own. A folder may come from anywhere, so that no code is
+    policy: the caller's word for a custom policy. A folder may come from anywhere, so that no code is
     loaded because run.toml names it; the caller's is loaded if it is, byte for byte, what the result was made
     of. Raises InputError where the folder is no result, run.toml is incomplete or of a later version, or the
     job table or the policy is not there; UsageError for a policy beside a result that needs none.
@@ -138,10 +138,10 @@ def settings(
     given = _options(command, options, record)
     told = _as_mapping(run.get("own_policy"))
     if command == "replay" and not is_ours(given.get("policy")):
-        given["policy"] = _own_policy(given["policy"], told, policy, record)
+        given["policy"] = _custom_policy(given["policy"], told, policy, record)
     elif given.get("policy") not in BUILT_IN:
         told = {}
-    if given.get("order") == "column" and not isinstance(given["policy"], own.Carried):
+    if given.get("order") == "column" and not isinstance(given["policy"], custom_policy.SerializedPolicy):
         raise CannotRepeatError(
             "an order of which the keys are in a file; these were given as an array",
             file=record,
@@ -203,7 +203,9 @@ def is_ours(policy: object) -> bool:
     )
 
 
-def _own_policy(named: str, told: Mapping[str, Any], given: str | None, record: Path) -> own.Carried:
+def _custom_policy(
+    named: str, told: Mapping[str, Any], given: str | None, record: Path
+) -> custom_policy.SerializedPolicy:
     """The policy that was given for the one that run.toml names, read and compared, not loaded yet."""
     if given is None:
         raise CannotRepeatError(
@@ -222,7 +224,7 @@ def _own_policy(named: str, told: Mapping[str, Any], given: str | None, record: 
             key="own_policy",
             value=named,
         )
-    name, code = own_file.code(given)
+    name, code = custom_policy_file.code(given)
     found = hashlib.sha256(code).hexdigest()
     if found != sha256:
         raise InputError(
@@ -233,7 +235,7 @@ def _own_policy(named: str, told: Mapping[str, Any], given: str | None, record: 
             value=named,
             hint="name the file, or the module, in which the class itself stands",
         )
-    return own.Carried(name, code, sha256)
+    return custom_policy.SerializedPolicy(name, code, sha256)
 
 
 def _as_mapping(value: object) -> Mapping[str, Any]:

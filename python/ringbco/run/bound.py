@@ -19,13 +19,13 @@ from ringbco.run.bound_options import OPTIONS
 from ringbco.run.option import takes
 from ringbco.run.options import as_cluster, checked
 from ringbco.run.outage_draws import is_draw
-from ringbco.trace import kinds, measured, profiles
-from ringbco.trace.clocks import beside_jobs, epoch_of
+from ringbco.trace import gpu_type_choices, measured, profiles
+from ringbco.trace.epoch import epoch_of, outside_jobs
 from ringbco.trace.jobs import JobTable, TableLike, as_table, gpus_of
 from ringbco.trace.noise import efficiency
 from ringbco.trace.plausibility import warn
 from ringbco.trace.shares import asked_gpus
-from ringbco.trace.side_tables import Known, read_side_tables
+from ringbco.trace.side_tables import ReadContext, read_side_tables
 from ringbco.trace.workload import READS, Workload, resolve
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def bound(
 
     docs/bound.md has the proof. The arguments are those of `replay`, and the bound is of the jobs that a
     replay with them runs. With virtual clusters it is the sum over theirs. Jobs with min_gpus or max_gpus may
-    be given any GPUs in their range, as a policy of one's own may do, so their bound is lower. What can only
+    be given any GPUs in their range, as a custom policy may do, so their bound is lower. What can only
     make a schedule worse changes nothing: quotas, evictions, outages, services, pauses, sleep, slots.
 
     Raises InputError for a job larger than its cluster (with oversize "drop" it is left out and counted) and
@@ -72,8 +72,8 @@ def bound(
     # Under measured speeds no kinds are resolved, though types may differ in what they hold.
     differ = workload.kinds
     if workload.rates is not None:
-        differ = kinds.resolve(table, workload.cluster, always=True)
-    room = kinds.room(workload.cluster, differ, workload.vc, table.num_jobs)
+        differ = gpu_type_choices.resolve(table, workload.cluster, always=True)
+    room = gpu_type_choices.most_gpus(workload.cluster, differ, workload.vc, table.num_jobs)
     for name, rows, gpus in _parts(table, cluster, workload.vc):
         large = rows[asked[rows] > room[rows]]
         if large.size and oversize == "error":
@@ -105,9 +105,9 @@ def _check_files(options: Mapping[str, Any], cluster: Cluster, table: JobTable) 
 
     Raises InputError for what it would refuse in them.
     """
-    known = Known.of(cluster, table.frame, epoch_of(table))
+    known = ReadContext.of(cluster, table.frame, epoch_of(table))
     not_here = {*READS, "outages"} if is_draw(options["outages"]) else READS
-    return beside_jobs(table, read_side_tables(options, known, not_here).values())
+    return outside_jobs(table, read_side_tables(options, known, not_here).values())
 
 
 def limits(workload: Workload, model: str) -> Callable[[int], tuple[Floats, Floats]]:

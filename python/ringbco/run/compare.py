@@ -23,14 +23,14 @@ from ringbco.run.compare_runs import (
     resolve_workloads,
     wanted_runs,
 )
-from ringbco.run.draws import Draws, Seeds, changes
-from ringbco.run.gone import refuse_gone
-from ringbco.run.kept import Ended, Kept, key_of
 from ringbco.run.options import MOST_THREADS, as_cluster, check_callback, checked, integer, is_log
+from ringbco.run.removed_options import refuse_removed
 from ringbco.run.replay import carry_out
+from ringbco.run.resume import FinishedRun, FinishedRuns, key_of
+from ringbco.run.seeds import SeededTables, Seeds, changes
 from ringbco.run.setup import prepare
 from ringbco.trace.jobs import JobTable, TableLike, as_table
-from ringbco.trace.plausibility import doubts, silently, warn
+from ringbco.trace.plausibility import silently, warn, warnings_of
 from ringbco.trace.workload import Workload
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def compare(
 
     runs: settings beside the policies, by label, such as {"sjf-bco, kappa 4": {"policy": "sjf-bco",
         "kappa": 4}}: options of `replay` by its parameters' names, which go before `options`, `cluster`, and
-        `parameters`, the fields of a policy of one's own.
+        `parameters`, the fields of a custom policy.
     results: outcomes at hand, or the paths of result folders, which are not run again. A path is its label;
         an outcome has its policy's name for one.
     seeds: how many runs each replay has: what differs between policies is told from what differs between
@@ -78,7 +78,7 @@ def compare(
     that none of them can meet; InputError for a folder that is no result, or a damaged one; otherwise as
     `replay`, for the first run in order that fails. Warns as `replay` does, once.
     """
-    refuse_gone(options)
+    refuse_removed(options)
     return compared(
         jobs,
         cluster,
@@ -108,7 +108,7 @@ def compared(
     progress: Callable[[int, int], None] | None = None,
     began: Callable[[int, int, str], None] | None = None,
     options: Mapping[str, Any],
-    kept: Kept | None = None,
+    kept: FinishedRuns | None = None,
 ) -> tuple[Comparison, dict[str, Path]]:
     """As `compare`, with each finished run in `kept`, and taken from there if it is in it already.
 
@@ -132,10 +132,10 @@ def compared(
     table = as_table(jobs)
     cluster = as_cluster(cluster, recorded_cluster)
     seeds.check(table)
-    draws = Draws(table, seeds.kind, checked(options)["seed"])
+    draws = SeededTables(table, seeds.kind, checked(options)["seed"])
     repeats = [one for run in wanted for one in run.repeats(cluster, seeds)]
     workloads = resolve_workloads(table, repeats)
-    warn(_doubts(table, repeats, workloads.values()), within=1)
+    warn(_warnings(table, repeats, workloads.values()), within=1)
     watch = Watch([one.name for one in repeats], table.num_jobs, progress, began)
     several = [run for run in wanted if not is_log(run.policy)]
     given = [(table, {**checked(run.options), "policy": run.policy}) for run in several]
@@ -145,7 +145,7 @@ def compared(
 
     making = _Making(workloads, draws, kept, bounds, seeds.fresh, {})
 
-    def run(number: int) -> Ended:
+    def run(number: int) -> FinishedRun:
         tell = watch.part(number)
         ended = making.make(repeats[number], tell)
         tell(table.num_jobs, table.num_jobs)
@@ -157,8 +157,8 @@ def compared(
         if kept is not None:
             kept.discard()
         raise
-    warn(dict.fromkeys(line for one in repeats for line in making.doubts.get(id(one), ())), within=1)
-    ended: dict[str, list[Ended]] = {label: [] for label in labels}
+    warn(dict.fromkeys(line for one in repeats for line in making.warnings.get(id(one), ())), within=1)
+    ended: dict[str, list[FinishedRun]] = {label: [] for label in labels}
     for one, end in zip(repeats, done, strict=True):
         ended[one.label].append(end)
     of = slice(None) if seeds.fresh else slice(1)
@@ -172,28 +172,28 @@ def compared(
     return comparison, {label: part[0].folder for label, part in ended.items() if part[0].folder is not None}
 
 
-def _doubts(table: JobTable, repeats: Sequence[Repeat], workloads: Iterable[Workload]) -> dict[str, None]:
+def _warnings(table: JobTable, repeats: Sequence[Repeat], workloads: Iterable[Workload]) -> dict[str, None]:
     """What is allowed and yet unlike any public trace or network, once for all runs."""
     clusters = dict.fromkeys(one.cluster for one in repeats)
-    of_clusters = (doubt for here in clusters for doubt in doubts(None, here))
-    of_work = (doubt for one in workloads for doubt in one.apart)
-    return dict.fromkeys([*of_clusters, *doubts(table, None), *of_work])
+    of_clusters = (line for here in clusters for line in warnings_of(None, here))
+    of_work = (line for one in workloads for line in one.apart)
+    return dict.fromkeys([*of_clusters, *warnings_of(table, None), *of_work])
 
 
 class _Making(NamedTuple):
     """Makes runs, or takes them from those that are kept. bounds: None where none are asked for.
 
-    doubts: what first runs warn of beside what all share, by the identity of the `Repeat`.
+    warnings: what first runs warn of beside what all share, by the identity of the `Repeat`.
     """
 
     workloads: Mapping[tuple[Hashable, ...], Workload]
-    draws: Draws
-    kept: Kept | None
+    draws: SeededTables
+    kept: FinishedRuns | None
     bounds: Bounds | None
     fresh: bool
-    doubts: dict[int, list[str]]
+    warnings: dict[int, list[str]]
 
-    def make(self, one: Repeat, tell: Callable[[int, int], None]) -> Ended:
+    def make(self, one: Repeat, tell: Callable[[int, int], None]) -> FinishedRun:
         """One run. tell: its progress."""
         kept, first = self.kept, not one.number
         with silently():
@@ -210,7 +210,7 @@ class _Making(NamedTuple):
                 parameters=one.parameters,
             )
             if first:
-                self.doubts[id(one)] = setup.own_doubts
+                self.warnings[id(one)] = setup.run_warnings
             key = None if kept is None else key_of(setup)
             ended = None if kept is None or key is None else kept.get(key, whole=first)
             if ended is None:
@@ -219,15 +219,15 @@ class _Making(NamedTuple):
                 # worked out here, beside other runs.
                 bound = self.bounds.of(outcome) if self.bounds is not None and (first or self.fresh) else None
                 summary = outcome.summary if first else outcome.single_figures()
-                ended = Ended(summary, bound, outcome if first else None)
+                ended = FinishedRun(summary, bound, outcome if first else None)
                 if kept is not None and key is not None:
                     ended = kept.add(key, ended)
         return ended
 
 
 def _all_done(
-    run: Callable[[int], Ended], numbers: Sequence[int], threads: int | None, watch: Watch
-) -> list[Ended]:
+    run: Callable[[int], FinishedRun], numbers: Sequence[int], threads: int | None, watch: Watch
+) -> list[FinishedRun]:
     """What `run` gives for each number, several at a time; raises what the first that fails raises.
 
     The first runs of all labels go first, then the second ones: few of the tables are held at a time.

@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 from ringbco.result.outcome import Outcome
-from ringbco.result.sound import check_tables
-from ringbco.run.at_hand import read_result, without_ended
-from ringbco.run.draws import Seeds, seeded_options
+from ringbco.result.validation import check_tables
+from ringbco.run.loaded import read_result, without_ended
 from ringbco.run.options import PARTS, as_cluster, checked, is_log, refusal, resolve_policy
+from ringbco.run.refusals import check_policy, fit
 from ringbco.run.registry import REPLAY
-from ringbco.run.scheduling import check_policy, fit
+from ringbco.run.seeds import Seeds, seeded_options
 from ringbco.trace.jobs import JobTable
 from ringbco.trace.other_names import hint_at
 from ringbco.trace.workload import Workload, key_of, resolve
@@ -48,7 +48,7 @@ class Repeat(NamedTuple):
 class Run:
     """A policy with its settings, under a label.
 
-    cluster: its own one, or None for everybody's. parameters: fields of a policy of one's own.
+    cluster: its own one, or None for everybody's. parameters: fields of a custom policy.
     """
 
     label: str

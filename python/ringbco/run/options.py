@@ -28,7 +28,7 @@ from ringbco.units import moment, seconds_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ringbco.run.own import Scheduler
+    from ringbco.run.custom_policy import Scheduler
     from ringbco.trace.jobs import JobTable
 
 PARTS: Final = ("order", "placement", "queue")
@@ -241,10 +241,10 @@ def resolve_policy(
     policy: object, *, order: str | None = None, placement: str | None = None, queue: str | None = None
 ) -> Policy:
     """The preset of that name with parts replaced; UsageError if a name is in no registry."""
-    from ringbco.run.own import is_own, named
+    from ringbco.run.custom_policy import is_custom, named
 
-    if is_own(policy):
-        return _own_policy(*named(policy), order, placement, queue)
+    if is_custom(policy):
+        return _custom_policy(*named(policy), order, placement, queue)
     if not isinstance(policy, str):
         raise refusal(
             "policy", policy, "a policy's name, or a class or an object derived from ringbco.Policy"
@@ -270,15 +270,15 @@ def resolve_policy(
     return Policy(preset.name, *parts, preset.preemption)
 
 
-def _own_policy(
+def _custom_policy(
     name: str,
     policy: Scheduler | type[Scheduler],
     order: str | None,
     placement: str | None,
     queue: str | None,
 ) -> Policy:
-    """The parts of a policy of one's own: by default placement consolidate, discipline strict."""
-    from ringbco.run.own import KeyPolicy
+    """The parts of a custom policy: by default placement consolidate, discipline strict."""
+    from ringbco.run.custom_policy import KeyPolicy
 
     for option, value in (("placement", placement), ("queue", queue)):
         check(REPLAY[option], value)

@@ -20,7 +20,7 @@ from ringbco.io.forks import use_polars
 from ringbco.run.options import MOST_SEED, as_cluster, check_name, integer, number, refusal
 from ringbco.trace.outages import Outages
 from ringbco.trace.schema import MOST_SECONDS
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 from ringbco.units import seconds_of
 
 REPAIRS: Final = ("exponential", "lognormal")
@@ -100,7 +100,7 @@ def outages(
             "cause": pl.repeat(cause or None, down.size, dtype=pl.String, eager=True),
         }
     )
-    return Outages.read(frame, Known.of(cluster))
+    return Outages.read(frame, ReadContext.of(cluster))
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.io.bridge import open_arrays
 from ringbco.result.metrics import column
+from ringbco.run.frames import explain
 from ringbco.run.options import as_cluster, integer, refusal
-from ringbco.run.steps import explain
-from ringbco.trace import kinds
-from ringbco.trace.beside import asked as asked_beside
+from ringbco.trace import gpu_type_choices
+from ringbco.trace.cpu_memory import requested as asked_beside
 from ringbco.trace.jobs import JobTable, TableLike, as_table
-from ringbco.trace.shares import WHOLE, thousandths
+from ringbco.trace.shares import MILLI_GPU, thousandths
 
 MOST_ASKED: Final = 100.0
 """The most that may be asked for, in capacities of the cluster."""
@@ -99,12 +99,12 @@ def pack(
     table = as_table(jobs)
     columns, servers = _columns(table, cluster)
     shares = columns.get("shares")
-    gpus = column(table.frame, "num_gpus").astype(np.int64) * WHOLE
-    units = gpus if shares is None else np.where(shares > 0, shares, gpus)
-    beside = None if gpus_only else _beside(table, cluster)
+    gpus = column(table.frame, "num_gpus").astype(np.int64) * MILLI_GPU
+    milli_gpus = gpus if shares is None else np.where(shares > 0, shares, gpus)
+    beside = None if gpus_only else _cpu_memory(table, cluster)
     if beside is not None:
-        units = np.concatenate([units, np.zeros(beside[0].size - units.size, dtype=np.int64)])
-    capacity = cluster.num_gpus * WHOLE
+        milli_gpus = np.concatenate([milli_gpus, np.zeros(beside[0].size - milli_gpus.size, dtype=np.int64)])
+    capacity = cluster.num_gpus * MILLI_GPU
     # Whole steps first, then the rest of the way.
     steps = [number * STEP for number in range(int(until / STEP + 1e-9) + 1)]
     asked = [*steps, until] if until - steps[-1] > 1e-9 else steps
@@ -112,13 +112,13 @@ def pack(
     open_arrays()
     too_large: list[int] = []
     for own in range(seed, seed + runs):
-        order = _order(units, until * capacity, np.random.default_rng(own))
+        order = _order(milli_gpus, until * capacity, np.random.default_rng(own))
         options = {"placement": placement, "order": "fifo", "model": "fixed", "seed": own}
         try:
             placed, too_large = _core.pack(columns, servers, options, order, beside)
         except _core.CoreError as error:
             raise explain(error, table) from None
-        allocated.append(_curve(units[order], placed, [share * capacity for share in asked], capacity))
+        allocated.append(_curve(milli_gpus[order], placed, [share * capacity for share in asked], capacity))
         refused.append(int(np.count_nonzero(~placed)))
     mean = tuple(float(value) for value in np.mean(allocated, axis=0))
     return Packing(
@@ -132,12 +132,12 @@ def pack(
         mean,
         tuple(refused),
         beside is not None,
-        int(units.size) - table.num_jobs,
+        int(milli_gpus.size) - table.num_jobs,
         tuple(str(job) for job in table.frame["job_id"].gather(too_large)),
     )
 
 
-def _beside(table: JobTable, cluster: Cluster) -> list[NDArray[np.uint64]] | None:
+def _cpu_memory(table: JobTable, cluster: Cluster) -> list[NDArray[np.uint64]] | None:
     """CPU and memory that jobs ask for, then what the servers have; None unless both are known."""
     wanted = None if cluster.server_beside is None else asked_beside(table)
     if wanted is None:
@@ -160,7 +160,7 @@ def _columns(table: JobTable, cluster: Cluster) -> tuple[_core._Jobs, _core._Clu
         "shares": thousandths(frame),
     }
     servers: _core._Cluster = {"server_gpus": cluster.server_gpus, "network": astuple(cluster.network)}
-    found = kinds.resolve(table, cluster)
+    found = gpu_type_choices.resolve(table, cluster)
     if found is not None and any(len(kind.allowed) < len(cluster.types) for kind in found.kinds):
         columns["types"] = found.columns()
         assert cluster.server_types is not None
@@ -168,20 +168,20 @@ def _columns(table: JobTable, cluster: Cluster) -> tuple[_core._Jobs, _core._Clu
     return columns, servers
 
 
-def _order(units: NDArray[np.int64], wanted: float, rng: np.random.Generator) -> NDArray[np.uint32]:
+def _order(milli_gpus: NDArray[np.int64], wanted: float, rng: np.random.Generator) -> NDArray[np.uint32]:
     """Rows in the order in which they ask, until they have asked for so much."""
-    order = rng.permutation(units.size)
-    while units[order].sum() < wanted:
-        order = np.concatenate([order, rng.integers(0, units.size, units.size)])
-    enough = int(np.searchsorted(np.cumsum(units[order]), wanted)) + 1
+    order = rng.permutation(milli_gpus.size)
+    while milli_gpus[order].sum() < wanted:
+        order = np.concatenate([order, rng.integers(0, milli_gpus.size, milli_gpus.size)])
+    enough = int(np.searchsorted(np.cumsum(milli_gpus[order]), wanted)) + 1
     return order[:enough].astype(np.uint32)
 
 
 def _curve(
-    units: NDArray[np.int64], placed: NDArray[np.bool_], asked: Sequence[float], capacity: int
+    milli_gpus: NDArray[np.int64], placed: NDArray[np.bool_], asked: Sequence[float], capacity: int
 ) -> tuple[float, ...]:
     """The share of the capacity that is allocated as soon as so much has been asked for."""
-    given = np.concatenate([[0], np.cumsum(np.where(placed, units, 0))])
-    demanded = np.concatenate([[0], np.cumsum(units)])
+    given = np.concatenate([[0], np.cumsum(np.where(placed, milli_gpus, 0))])
+    demanded = np.concatenate([[0], np.cumsum(milli_gpus)])
     at = np.searchsorted(demanded, np.asarray(asked) - 1e-6)
     return tuple(float(value) for value in given[at] / capacity)

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.errors import UsageError
+from ringbco.run.custom_policy import CustomPolicy, RankPolicy
 from ringbco.run.options import Policy, is_log
 from ringbco.run.outage_draws import MOST_OUTAGES, as_draw, failures_until, is_draw
-from ringbco.run.own import Own, RankPolicy
+from ringbco.run.refusals import uses, waking
 from ringbco.run.registry import BUILT_IN
-from ringbco.run.scheduling import uses, waking
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.searches import NO_SEARCH
 from ringbco.trace.shares import asked_gpus
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 MOST_PASSES: Final = 50_000_000
-"""Decisions of one run, each of which may leave a stretch of every running job in memory."""
+"""Decisions of one run, each of which may leave a stay of every running job in memory."""
 MOST_SECONDS: Final = 600.0
 """What the decisions of a run may take by the estimate, which is a low one."""
 MOST_BYTES: Final = 16e9
-"""What the stretches of a run may take of memory by the estimate, which is a low one."""
+"""What the stays of a run may take of memory by the estimate, which is a low one."""
 _STRETCH: Final = 150.0
-"""Bytes that a stretch takes at least, until the result is written, as measured."""
+"""Bytes that a stay takes at least, until the result is written, as measured."""
 _CHECKPOINT: Final = 4e-8
 """Seconds that a checkpoint takes which costs its job time, as measured."""
 _INTERVAL: Final = 60.0
@@ -116,7 +116,7 @@ COSTS: Final[dict[str, Callable[[Load, float, Mapping[str, Any]], float]]] = {
     "gavel": _gavel,
     "sia": _sia,
     "allox": _allox,
-    # Each quantum ends the stretches of those that run, which stay in memory and are written.
+    # Each quantum ends the stays of those that run, which stay in memory and are written.
     "time-slice": _compiled(7e-7),
     "gittins": _compiled(0.0, 5e-9),
     "ftf": _compiled(1e-7, 2e-8),
@@ -138,11 +138,13 @@ _FLOW: Final = 3e-6
 by name, of any other ranking, and of elasticflow."""
 
 
-def check_passes(policy: Policy, options: Mapping[str, Any], own: Own | None, workload: Workload) -> None:
+def check_passes(
+    policy: Policy, options: Mapping[str, Any], custom: CustomPolicy | None, workload: Workload
+) -> None:
     """Raises UsageError where the decisions of a run would take hours, or be too many for any memory."""
     _check_checkpoints(options, workload)
-    if own is not None:
-        _check_own(own, options, workload)
+    if custom is not None:
+        _check_custom(custom, options, workload)
         return
     _check_looks(policy, options, workload)
     name = next((name for name in ("interval", "quantum") if uses(policy, name)), None)
@@ -175,14 +177,14 @@ def check_passes(policy: Policy, options: Mapping[str, Any], own: Own | None, wo
     period = max(period, slot)
     _check(policy.name, name, period, found, lambda load, period: cost(load, period, {}))
     if name == "quantum":
-        # As many stretches end as jobs take turns.
+        # As many stays end as jobs take turns.
         turns = sum(load.length * load.queued * min(load.running, load.waiting) for load in found)
         if turns * _STRETCH > MOST_BYTES * period:
             least = turns * _STRETCH / MOST_BYTES
             size = turns * _STRETCH / period / 1e9
             raise UsageError(
                 f"option quantum: {period:g}: expected a quantum of at least {1.01 * least:.3g} s, or fewer"
-                f" jobs; the stretches of {policy.name} would take {size:,.0f} GB of memory or more"
+                f" jobs; the stays of {policy.name} would take {size:,.0f} GB of memory or more"
             )
 
 
@@ -286,20 +288,22 @@ def _check_checkpoints(options: Mapping[str, Any], workload: Workload) -> None:
     )
 
 
-def _check_own(own: Own, options: Mapping[str, Any], workload: Workload) -> None:
+def _check_custom(custom: CustomPolicy, options: Mapping[str, Any], workload: Workload) -> None:
     """The same of a policy in Python."""
-    fields = vars(own.scheduler) if hasattr(own.scheduler, "__dict__") else {}
-    built_in = own.name in BUILT_IN
+    fields = vars(custom.scheduler) if hasattr(custom.scheduler, "__dict__") else {}
+    built_in = custom.name in BUILT_IN
     name = "round" if built_in else "interval"
-    period = fields.get("round") if built_in else getattr(own.scheduler, "interval", None)
-    if own.name == "allox":
+    period = fields.get("round") if built_in else getattr(custom.scheduler, "interval", None)
+    if custom.name == "allox":
         period = math.inf
     if isinstance(period, bool) or not isinstance(period, int | float) or not period > 0:
         return  # none, or one that is refused as the run begins
     slot = options["slot"] if options["clock"] == "slot" else 0.0
-    cost = COSTS[own.name] if built_in else _ranks if isinstance(own.scheduler, RankPolicy) else _own
-    found = list(loads(workload, options["model"], resizes=bool(getattr(own.scheduler, "resizes", False))))
-    _check(own.name, name, max(float(period), slot), found, lambda load, period: cost(load, period, fields))
+    cost = COSTS[custom.name] if built_in else _ranks if isinstance(custom.scheduler, RankPolicy) else _own
+    found = list(loads(workload, options["model"], resizes=bool(getattr(custom.scheduler, "resizes", False))))
+    _check(
+        custom.name, name, max(float(period), slot), found, lambda load, period: cost(load, period, fields)
+    )
 
 
 def _check(
@@ -335,19 +339,21 @@ def _check(
     )
 
 
-def check_failures(policy: Policy, options: Mapping[str, Any], own: Own | None, workload: Workload) -> None:
+def check_failures(
+    policy: Policy, options: Mapping[str, Any], custom: CustomPolicy | None, workload: Workload
+) -> None:
     """Raises UsageError for a job that is not expected to be done within as many outages as are drawn."""
     if not is_draw(options["outages"]):
         return
     draw, table, cluster = as_draw(options["outages"]), workload.table, workload.cluster
-    of_user = own is not None and own.name not in BUILT_IN
+    of_user = custom is not None and custom.name not in BUILT_IN
     if is_log(policy.name) or (of_user and table.num_jobs > 1):
         return  # what stops their jobs, and when, is not known
     every = _every(options, workload)
     if table.num_jobs > 1 and policy.preemption == "time-slice":
         # A job whose turn is over keeps its progress, as at a checkpoint.
         every = np.minimum(every, options["quantum"])
-    resizes = policy.is_("resizes") or (own is not None and own.scheduler.resizes)
+    resizes = policy.is_("resizes") or (custom is not None and custom.scheduler.resizes)
     runs = _times(workload, cluster.num_gpus, options["model"], resizes=resizes)[0]
     if options["enforce_limits"] and "time_limit" in table.frame.columns:
         runs = np.where(table.frame["time_limit"].is_null().to_numpy(), runs, 0.0)  # limits end the others
@@ -446,7 +452,7 @@ def _work(workload: Workload) -> Iterator[tuple[float, float]]:
         yield float(work), int(cluster.server_gpus[cluster.vc_servers(name)].sum())
 
 
-def too_short_rounds(mine: Own | None, values: Mapping[str, Any]) -> str | None:
+def too_short_rounds(mine: CustomPolicy | None, values: Mapping[str, Any]) -> str | None:
     """What to do where a policy's rounds are over before a job that changes GPUs has paused; else None."""
     pause = max(values[name] for name in ("preempt_cost", "start_cost")) + waking(values)
     length = None if mine is None else (mine.described.get("parameters") or {}).get("round")

@@ -20,6 +20,14 @@ from ringbco.io.toml import copied
 from ringbco.result import causes, metrics
 from ringbco.result.figures import evaluate
 from ringbco.result.outcome import Outcome, with_seconds
+from ringbco.run.frames import (
+    allocations_frame,
+    describe_run,
+    explain,
+    jobs_columns,
+    timeline_frame,
+    with_causes,
+)
 from ringbco.run.option import takes
 from ringbco.run.options import (
     MOST_SAMPLES,
@@ -33,14 +41,6 @@ from ringbco.run.options import (
 )
 from ringbco.run.registry import PLAN, REPLAY
 from ringbco.run.setup import vc_of_servers
-from ringbco.run.steps import (
-    allocations_frame,
-    describe_run,
-    explain,
-    jobs_columns,
-    timeline_frame,
-    with_causes,
-)
 from ringbco.run.summary import Source
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.plausibility import warn
@@ -114,7 +114,7 @@ def plan(
             f"cluster {cluster.name}: has GPUs that differ, and a plan takes all GPUs for equal",
             hint="plan for servers without gpu_type, or for those of one type",
         )
-    warn(found := workload.doubts)
+    warn(found := workload.warnings)
     profiled = workload.profiled
     _check_sample(values["sample"], float(profiled.ideal_run_time.max()))
     frame = table.frame.with_columns(pl.lit(0.0).alias("submit_time"))

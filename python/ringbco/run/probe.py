@@ -20,9 +20,9 @@ from ringbco.result.folder import cluster_of
 from ringbco.result.tables import RUN
 from ringbco.result.why_asked import Asked, Said, Wait, waits_of
 from ringbco.result.why_record import Record, job_table
-from ringbco.result.why_teller import row_of, tell
+from ringbco.result.why_story import row_of, tell
 from ringbco.run.again import is_ours, settings
-from ringbco.run.own import Policy, RankPolicy, guarded
+from ringbco.run.custom_policy import Policy, RankPolicy, guarded
 from ringbco.run.setup import Setup, prepare
 from ringbco.run.simulation import Simulation, keys_of, prepared_of
 from ringbco.trace.side_tables import KINDS
@@ -49,7 +49,7 @@ def why(
     """The story of a job.
 
     jobs: the job table that was replayed; by default the file that run.toml names, where that is unchanged.
-    policy: of a result of a policy of one's own, its file and class; it is loaded if its SHA-256 is the
+    policy: of a result of a custom policy, its file and class; it is loaded if its SHA-256 is the
     recorded one. name: what a hint calls the result. progress: called now and then with (jobs finished in
     the repeat, jobs in all).
 
@@ -126,12 +126,12 @@ def _setup(record: Record, policy: str | None) -> Setup:
 
 def _asked(setup: Setup, row: int, waits: Mapping[int, Wait], progress: Progress) -> Asked:
     """What the engine says of some waits of a row, in their order."""
-    if setup.own is not None and waits:
-        with guarded(setup.own.name):
+    if setup.custom is not None and waits:
+        with guarded(setup.custom.name):
             return Asked(_Probe(setup, row, progress).said(row, waits), kept=True)
     open_arrays()
     options = {**setup.options, **dict.fromkeys(_UNREPEATED, False)}
-    if setup.own is not None:  # whether anything could hold it does not hang on the policy
+    if setup.custom is not None:  # whether anything could hold it does not hang on the policy
         options["preemption"] = "none"
     setup.workload.begin()
     try:
@@ -144,13 +144,13 @@ def _asked(setup: Setup, row: int, waits: Mapping[int, Wait], progress: Progress
 
 
 class _Probe(Simulation):
-    """The run under a policy of one's own, of the virtual cluster of a row."""
+    """The run under a custom policy, of the virtual cluster of a row."""
 
     def __init__(self, setup: Setup, row: int, progress: Progress) -> None:
-        assert setup.own is not None
+        assert setup.custom is not None
         setup.workload.begin()
         vc = setup.workload.vc
-        policy = copy.deepcopy(setup.own.scheduler)
+        policy = copy.deepcopy(setup.custom.scheduler)
         self.decided = math.nan
         self._begin(setup, prepared_of(setup), 0 if vc is None else int(vc[row]), policy, progress)
 

@@ -10,18 +10,18 @@ from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.io.bridge import open_arrays
 from ringbco.result.outcome import Outcome
-from ringbco.run.made import conclude
 from ringbco.run.option import takes
 from ringbco.run.options import check_callback
 from ringbco.run.registry import REPLAY
+from ringbco.run.results import conclude
 from ringbco.run.setup import Setup, prepare
 from ringbco.trace.jobs import TableLike
 from ringbco.trace.plausibility import warn
 from ringbco.trace.workload import Workload
 
 if TYPE_CHECKING:
+    from ringbco.run.custom_policy import Scheduler
     from ringbco.run.option_types import Options
-    from ringbco.run.own import Scheduler
 
 
 @takes(REPLAY)
@@ -45,15 +45,15 @@ def replay(
         `cluster` says itself, else servers of 8 GPUs and the default network. The jobs' iterations follow
         from it where the table has none.
     policy: a preset; `order`, `placement` and `queue` override its parts. `ringbco policies` lists them all.
-        "log:FILE" carries out the decisions of another run's decisions.parquet. A policy of one's own is a
-        class or an object, or "module:Class" or "file.py:Class" (docs/own-policies.md).
-    parameters: values for the fields of a policy of one's own, if its class is a dataclass.
+        "log:FILE" carries out the decisions of another run's decisions.parquet. A custom policy is a
+        class or an object, or "module:Class" or "file.py:Class" (docs/custom-policies.md).
+    parameters: values for the fields of a custom policy, if its class is a dataclass.
     workload: what `trace.workload.resolve` gave for this table, cluster and options, which runs share; None
         to resolve it here.
     progress: called now and then with (jobs finished, jobs in all).
 
     Raises InputError for a job that the cluster cannot run, UsageError for a bad option, DecisionError where
-    a policy of one's own asks for what cannot be. Warns (RingbcoWarning) of values unlike any public trace
+    a custom policy asks for what cannot be. Warns (RingbcoWarning) of values unlike any public trace
     or network, such as times in milliseconds.
     """
     check_callback(progress)
@@ -66,7 +66,7 @@ def replay(
         options=options,
         parameters=parameters,
     )
-    warn(setup.doubts)
+    warn(setup.warnings)
     return carry_out(setup, progress)
 
 
@@ -74,7 +74,7 @@ def carry_out(setup: Setup, progress: Callable[[int, int], None] | None) -> Outc
     """What happens in a run that is prepared. Raises as `replay` does."""
     setup.workload.begin()
     try:
-        if setup.own is None:
+        if setup.custom is None:
             open_arrays()
             result = _core.replay(setup.jobs, setup.servers, setup.options, progress)
         else:

@@ -1,4 +1,4 @@
-"""What a replay is made of: the checked inputs before it. What is made of it after is in `ringbco.run.made`.
+"""What a replay is made of: its checked inputs. What is made of it afterwards is in `ringbco.run.results`.
 
 `replay` and `Simulation` share both, so that they refuse the same and give the same.
 """
@@ -20,8 +20,9 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
 from ringbco.result.window import OPTIONS as WINDOW
 from ringbco.result.window import Window
-from ringbco.run import log, own
-from ringbco.run.followed import Followed, follow
+from ringbco.run import custom_policy, log
+from ringbco.run.frames import LONGER_SLOT, describe_run, explain
+from ringbco.run.from_log import LoggedRun, follow
 from ringbco.run.options import (
     MOST_SAMPLES,
     Policy,
@@ -35,15 +36,14 @@ from ringbco.run.options import (
 )
 from ringbco.run.outage_draws import DAY, MOST_OUTAGES, Draw, as_draw, is_draw
 from ringbco.run.passes import check_failures, check_passes, too_short_rounds
-from ringbco.run.scheduling import as_typed, check_limits, check_policy, deadline, user
-from ringbco.run.steps import LONGER_SLOT, describe_run, explain
+from ringbco.run.refusals import as_typed, check_limits, check_policy, deadline, user
 from ringbco.trace import fair_shares
-from ringbco.trace.clocks import beside_jobs, epoch_of
+from ringbco.trace.epoch import epoch_of, outside_jobs
 from ringbco.trace.fair_shares import FairShares
 from ringbco.trace.jobs import JobTable, TableLike, as_table
 from ringbco.trace.outages import Maintenance, Outages, united
 from ringbco.trace.services import Services
-from ringbco.trace.side_tables import KINDS, Known, SideTable, read_side_tables, the
+from ringbco.trace.side_tables import KINDS, ReadContext, SideTable, read_side_tables, the
 from ringbco.trace.uneven import uneven
 from ringbco.trace.workload import READS, Rows, Workload, key_of, resolve
 from ringbco.units import rounded_down
@@ -69,7 +69,7 @@ class Drawn:
 class Setup:
     """A run before it starts.
 
-    workload: the jobs, shared with other runs. own: the policy of one's own, if it is one. outages: when
+    workload: the jobs, shared with other runs. custom: the custom policy, if it is one. outages: when
     servers are down, maintenance included; None for a run that knows none. jobs, servers, options: what the
     engine is given. beside: its side tables, by option. followed: the log that the run follows, if it does.
     drawn: how outages are drawn, where they are.
@@ -79,13 +79,13 @@ class Setup:
     workload: Workload
     chosen: Policy
     values: Mapping[str, Any]
-    own: own.Own | None
+    custom: custom_policy.CustomPolicy | None
     outages: Outages | None
     jobs: _core._Jobs
     servers: _core._Cluster
     options: dict[str, Any]
     beside: Mapping[str, SideTable]
-    followed: Followed | None = None
+    followed: LoggedRun | None = None
     drawn: Drawn | None = None
 
     @property
@@ -104,16 +104,16 @@ class Setup:
         return the(Services, self.beside)
 
     @cached_property
-    def doubts(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """What is allowed and yet unlike any public trace or network, or not of the time of the jobs."""
-        return [*self.workload.doubts, *self.own_doubts]
+        return [*self.workload.warnings, *self.run_warnings]
 
     @cached_property
-    def own_doubts(self) -> list[str]:
+    def run_warnings(self) -> list[str]:
         """Those that runs of one workload need not share: tables on another clock, gains that dip."""
         given = [table for name, table in self.beside.items() if self.drawn is None or name != "outages"]
-        told = beside_jobs(self.table, given)
-        if self.own is None and self.chosen.is_("resizes"):
+        told = outside_jobs(self.table, given)
+        if self.custom is None and self.chosen.is_("resizes"):
             told += uneven(self.workload, self.servers, self.options)
         return told
 
@@ -167,9 +167,9 @@ class Setup:
     @cached_property
     def record(self) -> dict[str, Any]:
         """Everything needed to repeat the run, as run.toml has it."""
-        run = describe_run(*(self.table, self.cluster, self.chosen.name, self.described(), self.doubts))
-        if self.own is not None:
-            run["own_policy"] = {"name": self.chosen.name, **self.own.described}
+        run = describe_run(*(self.table, self.cluster, self.chosen.name, self.described(), self.warnings))
+        if self.custom is not None:
+            run["own_policy"] = {"name": self.chosen.name, **self.custom.described}
         for name, kind in KINDS.items():
             if name in self.beside:
                 run[kind.form.entry or name] = self.beside[name].told()
@@ -180,21 +180,21 @@ class Setup:
     def explain(self, error: _core.CoreError) -> Exception:
         """The engine's refusal in the table's terms."""
         if error.kind == "futile":
-            policy = as_typed(self.chosen, self.values, self.own)
+            policy = as_typed(self.chosen, self.values, self.custom)
             return InputError(
                 f"policy {policy}: expected every job to come to its end, but {error.message}",
                 file=self.table.source,
-                hint=too_short_rounds(self.own, self.values) or _OUTLAST,
+                hint=too_short_rounds(self.custom, self.values) or _OUTLAST,
             )
-        if self.own is not None and error.kind == "stuck" and error.row is not None:
+        if self.custom is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
             said = error.message
             stalls = "under contention" in said
             return InputError(
-                f"policy {self.own.name} to bring every job to its end, but job {job!r}: {said}",
+                f"policy {self.custom.name} to bring every job to its end, but job {job!r}: {said}",
                 file=self.table.source,
                 row=error.row + 1,
-                hint=LONGER_SLOT if stalls else too_short_rounds(self.own, self.values),
+                hint=LONGER_SLOT if stalls else too_short_rounds(self.custom, self.values),
             )
         if self.services is not None and error.kind == "stuck" and error.row is not None:
             job = self.table.frame["job_id"][error.row]
@@ -224,7 +224,7 @@ def prepare(
     if isinstance(policy, str) and is_log(policy):
         followed = follow(policy, options, as_cluster(cluster, recorded_cluster))
         options = followed.options
-    mine = own.resolve(policy, parameters) if own.is_own(policy) else None
+    mine = custom_policy.resolve(policy, parameters) if custom_policy.is_custom(policy) else None
     if mine is None and parameters:
         raise UsageError(
             f"option P: {', '.join(parameters)}: expected none beside {policy}: it has no fields"
@@ -235,7 +235,7 @@ def prepare(
         placement=options.get("placement"),
         queue=options.get("queue"),
     )
-    # A policy of one's own orders the jobs itself: `resolve_policy` has refused another order.
+    # A custom policy orders the jobs itself: `resolve_policy` has refused another order.
     given = {name: value for name, value in options.items() if mine is None or name != "order"}
     # So it has its name: only a policy of the engine is looked up.
     values = checked(given | ({"policy": chosen.name} if mine is None else {})) | {"policy": chosen.name}
@@ -253,7 +253,7 @@ def prepare(
     check_passes(chosen, values, mine, workload)
     check_failures(chosen, values, mine, workload)
     drawn = _drawn(values, workload) if is_draw(values["outages"]) else None
-    known = Known.of(cluster, table.frame, epoch_of(table))
+    known = ReadContext.of(cluster, table.frame, epoch_of(table))
     beside = {**workload.side_tables}
     if drawn is not None:
         beside["outages"] = drawn.outages(cluster)

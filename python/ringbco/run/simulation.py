@@ -1,6 +1,6 @@
 """A run that goes on step by step: to the next decision, or to a time, and may be forked anywhere.
 
-`replay` with a policy of one's own is a loop over it.
+`replay` with a custom policy is a loop over it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ringbco.errors import POLICY_NOTE, DecisionError, UsageError
 from ringbco.io.bridge import open_arrays
 from ringbco.io.process import received
 from ringbco.result.outcome import Outcome
-from ringbco.run.made import conclude
+from ringbco.run.custom_policy import BARE, KeyPolicy, Policy, RankPolicy, Scheduler, guarded, resolve
 from ringbco.run.options import check_callback, number, refusal
-from ringbco.run.own import BARE, KeyPolicy, Policy, RankPolicy, Scheduler, guarded, resolve
+from ringbco.run.results import conclude
 from ringbco.run.setup import Setup, prepare
 from ringbco.run.state import Parts, State
 from ringbco.trace.jobs import TableLike
@@ -73,7 +73,7 @@ class Simulation:
         if setup.drawn is not None:
             told = "a table, as ringbco outages draws one: nobody knows how long a simulation lasts"
             raise refusal("outages", setup.drawn.draw.source, told)
-        warn(setup.doubts)
+        warn(setup.warnings)
         self._begin(setup, prepared_of(setup), _number_of(setup, vc), None, progress)
 
     def _part(self, rows: Rows, source: str) -> Simulation:
@@ -256,22 +256,22 @@ class _Bare(Policy):
 def drive(
     setup: Setup, progress: Callable[[int, int], None] | None, make: Callable[[], Simulation] | None = None
 ) -> _core.RunResult:
-    """Runs a policy of one's own to the end, in each virtual cluster by a copy of it.
+    """Runs a custom policy to the end, in each virtual cluster by a copy of it.
 
     make: a simulation that has not begun, such as one that keeps the time.
     """
-    if setup.own is None:
-        raise ValueError("drive: expected a policy of one's own")
+    if setup.custom is None:
+        raise ValueError("drive: expected a custom policy")
     prepared = prepared_of(setup)
     courses = []
     done = 0
     for part in range(prepared.parts):
-        with guarded(setup.own.name, loading=True):
+        with guarded(setup.custom.name, loading=True):
             # Every virtual cluster has a policy of its own; the caller's object is not touched.
-            policy = copy.deepcopy(setup.own.scheduler)
+            policy = copy.deepcopy(setup.custom.scheduler)
             simulation = object.__new__(Simulation) if make is None else make()
             simulation._begin(setup, prepared, part, policy, _after(done, setup, progress))
-        with guarded(setup.own.name):
+        with guarded(setup.custom.name):
             simulation.advance()
         courses.append(simulation._course)
         done += simulation._course.jobs

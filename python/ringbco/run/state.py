@@ -1,4 +1,4 @@
-"""What a policy of one's own sees, and the verbs by which it acts.
+"""What a custom policy sees, and the verbs by which it acts.
 
 Invariant: an array that was read keeps its content until `decide` returns. The next read of `state` shows
 what verbs did since. For example, `waiting = state.waiting; state.start(waiting)` leaves `waiting` as it was,
@@ -19,7 +19,7 @@ from ringbco import _core
 from ringbco.errors import DecisionError, UsageError
 from ringbco.run.job_columns import Columns, frozen, hidden
 from ringbco.run.registry import CLAIRVOYANT
-from ringbco.trace.shares import WHOLE
+from ringbco.trace.shares import MILLI_GPU
 
 if TYPE_CHECKING:
     import ringbco
@@ -173,7 +173,7 @@ class State:
         rooms = np.zeros((len(told), int(self._cluster.server_gpus.max())))
         for server, own in enumerate(told):
             rooms[server, : len(own)] = own
-        return rooms / WHOLE
+        return rooms / MILLI_GPU
 
     def _check_shares(self, name: str, instead: str) -> None:
         if self.shares is None:

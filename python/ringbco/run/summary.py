@@ -15,8 +15,8 @@ from ringbco.result.metrics import column
 from ringbco.result.reliability import DownTime
 from ringbco.result.rows import Measured, OfType, Place, Rows, Table
 from ringbco.result.stays import BEGAN, ENDED
-from ringbco.run.steps import asleep, ended, held_gpus, refused
-from ringbco.trace.shares import WHOLE, asked_gpus, thousandths
+from ringbco.run.frames import asleep, ended, held_gpus, refused
+from ringbco.trace.shares import MILLI_GPU, asked_gpus, thousandths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -154,14 +154,14 @@ class Source:
         cluster, allocated = self.cluster, self.result.tables["allocations"]
         if cluster.server_types is None or not allocated["server"].size:
             return []
-        length, spells = self._length(allocated["start"], allocated["end"]), asleep(self.result)
+        length, sleeps = self._length(allocated["start"], allocated["end"]), asleep(self.result)
         first, _, last = self.span
         types, count = cluster.server_types, len(cluster.types)
         held = np.bincount(types[allocated["server"]], held_gpus(self.result) * length, count)
         slept, served = (
             None if one is None else one.gpu_seconds(cluster, first, last)
             for one in (
-                None if spells is None else spells.held(cluster),
+                None if sleeps is None else sleeps.held(cluster),
                 None if self.serving is None else self.serving.held(self.last),
             )
         )
@@ -193,7 +193,7 @@ class Source:
         return np.ones_like(self._kept) if self.window is None else self.window.holds(submit)
 
     def _length(self, start: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.float64]:
-        """How much of each stretch of time counts, s."""
+        """How much of each interval counts, s."""
         return end - start if self.window is None else self.window.cut(start, end)
 
     @cached_property
@@ -262,5 +262,5 @@ class Source:
         shares, gpus = thousandths(self.frame), num_gpus.astype(np.float64)
         if shares is not None:
             share = shares[job]
-            gpus = np.where(share > 0, share / WHOLE, gpus)
+            gpus = np.where(share > 0, share / MILLI_GPU, gpus)
         return gpus

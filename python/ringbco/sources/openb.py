@@ -17,7 +17,7 @@ from ringbco.sources.parsing import divided, number, optional_text, whole_number
 from ringbco.sources.rules import SECONDS, asks_gpus, has_id, in_order, not_negative, timed, whole_gpus
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission, clean_csv, read_nodes
 from ringbco.sources.tables import CsvFile, CsvTable
-from ringbco.trace.beside import WITHOUT_GPUS
+from ringbco.trace.cpu_memory import WITHOUT_GPUS
 
 LOG_END: Final = 12_902_960.0  # s: the last second of the published log
 ENDED: Final = ("Running", "Failed", "Succeeded")

@@ -28,7 +28,7 @@ FIELDS: Final = (
 )
 STATUS: Final = {0.0: "FAILED", 1.0: "COMPLETED", 5.0: "CANCELLED"}
 PARTIAL: Final = (2.0, 3.0, 4.0)
-"""One stretch of a checkpointed job; the job as a whole has a line of its own, with the same number."""
+"""One partial execution of a checkpointed job; the whole job has another line, with the same number."""
 _COMMENT: Final = re.compile(r";\s*(\w+):\s*(.*)")
 _MISSING: Final = -1
 _LONGEST_LINE: Final = 4096
@@ -148,7 +148,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         iso(int(start), utc=True) if known else "1970-01-01T00:00:00",
         "UnixStartTime of the log's header" if known else "a placeholder: the log has no UnixStartTime",
         sized if isinstance(sized, tuple) else None,
-        [*_stretches(frame), *_chains(kept), *_nobody(frame)],
+        [*_partial_executions(frame), *_chains(kept), *_nobody(frame)],
         no_servers=sized if isinstance(sized, str) else "",
     )
 
@@ -204,8 +204,8 @@ def _numbered() -> pl.Expr:
     return pl.when(~pl.col("broken")).then("job")
 
 
-def _stretches(frame: pl.DataFrame) -> Iterator[str]:
-    """Notes on lines of stretches whose job has no line as a whole."""
+def _partial_executions(frame: pl.DataFrame) -> Iterator[str]:
+    """Notes on lines of partial executions whose job has no line as a whole."""
     whole = frame.filter(~pl.col("broken"), ~_STRETCH)["job"].drop_nulls()
     # In the file's order: the first of each kind is the one shown.
     alone = frame.with_row_index("row").filter(

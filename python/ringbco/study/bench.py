@@ -30,9 +30,9 @@ from ringbco.io.marks import document
 from ringbco.io.process import scratch_folder
 from ringbco.io.system import peak_memory, processor
 from ringbco.result.outcome import Outcome
-from ringbco.run.own import is_own
+from ringbco.run.custom_policy import is_custom
 from ringbco.study.bench_cases import Case, grown, jobs_of, offered_load
-from ringbco.study.bench_own import Split, split
+from ringbco.study.bench_custom_policy import Split, split
 
 GENERATED: Final = "generated jobs"
 """What messages call a trace of ours: the file it lies in is gone when they are read."""
@@ -52,7 +52,7 @@ class Measurement:
 
     ratio is engine time over the floor, the median of the pairs; `*_all` are the values of every run. load is
     the offered load of the trace, busy the largest share of the GPUs that was busy at once. split: where the
-    time of a policy of one's own goes, in one more run; engine time has all of it.
+    time of a custom policy goes, in one more run; engine time has all of it.
     """
 
     group: str
@@ -147,7 +147,7 @@ def _measure(case: Case, path: str, cluster: Cluster, generated: bool, repeat: i
     events = np.random.default_rng(0).random(2 * table.num_jobs)
     floors, engines, totals = [], [], []
     for _ in range(repeat):
-        floors.append(_floor(events))
+        floors.append(_sorting_time(events))
         began = time.perf_counter()
         outcome = replay(table, cluster, policy=case.policy, **case.options)
         engines.append(float(outcome.summary["engine_seconds"]))
@@ -177,11 +177,11 @@ def _measure(case: Case, path: str, cluster: Cluster, generated: bool, repeat: i
         engine_seconds_all=tuple(engines),
         total_seconds_all=tuple(totals),
         ratio_all=tuple(ratios),
-        split=split(table, cluster, case.policy, case.options) if is_own(case.policy) else None,
+        split=split(table, cluster, case.policy, case.options) if is_custom(case.policy) else None,
     )
 
 
-def _floor(events: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+def _sorting_time(events: np.ndarray[Any, np.dtype[np.float64]]) -> float:
     began = time.perf_counter()
     np.argsort(events, kind="stable")
     return time.perf_counter() - began
@@ -214,7 +214,7 @@ def whole_command(jobs: int, cluster: Cluster, *, repeat: int, seed: int) -> dic
         command += ["--json", "-o", str(scratch / "result"), "--force"]
         events = np.random.default_rng(0).random(2 * jobs)
         for _ in range(repeat):
-            named["floor"].append(_floor(events))
+            named["floor"].append(_sorting_time(events))
             named["start_up"].append(_wall(["-c", _IMPORTS])[0])
             wall, summary = _wall(["-m", "ringbco", *command])
             named["wall"].append(wall)

@@ -19,7 +19,7 @@ _SORTS: Final = 3  # times the floor that the target allows for reading, figures
 _ONE_JOB: Final = 1.6  # times the imports that the target allows for a replay of one job
 
 _SPLIT: Final = (
-    "Where the time of a policy of your own goes, in a run of its own, which keeping the time slows down."
+    "Where the time of a custom policy goes, in a run of its own, which keeping the time slows down."
     " machine: events, placements, verbs; view: the arrays of state, and checks of what the policy gave;"
     " policy: its code; asked: calls of it. The engine's time above has all three."
 )
@@ -129,7 +129,7 @@ def _table(measured: Sequence[Measurement], columns: Columns) -> Table:
 
 
 def _split(measured: Sequence[Measurement]) -> Table:
-    """Where the time of policies of one's own goes."""
+    """Where the time of custom policies goes."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)
     for title in ("machine, s", "view, s", "policy, s", "asked", "asked/s"):

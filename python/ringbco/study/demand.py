@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.trace.clocks import parse_epoch
+from ringbco.trace.epoch import parse_epoch
 from ringbco.trace.shares import asked_gpus
 
 DAY: Final = 86_400.0
@@ -52,7 +52,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Periods:
-    """Days, or stretches of several where there were too many: from the first submission's to the last's.
+    """Days, or intervals of several where there were too many: from the first submission's to the last's.
 
     `edges` are n + 1 submit_times; `of_job` is each job's period, from 0; `days` is a period's length.
     """

@@ -17,6 +17,7 @@ from ringbco.run.options import as_cluster
 from ringbco.sources.account import Account
 from ringbco.study import published
 from ringbco.study.demand import Clock, Periods, demand, load_by_day, ties
+from ringbco.trace.gpu_type_choices import most_gpus, resolve
 from ringbco.trace.jobs import (
     COLUMNS,
     METADATA_PREFIX,
@@ -30,12 +31,11 @@ from ringbco.trace.jobs import (
     near_name,
     screen_jobs,
 )
-from ringbco.trace.kinds import resolve, room
-from ringbco.trace.plausibility import MILLI, doubts, slurm_parts, warn
+from ringbco.trace.plausibility import MILLI, slurm_parts, warn, warnings_of
+from ringbco.trace.priorities import preemptible, priorities
 from ringbco.trace.profiles import CATALOGUE
 from ringbco.trace.records import apart
 from ringbco.trace.shares import asked_gpus
-from ringbco.trace.standing import preemptible, priorities
 
 QUANTILES: Final = {
     "min": 0.0,
@@ -136,7 +136,7 @@ def inspect_jobs(
         "span": span,
         "if_milliseconds": {"span": span * MILLI, "median_duration": float(np.median(duration)) * MILLI},
         "warnings": [
-            *doubts(table, cluster),
+            *warnings_of(table, cluster),
             *apart(table, recorded),
             *slurm_parts(frame["job_id"]),
         ],
@@ -337,7 +337,7 @@ def _vc_numbers(frame: pl.DataFrame, cluster: Cluster) -> NDArray[np.int64]:
 def _room(table: JobTable, cluster: Cluster) -> NDArray[np.int64]:
     """GPUs that each job may hold at most; 0 for one of no virtual cluster of the cluster."""
     vc = _vc_numbers(table.frame, cluster)
-    most = room(cluster, resolve(table, cluster), vc, table.num_jobs)
+    most = most_gpus(cluster, resolve(table, cluster), vc, table.num_jobs)
     return np.where(vc >= 0, most, 0)
 
 

@@ -12,8 +12,8 @@ import polars as pl
 from ringbco.result.certainty import Figured, Runs, figured
 from ringbco.result.days import Days
 from ringbco.result.figures import MEASURED_HERE, compared
-from ringbco.result.judged import SCHEMA, Judged, Side
 from ringbco.result.sentences import of_runs
+from ringbco.result.verdicts import SCHEMA, Side, Verdicts
 from ringbco.units import plain
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Over:
             )
             for number, (point, known) in enumerate(zip(self.points, days or repeat(None), strict=False))
         }
-        self._judged = Judged(sides if self.runs > 1 else {}, lambda number: self.points[number].base)
+        self._judged = Verdicts(sides if self.runs > 1 else {}, lambda number: self.points[number].base)
 
     @cached_property
     def measures(self) -> list[Figure]:

@@ -26,10 +26,10 @@ from ringbco.result import metrics
 from ringbco.result.days import days_of
 from ringbco.result.figures import flat
 from ringbco.run.compare_runs import check_baseline
-from ringbco.run.draws import Draw, Seeds
+from ringbco.run.custom_policy import resolve
 from ringbco.run.options import MOST_THREADS, check_callback, integer
-from ringbco.run.own import resolve
-from ringbco.run.scheduling import rigid
+from ringbco.run.refusals import rigid
+from ringbco.run.seeds import SeededTable, Seeds
 from ringbco.sweeps.mapped import Mapped
 from ringbco.sweeps.objects import Trace, table_of_trace
 from ringbco.sweeps.over import Over, called
@@ -187,14 +187,14 @@ def execute(run: Run, trace: Trace | Mapped, stop: Event | None = None) -> Recor
     function = command(run.command)
     assert function is not None
     given = _given(run)
-    if run.own is not None:
+    if run.custom is not None:
         try:
-            found = resolve(run.own).described.get("sha256")
+            found = resolve(run.custom).described.get("sha256")
         except Exception as error:  # what this machine lacks: the sender has made such a policy
             return _failure(f"the worker has no such policy: {error}", final=False)
-        if found != run.own.sha256:
-            return _failure(f"the worker has another file of policy {run.own.name}", final=False)
-        given["policy"] = run.own
+        if found != run.custom.sha256:
+            return _failure(f"the worker has another file of policy {run.custom.name}", final=False)
+        given["policy"] = run.custom
     accepted = inspect.signature(function).parameters
 
     def tell(_done: int, _total: int) -> None:
@@ -219,10 +219,10 @@ def execute(run: Run, trace: Trace | Mapped, stop: Event | None = None) -> Recor
         return _failure(str(error), final=not isinstance(error, PolicyError))
     except Exception as error:
         return _failure(f"{type(error).__name__}: {error}", final=False)
-    return _told_of(outcome, run, given.get("policy"), table)
+    return _with_progress(outcome, run, given.get("policy"), table)
 
 
-def _told_of(outcome: Outcome, run: Run, policy: Any, table: JobTable) -> Record:
+def _with_progress(outcome: Outcome, run: Run, policy: Any, table: JobTable) -> Record:
     """The record of a finished run: what one row has room for, and no other figure is worked out."""
     told = flat(outcome.single_figures())
     summary = {key: value for key, value in told.items() if not isinstance(value, list | dict)}
@@ -306,7 +306,7 @@ def _record(future: Future[Record], run: Run) -> Record:
     except CancelledError:
         return _failure("the executor gave the run up, as Dask does when its scheduler is gone", final=False)
     except BaseException as error:
-        whose = "" if run.own is None else f"policy {run.own.name}: "
+        whose = "" if run.custom is None else f"policy {run.custom.name}: "
         return _failure(whose + f"{type(error).__name__}: {error}".removesuffix(": "), final=False)
 
 
@@ -379,7 +379,7 @@ class _Jobs(NamedTuple):
     """What the jobs of a run hang on."""
 
     trace: Trace
-    draw: Draw | None
+    draw: SeededTable | None
     load: float | None
     num_gpus: int
 

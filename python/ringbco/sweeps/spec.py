@@ -21,14 +21,14 @@ from ringbco.io.digests import sha256_of
 from ringbco.io.toml import read_toml
 from ringbco.result.certainty import Kind
 from ringbco.result.days import has_days
-from ringbco.run.draws import Draw, Seeds, changes, refuse_logs, seeded_options
+from ringbco.run.custom_policy import SerializedPolicy, serialized
 from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.outage_draws import is_draw
-from ringbco.run.own import Carried, carried
 from ringbco.run.registry import BUILT_IN
-from ringbco.sweeps.beside import SideTables, read_beside
+from ringbco.run.seeds import SeededTable, Seeds, changes, refuse_logs, seeded_options
 from ringbco.sweeps.objects import Objects, Trace, table_of_trace
 from ringbco.sweeps.settings import COMMANDS, EXPECTED, Setting, command, options_of
+from ringbco.sweeps.side_inputs import SideTables, read_side_inputs
 from ringbco.sweeps.trials import Trials
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.side_tables import KINDS
@@ -50,7 +50,7 @@ class Run:
 
     settings: every setting by its name in the specification, as written or by default, `None` where there is
     none (`load` as recorded, parts as the policy has them where a command knows no parts).
-    own: the policy, if it is one's own, with its text. beside: tables read too; `options` lack them.
+    custom: the policy, if it is a custom one, with its text. beside: tables read too; `options` lack them.
     draw: of the trace's jobs; None where they are as they stand there. by_day: whether the record tells what
     each day of the trace adds, for the parts of the trace.
     """
@@ -62,9 +62,9 @@ class Run:
     options: Mapping[str, Any]
     settings: Mapping[str, Any]
     version: str
-    own: Carried | None = None
+    custom: SerializedPolicy | None = None
     beside: SideTables = field(default_factory=dict)
-    draw: Draw | None = None
+    draw: SeededTable | None = None
     by_day: bool = False
 
     @cached_property
@@ -83,10 +83,10 @@ class Run:
             content["draw"] = self.draw
         if self.by_day:
             content["by_day"] = True
-        if self.own is not None:
-            # A policy of one's own is what its file says, wherever that stands.
-            content["options"] |= {"policy": self.own.name.rpartition(":")[2]}
-            content["policy"] = self.own.sha256
+        if self.custom is not None:
+            # A custom policy is what its file says, wherever that stands.
+            content["options"] |= {"policy": self.custom.name.rpartition(":")[2]}
+            content["policy"] = self.custom.sha256
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -166,7 +166,7 @@ def spec_of(told: Mapping[str, Any], file: str | None, folder: Path, seeds: Seed
 def _repeated(run: Run, kind: Kind, number: int, *, by_day: bool) -> Run:
     """The run of that number, from 0, of a point."""
     seed = run.settings["seed"]
-    draw = Draw(kind, seed, number) if number else None
+    draw = SeededTable(kind, seed, number) if number else None
     changed = seeded_options({"seed": seed, "ties": run.settings.get("ties")}, number, seed)
     changed = {name: value for name, value in changed.items() if name in run.settings}
     options = {**run.options, **{name: value for name, value in changed.items() if name in run.options}}
@@ -189,7 +189,7 @@ class _Reader:
         self._policies: dict[str, str] = {}  # from the root -> as written
         self._tried: set[tuple[str, str]] = set()
         self._doubtful: list[tuple[str, Any, str]] = []
-        self._foreign: dict[str, str] = {}  # policies of one's own, and where they stand first
+        self._foreign: dict[str, str] = {}  # custom policies, and where they stand first
 
     def spec(self, document: Mapping[str, Any]) -> Spec:
         """The whole specification."""
@@ -211,7 +211,7 @@ class _Reader:
         parts = [self._parts(values, where) for values, where in points]
         # What these files do their author decides: they are run once all else is known to be right.
         self._load()
-        if self._trials.own:
+        if self._trials.custom:
             self._settle(points)
         varied = {
             _plain(name) for table in (document.get("grid", {}), *document.get("runs", [])) for name in table
@@ -369,7 +369,7 @@ class _Reader:
                 raise self._refused(name, value, where, error)
 
     def _load(self) -> None:
-        """Loads the policies of one's own. Raises InputError for one that is not there or is none."""
+        """Loads the custom policies. Raises InputError for one that is not there or is none."""
         for policy, where in self._foreign.items():
             try:
                 self._trials.load(policy)
@@ -432,7 +432,7 @@ class _Reader:
         cluster = cluster.with_recorded(values.get("recorded_cluster"))
         if values.get("vc") == "pool":
             cluster = cluster.pooled()
-        return cluster, read_beside(values, self._folder, cluster)
+        return cluster, read_side_inputs(values, self._folder, cluster)
 
     def _run(self, values: Mapping[str, Any], cluster: Cluster, beside: SideTables) -> Run:
         text, trace = values["trace"]
@@ -469,7 +469,7 @@ class _Reader:
         name = str(options.get("policy"))
         settings["policy"] = self._policies.get(name, settings["policy"])
         settings |= {name: found.source for name, found in beside.items()}
-        mine = carried(name) if name in BUILT_IN else self._trials.own.get(name)
+        mine = serialized(name) if name in BUILT_IN else self._trials.custom.get(name)
         load, version = values.get("load"), ringbco.__version__
         return Run(self._command, trace, load, cluster, options, settings, version, mine, beside)
 

@@ -15,8 +15,8 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 from ringbco.result.certainty import Kind, figured
 from ringbco.result.figures import COMPARED, Figure
-from ringbco.run.draws import Seeds
 from ringbco.run.options import check_name
+from ringbco.run.seeds import Seeds
 from ringbco.sweeps.over import Over
 from ringbco.sweeps.run import SweepResult
 from ringbco.sweeps.settings import options_of
@@ -119,7 +119,7 @@ class Tried(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Found:
+class TargetResult:
     """What meets a target, for one combination of the other settings.
 
     best: by the figure itself; sure: in all runs. None where nothing tried does.
@@ -187,7 +187,7 @@ class Found:
         }
 
 
-def found(over: Over, target: Target, name: str) -> list[Found]:
+def target_results(over: Over, target: Target, name: str) -> list[TargetResult]:
     """What meets the target along a setting, for each combination of the other settings."""
     tried = []
     for point in over.points:
@@ -198,7 +198,7 @@ def found(over: Over, target: Target, name: str) -> list[Found]:
     return grouped(tried, name, target)
 
 
-def grouped(tried: Iterable[tuple[str, Tried]], name: str, target: Target) -> list[Found]:
+def grouped(tried: Iterable[tuple[str, Tried]], name: str, target: Target) -> list[TargetResult]:
     """What meets the target along a setting; tried: with what the other settings of each are called."""
     groups: dict[str, list[Tried]] = {}
     for where, one in tried:
@@ -206,7 +206,7 @@ def grouped(tried: Iterable[tuple[str, Tried]], name: str, target: Target) -> li
     return [settled(where, name, own, target) for where, own in groups.items()]
 
 
-def settled(where: str, name: str, tried: Sequence[Tried], target: Target) -> Found:
+def settled(where: str, name: str, tried: Sequence[Tried], target: Target) -> TargetResult:
     """From the side on which the target is hard to meet to the other: the first that meets it."""
     # A greater load is harder, a larger cluster easier; of other settings the ends tell.
     ordered = sorted(tried, key=lambda one: one.place, reverse=_falls(name, tried, target))
@@ -217,7 +217,7 @@ def settled(where: str, name: str, tried: Sequence[Tried], target: Target) -> Fo
     strange = tuple(
         pair for pair, (met, then) in zip(pairwise(known), pairwise(meets), strict=True) if met > then
     )
-    return Found(target, where, name, tuple(ordered), best, sure, strange)
+    return TargetResult(target, where, name, tuple(ordered), best, sure, strange)
 
 
 def _falls(name: str, tried: Sequence[Tried], target: Target) -> bool:
@@ -292,7 +292,7 @@ def _clusters(text: str, low: str, high: str) -> Range:
 
 
 Sweep = Callable[[Spec], SweepResult]
-Done = tuple[Spec, SweepResult, list[Found]]
+Done = tuple[Spec, SweepResult, list[TargetResult]]
 """The last specification that was swept, its result, and what meets the target."""
 
 
@@ -334,7 +334,7 @@ def _grid(wanted: Spec, target: Target, name: str, run: Sweep) -> Done:
     """What meets the target among the points of a specification, along a setting."""
     wanted = replace(wanted, aim=target.told | {"setting": name})
     result = run(wanted)
-    return wanted, result, [] if result.lost else found(Over(wanted, result.frame), target, name)
+    return wanted, result, [] if result.lost else target_results(Over(wanted, result.frame), target, name)
 
 
 def _search(
@@ -363,7 +363,7 @@ def _search(
         tried = _tried(over, places, where, target)
         more = [_next(own, where, target) for own in tried]
         if all(place is None for place in more):
-            return made, result, found(over, target, where.name)
+            return made, result, target_results(over, target, where.name)
         for own, place in zip(places, more, strict=True):
             own.update(() if place is None else (place,))
 

@@ -1,6 +1,6 @@
 """What a command says of a sweep's settings before anything runs: each is tried on one job of one second.
 
-The code of a policy of one's own is loaded last, and never called: something of its kind stands in for it.
+The code of a custom policy is loaded last, and never called: something of its kind stands in for it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ import polars as pl
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import RingbcoError, UsageError
 from ringbco.result.window import EmptyWindowError
-from ringbco.run.own import (
-    Carried,
+from ringbco.run.custom_policy import (
     KeyPolicy,
     Policy,
     RankPolicy,
     Scheduler,
-    carried,
+    SerializedPolicy,
     check_fields,
-    is_own,
-    kind_of,
+    class_of,
+    is_custom,
+    serialized,
 )
+from ringbco.run.refusals import fit
 from ringbco.run.registry import BUILT_IN
-from ringbco.run.scheduling import fit
 from ringbco.sweeps.settings import command, options_of
 from ringbco.trace.jobs import JobTable, from_frame
 from ringbco.trace.plausibility import silently
@@ -40,29 +40,29 @@ _METHODS: Final[Mapping[type[Scheduler], Mapping[str, Any]]] = {
 
 
 class Trials:
-    """Of one specification's command. own: the policies of one's own that are loaded, by their names."""
+    """Of one specification's command. custom: the custom policies that are loaded, by their names."""
 
     def __init__(self, name: str) -> None:
         self._command = name
         self._stand_ins: dict[str, type[Scheduler]] = {}
         self._foreign: dict[str, bool] = {}
-        self.own: dict[str, Carried] = {}
+        self.custom: dict[str, SerializedPolicy] = {}
 
     def is_foreign(self, policy: object) -> bool:
         """Whether a policy's name stands for code that is not ringbco's."""
         if not isinstance(policy, str) or self._command != "replay" or policy in BUILT_IN:
             return False
         if policy not in self._foreign:
-            self._foreign[policy] = is_own(policy)
+            self._foreign[policy] = is_custom(policy)
         return self._foreign[policy]
 
     def load(self, policy: str) -> None:
-        """Runs the file of a policy of one's own, to learn of what kind it is. Raises as `own.named` does."""
-        own = carried(policy)
-        kind = kind_of(own)
+        """Runs the file of a custom policy, to learn its kind. Raises as `custom_policy.named` does."""
+        own = serialized(policy)
+        kind = class_of(own)
         check_fields(kind, policy)
         self._stand_ins[policy] = _stand_in(policy, next(base for base in _METHODS if issubclass(kind, base)))
-        self.own[policy] = own
+        self.custom[policy] = own
 
     def known(self, policy: Any) -> Any:
         """What stands for a policy wherever it is only asked about."""

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 import ringbco
 from ringbco.errors import InputError, UsageError, show_path
 from ringbco.io import bridge  # noqa: F401 - opens the way
-from ringbco.io.ahead import PARQUET_MAGIC, column_of
 from ringbco.io.atomic import cannot_write, check_output, replacing
 from ringbco.io.csvtext import read_bytes, read_text_table, refuse_doubled, refuse_foreign
 from ringbco.io.forks import use_polars
@@ -29,6 +28,7 @@ from ringbco.io.manifest import digest
 from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
 from ringbco.io.memory import raise_lack
+from ringbco.io.prefetch import PARQUET_MAGIC, column_of
 from ringbco.io.threads import at_once
 from ringbco.trace.other_names import convert_command, near_name
 from ringbco.trace.schema import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check

@@ -15,7 +15,7 @@ from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.io.bridge import open_arrays
-from ringbco.trace import kinds, profiles
+from ringbco.trace import gpu_type_choices, profiles
 from ringbco.trace.jobs import MAX_COUNT, MOST_SECONDS, JobTable, gpus_of
 from ringbco.trace.rate_table import RateTable
 
@@ -55,7 +55,7 @@ class _Lookup:
     """The jobs' models, the types and the table by number: the cluster's types first, in its order."""
 
     def __init__(self, table: JobTable, cluster: Cluster, rates: RateTable) -> None:
-        kinds_of = kinds.resolve(table, cluster, always=True)
+        kinds_of = gpu_type_choices.resolve(table, cluster, always=True)
         assert kinds_of is not None, "servers name GPU types"
         self.table, self.cluster, self.source = table, cluster, rates.source
         self.of, self.kinds = kinds_of.of, kinds_of.kinds

@@ -12,10 +12,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.errors import show_value
+from ringbco.trace.clock import first_instant
 from ringbco.trace.column import Column
-from ringbco.trace.instants import first_instant
 from ringbco.trace.schema import MOST_SECONDS, Fault
-from ringbco.trace.side_table import INSTANT, Form, Known, SideTable
+from ringbco.trace.side_table import INSTANT, Form, ReadContext, SideTable
 
 _UP: Final = Column(
     pl.Float64,
@@ -64,7 +64,7 @@ class Outages(SideTable):
     )
 
     @classmethod
-    def form_for(cls, known: Known) -> Form:
+    def form_for(cls, known: ReadContext) -> Form:
         """What they have to be on a cluster."""
         if known.servers is None:
             return cls.form

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from ringbco.errors import RingbcoWarning, show_value
-from ringbco.trace.clocks import late_deadlines
+from ringbco.trace.epoch import late_deadlines
 from ringbco.units import duration
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _REST: Final = r"^\d+_\[.*\]$"
 _silent: ContextVar[bool] = ContextVar("silent", default=False)
 
 
-def doubts(table: JobTable | None, cluster: Cluster | None) -> list[str]:
+def warnings_of(table: JobTable | None, cluster: Cluster | None) -> list[str]:
     """One line for each thing that is unlike any public trace or network; an empty list if all is well."""
     found: list[str] = []
     if cluster is not None:

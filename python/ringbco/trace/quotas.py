@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ringbco.trace.column import Column
 from ringbco.trace.schema import MAX_COUNT, Fault
-from ringbco.trace.side_table import Form, Known, SideTable
+from ringbco.trace.side_table import Form, ReadContext, SideTable
 
 _OWNER: Final = "text"
 _HINT: Final = "name a value of that column of the job table, or drop the row"
@@ -39,7 +39,7 @@ class OfOwners(SideTable):
     """A table of the owners of a job table; one of the columns vc and user is null throughout."""
 
     @classmethod
-    def form_for(cls, known: Known) -> Form:
+    def form_for(cls, known: ReadContext) -> Form:
         """What it has to be beside the jobs."""
         return cls.form._replace(beyond=partial(owner_faults, noun=cls.form.noun, jobs=known.jobs))
 

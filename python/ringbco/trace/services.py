@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ringbco.errors import show_value
 from ringbco.trace.column import Column
 from ringbco.trace.schema import Fault
-from ringbco.trace.side_table import INSTANT, Form, Known, SideTable
+from ringbco.trace.side_table import INSTANT, Form, ReadContext, SideTable
 
 _MOST: Final = 2**32 - 1
 COLUMNS: Final[dict[str, Column]] = {
@@ -64,7 +64,7 @@ class Services(SideTable):
     )
 
     @classmethod
-    def form_for(cls, known: Known) -> Form:
+    def form_for(cls, known: ReadContext) -> Form:
         """What they have to be on a cluster."""
         largest = known.largest
         most = "" if largest is None else f"; the largest has {largest} GPUs"

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-WHOLE: Final = 1000
+MILLI_GPU: Final = 1000
 """Thousandths of a GPU."""
 
 
@@ -21,8 +21,8 @@ def thousandths(frame: pl.DataFrame) -> NDArray[np.uint32] | None:
     if "gpu_share" not in frame.columns:
         return None
     share = frame["gpu_share"].fill_null(1.0).to_numpy()
-    rounded = np.maximum(np.rint(share * WHOLE), 1.0).astype(np.uint32)
-    rounded[rounded == WHOLE] = 0
+    rounded = np.maximum(np.rint(share * MILLI_GPU), 1.0).astype(np.uint32)
+    rounded[rounded == MILLI_GPU] = 0
     return rounded if rounded.any() else None
 
 
@@ -30,4 +30,4 @@ def asked_gpus(frame: pl.DataFrame) -> NDArray[np.float64]:
     """GPUs that each job asks for; less than 1 for a share of one."""
     whole = frame["num_gpus"].to_numpy().astype(np.float64)
     shares = thousandths(frame)
-    return whole if shares is None else np.where(shares > 0, shares / WHOLE, whole)
+    return whole if shares is None else np.where(shares > 0, shares / MILLI_GPU, whole)

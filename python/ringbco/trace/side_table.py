@@ -73,7 +73,7 @@ class Form(NamedTuple):
         return {name: column.dtype() for name, column in self.columns.items()}
 
 
-class Known(NamedTuple):
+class ReadContext(NamedTuple):
     """What a side table is read against; None for what is not known yet.
 
     jobs: the job table. servers, largest: of the cluster, how many there are, and GPUs of the largest. epoch:
@@ -86,7 +86,9 @@ class Known(NamedTuple):
     epoch: datetime | None = None
 
     @classmethod
-    def of(cls, cluster: Cluster, jobs: pl.DataFrame | None = None, epoch: datetime | None = None) -> Known:
+    def of(
+        cls, cluster: Cluster, jobs: pl.DataFrame | None = None, epoch: datetime | None = None
+    ) -> ReadContext:
         """What is known of tables beside runs on a cluster."""
         return cls(jobs, cluster.num_servers, int(cluster.server_gpus.max()), epoch)
 
@@ -112,7 +114,7 @@ class SideTable:
         return table_mark(f"table of {cls.form.noun}", cls.form.needed, cls.form.columns)
 
     @classmethod
-    def form_for(cls, known: Known) -> Form:
+    def form_for(cls, known: ReadContext) -> Form:
         """What it has to be beside what is known."""
         return cls.form
 
@@ -128,13 +130,13 @@ class SideTable:
         return of_kind or is_table(value)
 
     @classmethod
-    def read(cls, given: object, known: Known | None = None, source: str | None = None) -> Self:
+    def read(cls, given: object, known: ReadContext | None = None, source: str | None = None) -> Self:
         """The table that `given` stands for: itself, a frame, or the Parquet or CSV file of that name.
 
         source: the file that a frame comes from. Raises InputError naming file, row, column, value and what
         was expected, for the lowest row at fault.
         """
-        known = known or Known()
+        known = known or ReadContext()
         read = given.frame if isinstance(given, SideTable) else given
         frame, named, sha256 = read_side_table(read, cls.form_for(known), source, known.epoch)
         if isinstance(given, cls):

@@ -14,9 +14,9 @@ from ringbco.trace.outages import Maintenance, Outages
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.services import Services
-from ringbco.trace.side_table import Known, SideTable
+from ringbco.trace.side_table import ReadContext, SideTable
 
-__all__ = ["KINDS", "Known", "SideTable", "read_side_tables", "the"]
+__all__ = ["KINDS", "ReadContext", "SideTable", "read_side_tables", "the"]
 
 _Kind = TypeVar("_Kind", bound=SideTable)
 
@@ -27,7 +27,7 @@ KINDS: Final[dict[str, type[SideTable]]] = {
 
 
 def read_side_tables(
-    options: Mapping[str, Any], known: Known, without: Container[str] = ()
+    options: Mapping[str, Any], known: ReadContext, without: Container[str] = ()
 ) -> dict[str, SideTable]:
     """The side tables that the options of a run name, by option. Raises InputError as `SideTable.read` does.
 

@@ -134,7 +134,7 @@ def generate(  # noqa: PLR0917 - the options of the command
     Raises UsageError for an unknown preset or a number out of range.
     """
     use_polars()
-    stretch = None if elastic is None else parse(elastic, share=elastic_share, seed=seed)
+    elastic_rule = None if elastic is None else parse(elastic, share=elastic_share, seed=seed)
     if preset not in PRESETS:
         raise UsageError(f"preset {preset!r}: expected one of {', '.join(PRESETS)}{hint_at(preset, PRESETS)}")
     for name, value, low, high in (
@@ -160,9 +160,9 @@ def generate(  # noqa: PLR0917 - the options of the command
         options["types"] = [[name, share] for name, share in types.items()]
     ids = pl.select((preset + "-") + pl.int_range(num_jobs, dtype=pl.Int64).cast(pl.String)).to_series()
     frame = pl.DataFrame({"job_id": ids, **columns})
-    if stretch is not None:
-        frame, _ = stretch.apply(frame)
-        options |= {"elastic": stretch.text, "elastic_share": stretch.share}
+    if elastic_rule is not None:
+        frame, _ = elastic_rule.apply(frame)
+        options |= {"elastic": elastic_rule.text, "elastic_share": elastic_rule.share}
     return from_frame(
         frame,
         source=f"generated {preset}",

@@ -20,17 +20,17 @@ from ringbco.cluster.spec import Cluster
 from ringbco.errors import UsageError
 from ringbco.io.forks import use_polars
 from ringbco.io.threads import begin
-from ringbco.trace import kinds, measured, profiles, records
+from ringbco.trace import gpu_type_choices, measured, profiles, records
 from ringbco.trace.jobs import JobTable, gpu_range
 from ringbco.trace.noise import noise
-from ringbco.trace.plausibility import doubts
+from ringbco.trace.plausibility import warnings_of
+from ringbco.trace.priorities import priorities
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.rate_table import RateTable
 from ringbco.trace.schema import COLUMNS, is_silent, said
 from ringbco.trace.searches import Trials, trials
 from ringbco.trace.shares import thousandths
-from ringbco.trace.side_table import Known, SideTable
-from ringbco.trace.standing import priorities
+from ringbco.trace.side_table import ReadContext, SideTable
 from ringbco.trace.users import Users
 
 Rows = slice | NDArray[np.intp]
@@ -63,7 +63,7 @@ class Workload:
     key: tuple[Hashable, ...]
     profiled: profiles.Profiled
     vc: NDArray[np.uint32] | None
-    kinds: kinds.Kinds | None
+    kinds: gpu_type_choices.GpuTypeChoices | None
     rates: RateTable | None
     quotas: Quotas | None
     trials: Trials | None
@@ -83,7 +83,9 @@ class Workload:
         columns: dict[str, Any] = {**_rows_of(self.columns, rows, self.columns["submit"].size)}
         found = self.kinds
         if found is not None:
-            found = kinds.Kinds(found.of[rows], found.kinds).if_any(len(self.cluster.types))
+            found = gpu_type_choices.GpuTypeChoices(found.of[rows], found.kinds).if_any(
+                len(self.cluster.types)
+            )
             columns["types"] = None if found is None else found.columns()
         searched = None if self.trials is None else self.trials.part(rows)
         columns["trials"] = None if searched is None else searched.columns()
@@ -110,9 +112,9 @@ class Workload:
         return {table.form.option: table for table in there if table is not None}
 
     @cached_property
-    def doubts(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """What is allowed and yet unlike any public trace or network."""
-        return [*doubts(self.table, self.cluster), *self.apart]
+        return [*warnings_of(self.table, self.cluster), *self.apart]
 
     @cached_property
     def apart(self) -> list[str]:
@@ -170,11 +172,11 @@ def resolve(table: JobTable, cluster: Cluster, options: Mapping[str, Any]) -> Wo
     found, types, speeds = None, None, None
     if rates is None:
         profiled = profiles.resolve(table, cluster, model=model, seed=options["seed"])
-        found = kinds.resolve(table, cluster)
+        found = gpu_type_choices.resolve(table, cluster)
         types = None if found is None else found.columns()
     else:
         profiled, types, speeds = measured.resolve(table, cluster, rates)
-    quotas = None if options.get("quota") is None else Quotas.read(options["quota"], Known(table.frame))
+    quotas = None if options.get("quota") is None else Quotas.read(options["quota"], ReadContext(table.frame))
     searched = None
     if options.get("search") is not None:
         searched = trials(table, options["search"], options["seed"], vc)

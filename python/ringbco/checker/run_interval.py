@@ -1,0 +1,63 @@
+"""The whole of a run: from the first submission to the last finish, and what of its servers was up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from ringbco.checker.arrays import overlap, total
+from ringbco.checker.inputs import Bools, Floats, Ints, Replicas, RunInputs, StayLog, Stays
+from ringbco.checker.settings import Outage
+from ringbco.checker.stays import SleepInterval
+
+HOUR: Final = 3600.0
+
+
+@dataclass
+class RunInterval:
+    """down: at instants of the clock. stays: of jobs that were done or ended, all of the stay log."""
+
+    inputs: RunInputs
+    stays: Stays
+    replicas: Replicas
+    down: list[Outage]
+    slept: list[SleepInterval]
+    first: float
+    last: float
+
+    @classmethod
+    def of(
+        cls, inputs: RunInputs, stay_log: StayLog, down: list[Outage], slept: list[SleepInterval]
+    ) -> RunInterval:
+        """That of a stay log."""
+        stays, first, last = stay_log.stays, 0.0, 0.0
+        if len(stays):
+            first, last = float(inputs.jobs.submit[stays.job[stays.head]].min()), float(stays.end.max())
+        return cls(inputs, stays, stay_log.replicas, down, slept, first, last)
+
+    def measured(self) -> RunInterval:
+        """That of figures of time: what of the window is in the run."""
+        since, until = self.inputs.window or (self.first, self.last)
+        return replace(self, first=max(self.first, since), last=min(self.last, until))
+
+    def up(self, servers: Bools, first: float, last: float) -> float:
+        """GPU-seconds of servers that were up between two instants."""
+        gpus = self.inputs.cluster.gpus
+        lacking = 0.0
+        if self.down:
+            server = np.array([outage.server for outage in self.down])
+            down, up = (np.array([outage[i] for outage in self.down]) for i in (1, 2))
+            lacking = total((gpus[server] * overlap(down, up, first, last))[servers[server]])
+        return int(gpus[servers].sum()) * (last - first) - lacking
+
+    def hours(self, gpus: Ints, since: Floats, until: Floats) -> float:
+        """GPU-hours in the run of so many GPUs, from when until when."""
+        return total(gpus * overlap(since, until, self.first, self.last)) / HOUR
+
+    def held(self, rows: Bools | slice, first: float, last: float) -> float:
+        """GPU-seconds that some stays held between two instants."""
+        stays, jobs = self.stays, self.inputs.jobs
+        gpus = stays.gpus[rows] if jobs.share is None else stays.gpus[rows] * jobs.weight[stays.job[rows]]
+        return total(gpus * overlap(stays.start[rows], stays.end[rows], first, last))

@@ -1,0 +1,49 @@
+"""The side tables of a sweep's runs: read from where the specification stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ringbco.run.outage_draws import Draw, as_draw, is_draw
+from ringbco.trace.epoch import EPOCH, parse_epoch
+from ringbco.trace.jobs import read_metadata
+from ringbco.trace.side_tables import KINDS, ReadContext, SideTable
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from ringbco.cluster.spec import Cluster
+    from ringbco.trace.jobs import JobTable
+
+SideTables = Mapping[str, SideTable | Draw]
+"""Those of one run, by option."""
+
+
+def read_side_inputs(options: Mapping[str, Any], folder: Path, cluster: Cluster) -> SideTables:
+    """The tables that the options name, by option; those that are not read yet are read.
+
+    folder: where their names start from. Dates in them are read on the clock of the trace. Raises InputError
+    for a bad file.
+    """
+    named = {name: options[name] for name in KINDS if options.get(name) is not None}
+    timed = any(KINDS[name].form.instants for name in named)
+    trace = options["trace"][1] if timed else None
+    known = ReadContext.of(cluster, epoch=None if trace is None else _epoch(trace.path, trace.table))
+    found: dict[str, SideTable | Draw] = {}
+    for name, given in named.items():
+        if isinstance(given, SideTable):
+            found[name] = given
+        elif is_draw(given):
+            found[name] = as_draw(given)
+        else:
+            found[name] = replace(KINDS[name].read(folder / given, known), source=given)
+    return found
+
+
+def _epoch(path: str, table: JobTable | None) -> datetime | None:
+    """What 0 is on the clock of a trace, of a file or given as a table; None where it does not say."""
+    known = read_metadata(path) if table is None else table.metadata
+    return parse_epoch(known.get(EPOCH))
