@@ -21,6 +21,8 @@ from ringbco.trace.schema import MOST_SECONDS
 
 if TYPE_CHECKING:
     from ringbco.run.option_types import Options
+else:
+    Options = dict  # only a stub has its fields
 
 try:
     import gymnasium

@@ -35,6 +35,8 @@ from ringbco.trace.workload import Workload
 
 if TYPE_CHECKING:
     from ringbco.run.option_types import Options
+else:
+    Options = dict  # only a stub has its fields
 
 
 def compare(

@@ -65,8 +65,8 @@ class Packing:
 def pack(
     jobs: TableLike,
     cluster: Cluster | str | os.PathLike[str],
-    *,
     placement: str = "fgd",
+    *,
     until: float = 1.3,
     seed: int = 0,
     runs: int = 1,
@@ -139,10 +139,10 @@ def pack(
 
 def _beside(table: JobTable, cluster: Cluster) -> list[NDArray[np.uint64]] | None:
     """CPU and memory that jobs ask for, then what the servers have; None unless both are known."""
-    wanted = None if cluster.server_beside is None else asked_beside(table)
+    wanted = None if cluster.server_cpu_memory is None else asked_beside(table)
     if wanted is None:
         return None
-    has = np.array(cluster.server_beside, dtype=np.uint64)
+    has = np.array(cluster.server_cpu_memory, dtype=np.uint64)
     return [np.ascontiguousarray(column) for side in (wanted, has) for column in side.T]
 
 

@@ -13,6 +13,7 @@ from ringbco.result.outcome import Outcome
 from ringbco.run.made import conclude
 from ringbco.run.option import takes
 from ringbco.run.options import check_callback
+from ringbco.run.own import Scheduler
 from ringbco.run.registry import REPLAY
 from ringbco.run.setup import Setup, prepare
 from ringbco.trace.jobs import TableLike
@@ -21,16 +22,17 @@ from ringbco.trace.workload import Workload
 
 if TYPE_CHECKING:
     from ringbco.run.option_types import Options
-    from ringbco.run.own import Scheduler
+else:
+    Options = dict  # only a stub has its fields
 
 
 @takes(REPLAY)
 def replay(
     jobs: TableLike,
     cluster: Cluster | str | os.PathLike[str],
+    policy: str | Scheduler | type[Scheduler] = "sjf-bco",
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
-    policy: str | Scheduler | type[Scheduler] = "sjf-bco",
     parameters: Mapping[str, Any] | None = None,
     workload: Workload | None = None,
     progress: Callable[[int, int], None] | None = None,

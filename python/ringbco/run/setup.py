@@ -172,7 +172,7 @@ class Setup:
             run["own_policy"] = {"name": self.chosen.name, **self.own.described}
         for name, kind in KINDS.items():
             if name in self.beside:
-                run[kind.form.entry or name] = self.beside[name].told()
+                run[kind.form.entry or name] = self.beside[name].identity
         if self.followed is not None:
             run["log"] = self.followed.told()
         return run

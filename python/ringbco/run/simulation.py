@@ -31,6 +31,8 @@ from ringbco.trace.workload import Rows, Workload
 
 if TYPE_CHECKING:
     from ringbco.run.option_types import Options
+else:
+    Options = dict  # only a stub has its fields
 
 _END, _TIME, _DECISION = 0, 1, 2
 _LONGEST: Final = 1e9
