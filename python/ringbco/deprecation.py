@@ -16,6 +16,7 @@ GONE_IN: Final = "0.3.0"
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
+_Class = TypeVar("_Class")
 
 
 def warn(old: str, new: str, *, level: int = 3) -> None:
@@ -60,5 +61,15 @@ def renamed_parameters(
             return function(*args, **given)
 
         return call
+
+    return accept
+
+
+def renamed_fields(**names: str) -> Callable[[type[_Class]], type[_Class]]:
+    """Lets a dataclass take fields by their old names, too. names: the new name of each."""
+
+    def accept(kind: type[_Class]) -> type[_Class]:
+        kind.__init__ = renamed_parameters(**names)(kind.__init__)  # type: ignore[method-assign]
+        return kind
 
     return accept

@@ -78,7 +78,7 @@ class InCircles(ringbco.Policy):
     def decide(self, state: Any) -> None:
         state.start(state.waiting)
         one, other = state.running
-        state.move({one: state.parts(other), other: state.parts(one)})
+        state.move({one: state.allocation(other), other: state.allocation(one)})
         state.wake(state.now + 1.0)
 
 
@@ -94,7 +94,7 @@ class TooFew(ringbco.RankPolicy):
 
 class Peeks(ringbco.KeyPolicy):
     def key(self, state: Any, rows: Any) -> Any:
-        return state.remaining[rows]
+        return state.remaining_time[rows]
 
 
 class Forgot(ringbco.RankPolicy):

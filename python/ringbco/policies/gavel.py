@@ -270,7 +270,7 @@ class Gavel(Policy):
                 due, had = share * (now - self._renewed), self._had.get(row, self._fresh) - self._fresh
                 self._deficit[row] = self._deficit.get(row, 0.0) + due - had
             if self._alone is not None:
-                left = dict(zip(rows, state.left[every].tolist(), strict=True))
+                left = dict(zip(rows, state.remaining_iterations[every].tolist(), strict=True))
                 since = now - state.jobs.submit_time[every]
                 found = finish_time(rates, wanted, gpus, self._alone.look(rates, wanted, gpus, left, since))
             elif self.shares == "max-min":

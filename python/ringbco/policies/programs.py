@@ -163,7 +163,7 @@ class Types:
     def look(self, state: State) -> Self:
         """Counts what is there now."""
         if state.shares is None:
-            self.places = state.places
+            self.places = state.allocations
             usable = state.idle.astype(np.int64)
             for parts in self.places.values():
                 for server, count in parts:
@@ -172,7 +172,7 @@ class Types:
         else:  # and so no replicas
             self.places = {int(row): state.gpus_of(row) for row in state.running}
             usable = np.where(state.up, state.gpus, 0).astype(np.int64)
-            rooms = np.rint(state.room * self.whole).astype(np.int64) * state.up[:, None]
+            rooms = np.rint(state.free_shares * self.whole).astype(np.int64) * state.up[:, None]
             idle, room = (rooms > 0).sum(axis=1), rooms.sum(axis=1)
         self.together = [np.sort(usable[servers])[::-1].cumsum() for servers in self._servers]
         self.gpus = np.array([sums[-1] for sums in self.together])
@@ -193,7 +193,7 @@ class Types:
 
     def place_of(self, state: State, row: int) -> list[Any]:
         """Where a row runs now, as `places` has it."""
-        return state.parts(row) if state.shares is None else state.gpus_of(row)
+        return state.allocation(row) if state.shares is None else state.gpus_of(row)
 
     def parts(self, state: State, rows: NDArray[np.uint32]) -> NDArray[Any]:
         """GPUs that each row asks for; less than 1 for a share of one."""
@@ -208,7 +208,7 @@ class Types:
             free = all(state.idle[server] >= count for server, count in old)
         else:
             share = (state.shares[row] or self.whole) / self.whole
-            free = all(state.room[server, gpu] >= share - 1e-9 for server, own in old for gpu in own)
+            free = all(state.free_shares[server, gpu] >= share - 1e-9 for server, own in old for gpu in own)
         return free and state.start(row, old) == 1
 
     def start_each(self, state: State, starts: list[tuple[int, list[Any], int]]) -> None:

@@ -32,8 +32,9 @@ STEP: Final = 0.1
 class Packing:
     """How much of all GPUs was allocated when so much of them had been asked for. All are shares of 1.
 
-    asked: 0, 0.1, ... and `until`. allocated: of each seed, one value for each of `asked`. mean: over the
-    seeds. refused: of each seed, how many jobs found no room. with_cpu: whether CPU and memory counted.
+    asked: 0, 0.1, ... and `until`. allocated: of each seed, one value for each of `asked`. mean: that of
+    `allocated` over the seeds. refused: of each seed, how many jobs found no room. with_cpu: whether CPU and
+    memory counted.
     without_gpus: how many jobs beside `jobs` asked for CPU and memory alone; they count in `refused` too.
     too_large: job_id of each job that no server has the GPUs, the CPU and the memory for. They ask like all
     others, and find no room.

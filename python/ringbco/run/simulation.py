@@ -72,9 +72,9 @@ class Simulation:
             workload=workload,
             options=options,
         )
-        if setup.drawn is not None:
+        if setup.outage_draw is not None:
             told = "a table, as ringbco outages draws one: nobody knows how long a simulation lasts"
-            raise refusal("outages", setup.drawn.draw.source, told)
+            raise refusal("outages", setup.outage_draw.draw.source, told)
         warn(setup.doubts)
         self._begin(setup, prepared_of(setup), _number_of(setup, vc), None, progress)
 
