@@ -36,6 +36,7 @@ OUTAGES = Outages.read(pl.DataFrame({"server": [0], "down_at": [1.0], "up_at": [
 COMPARED = rb.compare(JOBS, "4x8", ["fifo", "sjf"], seeds=2)
 MEASURE = next(measure for measure in COMPARED.rows if measure.key == "mean_jct")
 HELD = Held(0.9, None, 6, None, (0.8, 0.9, 1.1, 0.9, 0.9, 0.9))
+PACKED = rb.pack(JOBS, "4x8")
 STORY = COMPARED["fifo"].why(COMPARED["fifo"].jobs["job_id"][0])
 DIFF = COMPARED["fifo"].diff(COMPARED["sjf"])
 BAD = InputError("a number", file="a.csv", row=1)
@@ -52,6 +53,18 @@ CASES: dict[str, tuple[str, Callable[[], Any], Callable[[], Any]]] = {
         lambda: TYPED,
     ),
     "Cluster.told": ("to_dict()", lambda: TYPED.told, TYPED.to_dict),
+    "Cluster.character": (
+        "description",
+        lambda: TYPED.character,
+        lambda: "servers of 4 GPUs, default network",
+    ),
+    "Outcome.replayed": ("job_table", lambda: COMPARED["fifo"].replayed, lambda: COMPARED["fifo"].job_table),
+    "Outcome.single_figures": (
+        "scalar_summary",
+        lambda: COMPARED["fifo"].single_figures(),  # noqa: PLW0108 - the name warns
+        COMPARED["fifo"].scalar_summary,
+    ),
+    "Packing.at_the_end": ("allocated_at_end", lambda: PACKED.at_the_end, lambda: PACKED.mean[-1]),
     "JobTable.told": ("identity", lambda: JOBS.told, lambda: JOBS.identity),
     "Comparison.repeated": (
         "summaries_by_run",
@@ -137,7 +150,7 @@ class Blind(rb.RankPolicy):
         return state.left[rows]
 
 
-@pytest.mark.filterwarnings("default::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_an_old_name_tells_no_more_than_the_new_one() -> None:
     with pytest.raises(AttributeError, match="remaining_iterations is not known to a scheduler"):
         rb.replay(JOBS, "4x8", Blind())

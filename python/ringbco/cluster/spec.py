@@ -91,8 +91,7 @@ class Cluster:
         defaults = {"network": Network(), "gpu_types": {}}
         for key, value in {"server_gpus": gpus, **values}.items():
             object.__setattr__(self, key, defaults.get(key) if value is None else value)
-        if self.server_gpu_type is not None:
-            self._check_types(self.server_gpu_type)
+        self._check_types(self.server_gpu_type or ())
 
     server_beside = renamed("server_beside", "server_cpu_memory")
 
@@ -228,7 +227,7 @@ class Cluster:
         return self.recorded or RECORDED
 
     @property
-    def character(self) -> str:
+    def description(self) -> str:
         """The size of the servers and what is special about the network, in words.
 
         Such as "servers of 8 GPUs, default network" or "servers of 2 to 8 GPUs, inter_bandwidth 1.25e+09".
@@ -278,6 +277,7 @@ class Cluster:
         return tomllib.loads(self.with_recorded(self.recorded_on).to_toml())
 
     told = renamed("told", "to_dict()")
+    character = renamed("character", "description")
 
     def to_toml(self) -> str:
         """The cluster as TOML; `parse` gives back an equal cluster, under another name."""

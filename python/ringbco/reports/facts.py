@@ -128,7 +128,7 @@ def _recorded(run: Mapping[str, Any]) -> str:
     if "recorded" not in run.get("cluster", {}):
         return _ABSENT  # results of earlier versions
     try:
-        return cluster_of(run).recorded_on.character
+        return cluster_of(run).recorded_on.description
     except InputError:  # a damaged record, which the audit tells
         return _ABSENT
 

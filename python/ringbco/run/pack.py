@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
+from ringbco.deprecation import renamed
 from ringbco.errors import InputError
 from ringbco.io.bridge import open_arrays
 from ringbco.result.metrics import column
@@ -54,9 +55,11 @@ class Packing:
     too_large: tuple[str, ...] = ()
 
     @property
-    def at_the_end(self) -> float:
+    def allocated_at_end(self) -> float:
         """The share of all GPUs that was allocated when `until` had been asked for, mean over the seeds."""
         return self.mean[-1]
+
+    at_the_end = renamed("at_the_end", "allocated_at_end")
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""

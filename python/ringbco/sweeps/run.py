@@ -229,7 +229,7 @@ def execute(run: Run, trace: Trace | Mapped, stop: Event | None = None) -> Recor
 
 def _told_of(outcome: Outcome, run: Run, policy: Any, table: JobTable) -> Record:
     """The record of a finished run: what one row has room for, and no other figure is worked out."""
-    told = flat(outcome.single_figures())
+    told = flat(outcome.scalar_summary())
     summary = {key: value for key, value in told.items() if not isinstance(value, list | dict)}
     found = list(outcome.run.get("warnings", ()))
     if policy is not None and (line := rigid([policy], table)) is not None:
