@@ -114,7 +114,7 @@ class Fails(ringbco.Policy):
         (InCircles, InputError, "none of them did work that is kept"),
         (NoNumber, DecisionError, "key at 0 s: job a (row 0): its key is NaN"),
         (TooFew, DecisionError, "rank at 0 s: expected 2 numbers, one a row, and got shape (1,)"),
-        (Peeks, AttributeError, "remaining is not known to a scheduler"),
+        (Peeks, AttributeError, "remaining_time is not known to a scheduler"),
         (Fails, ZeroDivisionError, "mine"),
         (ringbco.Policy, UsageError, "expected a class derived from"),
         (Forgot, UsageError, "Forgot: expected a class with the method rank"),
