@@ -121,14 +121,14 @@ def compared(jobs: JobTable, cluster: Cluster | str, **more: Any) -> Comparison:
 
 def held(found: Comparison, label: str = "sjf", against: str | None = None) -> Held:
     """A mean held against fifo's, or another one's."""
-    one = found.held(label, MEASURE, against)
+    one = found.difference(label, MEASURE, against)
     assert one is not None
     return one
 
 
 def pair(found: Comparison) -> Pair:
     """What words need to know of sjf against fifo."""
-    return Pair("sjf", "fifo", next(row for row in found.rows if row.key == MEASURE), found.over)
+    return Pair("sjf", "fifo", next(row for row in found.rows if row.key == MEASURE), found.variation)
 
 
 def cells(held: Held, words: Pair) -> Iterator[str]:
@@ -136,7 +136,7 @@ def cells(held: Held, words: Pair) -> Iterator[str]:
     yield words.off(held.ratio)
     yield words.range(held.interval or (1.0, 1.0), side=True)
     told = in_parts(words, held).partition(",")[0] if held.ratio == 1.0 else ""
-    yield "-" if held.ends is None else told or in_parts(words, held)
+    yield "-" if held.parts_range is None else told or in_parts(words, held)
     yield held.verdict or "-"
     if (found := held.carried) is None:
         yield "-"

@@ -46,7 +46,7 @@ class Remaining(ringbco.RankPolicy):
 
     def rank(self, state: Any, rows: Any) -> Any:
         self.seen.append((time.perf_counter(), rows.size))
-        return state.remaining[rows]
+        return state.remaining_time[rows]
 
 
 class Preemptive(Remaining):

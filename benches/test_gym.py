@@ -52,6 +52,6 @@ def test_steps(env: ReplayEnv, agent: str, benchmark: BenchmarkFixture) -> None:
 
 @pytest.mark.parametrize("window", [200, 5000])
 def test_reset(window: int, benchmark: BenchmarkFixture) -> None:
-    env = ReplayEnv(generate("philly", 20_000, 4, gpus=64, load=1.2), "8x8", window=window)
+    env = ReplayEnv(generate("philly", 20_000, 4, gpus=64, load=1.2), "8x8", episode_jobs=window)
     seeds = count()
     benchmark(lambda: env.reset(seed=next(seeds)))

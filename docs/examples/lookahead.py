@@ -16,7 +16,7 @@ import ringbco
 ORDERS = {
     "fifo": lambda state, rows: rows * 0,
     "smallest": lambda state, rows: state.jobs.num_gpus[rows],
-    "shortest": lambda state, rows: state.remaining[rows],
+    "shortest": lambda state, rows: state.remaining_time[rows],
 }
 
 

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable
 from typing import Any, Final
 
+from ringbco.deprecation import renamed
+
 _LONGEST_VALUE: Final = 60
 _LINE_BASED_SUFFIXES: Final = (".csv", ".tsv", ".txt")
 _SLIPS: Final = 2
@@ -124,11 +126,13 @@ class InputError(RingbcoError):
         self.line = line
         super().__init__(self._message())
 
-    def but(self, **others: Any) -> InputError:
-        """The same error with other arguments, such as `file` or `hint`."""
+    def replace(self, **others: Any) -> InputError:
+        """The same error with other arguments in place of its own, such as `file` or `hint`."""
         names = ("file", "row", "column", "value", "hint", "line", "key")
         told = {name: getattr(self, name) for name in names} | others
         return InputError(told.pop("expected", self.expected), **told)
+
+    but = renamed("but", "replace")
 
     def _message(self) -> str:
         parts = []

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ringbco.cluster.spec import Cluster
+from ringbco.deprecation import renamed_parameters
 from ringbco.errors import ForkedError
 from ringbco.io.forks import is_fork
 from ringbco.run.options import as_cluster, flag, integer, refusal
@@ -21,6 +22,8 @@ from ringbco.trace.schema import MOST_SECONDS
 
 if TYPE_CHECKING:
     from ringbco.run.option_types import Options
+else:
+    Options = dict  # only a stub has its fields
 
 try:
     import gymnasium
@@ -45,8 +48,9 @@ Observation = dict[str, NDArray[np.float64]]
 class ReplayEnv(gymnasium.Env[Observation, np.int64]):
     """Which waiting job starts next: an episode is a replay of some consecutive jobs of a trace.
 
-    jobs, cluster, vc, recorded_cluster and the options are those of `Simulation`. window: jobs of an episode.
-    shown: K, how many waiting jobs an observation shows. clairvoyant: whether it shows their run times too.
+    jobs, cluster, vc, recorded_cluster and the options are those of `Simulation`. episode_jobs: how many jobs
+    an episode has. visible_jobs: K, how many waiting jobs an observation shows. clairvoyant: whether it shows
+    their run times too.
 
     Observations are float64, and 0 where no job waits:
     jobs, (K, 2) or (K, 3): seconds waited, GPUs asked for, and seconds of run time if clairvoyant; fifo.
@@ -58,13 +62,14 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
     which nobody waits are passed over. Over an episode the rewards sum to minus the total completion time.
     """
 
+    @renamed_parameters(window="episode_jobs", shown="visible_jobs")
     def __init__(
         self,
         jobs: TableLike,
         cluster: Cluster | str | os.PathLike[str],
         *,
-        window: int = 200,
-        shown: int = 16,
+        episode_jobs: int = 200,
+        visible_jobs: int = 16,
         clairvoyant: bool = False,
         vc: str | None = None,
         recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
@@ -73,7 +78,7 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         if options.get("quota") is not None:
             raise refusal("quota", "given", "none: an episode's jobs need not be of every owner")
         self._refusal: ForkedError | None = None
-        self._cluster, most_jobs = as_cluster(cluster, recorded_cluster), window
+        self._cluster, most_jobs = as_cluster(cluster, recorded_cluster), episode_jobs
         try:
             self._trace = _trace(jobs, self._cluster, vc, options)
             setup = self._trace._setup
@@ -85,8 +90,8 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         self._servers = np.arange(servers.size) if vc is None else self._cluster.vc_servers(vc)
         gpus = servers[self._servers].astype(np.float64)
         self._idle_and_gpus = np.column_stack((np.zeros_like(gpus), gpus))
-        self._window = integer("window", window, 1, most_jobs)
-        self._shown = integer("shown", shown, 1, self._window)
+        self._window = integer("episode_jobs", episode_jobs, 1, most_jobs)
+        self._shown = integer("visible_jobs", visible_jobs, 1, self._window)
         self._clairvoyant = flag("clairvoyant", clairvoyant)
         self._no_rows = np.full(self._shown, -1, np.int64)
         self._going = False
@@ -127,7 +132,7 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         self._submit = columns["submit"]
         known: list[NDArray[Any]] = [self._submit, columns["num_gpus"]]
         if self._clairvoyant:
-            known.append(state.remaining)
+            known.append(state.remaining_time)
         self._known = np.column_stack(known).astype(np.float64)
         self._begun: set[int] = set()
         self._first, self._now, self._spent = first, state.now, 0.0
@@ -182,7 +187,7 @@ class ReplayEnv(gymnasium.Env[Observation, np.int64]):
         jobs[: shown.size] = self._known[shown]
         jobs[: shown.size, 0] = self._now - jobs[: shown.size, 0]
         if self._clairvoyant and not self._begun.isdisjoint(shown.tolist()):  # one that ran has less left
-            jobs[: shown.size, 2] = self.simulation.state.remaining[shown]
+            jobs[: shown.size, 2] = self.simulation.state.remaining_time[shown]
         servers = self._idle_and_gpus.copy()
         servers[:, 0] = self.simulation._course.idle()[self._servers]
         return {"jobs": jobs, "servers": servers, "waiting": np.array([float(self._waiting.size)])}
@@ -216,7 +221,7 @@ def _trace(jobs: TableLike, cluster: Cluster, vc: str | None, options: Options) 
         return _KEPT[identity].trace
     whole = Simulation(jobs, cluster, vc=vc, **options)
     # Those of other virtual clusters, and those left out, take no part.
-    rows = np.flatnonzero(whole.state.remaining > 0)
+    rows = np.flatnonzero(whole.state.remaining_time > 0)
     trace = whole._part(rows, whole._setup.table.source)
     _ = trace._setup.table  # cut here, where there is polars
     _KEPT.pop(identity, None)

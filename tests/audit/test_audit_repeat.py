@@ -176,7 +176,7 @@ def test_a_run_of_another_policy_under_a_name_is_found(
         clairvoyant, preemptive = True, True
 
         def rank(self, state: ringbco.State, rows: Any) -> Any:
-            return state.remaining[rows] * (1.0 if state.now < until else -1.0)
+            return state.remaining_time[rows] * (1.0 if state.now < until else -1.0)
 
     true = ringbco.replay(jobs, "4x8", policy="srtf", placement="consolidate")
     true.write(tmp_path / "r")

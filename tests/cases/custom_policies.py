@@ -37,7 +37,7 @@ class LeastLeft(ringbco.RankPolicy):
     like: ClassVar[dict[str, Any]] = {"policy": "srtf"}
 
     def rank(self, state: ringbco.State, rows: Any) -> Any:
-        return state.remaining[rows]
+        return state.remaining_time[rows]
 
 
 class Smallest(ringbco.RankPolicy):

@@ -36,7 +36,7 @@ def rows_of(outcome: ringbco.Outcome) -> tuple[list[dict[str, Any]], list[dict[s
 
 def naive_holders(outcome: ringbco.Outcome, fact: Fact) -> dict[str, float]:
     """Who holds how many GPUs at the moment of a fact: a loop over rows."""
-    time, before = fact.time, fact.told["when"] == "just before"
+    time, before = fact.time, fact.figures["when"] == "just before"
     found: dict[str, float] = defaultdict(float)
     rows, replicas = rows_of(outcome)
     for row in rows:
@@ -67,26 +67,26 @@ def check_holders(outcome: ringbco.Outcome, story: Story, there: set[str] | None
     checked = 0
     for fact in told(story, "held"):
         found = {n: g for n, g in naive_holders(outcome, fact).items() if there is None or n in there}
-        named = {each["name"]: each["gpus"] for each in fact.told["holders"]}
+        named = {each["name"]: each["gpus"] for each in fact.figures["holders"]}
         assert named == {name: found[name] for name in named}, (story.job, fact)
         assert sorted(named.values(), reverse=True) == sorted(found.values(), reverse=True)[:5], fact
         jobs = {name: gpus for name, gpus in found.items() if not name.startswith("service ")}
-        assert fact.told["jobs"] == len(jobs)
-        assert fact.told["held"] == pytest.approx(sum(jobs.values()))
-        assert fact.told["held"] + fact.told["replicas"] + fact.told["down"] + fact.told["idle"] == (
-            pytest.approx(fact.told["gpus"])
-        )
+        assert fact.figures["jobs"] == len(jobs)
+        assert fact.figures["held"] == pytest.approx(sum(jobs.values()))
+        assert fact.figures["held"] + fact.figures["replicas"] + fact.figures["down"] + fact.figures[
+            "idle"
+        ] == (pytest.approx(fact.figures["gpus"]))
         checked += len(named)
     for fact in told(story, "most held"):
         assert fact.time is not None
-        seconds = naive_seconds(outcome, fact.told["since"], fact.time)
+        seconds = naive_seconds(outcome, fact.figures["since"], fact.time)
         seconds = {n: s for n, s in seconds.items() if there is None or n in there}
-        named = {each["job"]: each["gpu_seconds"] for each in fact.told["holders"]}
+        named = {each["job"]: each["gpu_seconds"] for each in fact.figures["holders"]}
         assert named == pytest.approx({name: seconds[name] for name in named}, rel=NEAR)
         assert sorted(named.values(), reverse=True) == pytest.approx(
             sorted(seconds.values(), reverse=True)[:5], rel=NEAR
         )
-        assert fact.told["jobs"] == len(seconds)
+        assert fact.figures["jobs"] == len(seconds)
         checked += len(named)
     return checked
 
@@ -122,25 +122,27 @@ def numbers(value: object) -> Iterator[str]:
 def check_numbers(story: Story) -> None:
     """That a sentence has no number which is not one of its fact."""
     for fact in story.facts:
-        allowed = {*numbers(fact.told), *numbers([fact.time] if fact.time is not None else [])}
+        allowed = {*numbers(fact.figures), *numbers([fact.time] if fact.time is not None else [])}
         if fact.submitted is not None:
             times = [
                 fact.time,
                 *(
-                    fact.told.get(key)
+                    fact.figures.get(key)
                     for key in ("shadow", "own_end", "back", "until", "deadline", "down", "begins", "at")
                 ),
             ]
             allowed |= {*numbers([time - fact.submitted for time in times if time is not None])}
         if fact.kind == "most held":
-            allowed |= {f"{each['gpu_seconds'] / fact.told['of']:.1%}"[:-1] for each in fact.told["holders"]}
-            allowed |= {*numbers(fact.told["jobs"] - len(fact.told["holders"]))}
+            allowed |= {
+                f"{each['gpu_seconds'] / fact.figures['of']:.1%}"[:-1] for each in fact.figures["holders"]
+            }
+            allowed |= {*numbers(fact.figures["jobs"] - len(fact.figures["holders"]))}
         if fact.kind == "queue":
-            allowed |= {*numbers(fact.told["others"] + 1)}
+            allowed |= {*numbers(fact.figures["others"] + 1)}
         if fact.kind == "apart":
-            allowed |= {*numbers(divmod(fact.told["gpus"], fact.told["largest"]))}
+            allowed |= {*numbers(divmod(fact.figures["gpus"], fact.figures["largest"]))}
         text = fact.sentence
-        for name in sorted(names_in(fact.told), key=len, reverse=True):
+        for name in sorted(names_in(fact.figures), key=len, reverse=True):
             text = text.replace(name, "")
         for number in re.findall(r"\d[\d,.]*\d|\d", text):
             assert number in allowed, (number, fact, text)
@@ -186,18 +188,18 @@ def check_against_the_model(expected: WaitingModel, story: Story, seen: Counter[
                 and start < fact.time
                 and name in expected.vc_of(story.job)
             }
-            assert fact.told["jobs"] == len(late)
-            assert set(fact.told["names"]) <= late
+            assert fact.figures["jobs"] == len(late)
+            assert set(fact.figures["names"]) <= late
         elif fact.kind in ("decision", "given"):
-            at = fact.told.get("at", fact.time)
+            at = fact.figures.get("at", fact.time)
             got = {
                 name: gpus * (expected.jobs[name].get("gpu_share") or 1)
                 for name, gpus, start, end in expected.stays
                 if start == at < end and name in expected.vc_of(story.job) and name != story.job
             }
-            named = {each["name"]: each["gpus"] for each in fact.told["got"]}
+            named = {each["name"]: each["gpus"] for each in fact.figures["got"]}
             assert named == pytest.approx({name: got[name] for name in named})
-            assert len(named) + fact.told["others"] == len(got)
+            assert len(named) + fact.figures["others"] == len(got)
         elif fact.kind == "freed":
             _check_freed(expected, story, fact)
         elif fact.kind == "shared":
@@ -208,22 +210,22 @@ def _check_queue(expected: WaitingModel, story: Story, fact: Fact, seen: Counter
     assert fact.time is not None
     waiting = expected.waiting(fact.time, before=False, job=story.job)
     if expected.whole:
-        assert fact.told["others"] == len(waiting), (story.job, fact)
-    if "place" not in fact.told:
+        assert fact.figures["others"] == len(waiting), (story.job, fact)
+    if "place" not in fact.figures:
         return
     seen["ranking" if expected.policy in RANKED else "place"] += 1
-    assert 1 <= fact.told["place"] <= fact.told["others"] + 1
-    assert len(fact.told["ahead"]) == min(3, fact.told["place"] - 1)
+    assert 1 <= fact.figures["place"] <= fact.figures["others"] + 1
+    assert len(fact.figures["ahead"]) == min(3, fact.figures["place"] - 1)
     ahead = expected.ahead(fact, story.job) if expected.knows and expected.whole else None
     if ahead is not None:
         seen["order checked"] += 1
-        assert fact.told["place"] == 1 + len(ahead), (story.job, fact)
-        assert fact.told["ahead"] == ahead[:3]
+        assert fact.figures["place"] == 1 + len(ahead), (story.job, fact)
+        assert fact.figures["ahead"] == ahead[:3]
 
 
 def _check_reason(expected: WaitingModel, story: Story, fact: Fact) -> None:
     """Who was first, and what the owner of a job held, at the moment of a fact."""
-    told = fact.told
+    told = fact.figures
     if fact.kind == "too few" and "least" not in told:
         assert told["usable"] < told["gpus"]
     if fact.kind == "maintenance":
@@ -276,9 +278,9 @@ def _check_heads(expected: WaitingModel, story: Story, fact: Fact) -> None:
         )
         if first != story.job:
             seconds[first] += end - begin
-    assert fact.told["jobs"] == len(seconds), (story.job, fact, seconds)
-    assert fact.told["seconds"] == pytest.approx(sum(seconds.values()), rel=1e-6)
-    told_of = {each["job"]: each["seconds"] for each in fact.told["heads"]}
+    assert fact.figures["jobs"] == len(seconds), (story.job, fact, seconds)
+    assert fact.figures["seconds"] == pytest.approx(sum(seconds.values()), rel=1e-6)
+    told_of = {each["job"]: each["seconds"] for each in fact.figures["heads"]}
     assert told_of == pytest.approx({name: seconds[name] for name in told_of}, rel=1e-6)
     assert sorted(told_of.values()) == pytest.approx(sorted(seconds.values())[-3:], rel=1e-6)
 
@@ -301,17 +303,17 @@ def _check_freed(expected: WaitingModel, story: Story, fact: Fact) -> None:
         ):
             found[name] += row["num_gpus"] * (row.get("share") or 1)
     found = {name: round(gpus, 6) for name, gpus in found.items()}
-    named = {each["name"]: each["gpus"] for each in fact.told["by"]}
+    named = {each["name"]: each["gpus"] for each in fact.figures["by"]}
     assert named == {name: found[name] for name in named}
-    assert len(named) + fact.told["others"] == len(found)
+    assert len(named) + fact.figures["others"] == len(found)
     outages = expected.outcome.outages
-    assert set(fact.told["came_back"]) <= servers & set([] if outages is None else outages["server"])
+    assert set(fact.figures["came_back"]) <= servers & set([] if outages is None else outages["server"])
 
 
 def _check_shared(expected: WaitingModel, story: Story, fact: Fact) -> None:
     """For how long others were on the same links, or the same GPU."""
     own = _own_rows(expected, story.job, fact.stay or 0)
-    links = fact.told["what"] == "links"
+    links = fact.figures["what"] == "links"
     on: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
     for row in rows_of(expected.outcome)[0]:
         on[row["job_id"], row["stay"]].append(row)
@@ -325,8 +327,8 @@ def _check_shared(expected: WaitingModel, story: Story, fact: Fact) -> None:
         spans = len({row["server"] for row in rows}) > 1
         if name != story.job and seconds > 0 and mine & theirs and (spans or not links):
             together[name] += seconds
-    assert fact.told["jobs"] == len(together)
-    for each in fact.told["with"]:
+    assert fact.figures["jobs"] == len(together)
+    for each in fact.figures["with"]:
         assert each["seconds"] == pytest.approx(together[each["job"]], rel=NEAR)
 
 
@@ -337,33 +339,33 @@ def check_against_the_tables(outcome: ringbco.Outcome, story: Story) -> None:
     assert [fact.time for fact in started] == own["start_time"].to_list()
     held = outcome.allocations
     for fact, row in zip(started, own.iter_rows(named=True), strict=True):
-        assert fact.told["servers"] == row["num_servers"]
-        assert fact.told["began"] == row["began"]
-        assert fact.told.get("pause", 0.0) == row["pause"]
+        assert fact.figures["servers"] == row["num_servers"]
+        assert fact.figures["began"] == row["began"]
+        assert fact.figures.get("pause", 0.0) == row["pause"]
         if held is not None:
             parts = held.filter((pl.col("job_id") == story.job) & (pl.col("stay") == row["stay"]))
-            assert sorted(part["server"] for part in fact.told["on"]) == sorted(set(parts["server"]))
-            assert sum(part["gpus"] for part in fact.told["on"]) == pytest.approx(fact.told["gpus"])
+            assert sorted(part["server"] for part in fact.figures["on"]) == sorted(set(parts["server"]))
+            assert sum(part["gpus"] for part in fact.figures["on"]) == pytest.approx(fact.figures["gpus"])
     ended = own.filter(pl.col("ended") != "done")
     for fact, row in zip(told(story, "stopped"), ended.iter_rows(named=True), strict=True):
-        assert (fact.time, fact.told["ended"]) == (row["end_time"], row["ended"])
+        assert (fact.time, fact.figures["ended"]) == (row["end_time"], row["ended"])
         for name in ("by_job", "by_service", "by_server"):
-            assert fact.told.get(name) == row[name]
-        assert fact.told.get("lost_time", 0.0) == row["lost_time"]
+            assert fact.figures.get(name) == row[name]
+        assert fact.figures.get("lost_time", 0.0) == row["lost_time"]
     waits = {fact.stay: fact for fact in told(story, "waited")}
     for row in own.iter_rows(named=True):
         seconds = {name: row[name] for name in ("wait_behind", "wait_gpus", "wait_fragmented")}
         if row["stay"] in waits and None not in seconds.values():
             fact = waits[row["stay"]]
-            assert {name: fact.told[name] for name in seconds} == seconds
-            assert sum(seconds.values()) == pytest.approx(fact.told["seconds"], rel=1e-5, abs=1e-6)
+            assert {name: fact.figures[name] for name in seconds} == seconds
+            assert sum(seconds.values()) == pytest.approx(fact.figures["seconds"], rel=1e-5, abs=1e-6)
     done = outcome.jobs.filter(pl.col("job_id") == story.job)
     if done.height:
         (row,) = done.iter_rows(named=True)
         (fact,) = told(story, "finished")
-        assert (fact.time, fact.told["jct"]) == (row["finish_time"], row["jct"])
+        assert (fact.time, fact.figures["jct"]) == (row["finish_time"], row["jct"])
         coarse = 1e-9 * abs(row["finish_time"])
-        whole = fact.told["alone"] + sum(fact.told["on_top"].values())
+        whole = fact.figures["alone"] + sum(fact.figures["on_top"].values())
         assert whole == pytest.approx(row["jct"], rel=2e-5 * (1 + own.height), abs=coarse)
         assert story.lane[0].start == row["submit_time"]
         assert story.lane[-1].end == row["finish_time"]

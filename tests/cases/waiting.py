@@ -149,7 +149,7 @@ class WaitingModel:
         """Who waits and goes before a job at the moment of a fact; None where rounding may decide it."""
         assert fact.time is not None
         places = self.places(fact.time, job)
-        waiting = self.waiting(fact.time, before=fact.told.get("when") == "just before", job=job)
+        waiting = self.waiting(fact.time, before=fact.figures.get("when") == "just before", job=job)
         own = places[job][1]
         close = (own != (key := places[name][1]) and math.isclose(own, key, rel_tol=NEAR) for name in waiting)
         if any(close):

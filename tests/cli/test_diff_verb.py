@@ -38,7 +38,7 @@ def test_what_is_printed_fits_eighty_columns(
     assert lines[2:4] == found.sentences()
     for first in ("mean completion time", "waiting for GPUs", "2-4", "u0", "the 20 jobs that gained most"):
         assert any(line.strip().startswith(first) for line in lines), first
-    best = found.most("faster")[0]["job_id"]
+    best = found.most_changed("faster")[0]["job_id"]
     after = lines[next(n for n, line in enumerate(lines) if "gained most" in line) :]
     assert next(line.split()[0] for line in after if line.startswith(" j") and "GPUs" not in line) == best
     seconds = invoke("diff", "fifo", "srtf", "--units", "seconds").stdout

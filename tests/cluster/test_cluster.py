@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import tomllib
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from ringbco.cluster.gpu_types import CATALOGUE, GpuType
 from ringbco.cluster.network import NETWORK_RULES, Network
 from ringbco.cluster.spec import Cluster, preset_names
-from ringbco.errors import InputError
+from ringbco.errors import InputError, UsageError
 
 MIXED = """\
 [network]
@@ -59,6 +61,21 @@ def test_short_form() -> None:
     assert Cluster.parse(" 32 X 8 ") == cluster
     with pytest.raises(ValueError, match="read-only"):
         cluster.server_gpus[0] = 1
+
+
+def test_the_class_takes_what_parse_takes(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(MIXED, encoding="utf-8")
+    for text in ("32x8", " 2 X 4 ", f"preset:{preset_names()[0]}", str(path), path):
+        made = Cluster(text)
+        assert made == Cluster.parse(text)
+        assert (made.name, made.to_toml()) == (Cluster.parse(text).name, Cluster.parse(text).to_toml())
+        assert copy.copy(pickle.loads(pickle.dumps(made))) == made
+    with pytest.raises(InputError) as caught:
+        Cluster("32by8")
+    assert str(caught.value) == str(refusal("32by8"))
+    with pytest.raises(UsageError, match=r"Cluster\('2x8'\): expected no network .*with_network"):
+        Cluster("2x8", network=Network(alpha=0.2))
 
 
 def test_the_networks_defaults_are_the_contracts() -> None:

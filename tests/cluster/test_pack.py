@@ -43,7 +43,7 @@ def test_shares_by_hand() -> None:
     found = ringbco.pack(table((1, 0.6)), "1x2", placement="best-fit", until=1.5)
     assert found.asked == tuple(pytest.approx(0.1 * step) for step in range(16))
     assert found.allocated[0][:5] == (0.0, 0.3, 0.3, 0.3, 0.6)
-    assert found.at_the_end == 0.6
+    assert found.allocated_at_end == 0.6
     assert found.refused == (3,)
 
 
@@ -73,7 +73,7 @@ def test_types_count_where_a_job_may_not_use_all() -> None:
             ringbco.from_frame(jobs),
             ringbco.Cluster.from_document(tomllib.loads(cluster), "c.toml"),
             until=1.0,
-        ).at_the_end
+        ).allocated_at_end
         for name, jobs in of.items()
     }
     assert found == {"T4": 0.5, "T4|V100": 1.0}
@@ -142,14 +142,14 @@ def test_fgd_packs_another_list_as_it_was_published() -> None:
     result = ringbco.convert("openb", [present(SHARES), present(NODES)], cluster=True)
     assert result.cluster is not None
     found = ringbco.pack(result.table, result.cluster, placement="fgd", runs=10)
-    assert found.at_the_end == pytest.approx(0.9417, abs=0.003)
+    assert found.allocated_at_end == pytest.approx(0.9417, abs=0.003)
 
 
 @pytest.mark.long
 def test_what_cpu_and_memory_cost_is_what_the_page_says() -> None:
     page = (Path(__file__).parents[2] / "docs" / "shares.md").read_text(encoding="utf-8")
     for placement, name in ROWS.items():
-        ours, without = packed(placement).at_the_end, packed(placement, gpus_only=True).at_the_end
+        ours, without = packed(placement).allocated_at_end, packed(placement, gpus_only=True).allocated_at_end
         row = f"| {placement} | {published(name)[-1]:.1%} | {ours:.1%} | {without:.1%} |"
         assert row.replace("%", " %") in page
 

@@ -56,11 +56,11 @@ def test_idle_gpus_without_cpu_are_of_no_use() -> None:
     # Each job takes half of the CPU: two jobs run, and two of the four GPUs stay idle.
     one = jobs((1, 1000, 500, 1))
     found = ringbco.pack(one, cluster((4, 1000, 100)), until=1.0)
-    assert (found.at_the_end, found.refused, found.with_cpu) == (0.5, (2,), True)
+    assert (found.allocated_at_end, found.refused, found.with_cpu) == (0.5, (2,), True)
     alone = ringbco.pack(one, cluster((4, 1000, 100)), until=1.0, gpus_only=True)
-    assert (alone.at_the_end, alone.refused, alone.with_cpu) == (1.0, (0,), False)
+    assert (alone.allocated_at_end, alone.refused, alone.with_cpu) == (1.0, (0,), False)
     # Memory for one job only.
-    assert ringbco.pack(one, cluster((4, 9000, 1)), until=1.0).at_the_end == 0.25
+    assert ringbco.pack(one, cluster((4, 9000, 1)), until=1.0).allocated_at_end == 0.25
 
 
 def test_jobs_without_gpus_take_cpu() -> None:
@@ -68,7 +68,7 @@ def test_jobs_without_gpus_take_cpu() -> None:
     table = jobs((2, 1000, 500, 0), without=[[500, 0, 3]])
     found = [ringbco.pack(table, cluster((2, 1000, 0)), until=1.0, seed=seed) for seed in range(8)]
     assert {one.without_gpus for one in found} == {3}
-    assert {one.at_the_end for one in found} == {0.0, 1.0}  # asked before or after two of the others
+    assert {one.allocated_at_end for one in found} == {0.0, 1.0}  # asked before or after two of the others
 
 
 def test_a_job_is_on_one_server() -> None:
@@ -83,9 +83,9 @@ def test_types_count_where_a_job_may_not_use_all() -> None:
     machine = cluster((2, 9, 9), (2, 9, 9), types=["V100", "T4"])
     for placement in ("first-fit", "best-fit", "worst-fit", "fgd", "random"):
         only = jobs((1, 1000, 1, 1), types=["T4"])
-        assert ringbco.pack(only, machine, placement=placement, until=1.0).at_the_end == 0.5
+        assert ringbco.pack(only, machine, placement=placement, until=1.0).allocated_at_end == 0.5
         either = jobs((1, 1000, 1, 1), types=["T4|V100"])
-        assert ringbco.pack(either, machine, placement=placement, until=1.0).at_the_end == 1.0
+        assert ringbco.pack(either, machine, placement=placement, until=1.0).allocated_at_end == 1.0
 
 
 # A naive packer
@@ -228,12 +228,12 @@ def test_it_packs_as_a_naive_packer_does(placement: str) -> None:
             )
         )
         left = [([1000] * gpus, cpu, memory) for gpus, cpu, memory in servers]
-        assert found.at_the_end == naive(table, without, left, placement, until, seed, may)
+        assert found.allocated_at_end == naive(table, without, left, placement, until, seed, may)
         assert found.too_large == never
         too_large, typed = too_large + len(never), typed + (kinds is not None)
         if kinds is None:
             alone = ringbco.pack(of, machine, placement=placement, until=until, seed=seed, gpus_only=True)
-            short_of_cpu += found.at_the_end < alone.at_the_end
+            short_of_cpu += found.allocated_at_end < alone.allocated_at_end
     assert (short_of_cpu > 5, too_large > 10, typed) == (True, True, 60)
 
 
@@ -249,7 +249,7 @@ def test_one_that_no_server_holds_is_turned_away_and_told(invoke: Invoke, tmp_pa
     found = ringbco.pack(table, machine, until=2.0)
     assert found.too_large == ("1", "2", "3")
     assert found.refused[0] >= 3
-    assert 0 < found.at_the_end < 1
+    assert 0 < found.allocated_at_end < 1
     ringbco.write_jobs(table, tmp_path / "jobs.parquet")
     (tmp_path / "c.toml").write_text(machine.to_toml())
     ran = invoke("pack", str(tmp_path / "jobs.parquet"), "--cluster", str(tmp_path / "c.toml"))
@@ -269,7 +269,10 @@ def test_several_types_are_one_cluster() -> None:
     table = jobs((1, 1000, 1, 1), (2, 1000, 1, 1), types=["T4|V100", "V100"])
     for placement in ("best-fit", "fgd"):
         for seed in range(6):
-            assert ringbco.pack(table, machine, placement=placement, until=1.0, seed=seed).at_the_end == 1.0
+            assert (
+                ringbco.pack(table, machine, placement=placement, until=1.0, seed=seed).allocated_at_end
+                == 1.0
+            )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -277,7 +280,7 @@ def test_fgd_sees_that_cpu_runs_out(seed: int) -> None:
     # A job of one GPU leaves the other without CPU on the first server, but not on the second. So both
     # of them go to the second, in any order, and the first keeps its pair.
     pair = jobs((1, 1000, 4, 1), (1, 1000, 4, 1), (2, 1000, 4, 1))
-    assert ringbco.pack(pair, cluster((2, 4, 9), (2, 8, 9)), until=1.0, seed=seed).at_the_end == 1.0
+    assert ringbco.pack(pair, cluster((2, 4, 9), (2, 8, 9)), until=1.0, seed=seed).allocated_at_end == 1.0
     # A job without GPUs takes no CPU that a pair of GPUs needs, though it is the fuller server that has them.
     beside = jobs((2, 1000, 4, 1), without=[[4, 1, 1]])
     assert ringbco.pack(beside, cluster((2, 4, 9), (1, 9, 9)), until=0.6, seed=seed).refused == (0,)

@@ -51,6 +51,19 @@ def test_every_policy_gives_what_replay_gives(comparison: Comparison, small_jobs
         assert together.run == alone.run
 
 
+def test_a_comparison_is_indexed_by_label(comparison: Comparison) -> None:
+    assert all(comparison[label] is comparison.outcomes[label] for label in POLICIES)
+    assert (len(comparison), list(comparison)) == (3, POLICIES)
+    assert "sjf" in comparison
+    assert "gittins" not in comparison
+    for ask in (comparison.__getitem__, lambda label: comparison.figure(label, "mean_jct")):
+        with pytest.raises(KeyError) as caught:
+            ask("sjff")
+        assert caught.value.args == ("no outcome 'sjff': expected one of fifo, sjf, ff; did you mean 'sjf'?",)
+    with pytest.raises(KeyError, match="no outcome 0: expected one of fifo, sjf, ff"):
+        comparison[0]  # type: ignore[index]
+
+
 def test_values_ratios_and_the_best_of_each_row() -> None:
     first = made_up(mean_jct=200.0, utilisation=0.5, mean_wait=0.0, makespan=10.0)
     second = made_up(mean_jct=50.0, utilisation=0.75, mean_wait=3.0, makespan=10.0)
@@ -290,10 +303,10 @@ def test_best_only_among_the_same_jobs_on_the_same_cluster(small_jobs: Path, tmp
         made = six_runs({"a": first, "b": strange, "c": second})
         found = entries(made, "mean_jct")
         assert [entry.best for entry in found] == [False, False, True]
-        assert made.unlike == ["b"]
+        assert made.not_comparable == ["b"]
         assert found[1].ratio == 0.1
         assert "without *, for other jobs or another cluster than a: b" in printed(made, 200)
-    assert Comparison({"a": first, "b": second}).unlike == []
+    assert Comparison({"a": first, "b": second}).not_comparable == []
 
 
 def test_the_time_in_the_engine_is_no_merit() -> None:

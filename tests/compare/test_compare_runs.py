@@ -135,7 +135,7 @@ def test_seeds_give_means_and_spreads(small_jobs: Path, tmp_path: Path) -> None:
         assert comparison.figure(label, "mean_jct") == (jct[0], (min(jct), max(jct)), 6)
         assert comparison.bounds_by_run[label] == [of_results({"": alone[0]})[""]]
         assert comparison.figure(label, "mean_jct_over_bound")[1:] == (None, 6)  # a bound of run 0 alone
-    assert comparison.over.changed == ("submissions", "models", "placement")
+    assert comparison.variation.changed == ("submissions", "models", "placement")
     assert comparison.figure("sjf", "mean_jct") == (old.summary["mean_jct"], None, 1)
     comparison.write(tmp_path / "cmp")
     document = json.loads((tmp_path / "cmp/comparison.json").read_text())

@@ -67,7 +67,7 @@ def test_eighty_columns_hold_six_policies(seeds: int) -> None:
         figures = [made.figure(label, measure.key) for label in SIX]
         for value in (measure.brief(one.value) for one in figures):
             assert re.search(rf" {re.escape(value)}[* ]", shown), (measure.key, value)
-    assert f"5 of {len(made.shown)} measures, --all prints the others" in " ".join(text.split())
+    assert f"5 of {len(made.display_rows)} measures, --all prints the others" in " ".join(text.split())
 
 
 def test_what_was_asked_for_is_among_the_five() -> None:

@@ -52,7 +52,7 @@ def told(made: Comparison, key: str) -> list[tuple[str, str]]:
     """The figure, and the range below it, as people read them, by label."""
     (measure,) = (measure for measure in COMPARED if measure.key == key)
     figures = [measure.brief(made.figure(label, key).value) for label in made.outcomes]
-    below = [" ".join(made.beneath(label, measure)) for label in made.outcomes]
+    below = [" ".join(made.interval_lines(label, measure)) for label in made.outcomes]
     return list(zip(figures, below, strict=True))
 
 
@@ -90,7 +90,7 @@ def test_json_parquet_and_the_report_of_the_folder_tell_the_same(
         of = document["measures"][measure][label]
         assert of["by_run"] == comparison.values(label, measure)
         assert {name: of[name] for name in row} == row
-        figure, found = comparison.figure(label, measure), comparison.held(label, measure)
+        figure, found = comparison.figure(label, measure), comparison.difference(label, measure)
         assert (row["value"], row["runs"]) == (figure.value, figure.runs)
         assert (row["low"], row["high"]) == (figure.interval or (None, None))
         assert (found is None) or label != "sjf"

@@ -28,7 +28,7 @@ class Sjf(ringbco.KeyPolicy):
     clairvoyant = True
 
     def key(self, state: Any, rows: Any) -> Any:
-        return state.remaining[rows]
+        return state.remaining_time[rows]
 
 
 class Smallest(ringbco.KeyPolicy):
@@ -46,7 +46,7 @@ class Srtf(ringbco.RankPolicy):
     preemptive = True
 
     def rank(self, state: Any, rows: Any) -> Any:
-        return state.remaining[rows]
+        return state.remaining_time[rows]
 
 
 class SjfBco(ringbco.Policy):
@@ -76,7 +76,7 @@ class Chaos(ringbco.Policy):
             if len(state.running) > 1 and rng.random() < self.share:
                 one, other = rng.choice(state.running, 2, replace=False)
                 if state.jobs.num_gpus[one] == state.jobs.num_gpus[other]:
-                    state.move({one: state.parts(other), other: state.parts(one)})
+                    state.move({one: state.allocation(other), other: state.allocation(one)})
         waiting = state.waiting.copy()
         rng.shuffle(waiting)
         state.start(waiting, strict=bool(rng.random() < 0.5))
@@ -184,7 +184,7 @@ def test_each_virtual_cluster_has_a_copy_of_the_policy() -> None:
     simulation = ringbco.Simulation(frame, cluster, vc="b", model="fixed")
     assert simulation.advance()
     simulation.start(simulation.state.waiting)
-    assert simulation.state.parts(1) == [(1, 2), (2, 1)]
+    assert simulation.state.allocation(1) == [(1, 2), (2, 1)]
     assert not simulation.advance()
     assert simulation.outcome().jobs["job_id"].to_list() == ["2"]
 
@@ -228,7 +228,7 @@ def test_verbs_of_one_instant_are_netted() -> None:
     assert simulation.advance()
     simulation.start([0], servers=[(1, 2)])
     simulation.start([1])
-    assert simulation.state.parts(0) == [(1, 2)]
+    assert simulation.state.allocation(0) == [(1, 2)]
     assert simulation.advance()  # c arrives at 5 s
     simulation.stop([0, 1])
     assert simulation.state.idle.tolist() == [2, 2]
@@ -250,7 +250,7 @@ def test_a_move_costs_its_pause(cost: float | None, pause: float) -> None:
     assert simulation.advance()
     simulation.start([0, 1])
     simulation.advance()
-    simulation.move({0: simulation.state.parts(1), 1: simulation.state.parts(0)})
+    simulation.move({0: simulation.state.allocation(1), 1: simulation.state.allocation(0)})
     assert simulation.state.held.tolist() == [2, 2, 0]
     while simulation.advance():
         simulation.start(simulation.state.waiting)
@@ -274,7 +274,7 @@ def test_what_was_read_keeps_its_content_until_the_decision_is_over() -> None:
     simulation.advance()
     assert state.now == 5.0
     assert state.attained.tolist() == [10.0, 10.0, 0.0]
-    assert state.remaining.tolist() == [5.0, 5.0, 10.0]
+    assert state.remaining_time.tolist() == [5.0, 5.0, 10.0]
     assert attained.size == 3  # stale, and still there
     assert (state.arrived.tolist(), state.completed.tolist()) == ([2], [])
     assert state.rate([0], 1).tolist() == [0.5]

@@ -78,7 +78,7 @@ class InCircles(ringbco.Policy):
     def decide(self, state: Any) -> None:
         state.start(state.waiting)
         one, other = state.running
-        state.move({one: state.parts(other), other: state.parts(one)})
+        state.move({one: state.allocation(other), other: state.allocation(one)})
         state.wake(state.now + 1.0)
 
 
@@ -94,7 +94,7 @@ class TooFew(ringbco.RankPolicy):
 
 class Peeks(ringbco.KeyPolicy):
     def key(self, state: Any, rows: Any) -> Any:
-        return state.remaining[rows]
+        return state.remaining_time[rows]
 
 
 class Forgot(ringbco.RankPolicy):
@@ -114,7 +114,7 @@ class Fails(ringbco.Policy):
         (InCircles, InputError, "none of them did work that is kept"),
         (NoNumber, DecisionError, "key at 0 s: job a (row 0): its key is NaN"),
         (TooFew, DecisionError, "rank at 0 s: expected 2 numbers, one a row, and got shape (1,)"),
-        (Peeks, AttributeError, "remaining is not known to a scheduler"),
+        (Peeks, AttributeError, "remaining_time is not known to a scheduler"),
         (Fails, ZeroDivisionError, "mine"),
         (ringbco.Policy, UsageError, "expected a class derived from"),
         (Forgot, UsageError, "Forgot: expected a class with the method rank"),

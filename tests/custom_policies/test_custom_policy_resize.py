@@ -129,7 +129,7 @@ def test_resizing_there_and_back_at_one_instant_is_nothing() -> None:
     run.start([0, 1])
     run.wake(40.0)
     assert run.advance()
-    there = run.state.parts(0)
+    there = run.state.allocation(0)
     run.resize(0, 4)
     run.resize(0, 1)
     run.move({0: there})

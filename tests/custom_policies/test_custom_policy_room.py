@@ -161,11 +161,11 @@ def test_a_guest_makes_room_for_an_owner() -> None:
     # u may hold 2 GPUs and borrow: its second job is a guest. c of v, without a quota, takes its place.
     run = opened(jobs((2, 50, 0, "u"), (2, 50, 9, "u"), (2, 10, 0, "v")), quota=quota(("u", 2, True)))
     assert run.state.has_quotas
-    assert run.state.guest.tolist() == [1]
+    assert run.state.over_quota.tolist() == [1]
     assert run.state.quota(1) == ("u", 2, 4, True)
     assert run.state.quota(2) is None
     assert run.start([2]) == 1
-    assert run.state.guest.tolist() == []
+    assert run.state.over_quota.tolist() == []
     assert ended(run)["b"] == [(2.0, "evicted", "c"), (61.0, "done", None)]
 
 
@@ -243,11 +243,11 @@ def test_shares_go_on_gpus_that_are_named() -> None:
     run = shared()
     assert run.state.shares.tolist() == [500, 300, 0]
     run.start(0, [(0, [1])])
-    assert run.state.room.tolist() == [[1.0, 0.5]]
+    assert run.state.free_shares.tolist() == [[1.0, 0.5]]
     run.start(1, [(0, [1])])
     run.start(2, [(0, [0])])
-    assert run.state.room.tolist() == [[0.0, pytest.approx(0.2)]]
-    assert (run.state.gpus_of(1), run.state.parts(1), run.state.held.tolist()) == (
+    assert run.state.free_shares.tolist() == [[0.0, pytest.approx(0.2)]]
+    assert (run.state.gpus_of(1), run.state.allocation(1), run.state.held.tolist()) == (
         [(0, [1])],
         [(0, 1)],
         [1, 1, 1],
@@ -280,8 +280,8 @@ def test_a_share_that_cannot_be_had_is_refused(act: Any, said: str) -> None:
 
 def test_what_is_of_shares_alone() -> None:
     run = opened(jobs((2, 10, 0, None), (2, 10, 0, None)))
-    for name in ("room", "gpus_of"):
+    for name in ("free_shares", "gpus_of"):
         with pytest.raises(AttributeError, match=f"{name} is of job tables with shares of a GPU"):
-            _ = getattr(run.state, name)(0) if name == "gpus_of" else run.state.room
+            _ = getattr(run.state, name)(0) if name == "gpus_of" else run.state.free_shares
     with pytest.raises(AttributeError, match="U is not known where jobs may hold shares"):
         _ = shared().state.U

@@ -57,7 +57,7 @@ def run(env: ReplayEnv, agent: Agent, **reset: Any) -> tuple[float, int, bool]:
             return total, steps, terminated
 
 
-@pytest.mark.parametrize("options", [{}, {"clairvoyant": True}, {"window": 40, "shown": 3}])
+@pytest.mark.parametrize("options", [{}, {"clairvoyant": True}, {"episode_jobs": 40, "visible_jobs": 3}])
 def test_gymnasium_finds_no_fault(options: dict[str, Any], table: ringbco.JobTable) -> None:
     """Nor does it warn."""
     made = gymnasium.make("ringbco/Replay-v0", jobs=table, cluster=CLUSTER, **options)
@@ -75,7 +75,7 @@ def test_gymnasium_finds_no_fault(options: dict[str, Any], table: ringbco.JobTab
     ],
 )
 def test_a_shortest_first_agent_is_the_preset(options: dict[str, Any], table: ringbco.JobTable) -> None:
-    env = ReplayEnv(table, CLUSTER, window=WINDOW, shown=WINDOW, clairvoyant=True, **options)
+    env = ReplayEnv(table, CLUSTER, episode_jobs=WINDOW, visible_jobs=WINDOW, clairvoyant=True, **options)
     total, _, terminated = run(env, sjf, seed=1)
     assert terminated
     mine = env.simulation.outcome()
@@ -101,7 +101,9 @@ def test_equal_jobs_start_in_fifo_order(ties: str) -> None:
             }
         )
     )
-    env = ReplayEnv(jobs, CLUSTER, window=WINDOW, shown=WINDOW, clairvoyant=True, model="fixed", ties=ties)
+    env = ReplayEnv(
+        jobs, CLUSTER, episode_jobs=WINDOW, visible_jobs=WINDOW, clairvoyant=True, model="fixed", ties=ties
+    )
     run(env, sjf)
     options = {"placement": "consolidate", "model": "fixed", "ties": ties}
     preset = ringbco.replay(env.jobs, CLUSTER, policy="sjf", **options)
@@ -110,7 +112,7 @@ def test_equal_jobs_start_in_fifo_order(ties: str) -> None:
 
 def test_a_shortest_first_agent_is_the_preset_on_a_public_trace(shared_traces: Path) -> None:
     trace = ringbco.read_jobs(shared_traces / "philly" / "2869ce.csv")
-    env = ReplayEnv(trace, "8x8", window=trace.num_jobs, shown=trace.num_jobs, clairvoyant=True)
+    env = ReplayEnv(trace, "8x8", episode_jobs=trace.num_jobs, visible_jobs=trace.num_jobs, clairvoyant=True)
     total, *_ = run(env, sjf)
     same(env.simulation.outcome(), ringbco.replay(trace, "8x8", policy="sjf"))
     preset = env.simulation.outcome()
@@ -122,7 +124,7 @@ def test_a_shortest_first_agent_is_the_preset_on_a_public_trace(shared_traces: P
 def test_a_random_agent_ends_and_its_result_passes_the_audit(
     seed: int, clock: dict[str, Any], table: ringbco.JobTable
 ) -> None:
-    env = ReplayEnv(table, CLUSTER, window=WINDOW, shown=8, **clock)
+    env = ReplayEnv(table, CLUSTER, episode_jobs=WINDOW, visible_jobs=8, **clock)
     total, steps, terminated = run(env, at_random(9, seed), seed=seed)
     assert terminated
     assert steps > WINDOW
@@ -153,7 +155,7 @@ def test_a_stay_that_an_outage_ended_is_no_new_job() -> None:
     outages = pl.DataFrame({"server": [0], "down_at": [50.0], "up_at": [70.0]})
     options: dict[str, Any] = {"model": "fixed", "preempt_cost": 0.0, "checkpoint_interval": 1.0}
     jobs = ringbco.from_frame(pl.DataFrame(job))
-    env = ReplayEnv(jobs, "1x1", window=1, shown=1, clairvoyant=True, outages=outages, **options)
+    env = ReplayEnv(jobs, "1x1", episode_jobs=1, visible_jobs=1, clairvoyant=True, outages=outages, **options)
     env.reset()
     seen, reward, *_ = env.step(0)
     assert (seen["jobs"].tolist(), reward) == ([[50, 1, 50]], -50.0)  # half of it is done
@@ -164,7 +166,7 @@ def test_a_stay_that_an_outage_ended_is_no_new_job() -> None:
 def test_jobs_of_higher_priority_evict_others() -> None:
     rows = {"job_id": ["a", "b"], "submit_time": [0.0, 5.0], "num_gpus": [1, 1], "duration": [10.0, 10.0]}
     jobs = ringbco.from_frame(pl.DataFrame(rows | {"priority": [0, 1]}))
-    env = ReplayEnv(jobs, "1x1", window=2, shown=1, model="fixed", preempt_cost=0.0, evict=True)
+    env = ReplayEnv(jobs, "1x1", episode_jobs=2, visible_jobs=1, model="fixed", preempt_cost=0.0, evict=True)
     env.reset()
     assert env.step(0)[1] == -5.0  # a runs until b comes
     assert env.step(0)[1] == 0.0  # b takes its GPU at once, and a is shown
@@ -184,7 +186,7 @@ def test_rewards_where_stays_are_cut_short(
     what: list[str], clock: dict[str, Any], table: ringbco.JobTable
 ) -> None:
     options = {name: interrupted(table)[name] for name in what}
-    env = ReplayEnv(table, CLUSTER, window=WINDOW, shown=8, clairvoyant=True, **options, **clock)
+    env = ReplayEnv(table, CLUSTER, episode_jobs=WINDOW, visible_jobs=8, clairvoyant=True, **options, **clock)
     total, _, terminated = run(env, sjf, seed=1)
     assert terminated
     outcome = env.simulation.outcome()
@@ -194,7 +196,7 @@ def test_rewards_where_stays_are_cut_short(
 
 
 def test_rows_are_as_many_as_are_shown(table: ringbco.JobTable) -> None:
-    env = ReplayEnv(table, CLUSTER, window=WINDOW, shown=8)
+    env = ReplayEnv(table, CLUSTER, episode_jobs=WINDOW, visible_jobs=8)
     seen, told = env.reset(seed=1)
     waiting = int(seen["waiting"][0])
     assert waiting < 8
@@ -206,7 +208,7 @@ def test_trials_that_rest_are_in_the_system_and_only_they_may_be_left(table: rin
     """A wait ends also where the others are at a rung, and a trial counts until it ends."""
     groups = pl.Series([None if row % 3 else f"search {row // 20}" for row in range(600)])
     trials = ringbco.from_frame(table.frame.with_columns(group=groups))
-    env = ReplayEnv(trials, CLUSTER, window=WINDOW, shown=8, search="asha:eta=2,rungs=2")
+    env = ReplayEnv(trials, CLUSTER, episode_jobs=WINDOW, visible_jobs=8, search="asha:eta=2,rungs=2")
     for seed in range(3):
         total, _, terminated = run(env, at_random(9, seed), seed=seed)
         assert terminated
@@ -216,7 +218,7 @@ def test_trials_that_rest_are_in_the_system_and_only_they_may_be_left(table: rin
 
 
 def test_a_seed_gives_its_windows(table: ringbco.JobTable) -> None:
-    env, other = (ReplayEnv(table, CLUSTER, window=WINDOW) for _ in range(2))
+    env, other = (ReplayEnv(table, CLUSTER, episode_jobs=WINDOW) for _ in range(2))
     firsts = []
     for turn in range(5):
         seed = 7 if turn == 0 else None
@@ -240,7 +242,9 @@ def test_an_observation_tells_what_the_page_says() -> None:
             }
         )
     )
-    env = ReplayEnv(jobs, "1x4", window=2, shown=2, oversize="drop", model="fixed", clairvoyant=True)
+    env = ReplayEnv(
+        jobs, "1x4", episode_jobs=2, visible_jobs=2, oversize="drop", model="fixed", clairvoyant=True
+    )
     seen, told = env.reset(options={"first": 0})
     assert seen["jobs"].tolist() == [[0, 4, 100], [0, 3, 50]]
     assert seen["servers"].tolist() == [[4, 4]]
@@ -254,7 +258,7 @@ def test_an_observation_tells_what_the_page_says() -> None:
     with pytest.raises(gymnasium.error.ResetNeeded, match="the episode is over"):
         env.step(0)
 
-    blind = ReplayEnv(jobs, "1x4", window=2, shown=2, oversize="drop", model="fixed")
+    blind = ReplayEnv(jobs, "1x4", episode_jobs=2, visible_jobs=2, oversize="drop", model="fixed")
     seen, told = blind.reset(options={"first": 1})  # c is left out
     assert seen["jobs"].tolist() == [[0, 3], [0, 0]]
     seen, reward, *_ = blind.step(2)
@@ -264,7 +268,7 @@ def test_an_observation_tells_what_the_page_says() -> None:
 @pytest.mark.parametrize("action", [16, 99, -1])
 def test_endless_waiting_truncates(action: int, table: ringbco.JobTable) -> None:
     """Where nobody is left to come, a wait takes a while, and so many of them in a row are enough."""
-    env = ReplayEnv(table, CLUSTER, window=WINDOW)
+    env = ReplayEnv(table, CLUSTER, episode_jobs=WINDOW)
     total, steps, terminated = run(env, lambda seen: action, seed=2)
     assert not terminated
     came = env.jobs.frame["submit_time"].to_numpy()
@@ -274,7 +278,7 @@ def test_endless_waiting_truncates(action: int, table: ringbco.JobTable) -> None
 
 
 def test_a_start_gives_new_patience(table: ringbco.JobTable) -> None:
-    env = ReplayEnv(table, CLUSTER, window=WINDOW)
+    env = ReplayEnv(table, CLUSTER, episode_jobs=WINDOW)
     seen, _ = env.reset(seed=2)
     while seen["waiting"][0] < WINDOW:
         seen, *_ = env.step(16)
@@ -290,7 +294,9 @@ def test_a_virtual_cluster_alone() -> None:
     frame = ringbco.generate("philly", 200, seed=1, gpus=30).frame.with_columns(
         vc=pl.Series(["x", "y", "y", "x"] * 50)
     )
-    env = ReplayEnv(ringbco.from_frame(frame), cluster, vc="y", window=100, shown=100, clairvoyant=True)
+    env = ReplayEnv(
+        ringbco.from_frame(frame), cluster, vc="y", episode_jobs=100, visible_jobs=100, clairvoyant=True
+    )
     assert env.observation_space["servers"].high.tolist() == [[4, 4]]  # type: ignore[index]
     assert run(env, sjf)[2]
     preset = ringbco.replay(frame, cluster, policy="sjf", placement="consolidate")
@@ -301,8 +307,8 @@ def test_a_virtual_cluster_alone() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"window": 601}, "option window: 601: expected an integer from 1 to 600"),
-        ({"window": 4, "shown": 5}, "option shown: 5: expected an integer from 1 to 4"),
+        ({"episode_jobs": 601}, "option episode_jobs: 601: expected an integer from 1 to 600"),
+        ({"episode_jobs": 4, "visible_jobs": 5}, "option visible_jobs: 5: expected an integer from 1 to 4"),
         ({"clairvoyant": 1}, "option clairvoyant: 1: expected True or False"),
         ({"vc": "z"}, "option vc: 'z': expected None: the cluster has no virtual clusters"),
     ],
@@ -318,7 +324,7 @@ def test_the_trace_warns_once() -> None:
     frame = ringbco.generate("philly", 200, seed=1, gpus=64).frame
     slow = ringbco.from_frame(frame.with_columns(pl.col("submit_time", "duration") * 1000))
     with pytest.warns(ringbco.errors.RingbcoWarning):
-        env = ReplayEnv(slow, CLUSTER, window=150)
+        env = ReplayEnv(slow, CLUSTER, episode_jobs=150)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         env.reset(seed=0)

@@ -38,7 +38,7 @@ class Told(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def made(jobs: ringbco.JobTable, outages: pl.DataFrame) -> gymnasium.Env[Any, Any]:
-    return Told(ReplayEnv(jobs, "2x8", window=8, shown=SHOWN, outages=outages))
+    return Told(ReplayEnv(jobs, "2x8", episode_jobs=8, visible_jobs=SHOWN, outages=outages))
 
 
 def makers(number: int) -> list[Any]:
@@ -99,7 +99,7 @@ def test_environments_in_processes_of_their_own_for_long(mode: AutoresetMode, st
 
 def test_gymnasium_makes_them_by_name() -> None:
     jobs = ringbco.generate("philly", 60, seed=4, gpus=64, load=1.2)
-    options = {"jobs": jobs, "cluster": "2x8", "window": 8, "shown": SHOWN}
+    options = {"jobs": jobs, "cluster": "2x8", "episode_jobs": 8, "visible_jobs": SHOWN}
     envs = gymnasium.make_vec("ringbco/Replay-v0", num_envs=2, vectorization_mode="sync", **options)
     assert envs.reset(seed=0)[1]["rows"].shape == (2, SHOWN)
 
@@ -107,7 +107,7 @@ def test_gymnasium_makes_them_by_name() -> None:
 def test_gymnasium_makes_them_by_name_in_processes_that_it_forks() -> None:
     """Which is what it does by default on Linux, until Python 3.14."""
     jobs = ringbco.generate("philly", 60, seed=4, gpus=64, load=1.2)
-    options = {"jobs": jobs, "cluster": "2x8", "window": 8, "shown": SHOWN}
+    options = {"jobs": jobs, "cluster": "2x8", "episode_jobs": 8, "visible_jobs": SHOWN}
     kind: dict[str, Any] = {"vectorization_mode": "async", "vector_kwargs": {"context": "fork"}}
     envs = gymnasium.make_vec("ringbco/Replay-v0", num_envs=2, **kind, **options)
     alone = gymnasium.make_vec("ringbco/Replay-v0", num_envs=2, vectorization_mode="sync", **options)
@@ -123,7 +123,11 @@ def test_gymnasium_makes_them_by_name_in_processes_that_it_forks() -> None:
 
 def test_an_episode_calls_nothing_of_polars() -> None:
     env = ReplayEnv(
-        ringbco.generate("philly", 60, seed=4, gpus=64), "2x8", window=8, shown=SHOWN, clairvoyant=True
+        ringbco.generate("philly", 60, seed=4, gpus=64),
+        "2x8",
+        episode_jobs=8,
+        visible_jobs=SHOWN,
+        clairvoyant=True,
     )
     called = set()
 
@@ -155,7 +159,8 @@ table = ringbco.generate("philly", 60, seed=4, gpus=64, load=1.2)
 ringbco.write_jobs(table, sys.argv[1])
 given = {"path": lambda: sys.argv[1], "table": lambda: table, "frame": lambda: table.frame}
 for name, jobs in (given | {"new": lambda: table.frame[:50]}).items():
-    envs = AsyncVectorEnv([lambda: ReplayEnv(jobs(), "2x8", window=8, shown=4)] * 2, context="fork")
+    made = lambda: ReplayEnv(jobs(), "2x8", episode_jobs=8, visible_jobs=4)
+    envs = AsyncVectorEnv([made] * 2, context="fork")
     try:
         print(name, envs.reset(seed=0)[1]["first"])
     except ringbco.errors.ForkedError as error:
@@ -167,7 +172,7 @@ def test_processes_that_were_forked_know_what_their_parent_read(tmp_path: Path) 
     command = [sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path / "jobs.parquet")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     *known, new = done.stdout.splitlines()
-    env = ReplayEnv(tmp_path / "jobs.parquet", "2x8", window=8, shown=4)
+    env = ReplayEnv(tmp_path / "jobs.parquet", "2x8", episode_jobs=8, visible_jobs=4)
     first = [env.reset(seed=seed)[1]["first"] for seed in (0, 1)]
     assert known == [f"{name} [{first[0]} {first[1]}]" for name in ("path", "table", "frame")]
     assert new == (
@@ -182,4 +187,4 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
     for jobs in (60, 50):
         ringbco.write_jobs(ringbco.generate("philly", jobs, seed=4, gpus=64), path, force=True)
         with pytest.raises(ringbco.errors.UsageError, match=f"from 1 to {jobs}$"):
-            ReplayEnv(path, "2x8", window=61)
+            ReplayEnv(path, "2x8", episode_jobs=61)

@@ -59,7 +59,7 @@ def drawn(seed: int) -> tuple[Case, Simulation, Simulation, slice] | None:
         whole, alone = simulation(case, frame), simulation(case, frame[rows])
     except RingbcoError:
         return None
-    if len(whole._setup.cluster.vc_names) > 1 or whole._setup.drawn is not None:
+    if len(whole._setup.cluster.vc_names) > 1 or whole._setup.outage_draw is not None:
         return None
     return case, whole._part(rows, "part"), alone, rows
 

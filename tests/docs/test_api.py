@@ -166,11 +166,11 @@ def test_a_comparison_shows_itself(small_jobs: Path) -> None:
     cells = Cells(html).texts
     assert cells[:3] == ["", "fifo", "time-slice"]
     assert cells[3] == "mean completion time"
-    best = [entry.best for entries in comparison.shown.values() for entry in entries]
+    best = [entry.best for entries in comparison.display_rows.values() for entry in entries]
     assert html.count("<strong>") == sum(best) > 0
 
 
-@pytest.mark.parametrize("chart", ["jct", "wait", "slowdown", "busy", "queue", "contention", "sizes"])
+@pytest.mark.parametrize("chart", ["jct", "wait", "slowdown", "busy", "queue", "contention", "jct_by_size"])
 def test_every_plot_draws(outcome: rb.Outcome, small_jobs: Path, chart: str) -> None:
     alone = getattr(outcome.plot, chart)()
     assert isinstance(alone, alt.Chart)
@@ -204,7 +204,7 @@ def test_a_plot_over_time_is_of_its_own_column(name: str, column: str) -> None:
 def test_plots_stay_small() -> None:
     outcome = rb.replay(rb.generate("philly", 20_000, 1, gpus=512), "64x8", sample=60.0)
     assert outcome.timeline.height > 20_000
-    for chart in (outcome.plot.jct(), outcome.plot.queue(), outcome.plot.sizes()):
+    for chart in (outcome.plot.jct(), outcome.plot.queue(), outcome.plot.jct_by_size()):
         assert chart.data.height <= 500
         chart.to_dict()  # altair's own limit is 5,000 rows
 

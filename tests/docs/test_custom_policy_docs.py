@@ -103,7 +103,7 @@ def test_the_table_of_what_a_policy_sees_is_right(cells: list[str]) -> None:
     run = ringbco.Simulation(table, "4x8", placement="first-fit")
     run.advance()
     names, per, dtype, meaning, who = cells
-    if "`room`" in names or "`gpus_of(" in names:
+    if "`free_shares`" in names or "`gpus_of(" in names:
         assert "where the job table has [shares]" in meaning
         frame = table.frame.with_columns(gpu_share=pl.when(pl.col("num_gpus") == 1).then(0.5))
         table = ringbco.from_frame(frame)

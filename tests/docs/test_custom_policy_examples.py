@@ -133,16 +133,16 @@ def test_a_fork_knows_what_is_left_of_every_job(table: ringbco.JobTable) -> None
     for _ in range(60):
         assert run.advance()
         run.start(run.state.waiting)
-        before = [run.state.remaining, run.state.left, run.state.attained]
+        before = [run.state.remaining_time, run.state.remaining_iterations, run.state.attained]
     fork = run.fork()
     for mine, theirs in zip(
-        (fork.state.remaining, fork.state.left, fork.state.attained), before, strict=True
+        (fork.state.remaining_time, fork.state.remaining_iterations, fork.state.attained), before, strict=True
     ):
         assert np.count_nonzero(mine) > 30
         np.testing.assert_array_equal(mine, theirs)
     fork.advance()
     fork.start(fork.state.waiting, strict=False)
-    np.testing.assert_array_equal(run.state.remaining, before[0])
+    np.testing.assert_array_equal(run.state.remaining_time, before[0])
 
 
 class _Starts:

@@ -55,7 +55,7 @@ def test_two_jobs_change_places_once_or_there_and_back(times: int, ends: list[fl
 
     def swap(state: Any) -> None:
         for _ in range(times):
-            state.move({0: state.parts(1), 1: state.parts(0)})
+            state.move({0: state.allocation(1), 1: state.allocation(0)})
 
     def begin(state: Any) -> None:
         both(state)

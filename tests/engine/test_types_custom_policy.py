@@ -94,7 +94,7 @@ class Player:
         running = [int(row) for row in state.running]
         if len(running) > 1 and draw.random() < 0.3:
             one, other = draw.sample(running, 2)
-            self.do("exchange", state.move, {one: state.parts(other), other: state.parts(one)})
+            self.do("exchange", state.move, {one: state.allocation(other), other: state.allocation(one)})
         for row in draw.sample([int(row) for row in state.waiting], len(state.waiting)):
             what, gpus = draw.random(), draw.randint(rules.least[row], rules.most[row])
             if what < 0.15:

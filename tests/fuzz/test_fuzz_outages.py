@@ -49,7 +49,7 @@ def use(path: Path) -> None:
     assert (server[1:] >= server[:-1]).all()
     assert (down[1:][same] > up[:-1][same]).all()
     again = path.with_name("again.parquet")
-    found.save(again, force=True)
+    found.write(again, force=True)
     assert (
         Outages.read(again, ReadContext(servers=SERVERS))
         .merged.drop("cause")

@@ -175,7 +175,7 @@ def storied(folder: Path) -> None:
     for job in () if found is None else JOBS["job_id"]:
         story = explained(lambda: found.why(job, jobs_of(folder)))  # noqa: B023
         if story is not None:
-            json.dumps(story.as_dict(), allow_nan=False)
+            json.dumps(story.to_dict(), allow_nan=False)
 
 
 def write_all(outcome: Outcome, out: io.BytesIO) -> int:

@@ -65,7 +65,7 @@ def use(path: Path) -> None:
     assert replicas.size == time.size == service.size == found.frame.height
     assert len(set(zip(service.tolist(), time.tolist(), strict=True))) == time.size
     again = path.with_name("again.parquet")
-    found.save(again, force=True)
+    found.write(again, force=True)
     assert Services.read(again, ReadContext(largest=LARGEST)).frame.equals(found.frame)
 
 

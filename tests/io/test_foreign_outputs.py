@@ -103,7 +103,7 @@ def test_a_parquet_file_is_known_by_its_signature(tmp_path: Path) -> None:
     write_jobs(from_frame(frame), ours)
     assert marks.is_signed(ours)
     assert read_jobs(ours).metadata == {}
-    ringbco.outages("4x8", mtbf=1e5, mttr=10, days=30).save(tmp_path / "outages.parquet")
+    ringbco.outages("4x8", mtbf=1e5, mttr=10, days=30).write(tmp_path / "outages.parquet")
     write_jobs(from_frame(frame), tmp_path / "outages.parquet", force=True)  # ours, of another kind
     frame.write_parquet(theirs)
     pq.write_table(pq.read_table(ours), tmp_path / "derived.parquet")  # carries the footer along

@@ -81,7 +81,7 @@ class State:
         busy = Counter(gpu[0] for gpu in self.world.cluster_state().idle)
         return [busy[server] for server in range(1 + max(self.world.sizes))]
 
-    def parts(self, row: int) -> list[tuple[int, int]]:
+    def allocation(self, row: int) -> list[tuple[int, int]]:
         return sorted(Counter(server for server, _ in self.gpus_of(row)).items())
 
     def gpus_of(self, row: int) -> list[GPU]:

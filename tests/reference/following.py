@@ -127,7 +127,7 @@ class Follow:
             state.start(each.row, each.parts)
         elif each.verb == "stop":
             world.put_off(world.run_of(each.row))
-        elif each.verb == "resize" and list(each.parts) == state.parts(each.row):
+        elif each.verb == "resize" and list(each.parts) == state.allocation(each.row):
             return  # it found no room
         elif each.verb in ("move", "resize"):
             state.move({each.row: each.parts})
@@ -142,6 +142,6 @@ class Follow:
         gpus = sum(part if isinstance(part, int) else len(part) for _, part in each.parts)
         starts = world.start_by_room(each.row, gpus, world.type_at(each.parts[0][0]))
         left = sorted(row for row in world.waiting if row not in before)
-        parts = State(world).parts(each.row) if starts else []
+        parts = State(world).allocation(each.row) if starts else []
         if left != sorted(one.row for one in leaving) or parts != sorted(each.parts):
             raise WrongError(f"{leaving} for {each}; by the rules {left} leave, for {parts}")

@@ -33,7 +33,7 @@ class GavelFifo(ringbco.Policy):
             return
         self.assigned, self.changed = state.now, False
         chosen = self.assign(state)
-        on = {row: state.type[state.parts(row)[0][0]] for row in state.running}
+        on = {row: state.type[state.allocation(row)[0][0]] for row in state.running}
         state.stop([row for row, name in on.items() if chosen.get(row) != name])
         for row in sorted(set(chosen) & set(state.waiting), key=lambda row: -int(state.jobs.num_gpus[row])):
             state.start([row], type=chosen[row], strict=False)
@@ -144,7 +144,7 @@ class FinishTime(ringbco.Policy):
             if size[row] <= left:
                 left -= int(size[row])
                 chosen.append(row)
-        old = {row: state.parts(row) for row in state.running.tolist()}
+        old = {row: state.allocation(row) for row in state.running.tolist()}
         state.stop(state.running)
         self.on = []
         for row in sorted(chosen, key=lambda row: (-int(size[row]), row not in old)):
@@ -170,7 +170,7 @@ class FinishTime(ringbco.Policy):
             self.due[row] = self.due.get(row, 0.0) + (due if row in self.share else 0.0)
             self.had[row] = 0.0
         part = {row: min(1.0, -(-whole // len(rows)) / int(state.jobs.num_gpus[row])) for row in rows}
-        rest = {row: float(state.left[row]) for row in rows}
+        rest = {row: float(state.remaining_iterations[row]) for row in rows}
         for row in rows:
             if row in self.seen:
                 before, under = self.seen[row]

@@ -63,7 +63,7 @@ class Repack(ringbco.Policy):
         return [int(row) for row in self.state.waiting]
 
     def parts(self) -> dict[int, Parts]:
-        return {int(row): self.state.parts(row) for row in self.state.running}
+        return {int(row): self.state.allocation(row) for row in self.state.running}
 
     def idle(self, server: int) -> int:
         return int(self.state.idle[server])
@@ -105,14 +105,14 @@ class Repack(ringbco.Policy):
         return float(self.state.jobs.submit_time[row])
 
     def left(self, row: int) -> float:
-        return float(self.state.left[row] * self.tau[row])
+        return float(self.state.remaining_iterations[row] * self.tau[row])
 
     def whole(self, row: int) -> float:
         return self.wholes[row]
 
     def resume(self, row: int) -> float:
         """When the pause ends of a job that runs now."""
-        if self.state.parts(row) == self.before.get(row):
+        if self.state.allocation(row) == self.before.get(row):
             return self.resumes[row]  # as if it had never left
         return self.now + (self.cost if row in self.ran else 0.0)
 

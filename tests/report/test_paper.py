@@ -45,7 +45,7 @@ def test_latex_has_a_row_a_measure_and_says_what_it_is_of(comparison: Comparison
     of = rf"30 jobs of \textless{{}}frame\textgreater{{}} on 2x4; {runs}"
     assert caption == f"{of}; ringbco {ringbco.__version__}."
     body = text.split(r"\hline")[2].strip().splitlines()
-    shown = [measure.title for measure in comparison.shown if measure.key != "engine_seconds"]
+    shown = [measure.title for measure in comparison.display_rows if measure.key != "engine_seconds"]
     assert [line.split(" & ")[0] for line in body] == shown
     assert all(line.endswith(r" \\") and line.count(" & ") == 2 for line in body)
     for line in comparison.sentences():
@@ -56,12 +56,12 @@ def test_markdown_and_csv_hold_the_same(comparison: Comparison) -> None:
     lines = comparison.table("md").splitlines()
     assert lines[0] == "<!-- made by ringbco -->"
     assert lines[3] == "|  | rand | sjf |"
-    mean = next(measure for measure in comparison.shown if measure.key == "mean_jct")
+    mean = next(measure for measure in comparison.display_rows if measure.key == "mean_jct")
     row = next(line for line in lines if line.startswith("| mean completion time |"))
     for label in ("rand", "sjf"):
         figure = comparison.figure(label, "mean_jct")
         assert figure.interval is not None
-        assert comparison.beneath(label, mean)[0] in row
+        assert comparison.interval_lines(label, mean)[0] in row
     read = list(csv.DictReader(io.StringIO(comparison.table("csv"))))
     assert {one["measure"] for one in read} == {one.key for one in comparison.rows} - {"engine_seconds"}
     own = next(one for one in read if (one["measure"], one["policy"]) == ("mean_jct", "sjf"))

@@ -181,7 +181,7 @@ def test_a_followed_job_has_the_holders_and_the_place_of_why(
     outcome, side = results[policy], list(results).index(policy)
     compared = 0
     for job in outcome.jobs.sort("waited", descending=True)["job_id"][:12]:
-        facts = {fact.kind: fact.told for fact in outcome.why(job).facts}
+        facts = {fact.kind: fact.figures for fact in outcome.why(job).facts}
         if "most held" not in facts or "queue" not in facts:
             continue
         tab.evaluate(

@@ -105,7 +105,7 @@ def test_the_page_of_a_diff(
     assert titles[0] == "</script>one and <b>two"
     assert titles[-2:] == ["Gained most", "Lost most"]
     first = tab.evaluate("[...document.querySelectorAll('section:last-of-type tbody th')][0].textContent")
-    assert first == found.most("slower")[0]["job_id"]
+    assert first == found.most_changed("slower")[0]["job_id"]
 
 
 def test_it_prints(tab: Tab, report: Path) -> None:

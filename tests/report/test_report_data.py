@@ -11,8 +11,10 @@ import pytest
 from frames import busy_jobs
 from ringbco import replay
 from ringbco.reports import data_time
+from ringbco.reports.data_jobs import means
 from ringbco.reports.figures import chapters
 from ringbco.reports.series import Figure
+from ringbco.result.certainty import Runs
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from test_report import rows_of
@@ -122,10 +124,31 @@ def test_the_means_and_what_no_schedule_is_below(
     order = sorted(results, key=lambda label: results[label].summary["mean_jct"])
     assert data["policy"].to_list() == order
     bounds = Comparison(results).bounds
-    for label, mean, bound in data.select("policy", "mean", "bound").iter_rows():
+    for label, mean, bound in data.select("policy", "mean_jct", "bound").iter_rows():
         assert mean == results[label].summary["mean_jct"]
         assert bound == bounds[label]
         assert bound is None or bound <= mean
+
+
+def test_a_figure_over_runs_is_called_what_it_is(results: dict[str, Outcome]) -> None:
+    """Of moved runs that of run 0, of fresh tables the median: no mean over the runs."""
+    summaries = {
+        label: [{**one.summary, "mean_jct": one.summary["mean_jct"] + add} for add in (0, 1, 2, 3, 4, 60)]
+        for label, one in results.items()
+    }
+    said = {
+        "moved": (0.0, "The dot is run 0, the jobs as they are; the line is the range over 6 runs."),
+        "fresh tables": (2.5, "The dot is the median of 6 tables, the line its interval of 95 %."),
+    }
+    for kind, (beyond, note) in said.items():
+        comparison = Comparison(results, summaries, variation=Runs(kind))  # type: ignore[arg-type]
+        (part,) = means(comparison)
+        assert part.data is not None
+        assert "mean" not in part.data.columns
+        assert part.note.strip().startswith(note)
+        assert dict(part.data.select("policy", "mean_jct").iter_rows()) == pytest.approx(
+            {label: one.summary["mean_jct"] + beyond for label, one in results.items()}
+        )
 
 
 def lost(jobs: pl.DataFrame) -> float:

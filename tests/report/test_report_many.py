@@ -124,7 +124,7 @@ def test_sizes_of_many_are_gathered(thirteen: dict[str, Outcome]) -> None:
         )
         for label, outcome in thirteen.items()
     }
-    document = Plots(wide).sizes().to_dict()
+    document = Plots(wide).jct_by_size().to_dict()
     shown = pl.DataFrame(next(iter(document["datasets"].values())))
     assert set(shown["num_gpus"]) == {2**power for power in range(11)}
     assert shown["jobs"].sum() == 600 * len(thirteen)
@@ -206,7 +206,7 @@ def test_results_are_rows_sorted_by_mean_completion_time(thirteen: dict[str, Out
             assert [row[0] for row in table[1:]] == order[:few]
         assert parser.tables[0][0] == ["", "mean", "median", "p90", "p99"]
         titles = [title for table in parser.tables for title in table[0][1:]]
-        assert len(titles) == len(Comparison(thirteen).shown)
+        assert len(titles) == len(Comparison(thirteen).display_rows)
         assert titles.index("utilisation to last submission") < titles.index("utilisation, whole run")
         assert "worst slowdown" in titles
         assert not any("fairness" in title for title in titles)

@@ -100,12 +100,13 @@ def test_too_many_lines_are_averaged_and_the_page_says_so(folder: Path) -> None:
     assert {row["line"] for row in kept(figure)} == {
         f"{p}, kappa {k}" for p in VARIED["policy"] for k in (1, 2, 8)
     }
-    assert "Means over load." in figure.note
+    assert "Means over load and seed." in figure.note
     assert {row["points"] for row in kept(figure)} == {20}
     for each in made.values():
         on_white(each)
     text, _ = sweep_page(crowded, title="t")
     assert "The best 30 of 360 points" in text
+    assert "Figures are means over the seeds that the specification varies." in text
 
 
 def test_settings_alone_failed_runs_and_loads_as_recorded(folder: Path) -> None:
@@ -190,7 +191,7 @@ def test_two_settings_of_numbers_have_a_map_with_numbers_in_its_cells(folder: Pa
         assert cell["value"] == pytest.approx(mine.mean(), rel=1e-9)
     marks = [layer["mark"]["type"] for layer in figure.chart.to_dict()["layer"]]
     assert marks == ["rect", "rect", "text"]
-    assert "Means over policy." in figure.note
+    assert "Means over policy and seed." in figure.note
     assert heat_map(only(runs, runs.frame, "policy", "kappa")) is None
 
 

@@ -79,10 +79,10 @@ def test_verdicts(ratios: list[float], parts: Any, verdict: str) -> None:
 
 def test_parts_that_are_empty_have_no_range_and_count_on_no_side() -> None:
     found = Held(0.5, (0.4, 0.6), 6, "apart on these jobs", (0.5, None, 0.7, 1.0, 1.2, 0.9))
-    assert found.ends is None
-    assert found.agreeing == 3
-    assert found._replace(parts=(0.5, 0.6, 0.7, 1.0, 1.2, 0.9)).ends == (0.5, 1.2)
-    assert found._replace(ratio=1.0).agreeing == 0
+    assert found.parts_range is None
+    assert found.parts_agreeing == 3
+    assert found._replace(parts=(0.5, 0.6, 0.7, 1.0, 1.2, 0.9)).parts_range == (0.5, 1.2)
+    assert found._replace(ratio=1.0).parts_agreeing == 0
 
 
 @pytest.mark.parametrize(
@@ -274,9 +274,13 @@ def test_lines_of_the_table() -> None:
 def test_what_is_said_of_the_runs() -> None:
     runs = Runs("moved", ("submissions", "models"))
     six = "6 runs: submissions moved by under a minute, unknown models drawn anew"
-    assert of_runs(6, runs) == of_runs(6, runs, 20) == [six]
-    assert of_runs(6, runs, 21) == ["one in twenty pairs that are alike may be called apart", six]
-    assert of_runs(5, runs, 30)[:-1] == ["too few runs: 5, at least 6 are needed"]
+    first = "figures are those of run 0, the jobs as they are, not means over runs"
+    assert of_runs(6, runs) == [six]
+    assert of_runs(6, runs, 20) == [six, first]
+    assert of_runs(6, runs, 21) == ["one in twenty pairs that are alike may be called apart", six, first]
+    assert of_runs(5, runs, 30)[:-2] == ["too few runs: 5, at least 6 are needed"]
+    median = "figures are medians over the tables, not means"
+    assert of_runs(6, Runs("fresh tables"), 1)[-1] == median
 
 
 @pytest.mark.skipif(not CASE.is_file(), reason=NO_TRACE)
@@ -292,8 +296,8 @@ def test_the_case_worked_by_hand() -> None:
         found = held(runs, [1.0] * len(runs), "moved", parts)
         assert parts == pytest.approx(tuple(want["parts"]), rel=1e-9)
         assert found is not None
-        assert (found.verdict, found.agreeing) == (want["verdict"], want["on_side"])
-        numbers = [found.ratio, *(found.ends or ()), *(found.interval or ())]
+        assert (found.verdict, found.parts_agreeing) == (want["verdict"], want["on_side"])
+        numbers = [found.ratio, *(found.parts_range or ()), *(found.interval or ())]
         names = ("ratio", "parts_low", "parts_high", "ratio_low", "ratio_high")
         assert numbers == pytest.approx([want[one] for one in names if want[one] is not None], rel=1e-9)
         if (heavy := want["influence"]) is not None:

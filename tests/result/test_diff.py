@@ -90,7 +90,7 @@ def test_a_result_and_itself() -> None:
     outcome = run("srtf")
     found = outcome.diff(outcome)
     assert found.same
-    assert found.most("faster") == found.most("slower") == []
+    assert found.most_changed("faster") == found.most_changed("slower") == []
     assert found.sentences() == ["the same: no completion time of 3 jobs differs"]
 
 
@@ -194,7 +194,7 @@ def test_many_jobs_have_twenty_on_either_side() -> None:
     jobs = busy_jobs(200)
     a, b = (ringbco.replay(jobs, "2x4", policy=policy) for policy in ("fifo", "srtf"))
     found = a.diff(b)
-    gained, lost = (found.most(change) for change in ("faster", "slower"))
+    gained, lost = (found.most_changed(change) for change in ("faster", "slower"))
     assert len(gained) == 20
     for rows, sign in ((gained, -1), (lost, 1)):
         sizes = [sign * row["jct"]["difference"] for row in rows]
@@ -202,4 +202,4 @@ def test_many_jobs_have_twenty_on_either_side() -> None:
         rest = found.jobs.filter(~pl.col("job_id").is_in([row["job_id"] for row in rows]))["difference"]
         assert (sign * rest).max() <= sizes[-1]  # type: ignore[operator]
     assert sum(row["jobs"] for row in found.users()) == 200
-    assert [row["job_id"] for row in b.diff(a).most("slower")] == [row["job_id"] for row in gained]
+    assert [row["job_id"] for row in b.diff(a).most_changed("slower")] == [row["job_id"] for row in gained]

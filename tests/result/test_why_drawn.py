@@ -108,12 +108,12 @@ def test_the_head_starts_when_its_reservation_says(placement: str) -> None:
         fact
         for job in outcome.jobs.filter(pl.col("wait_behind") > 0)["job_id"]
         for fact in told(outcome.why(job), "reserved")
-        if "shadow" in fact.told
+        if "shadow" in fact.figures
     ]
     assert len(found) > 5
     for fact in found:
-        assert start[fact.told["head"]] == pytest.approx(fact.told["shadow"], rel=NEAR)
-        assert fact.told["own_end"] > fact.told["shadow"]
+        assert start[fact.figures["head"]] == pytest.approx(fact.figures["shadow"], rel=NEAR)
+        assert fact.figures["own_end"] > fact.figures["shadow"]
 
 
 def test_a_plan_has_stories() -> None:

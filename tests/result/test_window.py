@@ -273,7 +273,7 @@ def test_each_run_has_the_share_of_its_own_span() -> None:
     jobs = pl.DataFrame({"job_id": [f"j{i}" for i in range(80)], "submit_time": submit,
                          "num_gpus": [1] * 80, "duration": rng.uniform(600.0, 9e4, 80)})  # fmt: skip
     comparison = compare(jobs, "1x4", ["fifo"], model="fixed", seeds=4, measure_from=0.5, measure_to="1000d")
-    told = comparison.repeated["fifo"]
+    told = comparison.summaries_by_run["fifo"]
     assert told[0]["measure_from"] == submit[0] + 0.5 * (submit[-1] - submit[0])
     assert len({one["measure_from"] for one in told}) == 4
     assert all(20 < one["jobs"] < 60 for one in told)

@@ -50,7 +50,7 @@ class Moves(ringbco.Policy):
     def decide(self, state: ringbco.State) -> None:
         state.start(state.waiting)
         for row in list(state.running):
-            state.move({row: [(1 - state.parts(row)[0][0], 1)]})
+            state.move({row: [(1 - state.allocation(row)[0][0], 1)]})
         state.wake(state.now + 10.0)
 
 

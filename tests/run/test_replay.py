@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import polars as pl
@@ -25,6 +25,7 @@ from ringbco.result.schema import (
 from ringbco.run.options import policies, resolve_policy
 from ringbco.run.registry import PRESETS
 from ringbco.run.replay import replay
+from ringbco.run.simulation import Simulation
 from ringbco.trace import profiles
 from ringbco.trace.jobs import JobTable, from_frame, read_jobs
 
@@ -393,6 +394,31 @@ def test_public_names_are_what_they_say() -> None:
     assert set(dir(ringbco)) == set(ringbco.__all__)
     with pytest.raises(AttributeError, match="nonsense"):
         _ = ringbco.nonsense
+
+
+def test_the_policy_may_be_positional(small_jobs: Path) -> None:
+    """As in `compare`, by position or by name."""
+    assert replay(small_jobs, "2x8", "sjf").jobs.equals(replay(small_jobs, "2x8", policy="sjf").jobs)
+    planned = ringbco.plan(small_jobs, "2x8", "ff")
+    assert planned.jobs.equals(ringbco.plan(small_jobs, "2x8", policy="ff").jobs)
+    assert planned.summary["policy"] == "ff"
+    packed = [
+        ringbco.pack(small_jobs, "2x8", "best-fit"),
+        ringbco.pack(small_jobs, "2x8", placement="best-fit"),
+    ]
+    assert packed[0] == packed[1]
+    assert packed[0].placement == "best-fit"
+    with pytest.raises(UsageError, match="option policy: 'sjff'"):
+        replay(small_jobs, "2x8", "sjff")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [*(getattr(ringbco, name) for name in ("replay", "plan", "bound", "compare")), Simulation.__init__],
+)
+def test_annotations_can_be_read_at_run_time(function: Any) -> None:
+    hints = get_type_hints(function)
+    assert {"jobs", "cluster", "options", "return"} <= set(hints)
 
 
 def test_frames_and_tables_and_files_are_the_same_jobs(small_jobs: Path) -> None:

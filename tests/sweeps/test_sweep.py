@@ -114,7 +114,7 @@ def test_each_run_is_named_when_it_begins(spec: Path, tmp_path: Path, workers: s
             seeds=seeds,
             executor=pool,
             threads=None if pool else threads,
-            began=lambda *told: began.append(told),
+            on_run_start=lambda *told: began.append(told),
         )
 
     try:

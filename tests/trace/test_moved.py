@@ -39,4 +39,4 @@ def test_rows_keep_their_order_and_deadlines_move_along() -> None:
     assert later[0] == later[2] != later[1]  # jobs of one instant stay together
     assert other.frame["deadline"].to_list() == [200.0 + later[0], None, 300.0 + later[2]]
     assert other.frame.drop("submit_time", "deadline").equals(table.frame.drop("submit_time", "deadline"))
-    assert (table.told.get("moved"), other.told["moved"]) == (None, 7)
+    assert (table.identity.get("moved"), other.identity["moved"]) == (None, 7)

@@ -71,7 +71,7 @@ def test_columns_for_the_engine() -> None:
     assert (server.tolist(), down.tolist(), up.tolist()) == ([0, 3], [2.0, 7.0], [6.0, math.inf])
     assert [column.dtype for column in (server, down, up)] == [np.uint32, np.float64, np.float64]
     assert all(column.flags.c_contiguous for column in (server, down, up))
-    assert found.told() == {"path": "<outages>", "sha256": None, "rows": 3, "overlapping": 1}
+    assert found.identity == {"path": "<outages>", "sha256": None, "rows": 3, "overlapping": 1}
 
 
 def test_no_outages(tmp_path: Path) -> None:
@@ -93,19 +93,19 @@ def test_no_outages(tmp_path: Path) -> None:
 def test_there_and_back(tmp_path: Path, ending: str, cause: str | None) -> None:
     found = Outages.read(frame([(0, 0.1, 1e15 / 3, cause), (1, 1 / 3, None, None)]), ReadContext(servers=2))
     path = tmp_path / f"o.{ending}"
-    found.save(path)
+    found.write(path)
     assert Outages.read(path, ReadContext(servers=2)).frame.equals(found.frame)
     kept = pl.read_csv(path) if ending == "csv" else pl.read_parquet(path)
     assert kept.columns == [*HEAD.split(","), *([] if cause is None else ["cause"])]
     with pytest.raises(InputError, match="already exists"):
-        found.save(path)
-    found.save(path, force=True)
+        found.write(path)
+    found.write(path, force=True)
     assert Outages.read(path, ReadContext(servers=2)).frame.equals(found.frame)
 
 
 def test_save_refuses_other_endings(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"expected a name ending in \.parquet or \.csv"):
-        Outages.read(frame([]), ReadContext(servers=1)).save(tmp_path / "o.txt")
+        Outages.read(frame([]), ReadContext(servers=1)).write(tmp_path / "o.txt")
     assert not list(tmp_path.iterdir())
 
 

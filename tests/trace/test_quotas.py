@@ -51,7 +51,7 @@ def test_a_file_and_a_frame_give_the_same(tmp_path: Path) -> None:
     given.write_parquet(tmp_path / "q.parquet")
     assert Quotas.read(tmp_path / "q.parquet", ReadContext(JOBS)).frame.equals(found.frame)
     assert Quotas.read(given, ReadContext(JOBS)).sha256 is None
-    assert Quotas.read(given, ReadContext(JOBS)).told() == {"path": "<quota>", "sha256": None, "rows": 2}
+    assert Quotas.read(given, ReadContext(JOBS)).identity == {"path": "<quota>", "sha256": None, "rows": 2}
 
 
 def test_columns_for_the_engine() -> None:

@@ -55,7 +55,7 @@ def test_columns_for_the_engine() -> None:
         np.float64,
         np.uint32,
     ]
-    assert found.told() == {"path": "<services>", "sha256": None, "rows": 3, "services": 2}
+    assert found.identity == {"path": "<services>", "sha256": None, "rows": 3, "services": 2}
 
 
 def test_no_services(tmp_path: Path) -> None:
@@ -75,12 +75,12 @@ def test_there_and_back(tmp_path: Path, ending: str) -> None:
         frame([("a, b", 1 / 3, 2**32 - 1, 1), ("7", 1e15 / 3, 0, 8)]), ReadContext(largest=8)
     )
     path = tmp_path / f"s.{ending}"
-    found.save(path)
+    found.write(path)
     assert Services.read(path, ReadContext(largest=8)).frame.equals(found.frame)
     with pytest.raises(InputError, match="already exists"):
-        found.save(path)
+        found.write(path)
     with pytest.raises(UsageError, match=r"expected a name ending in \.parquet or \.csv"):
-        found.save(tmp_path / "s.txt")
+        found.write(tmp_path / "s.txt")
 
 
 SINCE = "; count seconds from the epoch of submit_time, or drop the row"

@@ -40,7 +40,7 @@ def test_they_and_the_digest_may_be_worked_out_beside_the_engine(
     workload.begin()
     assert workload.users is not None
     assert workload.users.numbers.tolist() == ranks(table.frame["user"]).tolist()
-    assert table.told["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert table.identity["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("oversize", [0, 40])

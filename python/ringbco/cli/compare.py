@@ -165,7 +165,7 @@ def _with_kept_runs(error: BaseException, kept: FinishedRuns) -> BaseException:
     if not len(kept):
         kept.discard()
     elif isinstance(error, InputError) and error.hint == NOTHING_LEFT:
-        return error.but(hint=kept.told())
+        return error.replace(hint=kept.told())
     else:
         process.tell(f"note: {kept.told()}")
     return error
@@ -268,7 +268,7 @@ def _replayed(
         tell_rigid(chosen, table)
         for label, outcome in comparison.outcomes.items():
             tell_pauses(label, outcome)
-            if label not in comparison.unlike:
+            if label not in comparison.not_comparable:
                 tell_stopped(label, outcome, table)
 
     return _Compared(f"{jobs.name} on {machine.name}", comparison, written, tell)
@@ -312,7 +312,7 @@ def _owners(comparison: Comparison, by: str | None) -> dict[str, Any]:
     return {
         f"by_{by}": comparison.by(by).to_dicts(),
         "inequality": {label: inequality(outcome) for label, outcome in comparison.outcomes.items()},
-        "who_pays": list(payers(comparison.outcomes, comparison.against, by)),
+        "who_pays": list(payers(comparison.outcomes, comparison.baseline_label, by)),
     }
 
 

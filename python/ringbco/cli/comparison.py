@@ -55,7 +55,7 @@ def show(
     """Prints the title, the tables and what their marks mean. sort, every: as for `tables`."""
     console.print(title)
     made, with_ratios = tables(comparison, console, sort, every=every)
-    measures = list(comparison.shown)
+    measures = list(comparison.display_rows)
     told = [f"{len(made)} tables, one below the other"] if len(made) > 1 else []
     told += [f"best first by {measure.title}" for measure in measures if measure.key == (sort or SORTED_BY)]
     if not every and len(measures) > _FEW:
@@ -63,15 +63,16 @@ def show(
     console.print("; ".join(told))
     for table in made:
         console.print(table)
-    first = comparison.against
+    first = comparison.baseline_label
     star = "* best of its measure, and apart from all others" if _starred(comparison) else ""
     against = f"ratios are to {first}" if with_ratios else ""
     if star or against:
         console.print("; ".join(filter(None, (star, against))), markup=False)
     _show_verdicts(comparison, console, sort, every=every)
-    if comparison.unlike:
+    if comparison.not_comparable:
         console.print(
-            f"without *, for other jobs or another cluster than {first}: {', '.join(comparison.unlike)}",
+            f"without *, for other jobs or another cluster than {first}:"
+            f" {', '.join(comparison.not_comparable)}",
             markup=False,
         )
     unbounded = [label for label, bound in comparison.bounds.items() if bound is None]
@@ -83,19 +84,19 @@ def show(
 
 
 def _starred(comparison: Comparison) -> bool:
-    return any(entry.best for entries in comparison.shown.values() for entry in entries)
+    return any(entry.best for entries in comparison.display_rows.values() for entry in entries)
 
 
 def _show_verdicts(comparison: Comparison, console: Console, sort: str | None, *, every: bool) -> None:
     """How the others lie beside the baseline, a line each: of one measure, or of all."""
-    measures = [row for row in comparison.shown if every or row.key == (sort or SORTED_BY)]
+    measures = [row for row in comparison.display_rows if every or row.key == (sort or SORTED_BY)]
     shown = 0
     for measure in measures:
         lines = comparison.lines(measure)
         if not lines:
             continue
         shown += len(lines)
-        console.print(f"{measure.title} against {comparison.against}:", markup=False)
+        console.print(f"{measure.title} against {comparison.baseline_label}:", markup=False)
         wide = [max(map(len, lines))]
         figures = [cells for cells in lines.values() if len(cells) > 1]
         wide += [max((len(cells[place]) for cells in figures), default=0) for place in range(2)]
@@ -108,7 +109,7 @@ def _show_verdicts(comparison: Comparison, console: Console, sort: str | None, *
                 text = " " * (wide[0] + 4) + cells[2]
             console.print(text, markup=False)
     # Of results at hand alone there can be no more runs.
-    one = ONE_RUN if comparison.over.changed else of_one_run(list(comparison.outcomes))
+    one = ONE_RUN if comparison.variation.changed else of_one_run(list(comparison.outcomes))
     for line in comparison.notes(shown) or [one]:
         console.print(line, markup=False)
 
@@ -155,7 +156,7 @@ def show_by(comparison: Comparison, column: str, console: Console) -> None:
                 f" 5 % of users run at {told['worst']:.1%} of full speed",
                 markup=False,
             )
-    for line in payers(comparison.outcomes, comparison.against, column):
+    for line in payers(comparison.outcomes, comparison.baseline_label, column):
         console.print(line, markup=False)
 
 
@@ -186,7 +187,7 @@ def tables(
     if sort is None and fits(whole, console):
         return [whole], True
     made, with_ratios = list[Table](), False
-    for _, group in groupby(comparison.shown, key=lambda measure: measure.spread):
+    for _, group in groupby(comparison.display_rows, key=lambda measure: measure.spread):
         found, own = _side_by_side(comparison, order, list(group), console)
         made, with_ratios = made + found, with_ratios or own
     return made, with_ratios
@@ -197,9 +198,11 @@ def few(comparison: Comparison, sort: str | None = None) -> list[Figure]:
 
     What only some runs have and more of is better, as goodput with outages, goes before what all runs have.
     """
-    shown = list(comparison.shown)
+    shown = list(comparison.display_rows)
     known = {measure.key: measure for measure in shown}
-    of_some = [one.key for one in shown if one.told == "headline" and one.sometimes and one.better == "most"]
+    of_some = [
+        one.key for one in shown if one.shown_in == "headline" and one.sometimes and one.better == "most"
+    ]
     wanted = [sort, *_FIRST, *of_some, *_THEN]
     # After the last submission only the longest jobs run out: both utilisations tell much the same.
     if _THEN[1] in known:
@@ -264,7 +267,7 @@ def by_measure(comparison: Comparison, order: Sequence[int] | None = None) -> Ta
     table.add_column("", no_wrap=True, min_width=_NARROWEST)
     for number in order:
         table.add_column(Text(labels[number]), justify="right", no_wrap=True)
-    rows = list(comparison.shown)
+    rows = list(comparison.display_rows)
     for measure, following in zip(rows, [*rows[1:], None], strict=True):
         # A line between one kind of statistics and the next.
         last = following is not None and measure.spread != following.spread
@@ -302,9 +305,9 @@ def _cells(comparison: Comparison, measure: Figure, look: _Look, *, ratios: bool
         ratio = "-" if entry.ratio is None else f"{entry.ratio:.2f}"
         if ratios:
             # The baseline's is 1 by its nature; its place is kept, for policies may be rows.
-            ratio = "" if labels[number] == comparison.against else ratio
+            ratio = "" if labels[number] == comparison.baseline_label else ratio
             cell.append(f" {ratio:>5}", style="not bold dim")
-        for line in comparison.beneath(labels[number], measure) if look.range else ():
+        for line in comparison.interval_lines(labels[number], measure) if look.range else ():
             for part in line.replace(" to ", " to\n").split("\n") if look.stacked else (line,):
                 cell.append(f"\n{part}", style="not bold dim")
                 cell.append(" " * (7 if ratios else 1))

@@ -213,7 +213,7 @@ def _write(
             file.flush()
         if tables_out is not None and conversion.tables is not None:
             file = others.enter_context(table_file(tables_out, RateTable.mark(), force=force))
-            conversion.tables.write(file, as_csv=tables_out.suffix.lower() == ".csv")
+            conversion.tables.write_to(file, as_csv=tables_out.suffix.lower() == ".csv")
             file.flush()
         write_jobs(conversion.table, out, force=force, csv_safe=csv_safe)
 

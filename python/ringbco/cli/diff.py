@@ -128,7 +128,7 @@ def _show(found: Diff, names: tuple[str, str]) -> None:
         if more > 0:
             console.print(f"... and {more:,} more users, whose jobs gained or lost less")
     for change, title in (("faster", "gained"), ("slower", "lost")):
-        rows = found.most(change)
+        rows = found.most_changed(change)
         if rows:
             most = "the job that" if len(rows) == 1 else f"the {len(rows)} jobs that"
             console.print(f"{most} {title} most in B, by what")

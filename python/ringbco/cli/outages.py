@@ -71,7 +71,7 @@ def outages(
         start=start,
         cause=cause,
     )
-    made.save(out, force=force)
+    made.write(out, force=force)
     found = figures(made, machine, start, days)
     if as_json:
         one_file.tell_json(found, out)

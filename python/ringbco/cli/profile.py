@@ -64,7 +64,7 @@ def profile(
     if as_json:
         say_json({"jobs": filled.num_jobs, **told, "table": str(out)})
     elif not quiet:
-        title = f"{filled.num_jobs:,} jobs recorded on {machine.recorded_on.character}, in {out}"
+        title = f"{filled.num_jobs:,} jobs recorded on {machine.recorded_on.description}, in {out}"
         one_file.tell(title, _table(filled.num_jobs, told["filled"]))
 
 

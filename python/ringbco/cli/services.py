@@ -59,7 +59,7 @@ def services(
         window=window,
         service=service,
     )
-    made.save(out, force=force)
+    made.write(out, force=force)
     if as_json:
         one_file.tell_json(figures, out)
     elif not quiet:

@@ -58,7 +58,7 @@ def _parts(scope: Scope, parts: Sequence[Mapping[str, Any]]) -> Table:
     """A row a part of the run: the name it goes by, and its most telling figures."""
     first, *others = (row for row in rows_of(scope) if any(row.key in part for part in parts))
     most = scope == "type"
-    told = {row.key for row in others if most or row.told == "headline"} - {"servers"} | {"gpus", "jobs"}
+    told = {row.key for row in others if most or row.shown_in == "headline"} - {"servers"} | {"gpus", "jobs"}
     shown = [row for row in others if row.unit and row.key in told]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(first.title)

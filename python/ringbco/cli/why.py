@@ -72,7 +72,7 @@ def why(
         with progress_bar(f"asking {outcome.summary.get('policy', '?')}", quiet=as_json) as progress:
             story = story_of(outcome, job, jobs, policy, name=str(folder), progress=progress)
         if as_json:
-            say_json({"folder": str(folder), **story.as_dict()})
+            say_json({"folder": str(folder), **story.to_dict()})
         else:
             _show(folder, story, every=every)
 

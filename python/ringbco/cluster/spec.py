@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import difflib
 import itertools
@@ -10,19 +11,20 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ringbco.cluster.gpu_types import CATALOGUE, GpuType, read_types, unknown_type
 from ringbco.cluster.keys import did_you_mean, label_of, only_keys, table_of, unknown_key, whole
 from ringbco.cluster.network import NETWORK_RULES, Network, network_value
 from ringbco.cluster.presets import BESIDE, PRESETS, ServerGroup
-from ringbco.errors import InputError
+from ringbco.deprecation import renamed, renamed_parameters
+from ringbco.errors import InputError, UsageError
 from ringbco.io.toml import read_toml
 
 MAX_GPUS: Final = 2**24
@@ -38,7 +40,7 @@ _ALL_OR_NONE: Final = (
 _SHORT_FORM: Final = re.compile(r"\s*(\d{1,18})\s*[xX\u00d7]\s*(\d{1,18})\s*", re.ASCII)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Cluster:
     """Servers in index order, and the network between them.
 
@@ -48,32 +50,50 @@ class Cluster:
     name: the cluster as the user wrote it.
     recorded: the cluster on which the trace's durations were recorded; None for `RECORDED`.
     gpu_types: what the cluster itself says of GPU types, by name in lower case; the catalogue has the rest.
-    server_beside: cpu_milli and memory_mib of each server, which packing alone reads; None when not known.
+    server_cpu_memory: cpu_milli and memory_mib of each server, which packing alone reads; None if unknown.
     """
 
     server_gpus: NDArray[np.uint32]
-    server_vc: tuple[str, ...] | None = None
-    server_gpu_type: tuple[str | None, ...] | None = None
-    network: Network = field(default_factory=Network)
-    name: str = ""
-    recorded: Cluster | None = None
-    gpu_types: Mapping[str, GpuType] = field(default_factory=dict)
-    server_beside: tuple[tuple[int, int], ...] | None = None
+    server_vc: tuple[str, ...] | None
+    server_gpu_type: tuple[str | None, ...] | None
+    network: Network
+    name: str
+    recorded: Cluster | None
+    gpu_types: Mapping[str, GpuType]
+    server_cpu_memory: tuple[tuple[int, int], ...] | None
 
-    def __post_init__(self) -> None:
-        given = np.asarray(self.server_gpus)
-        if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu" or given.min() < 1:
-            raise InputError("a cluster needs at least one server, each of at least one GPU")
-        if int(given.sum(dtype=np.uint64)) > MAX_GPUS:
-            raise InputError(f"a cluster of at most {MAX_GPUS} GPUs", value=int(given.sum(dtype=np.uint64)))
-        gpus = given.astype(np.uint32)
-        gpus.flags.writeable = False
-        object.__setattr__(self, "server_gpus", gpus)
-        for labels in (self.server_vc, self.server_gpu_type, self.server_beside):
+    @renamed_parameters(server_beside="server_cpu_memory")
+    def __init__(  # noqa: PLR0917 - one for each field
+        self,
+        server_gpus: ArrayLike | str | os.PathLike[str],
+        server_vc: Sequence[str] | None = None,
+        server_gpu_type: Sequence[str | None] | None = None,
+        network: Network | None = None,
+        name: str = "",
+        recorded: Cluster | None = None,
+        gpu_types: Mapping[str, GpuType] | None = None,
+        server_cpu_memory: Sequence[tuple[int, int]] | None = None,
+    ) -> None:
+        """server_gpus: or what `parse` takes, such as "32x8", without any other argument."""
+        others = server_vc, server_gpu_type, network, name, recorded, gpu_types, server_cpu_memory
+        values = dict(zip([one.name for one in dataclasses.fields(self)[1:]], others, strict=True))
+        if isinstance(server_gpus, str | os.PathLike):
+            given = [key for key, value in values.items() if value]
+            if given:
+                text = f"Cluster({os.fspath(server_gpus)!r}): expected no {given[0]} beside the text"
+                raise UsageError(f"{text}; with_network() and with_recorded() replace such parts")
+            parsed = Cluster.parse(server_gpus)
+            server_gpus, values = parsed.server_gpus, {key: getattr(parsed, key) for key in values}
+        gpus = _checked_servers(server_gpus)
+        for labels in (server_vc, server_gpu_type, server_cpu_memory):
             if labels is not None and len(labels) != gpus.size:
                 raise InputError(f"{gpus.size} servers, but {len(labels)} labels for them")
-        if self.server_gpu_type is not None:
-            self._check_types(self.server_gpu_type)
+        defaults = {"network": Network(), "gpu_types": {}}
+        for key, value in {"server_gpus": gpus, **values}.items():
+            object.__setattr__(self, key, defaults.get(key) if value is None else value)
+        self._check_types(self.server_gpu_type or ())
+
+    server_beside = renamed("server_beside", "server_cpu_memory")
 
     def _check_types(self, labels: tuple[str | None, ...]) -> None:
         if None in labels:
@@ -175,7 +195,7 @@ class Cluster:
             network=network or Network(),
             name=name,
             gpu_types=gpu_types or {},
-            server_beside=beside or None,
+            server_cpu_memory=beside or None,
         )
 
     def with_network(self, **overrides: float | None) -> Cluster:
@@ -198,7 +218,7 @@ class Cluster:
         known = {**recorded.gpu_types, **self.gpu_types}
         named = {str(label).casefold() for label in recorded.server_gpu_type or ()}
         types = {key: fact for key, fact in known.items() if key in named}
-        recorded = dataclasses.replace(recorded, recorded=None, gpu_types=types, server_beside=None)
+        recorded = dataclasses.replace(recorded, recorded=None, gpu_types=types, server_cpu_memory=None)
         return dataclasses.replace(self, recorded=recorded, gpu_types={**self.gpu_types, **types})
 
     @property
@@ -207,7 +227,7 @@ class Cluster:
         return self.recorded or RECORDED
 
     @property
-    def character(self) -> str:
+    def description(self) -> str:
         """The size of the servers and what is special about the network, in words.
 
         Such as "servers of 8 GPUs, default network" or "servers of 2 to 8 GPUs, inter_bandwidth 1.25e+09".
@@ -248,10 +268,16 @@ class Cluster:
             )
         return np.flatnonzero(np.array(self.server_vc, dtype=object) == name)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as run.toml has them, with the cluster that traces were recorded on."""
+        return copy.deepcopy(self._document)
+
     @cached_property
-    def told(self) -> dict[str, Any]:
-        """The cluster as run.toml has it, with the one that traces were recorded on; not to be changed."""
+    def _document(self) -> dict[str, Any]:
         return tomllib.loads(self.with_recorded(self.recorded_on).to_toml())
+
+    told = renamed("told", "to_dict()")
+    character = renamed("character", "description")
 
     def to_toml(self) -> str:
         """The cluster as TOML; `parse` gives back an equal cluster, under another name."""
@@ -288,7 +314,7 @@ class Cluster:
         lines: list[str] = []
         vcs: Sequence[str | None] = self.server_vc or [None] * self.num_servers
         types: Sequence[str | None] = self.server_gpu_type or [None] * self.num_servers
-        beside: Sequence[tuple[int, int] | None] = self.server_beside or [None] * self.num_servers
+        beside: Sequence[tuple[int, int] | None] = self.server_cpu_memory or [None] * self.num_servers
         servers = zip(self.server_gpus.tolist(), vcs, types, beside, strict=True)
         for (gpus, vc, gpu_type, known), run in itertools.groupby(servers):
             lines += ["", f"[[{key}]]", f"count = {sum(1 for _ in run)}", f"gpus = {gpus}"]
@@ -302,7 +328,7 @@ class Cluster:
     def __reduce__(self) -> tuple[Any, ...]:
         # Through __init__, which copies: an array that Dask sent may lie at an odd address in its message.
         parts = (self.server_gpus, self.server_vc, self.server_gpu_type, self.network, self.name)
-        return Cluster, (*parts, self.recorded, dict(self.gpu_types), self.server_beside)
+        return Cluster, (*parts, self.recorded, dict(self.gpu_types), self.server_cpu_memory)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Cluster):
@@ -316,8 +342,20 @@ class Cluster:
     def _profile(self) -> tuple[Any, ...]:
         """What two equal clusters have in common, but for the cluster that traces were recorded on."""
         types = tuple((key, repr(fact)) for key, fact in sorted(self.gpu_types.items()))
-        facts = (self.server_vc, self.server_gpu_type, self.network, types, self.server_beside)
+        facts = (self.server_vc, self.server_gpu_type, self.network, types, self.server_cpu_memory)
         return self.server_gpus.tobytes(), *facts
+
+
+def _checked_servers(server_gpus: ArrayLike) -> NDArray[np.uint32]:
+    """GPUs of each server, read-only."""
+    given = np.asarray(server_gpus)
+    if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu" or given.min() < 1:
+        raise InputError("a cluster needs at least one server, each of at least one GPU")
+    if int(given.sum(dtype=np.uint64)) > MAX_GPUS:
+        raise InputError(f"a cluster of at most {MAX_GPUS} GPUs", value=int(given.sum(dtype=np.uint64)))
+    gpus = given.astype(np.uint32)
+    gpus.flags.writeable = False
+    return gpus
 
 
 def preset_names() -> tuple[str, ...]:

@@ -197,7 +197,7 @@ def _of_figures() -> str:
     for key, same in told.items():
         scopes = frozenset().union(*(row.scopes for row in same))
         of = ", ".join(name for scope, name in _SCOPES.items() if scope in scopes)
-        rows.append((key, same[0].title, same[0].unit, same[0].better, of, _TOLD[same[0].told]))
+        rows.append((key, same[0].title, same[0].unit, same[0].better, of, _TOLD[same[0].shown_in]))
     return _in_rows(("key", "title", "unit", "better", "of", "told"), rows)
 
 

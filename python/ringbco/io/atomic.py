@@ -160,7 +160,7 @@ def _by_its_name(error: InputError, partial: Path, path: str | os.PathLike[str])
     inside = error.file is not None and Path(error.file).is_relative_to(partial)
     if not inside or isinstance(error, _StrandedError):
         return error
-    return error.but(file=Path(path, Path(str(error.file)).relative_to(partial)))
+    return error.replace(file=Path(path, Path(str(error.file)).relative_to(partial)))
 
 
 def recover(target: Path) -> None:

@@ -158,7 +158,7 @@ class Allox(Policy):
     def decide(self, state: State) -> None:
         """Starts the jobs that the matching puts first on idle GPUs. Running jobs keep theirs."""
         rows = state.waiting
-        full = not (state.idle if state.shares is None else state.room).any()
+        full = not (state.idle if state.shares is None else state.free_shares).any()
         if not rows.size or (full and not state.evicts):
             return
         level = levels(state, rows, state.jobs.num_gpus[rows], keeps=True)
@@ -185,7 +185,7 @@ class Allox(Policy):
         wanted, units = types.parts(state, rows), types.units(state, rows)
         rates = types.rates(state, rows)
         with np.errstate(divide="ignore"):
-            times = np.where(rates > 0, state.left[rows][:, None] / rates, math.inf)
+            times = np.where(rates > 0, state.remaining_iterations[rows][:, None] / rates, math.inf)
         while True:
             able = np.flatnonzero(np.isfinite(times).any(axis=1))  # the others wait until servers are back
             able = able[: max(int(types.idle.sum()), int(self.alpha * able.size))]
@@ -215,7 +215,7 @@ class Allox(Policy):
             return []
         kinds = np.array([types.at(row) for row in rows.tolist()])
         rates = types.rates(state, rows)[np.arange(rows.size), kinds]
-        left = np.maximum(state.left[rows] / rates, 1e-9)
+        left = np.maximum(state.remaining_iterations[rows] / rates, 1e-9)
         return [
             Slot(int(kind), float(ready), int(gpus))
             for kind, ready, gpus in zip(kinds, left, state.held[rows], strict=True)

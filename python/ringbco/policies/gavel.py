@@ -287,7 +287,7 @@ class Gavel(Policy):
             due, had = self._shares[old] * (now - self._renewed), self._had[old] - self._fresh
             self._deficit[old] = self._deficit[old] + due - had
             if self._alone is not None:
-                left = dict(zip(every.tolist(), state.left[every].tolist(), strict=True))
+                left = dict(zip(every.tolist(), state.remaining_iterations[every].tolist(), strict=True))
                 since = now - state.jobs.submit_time[every]
                 found = finish_time(rates, wanted, gpus, self._alone.look(rates, wanted, gpus, left, since))
             elif self.shares == "max-min":

@@ -202,7 +202,7 @@ class Types:
             idle = room = state.idle
         else:  # and so no replicas
             usable = np.where(state.up, state.gpus, 0).astype(np.int64)
-            rooms = np.rint(state.room * self.whole).astype(np.int64) * state.up[:, None]
+            rooms = np.rint(state.free_shares * self.whole).astype(np.int64) * state.up[:, None]
             idle, room = (rooms > 0).sum(axis=1), rooms.sum(axis=1)
         self.together = [np.sort(usable[servers])[::-1].cumsum() for servers in self._servers]
         self.gpus = np.array([sums[-1] for sums in self.together])
@@ -224,7 +224,7 @@ class Types:
     def places_now(self, state: State) -> dict[int, list[Any]]:
         """Where all that run do so now."""
         if state.shares is None:
-            return dict[int, list[Any]](state.places)
+            return dict[int, list[Any]](state.allocations)
         return {row: state.gpus_of(row) for row in state.running.tolist()}
 
     def parts(self, state: State, rows: NDArray[np.uint32]) -> NDArray[Any]:
@@ -236,7 +236,7 @@ class Types:
         """Starts a job on the GPUs that it had, if they are idle. Where jobs may hold shares."""
         share = (state.shares[row] or self.whole) / self.whole  # type: ignore[index] # they may
         free = bool(old) and all(
-            state.room[server, gpu] >= share - 1e-9 for server, own in old for gpu in own
+            state.free_shares[server, gpu] >= share - 1e-9 for server, own in old for gpu in own
         )
         return free and state.start(row, old) == 1
 

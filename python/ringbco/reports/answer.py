@@ -34,10 +34,10 @@ def answer(comparison: Comparison) -> list[str]:
     """The sentences of these results, whose order is the best first."""
     if len(comparison.outcomes) == 1:
         return _of_one(comparison)
-    if comparison.unlike:
+    if comparison.not_comparable:
         return [
-            f"These are results of other jobs or on another cluster than {comparison.against}'s"
-            f" ({_listed(comparison.unlike)}): none is the best of all."
+            f"These are results of other jobs or on another cluster than {comparison.baseline_label}'s"
+            f" ({_listed(comparison.not_comparable)}): none is the best of all."
         ]
     if any(comparison.figure(label, _KEY).value is None for label in comparison.outcomes):
         return []
@@ -59,8 +59,8 @@ def _soonest(comparison: Comparison) -> str:
     if not others:
         text = f"{'Both' if len(ties) == 1 else f'All {len(ties) + 1}'} finish jobs alike: mean "
     text += _with_range(comparison, best)
-    if others and not comparison.repeated:
-        other = comparison.against if comparison.against in others else others[0]
+    if others and not comparison.summaries_by_run:
+        other = comparison.baseline_label if comparison.baseline_label in others else others[0]
         share = 1.0 - _mean(comparison, best) / _mean(comparison, other)
         text += f", {100.0 * share:.1f} % below {other}"
     over = comparison.figure(best, OVER_BOUND.key).value
@@ -70,7 +70,7 @@ def _soonest(comparison: Comparison) -> str:
 def _verdict(comparison: Comparison) -> list[str]:
     """How the best lies beside the baseline over the runs or, where it is that one, the next beside it."""
     best, after, *_ = comparison.outcomes
-    label = after if best == comparison.against else best
+    label = after if best == comparison.baseline_label else best
     (measure,) = (measure for measure in comparison.rows if measure.key == _KEY)
     told = comparison.sentence(label, measure) if label in comparison.lines(measure) else None
     return [] if told is None else [told]
@@ -101,7 +101,7 @@ def _who_pays(comparison: Comparison) -> list[str]:
     """The sizes of jobs that the best serves worse than the baseline, or the next, does."""
     labels = list(comparison.outcomes)
     best = labels[0]
-    other = comparison.against if comparison.against != best else labels[1]
+    other = comparison.baseline_label if comparison.baseline_label != best else labels[1]
     if same(_mean(comparison, best), _mean(comparison, other)):
         return []
     ours, theirs = (_lost_by_size(comparison.outcomes[label]) for label in (best, other))
@@ -112,7 +112,7 @@ def _who_pays(comparison: Comparison) -> list[str]:
     ]
     if not worse:
         return [f"No size of jobs is worse off than under {other}."] if len(ours) > 1 else []
-    of = "In the first run worse off" if comparison.repeated else "Worse off"
+    of = "In the first run worse off" if comparison.summaries_by_run else "Worse off"
     return [f"{of} than under {other}: jobs of {_listed(worse)}."]
 
 

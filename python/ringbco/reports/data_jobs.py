@@ -48,7 +48,10 @@ _OTHERS: Final = "all others"
 
 
 def means(comparison: Comparison) -> Iterator[Part]:
-    """The mean completion time of each result, its interval, and what no schedule is below, s."""
+    """The mean completion time of each result, its interval, and what no schedule is below, s.
+
+    The mean is over the jobs. Over runs it is that of run 0, of fresh tables the median.
+    """
     rows: list[tuple[str, float, float | None, float | None, float | None]] = []
     bounds = comparison.bounds
     for label in comparison.outcomes:
@@ -56,17 +59,24 @@ def means(comparison: Comparison) -> Iterator[Part]:
         if told.value is not None:
             rows.append((label, told.value, *(told.interval or (None, None)), bounds[label]))
     if rows:
-        names = ("policy", "mean", "low", "high", "bound")
+        names = ("policy", "mean_jct", "low", "high", "bound")
         schema = {name: pl.String if name == "policy" else pl.Float64 for name in names}
         data = pl.DataFrame(rows, schema=schema, orient="row")
         intervals = bool(data["low"].count())
-        note = " The line is the interval of 95 %." if intervals else ""
+        note = f" {_over_runs(comparison)}" if intervals else ""
         bound = " Grey: no schedule has a lower mean." if data["bound"].count() else ""
         yield Part(
             data,
             also={"ends": ("low", "high") if intervals else None, "least": "bound" if bound else None},
             note=note + bound,
         )
+
+
+def _over_runs(comparison: Comparison) -> str:
+    """What a dot and its line are over the runs."""
+    if comparison.variation.kind == "fresh tables":
+        return f"The dot is the median of {comparison.runs} tables, the line its interval of 95 %."
+    return f"The dot is run 0, the jobs as they are; the line is the range over {comparison.runs} runs."
 
 
 def time_split(results: Results) -> Iterator[Part]:

@@ -179,7 +179,7 @@ def _tables(found: Diff) -> list[DiffFigures]:
         note = f"Those first whose jobs gained or lost most time together.{few}"
         tables.append(_groups("By user", "user", "user", users[:_MOST_USERS], note))
     for change, title in (("faster", "Gained most"), ("slower", "Lost most")):
-        jobs = found.most(change)
+        jobs = found.most_changed(change)
         if jobs:
             tables.append(_jobs(title, jobs))
     return tables

@@ -128,7 +128,7 @@ def _recorded(run: Mapping[str, Any]) -> str:
     if "recorded" not in run.get("cluster", {}):
         return _ABSENT  # results of earlier versions
     try:
-        return cluster_of(run).recorded_on.character
+        return cluster_of(run).recorded_on.description
     except InputError:  # a damaged record, which the audit tells
         return _ABSENT
 
@@ -164,7 +164,7 @@ def runs(comparison: Comparison) -> list[Fact]:
 
 
 def _runs(comparison: Comparison, label: str) -> str:
-    count = len(comparison.repeated.get(label, ())) or 1
+    count = len(comparison.summaries_by_run.get(label, ())) or 1
     first = comparison.outcomes[label].run.get("options", {}).get("seed")
     if not isinstance(first, int):
         return f"{count:,}"
@@ -176,15 +176,17 @@ def headline(results: Comparison | Mapping[str, Outcome]) -> list[list[Line]]:
     comparison = as_comparison(results)
     labels = list(comparison.outcomes)
     lines = []
-    for measure, entries in comparison.shown.items():
+    for measure, entries in comparison.display_rows.items():
         shown = [measure.brief(entry.value) for entry in entries]
         cells = tuple(
             Cell(
                 text,
                 f"\N{MULTIPLICATION SIGN}{entry.ratio:.2f}"
-                if entry.ratio is not None and math.isfinite(entry.ratio) and label != comparison.against
+                if entry.ratio is not None
+                and math.isfinite(entry.ratio)
+                and label != comparison.baseline_label
                 else "",
-                comparison.beneath(label, measure),
+                comparison.interval_lines(label, measure),
                 best=entry.best,
             )
             for label, entry, text in zip(labels, entries, shown, strict=True)

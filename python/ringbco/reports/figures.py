@@ -246,12 +246,12 @@ def chapters(results: Comparison | Mapping[str, Outcome]) -> list[Chapter]:
     """The charts of all results, the best first; chapters without a chart are left out.
 
     Whatever the number of jobs, they hold at most some thousand points: jobs are counted and averaged here.
-    Of several runs they show the first, and say so, but for the means.
+    Of several runs they show the first, and say so; the mean completion times say what they are over runs.
     """
     comparison = as_comparison(results).best_first
     first = _rows(
         "mean", "Mean completion time", "Best first.", lambda _: data_jobs.means(comparison), by="policy",
-        value="mean", across=None, times=True, told=("policy", "mean time"),
+        value="mean_jct", across=None, times=True, told=("policy", "mean_jct time"),
     )  # fmt: skip
     made = [
         Chapter(
@@ -271,7 +271,7 @@ def charts_of(chapters: Iterable[Chapter]) -> list[Figure]:
 
 def _of_run_0(figure: Figure, comparison: Comparison) -> Figure:
     shown = comparison.outcomes if figure.of is None else [figure.of]
-    repeated = [label for label in shown if comparison.repeated.get(label)]
+    repeated = [label for label in shown if comparison.summaries_by_run.get(label)]
     if not repeated:
         return figure
     return replace(figure, note=f"{figure.note} The first of {comparison.runs} runs.")

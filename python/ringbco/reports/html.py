@@ -52,8 +52,8 @@ def page(
         notes=comparison.notes(),
         said=comparison.sentences(),
         labels=labels,
-        against=comparison.against,
-        unlike=comparison.unlike,
+        against=comparison.baseline_label,
+        unlike=comparison.not_comparable,
         glance=[figure for chapter in glance for figure in _drawn(chapter)],
         chapters=[
             (chapter.title, chapter.name, _drawn(chapter)) for chapter in chapters if chapter not in glance
@@ -86,7 +86,7 @@ def _subtitle(comparison: Comparison) -> str:
         one = windows.pop() if len(windows) == 1 else "submitted in windows of their own"
         jobs += f" {one} (charts over time show the whole run)"
     clusters = {cluster_text(outcome.run.get("cluster", {})) for outcome in results.values()}
-    fresh = "fresh tables" if comparison.over.kind == "fresh tables" else "runs"
+    fresh = "fresh tables" if comparison.variation.kind == "fresh tables" else "runs"
     runs = f"{comparison.runs} {fresh}" if comparison.runs > 1 else "one run"
     told = [
         jobs + _refusals(results),

@@ -37,14 +37,14 @@ def outcome_html(outcome: Outcome) -> str:
 def comparison_html(comparison: Comparison) -> str:
     """One row a measure, one column an outcome; the best is bold, the ratio is to the baseline."""
     measures, labels = [], list(comparison.outcomes)
-    for measure, entries in comparison.shown.items():
+    for measure, entries in comparison.display_rows.items():
         shown = [measure.brief(entry.value) for entry in entries]
-        ends = [comparison.beneath(label, measure) for label in labels]
+        ends = [comparison.interval_lines(label, measure) for label in labels]
         measures.append({"title": measure.title, "cells": list(zip(shown, entries, ends, strict=True))})
     text = render(
         "comparison",
         labels=labels,
-        against=labels.index(comparison.against),
+        against=labels.index(comparison.baseline_label),
         measures=measures,
         told=[*comparison.sentences(), *comparison.notes()],
     )

@@ -40,7 +40,7 @@ def caption_of(comparison: Comparison) -> str:
     of_those = f", {windows}," if windows.strip(", ") else ""
     trace = all_of(lambda outcome: Path(str(outcome.run.get("trace", {}).get("path", "?"))).name)
     cluster = all_of(lambda outcome: str(outcome.run.get("cluster", {}).get("name", "?")))
-    (runs,) = of_runs(comparison.runs, comparison.over) if comparison.runs > 1 else ["one run"]
+    (runs,) = of_runs(comparison.runs, comparison.variation) if comparison.runs > 1 else ["one run"]
     versions = all_of(lambda outcome: str(outcome.run.get("ringbco", {}).get("version", "?")))
     return f"{jobs} jobs of {trace}{of_those} on {cluster}; {runs}; ringbco {versions}."
 
@@ -49,13 +49,13 @@ def sheet_of(comparison: Comparison) -> Sheet:
     """A row a measure, a column a result; ranges behind the figures, verdicts below."""
     labels = list(comparison.outcomes)
     rows = []
-    for measure, entries in comparison.shown.items():
+    for measure, entries in comparison.display_rows.items():
         if measure.key in MEASURED_HERE:
             continue
         shown = [measure.brief(entry.value) for entry in entries]
         cells = [Cell(measure.title)]
         for label, text, entry in zip(labels, shown, entries, strict=True):
-            ranges = [f"({line})" for line in comparison.beneath(label, measure)]
+            ranges = [f"({line})" for line in comparison.interval_lines(label, measure)]
             cells.append(Cell(" ".join([text, *ranges]), entry.best))
         rows.append(cells)
     below = [*comparison.sentences(), *comparison.notes()]

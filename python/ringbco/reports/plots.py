@@ -8,6 +8,7 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
+from ringbco.deprecation import renamed
 from ringbco.reports import charts
 from ringbco.result.outcome import Outcome
 from ringbco.result.validation import check_tables
@@ -34,7 +35,7 @@ class Plots:
             check_tables(outcome)
 
     def __repr__(self) -> str:
-        names = [name for name in vars(type(self)) if not name.startswith("_")]
+        names = [name for name, own in vars(type(self)).items() if callable(own) and name[0] != "_"]
         return f"charts of {', '.join(self._outcomes)}: {', '.join(f'.{name}()' for name in names)}"
 
     def jct(self) -> Any:
@@ -64,7 +65,7 @@ class Plots:
         title = "Contention met by jobs over several servers"
         return _sized(charts.over_time(self._outcomes, "mean_contention", title, unit="mean contention"))
 
-    def sizes(self) -> Any:
+    def jct_by_size(self) -> Any:
         """Mean completion time by the number of GPUs a job asks for (both log scales).
 
         Of many sizes and outcomes those up to a power of two count as it.
@@ -93,6 +94,8 @@ class Plots:
             )
         )
         return _sized(chart)
+
+    sizes = renamed("sizes", "jct_by_size")
 
 
 def _sized(chart: Any) -> Any:

@@ -12,7 +12,7 @@ import polars as pl
 from ringbco.reports import shapes
 from ringbco.reports.series import AT_ONCE, Figure, scaled
 from ringbco.reports.shapes import Aim, blocks, rows
-from ringbco.reports.sweep_points import CLUSTER, Axis, Point, SweepRuns, named, row_texts
+from ringbco.reports.sweep_points import CLUSTER, REPEATED, Axis, Point, SweepRuns, named, row_texts
 from ringbco.result.figures import Figure as Measure
 from ringbco.units import brief as figure_told
 
@@ -175,7 +175,7 @@ def _in_order(runs: SweepRuns, shown: Sequence[Axis]) -> dict[str, int]:
 
 def _averaged(runs: SweepRuns, apart: Sequence[Axis], note: str) -> str:
     """The note, and over what a chart averages that tells these axes apart."""
-    others = [axis.title for axis in runs.axes if axis not in apart]
+    others = [axis.title for axis in runs.axes if axis not in apart] + [REPEATED] * runs.over_seeds
     return f"{note} Means over {' and '.join(others)}." if others else note
 
 

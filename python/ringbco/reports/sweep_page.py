@@ -181,7 +181,7 @@ def _best(runs: SweepRuns) -> tuple[str, Table]:
     """The best points, their settings and their figures with ranges, and a note on them."""
     there = {key for point in runs.points for key in point.figures}
     # What only such runs have, as failures with outages, before what all runs have.
-    others = [row for row in COMPARED if row.told == "headline" and row.sometimes]
+    others = [row for row in COMPARED if row.shown_in == "headline" and row.sometimes]
     others += [row for row in COMPARED if row.key in _ALSO]
     shown = [measure for measure in dict.fromkeys([*runs.measures, *others]) if measure.key in there]
     shown = shown[: max(_MOST_COLUMNS - len(runs.axes), len(runs.measures))]
@@ -194,6 +194,8 @@ def _best(runs: SweepRuns) -> tuple[str, Table]:
     of = f"The best {_BEST} of {count:,} points" if count > _BEST else "All points"
     file = "runs.parquet" if runs.over is None else "seeds.parquet"
     note = f"{of} by {title}, the best first; {file} has all of them and all measures."
+    if runs.over_seeds:
+        note += " Figures are means over the seeds that the specification varies."
     columns = [axis.title for axis in runs.axes] or ["run"]
     columns += [one.title for one in shown]
     return note, Table("Best points", columns, [row(point) for point in runs.ranked[:_BEST]])

@@ -150,6 +150,12 @@ class SweepRuns:
             return None
         return Spread(told.value, told.interval, tuple(known))
 
+    @property
+    def over_seeds(self) -> bool:
+        """Whether figures are means over seeds: of points whose runs differ in the setting `seed`."""
+        figures = (figure for point in self.points for figure in point.figures.values())
+        return self.over is None and any(len(figure.values) > 1 for figure in figures)
+
     @cached_property
     def measures(self) -> list[Figure]:
         """The measures to draw: the one aimed at, then those that people ask for first."""

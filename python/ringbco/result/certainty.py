@@ -12,6 +12,7 @@ from functools import cache
 from statistics import median
 from typing import Final, Literal, NamedTuple, TypeVar
 
+from ringbco.deprecation import warn
 from ringbco.units import same
 
 T = TypeVar("T", bound=Hashable)
@@ -147,21 +148,39 @@ class Held(NamedTuple):
         return -1 if high < 1.0 else 1 if low > 1.0 else 0
 
     @property
-    def known(self) -> list[float]:
+    def part_ratios(self) -> list[float]:
         """The ratios of the parts that have jobs, ascending."""
         return sorted((part for part in self.parts or () if part is not None), key=_order)
 
     @property
-    def ends(self) -> Interval | None:
+    def parts_range(self) -> Interval | None:
         """The least and the greatest ratio of the parts; None where one has no jobs."""
-        return (self.known[0], self.known[-1]) if len(self.known) == PARTS else None
+        return (self.part_ratios[0], self.part_ratios[-1]) if len(self.part_ratios) == PARTS else None
 
     @property
-    def agreeing(self) -> int | None:
+    def parts_agreeing(self) -> int | None:
         """How many parts lie on the ratio's side of 1; None where no parts were looked at."""
         if self.parts is None:
             return None
-        return sum((part - 1.0) * (self.ratio - 1.0) > 0.0 for part in self.known)
+        return sum((part - 1.0) * (self.ratio - 1.0) > 0.0 for part in self.part_ratios)
+
+    @property
+    def known(self) -> list[float]:
+        """The old name of `part_ratios`."""
+        warn("Held.known", "part_ratios")
+        return self.part_ratios
+
+    @property
+    def ends(self) -> Interval | None:
+        """The old name of `parts_range`."""
+        warn("Held.ends", "parts_range")
+        return self.parts_range
+
+    @property
+    def agreeing(self) -> int | None:
+        """The old name of `parts_agreeing`."""
+        warn("Held.agreeing", "parts_agreeing")
+        return self.parts_agreeing
 
 
 def figured(values: Sequence[float | None], kind: Kind) -> Figured:
@@ -206,7 +225,7 @@ def _centre(values: Sequence[float], kind: Kind) -> float:
 
 
 def _verdict(found: Held, ratios: Sequence[float], kind: Kind) -> Verdict:
-    if all(one == 1.0 for one in (*ratios, *found.known)):
+    if all(one == 1.0 for one in (*ratios, *found.part_ratios)):
         return "the same"
     if found.runs < FEWEST:
         return "too few runs"
@@ -214,7 +233,7 @@ def _verdict(found: Held, ratios: Sequence[float], kind: Kind) -> Verdict:
         return "cannot be told apart"
     if kind == "fresh tables":
         return "apart"
-    return "apart in all parts" if found.agreeing == PARTS else "apart on these jobs"
+    return "apart in all parts" if found.parts_agreeing == PARTS else "apart on these jobs"
 
 
 def starred(values: Mapping[T, float], hold: Callable[[T, T], Held | None], *, most: bool) -> set[T]:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import polars as pl
 
 import ringbco
+from ringbco.deprecation import renamed, renamed_fields
+from ringbco.errors import nearest
 from ringbco.io import marks
 from ringbco.io.json_text import json_text
 from ringbco.io.manifest import MANIFEST, OutputKind
@@ -52,23 +54,51 @@ class Entry(NamedTuple):
     best: bool
 
 
+@renamed_fields(repeated="summaries_by_run", over="variation")
 @dataclass(eq=False)
 class Comparison:
     """Outcomes side by side, by label; the others are held against the `baseline`, or the first.
 
-    outcomes: of run 0. repeated: the summaries of all runs, run 0's first, by label; of what was run once,
-    nothing. known_bounds: lower bounds by run, by label, where they are known already. over: what differs
-    from run to run.
+    `comparison["sjf"]` is the outcome of that label; `len`, `in` and iteration are of the labels.
+
+    outcomes: of run 0. summaries_by_run: the summaries of all runs, run 0's first, by label; of what was run
+    once, nothing. known_bounds: lower bounds by run, by label, where they are known already. variation: what
+    differs from run to run.
     """
 
     outcomes: dict[str, Outcome]
-    repeated: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    summaries_by_run: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     known_bounds: dict[str, list[float | None]] = field(default_factory=dict)
-    over: Runs = ONE_RUN
+    variation: Runs = ONE_RUN
     baseline: str | None = None
 
+    repeated = renamed("repeated", "summaries_by_run")
+    over = renamed("over", "variation")
+    against = renamed("against", "baseline_label")
+    shown = renamed("shown", "display_rows")
+    unlike = renamed("unlike", "not_comparable")
+    beneath = renamed("beneath", "interval_lines")
+    held = renamed("held", "difference")
+
+    def __getitem__(self, label: str) -> Outcome:
+        """The outcome of that label. Raises KeyError, which names the labels that there are."""
+        if label not in self.outcomes:
+            near = nearest(label, self.outcomes) if isinstance(label, str) else None
+            meant = f"; did you mean {near!r}?" if near else ""
+            raise KeyError(f"no outcome {label!r}: expected one of {', '.join(self.outcomes)}{meant}")
+        return self.outcomes[label]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.outcomes)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self.outcomes
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
     @property
-    def against(self) -> str:
+    def baseline_label(self) -> str:
         """The label that the others are held against."""
         return next(iter(self.outcomes)) if self.baseline is None else self.baseline
 
@@ -89,7 +119,7 @@ class Comparison:
             self,
             outcomes={label: self.outcomes[label] for label in order},
             known_bounds=self.bounds_by_run,
-            baseline=self.against,
+            baseline=self.baseline_label,
         )
 
     @cached_property
@@ -102,8 +132,8 @@ class Comparison:
         }
 
     @property
-    def shown(self) -> dict[Figure, list[Entry]]:
-        """The rows that people are shown: of the time to the first start only the mean.
+    def display_rows(self) -> dict[Figure, list[Entry]]:
+        """The rows of tables for people: of the time to the first start only the mean.
 
         And that only where it is not the waiting time, as it is where nobody waits again.
         """
@@ -120,7 +150,7 @@ class Comparison:
         like = {
             label: value
             for label, value in values.items()
-            if value is not None and self._like[label] and label in self.repeated
+            if value is not None and self._like[label] and label in self.summaries_by_run
         }
         best = self._judged.best(measure, like)
         return [
@@ -129,10 +159,10 @@ class Comparison:
 
     def _ratio(self, label: str, key: str) -> float | None:
         """A figure over the baseline's: of fresh tables the median of the runs' ratios."""
-        found = self.held(label, key)
+        found = self.difference(label, key)
         if found is not None:
             return found.ratio
-        values, others = self.values(label, key), self.values(self.against, key)
+        values, others = self.values(label, key), self.values(self.baseline_label, key)
         if None in values or len(values) == len(others) > 1:  # a run lacks it
             return None
         one, other = values[0], others[0]
@@ -145,7 +175,9 @@ class Comparison:
         By label, of run 0, of fresh tables the median; None where a result alone does not say it
         (docs/bound.md#in-comparisons-and-reports).
         """
-        return {label: figured(bounds, self.over.kind).value for label, bounds in self.bounds_by_run.items()}
+        return {
+            label: figured(bounds, self.variation.kind).value for label, bounds in self.bounds_by_run.items()
+        }
 
     @cached_property
     def bounds_by_run(self) -> dict[str, list[float | None]]:
@@ -158,27 +190,27 @@ class Comparison:
     def _like(self) -> dict[str, bool]:
         """Whether each outcome is of the baseline's jobs on the baseline's cluster."""
         kinds = {label: _jobs_and_cluster(outcome) for label, outcome in self.outcomes.items()}
-        return {label: kind == kinds[self.against] for label, kind in kinds.items()}
+        return {label: kind == kinds[self.baseline_label] for label, kind in kinds.items()}
 
     @property
-    def unlike(self) -> list[str]:
+    def not_comparable(self) -> list[str]:
         """The outcomes of other jobs than the baseline's, or on another cluster: none can be the best."""
         return [label for label, like in self._like.items() if not like]
 
     @property
     def runs(self) -> int:
         """How many runs each policy has; results at hand have one."""
-        return max(map(len, self.repeated.values()), default=1)
+        return max(map(len, self.summaries_by_run.values()), default=1)
 
     def figure(self, label: str, key: str) -> Figured:
         """A measure over the runs of a label.
 
         All that is printed, written or drawn of a comparison's figures is read here.
         """
-        return figured(self.values(label, key), self.over.kind)
+        return figured(self.values(label, key), self.variation.kind)
 
-    def held(self, label: str, key: str, against: str | None = None) -> Held | None:
-        """A label's measure held against the baseline's (or another's), run by run.
+    def difference(self, label: str, key: str, against: str | None = None) -> Held | None:
+        """How a label's measure differs from the baseline's (or another's), run by run.
 
         None where the two have other numbers of runs, or a run has no such figure. There is no verdict where
         they are of other jobs or clusters, and on figures of this machine.
@@ -190,14 +222,14 @@ class Comparison:
         sides = {
             label: Side(
                 label,
-                self.over,
+                self.variation,
                 partial(self.values, label),
-                days_of(self.outcomes[label]) if self.over.kind == "moved" else None,
+                days_of(self.outcomes[label]) if self.variation.kind == "moved" else None,
                 _jobs_and_cluster(self.outcomes[label]),
             )
-            for label in self.repeated
+            for label in self.summaries_by_run
         }
-        return Verdicts(sides, lambda _: self.against, self._shared)
+        return Verdicts(sides, lambda _: self.baseline_label, self._shared)
 
     def _shared(self, label: str, other: str) -> tuple[Days, Days]:
         one, two = self.outcomes[label], self.outcomes[other]
@@ -219,14 +251,14 @@ class Comparison:
 
     def notes(self, verdicts: int = 0) -> list[str]:
         """What the runs are. verdicts: how many of them are shown."""
-        if not self.repeated:
+        if not self.summaries_by_run:
             return []
-        once = [label for label in self.outcomes if label not in self.repeated]
-        return of_runs(self.runs, self.over, verdicts) + ([of_one_run(once)] if once else [])
+        once = [label for label in self.outcomes if label not in self.summaries_by_run]
+        return of_runs(self.runs, self.variation, verdicts) + ([of_one_run(once)] if once else [])
 
     def values(self, label: str, key: str) -> list[float | None]:
         """A measure in each run of a label: a single value of what was run once."""
-        summaries = self.repeated.get(label) or [self.outcomes[label].summary]
+        summaries = self.summaries_by_run.get(label) or [self[label].summary]
         if key != OVER_BOUND.key:
             return [flat(summary).get(key) for summary in summaries]
         means = [summary.get("mean_jct") for summary in summaries]
@@ -236,8 +268,8 @@ class Comparison:
             for mean, bound in zip(means, bounds, strict=False)
         ]
 
-    def beneath(self, label: str, measure: Figure) -> tuple[str, ...]:
-        """What stands below a figure: its interval; "always" where all runs are alike."""
+    def interval_lines(self, label: str, measure: Figure) -> tuple[str, ...]:
+        """The interval of a figure as text, for the line below it; "always" where all runs are alike."""
         ends = measure.show_ends(self.figure(label, measure.key).interval)
         return (ends,) if ends else ()
 
@@ -299,7 +331,7 @@ class Comparison:
         if self.baseline is not None:
             told["baseline"] = self.baseline
         if self.runs > 1:
-            told |= {"runs": self.runs, **self.over._asdict(), "notes": self.notes()}
+            told |= {"runs": self.runs, **self.variation._asdict(), "notes": self.notes()}
         told |= {
             "measures": measures,
             "mean_jct_bounds": self.bounds,
@@ -307,13 +339,15 @@ class Comparison:
             "summaries": {label: outcome.summary for label, outcome in self.outcomes.items()},
         }
         if self.runs > 1:
-            told["summaries_by_run"] = self.repeated
-            told["mean_jct_bounds_by_run"] = {label: self.bounds_by_run[label] for label in self.repeated}
+            told["summaries_by_run"] = self.summaries_by_run
+            told["mean_jct_bounds_by_run"] = {
+                label: self.bounds_by_run[label] for label in self.summaries_by_run
+            }
         return told
 
     def _by_run(self, measure: Figure, label: str) -> dict[str, Any]:
         """What comparison.json has of a figure beside its row."""
-        found = self.held(label, measure.key)
+        found = self.difference(label, measure.key)
         return {
             "by_run": self.values(label, measure.key),
             "by_part": self._judged.by_part(label, measure.key),

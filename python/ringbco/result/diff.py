@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from ringbco.deprecation import renamed
 from ringbco.errors import InputError, show_value
 from ringbco.io.forks import use_polars
 from ringbco.result.metrics import column, statistics
@@ -184,7 +185,7 @@ class Diff:
         found = [{"user": jobs["user"][0], **self.figures(jobs)} for jobs in named]
         return sorted(found, key=lambda user: -abs(user["mean_jct"]["difference"]) * user["jobs"])
 
-    def most(self, change: str) -> list[dict[str, Any]]:
+    def most_changed(self, change: str) -> list[dict[str, Any]]:
         """The jobs that became faster, or slower, by most: at most 20, each with its parts."""
         own = self.jobs.filter(change=change)
         own = own.sort("difference", descending=change == "slower", maintain_order=True).head(MOST)
@@ -198,6 +199,8 @@ class Diff:
             for row in own.iter_rows(named=True)
         ]
 
+    most = renamed("most", "most_changed")
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values: what `ringbco diff --json` prints."""
         return {
@@ -207,8 +210,8 @@ class Diff:
             **self.figures(self.jobs),
             "size_classes": self.size_classes(),
             "users": self.users(),
-            "gained": self.most("faster"),
-            "lost": self.most("slower"),
+            "gained": self.most_changed("faster"),
+            "lost": self.most_changed("slower"),
         }
 
 

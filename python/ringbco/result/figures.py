@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
+from ringbco.deprecation import warn
 from ringbco.result.metrics import STATISTICS, jain_index
 from ringbco.result.reliability import UNKNOWN
 from ringbco.result.rows import Rows, Table
@@ -45,7 +46,7 @@ MEASURED_HERE: Final = ("engine_seconds",)
 """Figures of this machine, not of the policy: no two runs agree on them, so no Parquet file holds them."""
 Unit = Kind | None
 When = Callable[[Any], bool]
-Told = Literal["headline", "comparison", "summary"]
+ShownIn = Literal["headline", "comparison", "summary"]
 
 
 def _always(_: object) -> bool:
@@ -56,8 +57,8 @@ class Figure(NamedTuple):
     """A figure: its key, what people call it, its unit (None of a name or of a list).
 
     of: its value, given what has one of `scopes` and meets `when`: `Rows`, an `OfType` or an `OfService`.
-    better: which end is good. told: "headline" where there is room for few, "summary" in summary.json only.
-    spread: of what it is a statistic, such as "jct".
+    better: which end is good. shown_in: "headline" where there is room for few, "summary" in summary.json
+    only. spread: of what it is a statistic, such as "jct".
     """
 
     key: str
@@ -65,10 +66,16 @@ class Figure(NamedTuple):
     unit: Unit
     of: Callable[[Any], Any]
     better: Literal["least", "most", "neither"] = "least"
-    told: Told = "comparison"
+    shown_in: ShownIn = "comparison"
     when: When = _always
     scopes: frozenset[Scope] = _RUN
     spread: str = ""
+
+    @property
+    def told(self) -> ShownIn:
+        """The old name of `shown_in`."""
+        warn("Figure.told", "shown_in")
+        return self.shown_in
 
     @property
     def sometimes(self) -> bool:
@@ -110,8 +117,8 @@ def _spreads() -> Iterator[Figure]:
             of = partial(Rows.statistic, statistic=statistic, name=column)
             row = Figure(f"{statistic}_{name}", f"{statistic} {title}", unit, of, scopes=_JOBS, spread=name)
             first = statistic == "mean" and name in ("jct", "wait", "slowdown")
-            told: Told = "headline" if first else "comparison"
-            yield row._replace(told=told, scopes=_EVERY if statistic == "mean" else _JOBS)
+            where: ShownIn = "headline" if first else "comparison"
+            yield row._replace(shown_in=where, scopes=_EVERY if statistic == "mean" else _JOBS)
 
 
 def _of(scopes: frozenset[Scope], *rows: Figure, when: When = _always) -> Iterator[Figure]:
@@ -119,9 +126,9 @@ def _of(scopes: frozenset[Scope], *rows: Figure, when: When = _always) -> Iterat
     return (row._replace(scopes=scopes, when=when) for row in rows)
 
 
-def _fate(key: str, title: str, told: Told) -> Figure:
+def _fate(key: str, title: str, where: ShownIn) -> Figure:
     """Jobs that were not done."""
-    row = Figure(key, title, "count", lambda r: r.place.fates[key], "neither", told, scopes=_RUN | _VC)
+    row = Figure(key, title, "count", lambda r: r.place.fates[key], "neither", where, scopes=_RUN | _VC)
     return row._replace(when=lambda r: key in r.place.fates)
 
 
@@ -253,7 +260,7 @@ FIGURES: Final = (
     # At the finish Themis' finish-time fairness is the slowdown: its mean is that of the slowdown, above.
     *_of(_EVERY,
         Figure("mean_finish_time_fairness", "mean finish-time fairness", "number",
-               lambda r: float(r.fairly[0].mean()), told="summary"),
+               lambda r: float(r.fairly[0].mean()), shown_in="summary"),
         Figure("worst_finish_time_fairness", "worst slowdown", "number", lambda r: float(r.fairly[0].max()))),
     *_of(_JOBS, _PREEMPTIONS, when=lambda r: "lost_time" in r),
     *_of(_EVERY, Figure("lost_gpu_seconds", "GPU time lost to them", "GPU time", lambda r: r.sum("paused")),
@@ -339,13 +346,13 @@ COMPARED: Final = (
     *(
         row
         for row in FIGURES
-        if "run" in row.scopes and row.unit and row.told != "summary" and not row.spread
+        if "run" in row.scopes and row.unit and row.shown_in != "summary" and not row.spread
     ),
 )
 """Rows of a comparison: statistics of the jobs, then single figures as summary.json has them."""
 HEADLINES: Final = tuple(
     sorted(
-        (row for row in COMPARED if row.told == "headline"),
+        (row for row in COMPARED if row.shown_in == "headline"),
         key=lambda row: (row.key != "mean_jct", not row.sometimes),
     )
 )
@@ -391,7 +398,7 @@ def compared(summaries: Iterable[Mapping[str, Any]]) -> list[Figure]:
     if {"measure_from", "measure_to"} & there.keys():
         window = {"utilisation": "utilisation in the window"}
         known = tuple(row._replace(title=window.get(row.key, row.title)) for row in COMPARED)
-    return [*known, *(row for row in made if row.told != "summary")]
+    return [*known, *(row for row in made if row.shown_in != "summary")]
 
 
 def lines(summary: Mapping[str, Any]) -> list[tuple[str, str]]:

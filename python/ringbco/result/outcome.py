@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import polars as pl
 
 import ringbco
+from ringbco.deprecation import renamed
 from ringbco.errors import InputError
 from ringbco.io.forks import use_polars
 from ringbco.io.json_text import json_text
@@ -153,10 +154,13 @@ class Outcome:
         return found
 
     @property
-    def replayed(self) -> JobTable | None:
+    def job_table(self) -> JobTable | None:
         """The job table of a run of this process; None of a result that was read or sent here."""
         table: JobTable | None = self.__dict__.get("_table")
         return table
+
+    replayed = renamed("replayed", "job_table")
+    single_figures = renamed("single_figures", "scalar_summary")
 
     @property
     def stays(self) -> pl.DataFrame:
@@ -185,7 +189,7 @@ class Outcome:
         """Whether there is a table of that name; one that is made later is not made for that."""
         return table in self.__dict__.get("_later", ()) or getattr(self, table) is not None
 
-    def single_figures(self) -> dict[str, Any]:
+    def scalar_summary(self) -> dict[str, Any]:
         """The summary without its `LISTS`, which are not worked out."""
         singly = self.__dict__.get("_singly")
         if singly is not None and "summary" not in self.__dict__:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ringbco.result.figures import Figure
 
 ONE_RUN: Final = "one run: add --seeds 6 to tell differences from chance"
+OF_RUN_0: Final = "figures are those of run 0, the jobs as they are, not means over runs"
+OF_TABLES: Final = "figures are medians over the tables, not means"
 MANY: Final = 20
 """Printed verdicts above which it is said that one in twenty is chance."""
 _NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six")
@@ -113,8 +115,8 @@ def line(pair: Pair, held: Held) -> tuple[str, ...]:
 
 def in_parts(pair: Pair, held: Held) -> str:
     """The ratios in the parts of the trace, and in how many of them the side is that of all jobs."""
-    ends = pair.range((held.known[0], held.known[-1]), side=True)
-    return f"{ends}, {held.agreeing} of {len(held.known)} {_side(held.ratio)}"
+    ends = pair.range((held.part_ratios[0], held.part_ratios[-1]), side=True)
+    return f"{ends}, {held.parts_agreeing} of {len(held.part_ratios)} {_side(held.ratio)}"
 
 
 def of_mean_wait(found: Carried, over: Runs) -> str:
@@ -134,9 +136,13 @@ def of_one_run(labels: Sequence[str]) -> str:
 
 
 def of_runs(runs: int, over: Runs, verdicts: int | None = None) -> list[str]:
-    """What differs from run to run; before it, where verdicts are shown, what is said of their number."""
-    told = f"{runs} runs"
+    """What differs from run to run. Where verdicts are shown, before it what is said of their number.
+
+    After it follows then which value over the runs a figure is: none of them is a mean over runs.
+    """
+    told, figures = f"{runs} runs", OF_RUN_0
     if over.kind == "fresh tables":
+        figures = OF_TABLES
         told = f"{runs} tables of this kind, made anew by generate"
     elif over.changed:
         told += f": {', '.join(text for name, text in CHANGES.items() if name in over.changed)}"
@@ -144,7 +150,7 @@ def of_runs(runs: int, over: Runs, verdicts: int | None = None) -> list[str]:
         return [told]
     few = [_too_few(runs)] if runs < FEWEST else []
     many = ["one in twenty pairs that are alike may be called apart"] if verdicts > MANY and not few else []
-    return [*few, *many, told]
+    return [*few, *many, told, figures]
 
 
 def _too_few(runs: int) -> str:
@@ -156,15 +162,17 @@ def _parts(pair: Pair, held: Held) -> str:
         return ""
     if held.parts is None:
         return "The trace is under six weeks: other weeks were not looked at."
-    side, there = _side(held.ratio), len(held.known)
-    if held.ends is None:
+    side, there = _side(held.ratio), len(held.part_ratios)
+    if held.parts_range is None:
         empty = _NUMBERS[PARTS - there].capitalize()
         have = "has" if PARTS - there == 1 else "have"
-        return f"{empty} of the six parts {have} no jobs: {side} in {held.agreeing} of {there}."
-    if held.agreeing == PARTS:
-        return f"{side.capitalize()} in all six parts of the trace: {pair.range(held.ends, side=False)}."
-    spread = pair.range(held.ends, side=True)
-    return f"Not in all parts of the trace: {spread}, {side} in {held.agreeing} of {PARTS}."
+        return f"{empty} of the six parts {have} no jobs: {side} in {held.parts_agreeing} of {there}."
+    if held.parts_agreeing == PARTS:
+        return (
+            f"{side.capitalize()} in all six parts of the trace: {pair.range(held.parts_range, side=False)}."
+        )
+    spread = pair.range(held.parts_range, side=True)
+    return f"Not in all parts of the trace: {spread}, {side} in {held.parts_agreeing} of {PARTS}."
 
 
 def _days(found: Carried, over: Runs) -> str:

@@ -131,11 +131,11 @@ class Verdicts(Generic[T]):
     def columns(self, label: T, measure: Figure, told: Figured) -> dict[str, Any]:
         """The columns of comparison.parquet that several runs add. told: the figure of the label."""
         found = self.held(label, measure.key)
-        ends = (told.interval, found and found.interval, found and found.ends)
+        ends = (told.interval, found and found.interval, found and found.parts_range)
         return {
             "runs": told.runs,
             **dict(zip(_ENDS, chain.from_iterable(pair or (None, None) for pair in ends), strict=True)),
-            "parts": found and found.agreeing,
+            "parts": found and found.parts_agreeing,
             "verdict": None if found is None or self._base(label) == label else found.verdict,
             "sentence": self.sentence(label, measure),
         }

@@ -6,27 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ringbco.deprecation import renamed
 from ringbco.result.why_words import sentence
 
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that the record says. time: when, s; None where it is of no instant. told: its figures.
+    """Something that the record says. time: when, s; None where it is of no instant.
 
-    submitted: when the job was, from when on its sentence counts times; None where nobody knows. stay: of the
-    job's, from 0: with the wait before it; None where it is about none.
+    figures: what is known of it, by the names that JSON has. submitted: when the job was, from when on its
+    sentence counts times; None where nobody knows. stay: of the job's, from 0: with the wait before it; None
+    where it is about none.
     """
 
     kind: str
     time: float | None
-    told: Mapping[str, Any]
+    figures: Mapping[str, Any]
     submitted: float | None
     stay: int | None = None
+
+    told = renamed("told", "figures")
 
     @property
     def sentence(self) -> str:
         """The same in words."""
-        return sentence(self.kind, self.time, self.told, self.submitted)
+        return sentence(self.kind, self.time, self.figures, self.submitted)
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Story:
         """The story in words, a sentence or two a fact."""
         return [fact.sentence for fact in self.facts]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """All of it as plain values: what `ringbco why --json` prints."""
         return {
             "job": self.job,
@@ -82,9 +86,11 @@ class Story:
                     "stay": fact.stay,
                     "time": fact.time,
                     "sentence": fact.sentence,
-                    **fact.told,
+                    **fact.figures,
                 }
                 for fact in self.facts
             ],
             "lane": [{**part.__dict__, "servers": list(part.servers)} for part in self.lane],
         }
+
+    as_dict = renamed("as_dict", "to_dict")

@@ -30,6 +30,8 @@ from ringbco.trace.workload import READS, Workload, resolve
 
 if TYPE_CHECKING:
     from ringbco.run.option_types import Options
+else:
+    Options = dict  # only a stub has its fields
 
 Floats = NDArray[np.float64]
 

@@ -35,6 +35,8 @@ from ringbco.trace.workload import Workload
 
 if TYPE_CHECKING:
     from ringbco.run.option_types import Options
+else:
+    Options = dict  # only a stub has its fields
 
 
 def compare(
@@ -218,7 +220,7 @@ class _Making(NamedTuple):
                 # Of the other runs only the figures are kept: the tables would fill the memory. They are
                 # worked out here, beside other runs.
                 bound = self.bounds.of(outcome) if self.bounds is not None and (first or self.fresh) else None
-                summary = outcome.summary if first else outcome.single_figures()
+                summary = outcome.summary if first else outcome.scalar_summary()
                 ended = FinishedRun(summary, bound, outcome if first else None)
                 if kept is not None and key is not None:
                     ended = kept.add(key, ended)

@@ -305,7 +305,7 @@ def describe_run(
 
     found: what the run warns of. What it says of the table and the cluster is theirs, not to be changed.
     """
-    described = dict(cluster.told)
+    described = cluster.to_dict()
     return {
         **({"warnings": list(found)} if found else {}),
         "ringbco": {
@@ -315,7 +315,7 @@ def describe_run(
             "polars": pl.__version__,
             "pyarrow": pa.__version__,
         },
-        "trace": table.told,
+        "trace": table.identity,
         # The recorded cluster is always told: the jobs' work hangs on it.
         "cluster": {
             "name": show_path(cluster.name),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from ringbco.deprecation import renamed
 from ringbco.run.foresight import SECRET
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise_scale
@@ -24,6 +25,17 @@ def frozen(values: NDArray[Any]) -> NDArray[Any]:
     view = values.view()
     view.flags.writeable = False
     return view
+
+
+class OldNames:
+    """What a state's attributes were called before 0.2.0."""
+
+    left = renamed("left", "remaining_iterations")
+    remaining = renamed("remaining", "remaining_time")
+    guest = renamed("guest", "over_quota")
+    room = renamed("room", "free_shares")
+    parts = renamed("parts", "allocation")
+    places = renamed("places", "allocations")
 
 
 class Columns:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
+from ringbco.deprecation import renamed
 from ringbco.errors import InputError
 from ringbco.io.bridge import open_arrays
 from ringbco.result.metrics import column
@@ -32,8 +33,9 @@ STEP: Final = 0.1
 class Packing:
     """How much of all GPUs was allocated when so much of them had been asked for. All are shares of 1.
 
-    asked: 0, 0.1, ... and `until`. allocated: of each seed, one value for each of `asked`. mean: over the
-    seeds. refused: of each seed, how many jobs found no room. with_cpu: whether CPU and memory counted.
+    asked: 0, 0.1, ... and `until`. allocated: of each seed, one value for each of `asked`. mean: that of
+    `allocated` over the seeds. refused: of each seed, how many jobs found no room. with_cpu: whether CPU and
+    memory counted.
     without_gpus: how many jobs beside `jobs` asked for CPU and memory alone; they count in `refused` too.
     too_large: job_id of each job that no server has the GPUs, the CPU and the memory for. They ask like all
     others, and find no room.
@@ -53,9 +55,11 @@ class Packing:
     too_large: tuple[str, ...] = ()
 
     @property
-    def at_the_end(self) -> float:
+    def allocated_at_end(self) -> float:
         """The share of all GPUs that was allocated when `until` had been asked for, mean over the seeds."""
         return self.mean[-1]
+
+    at_the_end = renamed("at_the_end", "allocated_at_end")
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -65,8 +69,8 @@ class Packing:
 def pack(
     jobs: TableLike,
     cluster: Cluster | str | os.PathLike[str],
-    *,
     placement: str = "fgd",
+    *,
     until: float = 1.3,
     seed: int = 0,
     runs: int = 1,
@@ -139,10 +143,10 @@ def pack(
 
 def _cpu_memory(table: JobTable, cluster: Cluster) -> list[NDArray[np.uint64]] | None:
     """CPU and memory that jobs ask for, then what the servers have; None unless both are known."""
-    wanted = None if cluster.server_beside is None else asked_beside(table)
+    wanted = None if cluster.server_cpu_memory is None else asked_beside(table)
     if wanted is None:
         return None
-    has = np.array(cluster.server_beside, dtype=np.uint64)
+    has = np.array(cluster.server_cpu_memory, dtype=np.uint64)
     return [np.ascontiguousarray(column) for side in (wanted, has) for column in side.T]
 
 

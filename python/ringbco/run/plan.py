@@ -49,6 +49,8 @@ from ringbco.trace.workload import resolve
 
 if TYPE_CHECKING:
     from ringbco.run.option_types import PlanOptions
+else:
+    PlanOptions = dict  # only a stub has its fields
 
 PLACEMENTS: Final = {
     "sjf-bco": "sjf-bco",
@@ -80,9 +82,9 @@ _NONE: Final = {
 def plan(
     jobs: TableLike,
     cluster: Cluster | str | os.PathLike[str],
+    policy: str = "sjf-bco",
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
-    policy: str = "sjf-bco",
     clock: str = "slot",
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,

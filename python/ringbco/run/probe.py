@@ -57,7 +57,7 @@ def why(
     result, and for another policy; UsageError for a job that is no text, and for a policy that is not needed.
     """
     use_polars()
-    record = Record(outcome, job_table(outcome, outcome.replayed if jobs is None else jobs))
+    record = Record(outcome, job_table(outcome, outcome.job_table if jobs is None else jobs))
     row = row_of(record, job)
     return tell(record, row, ask(record, row, policy, name=name, progress=progress))
 

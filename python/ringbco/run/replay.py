@@ -10,6 +10,7 @@ from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.io.bridge import open_arrays
 from ringbco.result.outcome import Outcome
+from ringbco.run.custom_policy import Scheduler
 from ringbco.run.option import takes
 from ringbco.run.options import check_callback
 from ringbco.run.registry import REPLAY
@@ -20,17 +21,18 @@ from ringbco.trace.plausibility import warn
 from ringbco.trace.workload import Workload
 
 if TYPE_CHECKING:
-    from ringbco.run.custom_policy import Scheduler
     from ringbco.run.option_types import Options
+else:
+    Options = dict  # only a stub has its fields
 
 
 @takes(REPLAY)
 def replay(
     jobs: TableLike,
     cluster: Cluster | str | os.PathLike[str],
+    policy: str | Scheduler | type[Scheduler] = "sjf-bco",
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
-    policy: str | Scheduler | type[Scheduler] = "sjf-bco",
     parameters: Mapping[str, Any] | None = None,
     workload: Workload | None = None,
     progress: Callable[[int, int], None] | None = None,

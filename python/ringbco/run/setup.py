@@ -72,7 +72,7 @@ class Setup:
     workload: the jobs, shared with other runs. custom: the custom policy, if it is one. outages: when
     servers are down, maintenance included; None for a run that knows none. jobs, servers, options: what the
     engine is given. beside: its side tables, by option. followed: the log that the run follows, if it does.
-    drawn: how outages are drawn, where they are.
+    outage_draw: how outages are drawn, where they are.
     """
 
     started: float
@@ -86,7 +86,7 @@ class Setup:
     options: dict[str, Any]
     beside: Mapping[str, SideTable]
     followed: LoggedRun | None = None
-    drawn: Drawn | None = None
+    outage_draw: Drawn | None = None
 
     @property
     def table(self) -> JobTable:
@@ -111,7 +111,9 @@ class Setup:
     @cached_property
     def run_warnings(self) -> list[str]:
         """Those that runs of one workload need not share: tables on another clock, gains that dip."""
-        given = [table for name, table in self.beside.items() if self.drawn is None or name != "outages"]
+        given = [
+            table for name, table in self.beside.items() if self.outage_draw is None or name != "outages"
+        ]
         told = outside_jobs(self.table, given)
         if self.custom is None and self.chosen.is_("resizes"):
             told += uneven(self.workload, self.servers, self.options)
@@ -124,28 +126,28 @@ class Setup:
 
     def is_covered(self, result: _core.RunResult) -> bool:
         """Whether servers could fail until the last job of a run was done."""
-        if self.drawn is None:
+        if self.outage_draw is None:
             return True
         finish = result.tables["jobs"]["finish"]
-        return not (finish > self.drawn.start + self.drawn.length).any()
+        return not (finish > self.outage_draw.start + self.outage_draw.length).any()
 
     def longer(self) -> Setup:
         """The same run with outages over twice the time: those that there were stay as they are."""
-        if self.drawn is None:
+        if self.outage_draw is None:
             return self
-        drawn = replace(self.drawn, length=2.0 * self.drawn.length)
+        drawn = replace(self.outage_draw, length=2.0 * self.outage_draw.length)
         draw = drawn.draw
         if drawn.length / draw.mtbf * self.cluster.num_servers > MOST_OUTAGES:
             raise UsageError(
                 f"option outages: {draw.source}: expected the jobs to be done within {MOST_OUTAGES:,}"
-                f" outages; after {self.drawn.length:,.0f} s some are not: give a longer mtbf, or a shorter"
-                " --checkpoint-interval"
+                f" outages; after {self.outage_draw.length:,.0f} s some are not: give a longer mtbf, or a"
+                " shorter --checkpoint-interval"
             )
         failures = drawn.outages(self.cluster)
         outages = united(failures, the(Maintenance, self.beside)) or failures
         servers: _core._Cluster = {**self.servers, "outages": outages.columns()}
         beside = {**self.beside, "outages": failures}
-        return replace(self, outages=outages, beside=beside, servers=servers, drawn=drawn)
+        return replace(self, outages=outages, beside=beside, servers=servers, outage_draw=drawn)
 
     def part(self, rows: Rows, source: str) -> Setup:
         """The same run of some rows alone, its decisions made by the caller; takes no polars."""
@@ -172,7 +174,7 @@ class Setup:
             run["own_policy"] = {"name": self.chosen.name, **self.custom.described}
         for name, kind in KINDS.items():
             if name in self.beside:
-                run[kind.form.entry or name] = self.beside[name].told()
+                run[kind.form.entry or name] = self.beside[name].identity
         if self.followed is not None:
             run["log"] = self.followed.told()
         return run

@@ -31,6 +31,8 @@ from ringbco.trace.workload import Rows, Workload
 
 if TYPE_CHECKING:
     from ringbco.run.option_types import Options
+else:
+    Options = dict  # only a stub has its fields
 
 _END, _TIME, _DECISION = 0, 1, 2
 _LONGEST: Final = 1e9
@@ -70,9 +72,9 @@ class Simulation:
             workload=workload,
             options=options,
         )
-        if setup.drawn is not None:
+        if setup.outage_draw is not None:
             told = "a table, as ringbco outages draws one: nobody knows how long a simulation lasts"
-            raise refusal("outages", setup.drawn.draw.source, told)
+            raise refusal("outages", setup.outage_draw.draw.source, told)
         warn(setup.warnings)
         self._begin(setup, prepared_of(setup), _number_of(setup, vc), None, progress)
 

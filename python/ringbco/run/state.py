@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ringbco import _core
 from ringbco.errors import DecisionError, UsageError
-from ringbco.run.job_columns import Columns, frozen, hidden
+from ringbco.run.job_columns import Columns, OldNames, frozen, hidden
 from ringbco.run.registry import CLAIRVOYANT
 from ringbco.trace.shares import MILLI_GPU
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     _Decider = ringbco.Policy | type[ringbco.Policy]
 
-_FIGURES: Final = {"held": 0, "attained": 1, "left": 2, "remaining": 3, "rho": 4}
+_FIGURES: Final = {"held": 0, "attained": 1, "remaining_iterations": 2, "remaining_time": 3, "rho": 4}
 Parts = Iterable[tuple[int, int | Iterable[int]]]
 """(server, GPUs), or (server, [GPU, ...]) where jobs may hold shares."""
 
@@ -45,15 +45,15 @@ class Quota(NamedTuple):
     borrow: bool
 
 
-class State:
+class State(OldNames):
     """The cluster and its jobs at one instant. Rows and servers count from 0, in the table and the cluster.
 
     now: the time, s. jobs: columns of the job table.
-    waiting, running: rows, fifo. arrived, completed, evicted: rows, since the last decision. guest,
+    waiting, running: rows, fifo. arrived, completed, evicted: rows, since the last decision. over_quota,
     protected: rows.
     idle, gpus: GPUs by server. up: whether each server is up. vc: its virtual cluster. type: its GPU type.
     held: GPUs by row. attained: GPU-seconds held so far by row. U: accumulated time by GPU, s.
-    Clairvoyant classes also read duration, iterations, left, remaining and rho by row.
+    Clairvoyant classes also read duration, iterations, remaining_iterations, remaining_time and rho by row.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class State:
         """The job table's columns."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in State.__dict__:  # it is known, and said itself that it is not to be read
-            return State.__dict__[name].fget(self)
+        if (known := getattr(State, name, None)) is not None:  # which says itself why it is not to be read
+            return known.__get__(self, State)
         if not name.startswith("_") and name in self.jobs:
             raise AttributeError(f"the state has no {name!r}: it is a column of the jobs, state.jobs.{name}")
         raise AttributeError(f"the state has no {name!r}")
@@ -137,9 +137,9 @@ class State:
         return self._once("evicted", lambda: self._course.news()[2])
 
     @property
-    def guest(self) -> NDArray[np.uint32]:
+    def over_quota(self) -> NDArray[np.uint32]:
         """Rows of the jobs on borrowed GPUs, in the order of fifo: their stays are over quota."""
-        return self._once("guest", self._course.guests)
+        return self._once("over_quota", self._course.guests)
 
     @property
     def protected(self) -> NDArray[np.uint32]:
@@ -160,15 +160,15 @@ class State:
         return self._once("idle", self._course.idle)
 
     @property
-    def room(self) -> NDArray[np.float64]:
-        """What nobody holds of each GPU: server x GPU, from 0 to 1. Where the job table has shares.
+    def free_shares(self) -> NDArray[np.float64]:
+        """The part of each GPU that no job holds: server x GPU, from 0 to 1. Where the job table has shares.
 
         0 for a GPU that the server does not have, or that is of another virtual cluster.
         """
-        self._check_shares("room", "idle has the idle GPUs of each server")
-        return self._once("room", self._rooms)
+        self._check_shares("free_shares", "idle has the idle GPUs of each server")
+        return self._once("free_shares", self._free_shares)
 
-    def _rooms(self) -> NDArray[np.float64]:
+    def _free_shares(self) -> NDArray[np.float64]:
         told = self._course.room()
         rooms = np.zeros((len(told), int(self._cluster.server_gpus.max())))
         for server, own in enumerate(told):
@@ -223,14 +223,14 @@ class State:
         return self._figure("attained")
 
     @property
-    def left(self) -> NDArray[np.float64]:
+    def remaining_iterations(self) -> NDArray[np.float64]:
         """Iterations left of each row; recorded seconds under the model `fixed`. Clairvoyant."""
-        return self._known("left")
+        return self._known("remaining_iterations")
 
     @property
-    def remaining(self) -> NDArray[np.float64]:
+    def remaining_time(self) -> NDArray[np.float64]:
         """Run time left of each row on one server without contention, s. Clairvoyant."""
-        return self._known("remaining")
+        return self._known("remaining_time")
 
     @property
     def rho(self) -> NDArray[np.float64]:
@@ -267,19 +267,19 @@ class State:
         self._handed.add(name)
         return self._once(name, lambda: base)
 
-    def parts(self, row: int) -> list[tuple[int, int]]:
+    def allocation(self, row: int) -> list[tuple[int, int]]:
         """(server, GPUs) of a running row; empty where it does not run."""
-        (number,) = self._rows(row, "parts")
+        (number,) = self._rows(row, "allocation")
         return self._course.parts(int(number))
 
     @property
-    def places(self) -> dict[int, list[tuple[int, int]]]:
+    def allocations(self) -> dict[int, list[tuple[int, int]]]:
         """(server, GPUs) of all running rows, by row."""
         return dict(self._course.places())
 
     def gpus_of(self, row: int) -> list[tuple[int, list[int]]]:
         """(server, [GPU, ...]) of a running row, empty of others. Where the job table has shares."""
-        self._check_shares("gpus_of", "parts has the GPUs of a row on each server")
+        self._check_shares("gpus_of", "allocation has the GPUs of a row on each server")
         (number,) = self._rows(row, "gpus_of")
         found: dict[int, list[int]] = {}
         for server, gpu in self._course.gpus_of(int(number)):
@@ -446,7 +446,7 @@ class State:
             if error.kind != "verb":
                 raise
             raise self._error(error.verb, error.row, error.message) from None
-        for name in ("waiting", "running", "evicted", "guest", "idle", "room", "U", *_FIGURES):
+        for name in ("waiting", "running", "evicted", "over_quota", "idle", "free_shares", "U", *_FIGURES):
             self._cache.pop(name, None)
         return done
 

@@ -121,7 +121,7 @@ def convert(name: str, inputs: Sequence[str | Path], options: Options | None = N
         try:
             cluster = Cluster.from_groups(trace.servers, name=source.name, gpu_types=declared)
         except InputError as error:
-            raise error.but(file=main) from None
+            raise error.replace(file=main) from None
         if declared:
             notes.append(
                 f"nothing is known of the GPU types {', '.join(fact.name for fact in declared.values())}: the"

@@ -175,7 +175,7 @@ def inspect_jobs(
 def _iterations(frame: pl.DataFrame, recorded: Cluster) -> dict[str, Any]:
     """Jobs whose iterations the table gives, and the recorded cluster that the others' follow from."""
     given = int(frame["iterations"].count()) if "iterations" in frame.columns else 0
-    return {"given": given, "derived": frame.height - given, "recorded_on": recorded.character}
+    return {"given": given, "derived": frame.height - given, "recorded_on": recorded.description}
 
 
 def _spread(values: NDArray[np.float64]) -> dict[str, float]:

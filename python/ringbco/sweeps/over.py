@@ -61,7 +61,7 @@ class Over:
         self._frame = frame
         self._settings: Final = _SETTINGS.union(*(run.settings for run in spec.runs))
         self.runs: Final = spec.seeds.seeds
-        self.of: Final = Runs(spec.seeds.kind, spec.changed)
+        self.variation: Final = Runs(spec.seeds.kind, spec.changed)
         rows = frame.to_dicts()
         varied = [name for name in spec.varied if name != "seed"]
         firsts = range(0, len(rows), self.runs)
@@ -85,7 +85,7 @@ class Over:
         sides = {
             number: Side(
                 str(point.settings.get("policy")),
-                self.of._replace(epoch=None if known is None else known.get("epoch")),
+                self.variation._replace(epoch=None if known is None else known.get("epoch")),
                 point.figures.__getitem__,
                 None if known is None else Days.of(known),
                 point.alike,
@@ -104,7 +104,7 @@ class Over:
 
     def figure(self, number: int, key: str) -> Figured:
         """A point's measure over its runs; without a value where a run has no such figure, or failed."""
-        return figured(self.points[number].figures.get(key, [None]), self.of.kind)
+        return figured(self.points[number].figures.get(key, [None]), self.variation.kind)
 
     def sentence(self, number: int, measure: Figure) -> str | None:
         """How a point's figure lies beside that of its base; None without a verdict."""
@@ -120,7 +120,7 @@ class Over:
 
     def notes(self, verdicts: int = 0) -> list[str]:
         """What the runs are. verdicts: how many of them are shown."""
-        return of_runs(self.runs, self.of, verdicts)
+        return of_runs(self.runs, self.variation, verdicts)
 
     def _best(self, measure: Figure) -> set[int]:
         """The points that have the measure's star, each among those that differ in nothing but the policy."""

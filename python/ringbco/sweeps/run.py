@@ -20,6 +20,7 @@ import polars as pl
 
 import ringbco
 from ringbco.cluster.spec import Cluster
+from ringbco.deprecation import renamed, renamed_parameters
 from ringbco.errors import InputError, PolicyError, RingbcoError, one_line
 from ringbco.io.digests import sha256_of
 from ringbco.result import metrics
@@ -61,6 +62,7 @@ class SweepResult:
         nothing that their policy uses share one.
     lost: rows whose runs failed through no fault of their own, such as for want of the executor that should
         have done them; the same sweep does them again. reason: the error of the first of them, if any.
+    points: with several runs a point, its figures over them, by the point's number.
     """
 
     frame: pl.DataFrame
@@ -69,7 +71,9 @@ class SweepResult:
     done: int
     lost: int = 0
     reason: str | None = None
-    over: Over | None = None
+    points: Over | None = None
+
+    over = renamed("over", "points")
 
     @property
     def failed(self) -> int:
@@ -77,6 +81,7 @@ class SweepResult:
         return self.frame["error"].len() - self.frame["error"].null_count()
 
 
+@renamed_parameters(began="on_run_start")
 def sweep(
     spec: str | os.PathLike[str] | Mapping[str, Any] | Spec,
     folder: str | os.PathLike[str],
@@ -87,7 +92,7 @@ def sweep(
     threads: int | None = None,
     scatter: Callable[[Trace], Any] | None = None,
     progress: Callable[[int, int], None] | None = None,
-    began: Callable[[int, int, str], None] | None = None,
+    on_run_start: Callable[[int, int, str], None] | None = None,
 ) -> SweepResult:
     """Does every run of `spec` that `folder` does not hold yet, and gathers all of them in runs.parquet.
 
@@ -100,7 +105,7 @@ def sweep(
     scatter: given a trace with its table, returns what stands for it among the arguments of a task: what
         `dask.distributed.Client.scatter` does. None: every worker reads the trace from its path.
     progress: called with (runs finished, runs in all) after each.
-    began: called with (its number, runs in all, its name) of the last run to begin.
+    on_run_start: called with (its number, runs in all, its name) of the last run to begin.
 
     A run that fails is a row with its error. An interrupt (or whatever else ends this early) leaves the
     finished runs, gathered. Raises InputError for a bad specification, or a folder that is no sweep's.
@@ -111,7 +116,7 @@ def sweep(
     if threads is not None:
         threads = integer("threads", threads, 1, MOST_THREADS)
     check_callback(progress)
-    check_callback(began, "began", "(number, runs in all, name)")
+    check_callback(on_run_start, "on_run_start", "(number, runs in all, name)")
     check_baseline(baseline, dict.fromkeys(str(run.settings.get("policy")) for run in spec.runs))
     target = Path(folder)
     store = Store(target, spec)
@@ -130,8 +135,8 @@ def sweep(
         # known is told as if it had one.
         done = len(store.records) - len(different) + len(waiting)
         last = min(done + (workers if own else getattr(executor, "workers", 1)), len(waiting))
-        if began is not None and done < last:
-            began(len(different) - len(waiting) + last, len(different), names[last - 1])
+        if on_run_start is not None and done < last:
+            on_run_start(len(different) - len(waiting) + last, len(different), names[last - 1])
 
     try:
         tell()
@@ -224,7 +229,7 @@ def execute(run: Run, trace: Trace | Mapped, stop: Event | None = None) -> Recor
 
 def _with_progress(outcome: Outcome, run: Run, policy: Any, table: JobTable) -> Record:
     """The record of a finished run: what one row has room for, and no other figure is worked out."""
-    told = flat(outcome.single_figures())
+    told = flat(outcome.scalar_summary())
     summary = {key: value for key, value in told.items() if not isinstance(value, list | dict)}
     found = list(outcome.run.get("warnings", ()))
     if policy is not None and (line := rigid([policy], table)) is not None:

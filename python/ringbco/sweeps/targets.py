@@ -193,7 +193,7 @@ def target_results(over: Over, target: Target, name: str) -> list[TargetResult]:
     for point in over.points:
         value, values = point.settings[name], point.figures.get(target.measure.key, [None])
         place = float(point.gpus if name == "cluster" else value)
-        one = Tried.of(place, plain(value, "none"), values, over.of.kind)
+        one = Tried.of(place, plain(value, "none"), values, over.variation.kind)
         tried.append((point.but(name), one))
     return grouped(tried, name, target)
 
@@ -415,7 +415,9 @@ def _tried(
     told = []
     for own in places:
         figures = {
-            place: Tried.of(place, "", next(points).figures.get(target.measure.key, [None]), over.of.kind)
+            place: Tried.of(
+                place, "", next(points).figures.get(target.measure.key, [None]), over.variation.kind
+            )
             for place in sorted(own)
         }
         told.append({place: figure for place, figure in figures.items() if figure.value is not None})

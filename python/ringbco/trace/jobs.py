@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 import ringbco
+from ringbco.deprecation import renamed
 from ringbco.errors import InputError, UsageError, show_path
 from ringbco.io import bridge  # noqa: F401 - opens the way
 from ringbco.io.atomic import cannot_write, check_output, replacing
@@ -102,14 +103,16 @@ class JobTable:
         return None if placeholder else self.metadata.get(f"{METADATA_PREFIX}epoch")
 
     @cached_property
-    def told(self) -> dict[str, Any]:
-        """The table as run.toml has it, with the digest of its file; not to be changed."""
+    def identity(self) -> dict[str, Any]:
+        """What run.toml says of the table: path, SHA-256 of the file, rows; not to be changed."""
         if self.moved is not None:
             table, seed = self.moved
-            return {**table.told, "moved": seed}
+            return {**table.identity, "moved": seed}
         path = Path(self.source)
         sha256 = digest(path) if path.is_file() else None
         return {"path": show_path(self.source), "sha256": sha256, "rows": self.num_jobs}
+
+    told = renamed("told", "identity")
 
 
 TableLike = JobTable | ArrowTable | pl.LazyFrame | str | os.PathLike[str]

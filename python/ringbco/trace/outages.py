@@ -107,9 +107,10 @@ class Outages(SideTable):
         """What a file of them holds: no column cause where no row has one."""
         return self.frame if self.frame["cause"].is_not_null().any() else self.frame.drop("cause")
 
-    def told(self) -> dict[str, object]:
+    @property
+    def identity(self) -> dict[str, object]:
         """What run.toml says of them."""
-        return super().told() | {"overlapping": self.num_overlapping}
+        return super().identity | {"overlapping": self.num_overlapping}
 
     def times(self, first: float) -> tuple[pl.Series, pl.Series]:
         """From down_at to up_at."""

@@ -106,9 +106,10 @@ class Services(SideTable):
         frame = self.frame.rechunk()
         return self.gpus, service, frame["time"].to_numpy(), frame["replicas"].to_numpy()
 
-    def told(self) -> dict[str, object]:
+    @property
+    def identity(self) -> dict[str, object]:
         """What run.toml says of them."""
-        return super().told() | {"services": len(self.names)}
+        return super().identity | {"services": len(self.names)}
 
     def times(self, first: float) -> tuple[pl.Series, pl.Series] | None:
         """Of each row its time. One row a service, before all jobs, means the same on any clock."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, NamedTuple, Self
 
 import polars as pl
 
+from ringbco.deprecation import renamed, warn
 from ringbco.errors import InputError, show_path
 from ringbco.io.csvtext import refuse_doubled
 from ringbco.io.digests import sha256_of
@@ -110,7 +111,7 @@ class SideTable:
 
     @classmethod
     def mark(cls) -> Mark:
-        """How a file that `save` wrote is known."""
+        """How a file that `write` wrote is known."""
         return table_mark(f"table of {cls.form.noun}", cls.form.needed, cls.form.columns)
 
     @classmethod
@@ -150,25 +151,33 @@ class SideTable:
         """What a file of it holds."""
         return self.frame
 
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+    def write(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Writes a file, Parquet or CSV by its ending, whole or not at all.
 
         Raises UsageError for another ending, InputError if the file exists and `force` is not set or it is
         none of ours, and where it cannot be written.
         """
         with table_file(path, self.mark(), force=force) as file:
-            self.write(file, as_csv=os.fspath(path).lower().endswith(".csv"))
+            self.write_to(file, as_csv=os.fspath(path).lower().endswith(".csv"))
 
-    def write(self, file: BinaryIO, *, as_csv: bool) -> None:
-        """Writes it as CSV or as Parquet."""
+    save = renamed("save", "write")
+
+    def write_to(self, file: BinaryIO, *, as_csv: bool) -> None:
+        """Writes it into an open file, as CSV or as Parquet."""
         if as_csv:
             self.written.write_csv(file)
         else:
             self.written.write_parquet(file, compression="zstd", metadata=signature(self.form.noun))
 
-    def told(self) -> dict[str, object]:
-        """What run.toml says of it."""
+    @property
+    def identity(self) -> dict[str, object]:
+        """What run.toml says of the table: path, SHA-256 of the file, rows."""
         return {"path": show_path(self.source), "sha256": self.sha256, "rows": self.frame.height}
+
+    def told(self) -> dict[str, object]:
+        """The old name of `identity`."""
+        warn(f"{type(self).__name__}.told()", "identity")
+        return self.identity
 
     def times(self, first: float) -> tuple[pl.Series, pl.Series] | None:
         """From when to when each row is, s; None where rows have no times, or what they say holds always.

@@ -139,7 +139,7 @@ class Workload:
             begin(self._ask)
 
     def _ask(self) -> None:
-        _ = self.table.told
+        _ = self.table.identity
         if self.users is not None:
             _ = self.users.numbers
 
