@@ -86,8 +86,8 @@ class Genuine:
     @property
     def step(self) -> float:
         """Seconds by which a time is changed: a slot, or about a short job's length."""
-        told = self.case.options
-        return float(told["slot"]) if told.get("clock") == "slot" else max(1.0, self.case.unit)
+        options = self.case.options
+        return float(options["slot"]) if options.get("clock") == "slot" else max(1.0, self.case.unit)
 
 
 def cells(genuine: Genuine, rng: Random, count: int) -> Iterator[Corrupt]:

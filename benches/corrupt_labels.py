@@ -82,8 +82,8 @@ def _shown(value: Any) -> str:
 
 
 def _files(outcome: ringbco.Outcome) -> list[str]:
-    told = outcome.run["options"], outcome.run.get("record", {})
-    return [name for name, table in TABLES.items() if table.is_there(*told)]
+    recorded = outcome.run["options"], outcome.run.get("record", {})
+    return [name for name, table in TABLES.items() if table.is_there(*recorded)]
 
 
 def under_the_label(other: ringbco.Outcome, genuine: ringbco.Outcome) -> ringbco.Outcome | None:

@@ -96,10 +96,10 @@ def in_rust(count: int, draw: random.Random) -> Counter[str]:
         )
         found = Counter[str]()
         for kind in ("caught", "missed", "unviable", "timeout"):
-            told = set(Path(out, "mutants.out", f"{kind}.txt").read_text().splitlines()).intersection(chosen)
-            found[kind] += len(told)
+            text = set(Path(out, "mutants.out", f"{kind}.txt").read_text().splitlines()).intersection(chosen)
+            found[kind] += len(text)
             if kind == "missed":
-                missed = sorted(told)
+                missed = sorted(text)
         if found.total() != len(chosen):
             sys.exit(f"{found.total()} of {len(chosen)} faults were planted")
     found["caught"] += found.pop("timeout")
@@ -246,9 +246,9 @@ def in_python(count: int, draw: random.Random) -> Counter[str]:
                 break
             (fault,) = item.mutations
             name = str(fault.module_path)[str(fault.module_path).rindex("/ringbco/") :]
-            told = f"{name[1:]}: {fault.definition_name}: {fault.operator_name} {fault.occurrence}"
+            text = f"{name[1:]}: {fault.definition_name}: {fault.operator_name} {fault.occurrence}"
             tests = tests_of(kept, name, range(fault.start_pos[0], fault.end_pos[0] + 1))
-            if told in unseen or not tests or of_strict(tree, fault):
+            if text in unseen or not tests or of_strict(tree, fault):
                 continue
             (tree / "chosen.txt").write_text("\n".join(tests))
             command = f"{sys.executable} -m pytest -q -x -p no:cacheprovider @chosen.txt"
@@ -256,7 +256,7 @@ def in_python(count: int, draw: random.Random) -> Counter[str]:
             kind = kind_of(result)
             found[kind] += 1
             if kind == "missed":
-                print(f"missed: {told}\n{result.diff}")
+                print(f"missed: {text}\n{result.diff}")
             print(f"{found.total()} of {count}: {kind}", file=sys.stderr)
         return found
 

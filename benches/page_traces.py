@@ -392,11 +392,11 @@ def elastic_run(given: Given, name: str, part: str, policy: str, load: float) ->
     outcome = replay(jobs, f"{known.servers}x8", **ELASTIC.get(policy, {"policy": policy}))
     if found := audit(outcome, jobs):
         raise RuntimeError(f"{name}, {part}, {policy}, {load}: {found[0]}")
-    told = Figures({"lost_gpu_seconds": 0.0}, outcome.summary)
+    record = Figures({"lost_gpu_seconds": 0.0}, outcome.summary)
     if part == DEADLINES:
-        due, late = told["deadlines"], told["deadlines_missed"]
-        told = Figures(met=(due - late) / frame.height, refused=frame.height - due, late=late)
-    return [form.format_map(told) for form in ELASTIC_TABLES[part][2].values()]
+        due, late = record["deadlines"], record["deadlines_missed"]
+        record = Figures(met=(due - late) / frame.height, refused=frame.height - due, late=late)
+    return [form.format_map(record) for form in ELASTIC_TABLES[part][2].values()]
 
 
 def elastic(given: Given, part: str) -> Iterator[str]:

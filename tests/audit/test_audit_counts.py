@@ -72,9 +72,9 @@ OF_TABLES = [code for code in RULES if code not in audits.OF_FOLDERS]
 def test_a_check_that_compares_nothing_has_looked_at_nothing(
     code: str, genuine: Genuine, emptied: None
 ) -> None:
-    told = [(outcome, table) for outcome, table, report in genuine if check(report, code).looked_at]
-    assert told, "no case of it"
-    found = [check(check_outcome(outcome, table), code) for outcome, table in told]
+    entries = [(outcome, table) for outcome, table, report in genuine if check(report, code).looked_at]
+    assert entries, "no case of it"
+    found = [check(check_outcome(outcome, table), code) for outcome, table in entries]
     assert {(each.looked_at, each.failed, each.passed) for each in found} == {(0, 0, False)}
     assert NOTHING in {each.not_run for each in found}
 

@@ -126,8 +126,8 @@ def test_times_late_in_a_trace_count_by_the_second() -> None:
 def test_jobs_that_a_policy_of_ones_own_ended_are_counted() -> None:
     found = [(outcome, jobs) for outcome, jobs in islice(several(), 60) if outcome.summary.get("jobs_ended")]
     for outcome, jobs in found:
-        told = {**outcome.summary, "jobs_ended": outcome.summary["jobs_ended"] + 1}
-        assert codes(replace(outcome, summary=told), jobs) & {"summary", "jobs"}
+        recorded = {**outcome.summary, "jobs_ended": outcome.summary["jobs_ended"] + 1}
+        assert codes(replace(outcome, summary=recorded), jobs) & {"summary", "jobs"}
     assert found
 
 

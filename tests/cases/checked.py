@@ -23,8 +23,8 @@ def differences(outcome: ringbco.Outcome, table: JobTable) -> Iterator[tuple[str
         how = difference.how(int(difference.rows[0])) if difference.rows.size else difference.says
         if how:
             yield f"{difference.table} {difference.column}", how
-    told: list[tuple[str, str]] = []
-    Figures(found, lambda name, says: told.append((name, says))).compare(
+    entries: list[tuple[str, str]] = []
+    Figures(found, lambda name, says: entries.append((name, says))).compare(
         "", outcome.summary, found.found.summary
     )
-    yield from told
+    yield from entries

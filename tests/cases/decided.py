@@ -156,8 +156,8 @@ def entries(decisions: pl.DataFrame, ids: list[str]) -> list[Entry]:
 
 def follows(case: Case) -> bool:
     """Whether the reference model can follow a log of the case: there are no parts of slots."""
-    told = case.options
-    if told.get("clock") != "slot":
+    options = case.options
+    if options.get("clock") != "slot":
         return True
-    in_parts = told["model"] == "table" or told.get("checkpoint_cost") or told.get("interference")
+    in_parts = options["model"] == "table" or options.get("checkpoint_cost") or options.get("interference")
     return not (in_parts or case.epoch)

@@ -231,14 +231,17 @@ def recorded(case: Case, model: Model, outcome: ringbco.Outcome) -> Record:
         own = () if gpu is None else ((server, gpu),)
         parts = ((server, gpus),) if gpus else ()
         verbs[time].append(replace(before, parts=before.parts + parts, gpus=before.gpus + own))
-    told = case.options
-    pause = told.get("preempt_cost", 30.0)
+    options = case.options
+    pause = options.get("preempt_cost", 30.0)
     costs = Costs(
-        told.get("start_cost", 0.0), pause, told.get("move_cost", pause), told.get("resize_cost", pause)
+        options.get("start_cost", 0.0),
+        pause,
+        options.get("move_cost", pause),
+        options.get("resize_cost", pause),
     )
     refused = frozenset(range(len(case.jobs))) - {*finish}
-    gpus = which_gpus(case, found) if told.get("queue") == "conservative" else {}
-    return Record(found, refused, verbs, costs, gpus, model._queue(), "interference" in told)
+    gpus = which_gpus(case, found) if options.get("queue") == "conservative" else {}
+    return Record(found, refused, verbs, costs, gpus, model._queue(), "interference" in options)
 
 
 class _ByKey(KeyPolicy):

@@ -83,14 +83,14 @@ class Parts:
 
 def _told(case: Case) -> dict[str, Any]:
     """The options, with those that a custom policy stands for."""
-    told = {"policy": "fifo", "clock": "continuous", **case.options}
+    options = {"policy": "fifo", "clock": "continuous", **case.options}
     if not isinstance(case.policy, str):
-        told |= (
+        options |= (
             {"policy": case.policy.__name__}
             if case.policy.like is None
             else {"policy": "fifo", **case.policy.like, "interval": None}
         )
-    return told
+    return options
 
 
 def reference_result(case: Case) -> ReferenceResult | RowError:
@@ -237,12 +237,12 @@ class Model:
         if self.told["policy"] not in PRESETS:
             return None
         users = sorted({job.get("user") for job in self.case.jobs}, key=str)
-        told = "user" in self.case.jobs[0]
+        text = "user" in self.case.jobs[0]
         return Queue(
             self.told.get("aging"),
             self.told.get("estimate_factor", 1.0),
             self.told.get("predict") == "exact",
-            tuple(users.index(job["user"]) for job in self.case.jobs) if told else None,
+            tuple(users.index(job["user"]) for job in self.case.jobs) if text else None,
             self.told.get("reservations", 100),
             self._fair() if self.options.order == "fairshare" else None,
         )

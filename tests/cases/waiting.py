@@ -52,8 +52,8 @@ class WaitingModel:
     @property
     def whole(self) -> bool:
         """Whether everybody who waited had a stay: nobody was refused or ended in the queue."""
-        told = self.outcome.summary
-        return not told.get("jobs_refused") and not told.get("jobs_ended")
+        recorded = self.outcome.summary
+        return not recorded.get("jobs_refused") and not recorded.get("jobs_ended")
 
     @property
     def knows(self) -> bool:
@@ -83,8 +83,8 @@ class WaitingModel:
         assert table is not None
         model = str(self.options["model"])
         tables = self.outcome.speeds if model == "table" else None
-        told = {"model": model, "seed": int(self.options["seed"]), "tables": tables}
-        profiled = resolve(table, self.record.cluster, told).profiled
+        value = {"model": model, "seed": int(self.options["seed"]), "tables": tables}
+        profiled = resolve(table, self.record.cluster, value).profiled
         self.work = dict(zip(self.jobs, profiled.iterations.tolist(), strict=True))
         return dict(zip(self.jobs, profiled.estimate.tolist(), strict=True))
 

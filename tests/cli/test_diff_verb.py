@@ -57,15 +57,15 @@ def test_the_same_folder_twice(results: Path, invoke: Invoke) -> None:
 
 
 def test_json_has_everything(results: Path, invoke: Invoke) -> None:
-    told = json.loads(invoke("diff", "fifo", "srtf", "--json", "--csv", "d.csv").stdout)
+    output = json.loads(invoke("diff", "fifo", "srtf", "--json", "--csv", "d.csv").stdout)
     found = Outcome.read("fifo").diff(Outcome.read("srtf"))
     expected = found.to_dict()
     for side, folder in (("a", "fifo"), ("b", "srtf")):
-        assert told[side] == {"folder": folder, **expected[side]}
+        assert output[side] == {"folder": folder, **expected[side]}
         expected.pop(side)
-    assert {key: told[key] for key in expected} == expected
-    assert told["csv"] == "d.csv"
-    assert "page" not in told
+    assert {key: output[key] for key in expected} == expected
+    assert output["csv"] == "d.csv"
+    assert "page" not in output
     table = pl.read_csv("d.csv")
     assert table.columns[:4] == ["job_id", "user", "submit_time", "num_gpus"]
     assert table.equals(found.table.with_columns(pl.col("num_gpus").cast(pl.Int64)))
@@ -120,6 +120,6 @@ def test_the_example_of_the_page(tmp_path: Path, invoke: Invoke, monkeypatch: py
         assert run.returncode == 0, run.stderr
         printed += run.stdout
     left = iter(line.rstrip() for line in printed.splitlines())
-    told = [line for line in block.splitlines() if line and line != " ..." and not line.startswith("$")]
-    assert len(told) > 40
-    assert [line for line in told if line not in left] == []
+    entries = [line for line in block.splitlines() if line and line != " ..." and not line.startswith("$")]
+    assert len(entries) > 40
+    assert [line for line in entries if line not in left] == []

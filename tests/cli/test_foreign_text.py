@@ -76,13 +76,13 @@ def test_every_command_prints_text_as_text(invoke: Invoke, nasty: Path, tmp_path
         ("report", "[/r]", "-o", "[/x].html"),
         ("profile", nasty, "-o", "[/x]p.parquet"),
     ]
-    told = []
+    entries = []
     for command in commands:
         done = invoke(*command)
         assert (done.returncode, plain(done.stdout + done.stderr)) == (0, True), (command, done)
-        told.append(done.stdout)
-    assert r"[/x][link=http://x.example]:smile:\x1b]8;;" in told[0].replace("\n", "")
-    assert "[/x]:smile:.parquet" in told[2]
+        entries.append(done.stdout)
+    assert r"[/x][link=http://x.example]:smile:\x1b]8;;" in entries[0].replace("\n", "")
+    assert "[/x]:smile:.parquet" in entries[2]
     assert plain((tmp_path / "[" / "x].html").read_text().replace("\t", ""))
 
 

@@ -162,10 +162,10 @@ def test_timeline_takes_an_outcome_or_a_folder(invoke: Invoke, outcome: rb.Outco
     assert invoke("timeline", "r", *cut, "-o", "cli.json").returncode == 0
     options = {"start": 5.0, "end": 200.0, "servers": "1"}
     for number, result in enumerate((outcome, tmp_path / "r")):
-        told = rb.timeline(result, f"{number}.json", **options)  # type: ignore[arg-type]
+        settings = rb.timeline(result, f"{number}.json", **options)  # type: ignore[arg-type]
         assert Path(f"{number}.json").read_bytes() == Path("cli.json").read_bytes()
         events = json.loads(Path("cli.json").read_text())["traceEvents"]
-        assert (told.events, told.window.servers) == (len(events), (1,))
+        assert (settings.events, settings.window.servers) == (len(events), (1,))
         with pytest.raises(UsageError, match=r"ringbco play .+ --from 5 --to 200 --servers 1 -o 1\.html$"):
             rb.timeline(result, "2.json", png="1.png", **options)  # type: ignore[arg-type]
         assert not Path("2.json").exists()

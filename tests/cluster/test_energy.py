@@ -317,8 +317,8 @@ def test_bad_values_are_told(invoke: Invoke, option: str, value: str, expected: 
     table(duration=[1.0]).write_csv("jobs.csv")
     ran = invoke("replay", "jobs.csv", "--cluster", "1x1", f"--{option}", value, "-o", "r")
     assert ran.returncode == 2
-    told = value if value == "nan" else f"{float(value)}"
-    assert f"option {option}: {told}: expected {expected}" in ran.stderr
+    figure = value if value == "nan" else f"{float(value)}"
+    assert f"option {option}: {figure}: expected {expected}" in ran.stderr
     assert not Path("r").exists()
 
 

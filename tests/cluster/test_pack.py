@@ -101,9 +101,9 @@ def test_the_command(invoke: Invoke, tmp_path: Path) -> None:
     jobs = tmp_path / "jobs.parquet"
     ringbco.write_jobs(table((1, 0.6), (1, 0.4)), jobs)
     command = ("pack", str(jobs), "--cluster", "1x2", "--placement", "best-fit", "--until", "130%")
-    told = json.loads(invoke(*command, "--runs", "2", "--json").stdout)
+    output = json.loads(invoke(*command, "--runs", "2", "--json").stdout)
     found = ringbco.pack(jobs, "1x2", placement="best-fit", until=1.3, runs=2)
-    assert told == json.loads(json.dumps(found.to_dict()))
+    assert output == json.loads(json.dumps(found.to_dict()))
     shown = invoke(*command).stdout
     assert f"{found.allocated[0][-1]:.2%}" in shown
     assert "130%" in shown

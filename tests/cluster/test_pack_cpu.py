@@ -328,8 +328,8 @@ def test_it_is_told_and_survives_files(invoke: Invoke, tmp_path: Path) -> None:
     command = ("pack", str(tmp_path / "jobs.parquet"), "--cluster", str(tmp_path / "c.toml"))
     assert "1 jobs and 2 without GPUs, 10 GPUs, fgd, seed 0, with CPU and memory" in invoke(*command).stdout
     assert "1 jobs, 10 GPUs, fgd, seed 0, GPUs only" in invoke(*command, "--gpus-only").stdout
-    told = json.loads(invoke(*command, "--json").stdout)
-    assert (told["with_cpu"], told["without_gpus"]) == (True, 2)
+    output = json.loads(invoke(*command, "--json").stdout)
+    assert (output["with_cpu"], output["without_gpus"]) == (True, 2)
     # A CSV has the columns, but no footer.
     ringbco.write_jobs(table, tmp_path / "jobs.csv")
     found = ringbco.pack(tmp_path / "jobs.csv", machine)

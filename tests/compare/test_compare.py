@@ -200,10 +200,10 @@ def test_the_error_is_the_one_of_the_first_policy_that_fails(small_jobs: Path) -
 
 
 def test_progress_over_all_policies(small_jobs: Path) -> None:
-    told: list[tuple[int, int]] = []
-    compare(small_jobs, "2x8", POLICIES, seeds=2, progress=lambda *of: told.append(of))
-    assert told[-1] == (42, 42)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    entries: list[tuple[int, int]] = []
+    compare(small_jobs, "2x8", POLICIES, seeds=2, progress=lambda *of: entries.append(of))
+    assert entries[-1] == (42, 42)
+    assert [done for done, _ in entries] == sorted(done for done, _ in entries)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -139,8 +139,8 @@ def test_seeds_give_means_and_spreads(small_jobs: Path, tmp_path: Path) -> None:
     assert comparison.figure("sjf", "mean_jct") == (old.summary["mean_jct"], None, 1)
     comparison.write(tmp_path / "cmp")
     document = json.loads((tmp_path / "cmp/comparison.json").read_text())
-    told = document["summaries_by_run"]["later"]
-    assert [summary["mean_jct"] for summary in told] == jct
+    recorded = document["summaries_by_run"]["later"]
+    assert [summary["mean_jct"] for summary in recorded] == jct
     assert set(document["summaries_by_run"]) == {"rand", "later"}
     assert json.loads((tmp_path / "cmp/later/summary.json").read_text())["mean_jct"] == jct[0]
 

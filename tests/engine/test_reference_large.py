@@ -33,7 +33,7 @@ def test_engine_and_reference_model_decide_alike(
 ) -> None:
     jobs = JOBS // 10 if run.slow and JOBS > 20_000 else JOBS
     found = list(large.compared(run, jobs, DECISIONS, SEED))
-    told = {
+    value = {
         "policy": run.name,
         "jobs": jobs,
         "decisions": len(found),
@@ -42,7 +42,7 @@ def test_engine_and_reference_model_decide_alike(
         "stops": sum(each.stops for each in found),
         "agree": sum(not each.differences for each in found),
     }
-    record_property("decisions", told)
+    record_property("decisions", value)
     assert [said for each in found for said in each.differences][:20] == []
     assert len(found) >= 0.9 * DECISIONS
     assert sum(each.starts + each.stops > 0 for each in found) >= len(found) / 2

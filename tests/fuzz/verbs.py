@@ -137,11 +137,11 @@ def ran(folder: Path, *arguments: object) -> Ended:
         sys.argv, cli._explain = argv, explain
         for number, handler in before.items():
             signal.signal(number, handler)
-    told = Ended(words, int(status), out.getvalue(), err.getvalue(), "".join(crash))
-    if "HangError" in told.crash and words[0] in ("replay", "compare"):
+    text = Ended(words, int(status), out.getvalue(), err.getvalue(), "".join(crash))
+    if "HangError" in text.crash and words[0] in ("replay", "compare"):
         reject()
-    check(told)
-    return told
+    check(text)
+    return text
 
 
 @contextlib.contextmanager

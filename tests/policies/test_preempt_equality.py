@@ -102,9 +102,9 @@ def check(problem: PreemptCase) -> PreemptResult | None:
     case = problem.case
     expected = answer(problem.expected)
     if isinstance(expected, RowError):
-        told = refused_alike(lambda: replay(problem), expected, problem)
+        outcome = refused_alike(lambda: replay(problem), expected, problem)
         # Each gives up after a time of its own; under ftf a job may still have ended in between.
-        assert isinstance(expected, StuckError) or told.row == expected.row, problem
+        assert isinstance(expected, StuckError) or outcome.row == expected.row, problem
         return None
     try:
         run = replay(problem)

@@ -165,8 +165,8 @@ def reference(jobs: JobTable, cluster: Cluster, options: dict[str, Any], predict
         cost = math.ceil(cost / options["slot"]) * options["slot"]
     if predict == "exact":
         return Repack(tau, cost)
-    told = [jobs.frame[name].to_list() if name in jobs.frame.columns else None for name in TOLD]
-    return Repack(tau, cost, Predictions(*told, workload.ideal_run_time.tolist()))
+    table = [jobs.frame[name].to_list() if name in jobs.frame.columns else None for name in TOLD]
+    return Repack(tau, cost, Predictions(*table, workload.ideal_run_time.tolist()))
 
 
 def agree(jobs: JobTable, cluster: Cluster, options: dict[str, Any], predict: str) -> Outcome:

@@ -98,10 +98,10 @@ LONG_GAVEL = pytest.param("gavel", marks=pytest.mark.long)
 @pytest.mark.parametrize("policy", [LONG_GAVEL, "sia", "allox"])
 def test_jobs_that_stall_each_other_are_named_with_the_cause(policy: str, cost: float) -> None:
     """Rounds are shorter than the pause, and are not the cause: nobody changes GPUs."""
-    told = (
+    message = (
         r"row 1: .* job 'a': makes no progress under contention after \d+ s \(no iteration fits in a slot\)"
     )
-    with pytest.raises(InputError, match=told) as raised:
+    with pytest.raises(InputError, match=message) as raised:
         stalled(policy, preempt_cost=cost)
     assert "round" not in str(raised.value)
     assert str(raised.value).endswith("give a longer --slot, or use --clock continuous")

@@ -198,9 +198,9 @@ def test_results_have_one_order_everywhere(results: dict[str, Outcome]) -> None:
     for figure in (figure for chapter in chapters(results) for figure in chapter.figures):
         if figure.chart is not None and figure.of is None:
             scales = re.findall(r"'domain': (\[[^]]*\])", str(figure.chart.to_dict()))
-            told = [scale for scale in scales if "'fifo'" in scale]
-            assert told
-            assert set(told) == {str(order)}, figure.name
+            entries = [scale for scale in scales if "'fifo'" in scale]
+            assert entries
+            assert set(entries) == {str(order)}, figure.name
 
 
 def test_nothing_to_draw_is_a_sentence() -> None:

@@ -87,8 +87,8 @@ def test_what_a_summary_says_of_resizes() -> None:
     found = stays_of_done(outcome.stays, outcome.jobs)
     own = found.filter(pl.col("job_id") == "j0").select("start_time", "num_gpus", "before")
     assert own.rows() == [(0.0, 2, None), (100.0, 8, 2), (200.0, 2, 8), (300.0, 4, 2)]
-    told = {key: outcome.summary[key] for key in ("resizes", "jobs_resized", "resize_lost_gpu_seconds")}
-    assert told == {"resizes": 3, "jobs_resized": 1, "resize_lost_gpu_seconds": 10.0 * (8 + 2 + 4)}
+    recorded = {key: outcome.summary[key] for key in ("resizes", "jobs_resized", "resize_lost_gpu_seconds")}
+    assert recorded == {"resizes": 3, "jobs_resized": 1, "resize_lost_gpu_seconds": 10.0 * (8 + 2 + 4)}
     assert outcome.summary["lost_gpu_seconds"] == 140.0
     assert outcome.jobs.select("min_gpus", "max_gpus").rows() == [(2, 16), (2, 2)]
     assert ringbco.audit(outcome, ONE) == []
@@ -153,9 +153,10 @@ def test_the_terminal_tells_resizes(tmp_path: Path, invoke: Any) -> None:
     )
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
     assert summary["resizes"] > 1
-    told = " ".join(shown.stdout.split())
+    output = " ".join(shown.stdout.split())
     assert (
-        f"resizes, among the preemptions {summary['resizes']} jobs resized {summary['jobs_resized']}" in told
+        f"resizes, among the preemptions {summary['resizes']} jobs resized {summary['jobs_resized']}"
+        in output
     )
 
 

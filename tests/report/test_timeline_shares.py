@@ -63,13 +63,13 @@ def test_counters_are_parts_of_gpus(small: Outcome) -> None:
 
 def test_a_spanning_job_counts_once_on_each_server_whatever_gpus_it_holds_there() -> None:
     made = ringbco.replay(jobs((0, 4, 50, None), (0, 1, 20, 0.5)), "3x2", **FIXED)
-    told = [
+    entries = [
         (e["pid"] - perfetto.FIRST_SERVER, e["ts"], e["args"]["jobs"])
         for e in events_of(made)
         if e["name"] == "spanning jobs"
     ]
-    servers = sorted({server for server, _, _ in told})
-    assert told == [(server, at, count) for server in servers for at, count in ((0, 1), (50_000_000, 0))]
+    servers = sorted({server for server, _, _ in entries})
+    assert entries == [(server, at, count) for server in servers for at, count in ((0, 1), (50_000_000, 0))]
     assert len(servers) == 2
 
 
@@ -121,7 +121,7 @@ def test_servers_are_named_by_their_type(tmp_path: Path, invoke: Invoke) -> None
     file.write_text("".join(groups), encoding="utf-8")
     frame = jobs((0, 1, 10, 0.6), (0, 1, 10, 0.6), (0, 1, 10, 0.6))
     made = ringbco.replay(frame, Cluster.parse(file), **FIXED)
-    told = [e["args"]["name"] for e in events_of(made) if e["name"] == "process_name"]
-    assert told == ["cluster", "server 0 (2 GPUs, V100)", "server 1 (2 GPUs, T4)"]
+    entries = [e["args"]["name"] for e in events_of(made) if e["name"] == "process_name"]
+    assert entries == ["cluster", "server 0 (2 GPUs, V100)", "server 1 (2 GPUs, T4)"]
     made.write(tmp_path / "r")
     assert invoke("timeline", "r", "-o", "t.json.gz").returncode == 0

@@ -376,10 +376,10 @@ def test_the_engine_refuses_what_is_no_time() -> None:
 
 
 def test_the_verb(invoke: Invoke, small_jobs: Path) -> None:
-    told = invoke("bound", str(small_jobs), "--cluster", "1x8", "--model", "fixed", "--units", "seconds")
+    output = invoke("bound", str(small_jobs), "--cluster", "1x8", "--model", "fixed", "--units", "seconds")
     found = ringbco.bound(small_jobs, "1x8", model="fixed")
-    assert f"at least {math.floor(found.mean_jct * 10) / 10:.1f} s" in told.stdout
-    assert "virtual cluster" not in told.stdout
+    assert f"at least {math.floor(found.mean_jct * 10) / 10:.1f} s" in output.stdout
+    assert "virtual cluster" not in output.stdout
     printed = json.loads(
         invoke("bound", str(small_jobs), "--cluster", "1x8", "--model", "fixed", "--json").stdout
     )
@@ -395,10 +395,10 @@ def test_the_verb_rounds_down(invoke: Invoke, tmp_path: Path, seconds: float, pr
     rows = "".join(f"{vc},0,1,{seconds},{vc}\n" for vc in "ab")
     (tmp_path / "j.csv").write_text("job_id,submit_time,num_gpus,duration,vc\n" + rows)
     given = ("bound", "j.csv", "--cluster", "c.toml", "--model", "fixed")
-    told = invoke(*given).stdout
-    assert f"of any schedule: at least {printed}\n" in told
+    output = invoke(*given).stdout
+    assert f"of any schedule: at least {printed}\n" in output
     assert [
-        line.split()[2:] for line in told.splitlines() if line.split()[:2] in (["a", "1"], ["b", "1"])
+        line.split()[2:] for line in output.splitlines() if line.split()[:2] in (["a", "1"], ["b", "1"])
     ] == [printed.split()] * 2
     assert json.loads(invoke(*given, "--json").stdout)["mean_jct"] == seconds
 
@@ -408,10 +408,10 @@ def test_the_verb_tells_virtual_clusters_and_what_it_left_out(invoke: Invoke, tm
     rows = "a,0,4,100,a\nb,0,8,100,b\nc,0,9,100,b\n"
     (tmp_path / "jobs.csv").write_text(f"job_id,submit_time,num_gpus,duration,vc\n{rows}")
     command = ["bound", str(tmp_path / "jobs.csv"), "--cluster", str(tmp_path / "c.toml"), "--model", "fixed"]
-    told = invoke(*command, "--oversize", "drop").stdout
-    assert "2 jobs, 1 left out as too large" in told
-    assert "virtual cluster" in told
-    assert "elastic" not in told
+    output = invoke(*command, "--oversize", "drop").stdout
+    assert "2 jobs, 1 left out as too large" in output
+    assert "virtual cluster" in output
+    assert "elastic" not in output
     refused = invoke(*command)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
 
@@ -423,12 +423,12 @@ def test_the_verb_says_that_elastic_jobs_may_be_resized(invoke: Invoke, tmp_path
     done = invoke(*command)
     assert (done.returncode, done.stderr) == (0, "")
     assert "\nelastic jobs: 2; each may hold min_gpus to max_gpus GPUs here" in done.stdout
-    told = json.loads(invoke(*command, "--json").stdout)
-    assert (told["jobs"], told["elastic"], told["dropped"]) == (3, 2, 1)
+    output = json.loads(invoke(*command, "--json").stdout)
+    assert (output["jobs"], output["elastic"], output["dropped"]) == (3, 2, 1)
     page = (ROOT / "docs" / "bound.md").read_text(encoding="utf-8")
     table = page.split("| key | content |\n")[1].split("\n\n")[0]
     keys = [name for row in table.splitlines()[1:] for name in row.split("|")[1].strip().split(", ")]
-    assert sorted(keys) == sorted(told)
+    assert sorted(keys) == sorted(output)
 
 
 def test_the_bound_drops_the_jobs_that_a_replay_drops_where_types_differ() -> None:

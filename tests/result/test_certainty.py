@@ -297,8 +297,8 @@ def test_the_case_worked_by_hand() -> None:
         names = ("ratio", "parts_low", "parts_high", "ratio_low", "ratio_high")
         assert numbers == pytest.approx([want[one] for one in names if want[one] is not None], rel=1e-9)
         if (heavy := want["influence"]) is not None:
-            told = carried(tables[label], tables["b"], "mean_jct")
-            assert told is not None
-            assert told.days == tuple(heavy["days"])
-            assert told[1:] == pytest.approx((heavy["share"], heavy["without"]), rel=1e-9)
+            value = carried(tables[label], tables["b"], "mean_jct")
+            assert value is not None
+            assert value.days == tuple(heavy["days"])
+            assert value[1:] == pytest.approx((heavy["share"], heavy["without"]), rel=1e-9)
     assert all(depth(int(runs)) == want for runs, want in case["depth"].items())

@@ -241,8 +241,8 @@ def test_a_policy_of_ones_own_sees_what_services_take() -> None:
     )  # fmt: skip
     assert result.allocations is not None
     assert result.allocations.select("start_time", "end_time").rows() == [(0.0, 10.0), (30.0, 120.0)]
-    told = [entry for entry in TOLD if entry[0] in {10.0, 30.0}]
-    assert told == [(10.0, [0], [2]), (30.0, [], [4])]
+    entries = [entry for entry in TOLD if entry[0] in {10.0, 30.0}]
+    assert entries == [(10.0, [0], [2]), (30.0, [], [4])]
     assert not check_outcome(result, as_table(jobs)).findings
 
 

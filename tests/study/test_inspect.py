@@ -98,10 +98,10 @@ def test_asked_types(invoke: Invoke, tmp_path: Path) -> None:
     assert inspect_jobs(from_frame(JOBS))["gpu_types"] is None
     assert inspect_jobs(from_frame(JOBS.with_columns(gpu_type=pl.lit(""))))["gpu_types"] is None
     write_jobs(from_frame(frame), tmp_path / "jobs.parquet")
-    told = invoke("inspect", "jobs.parquet").stdout
-    assert re.search(r"GPU type asked +jobs +share +GPU-hours", told)
-    assert re.search(r"T4 +2 +33\.3% +8,889 ", told)
-    assert re.search(r"\(any\) +3 +50\.0% +3 ", told)
+    output = invoke("inspect", "jobs.parquet").stdout
+    assert re.search(r"GPU type asked +jobs +share +GPU-hours", output)
+    assert re.search(r"T4 +2 +33\.3% +8,889 ", output)
+    assert re.search(r"\(any\) +3 +50\.0% +3 ", output)
 
 
 def test_columns() -> None:
@@ -310,9 +310,9 @@ def test_a_column_without_a_value_names_nobody(invoke: Invoke, empty: str, tmp_p
     frame.with_columns(pl.lit(None, pl.String).alias(empty)).write_parquet(path)
     figures = json.loads(invoke("inspect", path, "--json").stdout)
     assert [figures[name] for name in ("users", "vcs", "statuses")] == [None, None, None]
-    told = invoke("inspect", path).stdout
-    assert not re.search(r"^from ", told, re.MULTILINE)
-    assert "(none)" not in told
+    output = invoke("inspect", path).stdout
+    assert not re.search(r"^from ", output, re.MULTILINE)
+    assert "(none)" not in output
     if empty in ("user", "vc"):
         frame.with_columns(pl.Series(empty, ["u", None])).write_parquet(path)
         what = {"user": "1 user", "vc": "1 virtual cluster"}[empty]
@@ -335,8 +335,8 @@ def test_jobs_by_priority(invoke: Invoke, tmp_path: Path) -> None:
         priority=pl.Series([2, None, -1, 0, 2, 2], dtype=pl.Int32),
         preemptible=pl.Series([True, None, False, True, False, False]),
     )
-    told = inspect_jobs(from_frame(ranked))["priorities"]
-    assert [(row["priority"], row["jobs"], row["preemptible"], row["gpu_seconds"]) for row in told] == [
+    table = inspect_jobs(from_frame(ranked))["priorities"]
+    assert [(row["priority"], row["jobs"], row["preemptible"], row["gpu_seconds"]) for row in table] == [
         (2, 3, 1, 10.0 + 2_000 + 2_000),
         (0, 2, 2, 8_000 + 32e6),
         (-1, 1, 0, 120.0),

@@ -190,10 +190,10 @@ def test_the_command(invoke: Invoke, made: JobTable, tmp_path: Path) -> None:
     aim = ("--measure", "mean_wait", "--target", "10min")
     done = invoke("sweep", "s.toml", "-o", "s", *aim, "--bisect", "cluster=2x8..24x8")
     assert done.returncode == 0, done.stderr
-    told = json.loads(
+    output = json.loads(
         invoke("sweep", "s.toml", "-o", "s", *aim, "--bisect", "cluster=2x8..24x8", "--json").stdout
     )
-    (one,) = told["targets"]
+    (one,) = output["targets"]
     printed = " ".join(done.stdout.split())
     assert all(line in printed for line in one["told"])
     assert f"{one['best']} (" in one["told"][0]

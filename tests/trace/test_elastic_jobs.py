@@ -167,8 +167,10 @@ def test_generated_jobs() -> None:
 
 def test_the_page_has_the_catalogue() -> None:
     rows = re.findall(r"\| ([\w-]+) \| (\w+) \| ([\d,]+) \| ([\d,]+) \| \[\d\] \|", PAGE.read_text())
-    told = {name: (sample, int(a.replace(",", "")), float(b.replace(",", ""))) for name, sample, a, b in rows}
-    assert told == {
+    value = {
+        name: (sample, int(a.replace(",", "")), float(b.replace(",", ""))) for name, sample, a, b in rows
+    }
+    assert value == {
         name: (found.sample, found.samples, found.noise_scale) for name, found in GRADIENTS.items()
     }
     assert list(GRADIENTS) == [profile.name for profile in CATALOGUE]

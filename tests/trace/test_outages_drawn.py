@@ -103,10 +103,10 @@ def test_times_up_and_repairs_are_exponential(many: Outages) -> None:
     for times, mean in ((up, 5 * DAY), (repair, 6 * HOUR)):
         assert np.median(times) == pytest.approx(mean * math.log(2), rel=0.03)
         assert np.mean(times > 2 * mean) == pytest.approx(math.exp(-2), rel=0.08)
-    told = figures(many, Cluster.parse("400x8"), 0.0, 400)
-    assert told["mean_time_between_failures"] == pytest.approx(5 * DAY, rel=3 / math.sqrt(count))
-    assert told["mean_time_to_repair"] == pytest.approx(6 * HOUR, rel=3 / math.sqrt(count))
-    assert told["outages"] == count
+    value = figures(many, Cluster.parse("400x8"), 0.0, 400)
+    assert value["mean_time_between_failures"] == pytest.approx(5 * DAY, rel=3 / math.sqrt(count))
+    assert value["mean_time_to_repair"] == pytest.approx(6 * HOUR, rel=3 / math.sqrt(count))
+    assert value["outages"] == count
 
 
 @pytest.mark.parametrize("options", [{}, {"repair": "lognormal"}, {"repair": "lognormal", "sigma": 0.5}])
@@ -119,9 +119,9 @@ def test_the_share_of_time_down(options: dict[str, Any]) -> None:
     sigma = lost.std() / math.sqrt(600)
     assert sigma < 0.001
     assert lost.mean() == pytest.approx(5 / 25, abs=3 * sigma + 5 / 25 * 4 * HOUR / span)
-    told = figures(found, Cluster.parse("600x8"), 0.0, 200)
-    assert told["down_share"] == pytest.approx(lost.mean())
-    assert told["mean_gpus_down"] == pytest.approx(lost.mean() * 4800)
+    value = figures(found, Cluster.parse("600x8"), 0.0, 200)
+    assert value["down_share"] == pytest.approx(lost.mean())
+    assert value["mean_gpus_down"] == pytest.approx(lost.mean() * 4800)
 
 
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 1.5])
@@ -253,10 +253,12 @@ def test_the_command_writes_what_the_function_gives(invoke: Invoke, ending: str)
 
 
 def test_json(invoke: Invoke) -> None:
-    told = json.loads(invoke(*LINE, "--repair", "lognormal", "--sigma", "0", "--json", "-o", "o.csv").stdout)
+    output = json.loads(
+        invoke(*LINE, "--repair", "lognormal", "--sigma", "0", "--json", "-o", "o.csv").stdout
+    )
     found = drawn("20x8", repair="lognormal", sigma=0)
-    assert told == figures(found, Cluster.parse("20x8"), 0.0, 400) | {"file": "o.csv"}
-    assert told["mean_time_to_repair"] == pytest.approx(6 * HOUR)
+    assert output == figures(found, Cluster.parse("20x8"), 0.0, 400) | {"file": "o.csv"}
+    assert output["mean_time_to_repair"] == pytest.approx(6 * HOUR)
 
 
 @pytest.mark.parametrize(

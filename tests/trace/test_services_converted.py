@@ -187,8 +187,8 @@ def test_the_verb(tmp_path: Path) -> None:
     again = CliRunner().invoke(app, given)
     assert again.exit_code == 1
     assert "already exists" in str(again.exception)
-    told = CliRunner().invoke(app, [*given, "--force"])
-    assert told.stdout.splitlines()[0] == f"4 rows of service chat in {out}"
-    assert "replicas on average" in told.stdout
+    output = CliRunner().invoke(app, [*given, "--force"])
+    assert output.stdout.splitlines()[0] == f"4 rows of service chat in {out}"
+    assert "replicas on average" in output.stdout
     quiet = CliRunner().invoke(app, [*given, "--force", "-q"])
     assert (quiet.exit_code, quiet.stdout) == (0, "")
