@@ -101,12 +101,12 @@ def judge(case: Case, kind: str, corrupt: Corrupt) -> Judged:
 def audited(case: Case, outcome: ringbco.Outcome) -> tuple[tuple[str, ...], tuple[str, ...], str]:
     """Codes and words of the findings, and an error. A refusal is a finding, any other error is none."""
     try:
-        found = check_outcome(outcome, as_table(case.frame())).findings
+        report = check_outcome(outcome, as_table(case.frame())).findings
     except RingbcoError as error:
         return ("refused",), (f"refused: {error}",), ""
     except Exception as error:
         return (), (), f"{type(error).__name__}: {error}"
-    return tuple(each.code for each in found), tuple(map(str, found)), ""
+    return tuple(each.code for each in report), tuple(map(str, report)), ""
 
 
 def repeated(case: Case, outcome: ringbco.Outcome) -> tuple[str | None, str | None]:
@@ -146,11 +146,11 @@ def report(seed: str, kinds: Sequence[str] = tuple(COUNTS)) -> Report:
     if not kinds:
         return Report(seed, drawn.features, findings)
     columns = tuple(names(Genuine(case, outcome)))
-    found = Report(seed, met(seed, drawn.features), findings, columns)
+    result = Report(seed, met(seed, drawn.features), findings, columns)
     if not findings:
         for kind in kinds:
-            found.judged.extend(judge(case, kind, each) for each in corruptions(case, outcome, seed, kind))
-    return found
+            result.judged.extend(judge(case, kind, each) for each in corruptions(case, outcome, seed, kind))
+    return result
 
 
 # What is printed.

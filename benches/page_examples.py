@@ -99,7 +99,7 @@ def services(given: Given) -> Iterator[str]:
         "the same, no job preemptible": (kept, "32x8", loads),
         "25 servers for jobs, 7 for the service alone": (jobs, "25x8", None),
     }
-    found = {
+    outcome = {
         label: ringbco.replay(of, cluster, policy="sjf-bco", services=beside)
         for label, (of, cluster, beside) in runs.items()
     }
@@ -109,8 +109,10 @@ def services(given: Given) -> Iterator[str]:
         "attainment": "{service_attainment:% .1f}",
         "evictions": "{evictions:,}",
     }
-    yield from table(["cluster"], columns, (([label], Figures(one.summary)) for label, one in found.items()))
-    _, together, patient, _ = found.values()
+    yield from table(
+        ["cluster"], columns, (([label], Figures(one.summary)) for label, one in outcome.items())
+    )
+    _, together, patient, _ = outcome.values()
     lent = together.summary["gpu_hours_lent_to_training"]
     yield Note(f"lent to training: {lent:,.0f} GPU-hours; pauses: {gpu_hours(together, 'lost_time'):,.0f}")
     form = "{mean_time_to_scale_up:duration} on average, at worst {worst_time_to_scale_up:duration}"
@@ -468,10 +470,10 @@ def optima(given: Given) -> Iterator[str]:
     of = ["model", "dispatch", "policy"]
     table = pl.DataFrame([row for model in ("fixed", "rar") for seed in seeds for row in gaps(seed, model)])
     gap = pl.col("gap")
-    found = table.group_by(of, maintain_order=True).agg(
+    result = table.group_by(of, maintain_order=True).agg(
         mean=gap.mean(), worst=gap.max(), optimal=(gap == 0).mean(), bound=pl.col("bound").median()
     )
     yield line(*of, "mean gap", "worst gap", "optimal in", "Theorem 5, median")
     yield line(*["---"] * 7)
-    for *called, mean, worst, optimal, bound in found.iter_rows():
+    for *called, mean, worst, optimal, bound in result.iter_rows():
         yield line(*called, f"{mean:.1%}", f"{worst:.0%}", f"{optimal:.0%}", f"{bound:.1f}")

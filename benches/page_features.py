@@ -211,8 +211,8 @@ def cell(row: str, *features: str) -> str | None:
 def pairs(row: str, alone: Mapping[str, str | None]) -> dict[tuple[str, str], str]:
     """Why a row does not run with two features that it knows one by one. alone: why it does not know each."""
     known = [name for name in FEATURES if alone[name] is None]
-    found = {pair: cell(row, *pair) for pair in combinations(known, 2)}
-    return {pair: reason for pair, reason in found.items() if reason is not None}
+    result = {pair: cell(row, *pair) for pair in combinations(known, 2)}
+    return {pair: reason for pair, reason in result.items() if reason is not None}
 
 
 def reasons(row: str) -> dict[tuple[str, str], str]:
@@ -227,13 +227,13 @@ def alone(row: str) -> dict[str, str | None]:
 
 def every(given: Given) -> Iterator[str]:
     """The runs with one feature each."""
-    found = dict(zip(ROWS, given.map(alone, ROWS), strict=True))
-    runs = sum(reason is None for cells in found.values() for reason in cells.values())
+    result = dict(zip(ROWS, given.map(alone, ROWS), strict=True))
+    runs = sum(reason is None for cells in result.values() for reason in cells.values())
     yield f"{runs} of {len(ROWS) * len(FEATURES)} cells run. A number is that of the reason below.\n"
     yield line("", *FEATURES)
     yield f"| --- |{' :---: |' * len(FEATURES)}"
     numbers: dict[str, int] = {}
-    for row, cells in found.items():
+    for row, cells in result.items():
         entries = [
             "yes" if why is None else numbers.setdefault(why, len(numbers) + 1) for why in cells.values()
         ]
@@ -246,8 +246,8 @@ def both(given: Given) -> Iterator[str]:
     """Who refuses which two features."""
     rows = given.some(ROWS)
     refused: dict[tuple[tuple[str, str], str], list[str]] = {}
-    for row, found in zip(rows, given.map(reasons, rows), strict=True):
-        for entry in found.items():
+    for row, result in zip(rows, given.map(reasons, rows), strict=True):
+        for entry in result.items():
             refused.setdefault(entry, []).append(row)
     given.drawn_less |= given.least
     yield line("features", "refused by", "why")

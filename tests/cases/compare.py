@@ -19,10 +19,10 @@ Rows = Sequence[Sequence[float]] | np.ndarray
 
 def agreed(case: Case) -> ReferenceResult:
     """What the reference model makes of a case, which must be what the engine makes of it."""
-    found = reference_result(case)
-    assert isinstance(found, ReferenceResult), found
-    assert list(differences(case, case.replay(), found)) == []
-    return found
+    result = reference_result(case)
+    assert isinstance(result, ReferenceResult), result
+    assert list(differences(case, case.replay(), result)) == []
+    return result
 
 
 def differences(case: Case, outcome: ringbco.Outcome, expected: ReferenceResult) -> Iterator[tuple[str, str]]:

@@ -320,11 +320,11 @@ class Model:
     def simulate(self) -> ReferenceResult:
         """What comes of the case."""
         parts = self.parts()
-        found = simulate_preempt(*parts.given)
-        _close(parts.log, found)
+        result = simulate_preempt(*parts.given)
+        _close(parts.log, result)
         shares, reached = parts.sharing.rows, parts.limits.reached
         resizes = self.told["policy"] in RESIZING and not self.decides
-        return ReferenceResult(found, parts.climbs, parts.log, parts.sleep, shares, not resizes, reached)
+        return ReferenceResult(result, parts.climbs, parts.log, parts.sleep, shares, not resizes, reached)
 
     def parts(self) -> Parts:
         """The world of the case, and what it writes down."""

@@ -37,40 +37,40 @@ def rows_of(outcome: ringbco.Outcome) -> tuple[list[dict[str, Any]], list[dict[s
 def naive_holders(outcome: ringbco.Outcome, fact: Fact) -> dict[str, float]:
     """Who holds how many GPUs at the moment of a fact: a loop over rows."""
     time, before = fact.time, fact.told["when"] == "just before"
-    found: dict[str, float] = defaultdict(float)
+    result: dict[str, float] = defaultdict(float)
     rows, replicas = rows_of(outcome)
     for row in rows:
         begin, end = row["start_time"], row["end_time"]
         if (begin < time <= end) if before else (begin <= time < end):
             share = row.get("share")
-            found[row["job_id"]] += row["num_gpus"] * (1.0 if share is None else share)
+            result[row["job_id"]] += row["num_gpus"] * (1.0 if share is None else share)
     for row in replicas:
         begin, end = row["start_time"], row["end_time"]
         if (begin < time <= end) if before else (begin <= time < end):
-            found[f"service {row['service']}"] += row["num_gpus"]
-    return {name: round(gpus, 6) for name, gpus in found.items()}
+            result[f"service {row['service']}"] += row["num_gpus"]
+    return {name: round(gpus, 6) for name, gpus in result.items()}
 
 
 def naive_seconds(outcome: ringbco.Outcome, since: float, until: float) -> dict[str, float]:
     """GPU-seconds of each job between two instants."""
-    found: dict[str, float] = defaultdict(float)
+    result: dict[str, float] = defaultdict(float)
     for row in rows_of(outcome)[0]:
         seconds = min(row["end_time"], until) - max(row["start_time"], since)
         if seconds > 0:
             share = row.get("share")
-            found[row["job_id"]] += seconds * row["num_gpus"] * (1.0 if share is None else share)
-    return found
+            result[row["job_id"]] += seconds * row["num_gpus"] * (1.0 if share is None else share)
+    return result
 
 
 def check_holders(outcome: ringbco.Outcome, story: Story, there: set[str] | None = None) -> int:
     """That the holders named are those of allocations. there: jobs and services that count, else all."""
     checked = 0
     for fact in told(story, "held"):
-        found = {n: g for n, g in naive_holders(outcome, fact).items() if there is None or n in there}
+        result = {n: g for n, g in naive_holders(outcome, fact).items() if there is None or n in there}
         named = {each["name"]: each["gpus"] for each in fact.told["holders"]}
-        assert named == {name: found[name] for name in named}, (story.job, fact)
-        assert sorted(named.values(), reverse=True) == sorted(found.values(), reverse=True)[:5], fact
-        jobs = {name: gpus for name, gpus in found.items() if not name.startswith("service ")}
+        assert named == {name: result[name] for name in named}, (story.job, fact)
+        assert sorted(named.values(), reverse=True) == sorted(result.values(), reverse=True)[:5], fact
+        jobs = {name: gpus for name, gpus in result.items() if not name.startswith("service ")}
         assert fact.told["jobs"] == len(jobs)
         assert fact.told["held"] == pytest.approx(sum(jobs.values()))
         assert fact.told["held"] + fact.told["replicas"] + fact.told["down"] + fact.told["idle"] == (
@@ -290,7 +290,7 @@ def _own_rows(expected: WaitingModel, job: str, stay: int) -> list[dict[str, Any
 def _check_freed(expected: WaitingModel, story: Story, fact: Fact) -> None:
     """Who gave GPUs back on the servers of a start, at its instant."""
     servers = {row["server"] for row in _own_rows(expected, story.job, fact.stay or 0)}
-    found: dict[str, float] = defaultdict(float)
+    result: dict[str, float] = defaultdict(float)
     rows, replicas = rows_of(expected.outcome)
     gave = [(row, row["job_id"]) for row in rows] + [(row, f"service {row['service']}") for row in replicas]
     for row, name in gave:
@@ -299,11 +299,11 @@ def _check_freed(expected: WaitingModel, story: Story, fact: Fact) -> None:
             and row["server"] in servers
             and name != story.job
         ):
-            found[name] += row["num_gpus"] * (row.get("share") or 1)
-    found = {name: round(gpus, 6) for name, gpus in found.items()}
+            result[name] += row["num_gpus"] * (row.get("share") or 1)
+    result = {name: round(gpus, 6) for name, gpus in result.items()}
     named = {each["name"]: each["gpus"] for each in fact.told["by"]}
-    assert named == {name: found[name] for name in named}
-    assert len(named) + fact.told["others"] == len(found)
+    assert named == {name: result[name] for name in named}
+    assert len(named) + fact.told["others"] == len(result)
     outages = expected.outcome.outages
     assert set(fact.told["came_back"]) <= servers & set([] if outages is None else outages["server"])
 

@@ -128,22 +128,22 @@ class WaitingModel:
 
     def ranking(self, time: float) -> dict[str, float]:
         """What srtf, srsf, edf and tiresias go by at an instant, of jobs that wait."""
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         rows = list(self.outcome.stays.filter(pl.col("end_time") <= time).iter_rows(named=True))
         for name, row in self.jobs.items():
             own = [each for each in rows if each["job_id"] == name]
             if self.policy == "edf":
                 due = row.get("deadline")
-                found[name] = math.inf if due is None else due
+                result[name] = math.inf if due is None else due
             elif self.policy == "tiresias":
                 attained = sum(each["num_gpus"] * (each["end_time"] - each["start_time"]) for each in own)
-                found[name] = float(sum(limit <= attained for limit in self.options["thresholds"]))
+                result[name] = float(sum(limit <= attained for limit in self.options["thresholds"]))
             else:
                 done, whole = sum(each["work"] - each["lost"] for each in own), self.estimates[name]
                 fixed = self.options["model"] == "fixed"
                 key = max(0.0, whole - done) if fixed else whole * (1.0 - done / self.work[name])
-                found[name] = key * (row["num_gpus"] if self.policy == "srsf" else 1)
-        return found
+                result[name] = key * (row["num_gpus"] if self.policy == "srsf" else 1)
+        return result
 
     def ahead(self, fact: Fact, job: str) -> list[str] | None:
         """Who waits and goes before a job at the moment of a fact; None where rounding may decide it."""

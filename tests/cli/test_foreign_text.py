@@ -178,7 +178,7 @@ def test_a_console_shows_names_of_control_characters(capsys: pytest.CaptureFixtu
 
 def test_one_way_to_print() -> None:
     """Neither `print` nor the library's console is used beside what shows text as text."""
-    found = []
+    result = []
     for path in sorted(PACKAGE.rglob("*.py")):
         where = path.relative_to(PACKAGE).as_posix()
         if where.startswith("dev/") or where in ("io/terminal.py", "io/console.py"):
@@ -192,5 +192,5 @@ def test_one_way_to_print() -> None:
             made = isinstance(node, ast.ImportFrom) and node.module == "rich.console"
             made = made and any(name.name == "Console" for name in node.names)
             if printed or made:
-                found.append(f"{where}:{node.lineno}")
-    assert found == []
+                result.append(f"{where}:{node.lineno}")
+    assert result == []

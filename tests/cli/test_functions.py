@@ -99,9 +99,9 @@ def test_inspect_gives_what_the_command_prints(invoke: Invoke, small_jobs: Path)
 def test_inspect_counts_rows_that_replay_refuses(small_jobs: Path) -> None:
     lines = small_jobs.read_text().splitlines()
     small_jobs.write_text("\n".join([*lines, "h,5,0,10"]))
-    found = rb.inspect(small_jobs)
-    assert found["jobs"] == 7
-    assert [row["rows"] for row in found["cleaning"]["dropped"]] == [1]
+    inspection = rb.inspect(small_jobs)
+    assert inspection["jobs"] == 7
+    assert [row["rows"] for row in inspection["cleaning"]["dropped"]] == [1]
     small_jobs.write_text("\n".join([lines[0], "h,5,0,10"]))
     with pytest.raises(InputError, match="and no row is usable"):
         rb.inspect(small_jobs)

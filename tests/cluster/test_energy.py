@@ -374,9 +374,9 @@ def test_the_audit_finds_what_is_wrong(cluster: Cluster) -> None:
     assert any("watts is" in said for said in faults(damaged, jobs))
     damaged = altered(result)
     damaged.run = {**result.run, "options": {**result.run["options"], "wake_time": 31.0}}
-    found = faults(damaged, jobs)
-    assert any("finishes" in said for said in found)
-    assert any("lost_time" in said for said in found)
+    actual = faults(damaged, jobs)
+    assert any("finishes" in said for said in actual)
+    assert any("lost_time" in said for said in actual)
 
 
 def test_results_of_earlier_versions_are_audited(cluster: Cluster) -> None:

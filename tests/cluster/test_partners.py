@@ -54,11 +54,11 @@ def test_the_example_of_the_page(invoke: Invoke, tmp_path: Path, monkeypatch: py
     given = ("--placement", "first-fit", "--policy", "fifo", "--model", "table", "--tables", "speeds.csv")
     done = invoke("replay", "jobs.csv", "--cluster", "1x1", *given, "-o", "r")
     assert done.returncode == 0, done.stderr
-    found = ringbco.Outcome.read("r").jobs
-    assert found["finish_time"].to_list() == pytest.approx([130.0, 95.0])
-    assert found["ideal_run_time"].to_list() == [100.0, 60.0]
-    assert found["run_contention"].to_list() == pytest.approx([30.0, 15.0])
-    assert found["run_spread"].to_list() == [0.0, 0.0]
+    outcome = ringbco.Outcome.read("r").jobs
+    assert outcome["finish_time"].to_list() == pytest.approx([130.0, 95.0])
+    assert outcome["ideal_run_time"].to_list() == [100.0, 60.0]
+    assert outcome["run_contention"].to_list() == pytest.approx([30.0, 15.0])
+    assert outcome["run_spread"].to_list() == [0.0, 0.0]
     assert invoke("audit", "r").returncode == 0
     assert invoke("replay", "--again", "r").returncode == 0
 
@@ -96,8 +96,8 @@ def test_other_types_are_other_rows(tmp_path: Path) -> None:
     for name, finish in (("v100", [10.0, 20.0]), ("t4", [20.0, 32.0])):
         cluster = tmp_path / f"{name}.toml"
         cluster.write_text(f'[[servers]]\ngpus = 1\ngpu_type = "{name}"\n')
-        found = ringbco.replay(jobs(*TOGETHER), cluster, **FIFO, tables=tables)
-        assert found.jobs["finish_time"].to_list() == pytest.approx(finish)
+        outcome = ringbco.replay(jobs(*TOGETHER), cluster, **FIFO, tables=tables)
+        assert outcome.jobs["finish_time"].to_list() == pytest.approx(finish)
 
 
 def test_three_on_a_gpu_interfere_and_two_do_as_measured() -> None:

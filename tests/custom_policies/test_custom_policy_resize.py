@@ -108,7 +108,7 @@ def test_what_falls_short_of_a_slot_takes_another_one(noise: float | None, finis
     assert out.stays_written is not None
     stays = out.stays_written.with_columns(pl.col("end_time") + 1.0)
     wrong = replace(out, jobs=late, allocations=held, stays_written=stays)
-    assert "run-times" in {found.code for found in ringbco.audit(wrong, jobs)}
+    assert "run-times" in {report.code for report in ringbco.audit(wrong, jobs)}
 
 
 @pytest.mark.parametrize("model", ["fixed", "rar"])

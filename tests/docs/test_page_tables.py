@@ -55,8 +55,8 @@ def test_a_cut_keeps_parts_and_says_where_lines_are_left_out() -> None:
 def changed(row: pages.Row, given: pages.Given) -> dict[str, list[str]]:
     """How a row differs from what stands, by mark."""
     stands = row.stands()
-    found = {mark: pages.differences(stands[mark], text, given) for mark, text in row.made(given)[0].items()}
-    return {mark: lines for mark, lines in found.items() if lines}
+    result = {mark: pages.differences(stands[mark], text, given) for mark, text in row.made(given)[0].items()}
+    return {mark: lines for mark, lines in result.items() if lines}
 
 
 def least(row: pages.Row) -> pages.Given:

@@ -108,8 +108,8 @@ def test_jobs_are_those_of_the_paper() -> None:
 
 
 def test_figures_6_and_the_rest_have_their_horizons(runs: pl.DataFrame) -> None:
-    found = runs.filter(policy="sjf-bco", dispatch="idle", variant="practical")
-    assert dict(found.select("figure", "horizon").unique().rows()) == {4: 1200, 5: 1200, 6: 1500, 7: 1200}
+    result = runs.filter(policy="sjf-bco", dispatch="idle", variant="practical")
+    assert dict(result.select("figure", "horizon").unique().rows()) == {4: 1200, 5: 1200, 6: 1500, 7: 1200}
 
 
 def test_the_paper_shows_what_the_statements_say() -> None:
@@ -173,11 +173,11 @@ def test_different_values_are_shown_different() -> None:
 
 
 def test_a_table_has_the_values_by_hand(runs: pl.DataFrame) -> None:
-    found = script.values(runs, 6).filter(measure="makespan", policy="LS", servers=15).row(0, named=True)
+    result = script.values(runs, 6).filter(measure="makespan", policy="LS", servers=15).row(0, named=True)
     mine = runs.filter(figure=6, policy="ls", x=15, dispatch="reserve")["makespan"].to_numpy()
-    assert found["paper"] == "875 ± 0"
-    assert found["reserve, practical"] == f"{mine.mean():.0f} ± {mine.std(ddof=1):.0f}"
-    assert found["reserve, literal"] is None  # baselines have no variant
+    assert result["paper"] == "875 ± 0"
+    assert result["reserve, practical"] == f"{mine.mean():.0f} ± {mine.std(ddof=1):.0f}"
+    assert result["reserve, literal"] is None  # baselines have no variant
 
 
 @pytest.mark.long

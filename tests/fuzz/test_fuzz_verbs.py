@@ -62,10 +62,10 @@ def known(seed: int) -> Given | None:
 @st.composite
 def someone(draw: Callable[[Any], Any]) -> Given:
     """What a user has: a random case that its own command takes."""
-    found = None
-    while found is None:
-        found = known(draw(st.sampled_from(SEEDS)))
-    return found
+    result = None
+    while result is None:
+        result = known(draw(st.sampled_from(SEEDS)))
+    return result
 
 
 def replayed(folder: Path, given: Given, words: list[str], out: str = "r") -> bool:

@@ -249,13 +249,13 @@ def renamed(given: Given, name: str, odd: str) -> Given:
 
 def names_of(given: Given) -> list[str]:
     """All names that tables and cluster have."""
-    found = {
+    result = {
         value
         for frame in given.tables.values()
         for column in frame.select(pl.col(pl.String)).get_columns()
         for value in column.drop_nulls().to_list()
     }
-    return sorted(found)
+    return sorted(result)
 
 
 @st.composite

@@ -91,20 +91,20 @@ def by_engine(case: Case) -> tuple[Stays, list[int]]:
 
 
 def by_reference(case: Case) -> tuple[Stays, list[int]]:
-    found = modelled.reference_result(case)
-    assert isinstance(found, modelled.ReferenceResult)
-    counts = [count for row, count in enumerate(found.result.preemptions) if found.result.kept[row]]
-    return together(stays_of(found.result.allocations)), counts
+    result = modelled.reference_result(case)
+    assert isinstance(result, modelled.ReferenceResult)
+    counts = [count for row, count in enumerate(result.result.preemptions) if result.result.kept[row]]
+    return together(stays_of(result.result.allocations)), counts
 
 
 def together(rows: np.ndarray) -> Stays:
-    found: Stays = {}
+    result: Stays = {}
     for row, start, server, gpus, end in rows.tolist():
-        own = found.setdefault(row, [])
+        own = result.setdefault(row, [])
         if not own or own[-1][:2] != (start, end):
             own.append((start, end, {}))
         own[-1][2][server] = gpus
-    return found
+    return result
 
 
 @pytest.fixture(params=[by_engine, by_reference], ids=["engine", "reference model"])
@@ -339,4 +339,4 @@ def test_the_audit_knows_whom_elasticflow_may_refuse() -> None:
     assert ringbco.audit(outcome, frame) == []
     # Nobody refuses a job without a deadline.
     other = frame.with_columns(deadline=pl.Series([100.0, None, None]))
-    assert any("b: has no row" in str(found) for found in ringbco.audit(outcome, other))
+    assert any("b: has no row" in str(report) for report in ringbco.audit(outcome, other))

@@ -56,11 +56,11 @@ def run(
 def runs(outcome: Outcome) -> dict[str, list[tuple[float, float]]]:
     """Each job's runs."""
     assert outcome.allocations is not None
-    found: dict[str, list[tuple[float, float]]] = {}
+    result: dict[str, list[tuple[float, float]]] = {}
     for job_id, start, end in outcome.allocations.select("job_id", "start_time", "end_time").iter_rows():
-        if (start, end) not in found.setdefault(job_id, []):
-            found[job_id].append((start, end))
-    return found
+        if (start, end) not in result.setdefault(job_id, []):
+            result[job_id].append((start, end))
+    return result
 
 
 def servers(outcome: Outcome) -> list[list[int]]:
@@ -149,8 +149,8 @@ def srsf() -> None:
     # At multiples of 5 only: the newcomer of 1 waits until 5, and the runner, stopped then, until 10.
     given = {"interval": 5.0, "preempt_cost": 0.0}
     for policy in ("srsf", "srtf"):
-        found = runs(run([(0, 1, 10), (1, 1, 3)], "1x1", policy, **given))
-        assert found == {"0": [(0, 5), (10, 15)], "1": [(5, 8)]}
+        result = runs(run([(0, 1, 10), (1, 1, 3)], "1x1", policy, **given))
+        assert result == {"0": [(0, 5), (10, 15)], "1": [(5, 8)]}
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,10 @@ def stays(case: Case) -> Stays:
     """(start, end, how it ended) of each job's stays; the result passes its audit."""
     outcome = case.replay()
     assert list(ringbco.audit(outcome, case.frame())) == []
-    found: Stays = {}
+    result: Stays = {}
     for name, *stay in outcome.stays.select("job_id", "start_time", "end_time", "ended").rows():
-        found.setdefault(name, []).append((stay[0], stay[1], stay[2]))
-    return found
+        result.setdefault(name, []).append((stay[0], stay[1], stay[2]))
+    return result
 
 
 def two(policy: str, **options: Any) -> Case:
@@ -57,8 +57,8 @@ def test_a_young_stay_is_not_stopped_and_its_age_is_a_pass(policy: str) -> None:
 
 
 def test_under_the_slot_clock_it_is_the_first_boundary_not_before() -> None:
-    found = stays(two("srtf", preempt_after=25.0, clock="slot", slot=10.0))
-    assert found["j0"][0] == (0.0, 30.0, "preempted")
+    result = stays(two("srtf", preempt_after=25.0, clock="slot", slot=10.0))
+    assert result["j0"][0] == (0.0, 30.0, "preempted")
 
 
 @pytest.mark.parametrize("options", [{"policy": "fifo"}, {"policy": "smallest", "queue": "skip"}])
@@ -91,11 +91,11 @@ def test_a_protected_job_keeps_its_least_and_may_be_resized(policy: str) -> None
     rows = [(0.0, 4, 100.0, 0, 2, 4), (10.0, 4, 10.0, 1, 2, 4), (11.0, 4, 10.0, 1, 2, 4)]
     columns = "submit_time num_gpus duration priority min_gpus max_gpus"
     options = {"resize_every": 0.0, "preempt_cost": 0.0, "preempt_after": 1000.0}
-    found = stays(by_hand([4], columns, rows, policy=policy, **options))
-    assert {ended for *_, ended in found["j0"]} == {"resized", "done"}
+    result = stays(by_hand([4], columns, rows, policy=policy, **options))
+    assert {ended for *_, ended in result["j0"]} == {"resized", "done"}
     # Of the same job without protection nothing is left while two of higher priority are there.
-    found = stays(by_hand([4], columns, rows, policy=policy, **options | {"preempt_after": 0.0}))
-    assert "preempted" in {ended for *_, ended in found["j0"]}
+    result = stays(by_hand([4], columns, rows, policy=policy, **options | {"preempt_after": 0.0}))
+    assert "preempted" in {ended for *_, ended in result["j0"]}
 
 
 def test_repack_neither_stops_nor_moves_it() -> None:
@@ -119,8 +119,8 @@ def test_a_turn_of_time_slice_is_a_quantum_at_least() -> None:
     rows = [(0.0, 4, 100.0), (0.0, 4, 100.0)]
     options = {"policy": "time-slice", "quantum": 60.0, "preempt_cost": 0.0}
     for after, end in ((30.0, 60.0), (60.0, 60.0), (90.0, 90.0)):
-        found = stays(by_hand([4], "submit_time num_gpus duration", rows, **options, preempt_after=after))
-        assert found["j0"][0] == (0.0, end, "preempted")
+        result = stays(by_hand([4], "submit_time num_gpus duration", rows, **options, preempt_after=after))
+        assert result["j0"][0] == (0.0, end, "preempted")
 
 
 class Stops(ringbco.Policy):

@@ -312,11 +312,11 @@ def by_hand(
 def stays(outcome: Outcome) -> dict[str, list[tuple[int, float, float]]]:
     """Each job's (server, start, end)."""
     assert outcome.allocations is not None
-    found: dict[str, list[tuple[int, float, float]]] = {}
+    result: dict[str, list[tuple[int, float, float]]] = {}
     rows = outcome.allocations.sort("start_time", "server")
     for job, *stay in rows.select("job_id", "server", "start_time", "end_time").iter_rows():
-        found.setdefault(job, []).append((stay[0], stay[1], stay[2]))
-    return found
+        result.setdefault(job, []).append((stay[0], stay[1], stay[2]))
+    return result
 
 
 def test_the_example_of_the_page() -> None:

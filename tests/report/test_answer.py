@@ -208,8 +208,8 @@ def test_nothing_to_draw_is_a_sentence() -> None:
         {"job_id": ["a", "b"], "submit_time": [0.0, 9.0], "num_gpus": [1, 2], "duration": [5.0, 6.0]}
     )
     one = {"fifo": replay(jobs, "2x4", policy="fifo")}
-    found = {figure.name: figure for chapter in chapters(one) for figure in chapter.figures}
-    nothing = {name: figure.instead for name, figure in found.items() if figure.chart is None}
+    result = {figure.name: figure for chapter in chapters(one) for figure in chapter.figures}
+    nothing = {name: figure.instead for name, figure in result.items() if figure.chart is None}
     assert nothing == {
         "time": "All of it is running alone: there is nothing to save.",
         "who-sizes": "No job took longer than alone.",

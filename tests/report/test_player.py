@@ -38,12 +38,12 @@ def inflated(text: str) -> bytes:
 
 def columns(table: dict[str, Any]) -> dict[str, np.ndarray]:
     """As the page's script unpacks them."""
-    data, offset, found = inflated(table["bytes"]), 0, {}
+    data, offset, result = inflated(table["bytes"]), 0, {}
     for name, kind in table["columns"]:
-        found[name] = np.frombuffer(data, KINDS[kind], table["rows"], offset)
-        offset += -(-found[name].nbytes // 4) * 4
+        result[name] = np.frombuffer(data, KINDS[kind], table["rows"], offset)
+        offset += -(-result[name].nbytes // 4) * 4
     assert offset == len(data)
-    return found
+    return result
 
 
 class Page:

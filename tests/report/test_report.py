@@ -124,16 +124,16 @@ def million(seed: int = 1) -> Outcome:
 
 def addresses(text: str) -> list[str | None]:
     """Every address that an element of a page names."""
-    found = []
+    result = []
 
     class Reader(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            found.extend(
+            result.extend(
                 value for name, value in attrs if name in ("src", "href", "action", "data", "srcset")
             )
 
     Reader().feed(text)
-    return found
+    return result
 
 
 def drawn(results: dict[str, Outcome]) -> dict[str, Figure]:

@@ -37,7 +37,7 @@ def test_slices_by_hand(small: Outcome) -> None:
     check_format({"traceEvents": events, "displayTimeUnit": "ms"})
     threads = [e["args"]["name"] for e in events if e["name"] == "thread_name"]
     assert threads == [f"jobs {number}" for number in range(1, 6)]
-    found = {
+    result = {
         (
             e["name"].partition(": ")[2],
             e["args"]["which GPUs"],
@@ -47,7 +47,7 @@ def test_slices_by_hand(small: Outcome) -> None:
         )
         for e in slices(events)
     }
-    assert found == {
+    assert result == {
         ("a \N{MULTIPLICATION SIGN}0.6", "0", 0.6, 0, 145),
         ("b \N{MULTIPLICATION SIGN}0.5", "1", 0.5, 0, 120),
         ("c \N{MULTIPLICATION SIGN}2", "2, 3", None, 0, 50),
@@ -76,7 +76,7 @@ def test_a_spanning_job_counts_once_on_each_server_whatever_gpus_it_holds_there(
 def test_slices_are_the_rows_of_the_allocations(random_outcome: Outcome) -> None:
     events = events_of(random_outcome)
     check_format({"traceEvents": events, "displayTimeUnit": "ms"})
-    found = sorted(
+    result = sorted(
         (
             e["args"]["job"],
             e["pid"] - perfetto.FIRST_SERVER,
@@ -91,7 +91,7 @@ def test_slices_are_the_rows_of_the_allocations(random_outcome: Outcome) -> None
     rows = random_outcome.allocations.select(
         "job_id", "server", "gpu", pl.col("share").fill_null(1.0), pl.col("start_time").round(3)
     ).rows()
-    assert found == sorted(rows)
+    assert result == sorted(rows)
     gangs = random_outcome.allocations.select("job_id", "stay", "server").unique()
     assert len(slices(events)) == gangs.height < len(rows)
 

@@ -115,8 +115,10 @@ def test_a_policy_that_may_resize_costs_no_other_result_its_bound(invoke: Invoke
     made["log"] = ringbco.replay(jobs, "1x8", policy=log, model="fixed")
     for order in itertools.permutations(made, 3):
         first, *others = (made[policy] for policy in order)
-        found = list(first.compare(*others).bounds.values())
-        assert found == [pytest.approx(bound) if policy in ("fifo", "srtf") else None for policy in order]
+        comparison = list(first.compare(*others).bounds.values())
+        assert comparison == [
+            pytest.approx(bound) if policy in ("fifo", "srtf") else None for policy in order
+        ]
     jobs.write_parquet(tmp_path / "jobs.parquet")
     options = ("--cluster", "1x8", "--model", "fixed", "--policy", "fifo", "-o", "compared", "--all")
     done = invoke("compare", "jobs.parquet", *options, "--result", "stretchy")

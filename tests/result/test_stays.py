@@ -266,10 +266,10 @@ def test_nobody_guesses_any_more(module: str) -> None:
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module(module)
         return
-    found = importlib.import_module(module)
-    assert [name for name in names if hasattr(found, name)] == []
+    result = importlib.import_module(module)
+    assert [name for name in names if hasattr(result, name)] == []
     if module == "ringbco.result.reliability":
-        assert not hasattr(found.DownTime, "causes")
+        assert not hasattr(result.DownTime, "causes")
 
 
 @pytest.mark.parametrize(

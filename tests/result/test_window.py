@@ -188,9 +188,9 @@ def test_tables_stay_whole_and_repeats_and_logs_keep_the_window(tmp_path: Path) 
     part = replay(jobs, "1x3", **given, measure_from="0.5s", measure_to=0.5)
     whole.write(tmp_path / "whole")
     part.write(tmp_path / "part")
-    found = compare_results(tmp_path / "whole", tmp_path / "part")
-    assert found.pop("summary.json") == "jobs was 4, is 2"
-    assert set(found.values()) == {None}
+    result = compare_results(tmp_path / "whole", tmp_path / "part")
+    assert result.pop("summary.json") == "jobs was 4, is 2"
+    assert set(result.values()) == {None}
     assert "measure" not in (tmp_path / "whole/run.toml").read_text()
     options = Outcome.read(tmp_path / "part").run["options"]
     assert (options["measure_from"], options["measure_to"]) == ("0.5s", 0.5)

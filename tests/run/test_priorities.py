@@ -96,20 +96,20 @@ def test_bad_columns_of_parquet(tmp_path: Path, values: pl.Series, told: str) ->
 def test_csv_and_parquet_give_the_same(tmp_path: Path) -> None:
     text = f"{HEAD},priority,preemptible\na,0,1,5,-3,false\nb,0,1,5,,\nc,0,1,5,2147483647,true\n"
     (tmp_path / "j.csv").write_text(text)
-    found = read_jobs(tmp_path / "j.csv").frame
-    assert found.select("priority", "preemptible").rows() == [(-3, False), (None, None), (2**31 - 1, True)]
-    assert (found.schema["priority"], found.schema["preemptible"]) == (pl.Int32(), pl.Boolean())
-    wide = found.with_columns(pl.col("priority").cast(pl.Int64))
+    result = read_jobs(tmp_path / "j.csv").frame
+    assert result.select("priority", "preemptible").rows() == [(-3, False), (None, None), (2**31 - 1, True)]
+    assert (result.schema["priority"], result.schema["preemptible"]) == (pl.Int32(), pl.Boolean())
+    wide = result.with_columns(pl.col("priority").cast(pl.Int64))
     wide.write_parquet(tmp_path / "j.parquet")
-    assert read_jobs(tmp_path / "j.parquet").frame.equals(found)
+    assert read_jobs(tmp_path / "j.parquet").frame.equals(result)
 
 
 def test_what_the_engine_gets() -> None:
     """Nothing where all are alike, so that such a table costs nothing."""
     frame = from_frame(crowded()).frame
-    found = priorities(frame.with_columns(priority=pl.Series([1, None] * 30, dtype=pl.Int32)))
-    assert found is not None
-    assert found.tolist() == [1, 0] * 30
+    result = priorities(frame.with_columns(priority=pl.Series([1, None] * 30, dtype=pl.Int32)))
+    assert result is not None
+    assert result.tolist() == [1, 0] * 30
     for same in (frame.drop("priority"), frame.with_columns(priority=pl.lit(7, pl.Int32))):
         assert priorities(same) is None
     may = preemptible(frame.with_columns(preemptible=pl.Series([False, None] * 30)))
@@ -243,9 +243,9 @@ def test_a_guest_ranks_behind_those_within(borrow: bool, starts: list[float], fi
     assert alone.jobs["start_time"].to_list() == [0.0, 0.0, 10.0]
     # A guest that runs gives its GPUs to who comes within a quota.
     later = jobs.with_columns(submit_time=pl.Series([0.0, 0.0, 5.0]))
-    found = ringbco.replay(later, "1x4", policy="srtf", model="fixed", quota=quota, preempt_cost=0.0).jobs
-    assert found["start_time"].to_list() == ([0.0, 0.0, 5.0] if borrow else [0.0, 10.0, 5.0])
-    assert found["preemptions"].to_list() == ([0, 1, 0] if borrow else [0, 0, 0])
+    result = ringbco.replay(later, "1x4", policy="srtf", model="fixed", quota=quota, preempt_cost=0.0).jobs
+    assert result["start_time"].to_list() == ([0.0, 0.0, 5.0] if borrow else [0.0, 10.0, 5.0])
+    assert result["preemptions"].to_list() == ([0, 1, 0] if borrow else [0, 0, 0])
 
 
 @pytest.mark.parametrize(("name", "value"), [("evict", True), ("quota", QUOTAS)])

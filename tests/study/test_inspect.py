@@ -172,10 +172,10 @@ def test_rows_that_break_rules_are_parted_by_their_first_fault(tmp_path: Path) -
     assert table.frame["num_gpus"].dtype == pl.UInt32
     assert rows is not None
     assert rows.tolist() == [1, 4]
-    found = [
+    result = [
         (entry.column, entry.rows, entry.matching, entry.first_row, entry.first_value) for entry in dropped
     ]
-    assert found == [
+    assert result == [
         ("job_id", 1, 1, 6, None),
         ("job_id", 1, 1, 3, "a"),
         ("submit_time", 1, 2, 5, "-1"),
@@ -196,8 +196,8 @@ def test_elastic_jobs_are_counted_and_a_bad_range_is_told_beside_num_gpus(
     (tmp_path / "jobs.csv").write_text(header + rows.replace("\n", ",0,9\n"))
     seen = json.loads(invoke("inspect", "jobs.csv", "--json").stdout)
     assert (seen["jobs"], seen["elastic"]) == (5, {"jobs": 3, "fewer": 2, "more": 2})
-    found = [(row["reason"], row["first_row"], row["first_beside"]) for row in seen["cleaning"]["dropped"]]
-    assert found == [
+    result = [(row["reason"], row["first_row"], row["first_beside"]) for row in seen["cleaning"]["dropped"]]
+    assert result == [
         ("min_gpus is not an integer from 1 to num_gpus", 7, None),
         ("max_gpus is not an integer >= num_gpus", 7, None),
         ("min_gpus is not <= num_gpus", 2, "num_gpus 6"),
