@@ -101,24 +101,24 @@ def judge(case: Case, kind: str, corrupt: Corrupt) -> Judged:
 def audited(case: Case, outcome: ringbco.Outcome) -> tuple[tuple[str, ...], tuple[str, ...], str]:
     """Codes and words of the findings, and an error. A refusal is a finding, any other error is none."""
     try:
-        found = check_outcome(outcome, as_table(case.frame())).findings
+        report = check_outcome(outcome, as_table(case.frame())).findings
     except RingbcoError as error:
         return ("refused",), (f"refused: {error}",), ""
     except Exception as error:
         return (), (), f"{type(error).__name__}: {error}"
-    return tuple(each.code for each in found), tuple(map(str, found)), ""
+    return tuple(each.code for each in report), tuple(map(str, report)), ""
 
 
 def repeated(case: Case, outcome: ringbco.Outcome) -> tuple[str | None, str | None]:
     """The first finding of the repeat, and why it was not made. The folder is sealed as it is."""
     check = Check("repeat", "")
-    told = str(outcome.run["options"].get("policy"))
+    recorded = str(outcome.run["options"].get("policy"))
     with TemporaryDirectory() as scratch:
         folder, jobs = Path(scratch) / "result", Path(scratch) / "jobs.parquet"
         try:
             ringbco.write_jobs(as_table(case.frame()), jobs)
             outcome.write(folder)
-            check_repeat(check, folder, jobs, told if ":" in told else None, None)
+            check_repeat(check, folder, jobs, recorded if ":" in recorded else None, None)
         except RingbcoError as error:
             return f"refused: {error}", None
         why = None if check.not_run is None else check.not_run.replace(str(folder), "DIR")
@@ -146,11 +146,11 @@ def report(seed: str, kinds: Sequence[str] = tuple(COUNTS)) -> Report:
     if not kinds:
         return Report(seed, drawn.features, findings)
     columns = tuple(names(Genuine(case, outcome)))
-    found = Report(seed, met(seed, drawn.features), findings, columns)
+    result = Report(seed, met(seed, drawn.features), findings, columns)
     if not findings:
         for kind in kinds:
-            found.judged.extend(judge(case, kind, each) for each in corruptions(case, outcome, seed, kind))
-    return found
+            result.judged.extend(judge(case, kind, each) for each in corruptions(case, outcome, seed, kind))
+    return result
 
 
 # What is printed.
@@ -165,8 +165,8 @@ def share(judged: Sequence[Judged]) -> str:
 
 def percent(judged: Sequence[Judged], *, repeat: bool = False) -> float:
     """Of those that physics finds, or the repeat, too, of runs that can be repeated."""
-    told = [each for each in judged if not repeat or each.untold is None]
-    return 100.0 * sum(each.found if repeat else each.caught for each in told) / max(len(told), 1)
+    entries = [each for each in judged if not repeat or each.untold is None]
+    return 100.0 * sum(each.found if repeat else each.caught for each in entries) / max(len(entries), 1)
 
 
 def lines(reports: Sequence[Report]) -> Iterator[str]:
@@ -243,8 +243,8 @@ def details(found: Report) -> Iterator[str]:
     yield f"{found.seed}: {', '.join(found.features)}"
     yield from (f"genuine: {each}" for each in found.findings)
     for each in found.judged:
-        told = "caught" if each.caught else "repeat" if each.found else "MISSED"
-        yield f"{told} {each.what}: {each.how}"
+        messages = "caught" if each.caught else "repeat" if each.found else "MISSED"
+        yield f"{messages} {each.what}: {each.how}"
         yield from (f"    {line}" for line in each.findings[:3])
         if each.repeat or each.untold:
             yield f"    {each.repeat or f'not repeated: {each.untold}'}"
@@ -263,19 +263,19 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    told = parsed(arguments)
-    if told.one:
-        seed, kind = told.one
+    args = parsed(arguments)
+    if args.one:
+        seed, kind = args.one
         print("\n".join(details(report(seed, [kind]))))
         return 0
-    seeds = [f"{told.seed}.{number}" for number in range(told.cases)]
-    judge_one = partial(report, kinds=()) if told.genuine else report
-    if told.jobs == 1:
+    seeds = [f"{args.seed}.{number}" for number in range(args.cases)]
+    judge_one = partial(report, kinds=()) if args.genuine else report
+    if args.jobs == 1:
         reports = list(map(judge_one, seeds))
     else:
         # Polars does not survive a fork.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(told.jobs, mp_context=context) as pool:
+        with ProcessPoolExecutor(args.jobs, mp_context=context) as pool:
             reports = list(pool.map(judge_one, seeds, chunksize=4))
     print("\n".join(lines(reports)))
     return 0

@@ -51,8 +51,8 @@ def traces(folder: Path, scratch: Path, made: int) -> Iterator[tuple[str, Path, 
     """(name, job table, cluster)."""
     if made:
         table = scratch / "made.parquet"
-        told = ("--preset", "philly", "--jobs", str(made), "--seed", "7")
-        subprocess.run([COMMAND, "generate", *told, "-o", table], check=True, capture_output=True)
+        text = ("--preset", "philly", "--jobs", str(made), "--seed", "7")
+        subprocess.run([COMMAND, "generate", *text, "-o", table], check=True, capture_output=True)
         yield f"made, {made:,} jobs", table, "256x8"
         return
     for name, groups in CLUSTERS.items():
@@ -69,8 +69,8 @@ def traces(folder: Path, scratch: Path, made: int) -> Iterator[tuple[str, Path, 
         table, cluster = scratch / f"{path.stem}.parquet", scratch / f"{path.stem}.toml"
         source = path.parent.name
         beside = [str(nodes), "--cluster-out", str(cluster)] if source == "openb" else []
-        told = [COMMAND, "convert", source, str(path), *beside, "-o", str(table)]
-        subprocess.run(told, check=True, capture_output=True)
+        text = [COMMAND, "convert", source, str(path), *beside, "-o", str(table)]
+        subprocess.run(text, check=True, capture_output=True)
         yield f"{source}/{path.stem}", table, str(cluster) if beside else ITP
 
 
@@ -94,8 +94,17 @@ def main() -> int:
         for name, table, cluster in traces(given.traces, Path(scratch), given.made):
             for policy in policies:
                 folder = str(Path(scratch) / "result")
-                told = ("--cluster", cluster, "--model", "fixed", "--policy", policy, "--oversize", "drop")
-                run = ran(given.limit, "replay", str(table), *told, "-o", folder, "--force")
+                arguments = (
+                    "--cluster",
+                    cluster,
+                    "--model",
+                    "fixed",
+                    "--policy",
+                    policy,
+                    "--oversize",
+                    "drop",
+                )
+                run = ran(given.limit, "replay", str(table), *arguments, "-o", folder, "--force")
                 if run.status > 0:
                     continue
                 audit = ran(given.limit, "audit", folder, how) if run.status == 0 else run

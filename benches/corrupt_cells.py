@@ -80,19 +80,19 @@ class Genuine:
     outcome: ringbco.Outcome
 
     def table(self, name: str) -> pl.DataFrame | None:
-        found: pl.DataFrame | None = getattr(self.outcome, TABLES.get(name, name))
-        return found
+        result: pl.DataFrame | None = getattr(self.outcome, TABLES.get(name, name))
+        return result
 
     @property
     def step(self) -> float:
         """Seconds by which a time is changed: a slot, or about a short job's length."""
-        told = self.case.options
-        return float(told["slot"]) if told.get("clock") == "slot" else max(1.0, self.case.unit)
+        options = self.case.options
+        return float(options["slot"]) if options.get("clock") == "slot" else max(1.0, self.case.unit)
 
 
 def cells(genuine: Genuine, rng: Random, count: int) -> Iterator[Corrupt]:
     """Changes of `count` different places at most, each of a table and then of a column drawn at random."""
-    places = {name: found for name in (*TABLES, *GIVEN, SUMMARY) if (found := _places(genuine, name))}
+    places = {name: result for name in (*TABLES, *GIVEN, SUMMARY) if (result := _places(genuine, name))}
     for _ in range(TRIES * count):
         if not count or not places:
             return
@@ -128,17 +128,17 @@ def _places(genuine: Genuine, name: str) -> list[tuple[str, Change]]:
     frame = genuine.table(name)
     if frame is None or not frame.height:
         return []
-    found: list[tuple[str, Change]] = [(column, _cell(column)) for column in frame.columns]
-    found.append(("(row)", _dropped))
+    result: list[tuple[str, Change]] = [(column, _cell(column)) for column in frame.columns]
+    result.append(("(row)", _dropped))
     if name == "rungs":
-        found.append(("(last row)", _last_rung))
+        result.append(("(last row)", _last_rung))
     if name == "allocations" and "gpu" not in frame.columns:
-        found.append(("(split)", _split))
+        result.append(("(split)", _split))
     if name == "jobs":
         for group in (WAITS, RUNS):
             pairs = [(a, b) for a in group for b in group if a < b and {a, b} <= {*frame.columns}]
-            found += [(f"{a}<>{b}", _swapped(a, b)) for a, b in pairs]
-    return found
+            result += [(f"{a}<>{b}", _swapped(a, b)) for a, b in pairs]
+    return result
 
 
 # Cells of tables.
@@ -151,9 +151,9 @@ def _cell(column: str) -> Change:
         for _ in range(8):
             row = rng.randrange(frame.height)
             old = frame[column][row]
-            found = [new for new in _others(rng, genuine, frame[column], old) if new != old]
-            if found:
-                new = rng.choice(found)
+            result = [new for new in _others(rng, genuine, frame[column], old) if new != old]
+            if result:
+                new = rng.choice(result)
                 changed = with_cell(frame, row, column, new)
                 if not changed.equals(frame):
                     how = f"{name}.{column}, row {row} ({frame.row(row)[0]}): {old!r} -> {new!r}"
@@ -200,8 +200,8 @@ def _numbers(genuine: Genuine, name: str, old: float) -> list[float]:
         return [genuine.step]
     if name in RATIOS:
         return [old + 1.0, *([old * 1.01] if abs(old) > 1e-6 else [])] if abs(old) < 1e6 else [old * 1.01]
-    found = [new for new in (old + genuine.step, old * 1.01) if abs(new - old) > near]
-    return found if name in INSTANTS else [new for new in found if abs(new - old) > 1e-4 * abs(old)]
+    result = [new for new in (old + genuine.step, old * 1.01) if abs(new - old) > near]
+    return result if name in INSTANTS else [new for new in result if abs(new - old) > 1e-4 * abs(old)]
 
 
 def with_cell(frame: pl.DataFrame, row: int, column: str, value: Any) -> pl.DataFrame:
@@ -298,21 +298,23 @@ def _swapped(one: str, other: str) -> Change:
 
 def figures(summary: dict[str, Any]) -> list[str]:
     """Names of all figures: of rows of a list, one for each key."""
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     for name, value in summary.items():
         if name in WALL_TIME:  # which no run has twice
             continue
         if isinstance(value, dict):
-            found |= dict.fromkeys(f"{name}.{key}" for key in value)
+            result |= dict.fromkeys(f"{name}.{key}" for key in value)
         elif isinstance(value, list):
-            found |= dict.fromkeys(f"{name}[].{key}" for row in value for key in row if not _nested(row[key]))
+            result |= dict.fromkeys(
+                f"{name}[].{key}" for row in value for key in row if not _nested(row[key])
+            )
             inner = {key: row[key] for row in value for key in row if isinstance(row[key], list)}
-            found |= dict.fromkeys(
+            result |= dict.fromkeys(
                 f"{name}[].{key}[].{k}" for key, rows in inner.items() for r in rows for k in r
             )
         else:
-            found[name] = None
-    return list(found)
+            result[name] = None
+    return list(result)
 
 
 def _nested(value: Any) -> bool:
@@ -331,10 +333,10 @@ def _figure(path: str) -> Change:
                 where += f" of {next(iter(at.values()))}"
         key = parts[-1]
         old = at[key]
-        found = _other_figures(genuine, key, old)
-        if not found:
+        result = _other_figures(genuine, key, old)
+        if not result:
             return None
-        at[key] = rng.choice(found)
+        at[key] = rng.choice(result)
         how = f"{path}{where}: {old!r} -> {at[key]!r}"
         return Corrupt(_of_figure(path), how, replace(genuine.outcome, summary=summary))
 
@@ -347,8 +349,8 @@ def _other_figures(genuine: Genuine, name: str, old: Any) -> list[Any]:
         return [word for word in pool if word != old]
     if old is None or isinstance(old, int):
         return [1 if old is None else old + 1]
-    found = [old + 1.0] if abs(old) < 1e6 else []
+    result = [old + 1.0] if abs(old) < 1e6 else []
     # Where times are coarse, so are figures of them.
     if abs(old) > max(1e-6, 1600.0 * coarse(genuine.outcome) / genuine.case.unit):
-        found.append(old * 1.01)
-    return [new for new in found if new != old and math.isfinite(new)]
+        result.append(old * 1.01)
+    return [new for new in result if new != old and math.isfinite(new)]

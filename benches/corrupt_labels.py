@@ -82,8 +82,8 @@ def _shown(value: Any) -> str:
 
 
 def _files(outcome: ringbco.Outcome) -> list[str]:
-    told = outcome.run["options"], outcome.run.get("record", {})
-    return [name for name, table in TABLES.items() if table.is_there(*told)]
+    recorded = outcome.run["options"], outcome.run.get("record", {})
+    return [name for name, table in TABLES.items() if table.is_there(*recorded)]
 
 
 def under_the_label(other: ringbco.Outcome, genuine: ringbco.Outcome) -> ringbco.Outcome | None:
@@ -106,13 +106,13 @@ def under_the_label(other: ringbco.Outcome, genuine: ringbco.Outcome) -> ringbco
 
 def _formed(summary: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any] | None:
     """The figures that the other has; None where one is missing."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, value in like.items():
         if name not in summary:
             return None
         if isinstance(value, list) and value:
             keys = {key for row in value for key in row}
-            found[name] = [{key: own for key, own in row.items() if key in keys} for row in summary[name]]
+            result[name] = [{key: own for key, own in row.items() if key in keys} for row in summary[name]]
         else:
-            found[name] = summary[name]
-    return found
+            result[name] = summary[name]
+    return result

@@ -74,7 +74,7 @@ SCENES: Final[Mapping[str, Scene]] = {
 
 def blocks(text: str) -> list[tuple[str, str]]:
     """Each command of the page, as a shell takes it, and the name of the picture above it or nothing."""
-    return [(found[2], found[1] or "") for found in _BLOCK.finditer(text)]
+    return [(item[2], item[1] or "") for item in _BLOCK.finditer(text)]
 
 
 def shoot(tab: Tab, folder: Path, name: str) -> bytes:

@@ -94,23 +94,23 @@ def in_rust(count: int, draw: random.Random) -> Counter[str]:
             check=False,
             stdout=sys.stderr,
         )
-        found = Counter[str]()
+        result = Counter[str]()
         for kind in ("caught", "missed", "unviable", "timeout"):
-            told = set(Path(out, "mutants.out", f"{kind}.txt").read_text().splitlines()).intersection(chosen)
-            found[kind] += len(told)
+            text = set(Path(out, "mutants.out", f"{kind}.txt").read_text().splitlines()).intersection(chosen)
+            result[kind] += len(text)
             if kind == "missed":
-                missed = sorted(told)
-        if found.total() != len(chosen):
-            sys.exit(f"{found.total()} of {len(chosen)} faults were planted")
-    found["caught"] += found.pop("timeout")
+                missed = sorted(text)
+        if result.total() != len(chosen):
+            sys.exit(f"{result.total()} of {len(chosen)} faults were planted")
+    result["caught"] += result.pop("timeout")
     for name in caught_in_python([known[name] for name in missed]):
         print(f"caught in Python: {name}", flush=True)
-        found["missed"] -= 1
-        found["caught"] += 1
+        result["missed"] -= 1
+        result["caught"] += 1
         missed.remove(name)
     for name in missed:
         print(f"missed: {name}\n    {with_line(known[name])}", flush=True)
-    return found
+    return result
 
 
 def with_line(fault: dict[str, Any]) -> str:
@@ -121,7 +121,7 @@ def with_line(fault: dict[str, Any]) -> str:
 
 def caught_in_python(faults: list[dict[str, Any]]) -> list[str]:
     """Which faults of the engine the tests in Python catch."""
-    found: list[str] = []
+    result: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder))
         # The first is none: the tests pass.
@@ -132,9 +132,9 @@ def caught_in_python(faults: list[dict[str, Any]]) -> list[str]:
             if meets_python(tree):
                 if fault is None:
                     sys.exit("tests in Python fail without a fault")
-                found.append(fault["name"])
+                result.append(fault["name"])
             path.write_text(text)
-    return found
+    return result
 
 
 def planted(text: str, fault: dict[str, Any]) -> str:
@@ -238,27 +238,27 @@ def in_python(count: int, draw: random.Random) -> Counter[str]:
             item for item in _all_work_items(files, {}) if not UNSEEN.search(item.mutations[0].operator_name)
         ]
         draw.shuffle(items)
-        unseen, found = excused("python"), Counter[str]()
+        unseen, actual = excused("python"), Counter[str]()
         os.environ.update(settings(tree))
         os.chdir(tree)
         for item in items:
-            if found.total() == count:
+            if actual.total() == count:
                 break
             (fault,) = item.mutations
             name = str(fault.module_path)[str(fault.module_path).rindex("/ringbco/") :]
-            told = f"{name[1:]}: {fault.definition_name}: {fault.operator_name} {fault.occurrence}"
+            text = f"{name[1:]}: {fault.definition_name}: {fault.operator_name} {fault.occurrence}"
             tests = tests_of(kept, name, range(fault.start_pos[0], fault.end_pos[0] + 1))
-            if told in unseen or not tests or of_strict(tree, fault):
+            if text in unseen or not tests or of_strict(tree, fault):
                 continue
             (tree / "chosen.txt").write_text("\n".join(tests))
             command = f"{sys.executable} -m pytest -q -x -p no:cacheprovider @chosen.txt"
             result = mutate_and_test(item.mutations, command, SECONDS)
             kind = kind_of(result)
-            found[kind] += 1
+            actual[kind] += 1
             if kind == "missed":
-                print(f"missed: {told}\n{result.diff}")
-            print(f"{found.total()} of {count}: {kind}", file=sys.stderr)
-        return found
+                print(f"missed: {text}\n{result.diff}")
+            print(f"{actual.total()} of {count}: {kind}", file=sys.stderr)
+        return actual
 
 
 def of_strict(tree: Path, fault: Any) -> bool:
@@ -283,8 +283,8 @@ def main() -> None:
     given = parser.parse_args()
     for language, plant in (("rust", in_rust), ("python", in_python)):
         if given.only in (None, language):
-            found = plant(given.count, random.Random(given.seed))
-            kinds = ", ".join(f"{found[kind]} {kind}" for kind in ("caught", "missed", "unviable"))
+            result = plant(given.count, random.Random(given.seed))
+            kinds = ", ".join(f"{result[kind]} {kind}" for kind in ("caught", "missed", "unviable"))
             print(f"{language}, seed {given.seed}: {kinds}", flush=True)
 
 

@@ -63,8 +63,8 @@ def priorities(given: Given) -> Iterator[str]:
         f"pauses: {gpu_hours(last, 'lost_time'):,.0f} of {gpu_hours(last, 'held_time'):,.0f} GPU-hours"
     )
     for draw in given.some(range(4), slice(1)):
-        told = (ran(draw, policy="sjf", evict=evict)[1]["others"] for evict in (False, True))
-        yield Note(f"crc32 {draw}: others {' and with --evict '.join(f'{one:hours}' for one in told)}")
+        done = (ran(draw, policy="sjf", evict=evict)[1]["others"] for evict in (False, True))
+        yield Note(f"crc32 {draw}: others {' and with --evict '.join(f'{one:hours}' for one in done)}")
 
 
 def quotas(given: Given) -> Iterator[str]:
@@ -99,7 +99,7 @@ def services(given: Given) -> Iterator[str]:
         "the same, no job preemptible": (kept, "32x8", loads),
         "25 servers for jobs, 7 for the service alone": (jobs, "25x8", None),
     }
-    found = {
+    outcome = {
         label: ringbco.replay(of, cluster, policy="sjf-bco", services=beside)
         for label, (of, cluster, beside) in runs.items()
     }
@@ -109,8 +109,10 @@ def services(given: Given) -> Iterator[str]:
         "attainment": "{service_attainment:% .1f}",
         "evictions": "{evictions:,}",
     }
-    yield from table(["cluster"], columns, (([label], Figures(one.summary)) for label, one in found.items()))
-    _, together, patient, _ = found.values()
+    yield from table(
+        ["cluster"], columns, (([label], Figures(one.summary)) for label, one in outcome.items())
+    )
+    _, together, patient, _ = outcome.values()
     lent = together.summary["gpu_hours_lent_to_training"]
     yield Note(f"lent to training: {lent:,.0f} GPU-hours; pauses: {gpu_hours(together, 'lost_time'):,.0f}")
     form = "{mean_time_to_scale_up:duration} on average, at worst {worst_time_to_scale_up:duration}"
@@ -168,9 +170,9 @@ def energy(given: Given) -> Iterator[str]:
     own = Cluster.from_groups([ServerGroup(20, 8, "vcvGl", "V100"), ServerGroup(2, 8, "vcvlY", "V100")])
     for after in ("never", "1h", "1min"):
         sleep = {} if after == "never" else {"sleep_after": after, "wake_time": "5min"}
-        told = Figures(ringbco.replay(given.jobs(VENUS), own, policy="sjf-bco", **sleep).summary)
+        recorded = Figures(ringbco.replay(given.jobs(VENUS), own, policy="sjf-bco", **sleep).summary)
         form = "{energy_kwh:,.0f} kWh, mean JCT {mean_jct:duration}, {utilisation:% .0f} busy"
-        yield Note(f"Venus sleeps after {after}: {form.format_map(told)}")
+        yield Note(f"Venus sleeps after {after}: {form.format_map(recorded)}")
 
 
 def fair_share(_: Given) -> Iterator[str]:
@@ -235,12 +237,12 @@ def slurm(given: Given) -> Iterator[str]:
         outcome = ringbco.replay(jobs, f"{SERVERS}x8", model="fixed", maintenance=maintenance, **options)
         if ringbco.audit(outcome, jobs):
             raise RuntimeError(f"{name}: the audit found fault")
-        told = outcome.jobs.join(jobs.select("job_id", "priority", "user"), on="job_id", suffix="_asked")
-        users = told.group_by("user").agg(pl.mean("waited"))["waited"].sort()
+        text = outcome.jobs.join(jobs.select("job_id", "priority", "user"), on="job_id", suffix="_asked")
+        users = text.group_by("user").agg(pl.mean("waited"))["waited"].sort()
         return Figures(
             outcome.summary,
-            waited=told["waited"].mean(),
-            short=told.filter(priority=1)["waited"].mean(),
+            waited=text["waited"].mean(),
+            short=text.filter(priority=1)["waited"].mean(),
             user=users.median(),
             worst=users.tail(max(1, users.len() // 10)).mean(),
             stopped=sum(outcome.summary.get(key, 0) for key in ("preemptions", "evictions")),
@@ -348,8 +350,8 @@ def muri(given: Given) -> Iterator[str]:
             real = None if log is None else pl.read_csv(folder / f"muri_cluster_{log}.csv").select(
                 pl.col("job_id").cast(pl.String), real="JCT"
             )  # fmt: skip
-            told = beside(of, real, cluster="8x8", model="fixed", allocations=True, **options, **more)
-            rows.append(([f"`{label}`"], told))
+            settings = beside(of, real, cluster="8x8", model="fixed", allocations=True, **options, **more)
+            rows.append(([f"`{label}`"], settings))
         lines = table(["policy"], REAL | {"correlation": "{near:.3f}"}, rows)
         yield from (one.replace(" | | | | |", " | no log | | | |") for one in lines)
 
@@ -372,9 +374,9 @@ def shockwave(given: Given) -> Iterator[str]:
             theirs = own.pivot("kind", index="job_id", values="jct")
             real = theirs.select("job_id", real="physical")
             run = {**options, "cluster": cluster, "model": "table", "tables": made.tables}
-            told = beside(made.table.frame, real, **run)
-            told["their"] = Number(theirs["simulation"].mean() / told["there"] - 1)  # type: ignore[operator]
-            rows.append(([f"`{label}`"], told))
+            frame = beside(made.table.frame, real, **run)
+            frame["their"] = Number(theirs["simulation"].mean() / frame["there"] - 1)  # type: ignore[operator]
+            rows.append(([f"`{label}`"], frame))
         yield from table(["policy"], REAL | {"their simulator": "{their:% +.1f}"}, rows)
 
 
@@ -455,21 +457,23 @@ def gaps(seed: int, model: str) -> Iterator[dict[str, Any]]:
         frame["num_gpus"].to_list(), least_slots(Instance(frame, cluster), model), cluster.num_gpus
     )
     for dispatch, policy in product(("idle", "reserve"), PLANNED):
-        told = ringbco.plan(frame, cluster, policy=policy, dispatch=dispatch, model=model, seed=seed).summary
+        recorded = ringbco.plan(
+            frame, cluster, policy=policy, dispatch=dispatch, model=model, seed=seed
+        ).summary
         of = {"model": model, "dispatch": dispatch, "policy": PLANNED[policy]}
-        yield of | {"gap": told["makespan"] / best - 1, "bound": told["approximation_bound"]}
+        yield of | {"gap": recorded["makespan"] / best - 1, "bound": recorded["approximation_bound"]}
 
 
 def optima(given: Given) -> Iterator[str]:
     """Gap = makespan / optimum - 1, over the instances."""
     seeds = range(given.draws(300))
     of = ["model", "dispatch", "policy"]
-    told = pl.DataFrame([row for model in ("fixed", "rar") for seed in seeds for row in gaps(seed, model)])
+    table = pl.DataFrame([row for model in ("fixed", "rar") for seed in seeds for row in gaps(seed, model)])
     gap = pl.col("gap")
-    found = told.group_by(of, maintain_order=True).agg(
+    result = table.group_by(of, maintain_order=True).agg(
         mean=gap.mean(), worst=gap.max(), optimal=(gap == 0).mean(), bound=pl.col("bound").median()
     )
     yield line(*of, "mean gap", "worst gap", "optimal in", "Theorem 5, median")
     yield line(*["---"] * 7)
-    for *called, mean, worst, optimal, bound in found.iter_rows():
+    for *called, mean, worst, optimal, bound in result.iter_rows():
         yield line(*called, f"{mean:.1%}", f"{worst:.0%}", f"{optimal:.0%}", f"{bound:.1f}")

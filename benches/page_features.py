@@ -203,16 +203,16 @@ def cell(row: str, *features: str) -> str | None:
         try:
             ROWS[row](feature, Path(folder), not others)
         except RingbcoError as error:
-            told = str(error).replace(f"{__name__}:", "")
-            return told.partition("expected ")[2] or told.partition(": ")[2]
+            message = str(error).replace(f"{__name__}:", "")
+            return message.partition("expected ")[2] or message.partition(": ")[2]
     return None
 
 
 def pairs(row: str, alone: Mapping[str, str | None]) -> dict[tuple[str, str], str]:
     """Why a row does not run with two features that it knows one by one. alone: why it does not know each."""
     known = [name for name in FEATURES if alone[name] is None]
-    found = {pair: cell(row, *pair) for pair in combinations(known, 2)}
-    return {pair: reason for pair, reason in found.items() if reason is not None}
+    result = {pair: cell(row, *pair) for pair in combinations(known, 2)}
+    return {pair: reason for pair, reason in result.items() if reason is not None}
 
 
 def reasons(row: str) -> dict[tuple[str, str], str]:
@@ -227,15 +227,17 @@ def alone(row: str) -> dict[str, str | None]:
 
 def every(given: Given) -> Iterator[str]:
     """The runs with one feature each."""
-    found = dict(zip(ROWS, given.map(alone, ROWS), strict=True))
-    runs = sum(reason is None for cells in found.values() for reason in cells.values())
+    result = dict(zip(ROWS, given.map(alone, ROWS), strict=True))
+    runs = sum(reason is None for cells in result.values() for reason in cells.values())
     yield f"{runs} of {len(ROWS) * len(FEATURES)} cells run. A number is that of the reason below.\n"
     yield line("", *FEATURES)
     yield f"| --- |{' :---: |' * len(FEATURES)}"
     numbers: dict[str, int] = {}
-    for row, cells in found.items():
-        told = ["yes" if why is None else numbers.setdefault(why, len(numbers) + 1) for why in cells.values()]
-        yield line(row, *told)
+    for row, cells in result.items():
+        entries = [
+            "yes" if why is None else numbers.setdefault(why, len(numbers) + 1) for why in cells.values()
+        ]
+        yield line(row, *entries)
     yield ""
     yield from (f"{number}. {reason}" for reason, number in numbers.items())
 
@@ -244,9 +246,9 @@ def both(given: Given) -> Iterator[str]:
     """Who refuses which two features."""
     rows = given.some(ROWS)
     refused: dict[tuple[tuple[str, str], str], list[str]] = {}
-    for row, found in zip(rows, given.map(reasons, rows), strict=True):
-        for told in found.items():
-            refused.setdefault(told, []).append(row)
+    for row, result in zip(rows, given.map(reasons, rows), strict=True):
+        for entry in result.items():
+            refused.setdefault(entry, []).append(row)
     given.drawn_less |= given.least
     yield line("features", "refused by", "why")
     yield line(*["---"] * 3)
@@ -332,8 +334,8 @@ def _speeds(jobs: pl.DataFrame) -> dict[str, Any]:
     """As fast as so many GPUs, whatever the model."""
     sizes = sorted({1, *jobs["num_gpus"].to_list()})
     one = {"model": ["m"] * len(sizes), "gpu_type": ["a"] * len(sizes), "gpus": sizes}
-    told = pl.DataFrame({**one, "servers": [1] * len(sizes), "rate": [1.0] * len(sizes)})
-    return {"model": "table", "tables": told}
+    table = pl.DataFrame({**one, "servers": [1] * len(sizes), "rate": [1.0] * len(sizes)})
+    return {"model": "table", "tables": table}
 
 
 def _types(names: str) -> str:
@@ -436,7 +438,7 @@ def speed(given: Given) -> Iterator[str]:
     yield line("feature", "ns a job", "x fifo", "asked", "growth", f"at load {LOWER:g}", "asked")
     yield "| --- |" + " ---: |" * 6
     for name, cost in few.items():
-        told, asked, growth = (
+        text, asked, growth = (
             f"{cost / few[FIFO]:.2f}",
             f"{ALL if name == TOGETHER else ALONE:g}",
             f"{GROWTH:g}",
@@ -445,6 +447,6 @@ def speed(given: Given) -> Iterator[str]:
         if name == AFS:
             asked, growth = "", ""
         elif name == FIFO:
-            told, asked = "", ""
+            text, asked = "", ""
         grown = (f"{more[name] / less[name]:.2f}" for less, more in ((few, many), (calm, busy)))
-        yield line(name, f"{cost * 1e9:,.0f}", told, asked, *grown, growth)
+        yield line(name, f"{cost * 1e9:,.0f}", text, asked, *grown, growth)

@@ -70,17 +70,17 @@ def bounds(given: Given) -> Iterator[str]:
     for trace in given.some(CLUSTERS):
         jobs = given.jobs(trace)
         for speed, cluster in at_speeds(trace):
-            found = bound(jobs, cluster, oversize="drop")
+            result = bound(jobs, cluster, oversize="drop")
             first, packed = (
                 replay(jobs, cluster, oversize="drop", **of) for of in ({"policy": "srtf"}, ORACLE)
             )
             ratios: list[str] = []
             for outcome in (first, packed):
                 mean = outcome.summary["mean_jct"]
-                ratios += [f"{mean:,.0f}", f"{mean / found.mean_jct:.4f}"]
-            ideal, terms = first.jobs["ideal_run_time"].mean(), found.set_jobs.values()
+                ratios += [f"{mean:,.0f}", f"{mean / result.mean_jct:.4f}"]
+            ideal, terms = first.jobs["ideal_run_time"].mean(), result.set_jobs.values()
             yield line(
-                trace, speed, f"{found.jobs:,}", f"{ideal:,.0f}", f"{found.mean_jct:,.0f}",
+                trace, speed, f"{result.jobs:,}", f"{ideal:,.0f}", f"{result.mean_jct:,.0f}",
                 ", ".join(f"{count:,}" for count in terms), *ratios, f"{packed.summary[WORST]:,.2f}",
                 f"{worst_slowdown_bound(packed.jobs, cluster):,.2f}",
             )  # fmt: skip
@@ -138,11 +138,11 @@ def cells(held: Held, words: Pair) -> Iterator[str]:
     told = in_parts(words, held).partition(",")[0] if held.ratio == 1.0 else ""
     yield "-" if held.parts_range is None else told or in_parts(words, held)
     yield held.verdict or "-"
-    if (found := held.carried) is None:
+    if (result := held.carried) is None:
         yield "-"
     else:
-        days = f"day{'s' * (len(found.days) > 1)} {', '.join(map(str, found.days))}: {share(found)}"
-        yield days if found.without is None else f"{days}; without {words.off(found.without)}"
+        days = f"day{'s' * (len(result.days) > 1)} {', '.join(map(str, result.days))}: {share(result)}"
+        yield days if result.without is None else f"{days}; without {words.off(result.without)}"
 
 
 def certainty(given: Given) -> Iterator[str]:
@@ -151,24 +151,24 @@ def certainty(given: Given) -> Iterator[str]:
     yield "| --- | ---: | --- | --- | --- | --- | --- |"
     for name in given.some(COMPARED, slice(-1, None)):
         groups, stem = CLUSTERS[name], name.rpartition("/")[2]
-        found = compared(given.jobs(name), Cluster.from_groups(groups, name=stem))
-        yield line(stem, " + ".join(f"{group.count}" for group in groups), *cells(held(found), pair(found)))
+        result = compared(given.jobs(name), Cluster.from_groups(groups, name=stem))
+        yield line(stem, " + ".join(f"{group.count}" for group in groups), *cells(held(result), pair(result)))
 
 
 def alone(kind: Kind, seed: int) -> tuple[Held, Held]:
     """One table compared by itself: sjf against fifo, and of two alike orders one against the other."""
     frame, rng = generate(*kind[:2], seed, *kind[2:]).frame, np.random.default_rng(seed)
     frame = frame.with_columns(pl.Series(name, rng.random(kind.jobs)) for name in ALIKE)
-    found = compared(from_frame(frame), kind.cluster, runs=ALIKE)
-    return held(found), held(found, "tails", "heads")
+    result = compared(from_frame(frame), kind.cluster, runs=ALIKE)
+    return held(result), held(result, "tails", "heads")
 
 
 def fresh(kind: Kind, number: int) -> tuple[list[Interval], list[list[float]]]:
     """Intervals over fresh tables, and what they are of: fifo's and sjf's mean, and the ratio of the two."""
     jobs = generate(*kind[:2], FIRST_FRESH + RUNS * number, *kind[2:])
-    found = compared(jobs, kind.cluster, fresh=True)
-    ends = [*(found.figure(label, MEASURE).interval for label in ("fifo", "sjf")), held(found).interval]
-    values = [[float(one or 0.0) for one in found.values(label, MEASURE)] for label in ("fifo", "sjf")]
+    result = compared(jobs, kind.cluster, fresh=True)
+    ends = [*(result.figure(label, MEASURE).interval for label in ("fifo", "sjf")), held(result).interval]
+    values = [[float(one or 0.0) for one in result.values(label, MEASURE)] for label in ("fifo", "sjf")]
     values.append([one / other for other, one in zip(*values, strict=True)])
     known = [one for one in ends if one is not None]
     assert len(known) == len(values)

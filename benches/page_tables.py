@@ -124,7 +124,7 @@ def table(
 
 def marked(page: str) -> dict[str, str]:
     """What stands between each pair of marks."""
-    return {found[2]: found[3] for found in _MARK.finditer(page)}
+    return {item[2]: item[3] for item in _MARK.finditer(page)}
 
 
 def filled(page: str, made: Mapping[str, str]) -> str:
@@ -137,10 +137,10 @@ def rows(text: str) -> Iterator[tuple[str, str, dict[str, str]]]:
     heading = label = ""
     columns: list[str] = []
     for line in text.splitlines():
-        if found := _HEAD.fullmatch(line):
-            heading = found[1] or found[2]
-        elif found := _LABEL.fullmatch(line):
-            label = found[1]
+        if result := _HEAD.fullmatch(line):
+            heading = result[1] or result[2]
+        elif result := _LABEL.fullmatch(line):
+            label = result[1]
         elif not line.startswith("|"):
             columns = []
         elif not columns:

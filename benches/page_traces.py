@@ -230,14 +230,14 @@ def run(case: Case, jobs: JobTable, seed: int, **options: Any) -> Outcome:
 def peak(outcome: Outcome, cluster: Cluster) -> float:
     """The greatest demand at any instant: GPUs that the jobs ask for that wait or run, over all GPUs of their
     (virtual) cluster."""
-    found = 0.0
+    result = 0.0
     for own, gpus in parts(cluster, outcome.jobs):
         times = np.concatenate([own["submit_time"].to_numpy(), own["finish_time"].to_numpy()])
         asked = own["num_gpus"].to_numpy().astype(np.float64)
         changes = np.concatenate([asked, -asked])
         order = np.lexsort((changes, times))
-        found = max(found, float(np.cumsum(changes[order]).max() / gpus))
-    return found
+        result = max(result, float(np.cumsum(changes[order]).max() / gpus))
+    return result
 
 
 def repack_runs(given: Given) -> Iterator[str]:
@@ -390,13 +390,13 @@ def elastic_run(given: Given, name: str, part: str, policy: str, load: float) ->
         frame = frame.drop("noise_scale")
     jobs = scaled(as_table(frame), load, known.servers * 8)
     outcome = replay(jobs, f"{known.servers}x8", **ELASTIC.get(policy, {"policy": policy}))
-    if found := audit(outcome, jobs):
-        raise RuntimeError(f"{name}, {part}, {policy}, {load}: {found[0]}")
-    told = Figures({"lost_gpu_seconds": 0.0}, outcome.summary)
+    if report := audit(outcome, jobs):
+        raise RuntimeError(f"{name}, {part}, {policy}, {load}: {report[0]}")
+    record = Figures({"lost_gpu_seconds": 0.0}, outcome.summary)
     if part == DEADLINES:
-        due, late = told["deadlines"], told["deadlines_missed"]
-        told = Figures(met=(due - late) / frame.height, refused=frame.height - due, late=late)
-    return [form.format_map(told) for form in ELASTIC_TABLES[part][2].values()]
+        due, late = record["deadlines"], record["deadlines_missed"]
+        record = Figures(met=(due - late) / frame.height, refused=frame.height - due, late=late)
+    return [form.format_map(record) for form in ELASTIC_TABLES[part][2].values()]
 
 
 def elastic(given: Given, part: str) -> Iterator[str]:
@@ -406,7 +406,7 @@ def elastic(given: Given, part: str) -> Iterator[str]:
     todo = list(itertools.product(traces, [part], policies, AT))
     # The slowest first.
     todo.sort(key=lambda each: (each[2] == "sia", each[3]), reverse=True)
-    found = dict(
+    result = dict(
         zip(todo, given.map(elastic_run, [given] * len(todo), *zip(*todo, strict=True)), strict=True)
     )
     lines: list[str] = []
@@ -416,7 +416,7 @@ def elastic(given: Given, part: str) -> Iterator[str]:
             *head("policy", *(f"{name}, {load:.0%}".replace("%", " %") for name in metrics for load in AT)),
         ]
         for policy in policies:
-            by_load = [found[trace, part, policy, load] for load in AT]
+            by_load = [result[trace, part, policy, load] for load in AT]
             lines.append(line(policy, *itertools.chain(*zip(*by_load, strict=True))))
         lines.append("")
     yield from lines[:-1]
@@ -436,10 +436,10 @@ def elastic_picture(text: str) -> bytes:
     """Mean JCT over srtf's by load, a panel a trace, as PNG."""
     import altair as alt
 
-    found = {of: value for of, value in told_elastic(text).items() if of[2] == "mean JCT, s"}
+    result = {of: value for of, value in told_elastic(text).items() if of[2] == "mean JCT, s"}
     data = [
-        {"policy": policy, "trace": trace, "load": load, "ratio": value / found[trace, "srtf", metric, load]}
-        for (trace, policy, metric, load), value in found.items()
+        {"policy": policy, "trace": trace, "load": load, "ratio": value / result[trace, "srtf", metric, load]}
+        for (trace, policy, metric, load), value in result.items()
     ]
     legend, order = (
         alt.Legend(title=None, orient="bottom"),

@@ -100,10 +100,10 @@ def cut(text: str, parts: Parts) -> str:
     lines = [line.rstrip() for line in text.splitlines()]
     kept, at = list[str](), 0
     for first, after in parts or [("", "")]:
-        found = [number for number in range(at, len(lines)) if re.search(first, lines[number])]
-        if not found:
+        result = [number for number in range(at, len(lines)) if re.search(first, lines[number])]
+        if not result:
             raise ValueError(f"no line has {first!r}: {text}")
-        begun = found[0]
+        begun = result[0]
         if begun > at:
             kept.append("...")
         ends = (n for n in range(begun + 1, len(lines)) if after and re.search(after, lines[n]))
@@ -211,8 +211,8 @@ def passes(given: Given) -> Iterator[str]:
     yield line(*["---"] * (1 + len(places)))
     # Of allox and elasticflow, decisions at arrivals and completions make up nearly all of the time.
     for policy in given.some(name for name in COSTS if name not in {"allox", "elasticflow"}):
-        found = (decision(policy, *place) for place in places)
-        yield line(f"`{policy}`", *(f"{1e6 * took:,.2g} ({1e6 * taken:,.2g})" for took, taken in found))
+        result = (decision(policy, *place) for place in places)
+        yield line(f"`{policy}`", *(f"{1e6 * took:,.2g} ({1e6 * taken:,.2g})" for took, taken in result))
 
 
 def decision(policy: str, running: int, waiting: int) -> tuple[float, float]:
@@ -274,8 +274,8 @@ class Row:
 
     def stands(self) -> dict[str, str]:
         """By mark what is on the page."""
-        found = marked(self.path.read_text(encoding="utf-8"))
-        return {self.mark: found[self.mark]} if self.mark else found
+        result = marked(self.path.read_text(encoding="utf-8"))
+        return {self.mark: result[self.mark]} if self.mark else result
 
     def made(self, given: Given) -> tuple[dict[str, str], list[Note]]:
         """By mark what should be there; figures of the page's sentences."""
@@ -341,7 +341,7 @@ def check(row: Row, given: Given, *, write: bool) -> bool:
         sys.exit(f"error: {row.name}: no folder {folder}; name it by --{row.needs}")
     began, stands = time.monotonic(), row.stands()
     made, notes = row.made(given)
-    changed = {mark: found for mark in made if (found := differences(stands[mark], made[mark], given))}
+    changed = {mark: result for mark in made if (result := differences(stands[mark], made[mark], given))}
     verdict = "differs" if changed else "made, not compared" if given.drawn_less else "as it stands"
     print(f"{row.name}: {verdict} ({time.monotonic() - began:.0f} s)", *notes, sep="\n  ")
     for mark, lines in changed.items():

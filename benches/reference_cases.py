@@ -93,20 +93,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--rules", nargs="*", default=[], choices=[*FEATURES], metavar="FEATURE")
     given = parser.parse_args(arguments)
-    told = []
+    entries = []
     look = partial(looked_at, seed=given.seed, rules=given.rules)
     with ProcessPoolExecutor(given.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
             for each in pool.map(look, range(given.number), chunksize=4):
-                told.append(each)
+                entries.append(each)
                 for fault in each.faults:
                     print(f"{each.seed}  {fault}", flush=True)
-                if len(told) % 500 == 0:
-                    print(f"{len(told)} cases", file=sys.stderr, flush=True)
+                if len(entries) % 500 == 0:
+                    print(f"{len(entries)} cases", file=sys.stderr, flush=True)
         except KeyboardInterrupt:  # what there is so far is told
             pool.shutdown(cancel_futures=True)
-    print("\n".join(lines(told, [*FEATURES])))
-    return int(any(each.faults for each in told))
+    print("\n".join(lines(entries, [*FEATURES])))
+    return int(any(each.faults for each in entries))
 
 
 if __name__ == "__main__":

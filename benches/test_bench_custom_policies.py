@@ -94,16 +94,16 @@ def test_a_ranking_of_a_thousand_waiting_jobs(benchmark: BenchmarkFixture, polic
     first = float(frame["submit_time"].min())  # type: ignore[arg-type]
     at_once = pl.when(pl.int_range(pl.len()) < 1_300).then(first).otherwise(pl.col("submit_time"))
     jobs = from_frame(frame.with_columns(submit_time=at_once))
-    found: list[float] = []
+    result: list[float] = []
 
     def run() -> None:
         asked = policy()
         ringbco.replay(jobs, "16x8", policy=asked)
-        found.extend(_steps(asked.seen, 900, 1_100))
+        result.extend(_steps(asked.seen, 900, 1_100))
 
     benchmark.pedantic(run, rounds=3)
-    assert len(found) >= 300
-    _tell(benchmark, f"us a ranking, {policy.__name__}", median(found) * 1e6, most=100)
+    assert len(result) >= 300
+    _tell(benchmark, f"us a ranking, {policy.__name__}", median(result) * 1e6, most=100)
 
 
 def _steps(seen: list[tuple[float, int]], least: int, most: int) -> Iterator[float]:

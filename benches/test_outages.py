@@ -39,10 +39,10 @@ def test_failing_servers_on_a_million_jobs(policy: str, benchmark: BenchmarkFixt
 
     def run() -> None:
         for name, given in (("never", None), ("fail", fail)):
-            told = ringbco.replay(
+            recorded = ringbco.replay(
                 jobs, f"{SERVERS}x8", policy=policy, outages=given, allocations=False
             ).summary
-            least[name] = min(least[name], told["engine_seconds"])
+            least[name] = min(least[name], recorded["engine_seconds"])
 
     benchmark.pedantic(run, rounds=4)
     ratio = least["fail"] / least["never"]

@@ -45,7 +45,7 @@ def test_plan_beside_the_slow_planner(benchmark: BenchmarkFixture, planner: str)
     table = generate("paper", 12, 1)
     frame = table.frame.filter(table.frame["num_gpus"] <= 8)
     if planner == "fast":
-        found = benchmark(plan, frame, "3x8").summary["makespan"]
+        actual = benchmark(plan, frame, "3x8").summary["makespan"]
     else:
         from ringbco.cluster.spec import Cluster
         from ringbco.trace.jobs import from_frame
@@ -57,5 +57,5 @@ def test_plan_beside_the_slow_planner(benchmark: BenchmarkFixture, planner: str)
             for gang, steps, size, compute in zip(*columns, strict=True)
         ]
         result = benchmark.pedantic(slow.plan, (jobs, [8, 8, 8], Net(), slow.PlanOptions()), rounds=1)
-        found = result.schedule.makespan
-    assert found == plan(frame, "3x8").summary["makespan"]
+        actual = result.schedule.makespan
+    assert actual == plan(frame, "3x8").summary["makespan"]

@@ -31,11 +31,11 @@ def test_urgent_jobs_on_a_million(order: str, queue: str, benchmark: BenchmarkFi
     def run() -> None:
         nonlocal evictions
         for name, (jobs, evict) in runs.items():
-            told = ringbco.replay(
+            recorded = ringbco.replay(
                 jobs, f"{SERVERS}x8", policy=order, queue=queue, evict=evict, allocations=False
             ).summary
-            least[name] = min(least[name], told["engine_seconds"])
-            evictions = told.get("evictions", 0)
+            least[name] = min(least[name], recorded["engine_seconds"])
+            evictions = recorded.get("evictions", 0)
 
     benchmark.pedantic(run, rounds=4)
     ratios = {name: least[name] / least["alike"] for name in ("ranked", "evicting")}

@@ -75,10 +75,10 @@ def test_quotas_on_a_million(
     growths = {kind: least["many", kind] / least["few", kind] for kind in (None, *kinds)}
     print(f"{order} {queue}: growth without quotas {growths[None]:.2f}")
     for kind in kinds:
-        told = ", ".join(
+        text = ", ".join(
             f"{name} {costs[name, kind]:.2f} ({evictions[name, kind]:.3f} evictions a job)" for name in tables
         )
-        print(f"  by {owner}, borrow {kind[0]}, {kind[1]} of the cluster: {told}, growth {growths[kind]:.2f}")
+        print(f"  by {owner}, borrow {kind[0]}, {kind[1]} of the cluster: {text}, growth {growths[kind]:.2f}")
     benchmark.extra_info.update(cost=max(costs.values()), growth=max(growths.values()))
     assert max(costs.values()) <= COST
     if (order, queue) == ("fifo", "strict"):

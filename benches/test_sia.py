@@ -42,7 +42,7 @@ def test_a_round(servers: tuple[int, ...], benchmark: BenchmarkFixture) -> None:
             spent[number] = min(spent[number], time.process_time() - began)
 
     benchmark.pedantic(run, rounds=3)
-    told = f"median {np.median(spent) * 1e3:.1f} ms, worst of {ROUNDS} {spent.max() * 1e3:.1f} ms"
+    text = f"median {np.median(spent) * 1e3:.1f} ms, worst of {ROUNDS} {spent.max() * 1e3:.1f} ms"
     benchmark.extra_info["worst_round"] = spent.max()
-    print(f"{told}; aim: <= {LIMIT * 1e3:.0f} ms")
+    print(f"{text}; aim: <= {LIMIT * 1e3:.0f} ms")
     assert spent.max() <= LIMIT

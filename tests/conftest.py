@@ -81,10 +81,10 @@ def shared_traces() -> Path:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
     """Lines below all others: what met in random cases, the tests skipped for want of a public trace."""
     yield
-    told = [dict(getattr(report, "user_properties", ())) for report in terminalreporter.getreports("")]
-    if drawn := [each["cases"] for each in told if "cases" in each]:
+    entries = [dict(getattr(report, "user_properties", ())) for report in terminalreporter.getreports("")]
+    if drawn := [each["cases"] for each in entries if "cases" in each]:
         terminalreporter.write_line(said(drawn))
-    if compared := [each["decisions"] for each in told if "decisions" in each]:
+    if compared := [each["decisions"] for each in entries if "decisions" in each]:
         for line in decided(compared, in_full="RINGBCO_LARGE_JOBS" in os.environ):
             terminalreporter.write_line(line)
     modules = [

@@ -274,8 +274,8 @@ def test_a_gang_that_does_not_end_together(tmp_path: Path) -> None:
     trace = write_case(CASE, tmp_path)
     story = story_of(CASE)
     story.of(F)[1].end -= 1.0
-    found = failures(report_on(tell(story, trace), trace))
-    assert "stretches" in found
+    result = failures(report_on(tell(story, trace), trace))
+    assert "stretches" in result
 
 
 def test_a_job_without_gpus(tmp_path: Path) -> None:

@@ -126,9 +126,9 @@ def test_what_is_caught_has_a_finding_and_what_is_genuine_has_none(seeds: list[s
 
 def test_a_genuine_result_with_a_finding_is_told_and_not_corrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "audited", lambda *_: (("jobs",), ("jobs: made up",), ""))
-    found = bench.report(SEEDS[0])
-    assert found.judged == []
-    assert "genuine: 0 of 1 without finding" in list(bench.lines([found]))
+    result = bench.report(SEEDS[0])
+    assert result.judged == []
+    assert "genuine: 0 of 1 without finding" in list(bench.lines([result]))
 
 
 def test_one_case_is_told_with_its_findings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,13 +27,13 @@ Genuine = list[tuple[ringbco.Outcome, JobTable, Report]]
 @pytest.fixture(scope="module")
 def genuine() -> Genuine:
     """Results in which, together, every check of tables looks at something."""
-    found = []
+    result = []
     for seed in range(12):
         seen = meet(seed, check=False).seen
         if seen.outcome is not None:
             table = as_table(seen.case.frame())
-            found.append((seen.outcome, table, check_outcome(seen.outcome, table)))
-    return found
+            result.append((seen.outcome, table, check_outcome(seen.outcome, table)))
+    return result
 
 
 def check(report: Report, code: str) -> Check:
@@ -72,11 +72,11 @@ OF_TABLES = [code for code in RULES if code not in audits.OF_FOLDERS]
 def test_a_check_that_compares_nothing_has_looked_at_nothing(
     code: str, genuine: Genuine, emptied: None
 ) -> None:
-    told = [(outcome, table) for outcome, table, report in genuine if check(report, code).looked_at]
-    assert told, "no case of it"
-    found = [check(check_outcome(outcome, table), code) for outcome, table in told]
-    assert {(each.looked_at, each.failed, each.passed) for each in found} == {(0, 0, False)}
-    assert NOTHING in {each.not_run for each in found}
+    entries = [(outcome, table) for outcome, table, report in genuine if check(report, code).looked_at]
+    assert entries, "no case of it"
+    result = [check(check_outcome(outcome, table), code) for outcome, table in entries]
+    assert {(each.looked_at, each.failed, each.passed) for each in result} == {(0, 0, False)}
+    assert NOTHING in {each.not_run for each in result}
 
 
 @pytest.mark.parametrize("code", audits.OF_FOLDERS)
@@ -86,8 +86,8 @@ def test_nor_does_one_of_the_folder(code: str, tmp_path: Path, request: pytest.F
     ringbco.replay(tmp_path / "jobs.parquet", "2x4").write(tmp_path / "result")
     assert check(check_folder(tmp_path / "result", repeat=True), code).looked_at > 3
     request.getfixturevalue("emptied")
-    found = check(check_folder(tmp_path / "result", repeat=True), code)
-    assert (found.looked_at, found.not_run) == (0, NOTHING)
+    result = check(check_folder(tmp_path / "result", repeat=True), code)
+    assert (result.looked_at, result.not_run) == (0, NOTHING)
 
 
 def test_half_as_many_comparisons_are_half_as_many_things_looked_at(

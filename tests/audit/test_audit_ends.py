@@ -30,7 +30,7 @@ def met(seed: str) -> Met | None:
 
 
 def several() -> Iterator[Met]:
-    yield from (found for number in range(SEEDS) if (found := met(f"ends {number}")) is not None)
+    yield from (result for number in range(SEEDS) if (result := met(f"ends {number}")) is not None)
 
 
 def codes(outcome: ringbco.Outcome, jobs: Any) -> set[str]:
@@ -94,9 +94,9 @@ def test_who_evicts_starts_then_and_stands_higher() -> None:
 
 def test_without_allocations_genuine_results_pass() -> None:
     for number in range(2 * AUDITS):
-        found = met(f"no allocations {number}")
-        if found is not None:
-            outcome, jobs = found
+        result = met(f"no allocations {number}")
+        if result is not None:
+            outcome, jobs = result
             assert check_outcome(replace(outcome, allocations=None), as_table(jobs)).findings == [], number
 
 
@@ -124,11 +124,11 @@ def test_times_late_in_a_trace_count_by_the_second() -> None:
 
 
 def test_jobs_that_a_policy_of_ones_own_ended_are_counted() -> None:
-    found = [(outcome, jobs) for outcome, jobs in islice(several(), 60) if outcome.summary.get("jobs_ended")]
-    for outcome, jobs in found:
-        told = {**outcome.summary, "jobs_ended": outcome.summary["jobs_ended"] + 1}
-        assert codes(replace(outcome, summary=told), jobs) & {"summary", "jobs"}
-    assert found
+    result = [(outcome, jobs) for outcome, jobs in islice(several(), 60) if outcome.summary.get("jobs_ended")]
+    for outcome, jobs in result:
+        recorded = {**outcome.summary, "jobs_ended": outcome.summary["jobs_ended"] + 1}
+        assert codes(replace(outcome, summary=recorded), jobs) & {"summary", "jobs"}
+    assert result
 
 
 class Quits(ringbco.Policy):

@@ -40,10 +40,10 @@ def outcome(request: pytest.FixtureRequest) -> ringbco.Outcome:
     """The example of docs/tables.md."""
     clock = {"clock": request.param, "slot": 5.0} if request.param == "slot" else {}
     given = {"policy": "fifo", "placement": "first-fit", "model": "table", "tables": SPEEDS}
-    found = ringbco.replay(JOBS, "1x1", **given, **clock)
-    assert found.jobs["finish_time"].to_list() == pytest.approx([130.0, 95.0])
-    assert ringbco.audit(found, JOBS) == []
-    return found
+    outcome = ringbco.replay(JOBS, "1x1", **given, **clock)
+    assert outcome.jobs["finish_time"].to_list() == pytest.approx([130.0, 95.0])
+    assert ringbco.audit(outcome, JOBS) == []
+    return outcome
 
 
 def codes(outcome: ringbco.Outcome) -> set[str]:
@@ -74,8 +74,8 @@ def test_another_rate_of_the_pair_is_found(outcome: ringbco.Outcome, column: str
 def test_without_the_pair_the_times_are_others(outcome: ringbco.Outcome) -> None:
     assert outcome.speeds is not None
     for lacking in (outcome.speeds.head(2), outcome.speeds.with_columns(gpu_type=pl.lit("v100"))):
-        found = codes(dataclasses.replace(outcome, speeds=lacking))
-        assert ("run-times" in found) == (lacking.height == 2)
+        result = codes(dataclasses.replace(outcome, speeds=lacking))
+        assert ("run-times" in result) == (lacking.height == 2)
 
 
 @pytest.mark.parametrize("factor", [1.3, 0.7])

@@ -146,8 +146,8 @@ def test_any_field_of_the_summary_changed_by_a_digit(jobs: Path, tmp_path: Path)
             part = part[key]
         part[path[-1]] = another(part[path[-1]])
         (tmp_path / "r" / "summary.json").write_text(json.dumps(changed))
-        found = compare_results(tmp_path / "r", tmp_path / "again")
-        assert [name for name, said in found.items() if said is not None] == ["summary.json"], path
+        result = compare_results(tmp_path / "r", tmp_path / "again")
+        assert [name for name, said in result.items() if said is not None] == ["summary.json"], path
     assert len(tried) > 80
     assert {path[0] for path in tried} == {*right} - {*WALL_TIME}
     done = check_folder(tmp_path / "r", repeat=True)
@@ -190,10 +190,10 @@ def test_a_run_of_another_policy_under_a_name_is_found(
     done = invoke("audit", "o")
     assert done.returncode == 3
     assert "repeat" in done.stderr
-    found = [line for line in done.stdout.splitlines() if line.startswith("repeat: jobs.parquet: ")]
-    assert found
-    assert "row " in found[0]
-    assert ": was " in found[0]
+    result = [line for line in done.stdout.splitlines() if line.startswith("repeat: jobs.parquet: ")]
+    assert result
+    assert "row " in result[0]
+    assert ": was " in result[0]
 
 
 def test_a_policy_of_ones_own_is_repeated_if_the_caller_names_it(

@@ -26,9 +26,9 @@ JOBS = pl.DataFrame(
 def outcome() -> ringbco.Outcome:
     """The example of docs/shares.md."""
     options = {"policy": "fifo", "placement": "best-fit", "model": "fixed", "interference": 0.5}
-    found = ringbco.replay(JOBS, "1x4", **options)
-    assert ringbco.audit(found, JOBS) == []
-    return found
+    outcome = ringbco.replay(JOBS, "1x4", **options)
+    assert ringbco.audit(outcome, JOBS) == []
+    return outcome
 
 
 def on(job: str) -> pl.Expr:
@@ -74,9 +74,9 @@ def test_times_hang_on_interference(outcome: ringbco.Outcome) -> None:
     for value, codes in ((0.5, set()), (0.0, {"run-times"}), (0.25, {"run-times"})):
         options = {**outcome.run["options"], "interference": value}
         claimed = dataclasses.replace(outcome, run={**outcome.run, "options": options})
-        found = {finding.code for finding in ringbco.audit(claimed, JOBS)}
-        assert found - {"causes"} == codes
-        assert codes or not found
+        report = {finding.code for finding in ringbco.audit(claimed, JOBS)}
+        assert report - {"causes"} == codes
+        assert codes or not report
 
 
 def test_the_share_of_a_job_is_that_of_the_table(outcome: ringbco.Outcome) -> None:

@@ -40,8 +40,8 @@ def test_what_it_once_got_wrong(seed: int | str) -> None:
     """Of the first cases test_cases says the same."""
     met = meet(seed, check=False)
     assert met.seen.outcome is not None, met.seen.refusal or met.seen.faults
-    found = ringbco.audit(met.seen.outcome, met.seen.case.frame())
-    assert found == [], f"case {seed}, of {', '.join(met.features)}\n\n{met.seen.case.script()}"
+    report = ringbco.audit(met.seen.outcome, met.seen.case.frame())
+    assert report == [], f"case {seed}, of {', '.join(met.features)}\n\n{met.seen.case.script()}"
 
 
 TYPED = """
@@ -178,8 +178,8 @@ def test_it_names_no_policy() -> None:
     named = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w-])")
     for path in ROOM.glob("*.py"):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            found = named.search(line)
-            assert found is None, f"{path.name}, line {number}: {line.strip()}"
+            result = named.search(line)
+            assert result is None, f"{path.name}, line {number}: {line.strip()}"
 
 
 @pytest.fixture(scope="module")
@@ -223,12 +223,12 @@ def test_no_value_of_a_column_may_be_another(name: str, several: list[tuple[ring
             changed = _changed(frame, column)
             if changed is None:
                 continue
-            found = list(differences(replace(outcome, **{name: changed}), as_table(jobs)))
-            told = "stays" if name == "stays_written" else name
-            if (column, told) in LENIENT and not found:
+            result = list(differences(replace(outcome, **{name: changed}), as_table(jobs)))
+            text = "stays" if name == "stays_written" else name
+            if (column, text) in LENIENT and not result:
                 continue
             tried.add(column)
-            assert any(what == f"{told} {column}" for what, _ in found), f"{told} {column}"
+            assert any(what == f"{text} {column}" for what, _ in result), f"{text} {column}"
     assert len(tried) >= {"jobs": 35, "stays_written": 12, "timeline": 8, "searches": 9, "servers": 3}[name]
 
 
@@ -261,17 +261,17 @@ def test_no_figure_may_be_another(several: list[tuple[ringbco.Outcome, Any]]) ->
                 continue
             tried.add(key)
             other = value + 1 if isinstance(value, int) else value * 1.001 + 0.1
-            found = list(differences(replace(outcome, summary={**outcome.summary, key: other}), table))
-            assert [what for what, _ in found] == [key]
+            result = list(differences(replace(outcome, summary={**outcome.summary, key: other}), table))
+            assert [what for what, _ in result] == [key]
     assert len(tried) > 45
 
 
 def work(outcome: ringbco.Outcome, jobs: pl.DataFrame) -> tuple[RunInputs, list[float]]:
     """What the run was given, and by how much the work of each of its jobs is off."""
     inputs = inputs_of(outcome, as_table(jobs))
-    found = check(inputs, stay_log_of(outcome, inputs))
-    assert found.ended.tolist() == [*range(jobs.height)]
-    return inputs, found.off.tolist()
+    result = check(inputs, stay_log_of(outcome, inputs))
+    assert result.ended.tolist() == [*range(jobs.height)]
+    return inputs, result.off.tolist()
 
 
 @pytest.mark.parametrize("model", ["fixed", "rar"])
@@ -314,8 +314,8 @@ def test_waits_are_what_lies_between_two_instants() -> None:
 
 
 def test_steps_of_one_instant_are_one() -> None:
-    found = steps(np.array([1.0, 1.0, 2.0, 3.0]), np.array([-2, 1, 0, 1]), 4)
-    assert (found.time.tolist(), found.value.tolist()) == ([1.0, 3.0], [4, 3, 4])
+    result = steps(np.array([1.0, 1.0, 2.0, 3.0]), np.array([-2, 1, 0, 1]), 4)
+    assert (result.time.tolist(), result.value.tolist()) == ([1.0, 3.0], [4, 3, 4])
 
 
 def test_boundaries() -> None:

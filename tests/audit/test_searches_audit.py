@@ -109,8 +109,8 @@ def test_what_was_changed_is_found(change: str) -> None:
     out = ringbco.replay(jobs, "4x8", policy="fifo", model="fixed", search="asha:eta=2,rungs=2")
     name, changed, said = CHANGES[change]
     out = replace(out, **{name: changed(getattr(out, name))}, summary=out.summary)
-    found = check_outcome(out, as_table(jobs)).findings
-    assert any(said in finding.message for finding in found), found
+    report = check_outcome(out, as_table(jobs)).findings
+    assert any(said in finding.message for finding in report), report
 
 
 @pytest.mark.parametrize("word", ["preempted", "evicted", "failed"])
@@ -122,8 +122,8 @@ def test_a_stay_that_ends_at_a_rung_ends_so_in_stays_parquet(word: str) -> None:
     last = stays["job_id"].is_last_distinct()
     row = int(((stays["ended"] == "rung") & ~last).arg_max() or 0)
     assert stays["ended"][row] == "rung"
-    found = audit(replace(out, stays_written=set_cell("ended", row, lambda _: word)(stays)), jobs)
-    assert any("gives its GPUs back at a rung; expected rung" in finding.message for finding in found)
+    report = audit(replace(out, stays_written=set_cell("ended", row, lambda _: word)(stays)), jobs)
+    assert any("gives its GPUs back at a rung; expected rung" in finding.message for finding in report)
 
 
 def test_a_summary_that_counts_trials_as_jobs_is_found() -> None:
@@ -133,15 +133,15 @@ def test_a_summary_that_counts_trials_as_jobs_is_found() -> None:
     alone = of_jobs(out.jobs.drop("group"))
     summary = out.summary | {key: alone[key] for key in alone if "fairness" in key}
     assert summary != out.summary
-    found = audit(replace(out, summary=summary), jobs)
-    assert {finding.code for finding in found} == {"summary"}
-    assert any("mean_finish_time_fairness" in finding.message for finding in found)
+    report = audit(replace(out, summary=summary), jobs)
+    assert {finding.code for finding in report} == {"summary"}
+    assert any("mean_finish_time_fairness" in finding.message for finding in report)
 
 
 @pytest.mark.parametrize("name", ["searches", "jobs_ended", "mean_search_gpu_hours", "mean_time_to_best"])
 def test_figures_of_searches_that_were_changed_are_found(name: str) -> None:
     jobs = table(random.Random(5), 30)
     out = ringbco.replay(jobs, "4x8", policy="fifo", model="fixed", search="asha:eta=2,rungs=2")
-    found = audit(replace(out, summary=out.summary | {name: out.summary[name] + 1}), jobs)
-    assert [finding.code for finding in found] == ["summary"]
-    assert name in found[0].message
+    report = audit(replace(out, summary=out.summary | {name: out.summary[name] + 1}), jobs)
+    assert [finding.code for finding in report] == ["summary"]
+    assert name in report[0].message

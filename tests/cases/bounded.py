@@ -18,13 +18,13 @@ def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
         return
     jobs, cluster, done = case.frame(), cluster_of(case.toml()), measured(outcome)
     given = {name: value for name, value in case.given().items() if name in OPTIONS}
-    found = ringbco.bound(jobs, cluster, **given)
-    if found.jobs != done.height:
+    bound = ringbco.bound(jobs, cluster, **given)
+    if bound.jobs != done.height:
         some = jobs.filter(pl.col("job_id").is_in(done["job_id"].to_list()))
         for name in (*WINDOW, "quota", "fair_shares"):  # of which nobody may be left
             given.pop(name, None)
-        found = ringbco.bound(some, cluster, **given)
+        bound = ringbco.bound(some, cluster, **given)
     coarse = 64.0 * 2.0**-52 * float(outcome.jobs["finish_time"].abs().max())  # type: ignore[arg-type]
     mean = float(done["jct"].mean())  # type: ignore[arg-type]
-    if mean < found.mean_jct * (1.0 - 1e-9) - coarse:
-        yield "mean_jct", f"{mean!r}; the bound is {found.mean_jct!r}"
+    if mean < bound.mean_jct * (1.0 - 1e-9) - coarse:
+        yield "mean_jct", f"{mean!r}; the bound is {bound.mean_jct!r}"

@@ -147,14 +147,14 @@ class Case:
 
     def script(self) -> str:
         """A program that makes the same run."""
-        told = "".join(f"    {name}={_python(value)},\n" for name, value in self.given().items())
+        text = "".join(f"    {name}={_python(value)},\n" for name, value in self.given().items())
         own = self.policy if isinstance(self.policy, type) else None
         return (
             "import math\nimport polars as pl\nimport ringbco\n"
             + (f"from {own.__module__} import {own.__name__}  # with tests/ in PYTHONPATH\n" if own else "")
             + f"jobs = {_python(self.frame())}\n"
             + f'open("cluster.toml", "w").write("""\\\n{self.toml()}""")\n'
-            + f'outcome = ringbco.replay(\n    jobs, "cluster.toml",\n{told})\n'
+            + f'outcome = ringbco.replay(\n    jobs, "cluster.toml",\n{text})\n'
             + "print(outcome.jobs, outcome.allocations, outcome.summary, sep='\\n')\n"
             + "print(ringbco.audit(outcome, jobs))\n"
         )

@@ -16,15 +16,15 @@ def differences(outcome: ringbco.Outcome, table: JobTable) -> Iterator[tuple[str
     """(column or figure, how) in which a result and the checker differ."""
     inputs = inputs_of(outcome, table)
     stay_log = stay_log_of(outcome, inputs)
-    found, stays = Differences(outcome, inputs, check(inputs, stay_log)), stay_log.stays
-    for row, _, says in off(inputs, stay_log, found, Counter()):
+    result, stays = Differences(outcome, inputs, check(inputs, stay_log)), stay_log.stays
+    for row, _, says in off(inputs, stay_log, result, Counter()):
         yield "work", f"{inputs.jobs.id[int(stays.job[row])]} {says}"
-    for difference in found.all():
+    for difference in result.all():
         how = difference.how(int(difference.rows[0])) if difference.rows.size else difference.says
         if how:
             yield f"{difference.table} {difference.column}", how
-    told: list[tuple[str, str]] = []
-    Figures(found, lambda name, says: told.append((name, says))).compare(
-        "", outcome.summary, found.found.summary
+    entries: list[tuple[str, str]] = []
+    Figures(result, lambda name, says: entries.append((name, says))).compare(
+        "", outcome.summary, result.found.summary
     )
-    yield from told
+    yield from entries

@@ -19,10 +19,10 @@ Rows = Sequence[Sequence[float]] | np.ndarray
 
 def agreed(case: Case) -> ReferenceResult:
     """What the reference model makes of a case, which must be what the engine makes of it."""
-    found = reference_result(case)
-    assert isinstance(found, ReferenceResult), found
-    assert list(differences(case, case.replay(), found)) == []
-    return found
+    result = reference_result(case)
+    assert isinstance(result, ReferenceResult), result
+    assert list(differences(case, case.replay(), result)) == []
+    return result
 
 
 def differences(case: Case, outcome: ringbco.Outcome, expected: ReferenceResult) -> Iterator[tuple[str, str]]:
@@ -41,18 +41,18 @@ def differences(case: Case, outcome: ringbco.Outcome, expected: ReferenceResult)
     near = _Near(case, outcome)
     for name, wanted in _columns(expected).items():
         if name in jobs.columns or (name not in ONLY_IF_TOLD and any(wanted[row] for row in kept)):
-            told = jobs[name].to_numpy().astype(float) if name in jobs.columns else np.zeros(len(kept))
+            recorded = jobs[name].to_numpy().astype(float) if name in jobs.columns else np.zeros(len(kept))
             right = np.array([wanted[row] for row in kept], float)
-            if not near.same(told, right, ROUGHLY.get(name)):
-                yield name, f"{told.tolist()}; not {right.tolist()}"
-    for name, told, right in _tables(case, outcome, expected, ids):
-        if not near.same(np.array(told, float), np.array(right, float)):
-            yield name, f"\n{told}\nnot\n{right}"
+            if not near.same(recorded, right, ROUGHLY.get(name)):
+                yield name, f"{recorded.tolist()}; not {right.tolist()}"
+    for name, recorded, right in _tables(case, outcome, expected, ids):
+        if not near.same(np.array(recorded, float), np.array(right, float)):
+            yield name, f"\n{recorded}\nnot\n{right}"
     if expected.sleep is not None and "gpu_types" in outcome.summary:
-        told = sum(each["asleep_gpu_hours"] for each in outcome.summary["gpu_types"])
+        recorded = sum(each["asleep_gpu_hours"] for each in outcome.summary["gpu_types"])
         right = _asleep(case, expected)
-        if not math.isclose(told, right, rel_tol=1e-6, abs_tol=case.room * near.within(1e-6) / 3600.0):
-            yield "asleep_gpu_hours", f"{told}; not {right}"
+        if not math.isclose(recorded, right, rel_tol=1e-6, abs_tol=case.room * near.within(1e-6) / 3600.0):
+            yield "asleep_gpu_hours", f"{recorded}; not {right}"
 
 
 ONLY_IF_TOLD = ("wait_gpus", "wait_fragmented", "held_time", "lost_time")
@@ -94,10 +94,10 @@ def _tables(
     if any(job.get("gpu_share") for job in case.jobs):
         assert outcome.allocations is not None
         columns = ("job_id", "start_time", "end_time", "server", "gpu", "share")
-        told = outcome.allocations.with_columns(pl.col("share").fill_null(0.0)).select(columns).rows()
+        table = outcome.allocations.with_columns(pl.col("share").fill_null(0.0)).select(columns).rows()
         yield (
             "allocations",
-            sorted((ids.index(row[0]), *row[1:]) for row in told),
+            sorted((ids.index(row[0]), *row[1:]) for row in table),
             sorted((*row[:5], row[5] / 1000) for row in expected.shares),
         )
     else:

@@ -87,7 +87,7 @@ def world(model: Model, claims: Claims, under: type[World], sharing: Sharing) ->
     pause = told.get("preempt_cost", 30.0)
     costs = tuple(told.get(name, pause) for name in ("move_cost", "resize_cost"))
     assert model.decides is not None
-    found = deciding_world(
+    result = deciding_world(
         model.decides,
         ranges_of(model),
         (costs[0], costs[1]),
@@ -97,7 +97,7 @@ def world(model: Model, claims: Claims, under: type[World], sharing: Sharing) ->
         sharing if model.shared() else None,
         model.names,
     )
-    return found if model.log is None else following_world(model.log, found)
+    return result if model.log is None else following_world(model.log, result)
 
 
 def policy_of(case: Case) -> Decides | None:
@@ -124,7 +124,7 @@ def _by_itself(policy: ringbco.Policy, state: State) -> None:
 
 def entries(decisions: pl.DataFrame, ids: list[str]) -> list[Entry]:
     """What a log says that a policy decided, and who made room for whom."""
-    found: list[Entry] = []
+    result: list[Entry] = []
     before: tuple[Any, ...] = ()
     rows = decisions.filter(pl.col("verb").is_in(VERBS) & pl.col("service").is_null())
     for each in rows.iter_rows(named=True):
@@ -133,14 +133,14 @@ def entries(decisions: pl.DataFrame, ids: list[str]) -> list[Entry]:
         part: Any = (each["server"], each["num_gpus"] if each["gpu"] is None else [each["gpu"]])
         here = each["time"], each["verb"], each["job_id"], cause
         if here == before and each["num_gpus"] is not None and each["verb"] != "evicted":
-            last = found[-1]
+            last = result[-1]
             parts = [*last.parts, part]
             if last.parts[-1][0] == part[0]:
                 parts = [*last.parts[:-1], (part[0], [*last.parts[-1][1], *part[1]])]
-            found[-1] = last._replace(parts=parts)
+            result[-1] = last._replace(parts=parts)
             continue
         before = here
-        found.append(
+        result.append(
             Entry(
                 each["time"],
                 each["verb"],
@@ -151,13 +151,13 @@ def entries(decisions: pl.DataFrame, ids: list[str]) -> list[Entry]:
                 "after the one above" in cause,
             )
         )
-    return found
+    return result
 
 
 def follows(case: Case) -> bool:
     """Whether the reference model can follow a log of the case: there are no parts of slots."""
-    told = case.options
-    if told.get("clock") != "slot":
+    options = case.options
+    if options.get("clock") != "slot":
         return True
-    in_parts = told["model"] == "table" or told.get("checkpoint_cost") or told.get("interference")
+    in_parts = options["model"] == "table" or options.get("checkpoint_cost") or options.get("interference")
     return not (in_parts or case.epoch)

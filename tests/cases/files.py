@@ -213,9 +213,9 @@ def _options(words: Mapping[str, str]) -> list[str]:
 
 def main() -> None:
     number, file = (*sys.argv[1:], *(str(COUNT), str(FILE))[len(sys.argv) - 1 :])
-    told = [each for make, part in KINDS.items() for each in islice(cases(make), round(part * int(number)))]
-    Path(file).write_text("\n".join(f"{block}\n" for block in blocks(told)), encoding="utf-8")
-    print(f"{len(told)} cases in {file}")
+    value = [each for make, part in KINDS.items() for each in islice(cases(make), round(part * int(number)))]
+    Path(file).write_text("\n".join(f"{block}\n" for block in blocks(value)), encoding="utf-8")
+    print(f"{len(value)} cases in {file}")
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ def check(case: Case, outcome: ringbco.Outcome) -> Iterator[tuple[str, str]]:
     if foreknowledge(outcome.run):
         return
     share = (0.0, 0.5)[len(case.jobs) % 2]
-    found = difference(case, share)
-    if found is not None:
-        yield "decides", f"with {share:.0%} of the run times kept: {found}; no part reads run times"
+    result = difference(case, share)
+    if result is not None:
+        yield "decides", f"with {share:.0%} of the run times kept: {result}; no part reads run times"
 
 
 def difference(case: Case, share: float = 0.0) -> str | None:
@@ -61,8 +61,8 @@ def _other(job: dict[str, object], rng: Random, share: float) -> dict[str, objec
 def _ends(outcome: ringbco.Outcome) -> set[Event]:
     stays, rungs = outcome.stays, outcome.rungs
     assert stays is not None
-    found = {row for row in stays.select("end_time", "job_id", "ended").rows() if row[2] in ENDS}
-    return found if rungs is None else found | {*rungs.select("time", "job_id", "rung").rows()}
+    result = {row for row in stays.select("end_time", "job_id", "ended").rows() if row[2] in ENDS}
+    return result if rungs is None else result | {*rungs.select("time", "job_id", "rung").rows()}
 
 
 def _decided(outcome: ringbco.Outcome, until: object) -> Sequence[Event]:

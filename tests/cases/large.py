@@ -214,7 +214,7 @@ def recorded(case: Case, model: Model, outcome: ringbco.Outcome) -> Record:
         .agg(parts=pl.struct("server", "num_gpus").sort_by("server"))
         .sort("start_time", "row")
     )
-    found = [
+    result = [
         Stay(row, start, end, tuple((part["server"], part["num_gpus"]) for part in parts), end == finish[row])
         for row, start, end, parts in stays.select("row", "start_time", "end_time", "parts").rows()
     ]
@@ -231,14 +231,17 @@ def recorded(case: Case, model: Model, outcome: ringbco.Outcome) -> Record:
         own = () if gpu is None else ((server, gpu),)
         parts = ((server, gpus),) if gpus else ()
         verbs[time].append(replace(before, parts=before.parts + parts, gpus=before.gpus + own))
-    told = case.options
-    pause = told.get("preempt_cost", 30.0)
+    options = case.options
+    pause = options.get("preempt_cost", 30.0)
     costs = Costs(
-        told.get("start_cost", 0.0), pause, told.get("move_cost", pause), told.get("resize_cost", pause)
+        options.get("start_cost", 0.0),
+        pause,
+        options.get("move_cost", pause),
+        options.get("resize_cost", pause),
     )
     refused = frozenset(range(len(case.jobs))) - {*finish}
-    gpus = which_gpus(case, found) if told.get("queue") == "conservative" else {}
-    return Record(found, refused, verbs, costs, gpus, model._queue(), "interference" in told)
+    gpus = which_gpus(case, result) if options.get("queue") == "conservative" else {}
+    return Record(result, refused, verbs, costs, gpus, model._queue(), "interference" in options)
 
 
 class _ByKey(KeyPolicy):
@@ -271,14 +274,14 @@ def which_gpus(case: Case, stays: Sequence[Stay]) -> dict[tuple[int, float], lis
     for stay in stays:
         begun[stay.start].append(stay)
     gpus = [(server, gpu) for server, each in enumerate(case.servers) for gpu in range(each["gpus"])]
-    before, found = np.zeros(len(gpus)), dict[tuple[int, float], list[GPU]]()
+    before, result = np.zeros(len(gpus)), dict[tuple[int, float], list[GPU]]()
     for time in sorted(begun):
         paused.advance(time)
         after = np.array(paused.state.U)
         raised = dict(zip(gpus, (after - before).tolist(), strict=True))
         before = after
         for stay in begun[time]:
-            own = found[stay.row, time] = []
+            own = result[stay.row, time] = []
             for server, count in stay.parts:
                 there = [
                     gpu
@@ -289,7 +292,7 @@ def which_gpus(case: Case, stays: Sequence[Stay]) -> dict[tuple[int, float], lis
                 own += there[:count]
             for gpu in own:
                 del raised[gpu]
-    return found
+    return result
 
 
 def instants(record: Record, model: Model, ticks: float | None, count: int, rng: Random) -> list[set[float]]:

@@ -23,8 +23,8 @@ def met(seed: object, features: tuple[str, ...]) -> tuple[str, ...]:
 
 def _read(case: Case) -> tuple[Any, ...] | None:
     """What a run of the case reads of it; None where there is no such run."""
-    told, files = case.options, case.files
-    parts = {name: told.get(name) for name in ("order", "placement", "queue")}
+    settings, files = case.options, case.files
+    parts = {name: settings.get(name) for name in ("order", "placement", "queue")}
     own = not isinstance(case.policy, str)
     if own:
         parts["order"] = None
@@ -33,13 +33,13 @@ def _read(case: Case) -> tuple[Any, ...] | None:
     except UsageError:
         return None
     resizes = policy.is_("resizes") or case.policy == "sia" or (own and case.policy.resizes)
-    leaves = told.get("evict") or {"services", "quota"} & {*files}
+    leaves = settings.get("evict") or {"services", "quota"} & {*files}
     unread = {*(() if resizes else RANGES), *(() if leaves else MAY_LEAVE)}
-    saves = leaves or {"outages", "maintenance"} & {*files} or told.get("checkpoint_cost")
+    saves = leaves or {"outages", "maintenance"} & {*files} or settings.get("checkpoint_cost")
     unread |= {*(() if saves else SAVES)}
     jobs = [{name: value for name, value in job.items() if name not in unread} for job in case.jobs]
-    given = {**told, **files}
-    options = {name: value for name, value in told.items() if uses(policy, name, given)}
+    given = {**settings, **files}
+    options = {name: value for name, value in settings.items() if uses(policy, name, given)}
     for name in unread:
         options.pop(name, None)
     return jobs, case.servers, case.network, case.gpu_types, options, files

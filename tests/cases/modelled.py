@@ -83,14 +83,14 @@ class Parts:
 
 def _told(case: Case) -> dict[str, Any]:
     """The options, with those that a custom policy stands for."""
-    told = {"policy": "fifo", "clock": "continuous", **case.options}
+    options = {"policy": "fifo", "clock": "continuous", **case.options}
     if not isinstance(case.policy, str):
-        told |= (
+        options |= (
             {"policy": case.policy.__name__}
             if case.policy.like is None
             else {"policy": "fifo", **case.policy.like, "interval": None}
         )
-    return told
+    return options
 
 
 def reference_result(case: Case) -> ReferenceResult | RowError:
@@ -237,12 +237,12 @@ class Model:
         if self.told["policy"] not in PRESETS:
             return None
         users = sorted({job.get("user") for job in self.case.jobs}, key=str)
-        told = "user" in self.case.jobs[0]
+        text = "user" in self.case.jobs[0]
         return Queue(
             self.told.get("aging"),
             self.told.get("estimate_factor", 1.0),
             self.told.get("predict") == "exact",
-            tuple(users.index(job["user"]) for job in self.case.jobs) if told else None,
+            tuple(users.index(job["user"]) for job in self.case.jobs) if text else None,
             self.told.get("reservations", 100),
             self._fair() if self.options.order == "fairshare" else None,
         )
@@ -320,11 +320,11 @@ class Model:
     def simulate(self) -> ReferenceResult:
         """What comes of the case."""
         parts = self.parts()
-        found = simulate_preempt(*parts.given)
-        _close(parts.log, found)
+        result = simulate_preempt(*parts.given)
+        _close(parts.log, result)
         shares, reached = parts.sharing.rows, parts.limits.reached
         resizes = self.told["policy"] in RESIZING and not self.decides
-        return ReferenceResult(found, parts.climbs, parts.log, parts.sleep, shares, not resizes, reached)
+        return ReferenceResult(result, parts.climbs, parts.log, parts.sleep, shares, not resizes, reached)
 
     def parts(self) -> Parts:
         """The world of the case, and what it writes down."""

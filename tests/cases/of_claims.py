@@ -107,6 +107,6 @@ def saving(rng: Random, case: Case) -> None:
     """Checkpoints that take time: nobody makes one at every instant."""
     case.options["checkpoint_cost"] = rng.choice((case.unit / 2.0, case.span(rng, 0.5, 2.0)))
     case.options.setdefault("checkpoint_interval", case.span(rng, 1.0, 4.0))
-    for told in (case.options, *case.jobs):
-        if told.get("checkpoint_interval") == 0.0:
-            told["checkpoint_interval"] = case.unit
+    for line in (case.options, *case.jobs):
+        if line.get("checkpoint_interval") == 0.0:
+            line["checkpoint_interval"] = case.unit

@@ -52,8 +52,8 @@ class WaitingModel:
     @property
     def whole(self) -> bool:
         """Whether everybody who waited had a stay: nobody was refused or ended in the queue."""
-        told = self.outcome.summary
-        return not told.get("jobs_refused") and not told.get("jobs_ended")
+        recorded = self.outcome.summary
+        return not recorded.get("jobs_refused") and not recorded.get("jobs_ended")
 
     @property
     def knows(self) -> bool:
@@ -83,8 +83,8 @@ class WaitingModel:
         assert table is not None
         model = str(self.options["model"])
         tables = self.outcome.speeds if model == "table" else None
-        told = {"model": model, "seed": int(self.options["seed"]), "tables": tables}
-        profiled = resolve(table, self.record.cluster, told).profiled
+        value = {"model": model, "seed": int(self.options["seed"]), "tables": tables}
+        profiled = resolve(table, self.record.cluster, value).profiled
         self.work = dict(zip(self.jobs, profiled.iterations.tolist(), strict=True))
         return dict(zip(self.jobs, profiled.estimate.tolist(), strict=True))
 
@@ -128,22 +128,22 @@ class WaitingModel:
 
     def ranking(self, time: float) -> dict[str, float]:
         """What srtf, srsf, edf and tiresias go by at an instant, of jobs that wait."""
-        found: dict[str, float] = {}
+        result: dict[str, float] = {}
         rows = list(self.outcome.stays.filter(pl.col("end_time") <= time).iter_rows(named=True))
         for name, row in self.jobs.items():
             own = [each for each in rows if each["job_id"] == name]
             if self.policy == "edf":
                 due = row.get("deadline")
-                found[name] = math.inf if due is None else due
+                result[name] = math.inf if due is None else due
             elif self.policy == "tiresias":
                 attained = sum(each["num_gpus"] * (each["end_time"] - each["start_time"]) for each in own)
-                found[name] = float(sum(limit <= attained for limit in self.options["thresholds"]))
+                result[name] = float(sum(limit <= attained for limit in self.options["thresholds"]))
             else:
                 done, whole = sum(each["work"] - each["lost"] for each in own), self.estimates[name]
                 fixed = self.options["model"] == "fixed"
                 key = max(0.0, whole - done) if fixed else whole * (1.0 - done / self.work[name])
-                found[name] = key * (row["num_gpus"] if self.policy == "srsf" else 1)
-        return found
+                result[name] = key * (row["num_gpus"] if self.policy == "srsf" else 1)
+        return result
 
     def ahead(self, fact: Fact, job: str) -> list[str] | None:
         """Who waits and goes before a job at the moment of a fact; None where rounding may decide it."""

@@ -85,12 +85,12 @@ def test_the_help_of_verbs_with_many_options_is_brief(verb: str, invoke: Invoke)
     whole = invoke(verb, "--help-all").stdout
     assert len(brief.splitlines()) <= 45
     names = [parameter.opts[0] for parameter in load(verb).params if parameter.param_type_name == "option"]
-    found = {
+    result = {
         text: {name for name in names if re.search(rf"^(│[* ]+)?{name}[\s,]", text, re.MULTILINE)}
         for text in (brief, whole)
     }
-    assert found[brief] == {*BRIEF[verb]}
-    assert found[whole] == {*names}
+    assert result[brief] == {*BRIEF[verb]}
+    assert result[whole] == {*names}
     assert f"--help-all tells the {len(names) - len(BRIEF[verb])} other options" in brief
 
 

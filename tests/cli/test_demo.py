@@ -62,14 +62,14 @@ def test_the_demo_leaves_four_results_and_a_picture(made: tuple[Path, CompletedP
 def test_what_the_demo_tells_is_so(made: tuple[Path, CompletedProcess[str]]) -> None:
     """Figures are worked out again; what is said without a figure is replayed."""
     folder, run = made
-    told = " ".join(run.stdout.split())
+    output = " ".join(run.stdout.split())
     outcomes = {policy: Outcome.read(folder / policy) for policy in POLICIES}
     mean = {policy: outcome.jobs["jct"].mean() for policy, outcome in outcomes.items()}
     spread = {policy: (outcome.jobs["num_servers"] > 1).sum() for policy, outcome in outcomes.items()}
     below = {policy: f"{1 - mean[policy] / mean['fifo']:.0%}" for policy in POLICIES}
-    assert f"completion time is {below['gittins']} and {below['repack']} below fifo's." in told
-    assert f"sjf-bco stops nobody: {below['sjf-bco']} below." in told
-    assert f"It lets {spread['sjf-bco']} jobs span servers, fifo {spread['fifo']}." in told
+    assert f"completion time is {below['gittins']} and {below['repack']} below fifo's." in output
+    assert f"sjf-bco stops nobody: {below['sjf-bco']} below." in output
+    assert f"It lets {spread['sjf-bco']} jobs span servers, fifo {spread['fifo']}." in output
     assert not any(foreknowledge(outcomes[policy].run) for policy in ("gittins", "repack"))
     sjf, *blind = (replay(DATA / SAMPLE, "32x8", policy=policy) for policy in ("sjf", "ff", "ls", "rand"))
     assert sjf.summary["mean_jct"] < mean["sjf-bco"] < min(other.summary["mean_jct"] for other in blind)

@@ -34,11 +34,11 @@ def test_what_is_printed_fits_eighty_columns(
     lines = run.stdout.splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[:2] == ["A: fifo, fifo on 2x4, 60 jobs", "B: srtf, srtf on 2x4, 60 jobs"]
-    found = Outcome.read("fifo").diff(Outcome.read("srtf"))
-    assert lines[2:4] == found.sentences()
+    outcome = Outcome.read("fifo").diff(Outcome.read("srtf"))
+    assert lines[2:4] == outcome.sentences()
     for first in ("mean completion time", "waiting for GPUs", "2-4", "u0", "the 20 jobs that gained most"):
         assert any(line.strip().startswith(first) for line in lines), first
-    best = found.most_changed("faster")[0]["job_id"]
+    best = outcome.most_changed("faster")[0]["job_id"]
     after = lines[next(n for n, line in enumerate(lines) if "gained most" in line) :]
     assert next(line.split()[0] for line in after if line.startswith(" j") and "GPUs" not in line) == best
     seconds = invoke("diff", "fifo", "srtf", "--units", "seconds").stdout
@@ -57,18 +57,18 @@ def test_the_same_folder_twice(results: Path, invoke: Invoke) -> None:
 
 
 def test_json_has_everything(results: Path, invoke: Invoke) -> None:
-    told = json.loads(invoke("diff", "fifo", "srtf", "--json", "--csv", "d.csv").stdout)
-    found = Outcome.read("fifo").diff(Outcome.read("srtf"))
-    expected = found.to_dict()
+    output = json.loads(invoke("diff", "fifo", "srtf", "--json", "--csv", "d.csv").stdout)
+    outcome = Outcome.read("fifo").diff(Outcome.read("srtf"))
+    expected = outcome.to_dict()
     for side, folder in (("a", "fifo"), ("b", "srtf")):
-        assert told[side] == {"folder": folder, **expected[side]}
+        assert output[side] == {"folder": folder, **expected[side]}
         expected.pop(side)
-    assert {key: told[key] for key in expected} == expected
-    assert told["csv"] == "d.csv"
-    assert "page" not in told
+    assert {key: output[key] for key in expected} == expected
+    assert output["csv"] == "d.csv"
+    assert "page" not in output
     table = pl.read_csv("d.csv")
     assert table.columns[:4] == ["job_id", "user", "submit_time", "num_gpus"]
-    assert table.equals(found.table.with_columns(pl.col("num_gpus").cast(pl.Int64)))
+    assert table.equals(outcome.table.with_columns(pl.col("num_gpus").cast(pl.Int64)))
 
 
 def test_files_are_replaced_by_force_alone(results: Path, invoke: Invoke) -> None:
@@ -120,6 +120,6 @@ def test_the_example_of_the_page(tmp_path: Path, invoke: Invoke, monkeypatch: py
         assert run.returncode == 0, run.stderr
         printed += run.stdout
     left = iter(line.rstrip() for line in printed.splitlines())
-    told = [line for line in block.splitlines() if line and line != " ..." and not line.startswith("$")]
-    assert len(told) > 40
-    assert [line for line in told if line not in left] == []
+    entries = [line for line in block.splitlines() if line and line != " ..." and not line.startswith("$")]
+    assert len(entries) > 40
+    assert [line for line in entries if line not in left] == []

@@ -76,13 +76,13 @@ def test_every_command_prints_text_as_text(invoke: Invoke, nasty: Path, tmp_path
         ("report", "[/r]", "-o", "[/x].html"),
         ("profile", nasty, "-o", "[/x]p.parquet"),
     ]
-    told = []
+    entries = []
     for command in commands:
         done = invoke(*command)
         assert (done.returncode, plain(done.stdout + done.stderr)) == (0, True), (command, done)
-        told.append(done.stdout)
-    assert r"[/x][link=http://x.example]:smile:\x1b]8;;" in told[0].replace("\n", "")
-    assert "[/x]:smile:.parquet" in told[2]
+        entries.append(done.stdout)
+    assert r"[/x][link=http://x.example]:smile:\x1b]8;;" in entries[0].replace("\n", "")
+    assert "[/x]:smile:.parquet" in entries[2]
     assert plain((tmp_path / "[" / "x].html").read_text().replace("\t", ""))
 
 
@@ -178,7 +178,7 @@ def test_a_console_shows_names_of_control_characters(capsys: pytest.CaptureFixtu
 
 def test_one_way_to_print() -> None:
     """Neither `print` nor the library's console is used beside what shows text as text."""
-    found = []
+    result = []
     for path in sorted(PACKAGE.rglob("*.py")):
         where = path.relative_to(PACKAGE).as_posix()
         if where.startswith("dev/") or where in ("io/terminal.py", "io/console.py"):
@@ -192,5 +192,5 @@ def test_one_way_to_print() -> None:
             made = isinstance(node, ast.ImportFrom) and node.module == "rich.console"
             made = made and any(name.name == "Console" for name in node.names)
             if printed or made:
-                found.append(f"{where}:{node.lineno}")
-    assert found == []
+                result.append(f"{where}:{node.lineno}")
+    assert result == []

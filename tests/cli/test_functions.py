@@ -99,9 +99,9 @@ def test_inspect_gives_what_the_command_prints(invoke: Invoke, small_jobs: Path)
 def test_inspect_counts_rows_that_replay_refuses(small_jobs: Path) -> None:
     lines = small_jobs.read_text().splitlines()
     small_jobs.write_text("\n".join([*lines, "h,5,0,10"]))
-    found = rb.inspect(small_jobs)
-    assert found["jobs"] == 7
-    assert [row["rows"] for row in found["cleaning"]["dropped"]] == [1]
+    inspection = rb.inspect(small_jobs)
+    assert inspection["jobs"] == 7
+    assert [row["rows"] for row in inspection["cleaning"]["dropped"]] == [1]
     small_jobs.write_text("\n".join([lines[0], "h,5,0,10"]))
     with pytest.raises(InputError, match="and no row is usable"):
         rb.inspect(small_jobs)
@@ -162,10 +162,10 @@ def test_timeline_takes_an_outcome_or_a_folder(invoke: Invoke, outcome: rb.Outco
     assert invoke("timeline", "r", *cut, "-o", "cli.json").returncode == 0
     options = {"start": 5.0, "end": 200.0, "servers": "1"}
     for number, result in enumerate((outcome, tmp_path / "r")):
-        told = rb.timeline(result, f"{number}.json", **options)  # type: ignore[arg-type]
+        settings = rb.timeline(result, f"{number}.json", **options)  # type: ignore[arg-type]
         assert Path(f"{number}.json").read_bytes() == Path("cli.json").read_bytes()
         events = json.loads(Path("cli.json").read_text())["traceEvents"]
-        assert (told.events, told.window.servers) == (len(events), (1,))
+        assert (settings.events, settings.window.servers) == (len(events), (1,))
         with pytest.raises(UsageError, match=r"ringbco play .+ --from 5 --to 200 --servers 1 -o 1\.html$"):
             rb.timeline(result, "2.json", png="1.png", **options)  # type: ignore[arg-type]
         assert not Path("2.json").exists()

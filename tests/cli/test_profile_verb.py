@@ -65,9 +65,9 @@ def test_given_values_stay_and_gaps_are_filled() -> None:
     assert filled.frame["model"].to_list()[3::2] == [None, None, None]
     assert filled.frame["model"][2] in names
     assert filled.frame["model"][6] in names
-    told = json.loads(filled.metadata["ringbco.profile"])
-    assert told["seed"] == 5
-    assert told["filled"] == {
+    recorded = json.loads(filled.metadata["ringbco.profile"])
+    assert recorded["seed"] == 5
+    assert recorded["filled"] == {
         "model": 2, "iterations": 4, "gradient_bytes": 4, "batch_size": 5, "fp_time": 6, "bp_time": 5,
     }  # fmt: skip
 
@@ -75,8 +75,8 @@ def test_given_values_stay_and_gaps_are_filled() -> None:
 def test_the_verb_writes_a_table_and_says_what_it_filled_in(small_jobs: Path, invoke: Invoke) -> None:
     run = invoke("profile", small_jobs, "-o", "pinned.parquet", "--json")
     assert run.returncode == 0
-    told = json.loads(run.stdout)
-    assert (told["jobs"], told["filled"]["iterations"]) == (7, 7)
+    output = json.loads(run.stdout)
+    assert (output["jobs"], output["filled"]["iterations"]) == (7, 7)
     assert read_jobs("pinned.parquet").frame["iterations"].null_count() == 0
     assert invoke("replay", small_jobs, "--cluster", "2x8", "-o", "a", "-q").returncode == 0
     assert invoke("replay", "pinned.parquet", "--cluster", "2x8", "-o", "b", "-q").returncode == 0
@@ -95,8 +95,8 @@ def test_the_recorded_cluster_of_a_file(small_jobs: Path, invoke: Invoke, tmp_pa
     # A cluster named by itself wins over the file's.
     run = invoke("profile", small_jobs, "--cluster", "c.toml", "--recorded-cluster", "4x8", "-o", "b.parquet")
     assert "servers of 8 GPUs, default network" in run.stdout
-    told = invoke("inspect", small_jobs, "--cluster", "c.toml")
-    assert "servers of 2 GPUs, inter_bandwidth 1e+09" in " ".join(told.stdout.split())
+    output = invoke("inspect", small_jobs, "--cluster", "c.toml")
+    assert "servers of 2 GPUs, inter_bandwidth 1e+09" in " ".join(output.stdout.split())
 
 
 @pytest.mark.parametrize(

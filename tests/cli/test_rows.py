@@ -69,8 +69,8 @@ def parameters() -> dict[str, Any]:
 
 def test_the_order_is_that_of_the_rows(parameters: dict[str, Any]) -> None:
     """The network's constants come with a table, the panels in the order of their first option."""
-    told = ["source", "inputs", "out", "threads", "share", "vc", "quiet", "by", "scaling", "model"]
-    assert list(parameters) == [*told, "seed", "lambda_", *NETWORK, "every"]
+    entries = ["source", "inputs", "out", "threads", "share", "vc", "quiet", "by", "scaling", "model"]
+    assert list(parameters) == [*entries, "seed", "lambda_", *NETWORK, "every"]
     kinds = [parameter.param_type_name for parameter in parameters.values()]
     assert kinds == ["argument"] * 2 + ["option"] * (len(kinds) - 2)
 

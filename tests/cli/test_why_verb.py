@@ -63,11 +63,11 @@ def test_often_stopped_jobs_are_cut(results: Path, invoke: Invoke) -> None:
 
 def test_json_is_the_story(results: Path, invoke: Invoke) -> None:
     job = most("time-slice", "preemptions")
-    told = json.loads(invoke("why", "time-slice", job, "--json").stdout)
+    output = json.loads(invoke("why", "time-slice", job, "--json").stdout)
     story = Outcome.read("time-slice").why(job)
-    assert told == {"folder": "time-slice", **json.loads(json.dumps(story.to_dict()))}
-    assert [each["sentence"] for each in told["story"]] == story.sentences
-    ran = sum(part["end"] - part["start"] for part in told["lane"] if part["gpus"])
+    assert output == {"folder": "time-slice", **json.loads(json.dumps(story.to_dict()))}
+    assert [each["sentence"] for each in output["story"]] == story.sentences
+    ran = sum(part["end"] - part["start"] for part in output["lane"] if part["gpus"])
     held = Outcome.read("time-slice").jobs.filter(pl.col("job_id") == job)["held_time"].item()
     assert ran == pytest.approx(held)
 

@@ -317,8 +317,8 @@ def test_bad_values_are_told(invoke: Invoke, option: str, value: str, expected: 
     table(duration=[1.0]).write_csv("jobs.csv")
     ran = invoke("replay", "jobs.csv", "--cluster", "1x1", f"--{option}", value, "-o", "r")
     assert ran.returncode == 2
-    told = value if value == "nan" else f"{float(value)}"
-    assert f"option {option}: {told}: expected {expected}" in ran.stderr
+    figure = value if value == "nan" else f"{float(value)}"
+    assert f"option {option}: {figure}: expected {expected}" in ran.stderr
     assert not Path("r").exists()
 
 
@@ -374,9 +374,9 @@ def test_the_audit_finds_what_is_wrong(cluster: Cluster) -> None:
     assert any("watts is" in said for said in faults(damaged, jobs))
     damaged = altered(result)
     damaged.run = {**result.run, "options": {**result.run["options"], "wake_time": 31.0}}
-    found = faults(damaged, jobs)
-    assert any("finishes" in said for said in found)
-    assert any("lost_time" in said for said in found)
+    actual = faults(damaged, jobs)
+    assert any("finishes" in said for said in actual)
+    assert any("lost_time" in said for said in actual)
 
 
 def test_results_of_earlier_versions_are_audited(cluster: Cluster) -> None:

@@ -40,35 +40,35 @@ def table(*jobs: tuple[int, float | None]) -> ringbco.JobTable:
 
 def test_shares_by_hand() -> None:
     # Of shares of 0.6 a GPU holds one: 2 GPUs are 1.2 full at most.
-    found = ringbco.pack(table((1, 0.6)), "1x2", placement="best-fit", until=1.5)
-    assert found.asked == tuple(pytest.approx(0.1 * step) for step in range(16))
-    assert found.allocated[0][:5] == (0.0, 0.3, 0.3, 0.3, 0.6)
-    assert found.allocated_at_end == 0.6
-    assert found.refused == (3,)
+    packing = ringbco.pack(table((1, 0.6)), "1x2", placement="best-fit", until=1.5)
+    assert packing.asked == tuple(pytest.approx(0.1 * step) for step in range(16))
+    assert packing.allocated[0][:5] == (0.0, 0.3, 0.3, 0.3, 0.6)
+    assert packing.allocated_at_end == 0.6
+    assert packing.refused == (3,)
 
 
 def test_whole_gpus_by_hand() -> None:
     # A gang of 8 fits while both servers are whole, and no more beside a gang of 3.
-    found = ringbco.pack(table((8, None)), "2x8", until=2.0, runs=3)
-    assert (found.mean[-1], found.refused) == (1.0, (2, 2, 2))
+    packing = ringbco.pack(table((8, None)), "2x8", until=2.0, runs=3)
+    assert (packing.mean[-1], packing.refused) == (1.0, (2, 2, 2))
     assert ringbco.pack(table((3, None)), "1x8", until=0.35).allocated[0] == (0.0, 0.375, 0.375, 0.375, 0.375)
 
 
 def test_orders_follow_from_the_seed() -> None:
     jobs = table(*[(1, share / 100) for share in range(5, 95, 5)], (2, None), (4, None))
-    found = ringbco.pack(jobs, "3x4", placement="random", seed=4, runs=3)
-    assert found.seeds == (4, 5, 6)
-    one_by_one = [ringbco.pack(jobs, "3x4", placement="random", seed=seed) for seed in found.seeds]
-    assert [one.allocated[0] for one in one_by_one] == list(found.allocated)
-    assert len(set(found.allocated)) > 1
-    assert np.all(np.diff(found.mean) >= 0)
+    packing = ringbco.pack(jobs, "3x4", placement="random", seed=4, runs=3)
+    assert packing.seeds == (4, 5, 6)
+    one_by_one = [ringbco.pack(jobs, "3x4", placement="random", seed=seed) for seed in packing.seeds]
+    assert [one.allocated[0] for one in one_by_one] == list(packing.allocated)
+    assert len(set(packing.allocated)) > 1
+    assert np.all(np.diff(packing.mean) >= 0)
 
 
 def test_types_count_where_a_job_may_not_use_all() -> None:
     cluster = '[[servers]]\ncount = 1\ngpus = 2\ngpu_type = "V100"\n[[servers]]\ngpus = 2\ngpu_type = "T4"\n'
     frame = table((2, None)).frame
     of = {name: frame.with_columns(gpu_type=pl.lit(name)) for name in ("T4", "T4|V100")}
-    found = {
+    document = {
         name: ringbco.pack(
             ringbco.from_frame(jobs),
             ringbco.Cluster.from_document(tomllib.loads(cluster), "c.toml"),
@@ -76,7 +76,7 @@ def test_types_count_where_a_job_may_not_use_all() -> None:
         ).allocated_at_end
         for name, jobs in of.items()
     }
-    assert found == {"T4": 0.5, "T4|V100": 1.0}
+    assert document == {"T4": 0.5, "T4|V100": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_the_command(invoke: Invoke, tmp_path: Path) -> None:
     jobs = tmp_path / "jobs.parquet"
     ringbco.write_jobs(table((1, 0.6), (1, 0.4)), jobs)
     command = ("pack", str(jobs), "--cluster", "1x2", "--placement", "best-fit", "--until", "130%")
-    told = json.loads(invoke(*command, "--runs", "2", "--json").stdout)
-    found = ringbco.pack(jobs, "1x2", placement="best-fit", until=1.3, runs=2)
-    assert told == json.loads(json.dumps(found.to_dict()))
+    output = json.loads(invoke(*command, "--runs", "2", "--json").stdout)
+    packing = ringbco.pack(jobs, "1x2", placement="best-fit", until=1.3, runs=2)
+    assert output == json.loads(json.dumps(packing.to_dict()))
     shown = invoke(*command).stdout
-    assert f"{found.allocated[0][-1]:.2%}" in shown
+    assert f"{packing.allocated[0][-1]:.2%}" in shown
     assert "130%" in shown
     assert "expected a percentage" in invoke(*command[:-1], "much").stderr
 
@@ -130,9 +130,9 @@ def published(placement: str) -> list[float]:
 @pytest.mark.long
 @pytest.mark.parametrize("placement", ROWS)
 def test_with_cpu_and_memory_it_is_within_two_points_of_the_published_experiment(placement: str) -> None:
-    found = packed(placement)
-    assert (found.gpus, found.jobs, found.without_gpus, found.with_cpu) == (6212, 6203, 1052, True)
-    off = np.abs(np.array(found.mean) - published(ROWS[placement])).max()
+    packing = packed(placement)
+    assert (packing.gpus, packing.jobs, packing.without_gpus, packing.with_cpu) == (6212, 6203, 1052, True)
+    off = np.abs(np.array(packing.mean) - published(ROWS[placement])).max()
     assert off < (0.003 if placement == "fgd" else 0.02)
 
 
@@ -141,8 +141,8 @@ def test_fgd_packs_another_list_as_it_was_published() -> None:
     # The mean of the published seeds 47 to 51 of openb_pod_list_gpushare40.
     result = ringbco.convert("openb", [present(SHARES), present(NODES)], cluster=True)
     assert result.cluster is not None
-    found = ringbco.pack(result.table, result.cluster, placement="fgd", runs=10)
-    assert found.allocated_at_end == pytest.approx(0.9417, abs=0.003)
+    packing = ringbco.pack(result.table, result.cluster, placement="fgd", runs=10)
+    assert packing.allocated_at_end == pytest.approx(0.9417, abs=0.003)
 
 
 @pytest.mark.long

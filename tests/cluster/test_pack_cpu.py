@@ -55,8 +55,8 @@ def cluster(*servers: tuple[int, int, int], types: list[str] | None = None) -> r
 def test_idle_gpus_without_cpu_are_of_no_use() -> None:
     # Each job takes half of the CPU: two jobs run, and two of the four GPUs stay idle.
     one = jobs((1, 1000, 500, 1))
-    found = ringbco.pack(one, cluster((4, 1000, 100)), until=1.0)
-    assert (found.allocated_at_end, found.refused, found.with_cpu) == (0.5, (2,), True)
+    packing = ringbco.pack(one, cluster((4, 1000, 100)), until=1.0)
+    assert (packing.allocated_at_end, packing.refused, packing.with_cpu) == (0.5, (2,), True)
     alone = ringbco.pack(one, cluster((4, 1000, 100)), until=1.0, gpus_only=True)
     assert (alone.allocated_at_end, alone.refused, alone.with_cpu) == (1.0, (0,), False)
     # Memory for one job only.
@@ -66,9 +66,9 @@ def test_idle_gpus_without_cpu_are_of_no_use() -> None:
 def test_jobs_without_gpus_take_cpu() -> None:
     # The CPU is enough for two of the four.
     table = jobs((2, 1000, 500, 0), without=[[500, 0, 3]])
-    found = [ringbco.pack(table, cluster((2, 1000, 0)), until=1.0, seed=seed) for seed in range(8)]
-    assert {one.without_gpus for one in found} == {3}
-    assert {one.allocated_at_end for one in found} == {0.0, 1.0}  # asked before or after two of the others
+    packing = [ringbco.pack(table, cluster((2, 1000, 0)), until=1.0, seed=seed) for seed in range(8)]
+    assert {one.without_gpus for one in packing} == {3}
+    assert {one.allocated_at_end for one in packing} == {0.0, 1.0}  # asked before or after two of the others
 
 
 def test_a_job_is_on_one_server() -> None:
@@ -214,7 +214,7 @@ def test_it_packs_as_a_naive_packer_does(placement: str) -> None:
         specs = names if kinds else None
         of = jobs(*table, without=[[cpu, memory, 1] for _, _, cpu, memory in without], types=specs)
         machine, until = cluster(*servers, types=kinds), rng.choice([0.7, 1.0, 1.7])
-        found = ringbco.pack(of, machine, placement=placement, until=until, seed=seed)
+        packing = ringbco.pack(of, machine, placement=placement, until=until, seed=seed)
         may = [
             [kinds is None or name is None or kinds[server] in name.split("|") for name in names]
             for server in range(len(servers))
@@ -228,12 +228,12 @@ def test_it_packs_as_a_naive_packer_does(placement: str) -> None:
             )
         )
         left = [([1000] * gpus, cpu, memory) for gpus, cpu, memory in servers]
-        assert found.allocated_at_end == naive(table, without, left, placement, until, seed, may)
-        assert found.too_large == never
+        assert packing.allocated_at_end == naive(table, without, left, placement, until, seed, may)
+        assert packing.too_large == never
         too_large, typed = too_large + len(never), typed + (kinds is not None)
         if kinds is None:
             alone = ringbco.pack(of, machine, placement=placement, until=until, seed=seed, gpus_only=True)
-            short_of_cpu += found.allocated_at_end < alone.allocated_at_end
+            short_of_cpu += packing.allocated_at_end < alone.allocated_at_end
     assert (short_of_cpu > 5, too_large > 10, typed) == (True, True, 60)
 
 
@@ -246,10 +246,10 @@ def test_one_that_no_server_holds_is_turned_away_and_told(invoke: Invoke, tmp_pa
         (1, 1000, 1, 1), (1, 1000, 9, 1), (4, 1000, 1, 1), (1, 500, 1, 1), types=["", "G2", "T4|P100", "A100"]
     )
     machine = cluster((4, 8, 9), (2, 99, 9), types=["G2", "T4"])
-    found = ringbco.pack(table, machine, until=2.0)
-    assert found.too_large == ("1", "2", "3")
-    assert found.refused[0] >= 3
-    assert 0 < found.allocated_at_end < 1
+    packing = ringbco.pack(table, machine, until=2.0)
+    assert packing.too_large == ("1", "2", "3")
+    assert packing.refused[0] >= 3
+    assert 0 < packing.allocated_at_end < 1
     ringbco.write_jobs(table, tmp_path / "jobs.parquet")
     (tmp_path / "c.toml").write_text(machine.to_toml())
     ran = invoke("pack", str(tmp_path / "jobs.parquet"), "--cluster", str(tmp_path / "c.toml"))
@@ -331,12 +331,12 @@ def test_it_is_told_and_survives_files(invoke: Invoke, tmp_path: Path) -> None:
     command = ("pack", str(tmp_path / "jobs.parquet"), "--cluster", str(tmp_path / "c.toml"))
     assert "1 jobs and 2 without GPUs, 10 GPUs, fgd, seed 0, with CPU and memory" in invoke(*command).stdout
     assert "1 jobs, 10 GPUs, fgd, seed 0, GPUs only" in invoke(*command, "--gpus-only").stdout
-    told = json.loads(invoke(*command, "--json").stdout)
-    assert (told["with_cpu"], told["without_gpus"]) == (True, 2)
+    output = json.loads(invoke(*command, "--json").stdout)
+    assert (output["with_cpu"], output["without_gpus"]) == (True, 2)
     # A CSV has the columns, but no footer.
     ringbco.write_jobs(table, tmp_path / "jobs.csv")
-    found = ringbco.pack(tmp_path / "jobs.csv", machine)
-    assert (found.with_cpu, found.without_gpus) == (True, 0)
+    packing = ringbco.pack(tmp_path / "jobs.csv", machine)
+    assert (packing.with_cpu, packing.without_gpus) == (True, 0)
 
 
 def test_a_replay_regards_neither_and_carries_both(tmp_path: Path) -> None:

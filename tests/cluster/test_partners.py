@@ -54,11 +54,11 @@ def test_the_example_of_the_page(invoke: Invoke, tmp_path: Path, monkeypatch: py
     given = ("--placement", "first-fit", "--policy", "fifo", "--model", "table", "--tables", "speeds.csv")
     done = invoke("replay", "jobs.csv", "--cluster", "1x1", *given, "-o", "r")
     assert done.returncode == 0, done.stderr
-    found = ringbco.Outcome.read("r").jobs
-    assert found["finish_time"].to_list() == pytest.approx([130.0, 95.0])
-    assert found["ideal_run_time"].to_list() == [100.0, 60.0]
-    assert found["run_contention"].to_list() == pytest.approx([30.0, 15.0])
-    assert found["run_spread"].to_list() == [0.0, 0.0]
+    outcome = ringbco.Outcome.read("r").jobs
+    assert outcome["finish_time"].to_list() == pytest.approx([130.0, 95.0])
+    assert outcome["ideal_run_time"].to_list() == [100.0, 60.0]
+    assert outcome["run_contention"].to_list() == pytest.approx([30.0, 15.0])
+    assert outcome["run_spread"].to_list() == [0.0, 0.0]
     assert invoke("audit", "r").returncode == 0
     assert invoke("replay", "--again", "r").returncode == 0
 
@@ -96,8 +96,8 @@ def test_other_types_are_other_rows(tmp_path: Path) -> None:
     for name, finish in (("v100", [10.0, 20.0]), ("t4", [20.0, 32.0])):
         cluster = tmp_path / f"{name}.toml"
         cluster.write_text(f'[[servers]]\ngpus = 1\ngpu_type = "{name}"\n')
-        found = ringbco.replay(jobs(*TOGETHER), cluster, **FIFO, tables=tables)
-        assert found.jobs["finish_time"].to_list() == pytest.approx(finish)
+        outcome = ringbco.replay(jobs(*TOGETHER), cluster, **FIFO, tables=tables)
+        assert outcome.jobs["finish_time"].to_list() == pytest.approx(finish)
 
 
 def test_three_on_a_gpu_interfere_and_two_do_as_measured() -> None:
@@ -131,12 +131,12 @@ def test_the_rest_of_a_slot_after_a_pause() -> None:
 @pytest.mark.parametrize("clock", [{}, {"clock": "slot", "slot": 7.0}], ids=["continuous", "slot"])
 @pytest.mark.parametrize("policy", ["fifo", "srtf", "tiresias"])
 def test_two_that_stop_each_other(clock: dict[str, Any], policy: str) -> None:
-    told = (
+    message = (
         r"row 2: .* job 'b': makes no progress after \d+ s \(its rate beside the job of row 3 on its GPU is"
     )
     # The first job waits for them.
     asked = ((1, "n", 500, 1.0), *TOGETHER)
-    with pytest.raises(InputError, match=told) as raised:
+    with pytest.raises(InputError, match=message) as raised:
         replay("m,V100,1,1,0,n,0\n", *asked, **clock, policy=policy)
     assert "mend or drop that pair's rows in the table of speeds" in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -162,7 +162,7 @@ def test_pairs_that_nobody_meets_change_nothing() -> None:
     rows = "m,V100,1,1,1,k,1\nk,V100,1,1,1,n,1\n"
     asked = (*TOGETHER, (3, "n", 50, 0.3), (4, "m", 70, 0.6))
     for options in ({}, {"clock": "slot", "slot": 3.0}, {"interference": 0.5}):
-        met, unmet = (replay(told, *asked, **options).jobs for told in ("", rows))
+        met, unmet = (replay(line, *asked, **options).jobs for line in ("", rows))
         columns = ["finish_time", "start_time", "run_time"]
         assert met[columns].equals(unmet[columns])
 
@@ -176,9 +176,9 @@ def test_the_engine_wants_whole_columns_of_known_models() -> None:
     names, rates = np.zeros(1, np.uint32), np.ones(1)
     alone = (names, names, names + 1, names + 1)
     for column in range(5):
-        told = [names, names, names, rates, rates]
-        told[column] = told[column][:0]
+        entries = [names, names, names, rates, rates]
+        entries[column] = entries[column][:0]
         with pytest.raises(_core.CoreError, match="partner"):
-            _core.SpeedTable((1, 1), alone, rates, tuple(told))
+            _core.SpeedTable((1, 1), alone, rates, tuple(entries))
     with pytest.raises(_core.CoreError, match="two models and of a type"):
         _core.SpeedTable((1, 1), alone, rates, (names, names, names + 1, rates, rates))

@@ -28,9 +28,9 @@ EXAMPLE = re.search(
 def test_shares_are_thousandths() -> None:
     given = [0.5, 0.4996, 0.0001, 0.9996, 1.0, None, 0.0015, 0.0025]
     frame = jobs(*[(0.0, 1, 1.0, share) for share in given])
-    found = thousandths(frame)
-    assert found is not None
-    assert found.tolist() == [500, 500, 1, 0, 0, 0, 2, 2]
+    result = thousandths(frame)
+    assert result is not None
+    assert result.tolist() == [500, 500, 1, 0, 0, 0, 2, 2]
     assert thousandths(frame.filter(pl.col("gpu_share") == 1.0)) is None
     assert thousandths(frame.drop("gpu_share")) is None
 
@@ -107,16 +107,16 @@ def test_the_example_of_the_page(tmp_path: Path, invoke: Invoke, monkeypatch: py
 
 def test_a_result_counts_shares_as_parts() -> None:
     frame = jobs((0, 1, 100, 0.25), (0, 1, 100, 0.5), (0, 1, 50, None), (0, 2, 10, None))
-    found = ringbco.replay(frame, "1x4", **FIXED)
-    assert found.allocations is not None
-    assert found.allocations["num_gpus"].to_list() == [1] * 5
-    assert found.allocations["gpu"].to_list() == [0, 0, 1, 2, 3]
-    assert found.allocations["share"].to_list() == [0.25, 0.5, None, None, None]
-    assert found.jobs["gpu_share"].to_list() == [0.25, 0.5, None, None]
-    assert found.summary["utilisation"] == (25 + 50 + 50 + 20) / 400
+    outcome = ringbco.replay(frame, "1x4", **FIXED)
+    assert outcome.allocations is not None
+    assert outcome.allocations["num_gpus"].to_list() == [1] * 5
+    assert outcome.allocations["gpu"].to_list() == [0, 0, 1, 2, 3]
+    assert outcome.allocations["share"].to_list() == [0.25, 0.5, None, None, None]
+    assert outcome.jobs["gpu_share"].to_list() == [0.25, 0.5, None, None]
+    assert outcome.summary["utilisation"] == (25 + 50 + 50 + 20) / 400
     # 0.75 + 1 + 2 GPUs at first, then 0.75: rounded to whole ones.
-    assert found.timeline["busy_gpus"].to_list()[:2] == [4, 4]
-    assert found.timeline["busy_gpus"][1500] == 1
+    assert outcome.timeline["busy_gpus"].to_list()[:2] == [4, 4]
+    assert outcome.timeline["busy_gpus"][1500] == 1
 
 
 def test_shares_beside_elastic_jobs_count_as_parts() -> None:
@@ -132,8 +132,8 @@ def test_shares_beside_elastic_jobs_count_as_parts() -> None:
 def test_waits_are_for_room() -> None:
     # c waits with 0.6 idle in two pieces, d wants more than that. From 10 s on 0.9 are idle in two.
     frame = jobs((0, 1, 10, 0.7), (0, 1, 20, 0.7), (0, 1, 5, 0.4), (0, 1, 5, 0.7))
-    found = ringbco.replay(frame, "1x2", **FIXED, queue="skip")
-    waits = found.jobs.select("wait_time", "wait_gpus", "wait_fragmented").rows()
+    outcome = ringbco.replay(frame, "1x2", **FIXED, queue="skip")
+    waits = outcome.jobs.select("wait_time", "wait_gpus", "wait_fragmented").rows()
     assert waits == [(0, 0, 0), (0, 0, 0), (10, 0, 10), (15, 10, 5)]
 
 
@@ -141,12 +141,12 @@ def test_interference_by_hand() -> None:
     frame = jobs((0, 1, 100, 0.5), (40, 1, 10, 0.25), (45, 1, 10, 0.25))
     alone = ringbco.replay(frame, "1x1", **FIXED)
     assert alone.jobs["finish_time"].to_list() == [100, 50, 55]
-    found = ringbco.replay(frame, "1x1", **FIXED, interference=1.0)
+    outcome = ringbco.replay(frame, "1x1", **FIXED, interference=1.0)
     # b: 5 s at 1/2, then at 1/3 until done 7.5 units later: 22.5 s. c: 7.5 of its 10 by then, then at 1/2.
     # a: 40 + 2.5 + 7.5 at 67.5 s, then 2.5 units beside c (5 s), then 47.5 alone.
-    assert found.jobs["finish_time"].to_list() == pytest.approx([120.0, 67.5, 72.5])
-    assert found.jobs["run_contention"].to_list() == pytest.approx([20.0, 17.5, 17.5])
-    assert found.jobs["run_spread"].to_list() == [0, 0, 0]
+    assert outcome.jobs["finish_time"].to_list() == pytest.approx([120.0, 67.5, 72.5])
+    assert outcome.jobs["run_contention"].to_list() == pytest.approx([20.0, 17.5, 17.5])
+    assert outcome.jobs["run_spread"].to_list() == [0, 0, 0]
 
 
 def test_whole_slots_of_shares() -> None:
@@ -166,11 +166,11 @@ def test_whole_slots_of_shares() -> None:
 def test_fgd_keeps_pairs_of_gpus_together() -> None:
     # The example of the page: after the gang of 3 a lone empty GPU is left, and a pair on the next server.
     frame = jobs((0, 3, 9, None), (0, 2, 9, None), (1, 1, 9, 0.3), (1, 1, 9, 0.3), (1, 2, 9, None))
-    found = ringbco.replay(frame, "2x4", policy="fifo", placement="fgd", model="fixed")
-    assert found.allocations is not None
-    places = found.allocations.select("job_id", "server", "gpu").rows()
+    outcome = ringbco.replay(frame, "2x4", policy="fifo", placement="fgd", model="fixed")
+    assert outcome.allocations is not None
+    places = outcome.allocations.select("job_id", "server", "gpu").rows()
     assert [place for place in places if place[0] in "cd"] == [("c", 0, 3), ("d", 0, 3)]
-    assert found.jobs["wait_time"].to_list() == [0] * 5
+    assert outcome.jobs["wait_time"].to_list() == [0] * 5
 
 
 def test_the_bound_takes_a_share_for_its_part() -> None:
@@ -187,11 +187,11 @@ def test_types_give_shares_one_after_the_other() -> None:
     frame = jobs((0, 1, 10, 0.6), (0, 1, 10, 0.6), (0, 1, 10, 0.4)).with_columns(
         gpu_type=pl.Series(["V100|T4", "V100|T4", "T4"]), recorded_on=pl.lit("V100")
     )
-    found = ringbco.replay(frame, machine, **FIXED)
-    assert found.allocations is not None
-    assert found.allocations["server"].to_list() == [0, 1, 1]
-    hours = {row["gpu_type"]: row["gpu_hours"] for row in found.summary["gpu_types"]}
-    run = found.jobs["run_time"].to_numpy()
+    outcome = ringbco.replay(frame, machine, **FIXED)
+    assert outcome.allocations is not None
+    assert outcome.allocations["server"].to_list() == [0, 1, 1]
+    hours = {row["gpu_type"]: row["gpu_hours"] for row in outcome.summary["gpu_types"]}
+    run = outcome.jobs["run_time"].to_numpy()
     assert hours["V100"] == pytest.approx(0.6 * run[0] / 3600)
     assert hours["T4"] == pytest.approx(np.dot([0.6, 0.4], run[1:]) / 3600)
 

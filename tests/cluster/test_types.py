@@ -48,11 +48,11 @@ def test_every_type_of_a_preset_is_in_the_catalogue() -> None:
 def test_the_page_of_types_is_the_catalogue() -> None:
     page = (ROOT / "docs" / "gpu-types.md").read_text(encoding="utf-8")
     rows = [row.strip("| ").split("|") for row in page.splitlines() if row.startswith("| ")][2:]
-    told: dict[str, GpuType] = {}
+    value: dict[str, GpuType] = {}
     for names, *cells in rows:
         figures = [float(cell.split()[0]) if cell.strip() else None for cell in cells]
-        told |= {name.strip().casefold(): GpuType(name.strip(), *figures) for name in names.split(",")}  # type: ignore[arg-type]
-    assert told == CATALOGUE
+        value |= {name.strip().casefold(): GpuType(name.strip(), *figures) for name in names.split(",")}  # type: ignore[arg-type]
+    assert value == CATALOGUE
 
 
 def test_the_cluster_file_of_the_page_is_one() -> None:

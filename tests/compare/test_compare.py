@@ -213,10 +213,10 @@ def test_the_error_is_the_one_of_the_first_policy_that_fails(small_jobs: Path) -
 
 
 def test_progress_over_all_policies(small_jobs: Path) -> None:
-    told: list[tuple[int, int]] = []
-    compare(small_jobs, "2x8", POLICIES, seeds=2, progress=lambda *of: told.append(of))
-    assert told[-1] == (42, 42)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    entries: list[tuple[int, int]] = []
+    compare(small_jobs, "2x8", POLICIES, seeds=2, progress=lambda *of: entries.append(of))
+    assert entries[-1] == (42, 42)
+    assert [done for done, _ in entries] == sorted(done for done, _ in entries)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -301,10 +301,10 @@ def test_best_only_among_the_same_jobs_on_the_same_cluster(small_jobs: Path, tmp
         first.summary["mean_jct"], second.summary["mean_jct"] = 10.0, 9.0
         strange.summary["mean_jct"] = 1.0
         made = six_runs({"a": first, "b": strange, "c": second})
-        found = entries(made, "mean_jct")
-        assert [entry.best for entry in found] == [False, False, True]
+        result = entries(made, "mean_jct")
+        assert [entry.best for entry in result] == [False, False, True]
         assert made.not_comparable == ["b"]
-        assert found[1].ratio == 0.1
+        assert result[1].ratio == 0.1
         assert "without *, for other jobs or another cluster than a: b" in printed(made, 200)
     assert Comparison({"a": first, "b": second}).not_comparable == []
 
@@ -397,8 +397,8 @@ def test_policies_that_drop_different_jobs_are_told(invoke: Invoke, tmp_path: Pa
 def test_a_real_trace(shared_traces: Path) -> None:
     """Philly's largest virtual cluster: shortest first waits less than in order of submission."""
     made = compare(shared_traces / "philly" / "6214e9.csv", "64x8", ["fifo", "sjf"], allocations=False)
-    found = entries(made, "mean_wait")[1]
-    assert found.best
-    assert found.ratio is not None
-    assert found.ratio < 0.5
+    result = entries(made, "mean_wait")[1]
+    assert result.best
+    assert result.ratio is not None
+    assert result.ratio < 0.5
     assert made.outcomes["fifo"].jobs.height == 51_258

@@ -145,8 +145,8 @@ def test_what_has_changed_is_run_again(small_jobs: Path, invoke: Invoke, stopped
     assert invoke(*ARGUMENTS, "-o", "cmp").returncode == 130
     stopped(0)
     # An option that no policy here uses changes nothing. Of seed 1 the figures are kept, not the tables.
-    told = invoke(*ARGUMENTS, "--kappa", "3", "-o", "cmp").stderr
-    assert told.startswith("interrupted: 3 finished runs are kept in ")
+    output = invoke(*ARGUMENTS, "--kappa", "3", "-o", "cmp").stderr
+    assert output.startswith("interrupted: 3 finished runs are kept in ")
     for change in (("--seed", "1"), ("--sample", "7"), ("--no-allocations",), ("--alpha", "0.5")):
         assert invoke(*ARGUMENTS, *change, "-o", "cmp").stderr == "interrupted: nothing was written\n"
     small_jobs.write_text(small_jobs.read_text() + "h,1000,1,5\n")

@@ -33,11 +33,11 @@ def test_results_alone_are_compared(results: list[Path], invoke: Invoke, small_j
     assert document["policies"] == ["fifo", "sjf"]
     for measure, entries in both.rows.items():
         if measure.key != "engine_seconds":
-            told = document["measures"][measure.key]
+            recorded = document["measures"][measure.key]
             for label, entry in zip(both.outcomes, entries, strict=True):
                 value, ratio, best = entry
                 ratio = "inf" if ratio == float("inf") else ratio
-                assert told[label] == {"value": value, "ratio": ratio, "best": best}
+                assert recorded[label] == {"value": value, "ratio": ratio, "best": best}
     assert "one run, and so without a verdict: " in done.stdout
     assert Outcome.read("cmp/sjf").jobs.equals(both.outcomes["sjf"].jobs)
     alone = compare(results=results)

@@ -29,8 +29,8 @@ def test_a_setting_gives_what_replay_gives_with_it(small_jobs: Path) -> None:
         "slow": {"policy": "rand", "cluster": slow, "seed": 9},
         "quick": {"policy": "tiresias", "interval": 5.0, "model": "fixed"},
     }
-    found = compare(small_jobs, "2x8", ["fifo"], runs=runs, kappa=4, lambda_=2.0).outcomes
-    assert list(found) == ["fifo", "two", "slow", "quick"]
+    comparison = compare(small_jobs, "2x8", ["fifo"], runs=runs, kappa=4, lambda_=2.0).outcomes
+    assert list(comparison) == ["fifo", "two", "slow", "quick"]
     # A run's own options go before the common ones, and common ones reach the runs that use them.
     alone = {
         "fifo": replay(small_jobs, "2x8", policy="fifo"),
@@ -39,24 +39,24 @@ def test_a_setting_gives_what_replay_gives_with_it(small_jobs: Path) -> None:
         "quick": replay(small_jobs, "2x8", policy="tiresias", interval=5.0, model="fixed"),
     }
     for label, outcome in alone.items():
-        assert found[label].jobs.equals(outcome.jobs), label
-        assert found[label].run == outcome.run, label
+        assert comparison[label].jobs.equals(outcome.jobs), label
+        assert comparison[label].run == outcome.run, label
 
 
 def test_a_run_goes_without_the_common_outages(small_jobs: Path) -> None:
     runs = {"safe": {"policy": "fifo", "outages": "none"}}
-    found = compare(small_jobs, "2x8", ["fifo"], runs=runs, outages="draw:mtbf=10min,mttr=5min").outcomes
-    assert found["fifo"].summary["failures"] > 0
-    assert found["safe"].jobs.equals(replay(small_jobs, "2x8", policy="fifo").jobs)
-    assert found["safe"].outages is None
+    comparison = compare(small_jobs, "2x8", ["fifo"], runs=runs, outages="draw:mtbf=10min,mttr=5min").outcomes
+    assert comparison["fifo"].summary["failures"] > 0
+    assert comparison["safe"].jobs.equals(replay(small_jobs, "2x8", policy="fifo").jobs)
+    assert comparison["safe"].outages is None
 
 
 def test_the_recorded_cluster_holds_for_every_run(small_jobs: Path) -> None:
     runs = {"wide": {"policy": "fifo", "cluster": "8x2"}}
-    found = compare(small_jobs, "2x8", ["fifo"], runs=runs, recorded_cluster="1x4").outcomes
+    comparison = compare(small_jobs, "2x8", ["fifo"], runs=runs, recorded_cluster="1x4").outcomes
     alone = replay(small_jobs, "8x2", policy="fifo", recorded_cluster="1x4")
-    assert found["wide"].jobs.equals(alone.jobs)
-    assert found["wide"].run == alone.run
+    assert comparison["wide"].jobs.equals(alone.jobs)
+    assert comparison["wide"].run == alone.run
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,8 @@ def test_seeds_give_means_and_spreads(small_jobs: Path, tmp_path: Path) -> None:
     assert comparison.figure("sjf", "mean_jct") == (old.summary["mean_jct"], None, 1)
     comparison.write(tmp_path / "cmp")
     document = json.loads((tmp_path / "cmp/comparison.json").read_text())
-    told = document["summaries_by_run"]["later"]
-    assert [summary["mean_jct"] for summary in told] == jct
+    recorded = document["summaries_by_run"]["later"]
+    assert [summary["mean_jct"] for summary in recorded] == jct
     assert set(document["summaries_by_run"]) == {"rand", "later"}
     assert json.loads((tmp_path / "cmp/later/summary.json").read_text())["mean_jct"] == jct[0]
 
@@ -160,19 +160,19 @@ def test_folders_do_not_depend_on_the_number_of_runs(small_jobs: Path, tmp_path:
 
 def test_the_greatest_seed_has_a_next_one(small_jobs: Path) -> None:
     most = 2**64 - 1
-    found = compare(small_jobs, "2x8", ["rand"], seeds=2, seed=most)
+    comparison = compare(small_jobs, "2x8", ["rand"], seeds=2, seed=most)
     second = replay(SeededTables(as_table(small_jobs), "moved", most).table(1), "2x8", policy="rand", seed=0)
-    assert found.values("rand", "mean_jct")[1] == second.summary["mean_jct"]
+    assert comparison.values("rand", "mean_jct")[1] == second.summary["mean_jct"]
 
 
 def test_a_baseline_of_one_run_has_ratios_and_no_verdicts(small_jobs: Path) -> None:
     old = replay(small_jobs, "2x8", policy="sjf")
-    found = compare(small_jobs, "2x8", ["fifo"], results=[old], baseline="sjf")
-    (row,) = found.frame.filter(policy="fifo", measure="mean_jct").to_dicts()
+    comparison = compare(small_jobs, "2x8", ["fifo"], results=[old], baseline="sjf")
+    (row,) = comparison.frame.filter(policy="fifo", measure="mean_jct").to_dicts()
     assert row["ratio"] == row["value"] / old.summary["mean_jct"]
     assert row["low"] is not None
     assert (row["ratio_low"], row["verdict"]) == (None, None)
-    assert not found.frame["best"].filter(found.frame["policy"] == "sjf").any()
+    assert not comparison.frame["best"].filter(comparison.frame["policy"] == "sjf").any()
 
 
 @pytest.mark.parametrize("seeds", [0, -1, 1.5, True, "3", 1001])

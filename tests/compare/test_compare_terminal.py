@@ -36,8 +36,8 @@ def test_all_measures_fit_their_console(comparison: Comparison, width: int) -> N
     made, _ = tables(comparison, Console(width=width), every=True)
     assert rows == (0 if width == 200 else len(made))
     assert (len(made) == 1) == (width == 200)
-    told = f"{len(made)} tables, one below the other; best first by mean completion time"
-    assert (told in " ".join(text.split())) == (width != 200)
+    content = f"{len(made)} tables, one below the other; best first by mean completion time"
+    assert (content in " ".join(text.split())) == (width != 200)
     if width == 200:
         order = [POLICIES[number] for number in ranked(comparison, "mean_jct")]
         assert order != POLICIES
@@ -110,5 +110,5 @@ def test_figures_have_three_digits_even_where_two_print_alike() -> None:
     made = Comparison(
         {label: made_up(mean_jct=value) for label, value in (("a", 36_000.0), ("b", 36_050.0), ("c", 7.0))}
     )
-    told = printed(made, 200, every=True)
-    assert re.search(r"mean completion time +7\.00 s +0\.00 +10\.0 h +10\.0 h +1\.00", told)
+    output = printed(made, 200, every=True)
+    assert re.search(r"mean completion time +7\.00 s +0\.00 +10\.0 h +10\.0 h +1\.00", output)

@@ -90,14 +90,14 @@ def test_json_parquet_and_the_report_of_the_folder_tell_the_same(
         of = document["measures"][measure][label]
         assert of["by_run"] == comparison.values(label, measure)
         assert {name: of[name] for name in row} == row
-        figure, found = comparison.figure(label, measure), comparison.difference(label, measure)
+        figure, result = comparison.figure(label, measure), comparison.difference(label, measure)
         assert (row["value"], row["runs"]) == (figure.value, figure.runs)
         assert (row["low"], row["high"]) == (figure.interval or (None, None))
-        assert (found is None) or label != "sjf"
+        assert (result is None) or label != "sjf"
         if label == "sjf" and row["ratio"] is not None:
             of_base = comparison.values("rand", measure)[0]
             assert row["ratio"] == pytest.approx(row["value"] / of_base)
-        assert (row["verdict"] is None) == (label in ("rand", "sjf") or found is None)
+        assert (row["verdict"] is None) == (label in ("rand", "sjf") or result is None)
         assert (row["sentence"] is None) == (row["verdict"] is None)
     assert document["notes"] == comparison.notes()
     assert (document["kind"], document["runs"]) == ("moved", SEEDS)

@@ -363,6 +363,6 @@ def test_a_column_of_the_jobs_is_not_one_of_the_state() -> None:
             state.start(state.waiting[state.num_gpus > 1])
 
     frame = pl.DataFrame({"job_id": ["a"], "submit_time": [0.0], "num_gpus": [1], "duration": [1.0]})
-    told = r"the state has no 'num_gpus': it is a column of the jobs, state\.jobs\.num_gpus"
-    with pytest.raises(AttributeError, match=told):
+    message = r"the state has no 'num_gpus': it is a column of the jobs, state\.jobs\.num_gpus"
+    with pytest.raises(AttributeError, match=message):
         ringbco.replay(frame, "1x1", policy=Misled)

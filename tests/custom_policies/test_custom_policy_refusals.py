@@ -199,9 +199,13 @@ def test_the_command_line(tmp_path: Path) -> None:
     given = ["replay", "jobs.parquet", "--cluster", "8x8", "-q", "--policy", "mine.py:Mine"]
     done = run(*given, "-P", "times=2", "-o", "run", folder=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    told = tomllib.loads((tmp_path / "run" / "run.toml").read_text())["own_policy"]
-    assert told["parameters"] == {"times": 2.0, "sign": 1}
-    assert (told["kind"], told["clairvoyant"], told["about"]) == ("RankPolicy", False, "The narrowest first.")
+    recorded = tomllib.loads((tmp_path / "run" / "run.toml").read_text())["own_policy"]
+    assert recorded["parameters"] == {"times": 2.0, "sign": 1}
+    assert (recorded["kind"], recorded["clairvoyant"], recorded["about"]) == (
+        "RankPolicy",
+        False,
+        "The narrowest first.",
+    )
     assert run("audit", "run", "--jobs", "jobs.parquet", folder=tmp_path).returncode == 0
     again = ["replay", "--again", "run", "--policy", "mine.py:Mine"]
     assert run(*again, folder=tmp_path).returncode == 0

@@ -108,7 +108,7 @@ def test_what_falls_short_of_a_slot_takes_another_one(noise: float | None, finis
     assert out.stays_written is not None
     stays = out.stays_written.with_columns(pl.col("end_time") + 1.0)
     wrong = replace(out, jobs=late, allocations=held, stays_written=stays)
-    assert "run-times" in {found.code for found in ringbco.audit(wrong, jobs)}
+    assert "run-times" in {report.code for report in ringbco.audit(wrong, jobs)}
 
 
 @pytest.mark.parametrize("model", ["fixed", "rar"])
@@ -313,8 +313,8 @@ def test_virtual_clusters_whose_jobs_are_ended_or_refused(verb: str, tmp_path: P
     jobs = from_frame(frame)
     groups = [ServerGroup(1, 4, vc="A"), ServerGroup(1, 4, vc="B")]
     outcome = ringbco.replay(jobs, Cluster.from_groups(groups), policy=EndsAllOf(verb), model="fixed")
-    told = {row["vc"]: row for row in outcome.summary["vcs"]}
-    assert (told["B"]["jobs"], told["B"][f"jobs_{verb.rstrip('e')}ed"]) == (
+    recorded = {row["vc"]: row for row in outcome.summary["vcs"]}
+    assert (recorded["B"]["jobs"], recorded["B"][f"jobs_{verb.rstrip('e')}ed"]) == (
         (0, 2) if verb == "end" else (1, 1)
     )
     sound(outcome, jobs)

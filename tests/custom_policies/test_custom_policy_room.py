@@ -34,12 +34,12 @@ def quota(*rows: tuple[str, int, bool]) -> pl.DataFrame:
 
 def opened(frame: pl.DataFrame, cluster: str = "1x4", **options: Any) -> ringbco.Simulation:
     """A simulation at the submission of its last job; all earlier ones were started as they came."""
-    found = ringbco.Simulation(frame, cluster, model="fixed", preempt_cost=0.0, **options)
+    result = ringbco.Simulation(frame, cluster, model="fixed", preempt_cost=0.0, **options)
     for _ in range(frame.height - 1):
-        found.advance()
-        found.start(found.state.waiting)
-    found.advance()
-    return found
+        result.advance()
+        result.start(result.state.waiting)
+    result.advance()
+    return result
 
 
 def ended(simulation: ringbco.Simulation) -> dict[str, list[tuple[Any, ...]]]:
@@ -220,10 +220,10 @@ def test_rankings_have_owners_first(policy: type[ringbco.RankPolicy], ends: list
     # u has a quota of 2 and borrows. Without preemption a and b run, and c, v's, evicts the guest b. With it,
     # b is u's first by the ranking, so that a is the guest: it stops for c.
     frame = jobs((2, 10, 0, "u"), (2, 10, 0, "u"), (2, 10, 0, "v"))
-    found = ringbco.replay(frame, "1x4", policy=policy, model="fixed", preempt_cost=0.0,
+    outcome = ringbco.replay(frame, "1x4", policy=policy, model="fixed", preempt_cost=0.0,
                            quota=quota(("u", 2, True)))  # fmt: skip
-    assert ringbco.audit(found, frame) == []
-    assert found.jobs["finish_time"].to_list() == ends
+    assert ringbco.audit(outcome, frame) == []
+    assert outcome.jobs["finish_time"].to_list() == ends
 
 
 # Shares.

@@ -197,11 +197,11 @@ def test_rewards_where_stays_are_cut_short(
 
 def test_rows_are_as_many_as_are_shown(table: ringbco.JobTable) -> None:
     env = ReplayEnv(table, CLUSTER, episode_jobs=WINDOW, visible_jobs=8)
-    seen, told = env.reset(seed=1)
+    seen, info = env.reset(seed=1)
     waiting = int(seen["waiting"][0])
     assert waiting < 8
-    assert told["rows"].dtype == np.int64
-    assert told["rows"].tolist() == [*range(waiting), *[-1] * (8 - waiting)]
+    assert info["rows"].dtype == np.int64
+    assert info["rows"].tolist() == [*range(waiting), *[-1] * (8 - waiting)]
 
 
 def test_trials_that_rest_are_in_the_system_and_only_they_may_be_left(table: ringbco.JobTable) -> None:
@@ -222,10 +222,10 @@ def test_a_seed_gives_its_windows(table: ringbco.JobTable) -> None:
     firsts = []
     for turn in range(5):
         seed = 7 if turn == 0 else None
-        (seen, told), (theirs, told_there) = env.reset(seed=seed), other.reset(seed=seed)
-        np.testing.assert_equal((seen, told), (theirs, told_there))
-        firsts.append(told["first"])
-        assert_frame_equal(env.jobs.frame, table.frame.slice(told["first"], WINDOW))
+        (seen, info), (theirs, told_there) = env.reset(seed=seed), other.reset(seed=seed)
+        np.testing.assert_equal((seen, info), (theirs, told_there))
+        firsts.append(info["first"])
+        assert_frame_equal(env.jobs.frame, table.frame.slice(info["first"], WINDOW))
     assert len(set(firsts)) == 5
     assert env.reset(seed=7)[1]["first"] == firsts[0]
     assert env.reset(options={"first": 500})[1]["first"] == 500
@@ -245,21 +245,21 @@ def test_an_observation_tells_what_the_page_says() -> None:
     env = ReplayEnv(
         jobs, "1x4", episode_jobs=2, visible_jobs=2, oversize="drop", model="fixed", clairvoyant=True
     )
-    seen, told = env.reset(options={"first": 0})
+    seen, info = env.reset(options={"first": 0})
     assert seen["jobs"].tolist() == [[0, 4, 100], [0, 3, 50]]
     assert seen["servers"].tolist() == [[4, 4]]
-    assert (seen["waiting"].tolist(), told["time"], told["rows"].tolist()) == ([2], 5.0, [0, 1])
+    assert (seen["waiting"].tolist(), info["time"], info["rows"].tolist()) == ([2], 5.0, [0, 1])
     assert env.step(0)[1:4] == (0.0, False, False)  # no time passes
     seen, reward, *_ = env.step(0)  # b finds too few GPUs, and waits until a is done
     assert (seen["jobs"].tolist(), reward) == ([[100, 3, 50], [0, 0, 0]], -200.0)
-    seen, reward, terminated, truncated, told = env.step(0)
-    assert (reward, terminated, truncated, told["time"]) == (-50.0, True, False, 155.0)
+    seen, reward, terminated, truncated, info = env.step(0)
+    assert (reward, terminated, truncated, info["time"]) == (-50.0, True, False, 155.0)
     assert seen["servers"].tolist() == [[4, 4]]
     with pytest.raises(gymnasium.error.ResetNeeded, match="the episode is over"):
         env.step(0)
 
     blind = ReplayEnv(jobs, "1x4", episode_jobs=2, visible_jobs=2, oversize="drop", model="fixed")
-    seen, told = blind.reset(options={"first": 1})  # c is left out
+    seen, info = blind.reset(options={"first": 1})  # c is left out
     assert seen["jobs"].tolist() == [[0, 3], [0, 0]]
     seen, reward, *_ = blind.step(2)
     assert (seen["jobs"].tolist(), reward) == ([[4, 3], [0, 1]], -4.0)

@@ -26,7 +26,7 @@ class Told(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Tells the summed JCT of an episode that has terminated."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        seen, reward, terminated, truncated, told = self.env.step(action)
+        seen, reward, terminated, truncated, info = self.env.step(action)
         env = self.unwrapped
         assert isinstance(env, ReplayEnv)
         total = np.nan
@@ -34,7 +34,7 @@ class Told(gymnasium.Wrapper[Any, Any, Any, Any]):
             held = env.simulation
             finish = held._prepared.outcome([held._course]).tables["jobs"]["finish"]
             total = float((finish - held._setup.jobs["submit"]).sum())
-        return seen, reward, terminated, truncated, told | {"total_jct": total}
+        return seen, reward, terminated, truncated, info | {"total_jct": total}
 
 
 def made(jobs: ringbco.JobTable, outages: pl.DataFrame) -> gymnasium.Env[Any, Any]:
@@ -53,16 +53,16 @@ def finish_episodes(envs: VectorEnv[Any, Any, Any], mode: AutoresetMode, steps: 
     """Random steps. Returns how many episodes have terminated, the rewards of each being what they must."""
     rng = np.random.default_rng(1)
     sums, finished = np.zeros(envs.num_envs), 0
-    _, told = envs.reset(seed=3)
-    assert told["rows"].shape == (envs.num_envs, SHOWN)
+    _, info = envs.reset(seed=3)
+    assert info["rows"].shape == (envs.num_envs, SHOWN)
     over = np.zeros(envs.num_envs, bool)
     for _ in range(steps):
         if mode is AutoresetMode.DISABLED and over.any():
             envs.reset(options={"reset_mask": over})
-        _, rewards, terminated, truncated, told = envs.step(rng.integers(0, SHOWN + 1, envs.num_envs))
+        _, rewards, terminated, truncated, info = envs.step(rng.integers(0, SHOWN + 1, envs.num_envs))
         over = terminated | truncated
         sums += rewards
-        last = told["final_info"] if mode is AutoresetMode.SAME_STEP and over.any() else told
+        last = info["final_info"] if mode is AutoresetMode.SAME_STEP and over.any() else info
         for env in np.flatnonzero(terminated):
             assert -sums[env] == pytest.approx(last["total_jct"][env], rel=1e-9)
             finished += 1

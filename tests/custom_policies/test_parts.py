@@ -82,10 +82,10 @@ def test_a_part_runs_as_its_rows_alone() -> None:
             with pytest.raises(type(refused)):
                 ended(part)
             continue
-        found = ended(part)
-        assert found.keys() == expected.keys(), case.script()
+        result = ended(part)
+        assert result.keys() == expected.keys(), case.script()
         for name, table in expected.items():
-            assert found[name].equals(table), (case.script(), name)
+            assert result[name].equals(table), (case.script(), name)
     assert {"range", "noise", "types", "shares", "priority", "preemptible", "trials", "time_limit"} <= seen
 
 

@@ -5,15 +5,15 @@ import re
 
 def finding(page: str, title: str) -> str:
     """The bullet that begins with these bold words."""
-    (found,) = (line for line in page.splitlines() if line.startswith(f"- **{title}"))
-    return found
+    (result,) = (line for line in page.splitlines() if line.startswith(f"- **{title}"))
+    return result
 
 
 def numbers(text: str) -> list[float]:
     """Every number of a text, in order, but for those in names and in `code`."""
     text = re.sub(r"`[^`]*`", "", text)
-    found = re.findall(r"(?<![\w/.])\d[\d,]*(?:\.\d+)?(?!\w)", text)
-    return [float(number.replace(",", "")) for number in found]
+    result = re.findall(r"(?<![\w/.])\d[\d,]*(?:\.\d+)?(?!\w)", text)
+    return [float(number.replace(",", "")) for number in result]
 
 
 def changes(text: str) -> list[str]:

@@ -130,9 +130,9 @@ def test_the_table_of_what_a_policy_sees_is_right(cells: list[str]) -> None:
 
 
 def look(state: Any, name: str) -> None:
-    found = getattr(state, name)
+    result = getattr(state, name)
     if name == "fork":
-        found()
+        result()
     state.start(state.waiting)
 
 

@@ -104,7 +104,7 @@ def test_the_learned_policy_does_as_well_as_the_page_says(
     hours = [outcome.summary["mean_jct"] / 3600 for outcome in (*presets[:3], learned, presets[3])]
     fifo, _, _, mine, exact = hours
     assert exact < mine < (fifo + exact) * 0.7
-    assert [f"{found:.2f}" for found in (*hours[:3], exact)] == told[:3] + told[4:]
+    assert [f"{item:.2f}" for item in (*hours[:3], exact)] == told[:3] + told[4:]
     # Another linear algebra library rounds otherwise, and jobs change places.
     assert mine == pytest.approx(float(told[3]), rel=0.02)
 
@@ -114,13 +114,13 @@ def test_the_learned_policy_takes_users_and_models_where_they_are() -> None:
     """The more it knows, the better: jobs of a user are alike, and here the model says long or short."""
     frame = ringbco.generate("philly", 1000, seed=0, gpus=64, load=1.2).frame
     model = np.where(frame["duration"].to_numpy() > 900, "BERT-large", "ResNet-50")
-    found = []
+    result = []
     for known in (frame.drop("user"), frame, frame.with_columns(model=pl.Series(model))):
         past, later = known.head(500), known.slice(500)
         given = {"past": ringbco.from_frame(past), "cluster": CLUSTER}
         outcome = ringbco.replay(later, CLUSTER, policy=LEARNED, parameters=given, model="fixed")
-        found.append(outcome.summary["mean_jct"])
-    nothing, users, models = found
+        result.append(outcome.summary["mean_jct"])
+    nothing, users, models = result
     assert models < users < nothing
 
 

@@ -90,8 +90,8 @@ def test_every_replay_is_in_the_tables() -> None:
 def test_completion_times_side_by_side(title: str, part: str, policy: str, other: str) -> None:
     text = after(title)
     first = text.index(f"at {LOADS[0]} % load")
-    told = [text[first:].split(f"at {load} % load ")[1].split(";")[0] for load in LOADS]
-    assert [changes(one) for one in told] == [
+    entries = [text[first:].split(f"at {load} % load ")[1].split(";")[0] for load in LOADS]
+    assert [changes(one) for one in entries] == [
         [change(ratio) for ratio in ratios(part, policy, other, load)] for load in LOADS
     ]
 
@@ -144,8 +144,8 @@ def test_the_findings_of_deadlines() -> None:
         [f > other for t in table.DUE for f, other in zip(met(t, flow), met(t, policy), strict=True)]
         for policy in (edf, admitted)
     ]
-    told = [*PUBLISHED, 195, 128, sum(pairs[0]), len(pairs[0]), sum(pairs[1])]
-    assert numbers(after("The paper")) == told
+    value = [*PUBLISHED, 195, 128, sum(pairs[0]), len(pairs[0]), sum(pairs[1])]
+    assert numbers(after("The paper")) == value
 
 
 def test_what_is_said_by_hand_is_in_the_tables() -> None:
@@ -187,10 +187,10 @@ def test_the_example_prints_what_the_page_says(
             assert line.rstrip() in [one.rstrip() for one in printed.splitlines()], line
     stays = pl.read_parquet("afs/stays.parquet").filter(pl.col("job_id") == "helios-156")
     shown = stays.select("start_time", "end_time", "num_gpus", "num_servers", "began", "ended")
-    told = [
+    entries = [
         [cell.strip() for cell in row.split("┆")] for row in re.findall(r"^│ (\d.*) │$", TEXT, re.MULTILINE)
     ]
-    assert len(told) == 5
-    for row, said in zip(shown.rows(), told, strict=True):
+    assert len(entries) == 5
+    for row, said in zip(shown.rows(), entries, strict=True):
         assert row[:4] == pytest.approx([float(cell) for cell in said[:4]])
         assert list(row[4:]) == said[4:]

@@ -130,18 +130,18 @@ def with_arrays() -> set[str]:
 
 def unopened(text: str) -> list[str]:
     """The calls of the engine with arrays that no `open_arrays()` stands before, in the same function."""
-    found = []
+    result = []
     for function in ast.walk(ast.parse(text)):
         if not isinstance(function, ast.FunctionDef):
             continue
         calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
         opened = min((c.lineno for c in calls if ast.unparse(c.func) == "open_arrays"), default=math.inf)
-        found += [
+        result += [
             f"{function.name}: {ast.unparse(call.func)}"
             for call in calls
             if ast.unparse(call.func) in {f"_core.{name}" for name in with_arrays()} and call.lineno < opened
         ]
-    return found
+    return result
 
 
 def test_who_gives_the_engine_arrays_opens_their_way_first() -> None:

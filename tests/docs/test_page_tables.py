@@ -55,8 +55,8 @@ def test_a_cut_keeps_parts_and_says_where_lines_are_left_out() -> None:
 def changed(row: pages.Row, given: pages.Given) -> dict[str, list[str]]:
     """How a row differs from what stands, by mark."""
     stands = row.stands()
-    found = {mark: pages.differences(stands[mark], text, given) for mark, text in row.made(given)[0].items()}
-    return {mark: lines for mark, lines in found.items() if lines}
+    result = {mark: pages.differences(stands[mark], text, given) for mark, text in row.made(given)[0].items()}
+    return {mark: lines for mark, lines in result.items() if lines}
 
 
 def least(row: pages.Row) -> pages.Given:
@@ -95,8 +95,8 @@ def test_a_line_that_differs_is_told_and_written(
     page.write_text("above\n<!-- table: one -->\n\na 1\nb 2\n<!-- end -->\nbelow\n")
     row = pages.Row("some", "one", lambda given: given.some(["a 1 ", pages.Note("said"), "b 3"]))
     assert not pages.check(row, pages.Given(), write=False)
-    told = capsys.readouterr().out
-    assert [one.strip() for one in told.splitlines()[1:]] == ["said", "one:", "-b 2", "+b 3"]
+    output = capsys.readouterr().out
+    assert [one.strip() for one in output.splitlines()[1:]] == ["said", "one:", "-b 2", "+b 3"]
     assert pages.check(replace(row, measured=True), pages.Given(), write=False)
     assert pages.check(row, pages.Given(), write=True)
     assert page.read_text() == "above\n<!-- table: one -->\na 1\nb 3\n<!-- end -->\nbelow\n"

@@ -74,8 +74,10 @@ def test_settings_and_values_are_those_of_the_paper() -> None:
     }  # fmt: skip
     bco, ls, ff, rand = script.NAMES
     assert (bco, ls, ff, rand) == ("sjf-bco", "ls", "ff", "rand")
-    told = {(figure, measure, policy, x): value for figure, measure, policy, x, value in script.PAPER.rows()}
-    assert told == {
+    amount = {
+        (figure, measure, policy, x): value for figure, measure, policy, x, value in script.PAPER.rows()
+    }
+    assert amount == {
         (4, "makespan", bco, None): 535, (4, "makespan", ls, None): 595,
         (4, "makespan", ff, None): 720, (4, "makespan", rand, None): 1125,
         (4, "mean_jct", bco, None): 180, (4, "mean_jct", ls, None): 187,
@@ -106,8 +108,8 @@ def test_jobs_are_those_of_the_paper() -> None:
 
 
 def test_figures_6_and_the_rest_have_their_horizons(runs: pl.DataFrame) -> None:
-    found = runs.filter(policy="sjf-bco", dispatch="idle", variant="practical")
-    assert dict(found.select("figure", "horizon").unique().rows()) == {4: 1200, 5: 1200, 6: 1500, 7: 1200}
+    result = runs.filter(policy="sjf-bco", dispatch="idle", variant="practical")
+    assert dict(result.select("figure", "horizon").unique().rows()) == {4: 1200, 5: 1200, 6: 1500, 7: 1200}
 
 
 def test_the_paper_shows_what_the_statements_say() -> None:
@@ -171,11 +173,11 @@ def test_different_values_are_shown_different() -> None:
 
 
 def test_a_table_has_the_values_by_hand(runs: pl.DataFrame) -> None:
-    found = script.values(runs, 6).filter(measure="makespan", policy="LS", servers=15).row(0, named=True)
+    result = script.values(runs, 6).filter(measure="makespan", policy="LS", servers=15).row(0, named=True)
     mine = runs.filter(figure=6, policy="ls", x=15, dispatch="reserve")["makespan"].to_numpy()
-    assert found["paper"] == "875 ± 0"
-    assert found["reserve, practical"] == f"{mine.mean():.0f} ± {mine.std(ddof=1):.0f}"
-    assert found["reserve, literal"] is None  # baselines have no variant
+    assert result["paper"] == "875 ± 0"
+    assert result["reserve, practical"] == f"{mine.mean():.0f} ± {mine.std(ddof=1):.0f}"
+    assert result["reserve, literal"] is None  # baselines have no variant
 
 
 @pytest.mark.long
@@ -217,13 +219,13 @@ def test_the_script_leaves_the_page_the_figures_and_the_plans(
         Path(path).name for path in made["figures"]
     ]
     # How much longer than ideal spread jobs took, as one plan made by itself says.
-    told = runs.filter(figure=4, policy="ls", dispatch="idle", seed=0).row(0, named=True)
+    value = runs.filter(figure=4, policy="ls", dispatch="idle", seed=0).row(0, named=True)
     jobs = plan(generate("paper", script.JOBS, 0), script.servers(0), policy="ls", horizon=1200).jobs
     spread = jobs.filter(pl.col("num_servers") > 1)
     stretch = spread["run_time"] / spread["ideal_run_time"]
-    assert told["jobs_spread"] == stretch.len() > 0
-    assert told["stretch"] == pytest.approx(stretch.mean())
-    assert told["over_limit"] == (stretch > 1.15).sum() / stretch.len()
+    assert value["jobs_spread"] == stretch.len() > 0
+    assert value["stretch"] == pytest.approx(stretch.mean())
+    assert value["over_limit"] == (stretch > 1.15).sum() / stretch.len()
     mean = runs.filter(figure=4, policy="ls", dispatch="idle")["stretch"].mean()
     assert f"<td>{round(mean, 3)}<td>" in page
     # What is there is replaced when asked for alone.
@@ -244,9 +246,9 @@ def test_seeds_out_of_range(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def test_the_verb_says_where_it_went(invoke: Invoke, tmp_path: Path) -> None:
-    told = invoke("reproduce", "--seeds", "2", "-o", "my figures")
-    assert (told.returncode, told.stdout) == (2, "")
-    assert told.stderr == (
+    output = invoke("reproduce", "--seeds", "2", "-o", "my figures")
+    assert (output.returncode, output.stdout) == (2, "")
+    assert output.stderr == (
         "error: verb reproduce: is no more: in a copy of the repository,"
         " python docs/examples/paper_figures.py --seeds 2 -o 'my figures' does the same\n"
     )

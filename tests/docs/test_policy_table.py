@@ -76,8 +76,8 @@ def test_repack_against_those_that_know_as_much() -> None:
     traces = ("philly/2869ce", "philly/51b7ef", HELIOS)
     assert list(worse) == [(trace, speed) for trace in traces for speed in SPEEDS]
     assert numbers(text)[-6:] == list(worse.values())
-    told = [0.02, sum(ratio <= TIE for ratio in exact), len(CASES), len(CASES) - len(worse), len(CASES)]
-    assert numbers(text)[:5] == told
+    value = [0.02, sum(ratio <= TIE for ratio in exact), len(CASES), len(CASES) - len(worse), len(CASES)]
+    assert numbers(text)[:5] == value
 
 
 def test_not_knowing_the_run_times() -> None:
@@ -92,19 +92,19 @@ def test_not_knowing_the_run_times() -> None:
 
 
 def test_sjf_bco_against_its_queue_with_plain_consolidation() -> None:
-    told, most = [], []
+    entries, most = [], []
     for speed in SPEEDS:
         ratios = against("sjf-bco", "smallest", [speed])
         equal = sum(0.999 <= ratio <= EQUAL for ratio in ratios.values())
         assert equal + sum(ratio > EQUAL for ratio in ratios.values()) == len(ratios) == len(TRACES)
-        told += [equal, len(ratios) - equal]
+        entries += [equal, len(ratios) - equal]
         worst = max(ratios, key=ratios.__getitem__)
         assert worst[0] == LARGEST
         most.append(change(ratios[worst], ".1f"))
     text = finding(TEXT, "SJF-BCO against `smallest`")
     assert changes(text.split(":", 1)[1]) == most
-    assert numbers(text)[:3] == [told[0], len(TRACES), told[1]]
-    assert numbers(text)[4:6] == told[2:]
+    assert numbers(text)[:3] == [entries[0], len(TRACES), entries[1]]
+    assert numbers(text)[4:6] == entries[2:]
 
 
 def test_sjf_bco_against_the_baselines() -> None:
@@ -137,9 +137,9 @@ def test_turns() -> None:
     fifo = against("time-slice", "fifo")
     worst = max(fifo, key=fifo.__getitem__)
     assert (most, worst) == ((LARGEST, FAST), ("philly/2869ce", SLOW))
-    told = [OF[*most, policy].preemptions for policy in ("time-slice", "srtf")]
-    told += [sum(ratio < 0.999 for ratio in fifo.values()), len(CASES)]
-    assert numbers(finding(TEXT, "Turns")) == [*told, round(fifo[worst], 1)]
+    value = [OF[*most, policy].preemptions for policy in ("time-slice", "srtf")]
+    value += [sum(ratio < 0.999 for ratio in fifo.values()), len(CASES)]
+    assert numbers(finding(TEXT, "Turns")) == [*value, round(fifo[worst], 1)]
 
 
 @pytest.mark.long

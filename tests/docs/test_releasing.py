@@ -45,8 +45,8 @@ def commands(job: str) -> list[str]:
 
 def recipe(target: str) -> str:
     """The commands of a target of the Makefile."""
-    (found,) = re.findall(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
-    return str(found)
+    (result,) = re.findall(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
+    return str(result)
 
 
 def test_every_command_of_the_workflow_is_one_of_the_makefile() -> None:

@@ -19,8 +19,8 @@ def test_the_table_tells_mean_ends_and_seeds(tmp_path: Path) -> None:
     text = "\n".join(made.repack_of(path, "2x8", 3))
     assert "a mean over 3 seeds (0 to 2), then the least and the greatest" in text
     times = [replay(path, "2x8", policy="srtf", seed=seed).summary["mean_jct"] for seed in range(3)]
-    told = f"{sum(times) / 3:,.0f} ({min(times):,.0f} to {max(times):,.0f})"
-    assert f"| `srtf` | yes | {told} |" in text
+    content = f"{sum(times) / 3:,.0f} ({min(times):,.0f} to {max(times):,.0f})"
+    assert f"| `srtf` | yes | {content} |" in text
 
 
 def test_the_page_has_five_seeds() -> None:

@@ -37,13 +37,13 @@ class Elastic(Policy):
 
 def keys(table: str) -> list[str]:
     """The keys in the first table of a piece of the page; `a to b` means as many as the summary has."""
-    told: list[str] = []
+    entries: list[str] = []
     rows = table[table.index("| ---") :].split("\n\n", maxsplit=1)[0].splitlines()[1:]
     for entry in ", ".join(row.split(" | ")[0].removeprefix("| ") for row in rows).split(", "):
         first, to, last = entry.partition(" to ")
         among = keys(PAGE.split("## summary.json\n")[1]) if to else [first]
-        told += among[among.index(first) : among.index(last or first) + 1]
-    return told
+        entries += among[among.index(first) : among.index(last or first) + 1]
+    return entries
 
 
 def after(text: str) -> str:
@@ -145,8 +145,8 @@ def test_every_key_of_a_size_class_and_of_a_virtual_cluster_is_documented(
 
 
 def test_every_key_of_a_gpu_type_is_documented(outcomes: dict[str, Outcome]) -> None:
-    told = found(outcomes["types"].summary["gpu_types"])
-    assert told | {"asleep_gpu_hours"} == found(outcomes["asleep"].summary["gpu_types"]) == set(TYPES)
+    recorded = found(outcomes["types"].summary["gpu_types"])
+    assert recorded | {"asleep_gpu_hours"} == found(outcomes["asleep"].summary["gpu_types"]) == set(TYPES)
     assert "cost" not in outcomes["types"].summary["gpu_types"][1]
 
 

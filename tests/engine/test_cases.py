@@ -28,12 +28,12 @@ CHUNK = 15
 def test_everything_meets(chunk: int, record_property: Callable[[str, object], None]) -> None:
     seen = [meet(seed) for seed in range(CHUNK * chunk, min(COUNT, CHUNK * (chunk + 1)))]
     features = [len(met(each.seed, each.features)) for each in seen]
-    told = {
+    value = {
         "cases": len(seen),
         "features": sum(features),
         "refusals": sum(len(each.refusals) for each in seen),
     }
-    record_property("cases", told)
+    record_property("cases", value)
     for each in seen:
         if each.seen.faults:
             pytest.fail(_smallest(each), pytrace=False)
@@ -44,11 +44,11 @@ def test_everything_meets(chunk: int, record_property: Callable[[str, object], N
 def test_the_file_for_rust_is_that_of_these_cases(kind: Callable[[int], files.Told | None]) -> None:
     # Else `python tests/cases/files.py` writes it anew.
     usual, *blocks = (block.splitlines() for block in files.FILE.read_text().split("\n\n"))
-    for told in islice(files.cases(kind), 3):
-        block = next(block for block in blocks if block[0] == told.given[0])
-        assert [line for line in block if not line.startswith("option.")] == [*told.given, *told.expected]
+    for entry in islice(files.cases(kind), 3):
+        block = next(block for block in blocks if block[0] == entry.given[0])
+        assert [line for line in block if not line.startswith("option.")] == [*entry.given, *entry.expected]
         options = dict(line.split(" ", 1) for line in (*usual, *block) if line.startswith("option."))
-        assert options == {f"option.{name}": words for name, words in told.options.items()}
+        assert options == {f"option.{name}": words for name, words in entry.options.items()}
 
 
 def _smallest(met: Met) -> str:

@@ -38,8 +38,8 @@ def problem(
     **more: Any,
 ) -> Case:
     """more: further options."""
-    told = {"preempt_cost": cost, "start_cost": start_cost, **options, **more}
-    case = by_hand(servers, "submit_time num_gpus duration", jobs, outages=outage_rows(outages), **told)
+    settings = {"preempt_cost": cost, "start_cost": start_cost, **options, **more}
+    case = by_hand(servers, "submit_time num_gpus duration", jobs, outages=outage_rows(outages), **settings)
     if isinstance(every, tuple):
         for job, own in zip(case.jobs, every, strict=True):
             job["checkpoint_interval"] = own
@@ -220,10 +220,10 @@ def test_the_checkpoint_after_a_pause_that_ends_inside_a_slot() -> None:
 
 def test_a_share_whose_neighbour_ends_during_its_checkpoint() -> None:
     # Together they do 0.8 a slot. The second is done at 3, as the first begins to save; from 4 on it does 1.
-    told = "submit_time num_gpus duration gpu_share checkpoint_interval"
+    text = "submit_time num_gpus duration gpu_share checkpoint_interval"
     rows = [(0, 1, 3.0, 0.1, 1.0), (0, 1, 1.0, 0.5, 0.25)]
     clock = {"clock": "slot", "slot": 1.0, "interference": 0.25, "checkpoint_cost": 0.5}
-    case = by_hand([8], told, rows, policy="fifo", **clock)
+    case = by_hand([8], text, rows, policy="fifo", **clock)
     # 0 to 1 and 2 to 3 at 0.8, 4 to 5 at 1, and what is left from 6 on: it saves in between.
     assert expected_of(case).finish == [7.0, 3.0]
 

@@ -61,9 +61,9 @@ def problem(
 
 def run(case: Case) -> tuple[PreemptResult, Log]:
     """By the reference model, which must be the engine's."""
-    found = agreed(case)
-    assert found.log is not None
-    return found.result, found.log
+    result = agreed(case)
+    assert result.log is not None
+    return result.result, result.log
 
 
 # Priorities.

@@ -393,6 +393,6 @@ def test_a_stall_ends_when_the_other_leaves() -> None:
 @pytest.mark.parametrize("clock", [{}, {"clock": "slot", "slot": 7.0}], ids=["continuous", "slot"])
 def test_ticks_and_slots_are_counted_from_time_0(clock: dict[str, Any]) -> None:
     # The first multiple of 60 from 10^9 on is 10^9 + 20; the first of 7 from there on is 2 s later.
-    told = "submit_time num_gpus duration"
-    case = by_hand([1], told, [(1e9, 1, 70.0)], policy="tiresias", interval=60.0, preempt_cost=0.0, **clock)
+    text = "submit_time num_gpus duration"
+    case = by_hand([1], text, [(1e9, 1, 70.0)], policy="tiresias", interval=60.0, preempt_cost=0.0, **clock)
     assert agreed(case).result.start == [1e9 + (22.0 if clock else 20.0)]

@@ -32,20 +32,20 @@ def test_engine_and_reference_model_decide_alike(
     run: Large, record_property: Callable[[str, object], None]
 ) -> None:
     jobs = JOBS // 10 if run.slow and JOBS > 20_000 else JOBS
-    found = list(large.compared(run, jobs, DECISIONS, SEED))
-    told = {
+    result = list(large.compared(run, jobs, DECISIONS, SEED))
+    value = {
         "policy": run.name,
         "jobs": jobs,
-        "decisions": len(found),
-        "waiting": sum(each.waiting for each in found),
-        "starts": sum(each.starts for each in found),
-        "stops": sum(each.stops for each in found),
-        "agree": sum(not each.differences for each in found),
+        "decisions": len(result),
+        "waiting": sum(each.waiting for each in result),
+        "starts": sum(each.starts for each in result),
+        "stops": sum(each.stops for each in result),
+        "agree": sum(not each.differences for each in result),
     }
-    record_property("decisions", told)
-    assert [said for each in found for said in each.differences][:20] == []
-    assert len(found) >= 0.9 * DECISIONS
-    assert sum(each.starts + each.stops > 0 for each in found) >= len(found) / 2
+    record_property("decisions", value)
+    assert [said for each in result for said in each.differences][:20] == []
+    assert len(result) >= 0.9 * DECISIONS
+    assert sum(each.starts + each.stops > 0 for each in result) >= len(result) / 2
 
 
 def test_every_policy_is_among_them() -> None:
@@ -58,9 +58,9 @@ def test_every_policy_is_among_them() -> None:
 
 
 def differing(given: tuple[Any, ...], record: Record, times: set[float]) -> list[str]:
-    found = list(Run(given, record).compared([times]))
-    assert len(found) == len(times)
-    return [said for each in found for said in each.differences]
+    result = list(Run(given, record).compared([times]))
+    assert len(result) == len(times)
+    return [said for each in result for said in each.differences]
 
 
 def small(**options: Any) -> tuple[Model, Record]:
@@ -134,8 +134,8 @@ def test_a_run_of_another_rule_is_found(policy: str, other: dict[str, Any]) -> N
     ruled = replace(case, options={**options, **quantum, **other})
     record = large.recorded(ruled, model, ruled.replay(decisions=True))
     given = model.parts().given
-    found = list(Run(given, record).compared([large.chosen(run, model, record, 40, 1)[0]]))
-    assert sum(bool(each.differences) for each in found) > len(found) / 10
+    result = list(Run(given, record).compared([large.chosen(run, model, record, 40, 1)[0]]))
+    assert sum(bool(each.differences) for each in result) > len(result) / 10
 
 
 def test_a_key_of_the_model_that_is_wrong_is_found() -> None:

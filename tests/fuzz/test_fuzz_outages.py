@@ -37,10 +37,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def use(path: Path) -> None:
     """What is read is what the engine relies on: servers of the cluster, in order, apart from each other."""
-    found = explained(lambda: Outages.read(path, ReadContext(servers=SERVERS)))
-    if found is None:
+    table = explained(lambda: Outages.read(path, ReadContext(servers=SERVERS)))
+    if table is None:
         return
-    server, down, up = found.columns()
+    server, down, up = table.columns()
     assert (server < SERVERS).all()
     assert (down >= 0).all()
     assert np.isfinite(down).all()
@@ -49,11 +49,11 @@ def use(path: Path) -> None:
     assert (server[1:] >= server[:-1]).all()
     assert (down[1:][same] > up[:-1][same]).all()
     again = path.with_name("again.parquet")
-    found.write(again, force=True)
+    table.write(again, force=True)
     assert (
         Outages.read(again, ReadContext(servers=SERVERS))
         .merged.drop("cause")
-        .equals(found.merged.drop("cause"))
+        .equals(table.merged.drop("cause"))
     )
 
 

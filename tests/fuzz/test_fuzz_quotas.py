@@ -72,27 +72,27 @@ def runs(table: JobTable, quota: Path | None) -> int:
 
 def use(path: Path) -> None:
     """What is read is what the engine relies on."""
-    found = explained(lambda: Quotas.read(path, ReadContext(JOBS)))
-    if found is None:
+    message = explained(lambda: Quotas.read(path, ReadContext(JOBS)))
+    if message is None:
         return
-    owner, gpus, borrow = found.columns(JOBS)
-    assert len(gpus) == len(borrow) == found.frame.height
+    owner, gpus, borrow = message.columns(JOBS)
+    assert len(gpus) == len(borrow) == message.frame.height
     assert ((owner < len(gpus)) | (owner == 2**32 - 1)).all()
     assert set(range(len(gpus))) <= set(owner.tolist())
     assert all(0 <= most <= 2**53 for most in gpus)
     assert all(isinstance(each, bool) for each in borrow)
     again = path.with_name("again.parquet")
-    found.frame.write_parquet(again)
-    assert Quotas.read(again, ReadContext(JOBS)).frame.equals(found.frame)
+    message.frame.write_parquet(again)
+    assert Quotas.read(again, ReadContext(JOBS)).frame.equals(message.frame)
     runs(from_frame(JOBS), path)
 
 
 def share(path: Path) -> None:
     """Shares that are read divide what owners have used, and a run by them ends."""
-    found = explained(lambda: FairShares.read(path, ReadContext(JOBS)))
-    if found is None:
+    message = explained(lambda: FairShares.read(path, ReadContext(JOBS)))
+    if message is None:
         return
-    assert all(0.0 <= each < float("inf") for each in found.shares().values())
+    assert all(0.0 <= each < float("inf") for each in message.shares().values())
     outcome = replay(JOBS, "2x4", policy="fifo", order="fairshare", fair_shares=path, model="fixed")
     assert np.isfinite(outcome.jobs["finish_time"].to_numpy()).all()
 

@@ -163,17 +163,17 @@ def traced(folder: Path) -> None:
 def differed(folder: Path) -> None:
     """A damaged result against the sound one."""
     sound = folder.with_name(folder.name.removeprefix("damaged-"))
-    found = explained(lambda: read_result(sound).diff(read_result(folder)))
-    if found is not None:
-        json.dumps(found.to_dict(), allow_nan=False)
-        diff_page(found, ("sound", "damaged"))
+    difference = explained(lambda: read_result(sound).diff(read_result(folder)))
+    if difference is not None:
+        json.dumps(difference.to_dict(), allow_nan=False)
+        diff_page(difference, ("sound", "damaged"))
 
 
 def storied(folder: Path) -> None:
     """The story of each job of a damaged result."""
-    found = explained(lambda: read_result(folder))
-    for job in () if found is None else JOBS["job_id"]:
-        story = explained(lambda: found.why(job, jobs_of(folder)))  # noqa: B023
+    message = explained(lambda: read_result(folder))
+    for job in () if message is None else JOBS["job_id"]:
+        story = explained(lambda: message.why(job, jobs_of(folder)))  # noqa: B023
         if story is not None:
             json.dumps(story.to_dict(), allow_nan=False)
 

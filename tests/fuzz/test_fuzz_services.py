@@ -55,25 +55,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def use(path: Path) -> None:
     """What is read is what the engine relies on."""
-    found = explained(lambda: Services.read(path, ReadContext(largest=LARGEST)))
-    if found is None:
+    table = explained(lambda: Services.read(path, ReadContext(largest=LARGEST)))
+    if table is None:
         return
-    gpus, service, time, replicas = found.columns()
+    gpus, service, time, replicas = table.columns()
     assert ((gpus >= 1) & (gpus <= LARGEST)).all()
-    assert (service < len(found.names)).all()
+    assert (service < len(table.names)).all()
     assert (np.isfinite(time) & (time >= 0)).all()
-    assert replicas.size == time.size == service.size == found.frame.height
+    assert replicas.size == time.size == service.size == table.frame.height
     assert len(set(zip(service.tolist(), time.tolist(), strict=True))) == time.size
     again = path.with_name("again.parquet")
-    found.write(again, force=True)
-    assert Services.read(again, ReadContext(largest=LARGEST)).frame.equals(found.frame)
+    table.write(again, force=True)
+    assert Services.read(again, ReadContext(largest=LARGEST)).frame.equals(table.frame)
 
 
 def convert(path: Path) -> None:
     """Whatever a trace makes is a table of services, its rows in order and each another number."""
-    found = explained(lambda: services(path, gpus_per_replica=2, tokens_per_gpu=10.0))
-    if found is not None:
-        time, replicas = found.frame["time"].to_numpy(), found.frame["replicas"].to_numpy()
+    table = explained(lambda: services(path, gpus_per_replica=2, tokens_per_gpu=10.0))
+    if table is not None:
+        time, replicas = table.frame["time"].to_numpy(), table.frame["replicas"].to_numpy()
         assert (np.diff(time) > 0).all()
         assert (np.diff(replicas.astype(np.int64), prepend=0) != 0).all()
 

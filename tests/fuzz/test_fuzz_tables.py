@@ -52,8 +52,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("tables")
     (made / "c.toml").write_text(CLUSTER)
     TABLE.write_csv(made / "sound.csv")
-    found = replay(JOBS, made / "c.toml", policy="fifo", model="table", tables=made / "sound.csv")
-    assert found.jobs.height == 3
+    outcome = replay(JOBS, made / "c.toml", policy="fifo", model="table", tables=made / "sound.csv")
+    assert outcome.jobs.height == 3
     return made
 
 

@@ -62,19 +62,19 @@ def known(seed: int) -> Given | None:
 @st.composite
 def someone(draw: Callable[[Any], Any]) -> Given:
     """What a user has: a random case that its own command takes."""
-    found = None
-    while found is None:
-        found = known(draw(st.sampled_from(SEEDS)))
-    return found
+    result = None
+    while result is None:
+        result = known(draw(st.sampled_from(SEEDS)))
+    return result
 
 
 def replayed(folder: Path, given: Given, words: list[str], out: str = "r") -> bool:
-    told = ran(
+    result = ran(
         folder,
         *("replay", file_of(folder, "jobs"), "--cluster=cluster.toml", f"--policy={given.policy}"),
         *(*beside(folder), *words, "-o", out),
     )
-    return told.status == 0
+    return result.status == 0
 
 
 def told_of(draw: Callable[[Any], Any], folder: Path, given: Given, result: str = "r") -> list[str]:
@@ -123,8 +123,8 @@ def test_runs(room: Path, data: st.DataObject) -> None:
         return
     check_figures(here / "r")
     arguments = told_of(data.draw, here, mine)
-    told = ran(here, *arguments)
-    assert told.status == 0 or (arguments[0] == "why" and told.status == 1), (words, told)
+    result = ran(here, *arguments)
+    assert result.status == 0 or (arguments[0] == "why" and result.status == 1), (words, result)
 
 
 @fuzzed
@@ -145,8 +145,8 @@ def test_plans(room: Path, data: st.DataObject) -> None:
         return
     check_figures(here / "r")
     arguments = told_of(data.draw, here, Given(mine.tables, mine.cluster))
-    told = ran(here, *arguments)
-    assert told.status == 0 or (arguments[0] == "why" and told.status == 1), (words, told)
+    result = ran(here, *arguments)
+    assert result.status == 0 or (arguments[0] == "why" and result.status == 1), (words, result)
 
 
 PLANNED: Final = (
@@ -226,8 +226,8 @@ def test_tables(room: Path, data: st.DataObject) -> None:
     }
     often = [verb for verb in verbs if verb not in ("page", "compare")] * 5
     before = entries(here)
-    told = ran(here, *verbs[data.draw(st.sampled_from((*often, "page", "compare")))])
-    if told.status:
+    result = ran(here, *verbs[data.draw(st.sampled_from((*often, "page", "compare")))])
+    if result.status:
         assert entries(here) == before, "something was left"
 
 
@@ -341,8 +341,8 @@ def test_conversions(room: Path, data: st.DataObject) -> None:
             )
         )
     )
-    told = ran(here, "convert", name, *sorted(files), "-o", "jobs.parquet", *words)
-    if told.status:
+    result = ran(here, "convert", name, *sorted(files), "-o", "jobs.parquet", *words)
+    if result.status:
         assert entries(here) == before, "something was left"
         return
     assert ran(here, "inspect", "jobs.parquet", "-q").status == 0
@@ -398,7 +398,7 @@ def test_options(room: Path, data: st.DataObject) -> None:
     policy = data.draw(st.sampled_from([name for name in PRESETS if name not in UNBOUNDED]))
     words = [word for _ in range(data.draw(st.integers(1, 4))) for word in odd_option(data.draw)]
     before = entries(here)
-    told = ran(
+    result = ran(
         here,
         "replay",
         "jobs.csv",
@@ -409,12 +409,12 @@ def test_options(room: Path, data: st.DataObject) -> None:
         "-o",
         "r",
     )
-    if told.status:
+    if result.status:
         assert entries(here) == before, "something was left"
         return
     check_figures(here / "r")
-    told = ran(here, *told_of(data.draw, here, Given(mine.tables, mine.cluster)))
-    assert told.status == 0 or (told.arguments[0] == "why" and told.status == 1), (words, told)
+    result = ran(here, *told_of(data.draw, here, Given(mine.tables, mine.cluster)))
+    assert result.status == 0 or (result.arguments[0] == "why" and result.status == 1), (words, result)
 
 
 def test_names_meet() -> None:

@@ -137,11 +137,11 @@ def ran(folder: Path, *arguments: object) -> Ended:
         sys.argv, cli._explain = argv, explain
         for number, handler in before.items():
             signal.signal(number, handler)
-    told = Ended(words, int(status), out.getvalue(), err.getvalue(), "".join(crash))
-    if "HangError" in told.crash and words[0] in ("replay", "compare"):
+    text = Ended(words, int(status), out.getvalue(), err.getvalue(), "".join(crash))
+    if "HangError" in text.crash and words[0] in ("replay", "compare"):
         reject()
-    check(told)
-    return told
+    check(text)
+    return text
 
 
 @contextlib.contextmanager
@@ -249,13 +249,13 @@ def renamed(given: Given, name: str, odd: str) -> Given:
 
 def names_of(given: Given) -> list[str]:
     """All names that tables and cluster have."""
-    found = {
+    result = {
         value
         for frame in given.tables.values()
         for column in frame.select(pl.col(pl.String)).get_columns()
         for value in column.drop_nulls().to_list()
     }
-    return sorted(found)
+    return sorted(result)
 
 
 @st.composite

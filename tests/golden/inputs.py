@@ -81,11 +81,11 @@ def _arrivals(draw: Draw, rows: int, gaps: Sequence[float], start: float = 0.0) 
 def _due(draw: Draw, submit: list[Any], duration: list[Any]) -> list[Any]:
     """Deadlines, tight and loose; some jobs have none."""
     slack = (None, 0.5, 1.0, 1.5, 2.0, 4.0, 16.0)
-    found: list[Any] = []
+    result: list[Any] = []
     for time, length in zip(submit, duration, strict=True):
         factor = draw.of(slack)
-        found.append(None if factor is None else float(time) + factor * float(length))
-    return found
+        result.append(None if factor is None else float(time) + factor * float(length))
+    return result
 
 
 def ties() -> Input:

@@ -34,10 +34,10 @@ def main() -> None:
         show(given.show[0], Path(given.show[1]))
         return
     for name, cases in FILES.items():
-        found = cases()
-        now = inputs_of(found) | {case.name: case.kept() for case in found}
-        write(name, only_causes(read(name), now, found) if given.causes else now)
-        print(f"{name}: {len(found):,} cases")
+        result = cases()
+        now = inputs_of(result) | {case.name: case.kept() for case in result}
+        write(name, only_causes(read(name), now, result) if given.causes else now)
+        print(f"{name}: {len(result):,} cases")
 
 
 def only_causes(before: dict[str, Digest], now: dict[str, Digest], cases: list[Case]) -> dict[str, Digest]:

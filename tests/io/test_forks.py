@@ -79,15 +79,15 @@ def in_children(script: str, folder: str) -> dict[str, str]:
     """What each call comes to in a forked process."""
     command = [sys.executable, "-W", "ignore", "-c", script + IN_CHILDREN]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=60)
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    document: dict[str, str] = json.loads(done.stdout)
+    return document
 
 
 def test_after_a_replay_a_child_refuses_at_once(tmp_path_factory: pytest.TempPathFactory) -> None:
-    found = in_children(AFTER_WORK, str(tmp_path_factory.mktemp("forks")))
-    engine = float(found.pop("the engine alone"))
+    result = in_children(AFTER_WORK, str(tmp_path_factory.mktemp("forks")))
+    engine = float(result.pop("the engine alone"))
     assert engine > 0
-    assert set(found.values()) == {"ForkedError"}, found
+    assert set(result.values()) == {"ForkedError"}, result
 
 
 @pytest.mark.parametrize(

@@ -186,8 +186,8 @@ def test_a_job_that_ends_when_it_is_submitted_has_no_speed() -> None:
     outcome = replay(jobs, "1x1", model="fixed")
     assert outcome.jobs["jct"].to_list() == [5.0, 0.0]
     assert outcome.summary["jain_index_users"] == 1.0
-    found = [str(finding) for finding in check_outcome(outcome, from_frame(jobs)).findings]
-    assert not any("jain" in finding for finding in found), found
+    report = [str(finding) for finding in check_outcome(outcome, from_frame(jobs)).findings]
+    assert not any("jain" in finding for finding in report), report
 
 
 def test_a_result_whose_options_are_no_table(small_jobs: Path, tmp_path: Path) -> None:

@@ -175,9 +175,9 @@ def test_every_time_that_a_verb_prints_is_in_the_units_asked_for(
 
 def test_files_and_json_stay_in_seconds(invoke: Invoke, small_jobs: Path) -> None:
     done = invoke("replay", small_jobs, *RUN, "-o", "r", "--units", "seconds", "--json")
-    told = json.loads(done.stdout)
+    output = json.loads(done.stdout)
     assert invoke("replay", small_jobs, *RUN, "-o", "s").returncode == 0
-    assert told["makespan"] == Outcome.read("s").summary["makespan"]
+    assert output["makespan"] == Outcome.read("s").summary["makespan"]
     assert Path("r/jobs.parquet").read_bytes() == Path("s/jobs.parquet").read_bytes()
     assert Outcome.read("r").run == Outcome.read("s").run
 

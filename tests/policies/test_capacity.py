@@ -37,8 +37,8 @@ def times(cluster: Cluster | str, policy: str, *rows: Job, **options: Any) -> Ti
     if isinstance(cluster, Cluster):
         jobs = jobs.with_columns(recorded_on=pl.lit("SLOW"))
     outcome = replayed(jobs, cluster, policy, **{"model": "fixed", "preempt_cost": 0.0} | options)
-    found = outcome.jobs.select("job_id", "start_time", "finish_time").rows()
-    return {job: (start, finish) for job, start, finish in found}
+    result = outcome.jobs.select("job_id", "start_time", "finish_time").rows()
+    return {job: (start, finish) for job, start, finish in result}
 
 
 Z_AND_A: Final = (("z", 0.0, 1, 10.0), ("a", 100.0, 1, 1000.0))
@@ -54,8 +54,8 @@ def test_who_finds_the_fast_server_taken_runs_on_the_slow_one(policy: str, taken
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_type_that_was_not_there_at_first_is_used_later(policy: str) -> None:
-    found = times(cluster_of(TWO), policy, *Z_AND_A, outages=outages((0, 0, 50)))
-    assert found == {"z": (0.0, 10.0), "a": (100.0, 200.0)}
+    result = times(cluster_of(TWO), policy, *Z_AND_A, outages=outages((0, 0, 50)))
+    assert result == {"z": (0.0, 10.0), "a": (100.0, 200.0)}
 
 
 @pytest.mark.parametrize(("policy", "starts"), [("gavel", 360.0), ("allox", 10.0), ("sia", 60.0)])
@@ -63,8 +63,8 @@ def test_a_server_that_is_back_counts(policy: str, starts: float) -> None:
     """From gavel's and sia's next round, and from allox' next decision."""
     two = (("a", 0.0, 1, 1000.0), ("b", 0.0, 1, 1000.0))
     expected = [(0.0, 1000.0), (starts, starts + 1000.0)]
-    found = times("2x1", policy, *two, outages=outages((1, 0, 10)))
-    assert sorted(found.values()) == expected
+    result = times("2x1", policy, *two, outages=outages((1, 0, 10)))
+    assert sorted(result.values()) == expected
     taken = services(("chat", 0, 1, 1), ("chat", 10, 0, 1))
     assert sorted(times("2x1", policy, *two, services=taken).values()) == expected
 
@@ -94,23 +94,23 @@ def test_first_come_shares_follow_the_servers() -> None:
 def test_time_before_an_outage_counts_as_had() -> None:
     """b and c share one GPU from 0 on; at 350 it fails under b, which had 350 s of it: c goes first."""
     jobs = (("b", 0.0, 1, 1000.0), ("c", 0.0, 1, 1000.0))
-    found = times("1x1", "gavel", *jobs, outages=outages((0, 350, 351)))
-    assert found["c"][0] == 351.0
+    result = times("1x1", "gavel", *jobs, outages=outages((0, 350, 351)))
+    assert result["c"][0] == 351.0
 
 
 def test_allox_lets_a_gang_wait_that_cannot_be_placed_now() -> None:
     jobs = (("a", 0.0, 4, 391.0), ("b", 0.0, 1, 393.0))
     wanted = services(("chat", 100, 7, 2), ("chat", 1000, 0, 2))
-    found = times("2x8", "allox", *jobs, services=wanted)
-    assert found["b"] == (0.0, 393.0)
-    assert found["a"] == (0.0, 1291.0)
+    result = times("2x8", "allox", *jobs, services=wanted)
+    assert result["b"] == (0.0, 393.0)
+    assert result["a"] == (0.0, 1291.0)
 
 
 def test_allox_knows_where_a_job_runs_now() -> None:
     """a begins on SLOW, which fails under it, and goes on on FAST at 2,000. b waits for its end there."""
     jobs = (("z", 0.0, 1, 20000.0), ("a", 1.0, 1, 1000.0), ("b", 2050.0, 1, 1000.0))
-    found = times(cluster_of(TWO), "allox", *jobs, outages=outages((1, 50, 2040)))
-    assert found == {"z": (0.0, 2000.0), "a": (1.0, 2100.0), "b": (2100.0, 2200.0)}
+    result = times(cluster_of(TWO), "allox", *jobs, outages=outages((1, 50, 2040)))
+    assert result == {"z": (0.0, 2000.0), "a": (1.0, 2100.0), "b": (2100.0, 2200.0)}
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -118,10 +118,10 @@ def test_a_gang_without_room_stands_in_nobodys_way(policy: str) -> None:
     """Replicas leave one GPU idle on each server. Two gangs of 2 find no room there, b and c do."""
     gangs = (("a", 0.0, 2, 1.0), ("d", 0.0, 2, 1.0))
     taken = services(("chat", 0, 2, 2), ("chat", 5000, 0, 2))
-    found = times("2x3", policy, *gangs, ("b", 0.0, 1, 90.0), ("c", 0.0, 1, 90.0), services=taken)
-    assert found["b"][1] < 1000.0
-    assert found["c"][1] < 1000.0
-    assert found["a"][0] >= 5000.0
+    result = times("2x3", policy, *gangs, ("b", 0.0, 1, 90.0), ("c", 0.0, 1, 90.0), services=taken)
+    assert result["b"][1] < 1000.0
+    assert result["c"][1] < 1000.0
+    assert result["a"][0] >= 5000.0
 
 
 def test_sia_sees_that_a_job_lost_its_gpus() -> None:

@@ -51,11 +51,11 @@ def given(
     measured = any(job.rates for job in jobs)
     names = [f"t{number}" for number in range(len(speeds))]
     costs = {"resize_every": 0.0, "preempt_cost": 0.0, "move_cost": 0.0, "resize_cost": 0.0}
-    told: dict[str, Any] = costs | {"policy": policy, "placement": placement} | rules
+    options: dict[str, Any] = costs | {"policy": policy, "placement": placement} | rules
     if slot is not None:
-        told |= {"clock": "slot", "slot": slot}
+        options |= {"clock": "slot", "slot": slot}
     if any(outages):
-        told["checkpoint_interval"] = math.inf
+        options["checkpoint_interval"] = math.inf
     case = by_hand(
         servers, "submit_time num_gpus duration min_gpus max_gpus priority deadline",
         [
@@ -63,7 +63,7 @@ def given(
              job.deadline)
             for job in jobs
         ],
-        outages=outage_rows(outages), **told,
+        outages=outage_rows(outages), **options,
     )  # fmt: skip
     if of is not None or measured:
         case.gpu_types = {name: {"speed": speed} for name, speed in zip(names, speeds, strict=True)}
@@ -91,20 +91,20 @@ def by_engine(case: Case) -> tuple[Stays, list[int]]:
 
 
 def by_reference(case: Case) -> tuple[Stays, list[int]]:
-    found = modelled.reference_result(case)
-    assert isinstance(found, modelled.ReferenceResult)
-    counts = [count for row, count in enumerate(found.result.preemptions) if found.result.kept[row]]
-    return together(stays_of(found.result.allocations)), counts
+    result = modelled.reference_result(case)
+    assert isinstance(result, modelled.ReferenceResult)
+    counts = [count for row, count in enumerate(result.result.preemptions) if result.result.kept[row]]
+    return together(stays_of(result.result.allocations)), counts
 
 
 def together(rows: np.ndarray) -> Stays:
-    found: Stays = {}
+    result: Stays = {}
     for row, start, server, gpus, end in rows.tolist():
-        own = found.setdefault(row, [])
+        own = result.setdefault(row, [])
         if not own or own[-1][:2] != (start, end):
             own.append((start, end, {}))
         own[-1][2][server] = gpus
-    return found
+    return result
 
 
 @pytest.fixture(params=[by_engine, by_reference], ids=["engine", "reference model"])
@@ -322,9 +322,9 @@ def test_a_server_that_goes_down_is_a_reason_to_decide(run: Any) -> None:
 def test_elastic_srtf_is_srtf_for_rigid_jobs() -> None:
     # First-fit finds GPUs for whoever the numbers select. Under `fixed` it is all the same which.
     jobs = ringbco.generate("philly", 400, seed=3, gpus=32, load=1.3)
-    told: dict[str, Any] = {"placement": "first-fit", "model": "fixed", "preempt_cost": 20.0}
-    mine = ringbco.replay(jobs, "4x8", policy="elastic-srtf", resize_every=0.0, **told).jobs
-    theirs = ringbco.replay(jobs, "4x8", policy="srtf", **told).jobs
+    options: dict[str, Any] = {"placement": "first-fit", "model": "fixed", "preempt_cost": 20.0}
+    mine = ringbco.replay(jobs, "4x8", policy="elastic-srtf", resize_every=0.0, **options).jobs
+    theirs = ringbco.replay(jobs, "4x8", policy="srtf", **options).jobs
     columns = ("start_time", "finish_time", "preemptions")
     assert mine.select(columns).equals(theirs.select(columns))
     assert theirs["preemptions"].sum() > 50
@@ -339,4 +339,4 @@ def test_the_audit_knows_whom_elasticflow_may_refuse() -> None:
     assert ringbco.audit(outcome, frame) == []
     # Nobody refuses a job without a deadline.
     other = frame.with_columns(deadline=pl.Series([100.0, None, None]))
-    assert any("b: has no row" in str(found) for found in ringbco.audit(outcome, other))
+    assert any("b: has no row" in str(report) for report in ringbco.audit(outcome, other))

@@ -62,8 +62,8 @@ def test_what_is_borrowed_is_taken_back_by_a_resize() -> None:
     assert borrowing == [("a", 8, 0.0), ("a", 4, 400.0), ("b", 4, 400.0)]
     # A young stay over quota is evicted, and goes on with what is left.
     early = jobs.with_columns(submit_time=pl.Series([0.0, 100.0]))
-    found = [stay[:3] for stay in replayed(early, "1x8", quota=of_one_owner(borrow=True))]
-    assert [stay for stay in found if stay[2] <= 100.0] == [("a", 8, 0.0), ("a", 4, 100.0), ("b", 4, 100.0)]
+    result = [stay[:3] for stay in replayed(early, "1x8", quota=of_one_owner(borrow=True))]
+    assert [stay for stay in result if stay[2] <= 100.0] == [("a", 8, 0.0), ("a", 4, 100.0), ("b", 4, 100.0)]
     # Who may not borrow never has more than its quota, though nobody else needs it.
     alone = [stay[:2] for stay in replayed(jobs, "1x8", quota=of_one_owner(borrow=False))]
     assert alone == [("a", 4), ("b", 4)]

@@ -58,8 +58,8 @@ def test_rounds_take_turns() -> None:
 
 def test_a_gang_gets_less_time() -> None:
     """Of two GPUs b asks for both. Half of the time is worth as much to it as all the time to a."""
-    found = shares(np.ones((2, 1)), np.array([1, 2]), np.array([2]))
-    assert found[:, 0] == pytest.approx([1.0, 0.5])
+    result = shares(np.ones((2, 1)), np.array([1, 2]), np.array([2]))
+    assert result[:, 0] == pytest.approx([1.0, 0.5])
 
 
 def test_who_arrives_waits_for_its_share() -> None:
@@ -223,8 +223,8 @@ def test_beside_gavels_own_simulator(
         reference = {row["job"]: float(row["jct_s"]) for row in csv.DictReader(file)}
     jct = {row["job_id"]: mine[row["job_id"]][1] - row["submit_time"] for row in jobs.to_dicts()}
     assert jct.keys() == reference.keys()
-    found = sum(jct.values()) / sum(reference.values())
-    assert found == pytest.approx(ratio, abs=0.005)
+    result = sum(jct.values()) / sum(reference.values())
+    assert result == pytest.approx(ratio, abs=0.005)
     assert sum(abs(jct[job] / reference[job] - 1) < 0.05 for job in jct) >= close
 
 
@@ -267,11 +267,11 @@ def test_first_come_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = cluster_of(typed_servers((1, 4, "V100"), (1, 2, "T4")))
     jobs = jobs_of((0, 4, 100), (0, 2, 400), (0, 2, 1000))
     options: dict[str, Any] = {"round": 100.0, "renew": 300.0, "shares": "first-come"}
-    found = times(jobs, cluster, "gavel", **options)
-    assert found == {"a": (0.0, 100.0), "b": (0.0, pytest.approx(592.0)), "c": (300.0, 1300.0)}
+    result = times(jobs, cluster, "gavel", **options)
+    assert result == {"a": (0.0, 100.0), "b": (0.0, pytest.approx(592.0)), "c": (300.0, 1300.0)}
     jobs = jobs.with_columns(priority=pl.Series([0, None, 1]))
-    found = times(jobs, cluster, "gavel", **options)
-    assert found == {"a": (1000.0, 1100.0), "b": (0.0, 400.0), "c": (0.0, 1000.0)}
+    result = times(jobs, cluster, "gavel", **options)
+    assert result == {"a": (1000.0, 1100.0), "b": (0.0, 400.0), "c": (0.0, 1000.0)}
 
 
 @pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")

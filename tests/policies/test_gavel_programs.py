@@ -69,15 +69,15 @@ def corners(rates: np.ndarray, wanted: np.ndarray, gpus: np.ndarray) -> tuple[fl
 @given(demands())
 def test_shares_are_the_best_of_all_corners(case: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     rates, wanted, gpus = case
-    found = shares(rates, wanted, gpus)
-    worth = (found * rates).sum(axis=1) * wanted / (rates @ gpus / gpus.sum())
+    result = shares(rates, wanted, gpus)
+    worth = (result * rates).sum(axis=1) * wanted / (rates @ gpus / gpus.sum())
     least, most = corners(rates, wanted, gpus)
     assert worth.min() == pytest.approx(least, abs=1e-6)
     assert worth.sum() == pytest.approx(most, abs=1e-5)
-    assert (found >= 0).all()
-    assert (found.sum(axis=1) <= 1 + 1e-6).all()
-    assert (wanted @ found <= gpus + 1e-6).all()
-    assert shares(rates, wanted, gpus).tobytes() == found.tobytes()
+    assert (result >= 0).all()
+    assert (result.sum(axis=1) <= 1 + 1e-6).all()
+    assert (wanted @ result <= gpus + 1e-6).all()
+    assert shares(rates, wanted, gpus).tobytes() == result.tobytes()
 
 
 def test_many_jobs_that_are_alike_share_equally(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,12 +88,12 @@ def test_many_jobs_that_are_alike_share_equally(monkeypatch: pytest.MonkeyPatch)
     rates, wanted, gpus = kinds[of], np.array([1, 2, 4, 1, 2, 8])[of], np.array([20, 30])
 
     def worth() -> np.ndarray:
-        found = shares(rates, wanted, gpus)
-        assert (found.sum(axis=1) <= 1 + 1e-9).all()
-        assert (wanted @ found <= gpus + 1e-6).all()
+        result = shares(rates, wanted, gpus)
+        assert (result.sum(axis=1) <= 1 + 1e-9).all()
+        assert (wanted @ result <= gpus + 1e-6).all()
         for kind in range(6):
-            assert np.unique(found[of == kind], axis=0).shape[0] == 1 or gavel.MANY > 60
-        return (found * rates).sum(axis=1) * wanted / (rates @ gpus / gpus.sum())
+            assert np.unique(result[of == kind], axis=0).shape[0] == 1 or gavel.MANY > 60
+        return (result * rates).sum(axis=1) * wanted / (rates @ gpus / gpus.sum())
 
     alone = worth()
     monkeypatch.setattr(gavel, "MANY", 59)
@@ -104,8 +104,8 @@ def test_many_jobs_that_are_alike_share_equally(monkeypatch: pytest.MonkeyPatch)
 
 def test_shares_by_hand() -> None:
     """Half of each type is worth 0.75 / 0.75 = 1 to one job, and 0.55 / 0.55 = 1 to the other."""
-    found = shares(np.array([[1.0, 0.5], [1.0, 0.1]]), np.array([1, 1]), np.array([1, 1]))
-    assert found == pytest.approx(np.full((2, 2), 0.5))
+    result = shares(np.array([[1.0, 0.5], [1.0, 0.1]]), np.array([1, 1]), np.array([1, 1]))
+    assert result == pytest.approx(np.full((2, 2), 0.5))
 
 
 @settings(max_examples=100, deadline=None)
@@ -115,13 +115,13 @@ def test_who_comes_first_gets_the_fastest_type_with_room(
 ) -> None:
     rates, wanted, gpus = case
     order = rnd.sample(range(len(wanted)), len(wanted))
-    found = first_come(rates, wanted, gpus, np.array(order))
+    result = first_come(rates, wanted, gpus, np.array(order))
     for place, job in enumerate(order):
-        left = gpus - wanted[order[:place]] @ found[order[:place]]
+        left = gpus - wanted[order[:place]] @ result[order[:place]]
         open_to = [kind for kind in range(len(gpus)) if left[kind] >= wanted[job] and rates[job, kind] > 0]
         best = max(open_to, key=lambda kind: (rates[job, kind], -kind), default=None)
-        assert np.flatnonzero(found[job]).tolist() == ([] if best is None else [best])
-    assert set(found.ravel()) <= {0.0, 1.0}
+        assert np.flatnonzero(result[job]).tolist() == ([] if best is None else [best])
+    assert set(result.ravel()) <= {0.0, 1.0}
 
 
 @settings(max_examples=60, deadline=None)
@@ -133,13 +133,13 @@ def test_no_shares_have_a_fairer_greatest_finish(
     rates, wanted, gpus = case
     since, left = (np.array([rnd.uniform(least, 9.0) for _ in wanted]) for least in (0.0, 0.1))
     alone = left * [rnd.uniform(1.0, 3.0) for _ in wanted] + [rnd.uniform(0.0, 5.0) for _ in wanted]
-    found = finish_time(rates, wanted, gpus, Finish(since, left, alone))
-    assert (found >= 0).all()
-    assert (found.sum(axis=1) <= 1 + 1e-6).all()
-    assert (wanted @ found <= gpus + 1e-6).all()
+    result = finish_time(rates, wanted, gpus, Finish(since, left, alone))
+    assert (result >= 0).all()
+    assert (result.sum(axis=1) <= 1 + 1e-6).all()
+    assert (wanted @ result <= gpus + 1e-6).all()
     worth = rates / (rates @ gpus / gpus.sum())[:, None]
     able = worth.sum(axis=1) > 0
-    fairness = ((since + left / (found * worth).sum(axis=1).clip(1e-12)) / alone)[able].max()
+    fairness = ((since + left / (result * worth).sum(axis=1).clip(1e-12)) / alone)[able].max()
     need = left / (fairness * (1 - 1e-5) * alone - since)
     if (need[able] < 0).any() or (need > worth.max(axis=1))[able].any():
         return  # the one that is least fair has all the time of its fastest type
@@ -163,10 +163,10 @@ def test_finish_times_by_hand() -> None:
     two = Finish(np.zeros(2), np.array([10.0, 30.0]), np.array([20.0, 60.0]))
     assert finish_time(ones, np.array([1, 1]), gpus, two)[:, 0] == pytest.approx([0.5, 0.5])
     three = Finish(*(np.append(own, more) for own, more in zip(two, (30.0, 10.0, 30.0), strict=True)))
-    found = finish_time(np.ones((3, 1)), np.array([1, 1, 1]), gpus, three)[:, 0]
-    fairness = 0.5 / found[0]
-    assert found == pytest.approx([0.5 / fairness, 0.5 / fairness, 10 / (30 * fairness - 30)])
-    assert found.sum() == pytest.approx(1.0)
+    result = finish_time(np.ones((3, 1)), np.array([1, 1, 1]), gpus, three)[:, 0]
+    fairness = 0.5 / result[0]
+    assert result == pytest.approx([0.5 / fairness, 0.5 / fairness, 10 / (30 * fairness - 30)])
+    assert result.sum() == pytest.approx(1.0)
 
 
 def test_what_is_left_over_goes_to_all() -> None:
@@ -211,26 +211,26 @@ def least_sum(times: np.ndarray, slots: list[Slot]) -> float:
 @given(queues())
 def test_a_matching_has_the_least_sum_of_completion_times(case: tuple[np.ndarray, list[Slot]]) -> None:
     times, slots = case
-    found = matching(times, np.ones(len(times), np.int64), slots)
+    result = matching(times, np.ones(len(times), np.int64), slots)
     total = sum(
         slots[slot].ready + times[job, slots[slot].kind] * position
-        for job, (slot, position) in enumerate(found.tolist())
+        for job, (slot, position) in enumerate(result.tolist())
     )
     assert total == pytest.approx(least_sum(times, slots))
     for number, slot in enumerate(slots):
-        positions = found[found[:, 0] == number, 1]
+        positions = result[result[:, 0] == number, 1]
         assert (np.bincount(positions, minlength=1) <= slot.gpus).all()
 
 
 def test_many_jobs_of_one_gpu_alone() -> None:
     """Four jobs may use one of four GPUs: it has more places than the GPUs need on average."""
     only = np.column_stack((np.arange(1.0, 5.0), np.full(4, math.inf)))
-    found = matching(only, np.ones(4, np.int64), [Slot(0, 0.0, 1), Slot(1, 0.0, 3)])
-    assert found.tolist() == [[0, 4], [0, 3], [0, 2], [0, 1]]
+    result = matching(only, np.ones(4, np.int64), [Slot(0, 0.0, 1), Slot(1, 0.0, 3)])
+    assert result.tolist() == [[0, 4], [0, 3], [0, 2], [0, 1]]
 
 
 def test_the_first_of_each_gpu_starts() -> None:
     """Three on two idle GPUs: two are last, at position 1, and the other one is ahead of one of them."""
-    found = np.array([[0, 1], [0, 2], [0, 1], [1, 1]])
+    result = np.array([[0, 1], [0, 2], [0, 1], [1, 1]])
     slots = [Slot(0, 0.0, 2), Slot(0, 5.0, 1)]
-    assert firsts(found, slots, np.array([9.0, 1.0, 3.0, 1.0])) == [(1, 0), (2, 0)]
+    assert firsts(result, slots, np.array([9.0, 1.0, 3.0, 1.0])) == [(1, 0), (2, 0)]

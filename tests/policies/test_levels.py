@@ -31,11 +31,11 @@ def quota(*rows: tuple[str, int, bool]) -> pl.DataFrame:
 
 def run(policy: str, frame: pl.DataFrame, cluster: str, **options: Any) -> ringbco.Outcome:
     """A result without findings."""
-    found = ringbco.replay(
+    outcome = ringbco.replay(
         frame, cluster, policy=policy, parameters=ROUND[policy], model="fixed", preempt_cost=0.0, **options
     )
-    assert ringbco.audit(found, frame) == []
-    return found
+    assert ringbco.audit(outcome, frame) == []
+    return outcome
 
 
 def finish(found: ringbco.Outcome) -> list[float]:
@@ -53,8 +53,8 @@ def test_a_higher_priority_goes_first(policy: str) -> None:
 def test_who_is_within_a_quota_goes_before_guests(policy: str, *, borrow: bool) -> None:
     # The example of docs/gavel.md: b is over u's quota of 2 beside a, and c is v's.
     frame = jobs((0, 2, 100, 0, "u"), (0, 2, 100, 0, "u"), (0, 2, 100, 0, "v"))
-    found = run(policy, frame, "1x4", quota=quota(("u", 2, borrow)))
-    assert finish(found) == [100.0, 200.0, 100.0]
+    result = run(policy, frame, "1x4", quota=quota(("u", 2, borrow)))
+    assert finish(result) == [100.0, 200.0, 100.0]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -67,9 +67,9 @@ def test_guests_have_what_is_idle_if_they_may_borrow(policy: str) -> None:
 def test_allox_evicts_for_those_that_cannot_be_placed() -> None:
     # b of u is a guest from 0 s on. c of v comes at 1 s, and b makes room; it goes on when a is done.
     frame = jobs((0, 2, 100, 0, "u"), (0, 2, 100, 0, "u"), (1, 2, 100, 0, "v"))
-    found = run("allox", frame, "1x4", quota=quota(("u", 2, True)))
-    assert finish(found) == [100.0, 199.0, 101.0]
-    assert found.jobs["evictions"].sum() == 1
+    result = run("allox", frame, "1x4", quota=quota(("u", 2, True)))
+    assert finish(result) == [100.0, 199.0, 101.0]
+    assert result.jobs["evictions"].sum() == 1
     frame = jobs((0, 4, 100, 0, "u"), (10, 2, 100, 1, "v"))
     assert finish(run("allox", frame, "1x4", evict=True)) == [200.0, 110.0]
     assert finish(run("allox", frame, "1x4")) == [100.0, 200.0]

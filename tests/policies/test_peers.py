@@ -69,9 +69,9 @@ def replayed(workload: str, policy: Any, **options: Any) -> tuple[ringbco.Outcom
     )
     assert ringbco.audit(outcome, made.table) == []
     theirs = "optimus" if policy == "optimus" else "tiresias"
-    found = json.loads((folder / f"{theirs}_jct.json").read_text())[workload]
-    jobs = outcome.jobs.with_columns(theirs=pl.Series([found[job] for job in outcome.jobs["job_id"]]))
-    assert len(found) == jobs.height == 160
+    document = json.loads((folder / f"{theirs}_jct.json").read_text())[workload]
+    jobs = outcome.jobs.with_columns(theirs=pl.Series([document[job] for job in outcome.jobs["job_id"]]))
+    assert len(document) == jobs.height == 160
     return outcome, jobs
 
 
@@ -111,8 +111,8 @@ def test_the_reference_model_of_pollux_optimus(workload: str) -> None:
     from reference.pollux import optimus
 
     folder = peers("pollux")
-    found = optimus(folder / "workloads" / f"{workload}.csv", folder / "profiles")
-    assert found == json.loads((folder / "optimus_jct.json").read_text())[workload]
+    result = optimus(folder / "workloads" / f"{workload}.csv", folder / "profiles")
+    assert result == json.loads((folder / "optimus_jct.json").read_text())[workload]
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

@@ -56,11 +56,11 @@ def run(
 def runs(outcome: Outcome) -> dict[str, list[tuple[float, float]]]:
     """Each job's runs."""
     assert outcome.allocations is not None
-    found: dict[str, list[tuple[float, float]]] = {}
+    result: dict[str, list[tuple[float, float]]] = {}
     for job_id, start, end in outcome.allocations.select("job_id", "start_time", "end_time").iter_rows():
-        if (start, end) not in found.setdefault(job_id, []):
-            found[job_id].append((start, end))
-    return found
+        if (start, end) not in result.setdefault(job_id, []):
+            result[job_id].append((start, end))
+    return result
 
 
 def servers(outcome: Outcome) -> list[list[int]]:
@@ -149,8 +149,8 @@ def srsf() -> None:
     # At multiples of 5 only: the newcomer of 1 waits until 5, and the runner, stopped then, until 10.
     given = {"interval": 5.0, "preempt_cost": 0.0}
     for policy in ("srsf", "srtf"):
-        found = runs(run([(0, 1, 10), (1, 1, 3)], "1x1", policy, **given))
-        assert found == {"0": [(0, 5), (10, 15)], "1": [(5, 8)]}
+        result = runs(run([(0, 1, 10), (1, 1, 3)], "1x1", policy, **given))
+        assert result == {"0": [(0, 5), (10, 15)], "1": [(5, 8)]}
 
 
 @pytest.mark.parametrize(
@@ -345,9 +345,9 @@ def test_policies_verb(invoke: Invoke) -> None:
     refused = {row["name"]: set(row["refuses"]) for row in listed}
     assert all({*row["knows"]} == {*listed[0]["knows"]} - refused[row["name"]] for row in listed)
     assert not any(refused.values())
-    told = invoke("replay", "--help-all").stdout
+    output = invoke("replay", "--help-all").stdout
     for row in listed:
-        assert all(option.split()[0] in told for option in row["options"]), row
+        assert all(option.split()[0] in output for option in row["options"]), row
     table = invoke("policies").stdout
     assert all(policy.name in table for policy in policies())
 
@@ -371,7 +371,7 @@ def test_a_run_says_what_it_knew_beforehand(invoke: Invoke, small_jobs: Path) ->
         if not policy.is_("by deadlines"):
             options = run([(0, 1, 5)], "1x1", policy.name).run["options"]
             assert bool(foreknowledge({"options": options})) == (policy.name in clairvoyant), policy
-    told: list[tuple[str, dict[str, Any], list[str]]] = [
+    entries: list[tuple[str, dict[str, Any], list[str]]] = [
         ("fifo", {"queue": "easy"}, ["queue easy"]),
         ("qssf", {"predict": "exact"}, ["predict exact"]),
         ("repack", {"predict": "exact"}, ["predict exact"]),
@@ -379,7 +379,7 @@ def test_a_run_says_what_it_knew_beforehand(invoke: Invoke, small_jobs: Path) ->
         ("sjf", {"placement": "lbsgf"}, ["order sjf", "placement lbsgf"]),
         ("tiresias", {"placement": "fa-ffp"}, ["placement fa-ffp"]),
     ]
-    for name, options, expected in told:
+    for name, options, expected in entries:
         assert foreknowledge(run([(0, 1, 5)], "1x1", name, **options).run) == expected
     admitting = run([(0, 1, 5)], "1x1", "edf", [9.0], admission=True)
     assert foreknowledge(admitting.run) == ["admission"]

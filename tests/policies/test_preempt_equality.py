@@ -102,9 +102,9 @@ def check(problem: PreemptCase) -> PreemptResult | None:
     case = problem.case
     expected = answer(problem.expected)
     if isinstance(expected, RowError):
-        told = refused_alike(lambda: replay(problem), expected, problem)
+        outcome = refused_alike(lambda: replay(problem), expected, problem)
         # Each gives up after a time of its own; under ftf a job may still have ended in between.
-        assert isinstance(expected, StuckError) or told.row == expected.row, problem
+        assert isinstance(expected, StuckError) or outcome.row == expected.row, problem
         return None
     try:
         run = replay(problem)
@@ -181,7 +181,7 @@ def check_causes(problem: PreemptCase, run: Run, expected: PreemptResult) -> Non
     work = Profiled(iterations, gradients, compute, tau0, ideal, ideal)
     submit = np.array([job.submit for job in jobs])
     num_gpus = np.array([job.num_gpus for job in jobs], dtype=np.uint32)
-    found = parts(submit, num_gpus, work, net, run.tables["jobs"], model=case.options.model)
+    result = parts(submit, num_gpus, work, net, run.tables["jobs"], model=case.options.model)
 
     # The engine adds up time as differences of sums since the start, and keeps it in single precision.
     last = max((end for rows in expected.allocations for *_, end in rows), default=0.0)
@@ -203,8 +203,8 @@ def check_causes(problem: PreemptCase, run: Run, expected: PreemptResult) -> Non
         "run_contention": (contention + np.where(contended, rounding, 0.0), progress),
     }
     for name, (true, whole) in wanted.items():
-        far = np.abs(found[name] - true) > 2e-6 * whole + 1e-14 * last
-        assert not far[run.kept].any(), (name, found[name], true, problem)
+        far = np.abs(result[name] - true) > 2e-6 * whole + 1e-14 * last
+        assert not far[run.kept].any(), (name, result[name], true, problem)
 
 
 def spans(rows: list[tuple[int, int, float, float]]) -> list[tuple[float, float]]:

@@ -25,10 +25,10 @@ def stays(case: Case) -> Stays:
     """(start, end, how it ended) of each job's stays; the result passes its audit."""
     outcome = case.replay()
     assert list(ringbco.audit(outcome, case.frame())) == []
-    found: Stays = {}
+    result: Stays = {}
     for name, *stay in outcome.stays.select("job_id", "start_time", "end_time", "ended").rows():
-        found.setdefault(name, []).append((stay[0], stay[1], stay[2]))
-    return found
+        result.setdefault(name, []).append((stay[0], stay[1], stay[2]))
+    return result
 
 
 def two(policy: str, **options: Any) -> Case:
@@ -57,8 +57,8 @@ def test_a_young_stay_is_not_stopped_and_its_age_is_a_pass(policy: str) -> None:
 
 
 def test_under_the_slot_clock_it_is_the_first_boundary_not_before() -> None:
-    found = stays(two("srtf", preempt_after=25.0, clock="slot", slot=10.0))
-    assert found["j0"][0] == (0.0, 30.0, "preempted")
+    result = stays(two("srtf", preempt_after=25.0, clock="slot", slot=10.0))
+    assert result["j0"][0] == (0.0, 30.0, "preempted")
 
 
 @pytest.mark.parametrize("options", [{"policy": "fifo"}, {"policy": "smallest", "queue": "skip"}])
@@ -76,9 +76,13 @@ def test_stays_that_a_failure_ended_do_not_count() -> None:
 
 def test_owners_take_their_own_back_from_guests_whatever_their_age() -> None:
     rows = [(0.0, 4, 100.0, "u"), (10.0, 2, 20.0, "v")]
-    told = {"quota": [{"user": "u", "gpus": 0, "borrow": True}], "preempt_after": 50.0, "preempt_cost": 0.0}
+    options = {
+        "quota": [{"user": "u", "gpus": 0, "borrow": True}],
+        "preempt_after": 50.0,
+        "preempt_cost": 0.0,
+    }
     for policy in ("fifo", "srtf", "elastic-srtf", "repack"):
-        case = by_hand([4], "submit_time num_gpus duration user", rows, policy=policy, **told)
+        case = by_hand([4], "submit_time num_gpus duration user", rows, policy=policy, **options)
         assert stays(case)["j1"] == [(10.0, 30.0, "done")], policy
 
 
@@ -86,24 +90,26 @@ def test_owners_take_their_own_back_from_guests_whatever_their_age() -> None:
 def test_a_protected_job_keeps_its_least_and_may_be_resized(policy: str) -> None:
     rows = [(0.0, 4, 100.0, 0, 2, 4), (10.0, 4, 10.0, 1, 2, 4), (11.0, 4, 10.0, 1, 2, 4)]
     columns = "submit_time num_gpus duration priority min_gpus max_gpus"
-    told = {"resize_every": 0.0, "preempt_cost": 0.0, "preempt_after": 1000.0}
-    found = stays(by_hand([4], columns, rows, policy=policy, **told))
-    assert {ended for *_, ended in found["j0"]} == {"resized", "done"}
+    options = {"resize_every": 0.0, "preempt_cost": 0.0, "preempt_after": 1000.0}
+    result = stays(by_hand([4], columns, rows, policy=policy, **options))
+    assert {ended for *_, ended in result["j0"]} == {"resized", "done"}
     # Of the same job without protection nothing is left while two of higher priority are there.
-    found = stays(by_hand([4], columns, rows, policy=policy, **told | {"preempt_after": 0.0}))
-    assert "preempted" in {ended for *_, ended in found["j0"]}
+    result = stays(by_hand([4], columns, rows, policy=policy, **options | {"preempt_after": 0.0}))
+    assert "preempted" in {ended for *_, ended in result["j0"]}
 
 
 def test_repack_neither_stops_nor_moves_it() -> None:
     rows = [(0.0, 1, 500.0), (0.0, 1, 500.0), (1.0, 2, 10.0)]
-    told = {"policy": "repack", "predict": "exact", "preempt_cost": 1.0, "placement": "consolidate"}
-    free = by_hand([2, 2], "submit_time num_gpus duration", [*rows[:1], (0.0, 2, 400.0), *rows[2:]], **told)
+    options = {"policy": "repack", "predict": "exact", "preempt_cost": 1.0, "placement": "consolidate"}
+    free = by_hand(
+        [2, 2], "submit_time num_gpus duration", [*rows[:1], (0.0, 2, 400.0), *rows[2:]], **options
+    )
     assert stays(free)["j2"][0][0] == 1.0
     held = by_hand(
         [2, 2],
         "submit_time num_gpus duration",
         [*rows[:1], (0.0, 2, 400.0), *rows[2:]],
-        **told,
+        **options,
         preempt_after=60.0,
     )
     assert stays(held)["j2"][0][0] == 60.0
@@ -111,10 +117,10 @@ def test_repack_neither_stops_nor_moves_it() -> None:
 
 def test_a_turn_of_time_slice_is_a_quantum_at_least() -> None:
     rows = [(0.0, 4, 100.0), (0.0, 4, 100.0)]
-    told = {"policy": "time-slice", "quantum": 60.0, "preempt_cost": 0.0}
+    options = {"policy": "time-slice", "quantum": 60.0, "preempt_cost": 0.0}
     for after, end in ((30.0, 60.0), (60.0, 60.0), (90.0, 90.0)):
-        found = stays(by_hand([4], "submit_time num_gpus duration", rows, **told, preempt_after=after))
-        assert found["j0"][0] == (0.0, end, "preempted")
+        result = stays(by_hand([4], "submit_time num_gpus duration", rows, **options, preempt_after=after))
+        assert result["j0"][0] == (0.0, end, "preempted")
 
 
 class Stops(ringbco.Policy):
@@ -137,11 +143,11 @@ def test_a_policy_of_ones_own_may_not_stop_it_and_is_asked_when_that_is_over() -
     case = two("fifo", preempt_after=30.0)
     case.options["policy"] = Stops
     assert stays(case)["j0"] == [(0.0, 30.0, "preempted"), (50.0, 120.0, "done")]
-    times = [told[0] for told in Stops.told if isinstance(told, tuple)]
+    times = [line[0] for line in Stops.told if isinstance(line, tuple)]
     assert times == [0.0, 10.0, 30.0, 50.0]
     assert (10.0, [0]) in Stops.told
     assert (30.0, []) in Stops.told
-    said = [told for told in Stops.told if isinstance(told, str)]
+    said = [line for line in Stops.told if isinstance(line, str)]
     assert len(said) == 1
     assert "it is protected until 30 s: its stay is younger than preempt-after, 30 s" in said[0]
 
@@ -206,8 +212,8 @@ def test_small_cases_are_as_the_reference_models_say() -> None:
 )
 def test_the_page_says_what_it_does(typed: str, options: dict[str, Any]) -> None:
     outcome = ringbco.replay(SAMPLE, "28x8", policy="srtf", **options)
-    own, told = outcome.stays.filter(pl.col("ended") == "preempted"), outcome.summary
+    own, recorded = outcome.stays.filter(pl.col("ended") == "preempted"), outcome.summary
     most = own.group_by("job_id").len()["len"].max()
-    hours = told["mean_jct"] / 3600.0, told["lost_gpu_seconds"] / 3600.0
-    row = f"| {typed} | {hours[0]:.2f} h | {told['preemptions']:,} | {most} | {hours[1]:.1f} |"
+    hours = recorded["mean_jct"] / 3600.0, recorded["lost_gpu_seconds"] / 3600.0
+    row = f"| {typed} | {hours[0]:.2f} h | {recorded['preemptions']:,} | {most} | {hours[1]:.1f} |"
     assert row in PAGE.read_text(encoding="utf-8")

@@ -165,8 +165,8 @@ def reference(jobs: JobTable, cluster: Cluster, options: dict[str, Any], predict
         cost = math.ceil(cost / options["slot"]) * options["slot"]
     if predict == "exact":
         return Repack(tau, cost)
-    told = [jobs.frame[name].to_list() if name in jobs.frame.columns else None for name in TOLD]
-    return Repack(tau, cost, Predictions(*told, workload.ideal_run_time.tolist()))
+    table = [jobs.frame[name].to_list() if name in jobs.frame.columns else None for name in TOLD]
+    return Repack(tau, cost, Predictions(*table, workload.ideal_run_time.tolist()))
 
 
 def agree(jobs: JobTable, cluster: Cluster, options: dict[str, Any], predict: str) -> Outcome:
@@ -312,11 +312,11 @@ def by_hand(
 def stays(outcome: Outcome) -> dict[str, list[tuple[int, float, float]]]:
     """Each job's (server, start, end)."""
     assert outcome.allocations is not None
-    found: dict[str, list[tuple[int, float, float]]] = {}
+    result: dict[str, list[tuple[int, float, float]]] = {}
     rows = outcome.allocations.sort("start_time", "server")
     for job, *stay in rows.select("job_id", "server", "start_time", "end_time").iter_rows():
-        found.setdefault(job, []).append((stay[0], stay[1], stay[2]))
-    return found
+        result.setdefault(job, []).append((stay[0], stay[1], stay[2]))
+    return result
 
 
 def test_the_example_of_the_page() -> None:

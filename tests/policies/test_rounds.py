@@ -62,9 +62,9 @@ def test_isolated_jobs_keep_the_progress_before_a_look_without_them() -> None:
     rates = np.array([[4.0], [1.0]])
     alone.look(rates, wanted, gpus, {0: 100.0, 1: 50.0}, np.zeros(2))
     alone.look(rates[1:], wanted[1:], gpus, {1: 40.0}, np.full(1, 10.0))
-    found = alone.look(rates, wanted, gpus, {0: 60.0, 1: 30.0}, np.full(2, 20.0))
-    assert found.left.tolist() == [15.0, 30.0]
-    assert found.alone.tolist() == [10.0 / 0.5 + 15.0 / 0.5, 20.0 + 30.0]
+    result = alone.look(rates, wanted, gpus, {0: 60.0, 1: 30.0}, np.full(2, 20.0))
+    assert result.left.tolist() == [15.0, 30.0]
+    assert result.alone.tolist() == [10.0 / 0.5 + 15.0 / 0.5, 20.0 + 30.0]
 
 
 def stalled(policy: str, *more: tuple[str, float, float], **options: Any) -> dict[str, float]:
@@ -98,10 +98,10 @@ LONG_GAVEL = pytest.param("gavel", marks=pytest.mark.long)
 @pytest.mark.parametrize("policy", [LONG_GAVEL, "sia", "allox"])
 def test_jobs_that_stall_each_other_are_named_with_the_cause(policy: str, cost: float) -> None:
     """Rounds are shorter than the pause, and are not the cause: nobody changes GPUs."""
-    told = (
+    message = (
         r"row 1: .* job 'a': makes no progress under contention after \d+ s \(no iteration fits in a slot\)"
     )
-    with pytest.raises(InputError, match=told) as raised:
+    with pytest.raises(InputError, match=message) as raised:
         stalled(policy, preempt_cost=cost)
     assert "round" not in str(raised.value)
     assert str(raised.value).endswith("give a longer --slot, or use --clock continuous")

@@ -75,12 +75,12 @@ def compare(case: Program, p: float, price: float) -> None:
     """What is found is feasible, as good as the best of all assignments, and found again."""
     rates, now, factors, menu, gpus = case
     gains = worth(rates, np.ones(len(rates), np.int64), now, factors, power=p, incentive=price)
-    found = assignment(gains, now, menu, gpus)
-    assert fits(tuple(found), menu, gpus)
+    result = assignment(gains, now, menu, gpus)
+    assert fits(tuple(result), menu, gpus)
     choices = itertools.product(range(-1, menu.sizes.size), repeat=len(rates))
     best = max(value(one, rates, now, factors, p, price) for one in choices if fits(one, menu, gpus))
-    assert value(tuple(found), rates, now, factors, p, price) == pytest.approx(best, rel=1e-9, abs=1e-9)
-    assert assignment(gains, now, menu, gpus).tobytes() == found.tobytes()
+    assert value(tuple(result), rates, now, factors, p, price) == pytest.approx(best, rel=1e-9, abs=1e-9)
+    assert assignment(gains, now, menu, gpus).tobytes() == result.tobytes()
 
 
 POWERS: Final = st.sampled_from([-1.0, -0.5, 0.5, 1.0])
@@ -122,9 +122,9 @@ def test_a_full_cluster_is_shared_out_to_the_unit(seed: int) -> None:
     units = rng.integers(1, 1 << 30, (30, 8))
     units[0, 0] = (1 << 30) - 1  # so that a unit stays one
     units[10:20] = units[5]
-    found = assignment(units * 2.0**-30, np.full(30, -1), menu, gpus)
-    chosen = np.flatnonzero(found >= 0)
-    assert units[chosen, found[chosen]].sum() == most(units, menu, gpus)
+    result = assignment(units * 2.0**-30, np.full(30, -1), menu, gpus)
+    chosen = np.flatnonzero(result >= 0)
+    assert units[chosen, result[chosen]].sum() == most(units, menu, gpus)
 
 
 def test_goodput_by_hand() -> None:
@@ -204,11 +204,11 @@ def stays(jobs: pl.DataFrame, cluster: Cluster | str, **options: Any) -> dict[st
     )
     assert ringbco.audit(outcome, jobs) == []
     assert outcome.allocations is not None
-    found: dict[str, list[tuple[Any, ...]]] = {}
+    result: dict[str, list[tuple[Any, ...]]] = {}
     grouped = outcome.allocations.group_by("job_id", "start_time", "end_time").agg(pl.col("num_gpus").sum())
     for job, start, end, gpus in grouped.sort("job_id", "start_time").rows():
-        found.setdefault(job, []).append((start, end, gpus))
-    return found
+        result.setdefault(job, []).append((start, end, gpus))
+    return result
 
 
 def test_a_job_doubles_round_by_round() -> None:
@@ -216,14 +216,14 @@ def test_a_job_doubles_round_by_round() -> None:
 
     At 120 s it has restarted once, and r = 90 / 150: four GPUs would be worth 2.4, which is more than 2.
     """
-    found = stays(elastic((0, 1, 4, 8, 1000)), "1x8")
-    assert [(start, gpus) for start, _, gpus in found["a"][:4]] == [(0, 1), (60, 2), (120, 4), (180, 8)]
+    result = stays(elastic((0, 1, 4, 8, 1000)), "1x8")
+    assert [(start, gpus) for start, _, gpus in result["a"][:4]] == [(0, 1), (60, 2), (120, 4), (180, 8)]
 
 
 def test_a_restart_that_costs_too_much_is_put_off() -> None:
     """With r = 60 / 160 two GPUs at 60 s are worth 0.75. At 120 s r is 120 / 220, and they are worth 1.09."""
-    found = stays(elastic((0, 1, 2, 2, 1000)), "1x2", parameters={"restart": 100.0})
-    assert [(start, gpus) for start, _, gpus in found["a"]] == [(0, 1), (120, 2)]
+    result = stays(elastic((0, 1, 2, 2, 1000)), "1x2", parameters={"restart": 100.0})
+    assert [(start, gpus) for start, _, gpus in result["a"]] == [(0, 1), (120, 2)]
     never = stays(elastic((0, 1, 2, 2, 1000)), "1x2", parameters={"restart": 1e6})
     assert never["a"] == [(0.0, 2000.0, 1)]
 
@@ -240,12 +240,12 @@ def test_lambda_says_what_newcomers_are_worth() -> None:
     With lambda = 1.1 it costs 0.5 + 3.3 to let them wait, and 1.17 + 3 not to. With lambda = 3 it is 9.5.
     """
     jobs = elastic((0, 1, 4, 4, 4000), *[(250, 1, 1, 1, 400)] * 3)
-    found = stays(jobs, "1x4")
-    assert [gpus for _, _, gpus in found["a"]] == [1, 2, 4]
-    assert min(found[job][0][0] for job in "bcd") == found["a"][-1][1]
-    found = stays(jobs, "1x4", parameters={"incentive": 3.0})
-    assert [gpus for _, _, gpus in found["a"][:4]] == [1, 2, 4, 1]
-    assert [found[job] for job in "bcd"] == [[(300.0, 700.0, 1)]] * 3
+    result = stays(jobs, "1x4")
+    assert [gpus for _, _, gpus in result["a"]] == [1, 2, 4]
+    assert min(result[job][0][0] for job in "bcd") == result["a"][-1][1]
+    result = stays(jobs, "1x4", parameters={"incentive": 3.0})
+    assert [gpus for _, _, gpus in result["a"][:4]] == [1, 2, 4, 1]
+    assert [result[job] for job in "bcd"] == [[(300.0, 700.0, 1)]] * 3
 
 
 def test_rigid_jobs_choose_among_types() -> None:
@@ -254,40 +254,40 @@ def test_rigid_jobs_choose_among_types() -> None:
         typed_servers((1, 4, "V100"), (2, 4, "T4")) + "[gpu_types.T4]\nspeed = 0.5\nmodels.slow = 0.9\n"
     )
     jobs = elastic((0, 4, 4, 4, 900), (0, 4, 4, 4, 900)).with_columns(model=pl.Series(["slow", "fast"]))
-    found = stays(jobs, cluster)
-    assert found == {"a": [(0.0, 900.0, 4), (900.0, 1020.0, 4)], "b": [(0.0, 900.0, 4)]}
+    result = stays(jobs, cluster)
+    assert result == {"a": [(0.0, 900.0, 4), (900.0, 1020.0, 4)], "b": [(0.0, 900.0, 4)]}
 
 
 def test_rigid_jobs_on_one_type_stay_and_arrivals_wait_for_the_round() -> None:
     """All gain alike: who runs goes on, and of those who wait the first is first."""
     jobs = elastic((0, 2, 2, 2, 100), (1, 2, 2, 2, 100), (61, 2, 2, 2, 50), (62, 2, 2, 2, 50))
-    found = stays(jobs, "1x2")
-    assert found["a"] == [(0.0, 100.0, 2)]
-    assert found["b"] == [(100.0, 200.0, 2)]  # nobody ran any more: the round was over
-    assert found["c"] == [(200.0, 250.0, 2)]
-    assert found["d"] == [(250.0, 300.0, 2)]
+    result = stays(jobs, "1x2")
+    assert result["a"] == [(0.0, 100.0, 2)]
+    assert result["b"] == [(100.0, 200.0, 2)]  # nobody ran any more: the round was over
+    assert result["c"] == [(200.0, 250.0, 2)]
+    assert result["d"] == [(250.0, 300.0, 2)]
 
 
 def test_rounds_go_on_where_they_would_have_been() -> None:
     """From 60 s on nothing can change, and nothing is worked out. b arrives at 601 s and starts at 660 s."""
-    found = stays(elastic((0, 1, 1, 1, 900), (601, 1, 1, 1, 10)), "1x2")
-    assert found["b"] == [(660.0, 670.0, 1)]
+    result = stays(elastic((0, 1, 1, 1, 900), (601, 1, 1, 1, 10)), "1x2")
+    assert result["b"] == [(660.0, 670.0, 1)]
 
 
 def test_gpus_that_lie_apart_are_put_together() -> None:
     """d wants a server. a and b are on one half of each, and one of them makes room."""
     jobs = elastic((0, 2, 2, 2, 1000), (0, 2, 2, 2, 1000), (0, 2, 2, 2, 100), (110, 4, 4, 4, 100))
-    found = stays(jobs, "2x4", placement="worst-fit")
-    assert found["d"][0][0] == 120.0
-    assert sorted(len(found[job]) for job in "ab") == [1, 2]
+    result = stays(jobs, "2x4", placement="worst-fit")
+    assert result["d"][0][0] == 120.0
+    assert sorted(len(result[job]) for job in "ab") == [1, 2]
 
 
 def test_who_finds_no_room_takes_fewer() -> None:
     """Two jobs of 3 leave one GPU on each server. c may have up to 2, which lie apart: it gets one."""
     jobs = elastic((0, 3, 3, 3, 1000), (0, 3, 3, 3, 1000), (0, 1, 2, 2, 1000))
-    found = stays(jobs, "2x4")
-    assert [gpus for _, _, gpus in found["c"]] == [1, 2]
-    assert found["c"][1][0] >= 1000.0  # that is when a and b have ended
+    result = stays(jobs, "2x4")
+    assert [gpus for _, _, gpus in result["c"]] == [1, 2]
+    assert result["c"][1][0] >= 1000.0  # that is when a and b have ended
     wide = stays(jobs.with_columns(min_gpus=pl.Series([3, 3, 2])), "2x4")
     assert wide["c"][0][0] == 1000.0  # it may not: it waits
 
@@ -407,9 +407,9 @@ def test_all_servers_down() -> None:
     cluster = cluster_of("[[servers]]\ngpus = 2\ncount = 1\n[[servers]]\ngpus = 4\ncount = 1\n")
     outages = pl.DataFrame({"server": [0, 1], "down_at": [0.0, 0.0], "up_at": [500.0, 700.0]})
     jobs = elastic((10, 1, 1, 1, 100), (10, 2, 2, 2, 100), (10, 4, 4, 4, 100))
-    found = stays(jobs, cluster, outages=outages)
-    assert found["b"] == [(500.0, 600.0, 2)]
-    assert found["c"][0][0] >= 700.0
+    result = stays(jobs, cluster, outages=outages)
+    assert result["b"] == [(500.0, 600.0, 2)]
+    assert result["c"][0][0] >= 700.0
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,9 @@ def notes(table: pl.DataFrame, cluster: Any, policy: str = "afs", **options: Any
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always", RingbcoWarning)
         run = ringbco.replay(table, cluster, policy=policy, **options).run
-    told = [str(one.message) for one in given if "not concave" in str(one.message)]
-    assert [line for line in run.get("doubts", told) if "not concave" in line] == told
-    return told
+    text = [str(one.message) for one in given if "not concave" in str(one.message)]
+    assert [line for line in run.get("doubts", text) if "not concave" in line] == text
+    return text
 
 
 def dips(rates: list[float], rounding: float = 0.0) -> bool:
@@ -71,8 +71,8 @@ def dips(rates: list[float], rounding: float = 0.0) -> bool:
 @pytest.mark.parametrize("policy", GREEDY)
 def test_gavels_language_model_stops_at_two_of_eight(policy: str) -> None:
     table = jobs((1, 1, 8))
-    (told,) = notes(table, "1x8", policy, model="table", tables=speeds(LM))
-    assert told == (
+    (messages,) = notes(table, "1x8", policy, model="table", tables=speeds(LM))
+    assert messages == (
         "<frame>: speeds of 1 of 1 elastic jobs are not concave in GPUs (the gain of one more falls at 2 and"
         " rises again at 4 for job j0 of model LM on v100); the policy looks one GPU ahead, and may leave"
         " such jobs with too few (docs/elastic-policies.md)"
@@ -84,10 +84,10 @@ def test_gavels_language_model_stops_at_two_of_eight(policy: str) -> None:
 
 def test_jobs_are_counted_and_the_first_is_named() -> None:
     table = jobs((2, 2, 2), (1, 1, 2), (2, 2, 8), (1, 2, 8))
-    (told,) = notes(table, "1x8", model="table", tables=speeds(LM))
-    assert "speeds of 2 of 3 elastic jobs" in told
+    (messages,) = notes(table, "1x8", model="table", tables=speeds(LM))
+    assert "speeds of 2 of 3 elastic jobs" in messages
     # On 2 GPUs one more is no gain at all.
-    assert "falls at 2 and rises again at 4 for job j2 of model LM on v100" in told
+    assert "falls at 2 and rises again at 4 for job j2 of model LM on v100" in messages
 
 
 def test_gpus_that_there_are_not_do_not_count() -> None:
@@ -108,8 +108,8 @@ def test_sia_weighs_its_configurations_at_once() -> None:
 def test_rings_dip_where_they_begin_to_span() -> None:
     slow = {"gradient_bytes": [1e9], "fp_time": [0.0], "bp_time": [0.2], "iterations": [5000]}
     table = jobs((2, 4, 8), **slow)
-    (told,) = notes(table, SLOW)
-    assert "falls at 4 and rises again at 5 for job j0" in told
+    (messages,) = notes(table, SLOW)
+    assert "falls at 4 and rises again at 5 for job j0" in messages
     assert notes(table.with_columns(max_gpus=pl.lit(4)), SLOW) == []
     assert notes(table, "2x4", model="fixed") == []
 
@@ -119,8 +119,8 @@ def test_a_comparison_says_it_once(invoke: Invoke, tmp_path: Path) -> None:
     speeds(LM).write_csv(tmp_path / "speeds.csv")
     policies = [word for policy in (*GREEDY, "fifo") for word in ("--policy", policy)]
     given = ("--cluster", "1x8", "--model", "table", "--tables", "speeds.csv", "-o", "c")
-    told = invoke("compare", "jobs.csv", *policies, *given).stderr
-    assert told.count("not concave") == 1
+    output = invoke("compare", "jobs.csv", *policies, *given).stderr
+    assert output.count("not concave") == 1
 
 
 RATES = st.lists(st.integers(1, 12), min_size=2, max_size=9)
@@ -140,9 +140,9 @@ def test_the_note_is_given_exactly_where_gains_fall_and_rise_again(
     elastic = sum(least < most for least, _, most in ranges)
     policy = data.draw(st.sampled_from(GREEDY))
     table = speeds({gpus: float(rate) for gpus, rate in enumerate(rates, 1)})
-    told = notes(jobs(*ranges), f"1x{total}", policy, model="table", tables=table)
-    assert len(told) == (expected > 0)
-    assert all(f"speeds of {expected} of {elastic} elastic jobs" in line for line in told)
+    messages = notes(jobs(*ranges), f"1x{total}", policy, model="table", tables=table)
+    assert len(messages) == (expected > 0)
+    assert all(f"speeds of {expected} of {elastic} elastic jobs" in line for line in messages)
 
 
 @given(

@@ -66,9 +66,9 @@ class Allox:
                 slots.append((kinds.index(kind), max(ready, 1e-9), state.held(row)))
             if not self.told:
                 raise WrongError(f"a matching is due at {state.now} s")
-            found, size = self.told.pop(0), {row: world.weight(row) for row in able}
-            check_matching(found, able, {row: times[row] for row in able}, size, slots)
-            first = firsts(found, able, times, size, slots)
+            result, size = self.told.pop(0), {row: world.weight(row) for row in able}
+            check_matching(result, able, {row: times[row] for row in able}, size, slots)
+            first = firsts(result, able, times, size, slots)
             started = sum(state.start(row, type=kinds[kind], strict=False) for row, kind in first)
             if state.running:
                 return started
@@ -90,13 +90,13 @@ def costs(
     rows: list[int], times: dict[int, list[float]], size: dict[int, float], slots: list[Slot]
 ) -> dict[tuple[int, int, int], float]:
     """Of each job (its number), slot and place, where it can be."""
-    found = {}
+    result = {}
     for at, row in enumerate(rows):
         for number, (kind, ready, _) in enumerate(slots):
             first = max(ready, ready_for(size[row], kind, slots)) + times[row][kind]
             for place in range(1, len(rows) + 1) if first < math.inf else ():
-                found[at, number, place] = first + (place - 1) * size[row] * times[row][kind]
-    return found
+                result[at, number, place] = first + (place - 1) * size[row] * times[row][kind]
+    return result
 
 
 def check_matching(

@@ -60,14 +60,16 @@ class Compared:
         """In words, of each job of which the two say otherwise."""
         mine, theirs = self.modelled, self.recorded
         rows = sorted({*mine.running, *theirs.running})
-        told = [
+        entries = [
             f"t = {self.time:.9g}, row {row}: {_say(own)}; the run: {_say(other)}"
             for row in rows
             if (own := mine.running.get(row)) != (other := theirs.running.get(row))
         ]
         if mine.refused != theirs.refused:
-            told.append(f"t = {self.time:.9g}: refuses {set(mine.refused)}; the run: {set(theirs.refused)}")
-        return told
+            entries.append(
+                f"t = {self.time:.9g}: refuses {set(mine.refused)}; the run: {set(theirs.refused)}"
+            )
+        return entries
 
 
 def _say(found: tuple[bool, Counter[int]] | None) -> str:

@@ -117,9 +117,9 @@ class State:
             raise ImpossibleError
         if servers is not None:
             (row,) = rows
-            found = world.given_gpus(row, servers, [])
-            world.check_quota(row, len(found), 0)
-            world.start_on(row, found, world.rng)
+            result = world.given_gpus(row, servers, [])
+            world.check_quota(row, len(result), 0)
+            world.start_on(row, result, world.rng)
             return 1
         chosen = None if type is None else world.type_named(type)
         counts = {row: int(gpus) if gpus is not None else world.jobs[row].num_gpus for row in rows}
@@ -174,11 +174,11 @@ class State:
         if gpus == len(run.gpus):
             return
         world.check_quota(run.row, int(gpus), len(run.gpus))
-        found, rng = world.without([run], lambda: world.found(run.row, int(gpus), None))
-        if found is None:
+        result, rng = world.without([run], lambda: world.found(run.row, int(gpus), None))
+        if result is None:
             raise ImpossibleError
         world.put_off(run)
-        world.start_on(run.row, found, rng)
+        world.start_on(run.row, result, rng)
 
     def refuse(self, rows: Any) -> None:
         world, rows = self.world, _many(rows)
@@ -334,22 +334,22 @@ def deciding_world(
                 raise ImpossibleError
             if len({server for server, _ in parts}) < len(parts):
                 raise ImpossibleError
-            found: list[GPU] = []
+            result: list[GPU] = []
             for server, wanted in sorted(parts, key=lambda part: part[0]):
                 idle = self.without(leaving, lambda server=server: self.idle_on(server))
                 own = self.least([gpu for gpu in idle if gpu not in taken], len(idle))
                 if isinstance(wanted, int):
                     if not 1 <= wanted <= len(own):
                         raise ImpossibleError
-                    found += own[:wanted]
+                    result += own[:wanted]
                     continue
                 rooms = self.without(leaving, self.rooms)
                 share = self.jobs[row].share or MILLI_GPU
                 if any(rooms[server, gpu] < share for gpu in wanted):
                     raise ImpossibleError
-                found += [(server, gpu) for gpu in wanted]
-            self.check(row, len(found))
-            return found
+                result += [(server, gpu) for gpu in wanted]
+            self.check(row, len(result))
+            return result
 
         def rooms(self) -> dict[GPU, int]:
             assert sharing is not None
@@ -372,8 +372,8 @@ def deciding_world(
             """Where it runs, as `start` is told."""
             gpus = sorted(self.run_of(row).gpus)
             servers = sorted({server for server, _ in gpus})
-            found = [(server, [gpu for own, gpu in gpus if own == server]) for server in servers]
-            return found if self.has_shares else [(server, len(own)) for server, own in found]
+            result = [(server, [gpu for own, gpu in gpus if own == server]) for server in servers]
+            return result if self.has_shares else [(server, len(own)) for server, own in result]
 
         def idle_of(self, gpu_type: int) -> int:
             """GPUs of a type that nobody holds, or of which a part is left."""
@@ -408,17 +408,17 @@ def deciding_world(
         def found(self, row: int, gpus: int, chosen: int | None) -> tuple[list[GPU] | None, int]:
             """Where the placement puts a job, of its types or of the one chosen."""
             for gpu_type in self.tried(row) if chosen is None else [chosen]:
-                found, rng = self.put(row, gpus, gpu_type)
-                if found is not None:
-                    return found, rng
+                result, rng = self.put(row, gpus, gpu_type)
+                if result is not None:
+                    return result, rng
             return None, self.rng
 
         def start_somewhere(self, row: int, gpus: int, chosen: int | None) -> bool:
             """Where the placement puts it, or by eviction; whether it starts."""
-            found, rng = self.found(row, gpus, chosen)
-            if found is None:
+            result, rng = self.found(row, gpus, chosen)
+            if result is None:
                 return self.start_by_room(row, gpus, chosen)
-            self.start_on(row, found, rng)
+            self.start_on(row, result, rng)
             return True
 
         def start_by_room(self, row: int, gpus: int, chosen: int | None) -> bool:

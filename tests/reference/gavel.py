@@ -112,7 +112,7 @@ class Gavel:
         """Under finish-time by row: t, rem and iso; and a look."""
         if self.shares != "finish-time":
             return ()
-        found = {}
+        result = {}
         for row in rates:
             work, equal = state.world.work_left(row), equal_rate(rates[row], gpus)
             part = min(1.0, math.ceil(sum(gpus) / len(rates)) / size[row])
@@ -124,8 +124,8 @@ class Gavel:
                 self.past[row] += max(0.0, before - work) / rate / share
             self.looks[row] = work, equal, part
             rest = work / equal
-            found[row] = state.now - state.jobs.submit_time[row], rest, self.past[row] + rest / part
-        return (found,)
+            result[row] = state.now - state.jobs.submit_time[row], rest, self.past[row] + rest / part
+        return (result,)
 
     def choose(
         self,

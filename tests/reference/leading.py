@@ -239,15 +239,15 @@ def follower(base: type[World], record: Record) -> type[World]:
 
         def taken(self, parts: Iterable[tuple[int, int]]) -> list[GPU]:
             """Of each server the first that are idle, or where U counts those with the least."""
-            found = list[GPU]()
+            result = list[GPU]()
             for server, count in parts:
                 busy = {gpu for run in self.running for gpu in run.gpus if gpu[0] == server}
                 there = [gpu for each in range(self.sizes[server]) if (gpu := (server, each)) not in busy]
                 if self.options.placement in BY_TIME:
                     there.sort(key=lambda gpu: (self.load.get(gpu, 0.0), gpu))
                 assert len(there) >= count, f"server {server} has {len(there)} GPUs, and {count} are taken"
-                found += there[:count]
-            return found
+                result += there[:count]
+            return result
 
         def change_servers(self) -> bool:
             return bool(super().change_servers()) if self.outages else False

@@ -80,14 +80,14 @@ class Program:
         table = np.zeros((len(self.rows), self.most.size))
         for number, (factors, _) in enumerate(self.rows):
             table[number, list(factors)] = list(factors.values())
-        found = milp(
+        result = milp(
             -np.array(gains),
             integrality=np.full(self.most.size, int(self.whole)),
             bounds=Bounds(0.0, self.most),
             constraints=LinearConstraint(table, ub=[bound for _, bound in self.rows]),
             options={"mip_rel_gap": 0.0},
         )
-        return None if found.x is None else -float(found.fun)
+        return None if result.x is None else -float(result.fun)
 
     def check(self, values: Sequence[float]) -> None:
         """Raises WrongError unless they keep all rows."""

@@ -17,14 +17,14 @@ Window = tuple[int, float, float]
 
 def together(windows: list[Window]) -> list[Window]:
     """Windows of one server that overlap, or touch, are one."""
-    found: list[Window] = []
+    result: list[Window] = []
     for window in sorted(windows):
-        if found and found[-1][0] == window[0] and window[1] <= found[-1][2]:
-            server, down, up = found.pop()
-            found.append((server, down, max(up, window[2])))
+        if result and result[-1][0] == window[0] and window[1] <= result[-1][2]:
+            server, down, up = result.pop()
+            result.append((server, down, max(up, window[2])))
         else:
-            found.append(window)
-    return found
+            result.append(window)
+    return result
 
 
 def maintained_world(

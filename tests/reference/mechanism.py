@@ -29,7 +29,7 @@ from reference.netting import Netting
 from reference.placement import ClusterState, clusters, place
 from reference.protection import Protecting
 from reference.result import PreemptResult
-from reference.row import RunningJob
+from reference.running import RunningJob
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ class World(Protecting, Netting):
         return 0.0
 
     def begins(self, row: int) -> bool:
-        """Whether a row of it begins now."""
+        """Whether a stay of it begins now."""
         return any(run.row == row and run.start == self.now for run in self.running)
 
     def goes_on_from(self, run: RunningJob, left: float, since: float) -> None:
@@ -315,8 +315,8 @@ class World(Protecting, Netting):
         self.result.lost[row] += self.seconds(min(self.now, run.begin) - run.start)
         for s in sorted(run.servers):
             count = sum(1 for g in run.gpus if g[0] == s)
-            row = (s, count, self.seconds(run.start), self.seconds(self.now))
-            self.result.allocations[row].append(row)
+            stay = (s, count, self.seconds(run.start), self.seconds(self.now))
+            self.result.allocations[row].append(stay)
 
     def complete(self, run: RunningJob) -> None:
         self.stop(run)

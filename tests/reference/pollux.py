@@ -171,18 +171,18 @@ class Job:
 def numbers(jobs: Sequence[Job]) -> dict[str, int]:
     """GPUs of each job: one each while there are any, then one at a time to the largest gain."""
     free = SERVERS * GPUS
-    found, gains = {}, {}
+    result, gains = {}, {}
     for job in jobs:
-        found[job.name] = min(1, free)
-        free -= found[job.name]
-        gains[job.name] = job.gain(1) if found[job.name] and free else 0.0
+        result[job.name] = min(1, free)
+        free -= result[job.name]
+        gains[job.name] = job.gain(1) if result[job.name] and free else 0.0
     by_name = {job.name: job for job in jobs}
     while free > 0 and max(gains.values()) > 0:
         name = max(gains, key=lambda one: gains[one])
-        found[name] += 1
+        result[name] += 1
         free -= 1
-        gains[name] = by_name[name].gain(found[name])
-    return found
+        gains[name] = by_name[name].gain(result[name])
+    return result
 
 
 def place(jobs: Sequence[Job], wanted: Mapping[str, int]) -> None:

@@ -272,10 +272,10 @@ def priority_world(
             victims = self.in_order([run for run in self.running if self.is_victim(run, row)])
             for own in self.pools(row):
                 if self.need(row) <= max(own.values()):
-                    found = self.on_a_server(self.need(row), own, victims)
-                    if found is None:
+                    result = self.on_a_server(self.need(row), own, victims)
+                    if result is None:
                         continue
-                    server, leaving = found
+                    server, leaving = result
                     self.evict(leaving)
                     self.start_on(row, self.least(self.idle_on(server), self.need(row)), self.rng)
                 else:
@@ -316,7 +316,7 @@ def priority_world(
             def there(runs: Sequence[RunningJob], server: int) -> int:
                 return sum(1 for run in runs for gpu in run.gpus if gpu[0] == server)
 
-            found: list[tuple[float, int, list[RunningJob]]] = []
+            result: list[tuple[float, int, list[RunningJob]]] = []
             for server in sorted(set(own) - self.down):
                 idle = len(self.idle_on(server))
                 if idle >= need:
@@ -334,10 +334,10 @@ def priority_world(
                 total = 0.0
                 for run in taken:
                     total += self.key(run)
-                found.append((total, server, taken))
-            if not found:
+                result.append((total, server, taken))
+            if not result:
                 return None
-            _, server, taken = min(found, key=lambda each: each[:2])
+            _, server, taken = min(result, key=lambda each: each[:2])
             return server, taken
 
         def over_all(
@@ -446,11 +446,11 @@ def priority_world(
             if holding:
                 return min(holding, key=lambda server: (idle[server], server))
             victims = [run for run in self.running if claims.preemptible[run.row]]
-            found = self.on_a_server(size, self.sizes, self.in_order(victims))
-            if found is None:
+            result = self.on_a_server(size, self.sizes, self.in_order(victims))
+            if result is None:
                 return None
-            self.evict(found[1])
-            return found[0]
+            self.evict(result[1])
+            return result[0]
 
         def up(self) -> dict[int, int]:
             """GPUs that are up and that no replica holds, by server."""

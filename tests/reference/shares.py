@@ -195,9 +195,9 @@ class Sharing:
         assert isinstance(theirs, MeasuredJob)
         own = (mine.measured_as, gpu_type, theirs.measured_as)
         partners = (theirs.measured_as, gpu_type, mine.measured_as)
-        found = [pair[3] for pair in self.pairs if pair[:3] == own]
-        found += [pair[4] for pair in self.pairs if pair[:3] == partners]
-        return found[0] if found else None
+        result = [pair[3] for pair in self.pairs if pair[:3] == own]
+        result += [pair[4] for pair in self.pairs if pair[:3] == partners]
+        return result[0] if result else None
 
     def slowdown(self, world: World | PreemptWorld, run: Gang | RunningJob) -> float:
         """How many times as long a job takes for the others on its GPU."""

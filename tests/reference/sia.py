@@ -69,7 +69,7 @@ class Sia:
         gains = {row: self.gains(state, row, offer) for row in rows}
         kept = [row for row in rows if row in state.protected and offer.now[row] is not None]
         while True:
-            found = dict.fromkeys(rows) | {row: offer.now[row] for row in kept}
+            result = dict.fromkeys(rows) | {row: offer.now[row] for row in kept}
             for number in range(max(offer.level.values()) + 1):
                 own = [row for row in rows if offer.level[row] == number and row not in kept]
                 if not own:
@@ -83,18 +83,18 @@ class Sia:
                 check_assignment(
                     dict(zip(own, given, strict=True)),
                     gains,
-                    self.free(state, found),
+                    self.free(state, result),
                     world.weight_of,
                 )
-                found |= dict(zip(own, given, strict=True))
+                result |= dict(zip(own, given, strict=True))
             if told is None:
                 return
-            self.carry_out(state, rows, found, offer, places)
-            tried = [row for row in rows if found[row] is not None]
+            self.carry_out(state, rows, result, offer, places)
+            tried = [row for row in rows if result[row] is not None]
             if state.running or not tried:
                 break
             for row in tried:
-                del gains[row][found[row]]  # type: ignore[arg-type]
+                del gains[row][result[row]]  # type: ignore[arg-type]
             offer.now = dict.fromkeys(rows)
         for row in state.running:
             self.most[row] = max(self.most.get(row, 0), state.held(row))
@@ -149,14 +149,14 @@ class Sia:
         spent = age + self.restart
         factor = max(0.0, age - restarts * self.restart) / spent if spent > 0 else 1.0
         rates = {config: offer.rates[row][config] for config in offer.open_to[row]}
-        found = {}
+        result = {}
         for config, rate in rates.items():
             goodput = rate / min(rates.values()) * state.jobs.min_gpus[row]
             if offer.now[row] is not None and config != offer.now[row]:
                 goodput *= factor
             if goodput > 0:
-                found[config] = self.incentive + math.copysign(1.0, self.power) * goodput**self.power
-        return {config: gain for config, gain in found.items() if gain > 0}
+                result[config] = self.incentive + math.copysign(1.0, self.power) * goodput**self.power
+        return {config: gain for config, gain in result.items() if gain > 0}
 
     def carry_out(
         self,

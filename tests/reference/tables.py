@@ -44,9 +44,9 @@ class MeasuredJob(Job):
 
     def seconds(self, num_servers: int) -> float:
         """Seconds an iteration takes; infinite where the rate is 0."""
-        found = rate(self.rows, self.measured_as, self.on, self.num_gpus, num_servers)
-        assert found is not None, "every job that runs has an entry"
-        return 1.0 / found if found > 0 else math.inf
+        result = rate(self.rows, self.measured_as, self.on, self.num_gpus, num_servers)
+        assert result is not None, "every job that runs has an entry"
+        return 1.0 / result if result > 0 else math.inf
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class Types:
 
         Raises RefusedError where a slot is too short for an iteration on each of them.
         """
-        found, slow = [], False
+        result, slow = [], False
         for gpu_type in self.choices[row].listed:
             own = self.sizes(gpu_type, sizes)
             gpus = [(s, g) for s in sorted(own) for g in range(own[s])]
@@ -76,14 +76,14 @@ class Types:
                     slow = True
                     continue
                 rate = 1.0 / tau
-            found.append((rate, gpu_type))
-        if slow and not found:
+            result.append((rate, gpu_type))
+        if slow and not result:
             raise RefusedError(row)
         if self.order == "fastest":
-            found.sort(key=lambda pair: (-pair[0], pair[1]))
+            result.sort(key=lambda pair: (-pair[0], pair[1]))
         elif self.order == "cheapest":
-            found.sort(key=lambda pair: (self.price[pair[1]] / pair[0], pair[1]))
-        return [gpu_type for _, gpu_type in found]
+            result.sort(key=lambda pair: (self.price[pair[1]] / pair[0], pair[1]))
+        return [gpu_type for _, gpu_type in result]
 
 
 def _restricted(cluster: ClusterState, own: dict[int, int]) -> ClusterState:

@@ -198,9 +198,9 @@ def test_results_have_one_order_everywhere(results: dict[str, Outcome]) -> None:
     for figure in (figure for chapter in chapters(results) for figure in chapter.figures):
         if figure.chart is not None and figure.of is None:
             scales = re.findall(r"'domain': (\[[^]]*\])", str(figure.chart.to_dict()))
-            told = [scale for scale in scales if "'fifo'" in scale]
-            assert told
-            assert set(told) == {str(order)}, figure.name
+            entries = [scale for scale in scales if "'fifo'" in scale]
+            assert entries
+            assert set(entries) == {str(order)}, figure.name
 
 
 def test_nothing_to_draw_is_a_sentence() -> None:
@@ -208,8 +208,8 @@ def test_nothing_to_draw_is_a_sentence() -> None:
         {"job_id": ["a", "b"], "submit_time": [0.0, 9.0], "num_gpus": [1, 2], "duration": [5.0, 6.0]}
     )
     one = {"fifo": replay(jobs, "2x4", policy="fifo")}
-    found = {figure.name: figure for chapter in chapters(one) for figure in chapter.figures}
-    nothing = {name: figure.instead for name, figure in found.items() if figure.chart is None}
+    result = {figure.name: figure for chapter in chapters(one) for figure in chapter.figures}
+    nothing = {name: figure.instead for name, figure in result.items() if figure.chart is None}
     assert nothing == {
         "time": "All of it is running alone: there is nothing to save.",
         "who-sizes": "No job took longer than alone.",

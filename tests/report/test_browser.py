@@ -42,8 +42,8 @@ def test_a_good_page_has_no_fault(browser: Browser, tmp_path: Path, dark: bool) 
     ],
 )
 def test_a_fault_is_seen(browser: Browser, tmp_path: Path, planted: str, said: str) -> None:
-    found = faults(browser, tmp_path, GOOD.replace("</main>", f"{planted}</main>"), width=420)
-    assert any(said in one for one in found), found
+    result = faults(browser, tmp_path, GOOD.replace("</main>", f"{planted}</main>"), width=420)
+    assert any(said in one for one in result), result
 
 
 def test_what_scrolls_in_a_box_of_its_own_is_no_fault(browser: Browser, tmp_path: Path) -> None:

@@ -38,12 +38,12 @@ def inflated(text: str) -> bytes:
 
 def columns(table: dict[str, Any]) -> dict[str, np.ndarray]:
     """As the page's script unpacks them."""
-    data, offset, found = inflated(table["bytes"]), 0, {}
+    data, offset, result = inflated(table["bytes"]), 0, {}
     for name, kind in table["columns"]:
-        found[name] = np.frombuffer(data, KINDS[kind], table["rows"], offset)
-        offset += -(-found[name].nbytes // 4) * 4
+        result[name] = np.frombuffer(data, KINDS[kind], table["rows"], offset)
+        offset += -(-result[name].nbytes // 4) * 4
     assert offset == len(data)
-    return found
+    return result
 
 
 class Page:
@@ -170,8 +170,8 @@ def test_the_queue_is_in_the_order_of_the_policy(given: dict[str, Any], told: st
 
 def test_means_over_even_steps() -> None:
     jobs = rows_table("submit_time num_gpus duration", [(0.0, 2, 600.0), (0.0, 2, 600.0)])
-    told, _ = player({"fifo": ringbco.replay(jobs, "1x2", policy="fifo", model="fixed")})
-    series = told["results"][0]["series"]
+    outcome, _ = player({"fifo": ringbco.replay(jobs, "1x2", policy="fifo", model="fixed")})
+    series = outcome["results"][0]["series"]
     assert series["busy"] == [2.0] * 600
     assert series["queued"] == [1.0] * 300 + [0.0] * 300
 

@@ -62,8 +62,8 @@ def press(tab: Tab, *keys: str) -> None:
 
 
 def place(tab: Tab) -> float:
-    told: float = tab.evaluate(f"Number({AT.format('place')}.value)")
-    return told
+    message: float = tab.evaluate(f"Number({AT.format('place')}.value)")
+    return message
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -115,8 +115,8 @@ def test_all_of_it_by_keyboard(tab: Tab, results: dict[str, Outcome]) -> None:
 
 
 def states(tab: Tab) -> list[str]:
-    told: list[str] = tab.evaluate("[...document.querySelectorAll('.state')].map(one => one.textContent)")
-    return told
+    recorded: list[str] = tab.evaluate("[...document.querySelectorAll('.state')].map(one => one.textContent)")
+    return recorded
 
 
 def test_what_is_said_is_what_the_result_has(tab: Tab, results: dict[str, Outcome]) -> None:

@@ -124,16 +124,16 @@ def million(seed: int = 1) -> Outcome:
 
 def addresses(text: str) -> list[str | None]:
     """Every address that an element of a page names."""
-    found = []
+    result = []
 
     class Reader(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            found.extend(
+            result.extend(
                 value for name, value in attrs if name in ("src", "href", "action", "data", "srcset")
             )
 
     Reader().feed(text)
-    return found
+    return result
 
 
 def drawn(results: dict[str, Outcome]) -> dict[str, Figure]:
@@ -383,12 +383,12 @@ def test_the_command(folders: list[Path], invoke: Invoke, tmp_path: Path) -> Non
         assert header[:8] == b"\x89PNG\r\n\x1a\n"
         assert int.from_bytes(header[16:20], "big") > 700
     # The same results give the same page.
-    told = json.loads(
+    output = json.loads(
         invoke("report", *folders, "-o", "r.html", "--title", "A & B", "--force", "--json").stdout
     )
     assert Path("r.html").read_text(encoding="utf-8") == text
-    assert told["results"] == ["fifo", "rand", "sjf-bco"]
-    assert told["bytes"] == Path("r.html").stat().st_size
+    assert output["results"] == ["fifo", "rand", "sjf-bco"]
+    assert output["bytes"] == Path("r.html").stat().st_size
 
 
 @pytest.mark.parametrize(

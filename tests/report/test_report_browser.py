@@ -90,14 +90,17 @@ def test_words_of_a_picture_are_within_it(tab: Tab, results: dict[str, Outcome],
 def test_the_page_of_a_diff(
     tab: Tab, results: dict[str, Outcome], tmp_path: Path, width: int, dark: bool
 ) -> None:
-    found = results["fifo"].diff(results["time-slice"])
+    difference = results["fifo"].diff(results["time-slice"])
     path = tmp_path / "diff.html"
-    path.write_text(diff_page(found, ("</script>one", "<b>two")), encoding="utf-8")
+    path.write_text(diff_page(difference, ("</script>one", "<b>two")), encoding="utf-8")
     tab.open(path, dark=dark, width=width)
     marks = tab.evaluate(MARKS)
     assert marks["scatter"] > 30  # of 60 jobs, and the line; some lie on each other
     parts = {
-        name for group in found.size_classes() for name, told in group["parts"].items() if told["difference"]
+        name
+        for group in difference.size_classes()
+        for name, told in group["parts"].items()
+        if told["difference"]
     }
     assert marks["parts"] >= len(parts)
     assert tab.faults() == []
@@ -105,7 +108,7 @@ def test_the_page_of_a_diff(
     assert titles[0] == "</script>one and <b>two"
     assert titles[-2:] == ["Gained most", "Lost most"]
     first = tab.evaluate("[...document.querySelectorAll('section:last-of-type tbody th')][0].textContent")
-    assert first == found.most_changed("slower")[0]["job_id"]
+    assert first == difference.most_changed("slower")[0]["job_id"]
 
 
 def test_it_prints(tab: Tab, report: Path) -> None:

@@ -173,8 +173,8 @@ def test_who_pays(results: dict[str, Outcome], figures: dict[str, Figure]) -> No
     jobs = pl.concat(outcome.jobs.select("user", "jct", "ideal_run_time") for outcome in results.values())
     users = {user: jobs.filter(pl.col("user") == user) for user in jobs["user"].unique()}
     all_lost = {user: lost(own) * own.height for user, own in users.items()}
-    told = [group.split(" (")[0] for group in owners["group"].unique(maintain_order=True)]
-    assert told == sorted(all_lost, key=lambda user: -all_lost[user])
+    entries = [group.split(" (")[0] for group in owners["group"].unique(maintain_order=True)]
+    assert entries == sorted(all_lost, key=lambda user: -all_lost[user])
 
 
 @pytest.mark.parametrize(("name", "column"), [("jct", "jct"), ("wait", "waited")])

@@ -84,11 +84,11 @@ def figure_of(results: dict[str, Outcome], name: str) -> Figure:
 def test_what_a_summary_says_of_resizes() -> None:
     """8 GPUs from 100 on, 2 from 200, 4 from 300: each with a pause of 10 s."""
     outcome = planned()
-    found = stays_of_done(outcome.stays, outcome.jobs)
-    own = found.filter(pl.col("job_id") == "j0").select("start_time", "num_gpus", "before")
+    result = stays_of_done(outcome.stays, outcome.jobs)
+    own = result.filter(pl.col("job_id") == "j0").select("start_time", "num_gpus", "before")
     assert own.rows() == [(0.0, 2, None), (100.0, 8, 2), (200.0, 2, 8), (300.0, 4, 2)]
-    told = {key: outcome.summary[key] for key in ("resizes", "jobs_resized", "resize_lost_gpu_seconds")}
-    assert told == {"resizes": 3, "jobs_resized": 1, "resize_lost_gpu_seconds": 10.0 * (8 + 2 + 4)}
+    recorded = {key: outcome.summary[key] for key in ("resizes", "jobs_resized", "resize_lost_gpu_seconds")}
+    assert recorded == {"resizes": 3, "jobs_resized": 1, "resize_lost_gpu_seconds": 10.0 * (8 + 2 + 4)}
     assert outcome.summary["lost_gpu_seconds"] == 140.0
     assert outcome.jobs.select("min_gpus", "max_gpus").rows() == [(2, 16), (2, 2)]
     assert ringbco.audit(outcome, ONE) == []
@@ -123,9 +123,9 @@ def test_who_starts_again_is_not_resized() -> None:
 def test_the_audit_finds_other_figures(change: dict[str, Any]) -> None:
     outcome = planned()
     outcome.summary = {**outcome.summary, **change}
-    (found,) = ringbco.audit(outcome, ONE)
-    assert found.code == "summary"
-    assert next(iter(change)) in found.message
+    (report,) = ringbco.audit(outcome, ONE)
+    assert report.code == "summary"
+    assert next(iter(change)) in report.message
 
 
 def test_the_audit_finds_another_range() -> None:
@@ -153,9 +153,10 @@ def test_the_terminal_tells_resizes(tmp_path: Path, invoke: Any) -> None:
     )
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
     assert summary["resizes"] > 1
-    told = " ".join(shown.stdout.split())
+    output = " ".join(shown.stdout.split())
     assert (
-        f"resizes, among the preemptions {summary['resizes']} jobs resized {summary['jobs_resized']}" in told
+        f"resizes, among the preemptions {summary['resizes']} jobs resized {summary['jobs_resized']}"
+        in output
     )
 
 
@@ -164,8 +165,8 @@ def test_the_terminal_tells_resizes(tmp_path: Path, invoke: Any) -> None:
 
 def test_lanes_are_the_stays() -> None:
     outcome = planned()
-    found = stays_of_done(outcome.stays, outcome.jobs)
-    lanes = lanes_of(outcome, found, 12)
+    result = stays_of_done(outcome.stays, outcome.jobs)
+    lanes = lanes_of(outcome, result, 12)
     assert (lanes.jobs, lanes.averaged) == (1, False)
     bars = lanes.bars.filter(pl.col("state") != "pause")
     assert bars["gpus"].to_list() == [2.0, 8.0, 2.0, 4.0]
@@ -245,8 +246,8 @@ def test_a_job_of_very_many_stays_is_drawn_by_means() -> None:
         }
     )
     many = replace(outcome, stays_written=rows)
-    found = stays_of_done(many.stays, many.jobs)
-    lanes = lanes_of(many, found, 12)
+    result = stays_of_done(many.stays, many.jobs)
+    lanes = lanes_of(many, result, 12)
     assert lanes.averaged
     assert lanes.bars.height == MOST_STAYS
     assert lanes.bars["gpus"].mean() == pytest.approx(5.0, rel=0.01)

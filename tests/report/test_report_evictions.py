@@ -37,8 +37,8 @@ def evicted(outcome: Outcome) -> pl.DataFrame:
 
 def test_the_stays_that_evictions_ended() -> None:
     outcome = replayed(TWICE)
-    found = evicted(outcome)
-    assert found.rows() == [("j0", 0.0, 10.0), ("j0", 60.0, 100.0)]
+    result = evicted(outcome)
+    assert result.rows() == [("j0", 0.0, 10.0), ("j0", 60.0, 100.0)]
     assert outcome.jobs["evictions"].to_list() == [2, 0, 0]
     assert outcome.jobs["priority"].to_list() == [0, 1, 2]
 
@@ -51,8 +51,8 @@ def test_a_stay_that_an_outage_ended_is_none(clock: str, down: float) -> None:
     slots = {"slot": 10.0} if clock == "slot" else {}
     outcome = replayed(jobs, outages=outages, preempt_cost=0.0, clock=clock, **slots)
     assert outcome.jobs.select("evictions", "failures").row(0) == (1, 1)
-    found = evicted(outcome)
-    assert found.rows() == [("j0", 0.0, 10.0)]
+    result = evicted(outcome)
+    assert result.rows() == [("j0", 0.0, 10.0)]
 
 
 def test_also_a_policy_that_preempts_tells_and_so_does_a_result_without_allocations() -> None:

@@ -35,14 +35,14 @@ def figures(results: dict[str, Outcome]) -> dict[str, Figure]:
 
 def test_fill_by_hand(small: Outcome) -> None:
     """GPU 0: 0.6, full from 10 to 145 s, then 0.4; GPU 1: 0.5, 0.8 from 10 to 70 s; GPUs 2 and 3 to 50 s."""
-    found = fill(small, np.array([0.0, 10.0, 50.0, 70.0, 120.0, 140.0, 160.0]))
+    result = fill(small, np.array([0.0, 10.0, 50.0, 70.0, 120.0, 140.0, 160.0]))
     wanted = [
         [2.0, 3.0, 1.0, 1.0, 1.0, 0.25],
         [1.1, 0.8, 0.8, 0.5, 0.0, 0.4 / 2],
         [0.9, 0.2, 0.2, 0.5, 0.0, 0.6 / 2],
         [0.0, 0.0, 2.0, 2.0, 3.0, 3.25],
     ]
-    assert found == pytest.approx(np.array(wanted), abs=1e-6)
+    assert result == pytest.approx(np.array(wanted), abs=1e-6)
 
 
 def test_fill_is_what_the_allocations_hold(random_outcome: Outcome) -> None:
@@ -51,9 +51,9 @@ def test_fill_is_what_the_allocations_hold(random_outcome: Outcome) -> None:
     rows = random_outcome.allocations.with_columns(pl.col("share").fill_null(1.0)).rows(named=True)
     last = max(row["end_time"] for row in rows)
     edges = np.linspace(-7.0, last * 1.1, 23)
-    found = fill(random_outcome, edges)
-    assert (found >= 0).all()
-    assert found.sum(axis=0) == pytest.approx(np.full(22, 12.0), abs=1e-5)
+    result = fill(random_outcome, edges)
+    assert (result >= 0).all()
+    assert result.sum(axis=0) == pytest.approx(np.full(22, 12.0), abs=1e-5)
     instants = sorted({*edges.tolist(), *(row[end] for row in rows for end in ("start_time", "end_time"))})
     wanted = np.zeros((3, 22))
     for begin, end in pairwise(instants):
@@ -67,17 +67,17 @@ def test_fill_is_what_the_allocations_hold(random_outcome: Outcome) -> None:
             for share in held.values():
                 full = share > 0.9999
                 wanted[:, interval] += part * np.array([full, 0 if full else share, 0 if full else 1 - share])
-    assert found[:3] == pytest.approx(wanted, abs=1e-4)
+    assert result[:3] == pytest.approx(wanted, abs=1e-4)
     assert (wanted.max(axis=1) > 0.1).all()
 
 
 def test_charts_of_a_page(small: Outcome) -> None:
-    found = figures({"a": small, "b": small})
-    assert list(found) == ["shares-fill-1", "shares-fill-2", "shares-jobs", "shares-waits"]
-    data = found["shares-fill-1"].data
+    result = figures({"a": small, "b": small})
+    assert list(result) == ["shares-fill-1", "shares-fill-2", "shares-jobs", "shares-waits"]
+    data = result["shares-fill-1"].data
     assert data.height == 97 * len(FULLNESS)
     assert data.group_by("day").agg(pl.col("gpus").sum())["gpus"].to_list() == pytest.approx([4.0] * 97)
-    drawn = found["shares-jobs"].data.filter(pl.col("policy") == "b")
+    drawn = result["shares-jobs"].data.filter(pl.col("policy") == "b")
     assert dict(drawn.select("group", "jobs").iter_rows()) == {
         "0.3": 1,
         "0.4": 1,
@@ -101,9 +101,9 @@ def test_waits_are_means_of_a_class() -> None:
 
 def test_many_results_are_bounded(small: Outcome) -> None:
     many = {f"r{number}": small for number in range(MOST_BESIDE + 1)}
-    found = figures(many)
-    assert len(found) == MOST_BESIDE + 2
-    assert f"The first {MOST_BESIDE} results of {MOST_BESIDE + 1} only." in found["shares-fill-1"].note
+    result = figures(many)
+    assert len(result) == MOST_BESIDE + 2
+    assert f"The first {MOST_BESIDE} results of {MOST_BESIDE + 1} only." in result["shares-fill-1"].note
 
 
 def test_without_shares_or_allocations() -> None:

@@ -286,11 +286,11 @@ def faults(text: str) -> list[str]:
     "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
 )
 def test_no_module_makes_markup_by_hand(path: Path) -> None:
-    found = faults(path.read_text(encoding="utf-8"))
+    result = faults(path.read_text(encoding="utf-8"))
     if path.relative_to(PACKAGE).as_posix() == MAKER:
-        assert {"jinja2.Environment", "markupsafe.Markup"} <= set(found)
+        assert {"jinja2.Environment", "markupsafe.Markup"} <= set(result)
     else:
-        assert found == OTHERS.get(path.relative_to(PACKAGE).as_posix(), [])
+        assert result == OTHERS.get(path.relative_to(PACKAGE).as_posix(), [])
 
 
 @pytest.mark.parametrize(

@@ -309,10 +309,10 @@ def test_the_command(outcome: Outcome, tmp_path: Path, invoke: Invoke) -> None:
     check_format(trace)
     assert f"{len(trace['traceEvents']):,} events" in run.stdout
     assert trace["otherData"]["run"]["options"]["policy"] == "rand"
-    told = json.loads(invoke("timeline", "r", "-o", "t.json", "--servers", "0-1", "--json").stdout)
+    output = json.loads(invoke("timeline", "r", "-o", "t.json", "--servers", "0-1", "--json").stdout)
     plain = json.loads(Path("t.json").read_text(encoding="utf-8"))
-    assert told["events"] == len(plain["traceEvents"])
-    assert told["servers"] == 2
+    assert output["events"] == len(plain["traceEvents"])
+    assert output["servers"] == 2
     cut = invoke("timeline", "r", "-o", "cut.json", "--from", "20min", "--to", "0.5h", "--json")
     assert (json.loads(cut.stdout)["from"], json.loads(cut.stdout)["to"]) == (1_200.0, 1_800.0)
     assert invoke("timeline", "r", "-o", "t.json.gz", "--force", "--quiet").stdout == ""

@@ -34,14 +34,14 @@ def differs(outcome: Outcome) -> dict[str, int]:
     """In how many samples each count is another one."""
     state = cluster_state(outcome, window(outcome, None, None, None))
     times = outcome.timeline["time"].to_numpy()
-    found = {}
+    result = {}
     for name in COUNTS:
         told = state[name]
         at = np.searchsorted(told["time"].to_numpy(), times, side="right") - 1
         # Samples count whole GPUs, where jobs have shares of them.
         mine = np.floor(told["value"].to_numpy()[at] + 0.5)
-        found[name] = int((mine != outcome.timeline[name].to_numpy()).sum())
-    return {name: count for name, count in found.items() if count}
+        result[name] = int((mine != outcome.timeline[name].to_numpy()).sum())
+    return {name: count for name, count in result.items() if count}
 
 
 def check_slices(outcome: Outcome) -> tuple[int, int]:
@@ -136,12 +136,12 @@ def test_the_counters_are_the_samples_and_the_slices_the_tables(chunk: int) -> N
             outcome = build(seed, toss(seed)).replay()
         except RingbcoError:
             continue
-        found = differs(outcome)
+        result = differs(outcome)
         if "min_gpus" in outcome.jobs.columns and "jobs_ended" in outcome.summary:
-            found.pop(
+            result.pop(
                 "queued_gpus", None
             )  # a result does not tell what an elastic job asked for that was ended
-        assert found == {}, seed
+        assert result == {}, seed
         seen += 1
         drawn, waits = check_slices(outcome)
         many, waited = many + drawn, waited + waits

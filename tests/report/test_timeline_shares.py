@@ -37,7 +37,7 @@ def test_slices_by_hand(small: Outcome) -> None:
     check_format({"traceEvents": events, "displayTimeUnit": "ms"})
     threads = [e["args"]["name"] for e in events if e["name"] == "thread_name"]
     assert threads == [f"jobs {number}" for number in range(1, 6)]
-    found = {
+    result = {
         (
             e["name"].partition(": ")[2],
             e["args"]["which GPUs"],
@@ -47,7 +47,7 @@ def test_slices_by_hand(small: Outcome) -> None:
         )
         for e in slices(events)
     }
-    assert found == {
+    assert result == {
         ("a \N{MULTIPLICATION SIGN}0.6", "0", 0.6, 0, 145),
         ("b \N{MULTIPLICATION SIGN}0.5", "1", 0.5, 0, 120),
         ("c \N{MULTIPLICATION SIGN}2", "2, 3", None, 0, 50),
@@ -63,20 +63,20 @@ def test_counters_are_parts_of_gpus(small: Outcome) -> None:
 
 def test_a_spanning_job_counts_once_on_each_server_whatever_gpus_it_holds_there() -> None:
     made = ringbco.replay(jobs((0, 4, 50, None), (0, 1, 20, 0.5)), "3x2", **FIXED)
-    told = [
+    entries = [
         (e["pid"] - perfetto.FIRST_SERVER, e["ts"], e["args"]["jobs"])
         for e in events_of(made)
         if e["name"] == "spanning jobs"
     ]
-    servers = sorted({server for server, _, _ in told})
-    assert told == [(server, at, count) for server in servers for at, count in ((0, 1), (50_000_000, 0))]
+    servers = sorted({server for server, _, _ in entries})
+    assert entries == [(server, at, count) for server in servers for at, count in ((0, 1), (50_000_000, 0))]
     assert len(servers) == 2
 
 
 def test_slices_are_the_rows_of_the_allocations(random_outcome: Outcome) -> None:
     events = events_of(random_outcome)
     check_format({"traceEvents": events, "displayTimeUnit": "ms"})
-    found = sorted(
+    result = sorted(
         (
             e["args"]["job"],
             e["pid"] - perfetto.FIRST_SERVER,
@@ -91,7 +91,7 @@ def test_slices_are_the_rows_of_the_allocations(random_outcome: Outcome) -> None
     rows = random_outcome.allocations.select(
         "job_id", "server", "gpu", pl.col("share").fill_null(1.0), pl.col("start_time").round(3)
     ).rows()
-    assert found == sorted(rows)
+    assert result == sorted(rows)
     gangs = random_outcome.allocations.select("job_id", "stay", "server").unique()
     assert len(slices(events)) == gangs.height < len(rows)
 
@@ -121,7 +121,7 @@ def test_servers_are_named_by_their_type(tmp_path: Path, invoke: Invoke) -> None
     file.write_text("".join(groups), encoding="utf-8")
     frame = jobs((0, 1, 10, 0.6), (0, 1, 10, 0.6), (0, 1, 10, 0.6))
     made = ringbco.replay(frame, Cluster.parse(file), **FIXED)
-    told = [e["args"]["name"] for e in events_of(made) if e["name"] == "process_name"]
-    assert told == ["cluster", "server 0 (2 GPUs, V100)", "server 1 (2 GPUs, T4)"]
+    entries = [e["args"]["name"] for e in events_of(made) if e["name"] == "process_name"]
+    assert entries == ["cluster", "server 0 (2 GPUs, V100)", "server 1 (2 GPUs, T4)"]
     made.write(tmp_path / "r")
     assert invoke("timeline", "r", "-o", "t.json.gz").returncode == 0

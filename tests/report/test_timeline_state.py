@@ -26,7 +26,7 @@ def shown(
 ) -> list[tuple[float, ...]]:
     """What the trace's counters show at each time, as `COLUMNS`."""
     events = list(perfetto.trace_events(outcome, window(outcome, start, end, None)))
-    found = []
+    result = []
     for name in COUNTERS:
         mine = [event for event in events if event["ph"] == "C" and event["name"] == name]
         at = (
@@ -36,8 +36,8 @@ def shown(
         assert (at >= 0).all(), "no counter at the window's start"
         values = [next(iter(event["args"].values())) for event in mine]
         assert all(a != b for a, b in pairwise(values)), "told twice"
-        found.append([values[place] for place in at])
-    return list(zip(*found, strict=True))
+        result.append([values[place] for place in at])
+    return list(zip(*result, strict=True))
 
 
 def expected_state(outcome: Outcome, time: float) -> tuple[float, ...]:
@@ -180,11 +180,11 @@ def test_many_changes_are_told_at_even_instants(sparse: Outcome, monkeypatch: py
             assert values[time] == expected_state(sparse, time)[place]
     # The contention's are the samples then, after what the window finds.
     start = float(sparse.jobs.filter(pl.col("max_contention") > 1)["start_time"].sort()[9])
-    (found, *rest) = cluster_state.cluster_state(sparse, window(sparse, start, None, None))[
+    (result, *rest) = cluster_state.cluster_state(sparse, window(sparse, start, None, None))[
         "mean_contention"
     ].iter_rows()
-    assert found == (start, pytest.approx(expected_state(sparse, start)[-1]))
-    assert found[1] > 0
+    assert result == (start, pytest.approx(expected_state(sparse, start)[-1]))
+    assert result[1] > 0
     assert all(time > start for time, _ in rest)
     assert set(rest) <= set(sparse.timeline.select("time", "mean_contention").iter_rows())
 

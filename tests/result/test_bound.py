@@ -74,16 +74,16 @@ lengths = st.one_of(st.integers(1, 9).map(float), st.floats(0.1, 40.0))
 def test_the_engine_gives_what_the_reference_gives(drawn: list[tuple[float, float, int]], gpus: int) -> None:
     drawn.sort(key=lambda job: job[0])
     submit, shortest, size = (np.array(column, dtype=np.float64) for column in zip(*drawn, strict=True))
-    found = lower_bound(submit, shortest, shortest * size, gpus)
+    result = lower_bound(submit, shortest, shortest * size, gpus)
     jobs = [(at, time, time * num / gpus) for at, time, num in drawn]
-    assert found.total == pytest.approx(plain(jobs), rel=1e-9)
-    assert sum(found.set_jobs.values()) == found.jobs == len(jobs)
-    assert sum(found.sets.values()) <= len(jobs)
-    assert found.total >= sum(shortest) * (1 - 1e-9)
+    assert result.total == pytest.approx(plain(jobs), rel=1e-9)
+    assert sum(result.set_jobs.values()) == result.jobs == len(jobs)
+    assert sum(result.sets.values()) <= len(jobs)
+    assert result.total >= sum(shortest) * (1 - 1e-9)
     backwards = lower_bound(submit[::-1].copy(), shortest[::-1].copy(), (shortest * size)[::-1].copy(), gpus)
-    assert backwards.jobs == found.jobs  # the rows' order is free, but for ties
+    assert backwards.jobs == result.jobs  # the rows' order is free, but for ties
     if len(set(submit)) == len(submit):
-        assert backwards == found
+        assert backwards == result
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -175,8 +175,8 @@ def test_no_optimum_is_below_the_bound(elastic: bool) -> None:
             )  # fmt: skip
         frame = pl.DataFrame(jobs).rename({"submit": "submit_time"})
         frame = frame.with_columns(job_id=pl.int_range(pl.len()).cast(pl.String))
-        found = ringbco.bound(frame, f"1x{gpus}", model="fixed")
-        gaps.append(optimum(jobs, gpus) / found.total - 1)
+        bound = ringbco.bound(frame, f"1x{gpus}", model="fixed")
+        gaps.append(optimum(jobs, gpus) / bound.total - 1)
     assert min(gaps) >= -1e-9
     assert min(gaps) < 1e-9  # it is reached
     assert float(np.mean(gaps)) < 0.3
@@ -232,9 +232,9 @@ def test_no_elastic_schedule_is_below_the_bound(model: str) -> None:
             min_gpus=pl.max_horizontal(pl.col("num_gpus") // 4, 1), max_gpus=pl.col("num_gpus") * 2
         )
         outcome = ringbco.replay(jobs, "4x4", policy=Stretchy, model=model, seed=seed)
-        found = ringbco.bound(jobs, "4x4", model=model, seed=seed)
+        bound = ringbco.bound(jobs, "4x4", model=model, seed=seed)
         mean = outcome.summary["mean_jct"]
-        assert mean >= found.mean_jct * (1 - 1e-9)
+        assert mean >= bound.mean_jct * (1 - 1e-9)
         faster += mean < ringbco.bound(rigid, "4x4", model=model, seed=seed).mean_jct
     assert faster  # than any schedule of rigid jobs
 
@@ -252,22 +252,22 @@ def of(
 
 
 def test_the_example_of_the_page() -> None:
-    found = of([0.0] * 4 + [100.0, 200.0, 300.0, 400.0], [1] * 8, [2.0] * 4 + [3.0] * 4, "1x2")
-    assert found.total == pytest.approx(12.0 + 12.0, rel=1e-9)
-    assert (found.jobs, found.mean_jct) == (8, found.total / 8)
-    assert found.sets == {"run_times": 1, "srpt": 0, "busy": 1}
-    assert found.set_jobs == {"run_times": 4, "srpt": 0, "busy": 4}
+    result = of([0.0] * 4 + [100.0, 200.0, 300.0, 400.0], [1] * 8, [2.0] * 4 + [3.0] * 4, "1x2")
+    assert result.total == pytest.approx(12.0 + 12.0, rel=1e-9)
+    assert (result.jobs, result.mean_jct) == (8, result.total / 8)
+    assert result.sets == {"run_times": 1, "srpt": 0, "busy": 1}
+    assert result.set_jobs == {"run_times": 4, "srpt": 0, "busy": 4}
 
 
 def test_virtual_clusters_have_their_own_bounds() -> None:
     # Alone at "a"; two whole clusters at once at "b".
-    found = of([0.0, 0.0, 0.0], [4, 8, 8], [5.0, 10.0, 10.0], HALVES, vc=["a", "b", "b"])
-    assert {name: part.total for name, part in found.vcs.items()} == pytest.approx({"a": 5.0, "b": 30.0})
-    assert (found.total, found.jobs) == (pytest.approx(35.0), 3)
-    assert found.set_jobs == {"run_times": 1, "srpt": 2, "busy": 0}
+    result = of([0.0, 0.0, 0.0], [4, 8, 8], [5.0, 10.0, 10.0], HALVES, vc=["a", "b", "b"])
+    assert {name: part.total for name, part in result.vcs.items()} == pytest.approx({"a": 5.0, "b": 30.0})
+    assert (result.total, result.jobs) == (pytest.approx(35.0), 3)
+    assert result.set_jobs == {"run_times": 1, "srpt": 2, "busy": 0}
     pooled = of([0.0, 0.0, 0.0], [4, 8, 8], [5.0, 10.0, 10.0], HALVES.pooled(), vc=["a", "b", "b"])
     assert pooled.vcs == {}
-    assert pooled.total < found.total
+    assert pooled.total < result.total
 
 
 def test_elastic_jobs_may_run_on_any_gpus_in_their_range() -> None:
@@ -294,8 +294,8 @@ def test_elastic_jobs_may_run_on_any_gpus_in_their_range() -> None:
 def test_jobs_that_are_too_large() -> None:
     with pytest.raises(InputError, match=r"row 2, .*: 9: .*cluster has 8; .*--oversize drop"):
         of([0.0, 0.0], [8, 9], [5.0, 5.0], "2x4")
-    found = of([0.0, 0.0], [8, 9], [5.0, 5.0], "2x4", oversize="drop")
-    assert (found.jobs, found.dropped, found.total) == (1, 1, 5.0)
+    result = of([0.0, 0.0], [8, 9], [5.0, 5.0], "2x4", oversize="drop")
+    assert (result.jobs, result.dropped, result.total) == (1, 1, 5.0)
     with pytest.raises(InputError, match="no job is left"):
         of([0.0], [9], [5.0], "2x4", oversize="drop")
 
@@ -346,15 +346,15 @@ def test_measured_speeds_by_hand() -> None:
             "gpu_type": [None, "slow", "slow"], "gpu_share": [None, None, 0.5],
         }
     )  # fmt: skip
-    found = ringbco.bound(frame, cluster_of(types), model="table", tables=tables)
-    assert found.total == pytest.approx(240 / 8 + 240 / 2 + 240 / 1)
+    bound = ringbco.bound(frame, cluster_of(types), model="table", tables=tables)
+    assert bound.total == pytest.approx(240 / 8 + 240 / 2 + 240 / 1)
     pair = {"partner": ["m"], "partner_rate": [1.0]}
     beside = pl.DataFrame([("m", "slow", 1, 1, 6.0)], tables.columns, orient="row").with_columns(
         **{name: pl.Series(values) for name, values in pair.items()}
     )
     faster = pl.concat([tables, beside], how="diagonal")
-    found = ringbco.bound(frame, cluster_of(types), model="table", tables=faster)
-    assert found.total == pytest.approx(240 / 8 + 240 / 2 + 240 / 6)
+    bound = ringbco.bound(frame, cluster_of(types), model="table", tables=faster)
+    assert bound.total == pytest.approx(240 / 8 + 240 / 2 + 240 / 6)
     # Forty at once on four GPUs: each takes 240 GPU-seconds at least, those of one GPU.
     crowd = pl.concat([frame[1:2]] * 40).with_columns(job_id=pl.int_range(40).cast(pl.String))
     least = ringbco.bound(crowd, cluster_of(types), model="table", tables=tables).total
@@ -376,14 +376,14 @@ def test_the_engine_refuses_what_is_no_time() -> None:
 
 
 def test_the_verb(invoke: Invoke, small_jobs: Path) -> None:
-    told = invoke("bound", str(small_jobs), "--cluster", "1x8", "--model", "fixed", "--units", "seconds")
-    found = ringbco.bound(small_jobs, "1x8", model="fixed")
-    assert f"at least {math.floor(found.mean_jct * 10) / 10:.1f} s" in told.stdout
-    assert "virtual cluster" not in told.stdout
+    output = invoke("bound", str(small_jobs), "--cluster", "1x8", "--model", "fixed", "--units", "seconds")
+    bound = ringbco.bound(small_jobs, "1x8", model="fixed")
+    assert f"at least {math.floor(bound.mean_jct * 10) / 10:.1f} s" in output.stdout
+    assert "virtual cluster" not in output.stdout
     printed = json.loads(
         invoke("bound", str(small_jobs), "--cluster", "1x8", "--model", "fixed", "--json").stdout
     )
-    assert printed == found.to_dict()
+    assert printed == bound.to_dict()
     assert printed["mean_jct"] * printed["jobs"] == pytest.approx(printed["total"])
 
 
@@ -395,10 +395,10 @@ def test_the_verb_rounds_down(invoke: Invoke, tmp_path: Path, seconds: float, pr
     rows = "".join(f"{vc},0,1,{seconds},{vc}\n" for vc in "ab")
     (tmp_path / "j.csv").write_text("job_id,submit_time,num_gpus,duration,vc\n" + rows)
     given = ("bound", "j.csv", "--cluster", "c.toml", "--model", "fixed")
-    told = invoke(*given).stdout
-    assert f"of any schedule: at least {printed}\n" in told
+    output = invoke(*given).stdout
+    assert f"of any schedule: at least {printed}\n" in output
     assert [
-        line.split()[2:] for line in told.splitlines() if line.split()[:2] in (["a", "1"], ["b", "1"])
+        line.split()[2:] for line in output.splitlines() if line.split()[:2] in (["a", "1"], ["b", "1"])
     ] == [printed.split()] * 2
     assert json.loads(invoke(*given, "--json").stdout)["mean_jct"] == seconds
 
@@ -408,10 +408,10 @@ def test_the_verb_tells_virtual_clusters_and_what_it_left_out(invoke: Invoke, tm
     rows = "a,0,4,100,a\nb,0,8,100,b\nc,0,9,100,b\n"
     (tmp_path / "jobs.csv").write_text(f"job_id,submit_time,num_gpus,duration,vc\n{rows}")
     command = ["bound", str(tmp_path / "jobs.csv"), "--cluster", str(tmp_path / "c.toml"), "--model", "fixed"]
-    told = invoke(*command, "--oversize", "drop").stdout
-    assert "2 jobs, 1 left out as too large" in told
-    assert "virtual cluster" in told
-    assert "elastic" not in told
+    output = invoke(*command, "--oversize", "drop").stdout
+    assert "2 jobs, 1 left out as too large" in output
+    assert "virtual cluster" in output
+    assert "elastic" not in output
     refused = invoke(*command)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
 
@@ -423,12 +423,12 @@ def test_the_verb_says_that_elastic_jobs_may_be_resized(invoke: Invoke, tmp_path
     done = invoke(*command)
     assert (done.returncode, done.stderr) == (0, "")
     assert "\nelastic jobs: 2; each may hold min_gpus to max_gpus GPUs here" in done.stdout
-    told = json.loads(invoke(*command, "--json").stdout)
-    assert (told["jobs"], told["elastic"], told["dropped"]) == (3, 2, 1)
+    output = json.loads(invoke(*command, "--json").stdout)
+    assert (output["jobs"], output["elastic"], output["dropped"]) == (3, 2, 1)
     page = (ROOT / "docs" / "bound.md").read_text(encoding="utf-8")
     table = page.split("| key | content |\n")[1].split("\n\n")[0]
     keys = [name for row in table.splitlines()[1:] for name in row.split("|")[1].strip().split(", ")]
-    assert sorted(keys) == sorted(told)
+    assert sorted(keys) == sorted(output)
 
 
 def test_the_bound_drops_the_jobs_that_a_replay_drops_where_types_differ() -> None:
@@ -444,8 +444,8 @@ def test_the_bound_drops_the_jobs_that_a_replay_drops_where_types_differ() -> No
             }
         )
     )
-    found = ringbco.bound(jobs, cluster, oversize="drop")
+    bound = ringbco.bound(jobs, cluster, oversize="drop")
     ran = ringbco.replay(jobs, cluster, policy="fifo", oversize="drop")
-    assert (found.jobs, found.dropped) == (ran.jobs.height, 1)
+    assert (bound.jobs, bound.dropped) == (ran.jobs.height, 1)
     with pytest.raises(InputError, match="asks for 12 GPUs, but its cluster has 8"):
         ringbco.bound(jobs, cluster)

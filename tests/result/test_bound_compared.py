@@ -66,8 +66,8 @@ def test_ratios_to_the_bound_are_rounded_up_wherever_they_are_printed(small_jobs
     for printed in (terminal.getvalue(), page, *map(comparison.table, ("md", "tex"))):
         ratio, *_ = re.findall(r"\d\.\d\d", printed.split("mean completion time / lower bound")[1])
         assert ratio == "1.24"
-    told = [OVER_BOUND.brief(value) for value in (1.2301, 1.5, 1.001, 99.91, 123.4, None)]
-    assert told == ["1.24", "1.50", "1.01", "100", "124", "-"]
+    entries = [OVER_BOUND.brief(value) for value in (1.2301, 1.5, 1.001, 99.91, 123.4, None)]
+    assert entries == ["1.24", "1.50", "1.01", "100", "124", "-"]
     # What programs read is exact.
     written = comparison.to_dict()["measures"]["mean_jct_over_bound"]
     values = {label: row["value"] for label, row in written.items()}
@@ -115,8 +115,10 @@ def test_a_policy_that_may_resize_costs_no_other_result_its_bound(invoke: Invoke
     made["log"] = ringbco.replay(jobs, "1x8", policy=log, model="fixed")
     for order in itertools.permutations(made, 3):
         first, *others = (made[policy] for policy in order)
-        found = list(first.compare(*others).bounds.values())
-        assert found == [pytest.approx(bound) if policy in ("fifo", "srtf") else None for policy in order]
+        comparison = list(first.compare(*others).bounds.values())
+        assert comparison == [
+            pytest.approx(bound) if policy in ("fifo", "srtf") else None for policy in order
+        ]
     jobs.write_parquet(tmp_path / "jobs.parquet")
     options = ("--cluster", "1x8", "--model", "fixed", "--policy", "fifo", "-o", "compared", "--all")
     done = invoke("compare", "jobs.parquet", *options, "--result", "stretchy")

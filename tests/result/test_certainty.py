@@ -68,9 +68,9 @@ def test_figures_and_medians() -> None:
     ],
 )
 def test_verdicts(ratios: list[float], parts: Any, verdict: str) -> None:
-    found = held(ratios, [1.0] * len(ratios), "moved", parts)
-    assert found is not None
-    assert found.verdict == verdict
+    result = held(ratios, [1.0] * len(ratios), "moved", parts)
+    assert result is not None
+    assert result.verdict == verdict
     fresh = held(ratios, [1.0] * len(ratios), "fresh tables")
     assert fresh is not None
     if fresh.verdict not in ("the same", "too few runs"):
@@ -78,11 +78,11 @@ def test_verdicts(ratios: list[float], parts: Any, verdict: str) -> None:
 
 
 def test_parts_that_are_empty_have_no_range_and_count_on_no_side() -> None:
-    found = Held(0.5, (0.4, 0.6), 6, "apart on these jobs", (0.5, None, 0.7, 1.0, 1.2, 0.9))
-    assert found.parts_range is None
-    assert found.parts_agreeing == 3
-    assert found._replace(parts=(0.5, 0.6, 0.7, 1.0, 1.2, 0.9)).parts_range == (0.5, 1.2)
-    assert found._replace(ratio=1.0).parts_agreeing == 0
+    result = Held(0.5, (0.4, 0.6), 6, "apart on these jobs", (0.5, None, 0.7, 1.0, 1.2, 0.9))
+    assert result.parts_range is None
+    assert result.parts_agreeing == 3
+    assert result._replace(parts=(0.5, 0.6, 0.7, 1.0, 1.2, 0.9)).parts_range == (0.5, 1.2)
+    assert result._replace(ratio=1.0).parts_agreeing == 0
 
 
 @pytest.mark.parametrize(
@@ -121,26 +121,26 @@ def test_parts_are_means_over_days(jobs: list[tuple[int, float, float]]) -> None
     split = Split.of(two)
     first, last = min(day for day, *_ in jobs), max(day for day, *_ in jobs)
     length = last - first + 1
-    found = parts_of(one, two, "mean_jct", split)
+    result = parts_of(one, two, "mean_jct", split)
     if length < 42:
-        assert found is None
+        assert result is None
         return
-    assert found is not None
+    assert result is not None
     for part in range(6):
         own = [job for job in jobs if 6 * (job[0] - first) // length == part]
         if not own:
-            assert found[part] is None
+            assert result[part] is None
         else:
             a, b = (math.fsum(job[place] for job in own) / len(own) for place in (1, 2))
-            assert found[part] == pytest.approx(ratio(a, b), rel=1e-9)
+            assert result[part] == pytest.approx(ratio(a, b), rel=1e-9)
 
 
 def test_few_days_that_carry_a_difference() -> None:
     base = days(range(8), [10.0] * 8)
     other = days(range(8), [10.0, 10.0, 70.0, 10.0, 10.0, 10.0, 10.0, 30.0])
-    found = carried(other, base, "mean_jct")
-    assert found is not None
-    assert found == ((2,), 0.75, ratio(90.0, 70.0))
+    result = carried(other, base, "mean_jct")
+    assert result is not None
+    assert result == ((2,), 0.75, ratio(90.0, 70.0))
     assert carried(days(range(6), [70.0] + [10.0] * 5), days(range(6), [10.0] * 6), "mean_jct") is None
     assert carried(days(range(8), [20.0] * 8), base, "mean_jct") is None  # no one day has half
     assert carried(base, base, "mean_jct") is None
@@ -160,8 +160,8 @@ def test_a_job_beside_after_is_of_the_day_of_its_own_submission() -> None:
             "after": [f"j{number - 1}" if number % 2 else None for number in numbers],
         }
     )
-    found = days_of(replay(frame, "1x8", policy="fifo", model="fixed"))
-    assert (found.days.tolist(), found.counts.tolist()) == (list(range(8)), [2] * 8)
+    outcome = days_of(replay(frame, "1x8", policy="fifo", model="fixed"))
+    assert (outcome.days.tolist(), outcome.counts.tolist()) == (list(range(8)), [2] * 8)
 
 
 JCT, P90 = (next(row for row in COMPARED if row.key == key) for key in ("mean_jct", "p90_wait"))
@@ -258,10 +258,10 @@ def test_ranges_in_words(ends: Any, words: str) -> None:
 
 @pytest.mark.parametrize(("kind", "centre"), [("moved", "31.0 s"), ("fresh tables", "30.5 s")])
 def test_infinite_ratios_are_told_by_the_figures_of_their_runs(kind: Any, centre: str) -> None:
-    found, words = held([31.0, 29.0, 30.0, 33.0, 32.0, 30.0], [0.0] * 6, kind), pair(measure=P90)
-    assert found is not None
-    assert words.range(found.interval or ENDS, side=True) == "29.0 s to 33.0 s, where fifo's is 0"
-    assert words.off(found.ratio) == f"{centre}, where fifo's is 0"
+    result, words = held([31.0, 29.0, 30.0, 33.0, 32.0, 30.0], [0.0] * 6, kind), pair(measure=P90)
+    assert result is not None
+    assert words.range(result.interval or ENDS, side=True) == "29.0 s to 33.0 s, where fifo's is 0"
+    assert words.off(result.ratio) == f"{centre}, where fifo's is 0"
 
 
 def test_lines_of_the_table() -> None:
@@ -293,16 +293,16 @@ def test_the_case_worked_by_hand() -> None:
     for name, label in (("a/b mean", "a"), ("c/b mean", "c"), ("c2/b mean", "c"), ("a/b one run", "a")):
         want, runs = case[name], case[name]["runs"]
         parts = parts_of(tables[label], tables["b"], "mean_jct", split)
-        found = held(runs, [1.0] * len(runs), "moved", parts)
+        result = held(runs, [1.0] * len(runs), "moved", parts)
         assert parts == pytest.approx(tuple(want["parts"]), rel=1e-9)
-        assert found is not None
-        assert (found.verdict, found.parts_agreeing) == (want["verdict"], want["on_side"])
-        numbers = [found.ratio, *(found.parts_range or ()), *(found.interval or ())]
+        assert result is not None
+        assert (result.verdict, result.parts_agreeing) == (want["verdict"], want["on_side"])
+        numbers = [result.ratio, *(result.parts_range or ()), *(result.interval or ())]
         names = ("ratio", "parts_low", "parts_high", "ratio_low", "ratio_high")
         assert numbers == pytest.approx([want[one] for one in names if want[one] is not None], rel=1e-9)
         if (heavy := want["influence"]) is not None:
-            told = carried(tables[label], tables["b"], "mean_jct")
-            assert told is not None
-            assert told.days == tuple(heavy["days"])
-            assert told[1:] == pytest.approx((heavy["share"], heavy["without"]), rel=1e-9)
+            value = carried(tables[label], tables["b"], "mean_jct")
+            assert value is not None
+            assert value.days == tuple(heavy["days"])
+            assert value[1:] == pytest.approx((heavy["share"], heavy["without"]), rel=1e-9)
     assert all(depth(int(runs)) == want for runs, want in case["depth"].items())

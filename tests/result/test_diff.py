@@ -88,10 +88,10 @@ def test_by_hand(by_hand: ringbco.Diff) -> None:
 
 def test_a_result_and_itself() -> None:
     outcome = run("srtf")
-    found = outcome.diff(outcome)
-    assert found.same
-    assert found.most_changed("faster") == found.most_changed("slower") == []
-    assert found.sentences() == ["the same: no completion time of 3 jobs differs"]
+    difference = outcome.diff(outcome)
+    assert difference.same
+    assert difference.most_changed("faster") == difference.most_changed("slower") == []
+    assert difference.sentences() == ["the same: no completion time of 3 jobs differs"]
 
 
 def test_rounding_is_no_difference() -> None:
@@ -101,9 +101,9 @@ def test_rounding_is_no_difference() -> None:
     other = run("fifo", late)
     nudged = pl.col("finish_time") + 2e-7
     other.jobs = other.jobs.with_columns(finish_time=nudged, jct=nudged - pl.col("submit_time"))
-    found = outcome.diff(other)
-    assert found.jobs["difference"].min() > 0  # type: ignore[operator]
-    assert found.same
+    difference = outcome.diff(other)
+    assert difference.jobs["difference"].min() > 0  # type: ignore[operator]
+    assert difference.same
     assert not outcome.diff(run("srtf", late)).same
 
 
@@ -172,34 +172,36 @@ def test_parts_add_up(chunk: int) -> None:
     for seed in seeds:
         seen = meet(seed, check=False).seen
         assert seen.outcome is not None
-        found = seen.outcome.diff(other_run(seed, seen.case))
+        difference = seen.outcome.diff(other_run(seed, seen.case))
         last = float(seen.outcome.jobs["finish_time"].abs().max())  # type: ignore[arg-type]
         coarse = 4.0 * float(np.spacing(last))
-        larger = found.jobs.select(pl.max_horizontal("jct_a", "jct_b")).to_series()
+        larger = difference.jobs.select(pl.max_horizontal("jct_a", "jct_b")).to_series()
         for of, whole in (("_a", "jct_a"), ("_b", "jct_b"), ("", "difference")):
-            sums = found.jobs.select(pl.sum_horizontal(f"{name}{of}" for name in found.parts)).to_series()
-            far = (sums - found.jobs[whole]).abs() > 1e-6 * larger + coarse
-            assert not far.any(), (seed, of, found.jobs.filter(far))
+            sums = difference.jobs.select(
+                pl.sum_horizontal(f"{name}{of}" for name in difference.parts)
+            ).to_series()
+            far = (sums - difference.jobs[whole]).abs() > 1e-6 * larger + coarse
+            assert not far.any(), (seed, of, difference.jobs.filter(far))
         jobs, parts = measured(seen.outcome), parts_of(seen.outcome)
         for name in set(PARTS) & set(jobs.columns):
             off = (pl.Series(parts[name]) - jobs[name].cast(pl.Float64)).abs()
             # As for sums over stays in `cases.balance`.
             near = 4e-6 * jobs["jct"] + 16.0 * coarse * (1 + seen.outcome.stays.height) * seen.case.room
             assert not (off > near).any(), (seed, name, jobs.filter(off > near))
-        differ += not found.same
+        differ += not difference.same
     assert differ > len(seeds) // 4
 
 
 def test_many_jobs_have_twenty_on_either_side() -> None:
     jobs = busy_jobs(200)
     a, b = (ringbco.replay(jobs, "2x4", policy=policy) for policy in ("fifo", "srtf"))
-    found = a.diff(b)
-    gained, lost = (found.most_changed(change) for change in ("faster", "slower"))
+    difference = a.diff(b)
+    gained, lost = (difference.most_changed(change) for change in ("faster", "slower"))
     assert len(gained) == 20
     for rows, sign in ((gained, -1), (lost, 1)):
         sizes = [sign * row["jct"]["difference"] for row in rows]
         assert sizes == sorted(sizes, reverse=True)
-        rest = found.jobs.filter(~pl.col("job_id").is_in([row["job_id"] for row in rows]))["difference"]
+        rest = difference.jobs.filter(~pl.col("job_id").is_in([row["job_id"] for row in rows]))["difference"]
         assert (sign * rest).max() <= sizes[-1]  # type: ignore[operator]
-    assert sum(row["jobs"] for row in found.users()) == 200
+    assert sum(row["jobs"] for row in difference.users()) == 200
     assert [row["job_id"] for row in b.diff(a).most_changed("slower")] == [row["job_id"] for row in gained]

@@ -121,15 +121,17 @@ def test_the_command(invoke: Invoke, jobs: pl.DataFrame, tmp_path: Path) -> None
     given = ("compare", "jobs.csv", "--cluster", "1x8", *policies)
     done = invoke(*given, "--by", "user", "-o", "cmp")
     assert (done.returncode, done.stderr) == (0, "")
-    told = json.loads(invoke(*given, "--by", "user", "-o", "cmp", "--force", "--json").stdout)
-    assert {row["owner"] for row in told["by_user"]} == {"a", "b", "c"}
+    output = json.loads(invoke(*given, "--by", "user", "-o", "cmp", "--force", "--json").stdout)
+    assert {row["owner"] for row in output["by_user"]} == {"a", "b", "c"}
     printed = " ".join(done.stdout.split())
-    assert all(line in printed for line in told["who_pays"])
-    assert f"Gini {told['inequality']['fifo']['gini']:.3f}" in printed
+    assert all(line in printed for line in output["who_pays"])
+    assert f"Gini {output['inequality']['fifo']['gini']:.3f}" in printed
     many = [{"job_id": f"j{n}", "user": f"u{n}", "submit_time": 0, "num_gpus": 8} for n in range(23)]
     pl.DataFrame(many).with_columns(duration=pl.int_range(100, 77, -1)).write_csv(tmp_path / "many.csv")
-    told = invoke("compare", "many.csv", *given[2:], "--by", "user", "-o", "many", "--model", "fixed").stdout
-    row = next(line.split() for line in told.splitlines() if line.strip().startswith("3 more"))
+    output = invoke(
+        "compare", "many.csv", *given[2:], "--by", "user", "-o", "many", "--model", "fixed"
+    ).stdout
+    row = next(line.split() for line in output.splitlines() if line.strip().startswith("3 more"))
     # Of 23 jobs srtf, the best, runs the last three first: after 0, 78, 157 s; fifo last: 1810, 1890, 1969.
     assert row == ["3", "more", "3", "0.53", "13.0%", "78.3", "s", "31.5", "min"]
     refused = invoke(*given, "--by", "vc", "-o", "cmp2")

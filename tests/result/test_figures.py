@@ -127,8 +127,8 @@ def test_every_key_of_a_summary_is_in_the_list(comparison: Comparison) -> None:
     for outcome in comparison.outcomes.values():
         assert isinstance(outcome, Outcome)
         known = [row.key for row in rows_of("run")]
-        told = [key for key in outcome.summary if key not in ("total_seconds", "jobs_per_second")]
-        assert told == [key for key in known if key in told]
+        recorded = [key for key in outcome.summary if key not in ("total_seconds", "jobs_per_second")]
+        assert recorded == [key for key in known if key in recorded]
 
 
 def test_the_audit_has_formulas_of_its_own() -> None:

@@ -193,8 +193,8 @@ def test_percentiles_have_the_bits_of_numpys(size: int) -> None:
     rng = np.random.default_rng(size)
     for scale in (1e-6, 1.0, 1e12):
         values = scale * np.exp(5 * rng.normal(size=size))
-        found = metrics.statistics(values)
-        assert [found[name] for name in ("median", "p90", "p99")] == np.percentile(
+        result = metrics.statistics(values)
+        assert [result[name] for name in ("median", "p90", "p99")] == np.percentile(
             values, (50, 90, 99)
         ).tolist()
 
@@ -219,12 +219,12 @@ def test_percentiles_have_the_bits_of_numpys_whatever_a_sample_shows(
         values[:: max(1, size // 512)] *= 1e6
     if ends:
         values[rng.integers(0, size, 3)] = math.inf
-    found = metrics.statistics(values)
+    result = metrics.statistics(values)
     with np.errstate(invalid="ignore"):
         right = np.percentile(values, (50, 90, 99))
-    np.testing.assert_array_equal([found[name] for name in ("median", "p90", "p99")], right)
+    np.testing.assert_array_equal([result[name] for name in ("median", "p90", "p99")], right)
 
 
 def test_percentiles_among_nans_are_nan() -> None:
-    found = metrics.statistics(np.array([1.0, math.nan, 2.0]))
-    assert all(math.isnan(value) for value in found.values())
+    result = metrics.statistics(np.array([1.0, math.nan, 2.0]))
+    assert all(math.isnan(value) for value in result.values())

@@ -241,8 +241,8 @@ def test_the_example_of_the_page(tmp_path: Path, invoke: Invoke, monkeypatch: py
     assert invoke(*command[1].split()).returncode == 0
     header, _, *rows = [line for line in example.splitlines() if line.startswith("|")][:6]
     columns = [name.strip() for name in header.strip("|").split("|")]
-    told = pl.read_parquet("r/stays.parquet").select(columns).rows()
-    shown = [tuple("" if c is None else c if isinstance(c, str) else f"{c:g}" for c in row) for row in told]
+    table = pl.read_parquet("r/stays.parquet").select(columns).rows()
+    shown = [tuple("" if c is None else c if isinstance(c, str) else f"{c:g}" for c in row) for row in table]
     assert shown == [tuple(cell.strip() for cell in row[1:-1].split("|")) for row in rows]
 
 
@@ -266,10 +266,10 @@ def test_nobody_guesses_any_more(module: str) -> None:
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module(module)
         return
-    found = importlib.import_module(module)
-    assert [name for name in names if hasattr(found, name)] == []
+    result = importlib.import_module(module)
+    assert [name for name in names if hasattr(result, name)] == []
     if module == "ringbco.result.reliability":
-        assert not hasattr(found.DownTime, "causes")
+        assert not hasattr(result.DownTime, "causes")
 
 
 @pytest.mark.parametrize(

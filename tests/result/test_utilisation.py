@@ -136,11 +136,11 @@ def test_what_reads_results_copes_with_null(invoke: Invoke, tmp_path: Path) -> N
     (tmp_path / "sweep.toml").write_text(
         '[base]\ntrace = "jobs.csv"\ncluster = "1x8"\noutages = "down.csv"\n[grid]\npolicy = ["fifo"]\n'
     )
-    told = (tmp_path / "jobs.csv", "--cluster", "1x8", "--outages", tmp_path / "down.csv")
+    arguments = (tmp_path / "jobs.csv", "--cluster", "1x8", "--outages", tmp_path / "down.csv")
     for command in (
-        ("replay", *told, "--policy", "fifo", "-o", tmp_path / "one"),
+        ("replay", *arguments, "--policy", "fifo", "-o", tmp_path / "one"),
         ("audit", tmp_path / "one", "--jobs", tmp_path / "jobs.csv"),
-        ("compare", *told, "--policy", "fifo", "--policy", "sjf", "-o", tmp_path / "both"),
+        ("compare", *arguments, "--policy", "fifo", "--policy", "sjf", "-o", tmp_path / "both"),
         ("sweep", tmp_path / "sweep.toml", "-o", tmp_path / "sweep"),
         ("report", tmp_path / "one", "-o", tmp_path / "one.html"),
         ("report", tmp_path / "both", "-o", tmp_path / "both.html"),

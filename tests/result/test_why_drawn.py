@@ -104,14 +104,14 @@ def test_the_head_starts_when_its_reservation_says(placement: str) -> None:
     options: dict[str, Any] = {"queue": "easy", "placement": placement, "oversize": "drop", "model": "fixed"}
     outcome = ringbco.replay(jobs, "3x4", policy="fifo", **options)
     start = dict(outcome.jobs.select("job_id", "start_time").iter_rows())
-    found = [
+    result = [
         fact
         for job in outcome.jobs.filter(pl.col("wait_behind") > 0)["job_id"]
         for fact in told(outcome.why(job), "reserved")
         if "shadow" in fact.figures
     ]
-    assert len(found) > 5
-    for fact in found:
+    assert len(result) > 5
+    for fact in result:
         assert start[fact.figures["head"]] == pytest.approx(fact.figures["shadow"], rel=NEAR)
         assert fact.figures["own_end"] > fact.figures["shadow"]
 

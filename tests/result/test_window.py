@@ -57,15 +57,15 @@ def test_jobs_are_those_submitted_in_it_and_time_is_cut_at_its_ends(
     length: float,
 ) -> None:
     outcome = on_paper(**given)
-    told = outcome.summary
-    assert (told.get("measure_from"), told.get("measure_to")) == ends
-    assert (told["jobs"], told["mean_jct"]) == (len(jct), pytest.approx(np.mean(jct)))
-    assert told["makespan"] == makespan
-    assert told["utilisation"] == pytest.approx(held / (3 * length), rel=1e-12)
-    assert told["median_jct"] == np.median(jct)
-    assert "utilisation in the window" in dict(lines(told))
-    assert sum(row["jobs"] for row in told["size_classes"]) == len(jct)
-    assert "utilisation_to_last_submission" not in told
+    recorded = outcome.summary
+    assert (recorded.get("measure_from"), recorded.get("measure_to")) == ends
+    assert (recorded["jobs"], recorded["mean_jct"]) == (len(jct), pytest.approx(np.mean(jct)))
+    assert recorded["makespan"] == makespan
+    assert recorded["utilisation"] == pytest.approx(held / (3 * length), rel=1e-12)
+    assert recorded["median_jct"] == np.median(jct)
+    assert "utilisation in the window" in dict(lines(recorded))
+    assert sum(row["jobs"] for row in recorded["size_classes"]) == len(jct)
+    assert "utilisation_to_last_submission" not in recorded
     assert ringbco.audit(outcome, PAPER) == []
 
 
@@ -89,15 +89,15 @@ def test_outages_energy_and_cost_are_cut_and_losses_stay_with_their_job() -> Non
         jobs, cluster_of(facts + typed_servers((2, 2, "t"))), policy="fifo", model="fixed", preempt_cost=0.0,
         outages=outages((1, 60.0, 80.0)), measure_from=50.0, measure_to=110.0,
     )  # fmt: skip
-    told = outcome.summary
-    assert (told["jobs"], told["mean_jct"], told["failures"]) == (1, 70.0, 1)
+    recorded = outcome.summary
+    assert (recorded["jobs"], recorded["mean_jct"], recorded["failures"]) == (1, 70.0, 1)
     # 100 of a, 20 + 60 of b, of 4 x 60 less 2 x 20.
-    assert told["utilisation"] == pytest.approx(180.0 / 200.0)
-    assert told["gpu_types"][0]["gpu_hours"] == pytest.approx(180.0 / 3600.0)
-    assert told["energy_kwh"] == pytest.approx((180.0 * 300.0 + 20.0 * 100.0) / 3.6e6)
-    assert told["cost"] == pytest.approx(180.0 / 3600.0 * 2.0)
+    assert recorded["utilisation"] == pytest.approx(180.0 / 200.0)
+    assert recorded["gpu_types"][0]["gpu_hours"] == pytest.approx(180.0 / 3600.0)
+    assert recorded["energy_kwh"] == pytest.approx((180.0 * 300.0 + 20.0 * 100.0) / 3.6e6)
+    assert recorded["cost"] == pytest.approx(180.0 / 3600.0 * 2.0)
     # b held 2 x 50 in its life, 10 of them after the window.
-    assert (told["lost_work_gpu_seconds"], told["goodput"]) == (20.0, pytest.approx(0.8))
+    assert (recorded["lost_work_gpu_seconds"], recorded["goodput"]) == (20.0, pytest.approx(0.8))
     assert ringbco.audit(outcome, jobs) == []
 
 
@@ -122,10 +122,10 @@ def test_services_are_cut() -> None:
 def test_contention_is_of_the_time_in_it() -> None:
     jobs = rows_table(NAMES, [("a", 0.0, 3, 40.0), ("b", 10.0, 3, 20.0), ("c", 50.0, 1, 1.0)])
     given: dict[str, Any] = {"policy": "fifo", "model": "fixed", "measure_from": 10.0, "measure_to": 35.0}
-    told = replay(jobs, "3x2", **given).summary
+    recorded = replay(jobs, "3x2", **given).summary
     # They meet on one server from 10 s to 30 s: 2 for both; 1 for a alone to 35 s.
-    assert told["mean_contention"] == pytest.approx((2 * 20 + 2 * 20 + 5) / 45)
-    assert told["jobs_spread"] == 1
+    assert recorded["mean_contention"] == pytest.approx((2 * 20 + 2 * 20 + 5) / 45)
+    assert recorded["jobs_spread"] == 1
     assert replay(jobs, "3x2", **given, allocations=False).summary["mean_contention"] is None
     assert replay(jobs, "3x3", **given, allocations=False).summary["mean_contention"] == 0.0
 
@@ -188,9 +188,9 @@ def test_tables_stay_whole_and_repeats_and_logs_keep_the_window(tmp_path: Path) 
     part = replay(jobs, "1x3", **given, measure_from="0.5s", measure_to=0.5)
     whole.write(tmp_path / "whole")
     part.write(tmp_path / "part")
-    found = compare_results(tmp_path / "whole", tmp_path / "part")
-    assert found.pop("summary.json") == "jobs was 4, is 2"
-    assert set(found.values()) == {None}
+    result = compare_results(tmp_path / "whole", tmp_path / "part")
+    assert result.pop("summary.json") == "jobs was 4, is 2"
+    assert set(result.values()) == {None}
     assert "measure" not in (tmp_path / "whole/run.toml").read_text()
     options = Outcome.read(tmp_path / "part").run["options"]
     assert (options["measure_from"], options["measure_to"]) == ("0.5s", 0.5)
@@ -324,8 +324,8 @@ def test_a_report_says_of_which_jobs_its_figures_are(invoke: Invoke, tmp_path: P
     measures = json.loads((tmp_path / "cmp/comparison.json").read_text())["measures"]
     assert not any(row["best"] or row["verdict"] for row in measures["mean_jct"].values())
     summary = tmp_path / "cmp/fifo/summary.json"
-    told = json.loads(summary.read_text())
-    summary.write_text(json.dumps(told | {"measure_from": 5.0}))
+    recorded = json.loads(summary.read_text())
+    summary.write_text(json.dumps(recorded | {"measure_from": 5.0}))
     refused = invoke("report", "cmp/fifo", "-o", "page.html")
     assert refused.returncode == 1
     assert "jobs: 4: expected 3, the rows of jobs.parquet in the window" in refused.stderr

@@ -99,9 +99,9 @@ def test_a_plan_is_repeated_too(invoke: Invoke, small_jobs: Path, options: tuple
     assert invoke("plan", small_jobs, "--cluster", "2x8", *options, "-o", "p", "-q").returncode == 0
     again = invoke("replay", "--again", "p", "--json")
     assert (again.returncode, again.stderr) == (0, "")
-    told = json.loads(again.stdout)
-    assert (told["command"], told["same"], told["out"]) == ("plan", True, None)
-    assert told["differences"] == dict.fromkeys(USUAL)
+    output = json.loads(again.stdout)
+    assert (output["command"], output["same"], output["out"]) == ("plan", True, None)
+    assert output["differences"] == dict.fromkeys(USUAL)
 
 
 def test_without_a_folder_nothing_is_left(invoke: Invoke, result: Path, tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ def down(*spans: tuple[float, float]) -> pl.DataFrame:
 
 
 def run(jobs: pl.DataFrame, cluster: str = "1x1", **options: Any) -> ringbco.Outcome:
-    told = {"policy": "fifo", "model": "fixed", **EVERY, **options}
-    outcome = ringbco.replay(jobs, cluster, **told)
+    settings = {"policy": "fifo", "model": "fixed", **EVERY, **options}
+    outcome = ringbco.replay(jobs, cluster, **settings)
     assert ringbco.audit(outcome, jobs) == []
     return outcome
 

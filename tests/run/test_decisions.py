@@ -203,9 +203,9 @@ def result(tmp_path: Path) -> Path:
 
 def other_tables(first: Path, second: Path) -> dict[str, str]:
     """How tables differ; the figures name another policy."""
-    found = compare_results(first, second)
-    assert str(found.pop(SUMMARY)).startswith("policy was ")
-    return {name: told for name, told in found.items() if told is not None}
+    result = compare_results(first, second)
+    assert str(result.pop(SUMMARY)).startswith("policy was ")
+    return {name: told for name, told in result.items() if told is not None}
 
 
 def follow(result: Path, **given: Any) -> Outcome:
@@ -215,9 +215,9 @@ def follow(result: Path, **given: Any) -> Outcome:
 
 def test_a_log_needs_nothing_given_again(result: Path) -> None:
     follow(result).write(result / "again")
-    found = compare_results(result / "first", result / "again")
+    actual = compare_results(result / "first", result / "again")
     assert other_tables(result / "first", result / "again") == {}
-    assert {"replicas.parquet", "servers.parquet", "stays.parquet", "outages.parquet"} <= set(found)
+    assert {"replicas.parquet", "servers.parquet", "stays.parquet", "outages.parquet"} <= set(actual)
     # What decides nothing may be given.
     follow(result, placement="consolidate", evict=False, outages=OUTAGES, services=SERVICES).write(
         result / "more"
@@ -253,9 +253,9 @@ def test_a_log_alone_tells_what_the_machine_did(result: Path) -> None:
     log = f"log:{alone / 'log.parquet'}"
     again = ringbco.replay(result / "jobs.parquet", "2x2", policy=log, decisions=True, **options)
     again.write(result / "again")
-    found = compare_results(result / "first", result / "again")
+    actual = compare_results(result / "first", result / "again")
     own = {"outages.parquet", "services.parquet", "replicas.parquet", SUMMARY}
-    assert {name: text for name, text in found.items() if name not in own and text is not None} == {}
+    assert {name: text for name, text in actual.items() if name not in own and text is not None} == {}
     assert again.replicas is None
 
 

@@ -63,10 +63,10 @@ def test_the_example_of_the_page(queue: str, options: dict[str, Any], last: list
 def test_owners_are_users_or_else_virtual_clusters() -> None:
     given: dict[str, Any] = {"policy": "fifo", "order": "fairshare", "model": "fixed", "half_life": 1000.0}
     by_vc = JOBS.with_columns(vc=pl.Series(["a", "b", "b", "a"]))
-    found = ringbco.replay(by_vc, "1x4", **given).jobs["start_time"].to_list()
-    assert found[2:] == [210.0, 200.0]
-    found = ringbco.replay(by_vc.drop("user"), "1x4", **given).jobs["start_time"].to_list()
-    assert found[2:] == [200.0, 210.0]
+    outcome = ringbco.replay(by_vc, "1x4", **given).jobs["start_time"].to_list()
+    assert outcome[2:] == [210.0, 200.0]
+    outcome = ringbco.replay(by_vc.drop("user"), "1x4", **given).jobs["start_time"].to_list()
+    assert outcome[2:] == [200.0, 210.0]
     with pytest.raises(InputError, match=re.escape("<frame>: a column user or vc, whose jobs share")):
         ringbco.replay(JOBS.drop("user"), "1x4", **given)
 
@@ -104,8 +104,8 @@ def test_who_is_evicted_waits_where_its_owner_stands() -> None:
     case = problem(rows, [2], evict=True)
     for job, priority in zip(case.jobs, (0, 0, 1), strict=True):
         job["priority"] = priority
-    found = agreed(case).result
-    assert (list(found.start), list(found.finish)) == ([0.0, 20.0, 10.0], [50.0, 30.0, 20.0])
+    result = agreed(case).result
+    assert (list(result.start), list(result.finish)) == ([0.0, 20.0, 10.0], [50.0, 30.0, 20.0])
 
 
 def test_each_owner_of_a_quota_is_looked_at_anew() -> None:
@@ -164,26 +164,26 @@ def test_the_folder_tells_it_all(invoke: Invoke) -> None:
         *("replay", "jobs.csv", "--cluster", "1x4", "--policy", "fifo", *given, "--decisions", "-o", "r")
     )
     assert (ran.returncode, ran.stderr) == (0, "")
-    found = ringbco.Outcome.read("r")
-    assert found.run["options"]["half_life"] == 604_800.0
-    assert found.run["fair_shares"]["path"] == "shares.csv"
-    assert found.fair_shares is not None
-    assert found.fair_shares.rows() == [(None, "v", 2.0)]
+    outcome = ringbco.Outcome.read("r")
+    assert outcome.run["options"]["half_life"] == 604_800.0
+    assert outcome.run["fair_shares"]["path"] == "shares.csv"
+    assert outcome.fair_shares is not None
+    assert outcome.fair_shares.rows() == [(None, "v", 2.0)]
     assert invoke("audit", "r").returncode == 0
     Path("shares.csv").unlink()  # the folder has a copy
     for more in (("--again", "r"), ("--policy", "log:r/decisions.parquet", "jobs.csv", "--cluster", "1x4")):
         assert invoke("replay", *more, *(("-o", "log") if "jobs.csv" in more else ())).returncode == 0
     assert Path("r/jobs.parquet").read_bytes() == Path("log/jobs.parquet").read_bytes()
-    (queue,) = (fact for fact in found.why("u2").facts if fact.kind == "queue")
+    (queue,) = (fact for fact in outcome.why("u2").facts if fact.kind == "queue")
     assert (queue.told["place"], queue.told["ahead"]) == (2, ["v2"])
-    assert "In the order of fairshare it was number 2" in " ".join(found.why("u2").sentences)
+    assert "In the order of fairshare it was number 2" in " ".join(outcome.why("u2").sentences)
 
 
 def test_why_tells_the_place_of_an_owner_without_a_share() -> None:
     jobs = table(job_id=["a", "c", "b"], submit_time=[0.0, 0.0, 1.0], num_gpus=4, user=["u", "u", "w"])
-    told = pl.DataFrame({"user": ["w"], "share": [0.0]})
-    found = ringbco.replay(jobs, "1x4", policy="fifo", order="fairshare", model="fixed", fair_shares=told)
-    (queue,) = (fact for fact in found.why("b").facts if fact.kind == "queue")
+    frame = pl.DataFrame({"user": ["w"], "share": [0.0]})
+    outcome = ringbco.replay(jobs, "1x4", policy="fifo", order="fairshare", model="fixed", fair_shares=frame)
+    (queue,) = (fact for fact in outcome.why("b").facts if fact.kind == "queue")
     assert (queue.told["place"], queue.told["ahead"]) == (2, ["c"])
 
 
@@ -194,8 +194,8 @@ def test_a_sweep_and_a_comparison_take_shares(tmp_path: Path) -> None:
         '[base]\ntrace = "jobs.csv"\ncluster = "1x4"\nmodel = "fixed"\npolicy = "fifo"\norder = "fairshare"\n'
         '[grid]\nfair-shares = ["none", "s.csv"]\nhalf-life = [1e3]\n'
     )
-    found = ringbco.sweep(tmp_path / "sweep.toml", tmp_path / "out").frame
-    assert found["error"].null_count() == found.height == 2
+    result = ringbco.sweep(tmp_path / "sweep.toml", tmp_path / "out").frame
+    assert result["error"].null_count() == result.height == 2
     runs = {
         "fifo": {"policy": "fifo"},
         "fair": {"policy": "fifo", "order": "fairshare", "fair_shares": frame([None, 0.0])},

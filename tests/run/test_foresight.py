@@ -86,10 +86,10 @@ def test_what_is_not_does_not(options: dict[str, Any]) -> None:
 
 
 def test_parts_are_told_together() -> None:
-    told = {"order": "sjf", "queue": "easy", "placement": "lbsgf", "maintenance": True}
+    options = {"order": "sjf", "queue": "easy", "placement": "lbsgf", "maintenance": True}
     said = ["order sjf", "placement lbsgf", "queue easy", "maintenance"]
-    assert foreknowledge(case_of(1, told).replay().run) == said
-    assert foreknowledge(case_of(1, {**told, "estimate": "limit"}).replay().run) == said[:2]
+    assert foreknowledge(case_of(1, options).replay().run) == said
+    assert foreknowledge(case_of(1, {**options, "estimate": "limit"}).replay().run) == said[:2]
 
 
 def test_a_policy_says_what_it_reads() -> None:

@@ -158,11 +158,11 @@ def test_the_audit_knows_it() -> None:
     for model, others in (("fixed", ONE), ("rar", ONE | RING)):
         outcome = run(8, others, model=model)
         for scale in (None, 255.0):
-            found = ringbco.audit(
+            report = ringbco.audit(
                 outcome,
                 pl.DataFrame(others | {"noise_scale": [scale]}, schema_overrides={"noise_scale": pl.Float64}),
             )
-            assert "run-times" in {finding.code for finding in found}
+            assert "run-times" in {finding.code for finding in report}
 
 
 def test_measured_speeds_have_it_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,8 +242,8 @@ def test_policies_that_resize_nobody_say_so(tmp_path: Path, invoke: Invoke) -> N
 @pytest.mark.parametrize(("most", "rate"), [(4, 1.0), (8, 1.5), (16, 2.0)])
 def test_the_bound_by_hand(most: int, rate: float) -> None:
     """A job alone takes as long as on its most GPUs; ones that others wait for hold as few as they can."""
-    found = ringbco.bound(pl.DataFrame(ONE | {"max_gpus": [most]}), "1x16", model="fixed").total
-    assert found == pytest.approx(100.0 / rate)
+    bound = ringbco.bound(pl.DataFrame(ONE | {"max_gpus": [most]}), "1x16", model="fixed").total
+    assert bound == pytest.approx(100.0 / rate)
     crowd = {name: values * 40 for name, values in ONE.items()} | {"job_id": [f"j{row}" for row in range(40)]}
     # Each takes 4 x 100 / E(1) GPU-seconds at least, E(1) = 384 / 288, and 16 GPUs are there.
     work = 400.0 / (384.0 / 288.0)

@@ -218,8 +218,8 @@ def causes(cluster: str, jobs: pl.DataFrame, *rows: tuple[int, float, float, str
     down = outages(*(row[:3] for row in rows)).with_columns(cause=pl.Series([row[3] for row in rows]))
     result = ringbco.replay(jobs, cluster, policy="fifo", model="fixed", outages=down, **SLOTS)
     assert check_outcome(result, as_table(jobs)).findings == []
-    told: dict[str, float] = result.summary["lost_gpu_hours_by_cause"]
-    return told
+    recorded: dict[str, float] = result.summary["lost_gpu_hours_by_cause"]
+    return recorded
 
 
 def test_outages_that_meet_at_a_boundary_have_the_cause_of_the_first() -> None:

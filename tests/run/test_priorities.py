@@ -96,20 +96,20 @@ def test_bad_columns_of_parquet(tmp_path: Path, values: pl.Series, told: str) ->
 def test_csv_and_parquet_give_the_same(tmp_path: Path) -> None:
     text = f"{HEAD},priority,preemptible\na,0,1,5,-3,false\nb,0,1,5,,\nc,0,1,5,2147483647,true\n"
     (tmp_path / "j.csv").write_text(text)
-    found = read_jobs(tmp_path / "j.csv").frame
-    assert found.select("priority", "preemptible").rows() == [(-3, False), (None, None), (2**31 - 1, True)]
-    assert (found.schema["priority"], found.schema["preemptible"]) == (pl.Int32(), pl.Boolean())
-    wide = found.with_columns(pl.col("priority").cast(pl.Int64))
+    result = read_jobs(tmp_path / "j.csv").frame
+    assert result.select("priority", "preemptible").rows() == [(-3, False), (None, None), (2**31 - 1, True)]
+    assert (result.schema["priority"], result.schema["preemptible"]) == (pl.Int32(), pl.Boolean())
+    wide = result.with_columns(pl.col("priority").cast(pl.Int64))
     wide.write_parquet(tmp_path / "j.parquet")
-    assert read_jobs(tmp_path / "j.parquet").frame.equals(found)
+    assert read_jobs(tmp_path / "j.parquet").frame.equals(result)
 
 
 def test_what_the_engine_gets() -> None:
     """Nothing where all are alike, so that such a table costs nothing."""
     frame = from_frame(crowded()).frame
-    found = priorities(frame.with_columns(priority=pl.Series([1, None] * 30, dtype=pl.Int32)))
-    assert found is not None
-    assert found.tolist() == [1, 0] * 30
+    result = priorities(frame.with_columns(priority=pl.Series([1, None] * 30, dtype=pl.Int32)))
+    assert result is not None
+    assert result.tolist() == [1, 0] * 30
     for same in (frame.drop("priority"), frame.with_columns(priority=pl.lit(7, pl.Int32))):
         assert priorities(same) is None
     may = preemptible(frame.with_columns(preemptible=pl.Series([False, None] * 30)))
@@ -243,9 +243,9 @@ def test_a_guest_ranks_behind_those_within(borrow: bool, starts: list[float], fi
     assert alone.jobs["start_time"].to_list() == [0.0, 0.0, 10.0]
     # A guest that runs gives its GPUs to who comes within a quota.
     later = jobs.with_columns(submit_time=pl.Series([0.0, 0.0, 5.0]))
-    found = ringbco.replay(later, "1x4", policy="srtf", model="fixed", quota=quota, preempt_cost=0.0).jobs
-    assert found["start_time"].to_list() == ([0.0, 0.0, 5.0] if borrow else [0.0, 10.0, 5.0])
-    assert found["preemptions"].to_list() == ([0, 1, 0] if borrow else [0, 0, 0])
+    result = ringbco.replay(later, "1x4", policy="srtf", model="fixed", quota=quota, preempt_cost=0.0).jobs
+    assert result["start_time"].to_list() == ([0.0, 0.0, 5.0] if borrow else [0.0, 10.0, 5.0])
+    assert result["preemptions"].to_list() == ([0, 1, 0] if borrow else [0, 0, 0])
 
 
 @pytest.mark.parametrize(("name", "value"), [("evict", True), ("quota", QUOTAS)])
@@ -287,8 +287,8 @@ def test_a_changed_count_of_evictions_is_found(sound: tuple[pl.DataFrame, Outcom
     at = pl.int_range(pl.len()) == row
     count = (pl.col("evictions").cast(pl.Int64) + pl.when(at).then(by).otherwise(0)).cast(pl.UInt32)
     assert failed_checks(jobs, result, jobs=result.jobs.with_columns(count)) == {"evictions"}
-    told = {**result.summary, "evictions": result.summary["evictions"] + by}
-    assert failed_checks(jobs, result, summary=told) == {"summary"}
+    recorded = {**result.summary, "evictions": result.summary["evictions"] + by}
+    assert failed_checks(jobs, result, summary=recorded) == {"summary"}
 
 
 def test_lost_columns_are_found(sound: tuple[pl.DataFrame, Outcome]) -> None:
@@ -359,13 +359,13 @@ def test_what_evictions_take_is_in_the_summary() -> None:
             "priority": [0, 0, 0, 1],
         }
     )
-    told: dict[str, Any] = {
+    options: dict[str, Any] = {
         "policy": "fifo",
         "model": "fixed",
         "evict": True,
         "checkpoint_interval": math.inf,
     }
-    outcome = ringbco.replay(jobs, "1x8", **told)
+    outcome = ringbco.replay(jobs, "1x8", **options)
     assert outcome.jobs["evictions"].to_list() == [0, 1, 1, 0]
     assert outcome.summary["goodput"] == pytest.approx(1 - 120 / 40420)
     ratio = (1 + 2 * 5000 / 5130 + 1) / 4
@@ -377,18 +377,18 @@ def test_a_run_says_once_that_unpreemptible_jobs_were_stopped(invoke: Invoke, tm
     """Under srtf j0 is stopped for j1 at 10 s, and for j2 at 30 s."""
     rows = [(0.0, 1, 60.0, False), (10.0, 1, 5.0, True), (30.0, 1, 9.0, None)]
     by_hand((1,), "submit_time num_gpus duration preemptible", rows).frame().write_csv(tmp_path / "jobs.csv")
-    told = (tmp_path / "jobs.csv", "--cluster", "1x1", "--model", "fixed", "--preempt-cost", "0")
+    arguments = (tmp_path / "jobs.csv", "--cluster", "1x1", "--model", "fixed", "--preempt-cost", "0")
     line = (
         "note: srtf: 1 job with preemptible = false stopped 2 times (by the policy 2): the column shields"
         " from --evict and services alone (docs/priorities.md)"
     )
-    run = invoke("replay", *told, "--policy", "srtf", "-o", tmp_path / "r")
+    run = invoke("replay", *arguments, "--policy", "srtf", "-o", tmp_path / "r")
     assert run.stderr.splitlines().count(line) == 1
     pair = ("--policy", "fifo", "--policy", "srtf")
-    run = invoke("compare", *told, *pair, "-o", tmp_path / "c")
+    run = invoke("compare", *arguments, *pair, "-o", tmp_path / "c")
     assert run.stderr.splitlines().count(line) == 1
     assert run.stderr.count("preemptible") == 1
-    run = invoke("replay", *told, "--policy", "srtf", "--max-preemptions", "0", "-o", tmp_path / "p")
+    run = invoke("replay", *arguments, "--policy", "srtf", "--max-preemptions", "0", "-o", tmp_path / "p")
     assert "preemptible" not in run.stderr
 
 

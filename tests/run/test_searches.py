@@ -182,11 +182,11 @@ def test_whom_a_refusal_lets_go_on_has_another_decision_then(clock: dict[str, An
     trials = [(0.0, 1, 9.0, 90.0, "s"), (5.0, 4, 90.0, 6.0, "s")]
     for others, begin in (([], 5.0), ([(5.0, 4, 10.0, None, None)], 15.0)):
         options = {"policy": "elasticflow", "search": "asha:eta=3,rungs=2", "preempt_cost": 2.0} | clock
-        told = "submit_time num_gpus duration deadline group"
-        found = agreed(by_hand([4], told, [*trials, *others], **options))
-        assert found.result.stays()[0] == [(0.0, 1.0), (begin, begin + 10.0)]
-        assert found.climbs is not None
-        assert found.climbs.went_on[0, 0] == 5.0
+        text = "submit_time num_gpus duration deadline group"
+        result = agreed(by_hand([4], text, [*trials, *others], **options))
+        assert result.result.stays()[0] == [(0.0, 1.0), (begin, begin + 10.0)]
+        assert result.climbs is not None
+        assert result.climbs.went_on[0, 0] == 5.0
 
 
 def test_the_best_trial_and_the_time_to_it() -> None:
@@ -282,10 +282,10 @@ def test_the_command_line(tmp_path: Path, invoke: Any) -> None:
         *("replay", tmp_path / "jobs.parquet", "--cluster", "1x9", "--policy", "fifo", "--model", "fixed"),
         *("--search", "asha:eta=3,rungs=1", "-o", tmp_path / "r"),
     ]
-    told = invoke(*words)
-    assert told.returncode == 0
-    assert "searches" in told.stdout
-    assert "to the best trial" in told.stdout
+    output = invoke(*words)
+    assert output.returncode == 0
+    assert "searches" in output.stdout
+    assert "to the best trial" in output.stdout
     audited = invoke("audit", tmp_path / "r")
     assert audited.returncode == 0, audited.stdout
 
@@ -424,9 +424,9 @@ def test_the_report_has_a_chapter() -> None:
     # 9 trials reach rung 0, 3 reach rung 1.
     out = replay(table(9), "1x9", search="asha:eta=3,rungs=2")
     plain = ringbco.replay(table(9), "1x9", policy="fifo", model="fixed")
-    found = {chapter.title: chapter for chapter in chapters({"asha": out})}
-    assert [figure.name for figure in found["Searches"].figures] == ["to-best", "rungs"]
-    drawn = json.dumps([figure.chart.to_dict() for figure in found["Searches"].figures])
+    result = {chapter.title: chapter for chapter in chapters({"asha": out})}
+    assert [figure.name for figure in result["Searches"].figures] == ["to-best", "rungs"]
+    drawn = json.dumps([figure.chart.to_dict() for figure in result["Searches"].figures])
     assert '"trials": 9' in drawn
     assert '"trials": 3' in drawn
     assert "Searches" not in {chapter.title for chapter in chapters({"plain": plain})}

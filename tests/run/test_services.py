@@ -186,8 +186,8 @@ def test_what_the_audit_looks_at(sound: tuple[pl.DataFrame, Outcome]) -> None:
     checks = {check.code: check for check in check_outcome(result, as_table(jobs)).checks}
     assert checks["services"].looked_at > 0
     without = ringbco.replay(jobs, "4x8", policy="fifo", model="fixed")
-    found = {check.code: check for check in check_outcome(without, as_table(jobs)).checks}
-    assert found["services"].not_run == "the run knows no services"
+    report = {check.code: check for check in check_outcome(without, as_table(jobs)).checks}
+    assert report["services"].not_run == "the run knows no services"
 
 
 def test_the_timeline_and_the_report_show_services(
@@ -241,8 +241,8 @@ def test_a_policy_of_ones_own_sees_what_services_take() -> None:
     )  # fmt: skip
     assert result.allocations is not None
     assert result.allocations.select("start_time", "end_time").rows() == [(0.0, 10.0), (30.0, 120.0)]
-    told = [entry for entry in TOLD if entry[0] in {10.0, 30.0}]
-    assert told == [(10.0, [0], [2]), (30.0, [], [4])]
+    entries = [entry for entry in TOLD if entry[0] in {10.0, 30.0}]
+    assert entries == [(10.0, [0], [2]), (30.0, [], [4])]
     assert not check_outcome(result, as_table(jobs)).findings
 
 
@@ -279,9 +279,9 @@ def test_a_sweep_reads_services_once(tmp_path: Path) -> None:
         '[base]\ntrace = "jobs.csv"\ncluster = "1x8"\nmodel = "fixed"\n[grid]\npolicy = ["fifo", "srtf"]\n'
         'services = ["services.csv"]\n'
     )
-    found = ringbco.sweep(spec, tmp_path / "out").frame
-    assert found["services"].to_list() == ["services.csv", "services.csv"]
-    assert found["mean_jct"].to_list() == [11030.0, 11030.0]
+    result = ringbco.sweep(spec, tmp_path / "out").frame
+    assert result["services"].to_list() == ["services.csv", "services.csv"]
+    assert result["mean_jct"].to_list() == [11030.0, 11030.0]
 
 
 def test_types_of_gpus_and_elastic_jobs_make_room() -> None:

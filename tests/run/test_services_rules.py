@@ -304,8 +304,10 @@ def test_gpu_hours_lent_to_training() -> None:
 
 
 def test_a_run_that_services_never_let_go_on_ends_with_an_error() -> None:
-    told = r"job 'j1': still waits at 20 s, and nothing can change; services hold GPUs that it needs for good"
-    with pytest.raises(InputError, match=told):
+    message = (
+        r"job 'j1': still waits at 20 s, and nothing can change; services hold GPUs that it needs for good"
+    )
+    with pytest.raises(InputError, match=message):
         replay(table(num_gpus=[1, 8], duration=[20.0, 5.0], submit_time=[0.0, 1.0]), "1x8", ("a", 0.0, 1, 1))
     later = replay(
         table(num_gpus=[1, 8], duration=[20.0, 5.0], submit_time=[0.0, 1.0]), "1x8",

@@ -102,8 +102,8 @@ def test_the_folder_keeps_a_copy(invoke: Invoke, source: str) -> None:
     outcome = ringbco.Outcome.read("r")
     assert outcome.speeds is not None
     assert outcome.speeds.equals(kept)
-    told = outcome.run["tables"]
-    assert (told["rows"], told.get("sha256") is not None) == (7, source != "frame")
+    recorded = outcome.run["tables"]
+    assert (recorded["rows"], recorded.get("sha256") is not None) == (7, source != "frame")
     Path("speeds.csv").unlink()
     assert invoke("replay", "--again", "r").returncode == 0
 

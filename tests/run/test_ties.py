@@ -97,8 +97,8 @@ def test_command_line_and_audit(invoke, tmp_path) -> None:  # type: ignore[no-un
 def test_who_makes_room_is_the_lower_row_whoever_goes_first(how: str) -> None:
     # a and b start together and are equal victims of c; b, which went first, stays.
     rows = [(0.0, 1, 50.0, 0), (0.0, 1, 50.0, 0), (10.0, 1, 5.0, 1)]
-    told = "submit_time num_gpus duration priority"
-    found = agreed(by_hand([2], told, rows, policy="fifo", evict=True, ties=how, preempt_cost=0.0))
-    assert found.log is not None
-    assert found.log.evictions == [1, 0, 0]
-    assert found.result.finish == [55.0, 50.0, 15.0]
+    text = "submit_time num_gpus duration priority"
+    result = agreed(by_hand([2], text, rows, policy="fifo", evict=True, ties=how, preempt_cost=0.0))
+    assert result.log is not None
+    assert result.log.evictions == [1, 0, 0]
+    assert result.result.finish == [55.0, 50.0, 15.0]

@@ -86,15 +86,15 @@ def test_easy_reckons_by_limits() -> None:
     # j1 asks for all. j2 would leave room by its run time, and by its limit it would not; j3 has none, and
     # so runs for ever.
     rows = [(0.0, 3, 10.0, 12.0), (1.0, 4, 5.0, None), (2.0, 1, 7.0, 20.0), (3.0, 1, 9.0, None)]
-    told = {"policy": "fifo", "queue": "easy", "estimate_factor": 1.0}
-    case = by_hand((4,), COLUMNS, rows, **told, estimate="limit")
+    outcome = {"policy": "fifo", "queue": "easy", "estimate_factor": 1.0}
+    case = by_hand((4,), COLUMNS, rows, **outcome, estimate="limit")
     agreed(case)
     assert case.replay().jobs["start_time"].to_list() == [0.0, 10.0, 15.0, 15.0]
     assert case.replay(estimate="run-time").jobs["start_time"].to_list() == [0.0, 10.0, 2.0, 15.0]
-    told = case.replay().why("j2", jobs=case.frame()).sentences
-    assert any("this job would last until 20.0 s after submission" in one for one in told)
-    told = case.replay().why("j3", jobs=case.frame()).sentences
-    assert any("this job would run for ever: it has no limit." in one for one in told)
+    outcome = case.replay().why("j2", jobs=case.frame()).sentences
+    assert any("this job would last until 20.0 s after submission" in one for one in outcome)
+    outcome = case.replay().why("j3", jobs=case.frame()).sentences
+    assert any("this job would run for ever: it has no limit." in one for one in outcome)
 
 
 @pytest.mark.parametrize("queue", ["easy", "conservative"])
@@ -115,12 +115,12 @@ def test_who_waits_for_a_job_without_a_limit_holds_up_nobody(queue: str, limit: 
 @pytest.mark.parametrize("queue", ["easy", "conservative"])
 def test_nothing_reads_the_run_time_of_a_job_without_a_limit(queue: str) -> None:
     rows = [(0.0, 3, 10.0, 12.0), (1.0, 4, 5.0, None), (2.0, 1, 7.0, None), (3.0, 1, 9.0, 8.0)]
-    told = {"policy": "fifo", "queue": queue, "estimate": "limit"}
-    case = by_hand((4,), COLUMNS, rows, **told)
+    options = {"policy": "fifo", "queue": queue, "estimate": "limit"}
+    case = by_hand((4,), COLUMNS, rows, **options)
     agreed(case)
     for other in (0.5, 3.0, 100.0):
         rows[2] = (2.0, 1, other, None)
-        again = by_hand((4,), COLUMNS, rows, **told).replay().jobs["start_time"].to_list()
+        again = by_hand((4,), COLUMNS, rows, **options).replay().jobs["start_time"].to_list()
         assert again[:2] + again[3:] == [0.0, 12.0, 3.0]
 
 

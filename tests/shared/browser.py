@@ -147,10 +147,10 @@ class Tab:
 
     def violations(self) -> list[str]:
         """What axe finds wrong for those who read by keyboard, screen reader or with weak eyes."""
-        found = self.do(lambda page: Axe().run(page)).response["violations"]
+        result = self.do(lambda page: Axe().run(page)).response["violations"]
         return [
             f"{one['id']} ({one['impact']}): {node['target']} {node['html'][:120]}"
-            for one in found
+            for one in result
             for node in one["nodes"][:3]
         ]
 

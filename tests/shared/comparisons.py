@@ -28,7 +28,7 @@ def measure(key: str) -> Figure:
 
 def entries(made: Comparison, key: str) -> list[Entry]:
     """What a measure is under each outcome."""
-    return next(found for row, found in made.rows.items() if row.key == key)
+    return next(result for row, result in made.rows.items() if row.key == key)
 
 
 def printed(made: Comparison, width: int, sort: str | None = None, *, every: bool = False) -> str:

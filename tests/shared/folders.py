@@ -13,10 +13,10 @@ def state(root: Path) -> State:
     if root.is_symlink():
         return {str(root): os.readlink(root)}
     if root.is_dir():
-        found: State = {f"{root}/": "folder"}
+        result: State = {f"{root}/": "folder"}
         for entry in root.iterdir():
-            found |= state(entry)
-        return found
+            result |= state(entry)
+        return result
     return {str(root): root.read_bytes()} if root.exists() else {}
 
 

@@ -383,8 +383,8 @@ def test_steps_of_slurm(invoke: Invoke, tmp_path: Path) -> None:
 def test_every_reason_shows_its_first_line_and_value(invoke: Invoke, tmp_path: Path) -> None:
     rows = 'a,0,1,5\nb,0,"x\ny",5\n\nb,0,0,5\nc,0,1,\nd,0,1,5,9\n a ,3,1,5\ne,1e17,1,5\n'
     table(tmp_path, f"{OURS}\n{rows}")
-    told = json.loads(invoke("convert", "csv", "mine.csv", "-o", "a.parquet", "--json").stdout)
-    assert {reason: (at["line"], at["value"]) for reason, at in told["first"].items()} == {
+    output = json.loads(invoke("convert", "csv", "mine.csv", "-o", "a.parquet", "--json").stdout)
+    assert {reason: (at["line"], at["value"]) for reason, at in output["first"].items()} == {
         "more cells than columns": (8, "d,0,1,5,9"),
         "no GPUs asked for (num_gpus = 0: a CPU job)": (6, "0"),
         "num_gpus missing or not a whole number of GPUs": (3, "'x\\ny'"),

@@ -245,9 +245,9 @@ def test_the_published_trace_of_shockwave() -> None:
     result = ringbco.convert("gavel", path, throughputs=folder / "shockwave_throughputs.json.gz", strict=True)
     frame = result.table.frame
     assert (frame.height, set(frame["recorded_on"])) == (120, {"v100"})
-    told = {str(row): line.split("\t")[10] for row, line in enumerate(path.read_text().splitlines())}
+    text = {str(row): line.split("\t")[10] for row, line in enumerate(path.read_text().splitlines())}
     assert all(
-        abs(float(told[job]) - took) <= 1.0 for job, took in frame.select("job_id", "duration").iter_rows()
+        abs(float(text[job]) - took) <= 1.0 for job, took in frame.select("job_id", "duration").iter_rows()
     )
     [note] = result.notes
     assert note.startswith("116 of 120 jobs change their batch size")

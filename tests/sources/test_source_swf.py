@@ -88,7 +88,7 @@ def test_a_header_that_does_not_divide_is_said_and_the_jobs_are_kept(invoke: Inv
     assert convert("swf", [path]).notes[0] == DOES_NOT_DIVIDE
     done = invoke("convert", "swf", path, "-o", "j.parquet", "--cluster-out", "c.toml", "--json")
     assert (done.returncode, json.loads(done.stdout)["cluster"]) == (0, None)
-    assert sorted(found.name for found in Path.cwd().glob("[cj].*")) == ["j.parquet"]
+    assert sorted(item.name for item in Path.cwd().glob("[cj].*")) == ["j.parquet"]
 
 
 def line(job: int, run: int, status: int, before: int = -1, user: int = 7) -> str:

@@ -155,8 +155,8 @@ def test_generated_jobs_are_for_the_cluster(
     for name in ("imports", "one_job", "report"):
         assert small[f"{name}_cpu_seconds"] > 0
     assert len(command["wall_seconds_all"]) == 2
-    told = " ".join(done.stdout.split())  # a long path breaks the line where it will
-    assert all(word in told for word in ("start-up", "target", "sort, ms", "put together"))
+    output = " ".join(done.stdout.split())  # a long path breaks the line where it will
+    assert all(word in output for word in ("start-up", "target", "sort, ms", "put together"))
     assert f"({min(case['ratio_all']):.2f}-{max(case['ratio_all']):.2f})" in done.stdout
 
 

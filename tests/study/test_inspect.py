@@ -98,10 +98,10 @@ def test_asked_types(invoke: Invoke, tmp_path: Path) -> None:
     assert inspect_jobs(from_frame(JOBS))["gpu_types"] is None
     assert inspect_jobs(from_frame(JOBS.with_columns(gpu_type=pl.lit(""))))["gpu_types"] is None
     write_jobs(from_frame(frame), tmp_path / "jobs.parquet")
-    told = invoke("inspect", "jobs.parquet").stdout
-    assert re.search(r"GPU type asked +jobs +share +GPU-hours", told)
-    assert re.search(r"T4 +2 +33\.3% +8,889 ", told)
-    assert re.search(r"\(any\) +3 +50\.0% +3 ", told)
+    output = invoke("inspect", "jobs.parquet").stdout
+    assert re.search(r"GPU type asked +jobs +share +GPU-hours", output)
+    assert re.search(r"T4 +2 +33\.3% +8,889 ", output)
+    assert re.search(r"\(any\) +3 +50\.0% +3 ", output)
 
 
 def test_columns() -> None:
@@ -172,10 +172,10 @@ def test_rows_that_break_rules_are_parted_by_their_first_fault(tmp_path: Path) -
     assert table.frame["num_gpus"].dtype == pl.UInt32
     assert rows is not None
     assert rows.tolist() == [1, 4]
-    found = [
+    result = [
         (entry.column, entry.rows, entry.matching, entry.first_row, entry.first_value) for entry in dropped
     ]
-    assert found == [
+    assert result == [
         ("job_id", 1, 1, 6, None),
         ("job_id", 1, 1, 3, "a"),
         ("submit_time", 1, 2, 5, "-1"),
@@ -196,8 +196,8 @@ def test_elastic_jobs_are_counted_and_a_bad_range_is_told_beside_num_gpus(
     (tmp_path / "jobs.csv").write_text(header + rows.replace("\n", ",0,9\n"))
     seen = json.loads(invoke("inspect", "jobs.csv", "--json").stdout)
     assert (seen["jobs"], seen["elastic"]) == (5, {"jobs": 3, "fewer": 2, "more": 2})
-    found = [(row["reason"], row["first_row"], row["first_beside"]) for row in seen["cleaning"]["dropped"]]
-    assert found == [
+    result = [(row["reason"], row["first_row"], row["first_beside"]) for row in seen["cleaning"]["dropped"]]
+    assert result == [
         ("min_gpus is not an integer from 1 to num_gpus", 7, None),
         ("max_gpus is not an integer >= num_gpus", 7, None),
         ("min_gpus is not <= num_gpus", 2, "num_gpus 6"),
@@ -310,9 +310,9 @@ def test_a_column_without_a_value_names_nobody(invoke: Invoke, empty: str, tmp_p
     frame.with_columns(pl.lit(None, pl.String).alias(empty)).write_parquet(path)
     figures = json.loads(invoke("inspect", path, "--json").stdout)
     assert [figures[name] for name in ("users", "vcs", "statuses")] == [None, None, None]
-    told = invoke("inspect", path).stdout
-    assert not re.search(r"^from ", told, re.MULTILINE)
-    assert "(none)" not in told
+    output = invoke("inspect", path).stdout
+    assert not re.search(r"^from ", output, re.MULTILINE)
+    assert "(none)" not in output
     if empty in ("user", "vc"):
         frame.with_columns(pl.Series(empty, ["u", None])).write_parquet(path)
         what = {"user": "1 user", "vc": "1 virtual cluster"}[empty]
@@ -335,8 +335,8 @@ def test_jobs_by_priority(invoke: Invoke, tmp_path: Path) -> None:
         priority=pl.Series([2, None, -1, 0, 2, 2], dtype=pl.Int32),
         preemptible=pl.Series([True, None, False, True, False, False]),
     )
-    told = inspect_jobs(from_frame(ranked))["priorities"]
-    assert [(row["priority"], row["jobs"], row["preemptible"], row["gpu_seconds"]) for row in told] == [
+    table = inspect_jobs(from_frame(ranked))["priorities"]
+    assert [(row["priority"], row["jobs"], row["preemptible"], row["gpu_seconds"]) for row in table] == [
         (2, 3, 1, 10.0 + 2_000 + 2_000),
         (0, 2, 2, 8_000 + 32e6),
         (-1, 1, 0, 120.0),

@@ -92,9 +92,9 @@ def test_an_interrupted_sweep_goes_on(spec: Path, tmp_path: Path) -> None:
         sweep(spec, tmp_path / "out", threads=1, progress=press)
     part = pl.read_parquet(tmp_path / "out" / "runs.parquet")
     assert part.drop(TIMES).equals(whole.head(2).drop(TIMES))
-    told: list[tuple[int, int]] = []
-    result = sweep(spec, tmp_path / "out", progress=lambda done, total: told.append((done, total)))
-    assert told == [(3, 6), (4, 6), (5, 6), (6, 6)]
+    entries: list[tuple[int, int]] = []
+    result = sweep(spec, tmp_path / "out", progress=lambda done, total: entries.append((done, total)))
+    assert entries == [(3, 6), (4, 6), (5, 6), (6, 6)]
     assert result.kept == 2
     assert result.frame.drop(TIMES).equals(whole.drop(TIMES))
 
@@ -145,9 +145,9 @@ def test_a_larger_grid_does_what_is_new(spec: Path, tmp_path: Path) -> None:
 
 def test_runs_that_come_to_the_same_are_done_once(spec: Path, tmp_path: Path) -> None:
     write(spec, GRID + '\n[[runs]]\npolicy = "sjf"\nqueue = "strict"\n')
-    told: list[tuple[int, int]] = []
-    frame = sweep(spec, tmp_path / "out", progress=lambda *done: told.append(done)).frame
-    assert told[-1] == (6, 6)
+    entries: list[tuple[int, int]] = []
+    frame = sweep(spec, tmp_path / "out", progress=lambda *done: entries.append(done)).frame
+    assert entries[-1] == (6, 6)
     assert frame.height == 7
     assert frame.row(6) == frame.row(2)
 

@@ -80,9 +80,9 @@ class Dask:
         assert stream is not None
         read = []
         for line in stream:
-            found = re.search(pattern, line)
-            if found:
-                return found[1]
+            result = re.search(pattern, line)
+            if result:
+                return result[1]
             read.append(line)
         raise AssertionError("".join(read))
 
@@ -107,8 +107,8 @@ def test_all_rows_arrive_though_a_worker_is_killed(dask: Dask, spec: Path, tmp_p
     """Twice on one cluster, the job table on the disk and then scattered."""
     expected = sweep(spec, tmp_path / "threads").frame
     for killed, scatter in enumerate((False, True)):
-        found = losing_a_worker(dask, spec, tmp_path / f"out-{killed}", killed, scatter)
-        assert_frame_equal(found.drop(TIMES), expected.drop(TIMES), check_exact=True)
+        result = losing_a_worker(dask, spec, tmp_path / f"out-{killed}", killed, scatter)
+        assert_frame_equal(result.drop(TIMES), expected.drop(TIMES), check_exact=True)
 
 
 def losing_a_worker(dask: Dask, spec: Path, out: Path, killed: int, scatter: bool) -> pl.DataFrame:

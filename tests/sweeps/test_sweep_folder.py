@@ -124,7 +124,7 @@ def test_of_much_damage_the_first_is_named(spec: Path, tmp_path: Path) -> None:
     sweep(spec, tmp_path / "sw")
     for path in (tmp_path / "sw" / "runs").iterdir():
         path.write_text("{}")
-    with pytest.warns(RingbcoWarning) as told:
+    with pytest.warns(RingbcoWarning) as messages:
         assert sweep(spec, tmp_path / "sw").kept == 0
-    assert len(told) == 6
-    assert str(told[-1].message) == "and 1 more of the sweep's files, which are made again, too"
+    assert len(messages) == 6
+    assert str(messages[-1].message) == "and 1 more of the sweep's files, which are made again, too"

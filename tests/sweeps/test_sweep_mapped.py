@@ -85,8 +85,8 @@ def test_processes_read_no_trace(spec: Path, tmp_path: Path) -> None:
         return maps(trace)
 
     with Maps() as maps, pool:
-        found = sweep(spec, tmp_path / "out", executor=pool, scatter=scatter).frame
-    assert found.drop(TIMES).equals(expected.drop(TIMES))
+        result = sweep(spec, tmp_path / "out", executor=pool, scatter=scatter).frame
+    assert result.drop(TIMES).equals(expected.drop(TIMES))
 
 
 def test_a_trace_that_cannot_be_mapped_travels_itself(spec: Path) -> None:

@@ -69,8 +69,8 @@ def test_parts_and_days_are_those_of_a_comparison(tmp_path: Path) -> None:
         ("b", {"base": {"trace": short, "cluster": "1x8", "load": load}, "grid": {"policy": POLICIES}}),
     ):
         sweep(document, tmp_path / name, seeds=Seeds(6))
-        told = pl.read_parquet(tmp_path / name / "seeds.parquet").filter(policy="srtf", measure="mean_jct")
-        (row,) = told.to_dicts()
+        value = pl.read_parquet(tmp_path / name / "seeds.parquet").filter(policy="srtf", measure="mean_jct")
+        (row,) = value.to_dicts()
         assert row["verdict"] == "apart on these jobs"
         assert "2020-10-01 alone carries" in row["sentence"]
         assert name == "b" or (row["sentence"], row["parts"]) == (comparison.sentence("srtf", measure), 1)
@@ -105,9 +105,9 @@ def test_pairs_differ_in_the_policy_alone(made: JobTable, tmp_path: Path) -> Non
         ({"policy": "srtf", "load": 0.5}, 2),
         ({"policy": "srtf", "load": 0.9}, 3),
     ]
-    told = list(result.points.sentences())
-    assert len(told) == 2
-    assert all(line.startswith("load 0.") and "srtf" in line for line in told)
+    messages = list(result.points.sentences())
+    assert len(messages) == 2
+    assert all(line.startswith("load 0.") and "srtf" in line for line in messages)
 
 
 def test_a_point_that_failed_has_no_figures(made: JobTable, tmp_path: Path) -> None:
@@ -138,12 +138,12 @@ def test_the_command(invoke: Invoke, made: JobTable, tmp_path: Path) -> None:
     )
     done = invoke("sweep", "s.toml", "-o", "s", "--seeds", "6")
     assert done.returncode == 0, done.stderr
-    told = json.loads(invoke("sweep", "s.toml", "-o", "s", "--seeds", "6", "--json").stdout)
+    output = json.loads(invoke("sweep", "s.toml", "-o", "s", "--seeds", "6", "--json").stdout)
     printed = " ".join(done.stdout.split())
-    (said,) = told["sentences"]
-    for line in (*told["notes"], said):
+    (said,) = output["sentences"]
+    for line in (*output["notes"], said):
         assert line in printed
-    assert told["notes"] == [
+    assert output["notes"] == [
         "6 runs: submissions moved by under a minute, unknown models drawn anew",
         "figures are those of run 0, the jobs as they are, not means over runs",
     ]
@@ -154,7 +154,7 @@ def test_the_command(invoke: Invoke, made: JobTable, tmp_path: Path) -> None:
     over = pl.read_parquet(tmp_path / "s/seeds.parquet").filter(measure="mean_jct", policy="srtf")
     shown = next(row for row in COMPARED if row.key == "mean_jct")
     value, low, high = (shown.brief(over[name].item()) for name in ("value", "low", "high"))
-    for line in (f'{value}<small class="below">({low} to {high})', *told["notes"], said):
+    for line in (f'{value}<small class="below">({low} to {high})', *output["notes"], said):
         assert line in page
     (tmp_path / "s/sweep.json").write_text(json.dumps(written | {"kind": "guessed"}))
     damaged = invoke("report", "s", "-o", "page.html", "-q", "--force")

@@ -40,12 +40,12 @@ def swept(tmp_path: Path) -> Any:
 def test_bisection_finds_what_trying_all_finds(made: JobTable, tmp_path: Path, bound: str) -> None:
     document = {"base": {"trace": made, "policy": "fifo"}}
     search = asked(document, Seeds(), "mean_wait", bound, "cluster=2x8..24x8")
-    _, result, (found,) = search.run(swept(tmp_path))
+    _, result, (actual,) = search.run(swept(tmp_path))
     target = target_of("mean_wait", bound)
     assert target is not None
     smallest = next(n for n in range(2, 25) if mean_wait(made, n) <= target.value)
-    assert found.best is not None
-    assert found.best.name == f"{smallest}x8"
+    assert actual.best is not None
+    assert actual.best.name == f"{smallest}x8"
     assert result.frame.height <= 8  # of 23
     assert result.kept == 0
     assert result.done == result.frame.height
@@ -54,9 +54,9 @@ def test_bisection_finds_what_trying_all_finds(made: JobTable, tmp_path: Path, b
 def test_a_grid_names_the_smallest_cluster_of_each_policy(made: JobTable, tmp_path: Path) -> None:
     clusters = ["24x8", "4x8", "8x8", "16x8"]  # in no order
     document = {"base": {"trace": made}, "grid": {"cluster": clusters, "policy": ["fifo", "srtf"]}}
-    _, _, found = asked(document, Seeds(), "mean_wait", "10min", None).run(swept(tmp_path))
-    assert [one.where for one in found] == ["policy fifo", "policy srtf"]
-    for one in found:
+    _, _, result = asked(document, Seeds(), "mean_wait", "10min", None).run(swept(tmp_path))
+    assert [one.where for one in result] == ["policy fifo", "policy srtf"]
+    for one in result:
         assert [tried.place for tried in one.tried] == [32.0, 64.0, 128.0, 192.0]
         meets = [tried for tried in one.tried if tried.value is not None and tried.value <= 600.0]
         assert one.best == meets[0]
@@ -65,30 +65,30 @@ def test_a_grid_names_the_smallest_cluster_of_each_policy(made: JobTable, tmp_pa
 def test_the_greatest_load(made: JobTable, tmp_path: Path) -> None:
     document = {"base": {"trace": made, "cluster": "8x8", "policy": "fifo"}}
     search = asked(document, Seeds(), "mean_wait", "30min", "load=0.2..2")
-    _, _, (found,) = search.run(swept(tmp_path))
-    assert found.best is not None
-    assert found.best.value is not None
-    assert found.best.value <= 1800.0
-    beyond = [one for one in found.tried if one.place > found.best.place]
+    _, _, (result,) = search.run(swept(tmp_path))
+    assert result.best is not None
+    assert result.best.value is not None
+    assert result.best.value <= 1800.0
+    beyond = [one for one in result.tried if one.place > result.best.place]
     assert beyond
-    assert min(one.place for one in beyond) - found.best.place <= 1.8 / 100 + 1e-9
-    assert "the greatest load that meets mean waiting time at most 30.0 min" in found.lines()[0]
+    assert min(one.place for one in beyond) - result.best.place <= 1.8 / 100 + 1e-9
+    assert "the greatest load that meets mean waiting time at most 30.0 min" in result.lines()[0]
 
 
 def test_with_runs_it_is_said_in_how_many_the_target_is_met(made: JobTable, tmp_path: Path) -> None:
     document = {"base": {"trace": made, "policy": "fifo"}}
     search = asked(document, Seeds(4), "mean_wait", "10min", "cluster=2x8..24x8")
-    _, _, (found,) = search.run(swept(tmp_path))
-    assert found.best is not None
-    assert found.sure is not None
-    assert found.best.value == found.best.values[0] == mean_wait(made, int(found.best.place) // 8)
-    assert len(found.best.values) == 4
-    assert found.best.place <= found.sure.place
-    assert max(found.sure.values) <= 600.0
-    smaller = [one for one in found.tried if one.place < found.sure.place]
+    _, _, (result,) = search.run(swept(tmp_path))
+    assert result.best is not None
+    assert result.sure is not None
+    assert result.best.value == result.best.values[0] == mean_wait(made, int(result.best.place) // 8)
+    assert len(result.best.values) == 4
+    assert result.best.place <= result.sure.place
+    assert max(result.sure.values) <= 600.0
+    smaller = [one for one in result.tried if one.place < result.sure.place]
     assert all(max(one.values) > 600.0 for one in smaller)
-    met = sum(value <= 600.0 for value in found.best.values)
-    assert ("in all 4 runs" if met == 4 else f"in {met} of 4 runs") in found.lines()[0]
+    met = sum(value <= 600.0 for value in result.best.values)
+    assert ("in all 4 runs" if met == 4 else f"in {met} of 4 runs") in result.lines()[0]
 
 
 def tried(*values: float | None) -> list[Tried]:
@@ -129,10 +129,10 @@ def test_the_words_of_a_search_over_runs() -> None:
 def test_what_is_not_monotone_is_said(values: Any, best: str | None, strange: int) -> None:
     target = target_of("mean_slowdown", "6")
     assert target is not None
-    found = targets.settled("", "cluster", tried(*values), target)
-    assert (found.best and found.best.name) == best
-    assert len(found.strange) == strange
-    assert sum("not monotone" in line for line in found.lines()) == strange
+    result = targets.settled("", "cluster", tried(*values), target)
+    assert (result.best and result.best.name) == best
+    assert len(result.strange) == strange
+    assert sum("not monotone" in line for line in result.lines()) == strange
 
 
 def test_targets_and_ranges() -> None:
@@ -190,10 +190,10 @@ def test_the_command(invoke: Invoke, made: JobTable, tmp_path: Path) -> None:
     aim = ("--measure", "mean_wait", "--target", "10min")
     done = invoke("sweep", "s.toml", "-o", "s", *aim, "--bisect", "cluster=2x8..24x8")
     assert done.returncode == 0, done.stderr
-    told = json.loads(
+    output = json.loads(
         invoke("sweep", "s.toml", "-o", "s", *aim, "--bisect", "cluster=2x8..24x8", "--json").stdout
     )
-    (one,) = told["targets"]
+    (one,) = output["targets"]
     printed = " ".join(done.stdout.split())
     assert all(line in printed for line in one["told"])
     assert f"{one['best']} (" in one["told"][0]

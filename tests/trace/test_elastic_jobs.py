@@ -167,9 +167,11 @@ def test_generated_jobs() -> None:
 
 def test_the_page_has_the_catalogue() -> None:
     rows = re.findall(r"\| ([\w-]+) \| (\w+) \| ([\d,]+) \| ([\d,]+) \| \[\d\] \|", PAGE.read_text())
-    told = {name: (sample, int(a.replace(",", "")), float(b.replace(",", ""))) for name, sample, a, b in rows}
-    assert told == {
-        name: (found.sample, found.samples, found.noise_scale) for name, found in GRADIENTS.items()
+    value = {
+        name: (sample, int(a.replace(",", "")), float(b.replace(",", ""))) for name, sample, a, b in rows
+    }
+    assert value == {
+        name: (result.sample, result.samples, result.noise_scale) for name, result in GRADIENTS.items()
     }
     assert list(GRADIENTS) == [profile.name for profile in CATALOGUE]
 
@@ -199,6 +201,6 @@ def test_pollux_profiles_give_the_catalogue(application: str, model: str) -> Non
         order = np.argsort(scale)
         half = np.searchsorted(np.cumsum(weights[order]) / weights.sum(), 0.5)
         medians.append(scale[order][half])
-    found = float(np.median(medians))
-    assert f"{found:,.0f}" in PAGE.read_text()
-    assert GRADIENTS[model].noise_scale == pytest.approx(found, rel=0.02)
+    result = float(np.median(medians))
+    assert f"{result:,.0f}" in PAGE.read_text()
+    assert GRADIENTS[model].noise_scale == pytest.approx(result, rel=0.02)

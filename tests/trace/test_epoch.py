@@ -71,11 +71,11 @@ def test_a_table_on_another_clock_is_said_once_by_every_verb(name: str, tmp_path
     path = tmp_path / "beside.csv"
     path.write_text(beside(name, 0.0, 7200.0))
     said = every_verb(table(), {name: path}, tmp_path)
-    for found in said:
-        assert len(found) == 1, found
-        assert "beside.csv: none of its 2 rows falls into the time of the jobs: 0 to 72" in found[0]
-        assert "submissions and the longest run 1600000000 to 1600000600 s (10.0 min) in jobs;" in found[0]
-        assert "if they count from the first submission, add 1600000000" in found[0]
+    for item in said:
+        assert len(item) == 1, item
+        assert "beside.csv: none of its 2 rows falls into the time of the jobs: 0 to 72" in item[0]
+        assert "submissions and the longest run 1600000000 to 1600000600 s (10.0 min) in jobs;" in item[0]
+        assert "if they count from the first submission, add 1600000000" in item[0]
     run = ringbco.replay(table(), "2x8", policy="fifo", **{name: path}).run  # type: ignore[arg-type]
     assert run["warnings"] == said[0]
     mended = tmp_path / "mended.csv"
@@ -95,10 +95,10 @@ def test_a_table_on_another_clock_is_said_once_by_every_verb(name: str, tmp_path
 def test_the_bounds_of_the_time_of_the_jobs(time: float, told: bool, tmp_path: Path) -> None:
     path = tmp_path / "outages.csv"
     path.write_text(beside("outages", time))
-    found = lines(lambda: ringbco.bound(table(), "2x8", outages=path))
-    assert bool(found) == told
+    bound = lines(lambda: ringbco.bound(table(), "2x8", outages=path))
+    assert bool(bound) == told
     if told:
-        assert "its row does not fall into" in found[0]
+        assert "its row does not fall into" in bound[0]
 
 
 def test_what_means_the_same_on_any_clock_is_not_doubted(tmp_path: Path) -> None:
@@ -124,17 +124,17 @@ def test_deadlines_before_their_submission(late: int, told: bool, tmp_path: Path
     submit = tuple(1000.0 + row for row in range(100))
     due = [900.0 if row < late else 5000.0 for row in range(100)]
     jobs = table(submit, deadline=due)
-    found = lines(lambda: ringbco.replay(jobs, "20x8", policy="edf"))
-    assert bool(found) == told
+    outcome = lines(lambda: ringbco.replay(jobs, "20x8", policy="edf"))
+    assert bool(outcome) == told
     if not told:
         return
-    (line,) = found
+    (line,) = outcome
     assert f"column deadline: {late} of 100 deadlines lie before the submission of the own job" in line
     assert "(the first in row 1: 900 < 1000)" in line
     assert "submissions 1000 to 1099 s (99.0 s)" in line
     assert "convert csv --deadline-from submit" in line
-    assert lines(lambda: ringbco.compare(jobs, "20x8", ["edf", "fifo"])) == found
-    assert lines(lambda: ringbco.inspect(jobs)) == found
+    assert lines(lambda: ringbco.compare(jobs, "20x8", ["edf", "fifo"])) == outcome
+    assert lines(lambda: ringbco.inspect(jobs)) == outcome
     ringbco.write_jobs(jobs, tmp_path / "jobs.csv")
     done = invoke("replay", tmp_path / "jobs.csv", "--cluster", "20x8", "-o", tmp_path / "r")
     assert done.returncode == 0

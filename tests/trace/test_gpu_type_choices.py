@@ -46,11 +46,11 @@ Told = tuple[float, tuple[tuple[int, float], ...]]
 
 
 def kinds(table: JobTable, on: Cluster) -> list[Told]:
-    found = resolve(table, on)
-    assert found is not None
-    assert found.of.dtype == np.uint32
-    every = [(kind.recorded_speed, kind.allowed) for kind in found.kinds]
-    return [every[number] for number in found.of]
+    result = resolve(table, on)
+    assert result is not None
+    assert result.of.dtype == np.uint32
+    every = [(kind.recorded_speed, kind.allowed) for kind in result.kinds]
+    return [every[number] for number in result.of]
 
 
 def test_what_gpu_type_lists() -> None:

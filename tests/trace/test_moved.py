@@ -24,9 +24,9 @@ def test_moves_are_as_docs_certainty_says(times: list[int], seed: int) -> None:
     """In plain integers, from the page alone."""
     distinct, base = sorted(set(times)), mix(seed * _GOLDEN % 2**64)
     drawn = (mix((base + (distinct.index(time) + 1) * _GOLDEN) % 2**64) for time in times)
-    found = moves(instants(np.array(times, np.float64)), seed)
-    assert found.tolist() == [60 * ((one >> 11) * 2.0**-53) for one in drawn]
-    assert ((found >= 0) & (found < 60)).all()
+    result = moves(instants(np.array(times, np.float64)), seed)
+    assert result.tolist() == [60 * ((one >> 11) * 2.0**-53) for one in drawn]
+    assert ((result >= 0) & (result < 60)).all()
 
 
 def test_rows_keep_their_order_and_deadlines_move_along() -> None:

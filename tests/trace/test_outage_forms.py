@@ -68,15 +68,15 @@ def test_finer_checkpoints_cost_less_down_to_none_lost() -> None:
 @pytest.mark.parametrize(("mtbf", "published"), [(24 * 60.0, 117.0), (6 * 60.0, 57.0), (15.0, 9.1)])
 def test_dalys_own_optima(mtbf: float, published: float) -> None:
     """Figures 3 to 5 of the paper, in minutes: a checkpoint takes 5, a restart 10, the job 500 h."""
-    found = daly(5.0, mtbf)
-    assert found == pytest.approx(published, abs=0.5 if published > 10 else 0.05)
+    result = daly(5.0, mtbf)
+    assert result == pytest.approx(published, abs=0.5 if published > 10 else 0.05)
     # The mean time per second of progress has its least there; the remainder keeps 1,000 segments whole.
-    intervals = [found * scale for scale in np.linspace(0.5, 1.5, 101)]
+    intervals = [result * scale for scale in np.linspace(0.5, 1.5, 101)]
     cost = [
         expected_run_time(1000.0001 * interval, 1.0 / mtbf, interval, 10.0, 0.0, cost=5.0) / interval
         for interval in intervals
     ]
-    assert intervals[int(np.argmin(cost))] == pytest.approx(found, rel=0.02)
+    assert intervals[int(np.argmin(cost))] == pytest.approx(result, rel=0.02)
 
 
 def test_young_is_daly_where_failures_are_rare() -> None:

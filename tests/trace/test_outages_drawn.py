@@ -103,37 +103,37 @@ def test_times_up_and_repairs_are_exponential(many: Outages) -> None:
     for times, mean in ((up, 5 * DAY), (repair, 6 * HOUR)):
         assert np.median(times) == pytest.approx(mean * math.log(2), rel=0.03)
         assert np.mean(times > 2 * mean) == pytest.approx(math.exp(-2), rel=0.08)
-    told = figures(many, Cluster.parse("400x8"), 0.0, 400)
-    assert told["mean_time_between_failures"] == pytest.approx(5 * DAY, rel=3 / math.sqrt(count))
-    assert told["mean_time_to_repair"] == pytest.approx(6 * HOUR, rel=3 / math.sqrt(count))
-    assert told["outages"] == count
+    value = figures(many, Cluster.parse("400x8"), 0.0, 400)
+    assert value["mean_time_between_failures"] == pytest.approx(5 * DAY, rel=3 / math.sqrt(count))
+    assert value["mean_time_to_repair"] == pytest.approx(6 * HOUR, rel=3 / math.sqrt(count))
+    assert value["outages"] == count
 
 
 @pytest.mark.parametrize("options", [{}, {"repair": "lognormal"}, {"repair": "lognormal", "sigma": 0.5}])
 def test_the_share_of_time_down(options: dict[str, Any]) -> None:
     """It is mttr / (mtbf + mttr), less a little as all servers are up at first, within three sigma."""
-    found = drawn("600x8", mtbf="20h", mttr="5h", days=200, **options)
-    server, down, up = found.columns()
+    result = drawn("600x8", mtbf="20h", mttr="5h", days=200, **options)
+    server, down, up = result.columns()
     span = 200 * DAY
     lost = np.bincount(server, np.minimum(up, span) - down, minlength=600) / span
     sigma = lost.std() / math.sqrt(600)
     assert sigma < 0.001
     assert lost.mean() == pytest.approx(5 / 25, abs=3 * sigma + 5 / 25 * 4 * HOUR / span)
-    told = figures(found, Cluster.parse("600x8"), 0.0, 200)
-    assert told["down_share"] == pytest.approx(lost.mean())
-    assert told["mean_gpus_down"] == pytest.approx(lost.mean() * 4800)
+    value = figures(result, Cluster.parse("600x8"), 0.0, 200)
+    assert value["down_share"] == pytest.approx(lost.mean())
+    assert value["mean_gpus_down"] == pytest.approx(lost.mean() * 4800)
 
 
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 1.5])
 def test_repairs_are_lognormal(sigma: float) -> None:
-    found = drawn("400x8", repair="lognormal", sigma=sigma)
-    _, repair = lengths(found)
+    result = drawn("400x8", repair="lognormal", sigma=sigma)
+    _, repair = lengths(result)
     spread = math.sqrt(math.expm1(sigma**2) / repair.size)
     assert repair.mean() == pytest.approx(6 * HOUR, rel=4 * spread)
     logs = np.log(repair)
     assert logs.std() == pytest.approx(sigma, rel=4 / math.sqrt(2 * repair.size))
     assert np.median(logs) == pytest.approx(math.log(6 * HOUR) - sigma**2 / 2, abs=0.03 * sigma)
-    assert found.frame.equals(drawn("400x8", repair="lognormal", sigma=sigma).frame)
+    assert result.frame.equals(drawn("400x8", repair="lognormal", sigma=sigma).frame)
 
 
 def test_sigma() -> None:
@@ -145,9 +145,9 @@ def test_sigma() -> None:
 def test_jobs_that_fail_take_as_long_as_the_closed_form_says() -> None:
     """Each server has one job of 40 h from 0 on, with checkpoints every hour and pauses of 10 min."""
     length, interval, pause = 40 * HOUR, HOUR, 600.0
-    found = drawn("4000x1", mtbf="20h", mttr="2h", days=30)
+    result = drawn("4000x1", mtbf="20h", mttr="2h", days=30)
     times = []
-    for (_,), outages in found.frame.group_by("server", maintain_order=True):
+    for (_,), outages in result.frame.group_by("server", maintain_order=True):
         time, done, held = 0.0, 0.0, 0.0
         for down, up in outages.select("down_at", "up_at").rows():
             if down >= time + held + length - done:
@@ -175,9 +175,9 @@ def test_repairs_of_no_time_and_of_all_times() -> None:
 
 
 def test_servers_that_never_fail() -> None:
-    found = drawn("3x8", mtbf=1e12, cause="gpu")
-    assert found.frame.height == 0
-    assert figures(found, Cluster.parse("3x8"), 0.0, 400) == {
+    result = drawn("3x8", mtbf=1e12, cause="gpu")
+    assert result.frame.height == 0
+    assert figures(result, Cluster.parse("3x8"), 0.0, 400) == {
         "servers": 3,
         "outages": 0,
         "mean_time_between_failures": None,
@@ -232,18 +232,18 @@ LINE = ("outages", "--cluster", "20x8", "--mtbf", "5d", "--mttr", "6h", "--days"
 def test_the_command_writes_what_the_function_gives(invoke: Invoke, ending: str) -> None:
     run = invoke(*LINE, "--seed", "7", "--cause", "gpu", "--from", "50", "-o", f"o.{ending}")
     assert (run.returncode, run.stderr) == (0, "")
-    found = drawn("20x8", seed=7, cause="gpu", start=50)
-    assert Outages.read(f"o.{ending}", ReadContext(servers=20)).frame.equals(found.frame)
-    assert set(found.frame["cause"]) == {"gpu"}
+    result = drawn("20x8", seed=7, cause="gpu", start=50)
+    assert Outages.read(f"o.{ending}", ReadContext(servers=20)).frame.equals(result.frame)
+    assert set(result.frame["cause"]) == {"gpu"}
     lines = run.stdout.splitlines()
-    assert lines[0] == f"{found.frame.height:,} outages within 400 days, seed 7, in o.{ending}"
+    assert lines[0] == f"{result.frame.height:,} outages within 400 days, seed 7, in o.{ending}"
     for name in ("servers", "mean time between failures", "share of time down", "GPUs down on average"):
         assert name in run.stdout
     before = Path(f"o.{ending}").read_bytes()
     assert (
         invoke(*LINE, "-q", "--seed", "7", "--cause", "gpu", "--from", "50", "-o", "again.csv").stdout == ""
     )
-    assert pl.read_csv("again.csv").height == found.frame.height
+    assert pl.read_csv("again.csv").height == result.frame.height
     run = invoke(*LINE, "-o", f"o.{ending}")
     assert (run.returncode, run.stderr.count("\n")) == (1, 1)
     assert "already exists; pass --force" in run.stderr
@@ -253,10 +253,12 @@ def test_the_command_writes_what_the_function_gives(invoke: Invoke, ending: str)
 
 
 def test_json(invoke: Invoke) -> None:
-    told = json.loads(invoke(*LINE, "--repair", "lognormal", "--sigma", "0", "--json", "-o", "o.csv").stdout)
-    found = drawn("20x8", repair="lognormal", sigma=0)
-    assert told == figures(found, Cluster.parse("20x8"), 0.0, 400) | {"file": "o.csv"}
-    assert told["mean_time_to_repair"] == pytest.approx(6 * HOUR)
+    output = json.loads(
+        invoke(*LINE, "--repair", "lognormal", "--sigma", "0", "--json", "-o", "o.csv").stdout
+    )
+    result = drawn("20x8", repair="lognormal", sigma=0)
+    assert output == figures(result, Cluster.parse("20x8"), 0.0, 400) | {"file": "o.csv"}
+    assert output["mean_time_to_repair"] == pytest.approx(6 * HOUR)
 
 
 @pytest.mark.parametrize(

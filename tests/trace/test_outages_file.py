@@ -52,26 +52,26 @@ def merged(rows: list[Row]) -> list[Row]:
 def test_a_file_and_a_frame_give_the_same(tmp_path: Path) -> None:
     path = tmp_path / "o.csv"
     path.write_text("cause,up_at,server,more,down_at\ngpu,20.5,1,x,10\n,,0,,5\n")
-    found = Outages.read(path, ReadContext(servers=2))
-    assert found.frame.schema == {name: column.dtype for name, column in COLUMNS.items()}
-    assert found.frame.rows() == [(1, 10.0, 20.5, "gpu"), (0, 5.0, None, None)]
-    assert (found.source, found.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    result = Outages.read(path, ReadContext(servers=2))
+    assert result.frame.schema == {name: column.dtype for name, column in COLUMNS.items()}
+    assert result.frame.rows() == [(1, 10.0, 20.5, "gpu"), (0, 5.0, None, None)]
+    assert (result.source, result.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
     given = frame([(1, 10, 20.5, "gpu"), (0, 5, None, None)])
-    for table in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), found):
+    for table in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), result):
         again = Outages.read(table, ReadContext(servers=2))
-        assert again.frame.equals(found.frame), type(table)
+        assert again.frame.equals(result.frame), type(table)
     assert Outages.read(given, ReadContext(servers=2)).sha256 is None
 
 
 def test_columns_for_the_engine() -> None:
-    found = Outages.read(
+    result = Outages.read(
         frame([(3, 7, None, None), (0, 2, 5, None), (0, 4, 6, None)]), ReadContext(servers=4)
     )
-    server, down, up = found.columns()
+    server, down, up = result.columns()
     assert (server.tolist(), down.tolist(), up.tolist()) == ([0, 3], [2.0, 7.0], [6.0, math.inf])
     assert [column.dtype for column in (server, down, up)] == [np.uint32, np.float64, np.float64]
     assert all(column.flags.c_contiguous for column in (server, down, up))
-    assert found.identity == {"path": "<outages>", "sha256": None, "rows": 3, "overlapping": 1}
+    assert result.identity == {"path": "<outages>", "sha256": None, "rows": 3, "overlapping": 1}
 
 
 def test_no_outages(tmp_path: Path) -> None:
@@ -79,28 +79,28 @@ def test_no_outages(tmp_path: Path) -> None:
     path.write_text(f"{HEAD}\n")
     # Without rows a column has whatever type its library gives to nothing.
     texts = pl.DataFrame(schema=dict.fromkeys(HEAD.split(","), pl.String))
-    for found in (
+    for item in (
         Outages.read(path, ReadContext(servers=1)),
         Outages.read(frame([]), ReadContext(servers=1)),
         Outages.read(texts, ReadContext(servers=1)),
     ):
-        assert found.frame.height == found.merged.height == found.num_overlapping == 0
-        assert [column.size for column in found.columns()] == [0, 0, 0]
+        assert item.frame.height == item.merged.height == item.num_overlapping == 0
+        assert [column.size for column in item.columns()] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("cause", ["net, work", None])
 def test_there_and_back(tmp_path: Path, ending: str, cause: str | None) -> None:
-    found = Outages.read(frame([(0, 0.1, 1e15 / 3, cause), (1, 1 / 3, None, None)]), ReadContext(servers=2))
+    result = Outages.read(frame([(0, 0.1, 1e15 / 3, cause), (1, 1 / 3, None, None)]), ReadContext(servers=2))
     path = tmp_path / f"o.{ending}"
-    found.write(path)
-    assert Outages.read(path, ReadContext(servers=2)).frame.equals(found.frame)
+    result.write(path)
+    assert Outages.read(path, ReadContext(servers=2)).frame.equals(result.frame)
     kept = pl.read_csv(path) if ending == "csv" else pl.read_parquet(path)
     assert kept.columns == [*HEAD.split(","), *([] if cause is None else ["cause"])]
     with pytest.raises(InputError, match="already exists"):
-        found.write(path)
-    found.write(path, force=True)
-    assert Outages.read(path, ReadContext(servers=2)).frame.equals(found.frame)
+        result.write(path)
+    result.write(path, force=True)
+    assert Outages.read(path, ReadContext(servers=2)).frame.equals(result.frame)
 
 
 def test_save_refuses_other_endings(tmp_path: Path) -> None:
@@ -185,10 +185,10 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 
 def test_outages_are_checked_against_each_cluster() -> None:
-    found = Outages.read(frame([(3, 1, 2, None)]), ReadContext(servers=4))
-    assert Outages.read(found, ReadContext(servers=4)) is found
+    result = Outages.read(frame([(3, 1, 2, None)]), ReadContext(servers=4))
+    assert Outages.read(result, ReadContext(servers=4)) is result
     with pytest.raises(InputError, match="the cluster's last server is 2"):
-        Outages.read(found, ReadContext(servers=3))
+        Outages.read(result, ReadContext(servers=3))
 
 
 # Merging
@@ -196,7 +196,7 @@ def test_outages_are_checked_against_each_cluster() -> None:
 
 def test_merging_by_hand() -> None:
     """Touching is merging; a cause is that of the first, here an empty one; equal beginnings: lower row."""
-    found = Outages.read(
+    result = Outages.read(
         frame(
             [
                 (0, 10, 20, "b"),
@@ -211,13 +211,13 @@ def test_merging_by_hand() -> None:
         ),
         ReadContext(servers=3),
     )
-    assert found.merged.rows() == [
+    assert result.merged.rows() == [
         (0, 5.0, 20.0, None),
         (0, 20.5, 30.0, "apart"),
         (1, 5.0, None, "first"),
         (2, 3.0, 9.0, "lower row"),
     ]
-    assert found.num_overlapping == 4
+    assert result.num_overlapping == 4
 
 
 @st.composite
@@ -234,10 +234,10 @@ def rows(draw: st.DrawFn) -> list[Row]:
 
 @given(rows())
 def test_merging_is_the_naive_merge(given: list[Row]) -> None:
-    found = Outages.read(frame(given), ReadContext(servers=3))
-    assert found.merged.rows() == merged(given)
-    assert found.merged.schema == found.frame.schema
-    assert Outages(found.merged, "merged").merged.equals(found.merged)
+    result = Outages.read(frame(given), ReadContext(servers=3))
+    assert result.merged.rows() == merged(given)
+    assert result.merged.schema == result.frame.schema
+    assert Outages(result.merged, "merged").merged.equals(result.merged)
 
 
 # In a result

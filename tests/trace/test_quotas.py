@@ -40,16 +40,16 @@ def frame(rows: list[tuple[str | None, int, bool]], column: str = "user") -> pl.
 def test_a_file_and_a_frame_give_the_same(tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     path.write_text("borrow,more,user,gpus\ntrue,x,ann,4\nfalse,,bob,2\n")
-    found = Quotas.read(path, ReadContext(JOBS))
-    assert found.frame.schema == {name: column.dtype for name, column in COLUMNS.items()}
-    assert found.frame.select("user", "gpus", "borrow").rows() == ROWS
-    assert found.frame["vc"].null_count() == 2
-    assert (found.source, found.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    result = Quotas.read(path, ReadContext(JOBS))
+    assert result.frame.schema == {name: column.dtype for name, column in COLUMNS.items()}
+    assert result.frame.select("user", "gpus", "borrow").rows() == ROWS
+    assert result.frame["vc"].null_count() == 2
+    assert (result.source, result.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
     given = frame(list(ROWS))
-    for each in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), found):
-        assert Quotas.read(each, ReadContext(JOBS)).frame.equals(found.frame), type(each)
+    for each in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), result):
+        assert Quotas.read(each, ReadContext(JOBS)).frame.equals(result.frame), type(each)
     given.write_parquet(tmp_path / "q.parquet")
-    assert Quotas.read(tmp_path / "q.parquet", ReadContext(JOBS)).frame.equals(found.frame)
+    assert Quotas.read(tmp_path / "q.parquet", ReadContext(JOBS)).frame.equals(result.frame)
     assert Quotas.read(given, ReadContext(JOBS)).sha256 is None
     assert Quotas.read(given, ReadContext(JOBS)).identity == {"path": "<quota>", "sha256": None, "rows": 2}
 
@@ -143,12 +143,12 @@ def test_what_is_no_table_of_quotas(given: Any, told: str) -> None:
 
 
 def test_owners_are_checked_against_each_table() -> None:
-    found = Quotas.read(frame(list(ROWS)))
-    assert Quotas.read(found, ReadContext(JOBS)) is found
+    result = Quotas.read(frame(list(ROWS)))
+    assert Quotas.read(result, ReadContext(JOBS)) is result
     with pytest.raises(InputError, match="no job of the table has this user"):
-        Quotas.read(found, ReadContext(JOBS.filter(pl.col("user") == "ann")))
+        Quotas.read(result, ReadContext(JOBS.filter(pl.col("user") == "ann")))
     with pytest.raises(InputError, match="the job table has no column user; add it to the job table"):
-        Quotas.read(found, ReadContext(JOBS.drop("user")))
+        Quotas.read(result, ReadContext(JOBS.drop("user")))
 
 
 # In a run
@@ -168,11 +168,11 @@ def test_who_was_ahead_of_its_evictor_has_its_turn_at_the_next_boundary() -> Non
         duration=[20.0, 5.0, 20.0, 20.0],
         user=["ann", "bob", "bob", "bob"],
     )
-    found = replayed(
+    result = replayed(
         jobs, "2x2", placement="consolidate", clock="slot", slot=1.0, quota=frame([("ann", 0, True)])
     )
-    assert stays(found)[:2] == [("a", 0, 1, 0.0, 5.0), ("a", 1, 1, 6.0, 21.0)]
-    assert ringbco.audit(found, jobs) == []
+    assert stays(result)[:2] == [("a", 0, 1, 0.0, 5.0), ("a", 1, 1, 6.0, 21.0)]
+    assert ringbco.audit(result, jobs) == []
 
 
 def test_who_borrows_gives_back_and_the_folder_tells_it(invoke: Invoke) -> None:
@@ -185,13 +185,13 @@ def test_who_borrows_gives_back_and_the_folder_tells_it(invoke: Invoke) -> None:
     )
     assert (ran.returncode, ran.stderr) == (0, "")
     assert re.search(r"^evictions +1 *$", ran.stdout, re.MULTILINE)
-    found = ringbco.Outcome.read("r")
-    assert found.jobs["evictions"].to_list() == [0, 1, 0, 0]
-    assert found.jobs["finish_time"].to_list() == [100.0, 150.0, 60.0, 30.0]
-    assert found.quota is not None
-    assert found.quota.select("user", "gpus", "borrow").rows() == ROWS
+    outcome = ringbco.Outcome.read("r")
+    assert outcome.jobs["evictions"].to_list() == [0, 1, 0, 0]
+    assert outcome.jobs["finish_time"].to_list() == [100.0, 150.0, 60.0, 30.0]
+    assert outcome.quota is not None
+    assert outcome.quota.select("user", "gpus", "borrow").rows() == ROWS
     digest = hashlib.sha256(Path("quota.csv").read_bytes()).hexdigest()
-    assert found.run["quotas"] == {"path": "quota.csv", "sha256": digest, "rows": 2}
+    assert outcome.run["quotas"] == {"path": "quota.csv", "sha256": digest, "rows": 2}
     assert invoke("audit", "r").returncode == 0
     Path("quota.csv").unlink()  # the folder has a copy
     again = invoke("replay", "--again", "r")
@@ -235,10 +235,10 @@ def test_a_sweep_reads_quotas_once(tmp_path: Path) -> None:
         '[base]\ntrace = "jobs.csv"\ncluster = "1x8"\nmodel = "fixed"\nqueue = "skip"\npreempt-cost = 7.0\n'
         'quota = "q.csv"\n[grid]\npolicy = ["fifo", "sjf"]\nevict = [false, true]\n'
     )
-    found = ringbco.sweep(tmp_path / "sweep.toml", tmp_path / "out").frame
-    assert found["error"].null_count() == found.height == 4
+    result = ringbco.sweep(tmp_path / "sweep.toml", tmp_path / "out").frame
+    assert result["error"].null_count() == result.height == 4
     one = replayed(queue="skip", preempt_cost=7.0).summary
-    assert found.filter(pl.col("policy") == "fifo")["mean_jct"].to_list() == [one["mean_jct"]] * 2
+    assert result.filter(pl.col("policy") == "fifo")["mean_jct"].to_list() == [one["mean_jct"]] * 2
     assert one["evictions"] == 1
 
 

@@ -28,9 +28,9 @@ def trace(rows: list[tuple[float, int, int]]) -> pl.DataFrame:
 
 
 def wanted(rows: list[tuple[float, int, int]], **options: Any) -> list[tuple[float, int]]:
-    found = ringbco.services(trace(rows), **GIVEN | options).frame
-    assert found["gpus_per_replica"].unique().to_list() in ([], [2])
-    return found.select("time", "replicas").rows()
+    result = ringbco.services(trace(rows), **GIVEN | options).frame
+    assert result["gpus_per_replica"].unique().to_list() in ([], [2])
+    return result.select("time", "replicas").rows()
 
 
 def test_by_hand() -> None:
@@ -87,12 +87,12 @@ def test_the_names_of_azure(tmp_path: Path, zone: str) -> None:
     path = tmp_path / "r.csv"
     lines = [line.replace(",", f"{zone},", 1) if ":" in line else line for line in AZURE.split("\n")]
     path.write_text("\n".join(lines))
-    found = ringbco.services(path, **GIVEN).frame
-    assert found.select("time", "replicas").rows() == [(0.0, 2), (10.0, 0), (70.0, 2), (80.0, 0)]
+    result = ringbco.services(path, **GIVEN).frame
+    assert result.select("time", "replicas").rows() == [(0.0, 2), (10.0, 0), (70.0, 2), (80.0, 0)]
     times = ["2023-11-16 18:15:46", "2023-11-16 18:15:50", "2023-11-16 18:16:56"]
     read = pl.read_csv(path).with_columns(TIMESTAMP=pl.Series(times).str.to_datetime())
     read.write_parquet(tmp_path / "r.parquet")
-    assert ringbco.services(tmp_path / "r.parquet", **GIVEN).frame.equals(found)
+    assert ringbco.services(tmp_path / "r.parquet", **GIVEN).frame.equals(result)
 
 
 @pytest.mark.parametrize(
@@ -187,8 +187,8 @@ def test_the_verb(tmp_path: Path) -> None:
     again = CliRunner().invoke(app, given)
     assert again.exit_code == 1
     assert "already exists" in str(again.exception)
-    told = CliRunner().invoke(app, [*given, "--force"])
-    assert told.stdout.splitlines()[0] == f"4 rows of service chat in {out}"
-    assert "replicas on average" in told.stdout
+    output = CliRunner().invoke(app, [*given, "--force"])
+    assert output.stdout.splitlines()[0] == f"4 rows of service chat in {out}"
+    assert "replicas on average" in output.stdout
     quiet = CliRunner().invoke(app, [*given, "--force", "-q"])
     assert (quiet.exit_code, quiet.stdout) == (0, "")

@@ -30,23 +30,23 @@ def test_a_file_and_a_frame_give_the_same(tmp_path: Path) -> None:
     path.write_text(
         "gpus_per_replica,more,service,replicas,time\n4,x,chat,2,10.5\n8,,embed,0,0\n4,,chat,1,0\n"
     )
-    found = Services.read(path, ReadContext(largest=8))
-    assert found.frame.schema == {name: column.dtype for name, column in COLUMNS.items()}
-    assert found.frame.rows() == [("chat", 10.5, 2, 4), ("embed", 0.0, 0, 8), ("chat", 0.0, 1, 4)]
-    assert (found.source, found.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
-    given = found.frame
-    for table in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), found):
-        assert Services.read(table, ReadContext(largest=8)).frame.equals(found.frame), type(table)
+    result = Services.read(path, ReadContext(largest=8))
+    assert result.frame.schema == {name: column.dtype for name, column in COLUMNS.items()}
+    assert result.frame.rows() == [("chat", 10.5, 2, 4), ("embed", 0.0, 0, 8), ("chat", 0.0, 1, 4)]
+    assert (result.source, result.sha256) == (str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    given = result.frame
+    for table in (given, given.lazy(), given.to_arrow(), given.to_arrow().to_pandas(), result):
+        assert Services.read(table, ReadContext(largest=8)).frame.equals(result.frame), type(table)
     assert Services.read(given, ReadContext(largest=8)).sha256 is None
 
 
 def test_columns_for_the_engine() -> None:
     """Services are numbered by their first rows."""
-    found = Services.read(
+    result = Services.read(
         frame([("b", 7.0, 3, 2), ("a", 0.0, 1, 8), ("b", 0.0, 0, 2)]), ReadContext(largest=8)
     )
-    assert found.names == ["b", "a"]
-    gpus, service, time, replicas = found.columns()
+    assert result.names == ["b", "a"]
+    gpus, service, time, replicas = result.columns()
     assert (gpus.tolist(), service.tolist()) == ([2, 8], [0, 1, 0])
     assert (time.tolist(), replicas.tolist()) == ([7.0, 0.0, 0.0], [3, 1, 0])
     assert [column.dtype for column in (gpus, service, time, replicas)] == [
@@ -55,32 +55,32 @@ def test_columns_for_the_engine() -> None:
         np.float64,
         np.uint32,
     ]
-    assert found.identity == {"path": "<services>", "sha256": None, "rows": 3, "services": 2}
+    assert result.identity == {"path": "<services>", "sha256": None, "rows": 3, "services": 2}
 
 
 def test_no_services(tmp_path: Path) -> None:
     path = tmp_path / "none.csv"
     path.write_text(f"{HEAD}\n")
-    for found in (
+    for item in (
         Services.read(path, ReadContext(largest=1)),
         Services.read(pl.DataFrame(schema=dict.fromkeys(COLUMNS, pl.String)), ReadContext(largest=1)),
     ):
-        assert found.frame.height == len(found.names) == 0
-        assert [column.size for column in found.columns()] == [0, 0, 0, 0]
+        assert item.frame.height == len(item.names) == 0
+        assert [column.size for column in item.columns()] == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_there_and_back(tmp_path: Path, ending: str) -> None:
-    found = Services.read(
+    result = Services.read(
         frame([("a, b", 1 / 3, 2**32 - 1, 1), ("7", 1e15 / 3, 0, 8)]), ReadContext(largest=8)
     )
     path = tmp_path / f"s.{ending}"
-    found.write(path)
-    assert Services.read(path, ReadContext(largest=8)).frame.equals(found.frame)
+    result.write(path)
+    assert Services.read(path, ReadContext(largest=8)).frame.equals(result.frame)
     with pytest.raises(InputError, match="already exists"):
-        found.write(path)
+        result.write(path)
     with pytest.raises(UsageError, match=r"expected a name ending in \.parquet or \.csv"):
-        found.write(tmp_path / "s.txt")
+        result.write(tmp_path / "s.txt")
 
 
 SINCE = "; count seconds from the epoch of submit_time, or drop the row"
@@ -140,10 +140,10 @@ def test_what_is_no_table_of_services(given: Any, told: str) -> None:
 
 
 def test_services_are_checked_against_each_cluster() -> None:
-    found = Services.read(frame([("a", 1.0, 2, 8)]), ReadContext(largest=8))
-    assert Services.read(found, ReadContext(largest=8)) is found
+    result = Services.read(frame([("a", 1.0, 2, 8)]), ReadContext(largest=8))
+    assert Services.read(result, ReadContext(largest=8)) is result
     with pytest.raises(InputError, match="the largest has 4 GPUs"):
-        Services.read(found, ReadContext(largest=4))
+        Services.read(result, ReadContext(largest=4))
 
 
 # Who refuses them
