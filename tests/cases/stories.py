@@ -76,6 +76,17 @@ def check_holders(outcome: ringbco.Outcome, story: Story, there: set[str] | None
         parts = sum(fact.figures[part] for part in ("held", "replicas", "down", "idle"))
         assert parts == pytest.approx(fact.figures["gpus"])
         checked += len(named)
+    for fact in told(story, "most held"):
+        assert fact.time is not None
+        seconds = naive_seconds(outcome, fact.figures["since"], fact.time)
+        seconds = {n: s for n, s in seconds.items() if there is None or n in there}
+        named = {each["job"]: each["gpu_seconds"] for each in fact.figures["holders"]}
+        assert named == pytest.approx({name: seconds[name] for name in named}, rel=NEAR)
+        assert sorted(named.values(), reverse=True) == pytest.approx(
+            sorted(seconds.values(), reverse=True)[:5], rel=NEAR
+        )
+        assert fact.figures["jobs"] == len(seconds)
+        checked += len(named)
     return checked
 
 

@@ -16,7 +16,7 @@ from ringbco.errors import InputError
 from ringbco.result.certainty import Held
 from ringbco.sweeps.run import SweepResult
 from ringbco.trace.outages import Outages
-from ringbco.trace.side_table import Known
+from ringbco.trace.side_table import ReadContext
 
 
 def deprecated(call: Callable[[], Any], new: str) -> Any:
@@ -32,7 +32,7 @@ def deprecated(call: Callable[[], Any], new: str) -> Any:
 
 JOBS = rb.generate("philly", 40, 3, gpus=32)
 TYPED = rb.Cluster([4, 4], server_cpu_memory=[(1, 2), (3, 4)])
-OUTAGES = Outages.read(pl.DataFrame({"server": [0], "down_at": [1.0], "up_at": [2.0]}), Known(servers=1))
+OUTAGES = Outages.read(pl.DataFrame({"server": [0], "down_at": [1.0], "up_at": [2.0]}), ReadContext(servers=1))
 COMPARED = rb.compare(JOBS, "4x8", ["fifo", "sjf"], seeds=2)
 MEASURE = next(measure for measure in COMPARED.rows if measure.key == "mean_jct")
 HELD = Held(0.9, None, 6, None, (0.8, 0.9, 1.1, 0.9, 0.9, 0.9))
