@@ -36,13 +36,13 @@ _COLUMNS: Final = (
 
 def not_a_table(file: str, head: str) -> InputError | None:
     """What to raise for a file that begins with `head`, if it is such text; else None."""
-    found = _told(head)
+    found = _named_format(head)
     return (
         None if found is None else InputError(f"is {found[0]}, not a table of jobs", file=file, hint=found[1])
     )
 
 
-def _told(head: str) -> tuple[str, str] | None:
+def _named_format(head: str) -> tuple[str, str] | None:
     lines = [line.strip() for line in head.splitlines() if line.strip()]
     bare = [line for line in lines if not line.startswith("#")]
     if not bare:

@@ -155,12 +155,12 @@ def longest_waits(results: Mapping[str, Outcome]) -> list[Table]:
 
 def _waits(label: str, outcome: Outcome, several: bool) -> Table:
     jobs = longest(outcome)
-    rows = [[_told(name, value) for name, value in row.items()] for row in jobs.iter_rows(named=True)]
+    rows = [[_text(name, value) for name, value in row.items()] for row in jobs.iter_rows(named=True)]
     title = f"The longest waits: {label}" if several else "The longest waits"
     return Table(title, [_TITLES.get(name, name) for name in jobs.columns], rows)
 
 
-def _told(name: str, value: Any) -> Cell:
+def _text(name: str, value: Any) -> Cell:
     if name in _TIMES:
         return Cell(time(value))
     if isinstance(value, float):

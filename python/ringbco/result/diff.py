@@ -266,7 +266,7 @@ def diff(a: ringbco.Outcome, b: ringbco.Outcome) -> Diff:
             )
         },
     )
-    return Diff(jobs, parts, _told(a, own, both), _told(b, others, both))
+    return Diff(jobs, parts, _per_job(a, own, both), _per_job(b, others, both))
 
 
 def _rows(outcome: ringbco.Outcome) -> pl.DataFrame:
@@ -281,7 +281,7 @@ def _rows(outcome: ringbco.Outcome) -> pl.DataFrame:
     )
 
 
-def _told(outcome: ringbco.Outcome, own: pl.DataFrame, both: pl.DataFrame) -> dict[str, Any]:
+def _per_job(outcome: ringbco.Outcome, own: pl.DataFrame, both: pl.DataFrame) -> dict[str, Any]:
     return {
         "policy": str(outcome.summary.get("policy", "?")),
         "cluster": str(outcome.run.get("cluster", {}).get("name", "?")),

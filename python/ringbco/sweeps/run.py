@@ -186,7 +186,7 @@ def execute(run: Run, trace: Trace | Mapped, stop: Event | None = None) -> Recor
         return _failure(f"the worker has ringbco {ringbco.__version__}, the sweep {run.version}", final=False)
     function = command(run.command)
     assert function is not None
-    given = _given(run)
+    given = _options(run)
     if run.custom is not None:
         try:
             found = resolve(run.custom).described.get("sha256")
@@ -354,11 +354,11 @@ def _ready(run: Run, trace: Trace | Mapped, *, workload: bool) -> tuple[JobTable
         return known.table, {**given, "workload": known}
     jobs = _Jobs(trace, run.draw, run.load, run.cluster.num_gpus)
     if workload:
-        given["workload"] = _workload(jobs, run.cluster, _read(_given(run) | given))
+        given["workload"] = _workload(jobs, run.cluster, _read(_options(run) | given))
     return _table(jobs), given
 
 
-def _given(run: Run) -> dict[str, Any]:
+def _options(run: Run) -> dict[str, Any]:
     """The run's options as its command takes them."""
     known = options_of(run.command)
     return {known[name].parameter: value for name, value in run.options.items()}
@@ -372,7 +372,7 @@ def _read(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
 def _workload_of(run: Run) -> tuple[Hashable, ...]:
     """What runs with the same workload have in common, but for their trace and draw."""
     beside = tuple((name, found.sha256) for name, found in run.beside.items() if name in READS)
-    return run.load, run.cluster, repr(_read(_given(run))), beside
+    return run.load, run.cluster, repr(_read(_options(run))), beside
 
 
 class _Jobs(NamedTuple):
