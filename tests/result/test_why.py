@@ -33,7 +33,7 @@ def run(policy: str, jobs: pl.DataFrame = JOBS, cluster: str = "1x4", **options:
 
 
 def read_back(outcome: ringbco.Outcome) -> ringbco.Outcome:
-    """The same without what only the process of its run has at hand: the job table."""
+    """The same without what only the process of its run has: the job table."""
     back: ringbco.Outcome = pickle.loads(pickle.dumps(outcome))
     return back
 

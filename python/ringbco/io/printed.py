@@ -17,7 +17,7 @@ _JOBS: Final = (
 )
 _LIVE: Final = f"it lists jobs that wait or run: {_JOBS}"
 _NODES: Final = "it lists servers: give them as --cluster SxG or in a cluster file; jobs come from `sacct`"
-_ROWS: Final = "write its jobs as CSV, a row a job, under the header job_id,submit_time,num_gpus,duration"
+_ROWS: Final = "write its jobs as CSV, one row per job, under the header job_id,submit_time,num_gpus,duration"
 _SCONTROL: Final = re.compile(r"(Job|Node|Partition|Reservation)(Id|Name)=\S+(\s|$)")
 # A key and nothing that would part the cells of a table; blanks after the colon, or it is a time of day.
 _YAML: Final = re.compile(r"(- +)?[A-Za-z_][\w.\-/]*:( [^,;\t|]*)?")

@@ -102,7 +102,7 @@ def trace_events(outcome: Outcome, window: Viewport) -> Iterator[Event]:
 
 
 def slice_rows(outcome: Outcome, window: Viewport) -> pl.DataFrame:
-    """The rows of `held_rows` with a `thread`, from 1: a row a stay and server, and a row a replica.
+    """The rows of `held_rows` with a `thread`, from 1: one row per stay and server, and one row per replica.
 
     Where the result records which GPUs a job held, `gpu` is a list of them. All of the run, so that a job
     keeps its thread whatever the window.

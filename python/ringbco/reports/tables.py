@@ -31,9 +31,9 @@ _TITLES: Final = {
 
 
 def headlines(groups: Sequence[Sequence[Line]], labels: Sequence[str]) -> list[Table]:
-    """A table for each kind of statistics, and for some single figures each, with a row a result.
+    """A table for each kind of statistics, and for some single figures each, with one row per result.
 
-    Of one result two: a row a kind of statistics, and a row a single figure.
+    Of one result two: one row per kind of statistics, and one row per single figure.
     """
     if len(labels) == 1:
         return _of_one(groups)
@@ -73,7 +73,7 @@ def _of_one(groups: Sequence[Sequence[Line]]) -> list[Table]:
 
 
 def settings(facts: Sequence[Fact], labels: Sequence[str]) -> list[Table]:
-    """What was run: what all results share, and a row a result of what differs."""
+    """What was run: what all results share, and one row per result of what differs."""
     alike = [words(fact.title, fact.values[0]) for fact in facts if fact.alike]
     made = [Table("What was run", ["setting", "value"], alike)]
     own = [fact for fact in facts if not fact.alike]

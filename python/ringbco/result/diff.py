@@ -101,7 +101,7 @@ def _close(
 class Diff:
     """What two results, a and b, make of the same jobs. Times in seconds; differences are b's less a's.
 
-    jobs: one row a job that both have, in a's row order: job_id, user where a has users, submit_time,
+    jobs: one row per job that both have, in a's row order: job_id, user where a has users, submit_time,
         num_gpus, jct_a, jct_b, difference, change ("faster", "slower" or "same": within rounding), and for
         each part its difference under its own name, NAME_a and NAME_b.
     parts: the names of the parts, those that are 0 in both results left out.

@@ -55,7 +55,7 @@ _LOADING: Final = Lock()
 class SweepResult:
     """What a sweep left.
 
-    frame: one row a run, in the specification's order: its settings, its summary, its error or null.
+    frame: one row per run, in the specification's order: its settings, its summary, its error or null.
     path: of runs.parquet, which holds the same.
     kept: rows whose runs an earlier sweep had finished. done: runs that this one did; rows that differ in
         nothing that their policy uses share one.
@@ -329,7 +329,7 @@ def _filled(trace: Trace, runs: Iterable[Run]) -> Trace:
     table = _checked(trace)
     shared: dict[tuple[Hashable, ...], list[Run]] = {}
     for run in runs:
-        # What hangs on other tables is known by the object that holds them, which is another one elsewhere.
+        # What depends on other tables is known by the object that holds them, which is another one elsewhere.
         if run.trace == trace and not run.draw and not set(READS) & run.beside.keys():
             shared.setdefault(_workload_of(run), []).append(run)
     most = sorted((runs for runs in shared.values() if len(runs) > 1), key=len, reverse=True)
@@ -365,7 +365,7 @@ def _options(run: Run) -> dict[str, Any]:
 
 
 def _read(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """The options that a workload hangs on."""
+    """The options that a workload depends on."""
     return tuple((name, given.get(name)) for name in READS)
 
 
@@ -376,7 +376,7 @@ def _workload_of(run: Run) -> tuple[Hashable, ...]:
 
 
 class _Jobs(NamedTuple):
-    """What the jobs of a run hang on."""
+    """What the jobs of a run depend on."""
 
     trace: Trace
     draw: SeededTable | None
