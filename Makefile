@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Tests of Python on as many processes as there are cores, those that are idle taking over from the others.
 # Polars would start as many threads in each, which wait for each other on tables this small.
-# Random cases are the same each time, so that what a test says hangs on the code alone. `make test-drawn SEED=2` draws others.
+# Random cases are the same each time, so that what a test says depends on the code alone. `make test-drawn SEED=2` draws others.
 export PROPTEST_RNG_SEED := $(or $(SEED),1)
 SEEDED := --hypothesis-seed=$(or $(SEED),1)
 PYTEST := POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n logical --dist worksteal

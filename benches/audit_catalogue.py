@@ -34,7 +34,7 @@ from typing import Final
 
 import ringbco
 from cases.case import Case
-from cases.met import met
+from cases.met import effective_features
 from cases.run import meet
 from corrupt import Corrupt
 from corrupt_cells import Genuine, cells, names
@@ -146,7 +146,7 @@ def report(seed: str, kinds: Sequence[str] = tuple(COUNTS)) -> Report:
     if not kinds:
         return Report(seed, drawn.features, findings)
     columns = tuple(names(Genuine(case, outcome)))
-    result = Report(seed, met(seed, drawn.features), findings, columns)
+    result = Report(seed, effective_features(seed, drawn.features), findings, columns)
     if not findings:
         for kind in kinds:
             result.judged.extend(judge(case, kind, each) for each in corruptions(case, outcome, seed, kind))

@@ -2,7 +2,7 @@
 
 Replays each trace of TRACES (../shared/traces), and with MADE=1000000 a table of so many jobs that `ringbco
 generate --preset philly --seed 7` makes, under model fixed and each of POLICIES (all by default), and audits
-the result: physics and repeat, or with REPEAT=0 the physics alone. Prints a row a run: how the audit ended,
+the result: physics and repeat, or with REPEAT=0 the physics alone. Prints a row per run: how the audit ended,
 and its processor time and peak memory as multiples of the replay's. A policy that refuses a trace has no row;
 a run or an audit of more than LIMIT seconds (default 1,200) is stopped, and its row says so.
 """

@@ -157,7 +157,7 @@ def _cell(column: str) -> Change:
                 changed = with_cell(frame, row, column, new)
                 if not changed.equals(frame):
                     how = f"{name}.{column}, row {row} ({frame.row(row)[0]}): {old!r} -> {new!r}"
-                    return _told(genuine, name, changed, f"{name}.{column}", how)
+                    return _changed_result(genuine, name, changed, f"{name}.{column}", how)
         return None
 
     return change
@@ -210,7 +210,7 @@ def with_cell(frame: pl.DataFrame, row: int, column: str, value: Any) -> pl.Data
     return frame.with_columns(pl.Series(column, values, dtype=frame.schema[column]))
 
 
-def _told(genuine: Genuine, name: str, frame: pl.DataFrame, what: str, how: str) -> Corrupt | None:
+def _changed_result(genuine: Genuine, name: str, frame: pl.DataFrame, what: str, how: str) -> Corrupt | None:
     """The result with another table; of what the run was given, if that would have made another run."""
     if name in GIVEN:
         try:
@@ -230,7 +230,7 @@ def _without(genuine: Genuine, name: str, row: int, what: str) -> Corrupt | None
     frame = genuine.table(name)
     assert frame is not None
     kept = frame.with_row_index("_at").filter(pl.col("_at") != row).drop("_at")
-    return _told(genuine, name, kept, what, f"{name}, row {row} dropped: {frame.row(row)}")
+    return _changed_result(genuine, name, kept, what, f"{name}, row {row} dropped: {frame.row(row)}")
 
 
 def _dropped(rng: Random, genuine: Genuine, name: str) -> Corrupt | None:

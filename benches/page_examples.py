@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 import ringbco
-from page_tables import DAY, HOUR, MINUTE, Figures, Given, Note, Number, line, table
+from page_tables import DAY, HOUR, MINUTE, Figures, Note, Number, TableInputs, line, table
 from ringbco.cluster.network import Network
 from ringbco.cluster.presets import ServerGroup
 from ringbco.cluster.spec import Cluster
@@ -37,7 +37,7 @@ def gpu_hours(result: Outcome, column: str) -> float:
     return float((result.jobs[column] * result.jobs["num_gpus"]).sum()) / HOUR
 
 
-def priorities(given: Given) -> Iterator[str]:
+def priorities(given: TableInputs) -> Iterator[str]:
     """A tenth of the jobs goes first, under two policies, without and with evictions."""
     jobs = given.jobs(LARGEST).frame
 
@@ -67,7 +67,7 @@ def priorities(given: Given) -> Iterator[str]:
         yield Note(f"crc32 {draw}: others {' and with --evict '.join(f'{one:hours}' for one in done)}")
 
 
-def quotas(given: Given) -> Iterator[str]:
+def quotas(given: TableInputs) -> Iterator[str]:
     """Two virtual clusters, apart and in one pool."""
     jobs = given.jobs(VENUS)
     of = jobs.frame["vc"]
@@ -85,7 +85,7 @@ def quotas(given: Given) -> Iterator[str]:
     yield from table([""], columns | {"evictions": "{evictions:,}"}, told)
 
 
-def services(given: Given) -> Iterator[str]:
+def services(given: TableInputs) -> Iterator[str]:
     """Jobs alone, beside a service, and on servers of their own."""
     jobs = given.jobs(LARGEST).frame
     wanted = [round(8 - 6 * math.cos((hour - 4) / 12 * math.pi)) for hour in range(135 * 24)]
@@ -119,7 +119,7 @@ def services(given: Given) -> Iterator[str]:
     yield Note(f"time to scale up: {form.format_map(Figures(patient.summary['services'][0]))}")
 
 
-def outages(given: Given) -> Iterator[str]:
+def outages(given: TableInputs) -> Iterator[str]:
     """Servers fail; jobs save seldom or often."""
     jobs = given.jobs(LARGEST)
     drawn = ringbco.outages("32x8", mtbf="42d", mttr="2h", days=135, seed=0, cause="hardware")
@@ -140,7 +140,7 @@ def outages(given: Given) -> Iterator[str]:
     yield Note(f"{drawn.frame.height} outages")
 
 
-def energy(given: Given) -> Iterator[str]:
+def energy(given: TableInputs) -> Iterator[str]:
     """Servers that sleep, of a cluster that is mostly idle."""
     jobs = given.jobs(SMALL)
     cluster = Cluster.from_groups([ServerGroup(16, 8, gpu_type="P100")])
@@ -175,7 +175,7 @@ def energy(given: Given) -> Iterator[str]:
         yield Note(f"Venus sleeps after {after}: {form.format_map(recorded)}")
 
 
-def fair_share(_: Given) -> Iterator[str]:
+def fair_share(_: TableInputs) -> Iterator[str]:
     """The demo's jobs on too few servers: those who ask for most, and the others."""
     jobs = ringbco.generate("philly", 5_000, 1, gpus=256, load=0.9).frame
     work = (pl.col("num_gpus") * pl.col("duration")).sum().alias("work")
@@ -220,7 +220,7 @@ SLURM_RUNS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def slurm(given: Given) -> Iterator[str]:
+def slurm(given: TableInputs) -> Iterator[str]:
     """Each job asks for the least of the limits that is enough, and goes first if that is an hour at most.
     From the fourth day on a server a day is down from 2 to 6 o'clock, one after the other."""
     jobs = given.jobs(VENUS).frame.filter(vc="vcvGl").drop("vc")
@@ -316,7 +316,7 @@ def muri_jobs(folder: Path) -> tuple[pl.DataFrame, float, float]:
     return jobs, rate, cost
 
 
-def beside(jobs: pl.DataFrame, real: pl.DataFrame | None, **options: Any) -> Figures:
+def replayed_beside_log(jobs: pl.DataFrame, real: pl.DataFrame | None, **options: Any) -> Figures:
     """A run, which the audit has looked at, beside the log of it if there is one (job_id, real): mean JCT, by
     how many per cent it is off, a job's median difference, the correlation."""
     outcome = ringbco.replay(jobs, options.pop("cluster"), **options)
@@ -332,7 +332,7 @@ def beside(jobs: pl.DataFrame, real: pl.DataFrame | None, **options: Any) -> Fig
     return Figures(own=mean, there=there, off=mean / there - 1, job=off, near=near)  # type: ignore[operator]
 
 
-def muri(given: Given) -> Iterator[str]:
+def muri(given: TableInputs) -> Iterator[str]:
     """Muri's testbed, with what its log tells of rate and cost, and without."""
     folder = given.peers / "physical"
     jobs, rate, cost = muri_jobs(folder)
@@ -350,13 +350,15 @@ def muri(given: Given) -> Iterator[str]:
             real = None if log is None else pl.read_csv(folder / f"muri_cluster_{log}.csv").select(
                 pl.col("job_id").cast(pl.String), real="JCT"
             )  # fmt: skip
-            settings = beside(of, real, cluster="8x8", model="fixed", allocations=True, **options, **more)
+            settings = replayed_beside_log(
+                of, real, cluster="8x8", model="fixed", allocations=True, **options, **more
+            )
             rows.append(([f"`{label}`"], settings))
         lines = table(["policy"], REAL | {"correlation": "{near:.3f}"}, rows)
         yield from (one.replace(" | | | | |", " | no log | | | |") for one in lines)
 
 
-def shockwave(given: Given) -> Iterator[str]:
+def shockwave(given: TableInputs) -> Iterator[str]:
     """Shockwave's cluster, beside which its authors have set their simulator."""
     folder = given.peers / "physical"
     with tempfile.TemporaryDirectory() as work:
@@ -374,7 +376,7 @@ def shockwave(given: Given) -> Iterator[str]:
             theirs = own.pivot("kind", index="job_id", values="jct")
             real = theirs.select("job_id", real="physical")
             run = {**options, "cluster": cluster, "model": "table", "tables": made.tables}
-            frame = beside(made.table.frame, real, **run)
+            frame = replayed_beside_log(made.table.frame, real, **run)
             frame["their"] = Number(theirs["simulation"].mean() / frame["there"] - 1)  # type: ignore[operator]
             rows.append(([f"`{label}`"], frame))
         yield from table(["policy"], REAL | {"their simulator": "{their:% +.1f}"}, rows)
@@ -464,7 +466,7 @@ def gaps(seed: int, model: str) -> Iterator[dict[str, Any]]:
         yield of | {"gap": recorded["makespan"] / best - 1, "bound": recorded["approximation_bound"]}
 
 
-def optima(given: Given) -> Iterator[str]:
+def optima(given: TableInputs) -> Iterator[str]:
     """Gap = makespan / optimum - 1, over the instances."""
     seeds = range(given.draws(300))
     of = ["model", "dispatch", "policy"]

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 import ringbco
-from page_tables import Given, line
+from page_tables import TableInputs, line
 from ringbco import _core
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import RingbcoError
@@ -225,7 +225,7 @@ def alone(row: str) -> dict[str, str | None]:
     return {name: cell(row, name) for name in FEATURES}
 
 
-def every(given: Given) -> Iterator[str]:
+def every(given: TableInputs) -> Iterator[str]:
     """The runs with one feature each."""
     result = dict(zip(ROWS, given.map(alone, ROWS), strict=True))
     runs = sum(reason is None for cells in result.values() for reason in cells.values())
@@ -242,7 +242,7 @@ def every(given: Given) -> Iterator[str]:
     yield from (f"{number}. {reason}" for reason, number in numbers.items())
 
 
-def both(given: Given) -> Iterator[str]:
+def both(given: TableInputs) -> Iterator[str]:
     """Who refuses which two features."""
     rows = given.some(ROWS)
     refused: dict[tuple[tuple[str, str], str], list[str]] = {}
@@ -425,7 +425,7 @@ def _engine(workload: Workload, cluster: Cluster, options: Mapping[str, Any]) ->
     return spent
 
 
-def speed(given: Given) -> Iterator[str]:
+def speed(given: TableInputs) -> Iterator[str]:
     """Nanoseconds a job by feature, its growth at both loads, and what is asked of them."""
     os.environ["RAYON_NUM_THREADS"] = "1"
     # As `ringbco replay` does: else memory is given back after each run, and that of many jobs alone is

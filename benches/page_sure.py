@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from page_tables import Given, head, line
+from page_tables import TableInputs, head, line
 from page_traces import CLUSTERS, ORACLE, VENUS, WORST, at_speeds, parts
 from ringbco.cluster.spec import Cluster
 from ringbco.result.certainty import Held, Interval
@@ -62,7 +62,7 @@ def worst_slowdown_bound(jobs: pl.DataFrame, cluster: Cluster) -> float:
     return max(bounds)
 
 
-def bounds(given: Given) -> Iterator[str]:
+def bounds(given: TableInputs) -> Iterator[str]:
     """A line a trace and speed. As SRTF does, repack knows the run times."""
     names = ("ideal run time, s", "bound, s", "jobs by term", "srtf, s", "srtf / bound", "repack, s")
     names += ("repack / bound", "repack, worst slowdown", "its bound")
@@ -145,7 +145,7 @@ def cells(held: Held, words: Pair) -> Iterator[str]:
         yield days if result.without is None else f"{days}; without {words.off(result.without)}"
 
 
-def certainty(given: Given) -> Iterator[str]:
+def certainty(given: TableInputs) -> Iterator[str]:
     """sjf held against fifo on traces."""
     yield "| trace | servers | on these jobs | when moved | in six parts | verdict | what carries it |"
     yield "| --- | ---: | --- | --- | --- | --- | --- |"
@@ -199,7 +199,7 @@ def counted(kind: Kind, tables: int) -> str:
     )  # fmt: skip
 
 
-def generated(given: Given, kinds: Sequence[Kind] = KINDS) -> Iterator[str]:
+def generated(given: TableInputs, kinds: Sequence[Kind] = KINDS) -> Iterator[str]:
     """Of generated tables, of which the truth is known."""
     names = ("sjf, fifo: apart in all parts, on these jobs alone", "wrong", "alike: apart on these jobs")
     names += ("false: in all parts", "intervals of fresh tables that hold the median")

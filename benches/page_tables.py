@@ -26,7 +26,7 @@ _UNITS: Final = {"%": 0.01, "min": MINUTE, "h": HOUR, "d": DAY}
 
 
 @dataclass
-class Given:
+class TableInputs:
     """What a table is made of. traces and peers: folders. least: a part of it, as fast as may be."""
 
     traces: Path = Path("../shared/traces")

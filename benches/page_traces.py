@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from page_tables import Figures, Given, head, line, number, rows, table
+from page_tables import Figures, TableInputs, head, line, number, rows, table
 from ringbco.audits import audit
 from ringbco.cluster.presets import ServerGroup
 from ringbco.cluster.spec import Cluster
@@ -81,7 +81,7 @@ def runs() -> dict[str, dict[str, Any]]:
     return {policy.name: {"policy": policy.name} for policy in of} | {EXACT: ORACLE}
 
 
-def policies(given: Given) -> Iterator[str]:
+def policies(given: TableInputs) -> Iterator[str]:
     """A heading a trace and a table a speed: model `rar`, continuous clock, every option at its default."""
     for trace in given.some(CLUSTERS):
         sizes = " and ".join(f"{group.count}" for group in CLUSTERS[trace])
@@ -194,7 +194,7 @@ class Case(NamedTuple):
     trace: str
     servers: str
 
-    def jobs(self, given: Given) -> JobTable:
+    def jobs(self, given: TableInputs) -> JobTable:
         """The job table; on one cluster, without the names of virtual ones."""
         jobs = given.jobs(self.trace)
         return jobs if "+" in self.servers else from_frame(jobs.frame.drop("vc", strict=False))
@@ -205,7 +205,7 @@ class Case(NamedTuple):
         return Cluster.from_groups(CLUSTERS[self.trace]) if own else Cluster.parse(f"{self.servers}x8")
 
 
-def cases(given: Given) -> Iterator[Case]:
+def cases(given: TableInputs) -> Iterator[Case]:
     """Philly's clusters with all and with three quarters of their servers, Venus as one and as two, and
     elasticflow at two offered loads."""
     for trace, groups in CLUSTERS.items():
@@ -240,7 +240,7 @@ def peak(outcome: Outcome, cluster: Cluster) -> float:
     return result
 
 
-def repack_runs(given: Given) -> Iterator[str]:
+def repack_runs(given: TableInputs) -> Iterator[str]:
     """Each trace on clusters of several sizes: the least and the greatest value over the seeds, which draw
     other models for the jobs."""
     seeds = range(FEW_SEEDS)
@@ -270,7 +270,7 @@ def repack_runs(given: Given) -> Iterator[str]:
         yield line(case.trace, case.servers, " or ".join(dict.fromkeys(best)), *ends)
 
 
-def repack(given: Given) -> Iterator[str]:
+def repack(given: TableInputs) -> Iterator[str]:
     """Philly's largest virtual cluster: means over the seeds, with the least and the greatest value."""
     yield from repack_of(given.jobs("philly/6214e9"), "64x8", given.draws(SEEDS))
 
@@ -351,14 +351,14 @@ ELASTIC_TABLES: Final[dict[str, tuple[Sequence[str], Iterable[str], dict[str, st
 """By mark: policies, traces and columns."""
 
 
-def recorded(given: Given, trace: Trace) -> pl.DataFrame:
+def recorded(given: TableInputs, trace: Trace) -> pl.DataFrame:
     """The jobs of a trace in order of submission."""
     names = {"submission_time": "submit_time", "num_gpu": "num_gpus"}
     frame = pl.read_csv(given.traces / f"{trace.file}.csv").rename(names, strict=False)
     return frame.sort("submit_time", maintain_order=True)
 
 
-def described(given: Given) -> Iterator[str]:
+def described(given: TableInputs) -> Iterator[str]:
     """The table of the traces."""
     yield "| trace | jobs | GPUs of a job, median and most | work, GPU-hours | cluster | window |"
     yield "| --- | ---: | ---: | ---: | --- | --- |"
@@ -375,7 +375,7 @@ def described(given: Given) -> Iterator[str]:
         )  # fmt: skip
 
 
-def elastic_run(given: Given, name: str, part: str, policy: str, load: float) -> list[str]:
+def elastic_run(given: TableInputs, name: str, part: str, policy: str, load: float) -> list[str]:
     """The cells of a replay of jobs of which each may hold from half to twice its GPUs. Raises RuntimeError
     where the audit objects."""
     known = TRACES.get(name) or FEW[name]
@@ -399,7 +399,7 @@ def elastic_run(given: Given, name: str, part: str, policy: str, load: float) ->
     return [form.format_map(record) for form in ELASTIC_TABLES[part][2].values()]
 
 
-def elastic(given: Given, part: str) -> Iterator[str]:
+def elastic(given: TableInputs, part: str) -> Iterator[str]:
     """A table a trace: figures of each policy at each load."""
     policies, traces, metrics = ELASTIC_TABLES[part]
     traces = given.some(traces, slice(1))

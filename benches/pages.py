@@ -32,7 +32,7 @@ import page_features
 import page_sure
 import page_traces
 import ringbco
-from page_tables import Given, Note, filled, line, marked
+from page_tables import Note, TableInputs, filled, line, marked
 from ringbco.run.passes import COSTS, Load
 
 ROOT: Final = Path(__file__).parents[1]
@@ -174,7 +174,7 @@ bench --jobs 2000
 demo -o demo --force"""
 
 
-def limits(given: Given) -> Iterator[str]:
+def limits(given: TableInputs) -> Iterator[str]:
     """A row a verb."""
     yield from (line("verb", "least `ulimit -v`"), line("---", "---"))
     with tempfile.TemporaryDirectory() as folder:
@@ -203,7 +203,7 @@ DECISIONS: Final = {"gavel": 100, "sia": 100, "gittins": 20_000}
 FIELDS: Final[dict[str, dict[str, Any]]] = {"gavel": {"renew": 1e9, "shares": "max-min"}, "sia": {}}
 
 
-def passes(given: Given) -> Iterator[str]:
+def passes(given: TableInputs) -> Iterator[str]:
     """CPU time of the calling thread, so that a busy machine does not change it, beside what it is taken for:
     of jobs of one GPU that all come at once, what a run with many decisions takes beyond one with few."""
     places = PLACES[:1] if given.least else PLACES
@@ -258,7 +258,7 @@ class Row:
 
     page: str
     mark: str
-    make: Callable[[Given], Iterable[str]]
+    make: Callable[[TableInputs], Iterable[str]]
     needs: str = ""
     slow: bool = False
     measured: bool = False
@@ -277,7 +277,7 @@ class Row:
         result = marked(self.path.read_text(encoding="utf-8"))
         return {self.mark: result[self.mark]} if self.mark else result
 
-    def made(self, given: Given) -> tuple[dict[str, str], list[Note]]:
+    def made(self, given: TableInputs) -> tuple[dict[str, str], list[Note]]:
         """By mark what should be there; figures of the page's sentences."""
         if not self.mark:
             return dict(answers(self.page)), []
@@ -287,7 +287,7 @@ class Row:
         return {self.mark: re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)}, notes
 
 
-def differences(stands: str, made: str, given: Given) -> list[str]:
+def differences(stands: str, made: str, given: TableInputs) -> list[str]:
     """The lines by which they differ; of a part, those that do not stand."""
     old, new = (VARIES.sub("*", text).strip("\n").splitlines() for text in (stands, made))
     if given.drawn_less:
@@ -334,7 +334,7 @@ ROWS: Final = (
 )  # fmt: skip
 
 
-def check(row: Row, given: Given, *, write: bool) -> bool:
+def check(row: Row, given: TableInputs, *, write: bool) -> bool:
     """Makes a row and tells how it differs; whether it may stay so."""
     folder = {TRACES: given.traces, PEERS: given.peers}.get(row.needs)
     if folder is not None and not folder.is_dir():
@@ -362,8 +362,8 @@ def main() -> None:
     given("row", nargs="*", metavar="ROW")
     given("--write", action="store_true", help="put what is made into the pages, and draw their pictures")
     given("--least", action="store_true", help="make and compare a part of each table, as fast as may be")
-    given("--traces", type=Path, default=Given.traces, help="with philly/, helios/ and elasticflow/")
-    given("--peers", type=Path, default=Given.peers, help="with physical/, published logs")
+    given("--traces", type=Path, default=TableInputs.traces, help="with philly/, helios/ and elasticflow/")
+    given("--peers", type=Path, default=TableInputs.peers, help="with physical/, published logs")
     asked = parser.parse_args()
     if asked.write and asked.least:
         parser.error("--write: not of parts (--least)")
@@ -376,7 +376,7 @@ def main() -> None:
         for row in ROWS
         if (not row.measured if not asked.row else not {row.page, row.name}.isdisjoint(asked.row))
     ]
-    of = Given(asked.traces, asked.peers, asked.least)
+    of = TableInputs(asked.traces, asked.peers, asked.least)
     kept = [check(row, replace(of), write=asked.write) for row in chosen]
     sys.exit(not all(kept))
 

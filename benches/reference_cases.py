@@ -24,14 +24,14 @@ from functools import partial
 from typing import Final
 
 from cases.draw import FEATURES, toss
-from cases.met import met
+from cases.met import effective_features
 from cases.run import POLICIES, meet
 
 OF_QUEUES: Final = frozenset({"order", "fairshare", "queue", "conservative", "aging", "estimate"})
 
 
 @dataclass(frozen=True)
-class Told:
+class CaseResult:
     """What became of a case.
 
     effective: the features that it ran with and could not be left out. lacks: why nothing of it ran.
@@ -43,7 +43,7 @@ class Told:
     faults: tuple[str, ...]
 
 
-def looked_at(number: int, seed: int, rules: Sequence[str]) -> Told:
+def looked_at(number: int, seed: int, rules: Sequence[str]) -> CaseResult:
     """The case of that number."""
     name = f"{seed}.{number}"
     features = set(toss(name))
@@ -55,12 +55,12 @@ def looked_at(number: int, seed: int, rules: Sequence[str]) -> Told:
         warnings.simplefilter("ignore")
         drawn = meet(name, features=tuple(each for each in FEATURES if each in features))
         if drawn.seen.refusal is not None:
-            return Told(name, (), "refused without any feature", ())
+            return CaseResult(name, (), "refused without any feature", ())
         faults = tuple(f"{fault.kind}: {fault.text[:300]}" for fault in drawn.seen.faults)
-        return Told(name, met(name, drawn.features), None, faults)
+        return CaseResult(name, effective_features(name, drawn.features), None, faults)
 
 
-def lines(told: Sequence[Told], names: Sequence[str]) -> list[str]:
+def lines(told: Sequence[CaseResult], names: Sequence[str]) -> list[str]:
     """The tables of the end."""
     ran, decided = Counter[str](), Counter[str]()
     for each in told:

@@ -17,7 +17,7 @@ LOG: Final = Path(__file__).parents[1] / "traces" / "log.csv"
 
 
 def log() -> pl.DataFrame:
-    """The log, a row a job: job, user, gpus, submitted, began, ended."""
+    """The log, one row per job: job, user, gpus, submitted, began, ended."""
     jobs = ringbco.generate("philly", 1000, seed=5, gpus=128, load=1.0)
     ran = ringbco.replay(jobs, "16x8", policy="fifo", model="fixed").jobs
 

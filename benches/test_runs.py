@@ -34,7 +34,7 @@ LIMIT = 4.0
 
 @pytest.fixture(scope="module")
 def trace() -> JobTable:
-    """A virtual cluster of Philly as published; jobs like it where that is not at hand."""
+    """A virtual cluster of Philly as published; jobs like it where that is not available."""
     table = read_jobs(TRACE) if TRACE.is_file() else generate("philly", JOBS, 1, gpus=256, load=0.9)
     assert table.num_jobs == JOBS
     return table

@@ -20,7 +20,7 @@ MOVED = c("preemptions") > 0
 Change = Callable[[Story], object]
 
 
-def found(story: Story) -> set[str]:
+def codes_found(story: Story) -> set[str]:
     return {finding.code for finding in check_outcome(story.outcome, story.table).findings}
 
 
@@ -249,7 +249,7 @@ def servers_swapped(story: Story) -> None:
             if same and len(one) == len(other) == 1 and jobs["finish_time"][a] < jobs["finish_time"][b]:
                 servers = [story.allocations["server"][row] for row in (one[0], other[0])]
                 story.swap_servers(one[0], other[0])
-                if servers[0] != servers[1] and "capacity" not in found(story):
+                if servers[0] != servers[1] and "capacity" not in codes_found(story):
                     return
                 story.swap_servers(one[0], other[0])
     pytest.fail("no such jobs")
@@ -400,7 +400,7 @@ CATALOGUE = [*JOBS, *SCHEDULE, *FIGURES]
 def test_a_corruption_is_found(name: str, change: Change, code: str, tmp_path: Path) -> None:
     story = Story(name)
     change(story)
-    assert code in (repeated(story, tmp_path) if code == "repeat" else found(story))
+    assert code in (repeated(story, tmp_path) if code == "repeat" else codes_found(story))
 
 
 @pytest.mark.parametrize("name", ["fifo", "srtf", "plan"])

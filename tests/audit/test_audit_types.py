@@ -58,7 +58,7 @@ def replayed(jobs: pl.DataFrame, two: Cluster, **options: Any) -> ringbco.Outcom
     return outcome
 
 
-def found(outcome: ringbco.Outcome, jobs: pl.DataFrame) -> set[str]:
+def findings_of(outcome: ringbco.Outcome, jobs: pl.DataFrame) -> set[str]:
     return {finding.code for finding in ringbco.audit(outcome, jobs)}
 
 
@@ -74,4 +74,4 @@ def test_why_a_job_waited_is_told_by_its_types(two: Cluster) -> None:
     wait = pl.Series([0.0, 100.0], dtype=pl.Float32)
     none = pl.Series([0.0, 0.0], dtype=pl.Float32)
     other = outcome.jobs.with_columns(wait_gpus=none, wait_behind=wait)
-    assert found(dataclasses.replace(outcome, jobs=other), jobs) == {"causes"}
+    assert findings_of(dataclasses.replace(outcome, jobs=other), jobs) == {"causes"}

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 import ringbco
-from agreement import stays_of, stays_told
+from agreement import recorded_stays, stays_of
 from cases import window
 from cases.case import Case
 from cases.modelled import ReferenceResult, reference_result
@@ -101,7 +101,7 @@ def _tables(
             sorted((*row[:5], row[5] / 1000) for row in expected.shares),
         )
     else:
-        yield "allocations", stays_told(outcome), _in_rows(ids, expected.result)
+        yield "allocations", recorded_stays(outcome), _in_rows(ids, expected.result)
     if expected.climbs is not None and outcome.rungs is not None:
         rungs = outcome.rungs.select("job_id", "rung", "time", "loss", "went_on").fill_null(math.nan)
         on = expected.climbs.went_on

@@ -45,7 +45,7 @@ NOTHING = {"num_gpus": 0, "cause": 0, "of_pass": 0, "time": -1.0, "verb": 255}
 """What a column of a log is left out for where all its rows have it; of the others NONE."""
 
 
-class Told(NamedTuple):
+class CaseLines(NamedTuple):
     """given: lines of the inputs. options: words by name. expected: lines of what comes of it."""
 
     given: list[str]
@@ -53,7 +53,7 @@ class Told(NamedTuple):
     expected: list[str]
 
 
-def walked(number: int) -> Told | None:
+def walked(number: int) -> CaseLines | None:
     """The case of a place among all orders, disciplines, placements, variants, models and clocks."""
     from cases.draw import FEATURES, build
     from strategies import PLACEMENTS
@@ -67,10 +67,10 @@ def walked(number: int) -> Told | None:
     names |= {name for name, wanted in (("ring", model == "rar"), ("slot", clock == "slot")) if wanted}
     case = build(f"walk {number}", tuple(names))
     case.options |= {"order": order, "queue": queue, "placement": placement, "variant": variant}
-    return told(f"walk {number}", case)
+    return case_lines(f"walk {number}", case)
 
 
-def logged(number: int) -> Told | None:
+def logged(number: int) -> CaseLines | None:
     """The log of a case, to be followed."""
     from cases.custom_policies import Restless
     from cases.draw import build, toss
@@ -82,13 +82,13 @@ def logged(number: int) -> Told | None:
     case = build(seed, tuple(names))
     if number % 2 == 0:
         case.options["policy"] = Restless
-    return told(seed, case, follow=True)
+    return case_lines(seed, case, follow=True)
 
 
-def everything(number: int) -> Told | None:
+def everything(number: int) -> CaseLines | None:
     """The case of a seed."""
     from cases import decided
-    from cases.met import met
+    from cases.met import effective_features
     from cases.run import meet
 
     drawn = meet(number)
@@ -96,11 +96,11 @@ def everything(number: int) -> Told | None:
     if not isinstance(case.policy, str) or case.policy in decided.TOLD or drawn.seen.faults:
         return None
     # The engine never hears of a window.
-    names = (name for name in met(drawn.seed, drawn.features) if name != "window")
-    return told(f"{number} {' '.join(names)}", case)
+    names = (name for name in effective_features(drawn.seed, drawn.features) if name != "window")
+    return case_lines(f"{number} {' '.join(names)}", case)
 
 
-def told(title: str, case: Case, *, follow: bool = False) -> Told | None:
+def case_lines(title: str, case: Case, *, follow: bool = False) -> CaseLines | None:
     """A case and what its reference model gives; None for one in no file. follow: by its decision log."""
     from cases import modelled
     from cases.run import replayed
@@ -117,7 +117,9 @@ def told(title: str, case: Case, *, follow: bool = False) -> Told | None:
         if name not in ZEROS or np.any(value):
             lines += [" ".join(line) for line in _values(name, value)]
     options = {name: " ".join(_words(value)) for name, value in setup.options.items() if value is not None}
-    return Told(lines, options, [" ".join((name, *_words(value))) for name, value in _expected(expected)])
+    return CaseLines(
+        lines, options, [" ".join((name, *_words(value))) for name, value in _expected(expected)]
+    )
 
 
 def _followed(case: Case) -> Setup:
@@ -192,12 +194,12 @@ KINDS = {walked: 0.4, logged: 0.25, everything: 0.35}
 """What is drawn, and which part of a file it is."""
 
 
-def cases(make: Callable[[int], Told | None]) -> Iterator[Told]:
+def cases(make: Callable[[int], CaseLines | None]) -> Iterator[CaseLines]:
     """All of a kind."""
     return filter(None, map(make, count()))
 
 
-def blocks(told: Sequence[Told]) -> Iterator[str]:
+def blocks(told: Sequence[CaseLines]) -> Iterator[str]:
     """The file's text in parts: first the options as most cases have them, then a case each."""
     names = [name for name in told[0].options if all(name in each.options for each in told)]
     usual = {name: Counter(each.options[name] for each in told).most_common(1)[0][0] for name in names}

@@ -13,7 +13,7 @@ SAVES = ("checkpoint_interval",)
 MAY_LEAVE = ("preemptible",)
 
 
-def met(seed: object, features: tuple[str, ...]) -> tuple[str, ...]:
+def effective_features(seed: object, features: tuple[str, ...]) -> tuple[str, ...]:
     """The features that have an effect, or may have one."""
     whole = _read(build(seed, features))
     return tuple(

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from agreement import answer
+from agreement import result_or_error
 from cases import decided
 from cases.case import Case
 from reference import Job, Net, Options
 from reference.deciding import Decides
 from reference.elastic import POLICIES as RESIZING
 from reference.elastic import Elastic
-from reference.elastic import given as given_elastic
+from reference.elastic import simulation_arguments as given_elastic
 from reference.energy import Sleep, sleeping_world
 from reference.fair import Fair
 from reference.following import Entry, Follow
@@ -81,7 +81,7 @@ class Parts:
     sleep: Sleep | None = None
 
 
-def _told(case: Case) -> dict[str, Any]:
+def _options(case: Case) -> dict[str, Any]:
     """The options, with those that a custom policy stands for."""
     options = {"policy": "fifo", "clock": "continuous", **case.options}
     if not isinstance(case.policy, str):
@@ -95,14 +95,14 @@ def _told(case: Case) -> dict[str, Any]:
 
 def reference_result(case: Case) -> ReferenceResult | RowError:
     """What the reference makes of a case, or the error with which it refuses the case."""
-    return answer(lambda: Model(case, decides=decided.policy_of(case)).simulate())
+    return result_or_error(lambda: Model(case, decides=decided.policy_of(case)).simulate())
 
 
 def by_log(case: Case) -> ReferenceResult | RowError:
     """What the reference makes of the decisions of the engine. Raises WrongError where they cannot be."""
     decisions = case.replay(decisions=True).decisions
     log = decided.entries(decisions, [job["job_id"] for job in case.jobs])
-    return answer(lambda: Model(case, log=log).simulate())
+    return result_or_error(lambda: Model(case, log=log).simulate())
 
 
 class Model:
@@ -116,7 +116,7 @@ class Model:
         decides: Decides | None = None,
     ) -> None:
         """log: decisions to be carried out, whatever the policy. decides: makes what decides instead."""
-        self.case, self.told, self.log = case, _told(case), log
+        self.case, self.told, self.log = case, _options(case), log
         self.decides = decides if log is None else lambda _: Follow(log)
         named = [server.get("gpu_type") for server in case.servers]
         self.names = list(dict.fromkeys([*(name for name in named if name), *case.gpu_types]))

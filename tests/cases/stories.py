@@ -19,7 +19,7 @@ from ringbco.result.why import Fact, Story
 from ringbco.units import duration
 
 
-def told(story: Story, kind: str) -> list[Fact]:
+def facts_of(story: Story, kind: str) -> list[Fact]:
     return [fact for fact in story.facts if fact.kind == kind]
 
 
@@ -65,7 +65,7 @@ def naive_seconds(outcome: ringbco.Outcome, since: float, until: float) -> dict[
 def check_holders(outcome: ringbco.Outcome, story: Story, there: set[str] | None = None) -> int:
     """That the holders named are those of allocations. there: jobs and services that count, else all."""
     checked = 0
-    for fact in told(story, "held"):
+    for fact in facts_of(story, "held"):
         result = {n: g for n, g in naive_holders(outcome, fact).items() if there is None or n in there}
         named = {each["name"]: each["gpus"] for each in fact.figures["holders"]}
         assert named == {name: result[name] for name in named}, (story.job, fact)
@@ -76,7 +76,7 @@ def check_holders(outcome: ringbco.Outcome, story: Story, there: set[str] | None
         parts = sum(fact.figures[part] for part in ("held", "replicas", "down", "idle"))
         assert parts == pytest.approx(fact.figures["gpus"])
         checked += len(named)
-    for fact in told(story, "most held"):
+    for fact in facts_of(story, "most held"):
         assert fact.time is not None
         seconds = naive_seconds(outcome, fact.figures["since"], fact.time)
         seconds = {n: s for n, s in seconds.items() if there is None or n in there}
@@ -334,7 +334,7 @@ def _check_shared(expected: WaitingModel, story: Story, fact: Fact) -> None:
 def check_against_the_tables(outcome: ringbco.Outcome, story: Story) -> None:
     """Starts, ends, waits and what came on top are those of the tables."""
     own = outcome.stays.filter(pl.col("job_id") == story.job)
-    started = told(story, "started")
+    started = facts_of(story, "started")
     assert [fact.time for fact in started] == own["start_time"].to_list()
     held = outcome.allocations
     for fact, row in zip(started, own.iter_rows(named=True), strict=True):
@@ -346,12 +346,12 @@ def check_against_the_tables(outcome: ringbco.Outcome, story: Story) -> None:
             assert sorted(part["server"] for part in fact.figures["on"]) == sorted(set(parts["server"]))
             assert sum(part["gpus"] for part in fact.figures["on"]) == pytest.approx(fact.figures["gpus"])
     ended = own.filter(pl.col("ended") != "done")
-    for fact, row in zip(told(story, "stopped"), ended.iter_rows(named=True), strict=True):
+    for fact, row in zip(facts_of(story, "stopped"), ended.iter_rows(named=True), strict=True):
         assert (fact.time, fact.figures["ended"]) == (row["end_time"], row["ended"])
         for name in ("by_job", "by_service", "by_server"):
             assert fact.figures.get(name) == row[name]
         assert fact.figures.get("lost_time", 0.0) == row["lost_time"]
-    waits = {fact.stay: fact for fact in told(story, "waited")}
+    waits = {fact.stay: fact for fact in facts_of(story, "waited")}
     for row in own.iter_rows(named=True):
         seconds = {name: row[name] for name in ("wait_behind", "wait_gpus", "wait_fragmented")}
         if row["stay"] in waits and None not in seconds.values():
@@ -361,7 +361,7 @@ def check_against_the_tables(outcome: ringbco.Outcome, story: Story) -> None:
     done = outcome.jobs.filter(pl.col("job_id") == story.job)
     if done.height:
         (row,) = done.iter_rows(named=True)
-        (fact,) = told(story, "finished")
+        (fact,) = facts_of(story, "finished")
         assert (fact.time, fact.figures["jct"]) == (row["finish_time"], row["jct"])
         coarse = 1e-9 * abs(row["finish_time"])
         whole = fact.figures["alone"] + sum(fact.figures["on_top"].values())

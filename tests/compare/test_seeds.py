@@ -48,7 +48,7 @@ def text(html: str) -> str:
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", html)))
 
 
-def told(made: Comparison, key: str) -> list[tuple[str, str]]:
+def figures_shown(made: Comparison, key: str) -> list[tuple[str, str]]:
     """The figure, and the range below it, as people read them, by label."""
     (measure,) = (measure for measure in COMPARED if measure.key == key)
     figures = [measure.brief(made.figure(label, key).value) for label in made.outcomes]
@@ -59,7 +59,7 @@ def told(made: Comparison, key: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("key", ["mean_jct", "p99_wait", "mean_jct_over_bound", "mean_contention"])
 def test_terminal_page_and_notebook_tell_the_same(comparison: Comparison, key: str) -> None:
     (measure,) = (measure for measure in COMPARED if measure.key == key)
-    parts = [part for both in told(comparison, key) for part in both]
+    parts = [part for both in figures_shown(comparison, key) for part in both]
     terminal, notebook = printed(comparison, 200, every=True), text(comparison_html(comparison))
     shown = text(page(comparison, [Chapter("Jobs", [])], title="t").split("<body>")[1])
     for where in (terminal, notebook, shown):
@@ -105,7 +105,7 @@ def test_json_parquet_and_the_report_of_the_folder_tell_the_same(
     assert again.sentences() == comparison.sentences()
     assert again.notes() == comparison.notes()
     for key in ("mean_jct", "mean_jct_over_bound", "p99_slowdown"):
-        assert told(again, key) == told(comparison, key)
+        assert figures_shown(again, key) == figures_shown(comparison, key)
     written = report(tmp_path / "cmp", tmp_path / "page.html", png=tmp_path / "png")
     assert comparison.sentences()[0] in text(written.path.read_text())
 

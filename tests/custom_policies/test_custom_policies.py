@@ -150,7 +150,7 @@ def test_chaos_passes_the_audit_and_its_log_gives_it_again(
     outcome.write(tmp_path / "run")
     log = f"log:{tmp_path / 'run' / 'decisions.parquet'}"
     again = ringbco.replay(JOBS, "8x8", policy=log, **options)
-    # Whether a wait was for GPUs or for whole servers hangs on the placement, and a log has none.
+    # Whether a wait was for GPUs or for whole servers depends on the placement, and a log has none.
     waits = [name for name in outcome.jobs.columns if name.startswith("wait_") and name != "wait_time"]
     same(again, replace(outcome, jobs=outcome.jobs.drop(waits)))
     assert outcome.decisions.equals(again.decisions)

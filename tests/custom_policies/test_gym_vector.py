@@ -22,7 +22,7 @@ from ringbco.gym import ReplayEnv
 SHOWN = 4
 
 
-class Told(gymnasium.Wrapper[Any, Any, Any, Any]):
+class JctRecorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Tells the summed JCT of an episode that has terminated."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -38,7 +38,7 @@ class Told(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def made(jobs: ringbco.JobTable, outages: pl.DataFrame) -> gymnasium.Env[Any, Any]:
-    return Told(ReplayEnv(jobs, "2x8", episode_jobs=8, visible_jobs=SHOWN, outages=outages))
+    return JctRecorder(ReplayEnv(jobs, "2x8", episode_jobs=8, visible_jobs=SHOWN, outages=outages))
 
 
 def makers(number: int) -> list[Any]:

@@ -28,7 +28,7 @@ def test_a_trace_that_is_absent_skips_or_fails(
         present(tmp_path / "absent.csv")
 
 
-def told(reasons: dict[str, str]) -> list[str]:
+def skip_summary(reasons: dict[str, str]) -> list[str]:
     """What the summary writes where the tests of some ids were skipped for some reasons."""
     reports = [SimpleNamespace(nodeid=name, longrepr=("f", 1, why)) for name, why in reasons.items()]
     lines: list[str] = []
@@ -48,9 +48,9 @@ def test_one_line_says_what_was_skipped_and_how_to_get_it() -> None:
         "tests/test_b.py::two[3]": absent,
         "tests/test_a.py::x": absent,
     }
-    (line,) = told({**reasons, "tests/test_c.py::y": "Skipped: no chromium"})
+    (line,) = skip_summary({**reasons, "tests/test_c.py::y": "Skipped: no chromium"})
     assert line == (
         f"3 tests skipped without the public traces in {SHARED / 'traces'} (a 1, b 2);"
         " CONTRIBUTING.md says where to get them"
     )
-    assert told({"tests/test_c.py::y": "Skipped: no chromium"}) == []
+    assert skip_summary({"tests/test_c.py::y": "Skipped: no chromium"}) == []

@@ -58,7 +58,7 @@ def test_an_interval_of_fresh_tables_is_of_tables_of_its_own() -> None:
         means = [outcome.summary["mean_jct"] for outcome in alone.outcomes.values()]
         assert [one[number] for one in values] == pytest.approx([*means, means[1] / means[0]])
     assert ends == [pytest.approx((min(one), max(one))) for one in values]
-    ((_, _, row),) = page_tables.rows("\n".join(made.generated(page_tables.Given(least=True), [kind])))
+    ((_, _, row),) = page_tables.rows("\n".join(made.generated(page_tables.TableInputs(least=True), [kind])))
     assert set(row) == set(GENERATED[0])
     assert row["wrong"] == row["false: in all parts"] == "0 of 2"
 

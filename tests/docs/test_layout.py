@@ -9,8 +9,8 @@ from typing import Final
 
 TESTS: Final = Path(__file__).parents[1]
 PAGE: Final = (TESTS.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
-CHAPTER: Final = PAGE.split("\n## Folders of the tests\n")[1].split("\n## ")[0]
-ROOMS, BESIDE = (
+CHAPTER: Final = PAGE.split("\n## The folders of the tests\n")[1].split("\n## ")[0]
+FOLDERS, BESIDE = (
     set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
     for table in CHAPTER.split("What they share lies beside them.")
 )
@@ -21,13 +21,13 @@ IMPORTED: Final = re.compile(r"^\s*(?:from|import) (test_\w+)", re.MULTILINE)
 
 def test_every_test_lies_in_a_folder_of_the_list() -> None:
     assert len(TEST_MODULES) > 150
-    astray = [str(path) for path in TEST_MODULES if path.parent.as_posix() not in ROOMS]
+    astray = [str(path) for path in TEST_MODULES if path.parent.as_posix() not in FOLDERS]
     assert astray == []
 
 
 def test_the_list_has_every_folder_and_no_other() -> None:
-    assert {path.parent.as_posix() for path in TEST_MODULES} == ROOMS
-    assert {path.parent.as_posix() for path in MODULES} == ROOMS | BESIDE | {"."}
+    assert {path.parent.as_posix() for path in TEST_MODULES} == FOLDERS
+    assert {path.parent.as_posix() for path in MODULES} == FOLDERS | BESIDE | {"."}
     assert [path.name for path in MODULES if path.parent == Path()] == ["conftest.py"]
 
 

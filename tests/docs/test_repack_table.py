@@ -72,7 +72,7 @@ def test_the_table_of_runs_keeps_the_bound() -> None:
 @pytest.mark.long
 def test_the_bound(shared_traces: Path) -> None:
     """Every run of the table anew with one of its seeds; the best blind policy's mean JCT is the table's."""
-    given = page_tables.Given(shared_traces)
+    given = page_tables.TableInputs(shared_traces)
     cases = list(made.cases(given))
     assert [(case.trace, case.servers) for case in cases] == [(row["trace"], row["servers"]) for row in ROWS]
     for case, row in zip(cases, ROWS, strict=True):

@@ -115,7 +115,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     }
 
 
-def found(rows: list[dict[str, Any]]) -> set[str]:
+def listed_files(rows: list[dict[str, Any]]) -> set[str]:
     return {key for row in rows for key in row}
 
 
@@ -124,7 +124,7 @@ def test_every_key_of_a_summary_is_documented(outcomes: dict[str, Outcome]) -> N
     planned = set(keys(PAPER.split("### The result\n")[1]))
     told = set(SUMMARY) | planned
     assert len(set(SUMMARY)) == len(SUMMARY), "told twice"
-    assert found(list(summaries.values())) | WRITTEN == told
+    assert listed_files(list(summaries.values())) | WRITTEN == told
     for name, summary in summaries.items():
         assert bool(planned & set(summary)) == (name == "plan")
 
@@ -133,20 +133,24 @@ def test_every_key_of_a_size_class_and_of_a_virtual_cluster_is_documented(
     outcomes: dict[str, Outcome],
 ) -> None:
     summaries = [outcome.summary for outcome in outcomes.values()]
-    assert found([row for summary in summaries for row in summary["size_classes"]]) == set(CLASSES)
+    assert listed_files([row for summary in summaries for row in summary["size_classes"]]) == set(CLASSES)
     vcs = outcomes["all"].summary["vcs"]
-    assert found(vcs + outcomes["elastic"].summary["vcs"] + outcomes["evicting"].summary["vcs"]) == set(VCS)
+    assert listed_files(
+        vcs + outcomes["elastic"].summary["vcs"] + outcomes["evicting"].summary["vcs"]
+    ) == set(VCS)
     assert sum(row["jobs_refused"] for row in vcs) == outcomes["all"].summary["jobs_refused"] > 0
     # What the page says of the conditions.
-    plain = found(outcomes["plain"].summary["size_classes"])
+    plain = listed_files(outcomes["plain"].summary["size_classes"])
     assert "preemptions" in plain
     assert not plain & {"lost_gpu_seconds", "deadlines", "jain_index_users"}
     assert "jobs_refused" not in outcomes["users"].summary
 
 
 def test_every_key_of_a_gpu_type_is_documented(outcomes: dict[str, Outcome]) -> None:
-    recorded = found(outcomes["types"].summary["gpu_types"])
-    assert recorded | {"asleep_gpu_hours"} == found(outcomes["asleep"].summary["gpu_types"]) == set(TYPES)
+    recorded = listed_files(outcomes["types"].summary["gpu_types"])
+    assert (
+        recorded | {"asleep_gpu_hours"} == listed_files(outcomes["asleep"].summary["gpu_types"]) == set(TYPES)
+    )
     assert "cost" not in outcomes["types"].summary["gpu_types"][1]
 
 

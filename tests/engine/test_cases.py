@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cases import files
-from cases.met import met
+from cases.met import effective_features
 from cases.run import Met, look, meet
 from cases.shrink import shrink
 from core_run import CASES, LONG
@@ -27,7 +27,7 @@ CHUNK = 15
 @pytest.mark.parametrize("chunk", range(-(-COUNT // CHUNK)))
 def test_everything_meets(chunk: int, record_property: Callable[[str, object], None]) -> None:
     seen = [meet(seed) for seed in range(CHUNK * chunk, min(COUNT, CHUNK * (chunk + 1)))]
-    features = [len(met(each.seed, each.features)) for each in seen]
+    features = [len(effective_features(each.seed, each.features)) for each in seen]
     value = {
         "cases": len(seen),
         "features": sum(features),
@@ -41,7 +41,7 @@ def test_everything_meets(chunk: int, record_property: Callable[[str, object], N
 
 
 @pytest.mark.parametrize("kind", files.KINDS)
-def test_the_file_for_rust_is_that_of_these_cases(kind: Callable[[int], files.Told | None]) -> None:
+def test_the_file_for_rust_is_that_of_these_cases(kind: Callable[[int], files.CaseLines | None]) -> None:
     # Else `python tests/cases/files.py` writes it anew.
     usual, *blocks = (block.splitlines() for block in files.FILE.read_text().split("\n\n"))
     for entry in islice(files.cases(kind), 3):

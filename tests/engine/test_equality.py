@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 import ringbco
-from agreement import answer, refused_alike, same
+from agreement import refused_alike, result_or_error, same
 from core_run import PAIRS, STEP, Run, run_core
 from reference import Result, State, StuckError, simulate
 from reference.model import RowError
@@ -27,7 +27,9 @@ from strategies import COMBINATIONS, ORDERS, PLACEMENTS, Case, build_case
 
 def check(case: Case) -> bool:
     """Compare both on one case; whether it ran to its end."""
-    expected = answer(lambda: simulate(case.jobs, case.servers, case.net, case.options, case.server_vc))
+    expected = result_or_error(
+        lambda: simulate(case.jobs, case.servers, case.net, case.options, case.server_vc)
+    )
     if isinstance(expected, RowError):
         assert refused_alike(lambda: run_core(case), expected, case).row == expected.row, case
         return False

@@ -28,7 +28,7 @@ def core_plan(
     return _core.plan(*columns(jobs, sizes, net), given, None, threads=threads)
 
 
-def found(plan: _core.PlanResult) -> _core.PlanFound:
+def how_found(plan: _core.PlanResult) -> _core.PlanFound:
     """How the one plan was found."""
     (own,) = plan.found
     assert own is not None
@@ -105,7 +105,7 @@ def draw_instance(rnd: random.Random) -> tuple[list[Job], list[int], Net, PlanOp
 
 def assert_equal(planned: _core.PlanResult, slow: Planned, options: PlanOptions) -> None:
     rows = range(len(slow.schedule.start))
-    schedule, how = Run(planned.schedule), found(planned)
+    schedule, how = Run(planned.schedule), how_found(planned)
     start = [slow.schedule.start[row] * options.slot for row in rows]
     finish = [slow.schedule.finish[row] * options.slot for row in rows]
     assert schedule.finish.max() == slow.schedule.makespan * options.slot
@@ -168,7 +168,7 @@ def test_the_kinds_of_instances_that_the_comparison_needs_are_among_them() -> No
         seen[options.policy, options.dispatch, options.variant] += 1
         seen["contended"] += int(Run(got.schedule).max_contention.max() > 1)
         seen["waited"] += int(Run(got.schedule).start.max() > 0)
-        how = found(got)
+        how = how_found(got)
         seen["tight"] += int(how.theta * options.slot < 1.1 * how.w_max)
         seen["taken from a neighbouring theta"] += int(how.schedules_known > 0)
         if how.kappa is not None and options.kappa is None:
@@ -209,7 +209,7 @@ def test_threads_do_not_matter() -> None:
             continue
         for threads in (1, 2, 5):
             other = core_plan(jobs, sizes, net, options, threads)
-            ours, theirs = found(other), found(alone)
+            ours, theirs = how_found(other), how_found(alone)
             assert (ours.theta, ours.kappa, ours.w_max) == (theirs.theta, theirs.kappa, theirs.w_max)
             assert Run(other.schedule).start.tolist() == Run(alone.schedule).start.tolist()
             assert Run(other.schedule).finish.tolist() == Run(alone.schedule).finish.tolist()
@@ -227,7 +227,7 @@ def test_worked_example() -> None:
     ]
     net = Net(intra=8.0, inter=4.0, reduce=2.0**60, xi1=0.5, xi2=0.0, alpha=0.3)
     got = core_plan(jobs, [2, 2], net, PlanOptions())
-    how = found(got)
+    how = how_found(got)
     assert how.work_bound == pytest.approx((2 + 4 + 6 + 3 * 1.5) / 4)
     assert (how.horizon, how.theta, how.kappa) == (9, 5, 1)
     assert how.w_max == pytest.approx(4.5)
@@ -276,7 +276,7 @@ def test_a_virtual_cluster_is_planned_by_itself() -> None:
             if own is None:
                 assert how is None
                 continue
-            theirs, expected = Run(own.schedule), found(own)
+            theirs, expected = Run(own.schedule), how_found(own)
             assert how is not None
             for name in ("theta", "kappa", "horizon", "w_max", "work_bound", "thetas", "schedules"):
                 assert getattr(how, name) == getattr(expected, name)

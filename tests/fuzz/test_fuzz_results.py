@@ -29,7 +29,7 @@ from ringbco.reports.facts import facts, headline
 from ringbco.reports.figures import chapters, charts_of
 from ringbco.reports.perfetto import write_trace
 from ringbco.reports.reading import default_title, read_results
-from ringbco.reports.window import window
+from ringbco.reports.viewport import viewport
 from ringbco.result.outcome import Outcome
 from ringbco.result.tables import RESULT_FILES
 from ringbco.run.loaded import read_result
@@ -134,7 +134,7 @@ def audit(folder: Path) -> None:
         assert all(str(finding).isprintable() for finding in report.findings)
 
 
-def told(folder: Path) -> None:
+def report_texts(folder: Path) -> None:
     """What report tells of a result, all but the drawing."""
     results = explained(lambda: read_results([folder]))
     if results is not None:
@@ -179,7 +179,7 @@ def storied(folder: Path) -> None:
 
 
 def write_all(outcome: Outcome, out: io.BytesIO) -> int:
-    return write_trace(outcome, window(outcome, None, None, None), out, compress=False)
+    return write_trace(outcome, viewport(outcome, None, None, None), out, compress=False)
 
 
 def cases(sound: Path, use: Callable[[Path], Any], many: int = CASES) -> None:
@@ -202,7 +202,7 @@ def test_audit(sound: Path) -> None:
 
 
 def test_report(sound: Path) -> None:
-    cases(sound, told)
+    cases(sound, report_texts)
 
 
 def test_charts(sound: Path) -> None:

@@ -25,17 +25,17 @@ from fuzz.verbs import (
     NAMES,
     NUMBERS,
     UNBOUNDED,
-    Given,
-    beside,
+    UserInputs,
     check_figures,
     entries,
     file_of,
-    given_of,
     names_of,
     odd,
     odd_option,
     put,
     ran,
+    side_table_words,
+    user_inputs,
 )
 from ringbco.io.toml import toml_text
 from ringbco.result.tables import RESULT_FILES
@@ -55,12 +55,12 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @cache
-def known(seed: int) -> Given | None:
-    return given_of(seed)
+def known(seed: int) -> UserInputs | None:
+    return user_inputs(seed)
 
 
 @st.composite
-def someone(draw: Callable[[Any], Any]) -> Given:
+def someone(draw: Callable[[Any], Any]) -> UserInputs:
     """What a user has: a random case that its own command takes."""
     result = None
     while result is None:
@@ -68,16 +68,16 @@ def someone(draw: Callable[[Any], Any]) -> Given:
     return result
 
 
-def replayed(folder: Path, given: Given, words: list[str], out: str = "r") -> bool:
+def replayed(folder: Path, given: UserInputs, words: list[str], out: str = "r") -> bool:
     result = ran(
         folder,
         *("replay", file_of(folder, "jobs"), "--cluster=cluster.toml", f"--policy={given.policy}"),
-        *(*beside(folder), *words, "-o", out),
+        *(*side_table_words(folder), *words, "-o", out),
     )
     return result.status == 0
 
 
-def told_of(draw: Callable[[Any], Any], folder: Path, given: Given, result: str = "r") -> list[str]:
+def told_of(draw: Callable[[Any], Any], folder: Path, given: UserInputs, result: str = "r") -> list[str]:
     """A verb on a result there."""
     jobs = given.tables["jobs"]["job_id"].drop_nulls().to_list()
     name = draw(st.sampled_from((*jobs, *NAMES[:3])))
@@ -144,7 +144,7 @@ def test_plans(room: Path, data: st.DataObject) -> None:
         assert entries(here) == before, "something was left"
         return
     check_figures(here / "r")
-    arguments = told_of(data.draw, here, Given(mine.tables, mine.cluster))
+    arguments = told_of(data.draw, here, UserInputs(mine.tables, mine.cluster))
     result = ran(here, *arguments)
     assert result.status == 0 or (arguments[0] == "why" and result.status == 1), (words, result)
 
@@ -165,7 +165,7 @@ def test_tables(room: Path, data: st.DataObject) -> None:
     jobs, number = file_of(here, "jobs"), st.sampled_from(NUMBERS)
     on = ["--cluster=cluster.toml"]
     verbs: dict[str, list[Any]] = {
-        "bound": ["bound", jobs, *on, *beside(here), *words],
+        "bound": ["bound", jobs, *on, *side_table_words(here), *words],
         "inspect": ["inspect", jobs, data.draw(st.sampled_from(("--json", "-q", *on)))],
         "page": ["inspect", jobs, *on, "--html=i.html"],
         "profile": ["profile", jobs, "-o", "p.parquet", *data.draw(st.sampled_from(((), on, ("--json",))))],
@@ -217,7 +217,7 @@ def test_tables(room: Path, data: st.DataObject) -> None:
                 *on,
                 "--policy=fifo",
                 f"--policy={mine.policy}",
-                *beside(here),
+                *side_table_words(here),
                 *words,
                 "-o",
                 "c",
@@ -272,10 +272,10 @@ class Files(dict[str, bytes]):
         return f"<{len(self)} files>"
 
 
-_known: dict[Path, Given] = {}
+_known: dict[Path, UserInputs] = {}
 
 
-def known_at(here: Path) -> Given:
+def known_at(here: Path) -> UserInputs:
     return _known[here]
 
 
@@ -413,7 +413,7 @@ def test_options(room: Path, data: st.DataObject) -> None:
         assert entries(here) == before, "something was left"
         return
     check_figures(here / "r")
-    result = ran(here, *told_of(data.draw, here, Given(mine.tables, mine.cluster)))
+    result = ran(here, *told_of(data.draw, here, UserInputs(mine.tables, mine.cluster)))
     assert result.status == 0 or (result.arguments[0] == "why" and result.status == 1), (words, result)
 
 

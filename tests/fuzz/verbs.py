@@ -198,7 +198,7 @@ def check_figures(result: Path) -> None:
 
 
 @dataclass
-class Given:
+class UserInputs:
     """What a user has: tables by option ("jobs" too), the cluster file, words of options."""
 
     tables: dict[str, pl.DataFrame]
@@ -207,7 +207,7 @@ class Given:
     policy: str = "fifo"
 
 
-def given_of(seed: object) -> Given | None:
+def user_inputs(seed: object) -> UserInputs | None:
     """A random case that is accepted, as files and words; None for one that no command line can say."""
     case: Case = meet(seed, check=False).seen.case
     tables = {name: _frame(rows, FILES[name]) for name, rows in case.files.items() if rows}
@@ -233,10 +233,10 @@ def given_of(seed: object) -> Given | None:
     policy = case.policy
     if isinstance(policy, type):
         policy = f"{sys.modules[policy.__module__].__file__}:{policy.__name__}"
-    return Given({"jobs": _frame(case.jobs, TYPES), **tables}, case.toml(), words, policy)
+    return UserInputs({"jobs": _frame(case.jobs, TYPES), **tables}, case.toml(), words, policy)
 
 
-def renamed(given: Given, name: str, odd: str) -> Given:
+def renamed(given: UserInputs, name: str, odd: str) -> UserInputs:
     """The same with another name, wherever it stands."""
     tables = {
         file: frame.with_columns(pl.col(pl.String).replace(name, odd)) for file, frame in given.tables.items()
@@ -244,10 +244,10 @@ def renamed(given: Given, name: str, odd: str) -> Given:
     spelt = json.dumps(odd, ensure_ascii=True)
     cluster = given.cluster.replace(f'"{name}"', spelt).replace(f"[gpu_types.{name}]", f"[gpu_types.{spelt}]")
     cluster = cluster.replace(f"models.{name} ", f"models.{spelt} ")
-    return Given(tables, cluster, list(given.words), given.policy)
+    return UserInputs(tables, cluster, list(given.words), given.policy)
 
 
-def names_of(given: Given) -> list[str]:
+def names_of(given: UserInputs) -> list[str]:
     """All names that tables and cluster have."""
     result = {
         value
@@ -259,7 +259,7 @@ def names_of(given: Given) -> list[str]:
 
 
 @st.composite
-def odd(draw: Draw, given: Given) -> tuple[dict[str, bytes], list[str]]:
+def odd(draw: Draw, given: UserInputs) -> tuple[dict[str, bytes], list[str]]:
     """The files of what is given, and words of a verb, now and then with odd names, cells, bytes, options."""
     kinds = draw(
         st.lists(
@@ -342,7 +342,7 @@ def file_of(folder: Path, table: str) -> str:
     )
 
 
-def beside(folder: Path) -> Iterator[str]:
+def side_table_words(folder: Path) -> Iterator[str]:
     """The words for all tables beside the jobs."""
     for path in sorted(folder.iterdir()):
         if path.stem in FILES and path.suffix in (".csv", ".parquet"):

@@ -27,7 +27,7 @@ PLANNERS: Final = ("sjf-bco", "ff", "ls", "rand")
 DISPATCHES: Final = ("idle", "reserve")
 MODELS: Final = ("rar", "fixed")
 CLOCKS: Final = ("continuous", "slot")
-# Each order by the presets that have it: results do not hang on which one it is.
+# Each order by the presets that have it: results do not depend on which one it is.
 _BY_ORDER: Final = {
     "fifo": ("fifo", "ff", "ls", "rand"),
     "sjf": ("sjf",),

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import ringbco
-from agreement import stays_of, stays_told
+from agreement import recorded_stays, stays_of
 from cases import modelled
 from cases.case import Case, by_hand, outage_rows
 
@@ -87,7 +87,7 @@ def given(
 
 def by_engine(case: Case) -> tuple[Stays, list[int]]:
     outcome = case.replay()
-    return together(stays_told(outcome)), outcome.jobs["preemptions"].to_list()
+    return together(recorded_stays(outcome)), outcome.jobs["preemptions"].to_list()
 
 
 def by_reference(case: Case) -> tuple[Stays, list[int]]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agreement import answer, refused_alike, same, stays_of
+from agreement import refused_alike, result_or_error, same, stays_of
 from core_run import PAIRS, Run, run_core
 from reference import Options, StuckError
 from reference.elastic import POLICIES as RESIZING
@@ -100,7 +100,7 @@ def replay(problem: PreemptCase, **more: Any) -> Run:
 def check(problem: PreemptCase) -> PreemptResult | None:
     """Compare both on one case; what the reference model gives if the run came to its end."""
     case = problem.case
-    expected = answer(problem.expected)
+    expected = result_or_error(problem.expected)
     if isinstance(expected, RowError):
         outcome = refused_alike(lambda: replay(problem), expected, problem)
         # Each gives up after a time of its own; under ftf a job may still have ended in between.

@@ -8,7 +8,7 @@ from dataclasses import replace as with_changes
 import numpy as np
 import pytest
 
-from agreement import answer, refused_alike, same
+from agreement import refused_alike, result_or_error, same
 from core_run import CASES, Run, run_core
 from reference import Job, Net, Options, simulate
 from reference.model import RowError
@@ -117,7 +117,9 @@ def check(rnd: random.Random, base: Options) -> bool:
     def run() -> Run:
         return replay(case, aging, factor, "exact" if exact else "history", users)
 
-    expected = answer(lambda: simulate(case.jobs, case.servers, case.net, case.options, case.server_vc, kind))
+    expected = result_or_error(
+        lambda: simulate(case.jobs, case.servers, case.net, case.options, case.server_vc, kind)
+    )
     if isinstance(expected, RowError):
         assert refused_alike(run, expected, case).row == expected.row, case
         return False

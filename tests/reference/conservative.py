@@ -42,7 +42,7 @@ def make_reservations(world: Any, most: int) -> None:
         looked += 1
         estimate = world.reckoned(row)
         for begin in instants(world, reserved):
-            gpus, rng = found(world, row, begin, begin + estimate, reserved)
+            gpus, rng = placement_between(world, row, begin, begin + estimate, reserved)
             if gpus is not None:
                 break
         else:
@@ -82,7 +82,7 @@ def instants(world: Any, reserved: list[Reservation]) -> list[float]:
     return [now, *sorted(end for end in ends if now < end < math.inf)]
 
 
-def found(
+def placement_between(
     world: Any, row: int, begin: float, end: float, reserved: list[Reservation]
 ) -> tuple[list[GPU] | None, int]:
     """Where a job is placed on the GPUs that are free from `begin` until before `end`."""

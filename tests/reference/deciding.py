@@ -36,7 +36,7 @@ class Held(NamedTuple):
 
 
 class Column(NamedTuple):
-    """Job columns, a value a row."""
+    """Job columns, one value per row."""
 
     submit_time: tuple[float, ...]
     num_gpus: tuple[int, ...]

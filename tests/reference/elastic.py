@@ -350,7 +350,7 @@ def elastic_world(
     return Elastics
 
 
-def given(
+def simulation_arguments(
     jobs: Sequence[Job],
     servers: Sequence[int],
     net: Net,

@@ -238,7 +238,7 @@ def queue_world(queue: Queue, base: type[PreemptWorld]) -> type[PreemptWorld]:
         def arrive(self) -> bool:
             happened = super().arrive()
             if self.options.queue == "conservative" or queue.fair is not None:
-                # Reservations and usages hang on the instant: a pass is only where something happened.
+                # Reservations and usages depend on the instant: a pass is only where something happened.
                 before = self.seconds(self.now - 1) if self.slotted else math.nextafter(self.now, -math.inf)
                 return happened or any(before < t <= self.seconds(self.now) for t in self.agings())
             # In every slot there is a pass: one may start what the last one passed over.

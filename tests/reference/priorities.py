@@ -42,7 +42,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Claims:
-    """Who goes before whom: a value a row, and what the run is told."""
+    """Who goes before whom: one value per row, and what the run is told."""
 
     priority: tuple[int, ...]
     preemptible: tuple[bool, ...]

@@ -21,7 +21,7 @@ from ringbco.reports.figures import Chapter, chapters
 from ringbco.reports.html import page
 from ringbco.reports.perfetto import _threads, write_trace
 from ringbco.reports.series import MOST_BESIDE, Figure
-from ringbco.reports.window import window
+from ringbco.reports.viewport import viewport
 from ringbco.result.outcome import Outcome
 from ringbco.result.stays import stays_of_done
 from ringbco.result.validation import check_drawable
@@ -319,7 +319,7 @@ def test_who_is_resized_keeps_its_thread_from_who_starts() -> None:
 def test_slices_tell_the_gpus_held() -> None:
     outcome = planned()
     file = io.BytesIO()
-    write_trace(outcome, window(outcome, None, None, None), file, compress=False)
+    write_trace(outcome, viewport(outcome, None, None, None), file, compress=False)
     slices = [event for event in json.loads(file.getvalue())["traceEvents"] if event["ph"] == "X"]
     told = {
         (

@@ -15,7 +15,7 @@ from ringbco.reports.figures import chapters
 from ringbco.reports.html import page
 from ringbco.reports.perfetto import write_trace
 from ringbco.reports.tables import by_priority
-from ringbco.reports.window import window
+from ringbco.reports.viewport import viewport
 from ringbco.result.outcome import Outcome
 
 DAY = 86_400.0
@@ -135,7 +135,7 @@ def test_quotas_alone_have_one_row() -> None:
 def test_slices_tell_that_they_were_evicted() -> None:
     outcome = replayed(TWICE)
     file = io.BytesIO()
-    write_trace(outcome, window(outcome, None, None, None), file, compress=False)
+    write_trace(outcome, viewport(outcome, None, None, None), file, compress=False)
     slices = [event for event in json.loads(file.getvalue())["traceEvents"] if event["ph"] == "X"]
     names = ("job", "began", "ended", "ended by job")
     told = {(event["ts"] / 1e6, *(event["args"].get(name) for name in names)) for event in slices}

@@ -17,7 +17,7 @@ from ringbco.reports.figures import Chapter
 from ringbco.reports.html import page
 
 
-def told(results: dict[str, Outcome]) -> dict[str, tuple[str, ...]]:
+def facts_shown(results: dict[str, Outcome]) -> dict[str, tuple[str, ...]]:
     rows = [(fact.title, fact.values) for fact in facts(results)]
     assert len(dict(rows)) == len(rows), "told twice"
     return dict(rows)
@@ -37,7 +37,7 @@ def words(results: dict[str, Outcome]) -> str:
 def test_an_option_that_differs_has_a_row_and_the_rest_are_told_once() -> None:
     jobs = busy_jobs(20)
     results = {f"k{kappa}": replay(jobs, "4x4", kappa=kappa, seed=3) for kappa in (2, 4, 8)}
-    table = told(results)
+    table = facts_shown(results)
     assert table["kappa"] == ("2", "4", "8")
     (rest,) = set(table["other options"])
     assert "kappa" not in names(rest)
@@ -50,7 +50,7 @@ def test_an_option_that_differs_has_a_row_and_the_rest_are_told_once() -> None:
 
 def test_an_option_that_one_result_lacks_differs() -> None:
     jobs = busy_jobs(20)
-    table = told({"a": replay(jobs, "4x4", sample=30.0), "b": replay(jobs, "4x4")})
+    table = facts_shown({"a": replay(jobs, "4x4", sample=30.0), "b": replay(jobs, "4x4")})
     assert table["sample"] == ("30", "-")
 
 
@@ -62,7 +62,7 @@ def test_of_the_network_too_only_what_differs_is_told_beside_each() -> None:
         )
         for speed in (12.5, 25.0)
     }
-    table = told(results)
+    table = facts_shown(results)
     assert table["network: between servers"] == ("100 Gb/s", "200 Gb/s")
     (rest,) = set(table["network: the rest"])
     assert "inside servers 150 GB/s" in rest
@@ -72,7 +72,7 @@ def test_of_the_network_too_only_what_differs_is_told_beside_each() -> None:
 
 
 def test_a_single_result_tells_all_its_options_in_one_row() -> None:
-    table = told({"one": replay(busy_jobs(20), "4x4")})
+    table = facts_shown({"one": replay(busy_jobs(20), "4x4")})
     assert {"kappa", "lambda", "seed", "ties"} <= names(*table["other options"])
     assert "kappa" not in table
 
@@ -86,7 +86,7 @@ def test_refused_jobs_are_told() -> None:
     assert refused >= 20
     assert strict.jobs.height == 40 - refused
     results = {"strict": strict, "open": replay(jobs, "4x4", policy="edf")}
-    assert told(results)["jobs"] == (f"{40 - refused} ran, {refused} refused", "40 ran")
+    assert facts_shown(results)["jobs"] == (f"{40 - refused} ran, {refused} refused", "40 ran")
     text = words(results)
     assert f"different numbers of jobs; {refused} more refused under strict" in text
     assert "refused" not in words({"open": results["open"]})
@@ -98,7 +98,7 @@ def test_dropped_jobs_are_told() -> None:
         num_gpus=pl.when(pl.int_range(pl.len()) < 3).then(99).otherwise("num_gpus")
     )
     results = {"one": replay(jobs, "4x4", oversize="drop")}
-    assert told(results)["jobs"] == ("37 ran, 3 dropped as too large",)
+    assert facts_shown(results)["jobs"] == ("37 ran, 3 dropped as too large",)
     assert "37 ran, 3 dropped as too large" in words(results)
 
 
@@ -122,7 +122,7 @@ def test_who_knew_the_run_times_beforehand_is_told() -> None:
         "exact": "yes: predict exact",
         "plan": "yes: the plan",
     }
-    assert dict(zip(results, told(results)["clairvoyant"], strict=True)) == wanted
+    assert dict(zip(results, facts_shown(results)["clairvoyant"], strict=True)) == wanted
     assert "clairvoyant no" in words({"one": results["fifo"]})
     assert "clairvoyant yes: order sjf" in words({"one": results["sjf"]})
 
@@ -130,4 +130,4 @@ def test_who_knew_the_run_times_beforehand_is_told() -> None:
 def test_a_run_without_options_does_not_say_what_it_knew() -> None:
     made = replay(busy_jobs(20), "4x4", policy="fifo")
     bare = dataclasses.replace(made, run={key: made.run[key] for key in made.run if key != "options"})
-    assert "clairvoyant" not in told({"one": bare})
+    assert "clairvoyant" not in facts_shown({"one": bare})

@@ -170,7 +170,7 @@ def check(make: Callable[[str], str], name: str) -> None:
     """The page made with this name has the elements and attributes that it has with a harmless one."""
     text = make(name)
     evil, harmless = Parsed(text), Parsed(make(plain(name)))
-    # How a drawing's parts are moved hangs on how wide a name is.
+    # How a drawing's parts are moved depends on how wide a name is.
     assert [one for one in evil.elements if one[0] != "g"] == [
         one for one in harmless.elements if one[0] != "g"
     ]

@@ -22,7 +22,7 @@ from frames import busy_jobs
 from ringbco import replay
 from ringbco.errors import InputError, UsageError
 from ringbco.reports import lanes, perfetto
-from ringbco.reports.window import parse_servers, window
+from ringbco.reports.viewport import parse_servers, viewport
 from ringbco.result.outcome import Outcome
 
 NAMES = {"process_name": "name", "process_sort_index": "sort_index", "thread_name": "name"}
@@ -86,7 +86,7 @@ def outcome() -> Outcome:
 
 
 def events_of(outcome: Outcome, **cut: Any) -> list[dict[str, Any]]:
-    shown = window(outcome, cut.get("start"), cut.get("end"), cut.get("servers"))
+    shown = viewport(outcome, cut.get("start"), cut.get("end"), cut.get("servers"))
     return list(perfetto.trace_events(outcome, shown))
 
 
@@ -277,7 +277,7 @@ def test_what_is_no_server_range(text: str) -> None:
 )
 def test_what_is_no_window(outcome: Outcome, start: float | None, end: float | None) -> None:
     with pytest.raises(UsageError, match="option"):
-        window(outcome, start, end, None)
+        viewport(outcome, start, end, None)
 
 
 def test_too_many_slices_are_refused(outcome: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,14 +290,14 @@ def test_a_trace_of_1867_jobs_is_small(shared_traces: Path) -> None:
     """A slice a GPU made 27 MB of it."""
     made = replay(shared_traces / "helios" / "venus_2vc_2020-09.csv", "22x8", policy="fifo")
     file = io.BytesIO()
-    perfetto.write_trace(made, window(made, None, None, None), file, compress=False)
+    perfetto.write_trace(made, viewport(made, None, None, None), file, compress=False)
     assert made.jobs.height == 1_867
     assert len(file.getvalue()) < 5_000_000
 
 
 def test_without_allocations_there_is_nothing_to_show(outcome: Outcome) -> None:
     with pytest.raises(InputError, match="--no-allocations"):
-        window(dataclasses.replace(outcome, allocations=None), None, None, None)
+        viewport(dataclasses.replace(outcome, allocations=None), None, None, None)
 
 
 def test_the_command(outcome: Outcome, tmp_path: Path, invoke: Invoke) -> None:
@@ -367,7 +367,7 @@ def test_servers_on_which_nothing_ran_are_left_out() -> None:
     assert large.allocations is not None
     used = sorted(set(large.allocations["server"]))
     started = time.process_time()
-    shown = window(large, None, None, None)
+    shown = viewport(large, None, None, None)
     events = list(perfetto.trace_events(large, shown))
     assert time.process_time() - started < 2
     assert list(shown.servers) == used
@@ -376,9 +376,9 @@ def test_servers_on_which_nothing_ran_are_left_out() -> None:
     assert len(named) == len(used) + 1
     # Not those used before and after the window, nor those asked for that did nothing.
     (last,) = set(large.allocations.filter(pl.col("job_id") == "c")["server"])
-    assert window(large, 60.0, None, None).servers == (last,)
-    assert window(large, 60.0, 100.0, None).servers == ()
-    assert window(large, None, None, f"{last},500-90000").servers == (last,)
+    assert viewport(large, 60.0, None, None).servers == (last,)
+    assert viewport(large, 60.0, 100.0, None).servers == ()
+    assert viewport(large, None, None, f"{last},500-90000").servers == (last,)
 
 
 def test_a_window_in_which_nothing_ran() -> None:
@@ -386,7 +386,7 @@ def test_a_window_in_which_nothing_ran() -> None:
         {"job_id": ["a", "b"], "submit_time": [0.0, 90.0], "num_gpus": [2, 2], "duration": [10.0, 10.0]}
     )
     made = replay(jobs, "4x4", policy="fifo", model="fixed")
-    shown = window(made, 20.0, 30.0, None)
+    shown = viewport(made, 20.0, 30.0, None)
     events = list(perfetto.trace_events(made, shown))
     check_format({"traceEvents": events, "displayTimeUnit": "ms"})
     assert {event["pid"] for event in events} == {perfetto.CLUSTER}

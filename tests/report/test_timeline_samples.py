@@ -18,7 +18,7 @@ from core_run import CASES
 from frames import rows_table
 from ringbco.errors import RingbcoError
 from ringbco.reports.cluster_state import cluster_state
-from ringbco.reports.window import window
+from ringbco.reports.viewport import viewport
 from ringbco.result.outcome import Outcome
 from ringbco.trace.clock import first_instant
 from test_timeline import check_format, events_of, slices, waits_of
@@ -32,7 +32,7 @@ DRAWN = max(CHUNK, CASES // 6)
 
 def differs(outcome: Outcome) -> dict[str, int]:
     """In how many samples each count is another one."""
-    state = cluster_state(outcome, window(outcome, None, None, None))
+    state = cluster_state(outcome, viewport(outcome, None, None, None))
     times = outcome.timeline["time"].to_numpy()
     result = {}
     for name in COUNTS:
@@ -51,7 +51,7 @@ def check_slices(outcome: Outcome) -> tuple[int, int]:
     assert outcome.allocations is not None
     done = outcome.allocations.join(outcome.jobs.select("job_id"), on="job_id", how="semi")
     # What begins and ends where the run ends is in no window.
-    shown = window(outcome, None, None, None)
+    shown = viewport(outcome, None, None, None)
     some = done.filter((pl.col("start_time") < shown.end) & (pl.col("end_time") > shown.start))
     jobs = [event for event in slices(events) if "job" in event["args"]]
     assert len(jobs) == some.select("job_id", "stay", "server").n_unique()

@@ -13,7 +13,7 @@ import pytest
 from frames import busy_jobs
 from ringbco import plan, replay
 from ringbco.reports import cluster_state, perfetto
-from ringbco.reports.window import window
+from ringbco.reports.viewport import viewport
 from ringbco.result.outcome import Outcome
 from ringbco.trace.clock import first_instant
 
@@ -25,7 +25,7 @@ def shown(
     outcome: Outcome, times: list[float], start: float | None = None, end: float | None = None
 ) -> list[tuple[float, ...]]:
     """What the trace's counters show at each time, as `COLUMNS`."""
-    events = list(perfetto.trace_events(outcome, window(outcome, start, end, None)))
+    events = list(perfetto.trace_events(outcome, viewport(outcome, start, end, None)))
     result = []
     for name in COUNTERS:
         mine = [event for event in events if event["ph"] == "C" and event["name"] == name]
@@ -141,7 +141,7 @@ def test_an_instant_at_a_windows_edge_is_told_once(sparse: Outcome, edge: str) -
     instants = spanning[edge].unique().sort().to_list()
     assert len(instants) > 20
     for start, end in zip(instants[5:15], instants[8:18], strict=True):
-        events = list(perfetto.trace_events(sparse, window(sparse, start, end, None)))
+        events = list(perfetto.trace_events(sparse, viewport(sparse, start, end, None)))
         told: dict[tuple[int, str], list[float]] = {}
         for event in events:
             if event["ph"] == "C":
@@ -161,7 +161,7 @@ def test_a_sample_at_a_windows_start_is_told_once(sparse: Outcome, monkeypatch: 
     full = replay(busy_jobs(), "4x4", policy="rand", seed=3)
     sampled = full.timeline.filter(pl.col("mean_contention") > 0)["time"].to_list()
     for start in sampled[3:300:50]:
-        shown = cluster_state._contention(full, window(full, start, None, None))
+        shown = cluster_state._contention(full, viewport(full, start, None, None))
         assert shown["time"][0] == start
         assert shown["time"].is_unique().all()
         assert shown["value"][0] == pytest.approx(expected_state(full, start)[-1])
@@ -169,7 +169,7 @@ def test_a_sample_at_a_windows_start_is_told_once(sparse: Outcome, monkeypatch: 
 
 def test_many_changes_are_told_at_even_instants(sparse: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_state, "MOST_CHANGES", 20)
-    whole = window(sparse, None, None, None)
+    whole = viewport(sparse, None, None, None)
     state = cluster_state.cluster_state(sparse, whole)
     instants = np.linspace(whole.start, whole.end, 20).tolist()
     for place, column in enumerate(COLUMNS[:-1]):
@@ -180,7 +180,7 @@ def test_many_changes_are_told_at_even_instants(sparse: Outcome, monkeypatch: py
             assert values[time] == expected_state(sparse, time)[place]
     # The contention's are the samples then, after what the window finds.
     start = float(sparse.jobs.filter(pl.col("max_contention") > 1)["start_time"].sort()[9])
-    (result, *rest) = cluster_state.cluster_state(sparse, window(sparse, start, None, None))[
+    (result, *rest) = cluster_state.cluster_state(sparse, viewport(sparse, start, None, None))[
         "mean_contention"
     ].iter_rows()
     assert result == (start, pytest.approx(expected_state(sparse, start)[-1]))
@@ -192,6 +192,6 @@ def test_many_changes_are_told_at_even_instants(sparse: Outcome, monkeypatch: py
 def test_much_contention_is_told_by_the_samples(sparse: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_state, "MOST_LOOKED_AT", 50)
     start = float(sparse.jobs.filter(pl.col("max_contention") > 1)["start_time"].sort()[9])
-    state = cluster_state.cluster_state(sparse, window(sparse, start, None, None))["mean_contention"]
+    state = cluster_state.cluster_state(sparse, viewport(sparse, start, None, None))["mean_contention"]
     assert state.height == 2
     assert state["value"].to_list() == [pytest.approx(expected_state(sparse, start)[-1]), 0.0]

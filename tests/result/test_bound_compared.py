@@ -86,7 +86,7 @@ def test_no_bound_where_a_result_does_not_say_it(small_jobs: Path) -> None:
     comparison = elastic.compare(spread, damaged)
     assert list(comparison.bounds.values()) == [None, None, None]
     assert "mean_jct_over_bound" not in comparison.frame["measure"].to_list()
-    # The durations of model fixed do not hang on the network.
+    # The durations of model fixed do not depend on the network.
     fixed = ringbco.replay(jobs, fast, policy="fifo", model="fixed")
     assert list(fixed.compare(spread).bounds.values()) == [
         pytest.approx(ringbco.bound(jobs, fast, model="fixed").mean_jct),

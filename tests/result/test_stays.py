@@ -43,7 +43,7 @@ def replayed(jobs: pl.DataFrame, cluster: str, **options: Any) -> ringbco.Outcom
     return outcome
 
 
-def told(outcome: ringbco.Outcome, *columns: str) -> list[tuple[Any, ...]]:
+def reported_stays(outcome: ringbco.Outcome, *columns: str) -> list[tuple[Any, ...]]:
     return outcome.stays.select("job_id", "start_time", "end_time", "began", "ended", *columns).rows()
 
 
@@ -60,7 +60,7 @@ def test_a_resize_as_a_replica_starts_there() -> None:
         resize_cost=50,
         resize_every=0,
     )
-    assert told(outcome, "num_gpus", "pause") == [
+    assert reported_stays(outcome, "num_gpus", "pause") == [
         ("a", 0.0, 100.0, "first", "resized", 3, 0.0),
         ("a", 100.0, 825.0, "resized", "done", 4, 50.0),
         ("b", 0.0, 100.0, "first", "done", 3, 0.0),
@@ -90,7 +90,7 @@ def test_a_move_as_a_replica_starts_there() -> None:
         move_cost=7,
         preempt_cost=30,
     )
-    assert told(outcome, "num_gpus", "pause") == [
+    assert reported_stays(outcome, "num_gpus", "pause") == [
         ("a", 0.0, 100.0, "first", "moved", 2, 0.0),
         ("a", 100.0, 1007.0, "moved", "done", 2, 7.0),
     ]
@@ -104,7 +104,7 @@ def test_a_trial_that_pauses_and_is_let_go_on_at_one_instant() -> None:
         columns="num_gpus duration deadline group",
     )
     outcome = replayed(jobs, "2x1", policy="edf", admission=True, search="asha:eta=2,rungs=1")
-    assert told(outcome, "paused_at_rung") == [("A", 0.0, 100.0, "first", "done", 0.0)]
+    assert reported_stays(outcome, "paused_at_rung") == [("A", 0.0, 100.0, "first", "done", 0.0)]
     assert outcome.jobs["pauses"].to_list() == [0]
 
 
@@ -119,9 +119,9 @@ def test_who_ended_a_stay() -> None:
         jobs, "1x2", policy="fifo", evict=True, preempt_cost=0, checkpoint_interval=1e9,
         outages=outages((0, 60.0, 70.0, "fan")),
     )  # fmt: skip
-    by = {(job, start): who for job, start, *_, who in told(outcome, "by_job")}
+    by = {(job, start): who for job, start, *_, who in reported_stays(outcome, "by_job")}
     assert by[("low", 0.0)] == "high"
-    ends = {(row[0], row[1]): row[4:] for row in told(outcome, "by_job", "by_server", "lost_time")}
+    ends = {(row[0], row[1]): row[4:] for row in reported_stays(outcome, "by_job", "by_server", "lost_time")}
     assert ends[("low", 0.0)] == ("evicted", "high", None, 0.0)
     assert ends[("low", 30.0)] == ("evicted", "x", None, 0.0)
     assert ends[("x", 40.0)] == ("failed", None, 0, 20.0)
@@ -141,7 +141,10 @@ def test_a_stop_of_another_job_at_the_end_of_one_that_waits() -> None:
     while run.advance():
         pass
     outcome = run.outcome()
-    assert told(outcome) == [("a", 0.0, 10.0, "first", "preempted"), ("b", 0.0, 100.0, "first", "done")]
+    assert reported_stays(outcome) == [
+        ("a", 0.0, 10.0, "first", "preempted"),
+        ("b", 0.0, 100.0, "first", "done"),
+    ]
 
 
 def test_a_service_ended_it() -> None:
@@ -152,7 +155,7 @@ def test_a_service_ended_it() -> None:
         services=loads((10.0, 1, 1), (30.0, 0, 1)),
         preempt_cost=0,
     )
-    assert told(outcome, "by_service") == [
+    assert reported_stays(outcome, "by_service") == [
         ("a", 0.0, 10.0, "first", "evicted", "s"),
         ("a", 30.0, 120.0, "resumed", "done", None),
     ]

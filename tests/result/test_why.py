@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import ringbco
-from cases.stories import told
+from cases.stories import facts_of
 from frames import busy_jobs, cluster_of, outages, services, table, typed_servers
 from ringbco import _core
 from ringbco.errors import InputError, UsageError
@@ -33,7 +33,7 @@ def run(policy: str, jobs: pl.DataFrame = JOBS, cluster: str = "1x4", **options:
 
 
 def read_back(outcome: ringbco.Outcome) -> ringbco.Outcome:
-    """The same without what only the process of its run has at hand: the job table."""
+    """The same without what only the process of its run has: the job table."""
     back: ringbco.Outcome = pickle.loads(pickle.dumps(outcome))
     return back
 
@@ -94,7 +94,7 @@ def test_the_reservation_of_easy() -> None:
     """The example of docs/model.md: a job that ends by then may go ahead, one of 12 s may not."""
     jobs = table(submit_time=[0.0, 1.0, 2.0, 2.5], num_gpus=[3, 4, 1, 1], duration=[10.0, 5.0, 12.0, 7.5])
     outcome = run("fifo", jobs, queue="easy")
-    (said, *_) = told(outcome.why("j2"), "reserved")
+    (said, *_) = facts_of(outcome.why("j2"), "reserved")
     assert (said.figures["shadow"], said.figures["own_end"]) == (10.0, 14.0)
     assert said.sentence == (
         "There was room for the 1 GPU that it asks for, but j1, which asks for 4 GPUs, was at the head of the"
@@ -160,10 +160,10 @@ def test_contention_names_who_was_on_the_links() -> None:
     cluster = ringbco.Cluster.parse("4x3").with_network(xi1=1.0)
     outcome = ringbco.replay(jobs, cluster, policy="ff")
     story = outcome.why("j0")
-    (shared,) = told(story, "shared")
+    (shared,) = facts_of(story, "shared")
     assert [(each["job"], each["servers"]) for each in shared.figures["with"]] == [("j1", [1])]
-    assert [each["job"] for each in told(outcome.why("j1"), "shared")[0].figures["with"]] == ["j0", "j2"]
-    (slowed,) = told(story, "slowed")
+    assert [each["job"] for each in facts_of(outcome.why("j1"), "shared")[0].figures["with"]] == ["j0", "j2"]
+    (slowed,) = facts_of(story, "slowed")
     row = outcome.jobs.row(0, named=True)
     assert slowed.figures["seconds"] == row["run_contention"]
     assert slowed.figures["factor"] == pytest.approx(
@@ -218,7 +218,7 @@ def test_types_that_a_job_may_use() -> None:
     # Only the job table says that A100 is none of them.
     alone = read_back(outcome)
     assert kinds(alone.why("j1"), "too few", "apart", "turn", "behind") == []
-    assert told(alone.why("j1"), "held")[0].figures["idle_by_type"] == {"A100": 2, "V100": 0}
+    assert facts_of(alone.why("j1"), "held")[0].figures["idle_by_type"] == {"A100": 2, "V100": 0}
 
 
 def test_allocations_that_are_not_those_of_the_run() -> None:
@@ -244,13 +244,13 @@ def test_what_a_result_does_not_keep_is_said() -> None:
     assert kinds(story, "heads", "started")[-1] == "Started 108.0 s after submission on 1 GPU of 1 server."
     sjf = read_back(ringbco.replay(busy_jobs(), "2x4", policy="sjf", oversize="drop"))
     waits = [job for job, waited in sjf.jobs.select("job_id", "waited").rows() if waited > 0]
-    places = [(job, fact) for job in waits for fact in told(sjf.why(job), "queue") if fact.figures["others"]]
+    places = [(job, fact) for job in waits for fact in facts_of(sjf.why(job), "queue") if fact.figures["others"]]
     for job, fact in places:
         assert fact.figures["why_not"] == (
             f"it takes a repeat of the run (ringbco why DIR {job} --jobs JOBS), and the job table was made in"
             " memory"
         )
-    known = [f for job in waits for f in told(sjf.why(job, busy_jobs()), "queue") if f.figures["others"]]
+    known = [f for job in waits for f in facts_of(sjf.why(job, busy_jobs()), "queue") if f.told["others"]]
     assert len(known) == len(places)
     assert all("place" in fact.figures for fact in known)
 
@@ -263,17 +263,17 @@ def test_it_can_be_asked_of_a_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPa
     outcome = ringbco.Outcome.read("r")
     late = str(outcome.jobs.sort("waited")["job_id"][-1])
     before = outcome.why(late)
-    assert "place" in told(before, "queue")[0].figures
-    assert before.to_dict() == outcome.why(late, busy_jobs()).to_dict()
+    assert "place" in facts_of(before, "queue")[0].figures
+    assert before.as_dict() == outcome.why(late, busy_jobs()).as_dict()
     busy_jobs(70).write_parquet("jobs.parquet")
-    assert told(outcome.why(late), "queue")[0].figures["why_not"].endswith("and jobs.parquet has changed")
+    assert facts_of(outcome.why(late), "queue")[0].figures["why_not"].endswith("and jobs.parquet has changed")
     with pytest.raises(InputError, match="is not the job table of this result"):
         outcome.why(late, "jobs.parquet")
     longer = busy_jobs().with_columns(pl.col("submit_time") + 1.0)
     with pytest.raises(InputError, match="is not the job table of this result, or has changed since"):
         outcome.why(late, longer)
     (tmp_path / "jobs.parquet").unlink()
-    assert told(outcome.why(late), "queue")[0].figures["why_not"].endswith("and jobs.parquet is not there")
+    assert facts_of(outcome.why(late), "queue")[0].figures["why_not"].endswith("and jobs.parquet is not there")
 
 
 class ByLength(ringbco.KeyPolicy):
@@ -355,9 +355,9 @@ def test_a_policy_that_divides_gpus_tells_what_it_gave(policy: Any) -> None:
     for job, waited in outcome.jobs.select("job_id", "waited").iter_rows():
         story = outcome.why(job, jobs, own)
         assert all(
-            "place" not in fact.figures and "why_not" not in fact.figures for fact in told(story, "queue")
+            "place" not in fact.figures and "why_not" not in fact.figures for fact in facts_of(story, "queue")
         )
-        decided = told(story, "decision")
+        decided = facts_of(story, "decision")
         assert waited == 0 or decided
         for fact in decided:
             seen += 1
@@ -409,13 +409,13 @@ def test_a_repeat_goes_no_further_than_it_must(monkeypatch: pytest.MonkeyPatch) 
     true = _core.probe
     monkeypatch.setattr(_core, "probe", lambda *given: asked.append(given[4]) or true(*given))
     outcome = run("fifo")
-    assert "place" not in told(outcome.why("x"), "at once")[0].figures
+    assert "place" not in facts_of(outcome.why("x"), "at once")[0].figures
     assert asked == []
     outcome.why("z")
     assert asked == [[(2.0, 110.0, True)]]
     other = read_back(outcome)
     other.run["ringbco"]["version"] = "0.1.0"
-    why_not = told(other.why("z", JOBS), "queue")[0].figures["why_not"]
+    why_not = facts_of(other.why("z", JOBS), "queue")[0].figures["why_not"]
     assert why_not == f"the result was made with ringbco 0.1.0, and this is {ringbco.__version__}"
     assert asked == [[(2.0, 110.0, True)]]
 
@@ -427,7 +427,7 @@ def test_code_of_a_result_is_run_when_the_caller_names_it(tmp_path: Path) -> Non
     file.write_text(text)
     outcome = read_back(run(f"{file}:Mine"))  # type: ignore[arg-type]
     alone = outcome.why("z", JOBS)
-    assert told(alone, "queue")[0].figures["why_not"].endswith("ringbco why DIR z --policy FILE.py:Mine")
+    assert facts_of(alone, "queue")[0].figures["why_not"].endswith("ringbco why DIR z --policy FILE.py:Mine")
     (said,) = kinds(outcome.why("z", JOBS, f"{file}:Mine"), "queue")
     assert said.endswith(f"In the order of {file}:Mine it was the first of them.")
     file.write_text(text + "\n")

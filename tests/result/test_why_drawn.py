@@ -15,7 +15,7 @@ from cases.stories import (
     check_against_the_tables,
     check_holders,
     check_numbers,
-    told,
+    facts_of,
 )
 from cases.waiting import NEAR, WaitingModel
 from core_run import CASES
@@ -54,7 +54,7 @@ def test_holders_are_those_of_allocations(name: str) -> None:
         assert row is not None
         story = tell(record, row, ask(record, row))
         waited = outcome.stays.filter((pl.col("job_id") == job) & (pl.sum_horizontal("^wait_.*$") > 0)).height
-        assert len(told(story, "held")) == 2 * waited
+        assert len(facts_of(story, "held")) == 2 * waited
         checked += check_holders(outcome, story)
     assert checked > 300
 
@@ -92,7 +92,7 @@ def test_every_number_of_random_cases(chunk: int) -> None:
                 # Those of other virtual clusters are on other servers.
                 check_holders(outcome, story, expected.vc_of(job))
             else:
-                assert told(story, "held") == []
+                assert facts_of(story, "held") == []
     assert {"held", "too few", "started", "freed", "order checked", "decision"} <= seen.keys()
     assert {"place", "ranking"} & seen.keys()
 
@@ -107,7 +107,7 @@ def test_the_head_starts_when_its_reservation_says(placement: str) -> None:
     result = [
         fact
         for job in outcome.jobs.filter(pl.col("wait_behind") > 0)["job_id"]
-        for fact in told(outcome.why(job), "reserved")
+        for fact in facts_of(outcome.why(job), "reserved")
         if "shadow" in fact.figures
     ]
     assert len(result) > 5

@@ -7,7 +7,7 @@ import pytest
 import ringbco
 from cases.case import Case, by_hand
 from cases.compare import agreed
-from cases.stories import told
+from cases.stories import facts_of
 from ringbco.errors import UsageError
 from strategies import PLACEMENTS
 
@@ -70,12 +70,12 @@ def test_why_tells_a_reservation() -> None:
     case = case_of((4,), DOCS)
     outcome, jobs = case.replay(), case.frame()
     for job, begins in (("j1", 10.0), ("j2", 15.0), ("j3", 25.0)):
-        (fact,) = told(outcome.why(job, jobs), "reservation")
+        (fact,) = facts_of(outcome.why(job, jobs), "reservation")
         assert (fact.told["begins"], fact.told["on"][0]["server"]) == (begins, 0)
     assert fact.sentence == (
         "By the estimates of then its reservation began 22.0 s after submission, on server 0."
     )
-    (fact,) = told(case.replay(reservations=2).why("j4", jobs), "beyond")
+    (fact,) = facts_of(case.replay(reservations=2).why("j4", jobs), "beyond")
     assert fact.sentence == "It was not among the first 2 of the queue, which alone get reservations."
 
 
@@ -85,7 +85,7 @@ def test_where_estimates_are_right_and_nobody_comes_a_reservation_is_kept() -> N
     case = case_of((4, 4), rows)
     outcome = case.replay()
     starts(case)
-    facts = {job: told(outcome.why(job, case.frame()), "reservation") for job in outcome.jobs["job_id"]}
+    facts = {job: facts_of(outcome.why(job, case.frame()), "reservation") for job in outcome.jobs["job_id"]}
     known = {job: fact[0].told["begins"] for job, fact in facts.items() if fact}
     assert len(known) > 3
     for job, start in outcome.jobs.select("job_id", "start_time").rows():

@@ -73,7 +73,7 @@ def test_what_is_called_clairvoyant_decides_by_run_times(said: str) -> None:
         assert foreknowledge(case.replay().run) == [said]
         if difference(case, 0.5) is not None:
             return
-    pytest.fail(f"no decision of {TRIES} runs hangs on run times")
+    pytest.fail(f"no decision of {TRIES} runs depends on run times")
 
 
 @pytest.mark.parametrize("options", UNKNOWING, ids=repr)

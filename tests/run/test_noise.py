@@ -105,7 +105,7 @@ def test_no_noise_at_all(model: Any) -> None:
 
 
 def test_batch_size_is_1_where_nothing_says_it() -> None:
-    """Whatever the profile: E hangs on the table alone."""
+    """Whatever the profile: E depends on the table alone."""
     for absent in ({"batch_size": [None]}, {"batch_size": [1]}):
         columns = ONE | absent
         assert finish(8, columns, model="fixed") == 100.0 * (1.0 / (2.0 * ((256.0 + 4.0) / (256.0 + 8.0))))

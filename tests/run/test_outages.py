@@ -21,7 +21,7 @@ from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
 from ringbco.reports.outage_bars import down_times
 from ringbco.reports.perfetto import trace_events
-from ringbco.reports.window import window
+from ringbco.reports.viewport import viewport
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import as_table
 
@@ -209,7 +209,7 @@ def test_figures_and_pictures_go_by_the_boundaries_of_slots(up_at: float, seen: 
     result = replay(jobs, "1x1", (0, 1.0, up_at), **SLOTS)
     # Done at 100 s, as its server goes down: until then the server was up.
     assert result.summary["utilisation"] == 1.0
-    assert down_times(result, window(result, 0.0, 300.0, None)).rows() == [(0, 100.0, seen, "unknown")]
+    assert down_times(result, viewport(result, 0.0, 300.0, None)).rows() == [(0, 100.0, seen, "unknown")]
     assert check_outcome(result, as_table(jobs)).findings == []
 
 
@@ -283,7 +283,7 @@ def test_the_timeline_and_the_report_show_outages(
     sound: tuple[pl.DataFrame, Outcome], tmp_path: Path
 ) -> None:
     _, result = sound
-    shown = window(result, None, None, None)
+    shown = viewport(result, None, None, None)
     events = list(trace_events(result, shown))
     down = [event for event in events if event.get("cat") == "down"]
     assert down

@@ -19,7 +19,7 @@ from ringbco.audits import check_outcome
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError
 from ringbco.reports.perfetto import trace_events
-from ringbco.reports.window import window
+from ringbco.reports.viewport import viewport
 from ringbco.result.outcome import Outcome
 from ringbco.trace.jobs import as_table
 
@@ -194,7 +194,7 @@ def test_the_timeline_and_the_report_show_services(
     sound: tuple[pl.DataFrame, Outcome], tmp_path: Path
 ) -> None:
     _, result = sound
-    shown = window(result, None, None, None)
+    shown = viewport(result, None, None, None)
     drawn = [event for event in trace_events(result, shown) if event.get("cat") == "service"]
     assert result.replicas is not None
     assert len(drawn) == result.replicas.height

@@ -14,7 +14,7 @@ Reference = TypeVar("Reference")
 KINDS = {OversizeError: "oversize", RefusedError: "slot-too-short", StuckError: "stuck"}
 
 
-def answer(simulate: Callable[[], Reference]) -> Reference | RowError:
+def result_or_error(simulate: Callable[[], Reference]) -> Reference | RowError:
     """The reference model's result, or the error with which it refuses the case."""
     try:
         return simulate()
@@ -50,7 +50,7 @@ def stays_of(allocations: Sequence[Sequence[tuple[int, int, float, float]]]) -> 
     return np.array(sorted(rows), dtype=float).reshape(-1, 5)
 
 
-def stays_told(outcome: Outcome) -> np.ndarray:
+def recorded_stays(outcome: Outcome) -> np.ndarray:
     """The same of a result whose jobs are j0, j1, ... by row."""
     assert outcome.allocations is not None
     held = outcome.allocations.with_columns(pl.col("job_id").str.slice(1).cast(pl.Float64))

@@ -172,3 +172,11 @@ def test_the_command(invoke: Invoke, made: JobTable, tmp_path: Path) -> None:
         assert refused.returncode == 2
         assert said in refused.stderr
         assert "Traceback" not in refused.stderr
+
+
+def test_the_old_name_of_the_module_warns() -> None:
+    from ringbco.run import draws
+
+    with pytest.warns(DeprecationWarning, match=r"is now ringbco\.run\.seeds\.Seeds$"):
+        assert draws.Seeds is Seeds
+    assert not hasattr(draws, "Draws")

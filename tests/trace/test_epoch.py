@@ -35,7 +35,7 @@ def table(
     return from_frame(pl.DataFrame(frame), "jobs", {} if epoch is None else {"ringbco.epoch": epoch})
 
 
-def beside(name: str, *times: float | str) -> str:
+def side_csv(name: str, *times: float | str) -> str:
     """The CSV of a table of that kind with rows at these times."""
     if name == "services":
         rows = [f"web,{time},{row % 2},1" for row, time in enumerate(times)]
@@ -69,7 +69,7 @@ def every_verb(jobs: JobTable, options: Mapping[str, Any], folder: Path) -> list
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_table_on_another_clock_is_said_once_by_every_verb(name: str, tmp_path: Path) -> None:
     path = tmp_path / "beside.csv"
-    path.write_text(beside(name, 0.0, 7200.0))
+    path.write_text(side_csv(name, 0.0, 7200.0))
     said = every_verb(table(), {name: path}, tmp_path)
     for item in said:
         assert len(item) == 1, item
@@ -79,7 +79,7 @@ def test_a_table_on_another_clock_is_said_once_by_every_verb(name: str, tmp_path
     run = ringbco.replay(table(), "2x8", policy="fifo", **{name: path}).run  # type: ignore[arg-type]
     assert run["warnings"] == said[0]
     mended = tmp_path / "mended.csv"
-    mended.write_text(beside(name, FIRST, FIRST + 7200))
+    mended.write_text(side_csv(name, FIRST, FIRST + 7200))
     assert every_verb(table(), {name: mended}, tmp_path) == [[]] * 6
 
 
@@ -94,7 +94,7 @@ def test_a_table_on_another_clock_is_said_once_by_every_verb(name: str, tmp_path
 )
 def test_the_bounds_of_the_time_of_the_jobs(time: float, told: bool, tmp_path: Path) -> None:
     path = tmp_path / "outages.csv"
-    path.write_text(beside("outages", time))
+    path.write_text(side_csv("outages", time))
     bound = lines(lambda: ringbco.bound(table(), "2x8", outages=path))
     assert bool(bound) == told
     if told:
@@ -158,7 +158,7 @@ def test_dates_are_read_on_the_epoch_of_the_table(
     name: str, epoch: str, hours: int | None, form: str, tmp_path: Path
 ) -> None:
     jobs, path, dated = table((0.0, 40.0), epoch), tmp_path / "plain.csv", tmp_path / f"dated.{form}"
-    path.write_text(beside(name, 10.0, 30.0))
+    path.write_text(side_csv(name, 10.0, 30.0))
     plain = pl.read_csv(path)
     columns = [column for column in ("down_at", "up_at", "time") if column in plain.columns]
     texts = plain.with_columns(

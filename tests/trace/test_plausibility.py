@@ -115,7 +115,7 @@ def test_a_trace_of_a_week_in_milliseconds_is_doubted() -> None:
     ]
 
 
-def told(run: Any) -> list[str]:
+def warnings_given(run: Any) -> list[str]:
     """The texts of the warnings that `run` gives."""
     with pytest.warns(RingbcoWarning) as caught:
         run()
@@ -127,16 +127,18 @@ def test_python_is_warned_once_by_each_function(small_jobs: Path, tmp_path: Path
     jobs, cluster = read_jobs(small_jobs), slow_cluster()
     (line,) = warnings_of(None, cluster)
     assert line.startswith(SLOW)
-    assert told(lambda: ringbco.replay(jobs, cluster)) == [line]
-    assert told(lambda: ringbco.compare(jobs, cluster, ["fifo", "sjf"])) == [line]
-    assert told(lambda: ringbco.plan(jobs, cluster, model="fixed")) == [line]
-    assert told(lambda: inspect_jobs(jobs, cluster)) == [line]
+    assert warnings_given(lambda: ringbco.replay(jobs, cluster)) == [line]
+    assert warnings_given(lambda: ringbco.compare(jobs, cluster, ["fifo", "sjf"])) == [line]
+    assert warnings_given(lambda: ringbco.plan(jobs, cluster, model="fixed")) == [line]
+    assert warnings_given(lambda: inspect_jobs(jobs, cluster)) == [line]
     spec = {
         "base": {"trace": str(small_jobs), "cluster": "2x8"},
         "grid": {"inter_bandwidth": [100.0, 1e9], "seed": [0, 1]},
     }
-    assert told(lambda: ringbco.sweep(spec, tmp_path / "s")) == [line]
-    assert told(lambda: ringbco.sweep(spec, tmp_path / "s")) == [line]  # runs that are kept count too
+    assert warnings_given(lambda: ringbco.sweep(spec, tmp_path / "s")) == [line]
+    assert warnings_given(lambda: ringbco.sweep(spec, tmp_path / "s")) == [
+        line
+    ]  # runs that are kept count too
 
 
 def test_what_is_usual_warns_of_nothing(small_jobs: Path) -> None:

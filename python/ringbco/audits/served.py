@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Served:
-    """Services and their replicas: names and GPUs by service, then a value a replica, times in s.
+    """Services and their replicas: names and GPUs by service, then one value per replica, times in s.
 
     loads: for each service (time, replicas) at instants of the clock, in order.
     """

@@ -279,7 +279,7 @@ def _named(ids: pl.Series, rows: Ints) -> pl.Series:
 
 
 def allocations_table(inputs: RunInputs, stays: Stays) -> Table:
-    """allocations.parquet: a row a stay and server, or a stay and GPU where jobs have shares."""
+    """allocations.parquet: one row per stay and server, or a stay and GPU where jobs have shares."""
     share, of, server, held = inputs.jobs.share, stays.of, stays.server, stays.held
     if share is not None:
         assert stays.spot is not None

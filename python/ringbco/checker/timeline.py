@@ -87,7 +87,7 @@ def _watts(interval: RunInterval, times: Floats, holding: Counter, milli_gpus: I
 
 
 def servers_table(interval: RunInterval) -> Table:
-    """servers.parquet: a row a change of a server. by: of several who woke it, the uppermost job."""
+    """servers.parquet: one row per change of a server. by: of several who woke it, the uppermost job."""
     stays, by = interval.stays, dict[tuple[int, float], str]()
     ids = interval.inputs.jobs.id
     for row in reversed(np.flatnonzero(stays.woke).tolist()):

@@ -34,7 +34,7 @@ VERBS: Final = {
     "compare": "Replay a job table under several policies, side by side.",
     "diff": "Say which jobs of two results became faster or slower, and by what.",
     "why": "Say what happened to a job of a result, and why.",
-    "sweep": "Do many runs over a grid of settings; one row a run.",
+    "sweep": "Do many runs over a grid of settings; one row per run.",
     "report": "Show results as one page of figures and charts.",
     "play": "Play one or two results on a page: GPUs, queue and events over time.",
     "timeline": "Show a result in Perfetto or chrome://tracing, a slice a job and server.",

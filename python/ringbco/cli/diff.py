@@ -29,7 +29,7 @@ _ROWS: Final = """
 a A: A result folder of `ringbco replay`.
 b B: Another, of the same job table.
 out --out -o PAGE.html: Also write a page.
-csv FILE.csv: Also write a table with a row a job.
+csv FILE.csv: Also write a table with one row per job.
 units
 force: Replace an earlier page and table.
 as_json --json: Print all of it as JSON, times in seconds, and nothing else.

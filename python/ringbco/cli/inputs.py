@@ -35,7 +35,7 @@ def network_of(options: dict[str, Any]) -> dict[str, float | None]:
     return {name: options.pop(name) for name in NETWORK}
 
 
-def given(ctx: typer.Context, options: Mapping[str, Any]) -> dict[str, Any]:
+def given_options(ctx: typer.Context, options: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the options that stand on the command line."""
     sources = {name: ctx.get_parameter_source(name) for name in options}
     return {

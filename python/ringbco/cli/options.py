@@ -121,7 +121,7 @@ def takes(text: str, table: Mapping[str, Option] | None = None) -> Callable[[_Ve
 
 def shared(name: str) -> Any:
     """What typer tells of a shared row, for a verb that has it as an annotation."""
-    return _told(_COMMON[name], typer.Argument if name == "jobs" else typer.Option)
+    return _typer_option(_COMMON[name], typer.Argument if name == "jobs" else typer.Option)
 
 
 def _declared(
@@ -137,7 +137,7 @@ def _declared(
     for name, row in rows.items():
         if not name.startswith("*"):
             kind = typer.Option if own[name].kind is _KEYWORD else typer.Argument
-            told = _told(row, kind, table[name].names if name in table else ())
+            told = _typer_option(row, kind, table[name].names if name in table else ())
             yield own[name].replace(annotation=Annotated[own[name].annotation, told])
             continue
         for panel, options in panels.items():
@@ -145,7 +145,7 @@ def _declared(
                 yield from (_parameter(option) for option in options if option.parameter not in rows)
 
 
-def _told(row: _Row, kind: Callable[..., Any], offered: tuple[str, ...] = ()) -> Any:
+def _typer_option(row: _Row, kind: Callable[..., Any], offered: tuple[str, ...] = ()) -> Any:
     """What typer tells of a row."""
     shown, _, least = row.metavar.partition(">=")
     if "{" in shown:

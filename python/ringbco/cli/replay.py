@@ -93,7 +93,7 @@ def replay(
     from ringbco.cli.inputs import (
         fields,
         followed_inputs,
-        given,
+        given_options,
         network_of,
         parse_cluster,
         read_table,
@@ -112,7 +112,7 @@ def replay(
     policy = options.pop("policy")
     network = network_of(options)
     if is_log(policy):
-        options = given(ctx, options)
+        options = given_options(ctx, options)
     jobs, named = followed_inputs(policy, jobs, cluster)
     if jobs is None or named is None or out is None:
         raise UsageError(

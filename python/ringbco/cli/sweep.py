@@ -80,7 +80,7 @@ def sweep(
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
-    """Do every run that SPEC.toml asks for and that DIR does not hold yet; one row a run in DIR/runs.parquet.
+    """Do every run that SPEC.toml asks for and that DIR does not hold yet, a row per run in DIR/runs.parquet.
 
     Finished runs are kept in DIR/runs, so a sweep that was interrupted goes on where it was, and one that is
     repeated does nothing. A run that fails is a row with its error; the exit status is 0 all the same. It is

@@ -109,12 +109,12 @@ def _field(option: Option) -> str:
         kind += f' | Literal["{option.word}"]'
     if option.optional:
         kind += " | None"
-    told = fill(_told(option), _WIDTH - 4, subsequent_indent="    ")
+    told = fill(_help(option), _WIDTH - 4, subsequent_indent="    ")
     end = "\n    " if "\n" in told else ""
     return f'    {option.parameter}: {kind}\n    """{told}{end}"""'
 
 
-def _told(option: Option) -> str:
+def _help(option: Option) -> str:
     """The help, and what holds where nothing is given."""
     if "Default: " in option.help:
         return option.help

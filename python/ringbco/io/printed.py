@@ -17,7 +17,7 @@ _JOBS: Final = (
 )
 _LIVE: Final = f"it lists jobs that wait or run: {_JOBS}"
 _NODES: Final = "it lists servers: give them as --cluster SxG or in a cluster file; jobs come from `sacct`"
-_ROWS: Final = "write its jobs as CSV, a row a job, under the header job_id,submit_time,num_gpus,duration"
+_ROWS: Final = "write its jobs as CSV, one row per job, under the header job_id,submit_time,num_gpus,duration"
 _SCONTROL: Final = re.compile(r"(Job|Node|Partition|Reservation)(Id|Name)=\S+(\s|$)")
 # A key and nothing that would part the cells of a table; blanks after the colon, or it is a time of day.
 _YAML: Final = re.compile(r"(- +)?[A-Za-z_][\w.\-/]*:( [^,;\t|]*)?")
@@ -36,13 +36,13 @@ _COLUMNS: Final = (
 
 def not_a_table(file: str, head: str) -> InputError | None:
     """What to raise for a file that begins with `head`, if it is such text; else None."""
-    found = _told(head)
+    found = _named_format(head)
     return (
         None if found is None else InputError(f"is {found[0]}, not a table of jobs", file=file, hint=found[1])
     )
 
 
-def _told(head: str) -> tuple[str, str] | None:
+def _named_format(head: str) -> tuple[str, str] | None:
     lines = [line.strip() for line in head.splitlines() if line.strip()]
     bare = [line for line in lines if not line.startswith("#")]
     if not bare:

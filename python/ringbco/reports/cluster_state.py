@@ -9,7 +9,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.reports.server_load import spanning_stays
-from ringbco.reports.window import Window
+from ringbco.reports.viewport import Viewport
 from ringbco.result import metrics
 from ringbco.result.outcome import Outcome
 from ringbco.trace.clock import first_instant
@@ -24,7 +24,7 @@ _ROUNDING: Final = 1e-14
 _COUNTS: Final = ("queued_jobs", "queued_gpus", "busy_gpus", "spanning_jobs")
 
 
-def cluster_state(outcome: Outcome, window: Window) -> dict[str, pl.DataFrame]:
+def cluster_state(outcome: Outcome, window: Viewport) -> dict[str, pl.DataFrame]:
     """By column of timeline.parquet, whose definitions hold: time and value, at the start and at each change.
 
     Columns: queued_jobs, queued_gpus, busy_gpus, spanning_jobs and mean_contention. Exact wherever told, but
@@ -33,7 +33,7 @@ def cluster_state(outcome: Outcome, window: Window) -> dict[str, pl.DataFrame]:
     return {**_counts(outcome, window), "mean_contention": _distinct(_contention(outcome, window))}
 
 
-def _counts(outcome: Outcome, window: Window) -> dict[str, pl.DataFrame]:
+def _counts(outcome: Outcome, window: Viewport) -> dict[str, pl.DataFrame]:
     changes = _steps_by_stay(outcome).filter(pl.col("time") <= window.end)
     # What happened up to the start counts as of the start; without any change there is a row of zeros.
     zeros = pl.DataFrame({"time": [window.start], **{name: [0] for name in _COUNTS}})
@@ -108,7 +108,7 @@ def _steps_by_stay(outcome: Outcome) -> pl.DataFrame:
     )
 
 
-def _contention(outcome: Outcome, window: Window) -> pl.DataFrame:
+def _contention(outcome: Outcome, window: Viewport) -> pl.DataFrame:
     assert outcome.allocations is not None
     start, end = pl.col("start_time"), pl.col("end_time")
     held = spanning_stays(outcome.allocations).filter(

@@ -48,7 +48,7 @@ _SOME_TYPES: Final = {row.key: row.title for row in rows_of("type") if row.somet
 """Figures of a type that not every result has."""
 
 
-def _told(results: Results, key: str) -> Iterator[dict[str, Any]]:
+def _summary_rows(results: Results, key: str) -> Iterator[dict[str, Any]]:
     """The rows of a list in summary.json, each with its result's label."""
     for label, outcome in results.items():
         yield from ({"policy": label, **row} for row in outcome.summary.get(key, ()))
@@ -56,7 +56,7 @@ def _told(results: Results, key: str) -> Iterator[dict[str, Any]]:
 
 def types(results: Results) -> Iterator[Part]:
     """What summary.json says of each GPU type."""
-    rows = list(_told(results, "gpu_types"))
+    rows = list(_summary_rows(results, "gpu_types"))
     if not rows:
         return
     numbers = dict.fromkeys((*_SOME_TYPES, "utilisation", "gpu_hours"), pl.Float64)
@@ -67,7 +67,7 @@ def types(results: Results) -> Iterator[Part]:
 
 def attainment(results: Results) -> Iterator[Part]:
     """What summary.json says of each service."""
-    rows = list(_told(results, "services"))
+    rows = list(_summary_rows(results, "services"))
     if rows:
         names = ("attainment", "mean_time_to_scale_up", "worst_time_to_scale_up", "gpu_hours")
         yield Part(

@@ -56,7 +56,7 @@ def diff_page(found: Diff, names: tuple[str, str]) -> str:
 
 
 def _points(found: Diff) -> pl.DataFrame:
-    """Completion times by size class: a row a job or, of many jobs, one of those that lie close together."""
+    """Completion times by size class: a row per job or, of many jobs, one of those close together."""
     size = pl.lit(SIZE_CLASSES[-1][0])
     for name, most in SIZE_CLASSES[-2::-1]:
         size = pl.when(pl.col("num_gpus") <= most).then(pl.lit(name)).otherwise(size)

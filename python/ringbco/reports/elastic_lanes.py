@@ -22,7 +22,7 @@ _APART: Final = 0.22  # of a lane: tick labels that are nearer than this would t
 class Lanes:
     """Lane n lies between n and n + 1 on the axis, which points down. Days are since the first submission.
 
-    bars: a row a stay or pause: job_id, day, end_day, top, base, state, gpus, asked, least, most.
+    bars: one row per stay or pause: job_id, day, end_day, top, base, state, gpus, asked, least, most.
     rules: lines at num_gpus and at the bounds. names: what is written above each lane. ticks: numbers of GPUs
     at their places. averaged: whether some job had too many stays.
     """

@@ -5,14 +5,14 @@ from __future__ import annotations
 import polars as pl
 
 from ringbco.reports.server_load import server_gpus
-from ringbco.reports.window import Window
+from ringbco.reports.viewport import Viewport
 from ringbco.result.outcome import Outcome
 from ringbco.result.reliability import UNKNOWN
 from ringbco.trace.outages import Outages
 from ringbco.trace.side_table import ReadContext
 
 
-def down_times(outcome: Outcome, window: Window) -> pl.DataFrame:
+def down_times(outcome: Outcome, window: Viewport) -> pl.DataFrame:
     """Columns server, start, end (s) and cause: the outages in the window, cut off at its ends."""
     if outcome.outages is None:
         return pl.DataFrame(

@@ -24,7 +24,7 @@ from ringbco.reports.cluster_state import cluster_state, gangs
 from ringbco.reports.lanes import LEVELS, held_rows
 from ringbco.reports.outage_bars import down_times
 from ringbco.reports.server_load import server_gpus
-from ringbco.reports.window import Window
+from ringbco.reports.viewport import Viewport
 from ringbco.result.outcome import Outcome
 from ringbco.trace.shares import MILLI_GPU
 
@@ -49,7 +49,7 @@ _COUNTERS: Final = (
 Event = dict[str, Any]
 
 
-def write_trace(outcome: Outcome, window: Window, file: BinaryIO, *, compress: bool) -> int:
+def write_trace(outcome: Outcome, window: Viewport, file: BinaryIO, *, compress: bool) -> int:
     """Writes the window of a result as one JSON object; the same result gives the same bytes.
 
     Returns the number of events. Raises UsageError where it holds more than a million slices.
@@ -74,7 +74,7 @@ def _write(events: Iterable[Event], outcome: Outcome, file: BinaryIO | gzip.Gzip
     return count
 
 
-def trace_events(outcome: Outcome, window: Window) -> Iterator[Event]:
+def trace_events(outcome: Outcome, window: Viewport) -> Iterator[Event]:
     """The trace's events: names first, then slices, waits and counters."""
     rows = slice_rows(outcome, window)
     kept = window.cut(rows)
@@ -101,8 +101,8 @@ def trace_events(outcome: Outcome, window: Window) -> Iterator[Event]:
     yield from _server_counters(rows, window)
 
 
-def slice_rows(outcome: Outcome, window: Window) -> pl.DataFrame:
-    """The rows of `held_rows` with a `thread`, from 1: a row a stay and server, and a row a replica.
+def slice_rows(outcome: Outcome, window: Viewport) -> pl.DataFrame:
+    """The rows of `held_rows` with a `thread`, from 1: one row per stay and server, and one row per replica.
 
     Where the result records which GPUs a job held, `gpu` is a list of them. All of the run, so that a job
     keeps its thread whatever the window.
@@ -136,7 +136,7 @@ def _threads(rows: pl.DataFrame) -> list[int]:
     return threads
 
 
-def wait_rows(outcome: Outcome, window: Window) -> pl.DataFrame:
+def wait_rows(outcome: Outcome, window: Viewport) -> pl.DataFrame:
     """A row a wait for a stay, on whatever servers, cut by the window: id, job_id, start, end (s), GPUs.
 
     Also the causes of the wait as stays.parquet has them, of the whole wait (s), and user where there is one.
@@ -153,7 +153,7 @@ def wait_rows(outcome: Outcome, window: Window) -> pl.DataFrame:
 
 
 def _names(
-    outcome: Outcome, window: Window, threads: Mapping[int, int], down: Collection[int]
+    outcome: Outcome, window: Viewport, threads: Mapping[int, int], down: Collection[int]
 ) -> Iterator[Event]:
     # First: by this event outputs.py knows a trace of ours.
     yield _meta("process_name", CLUSTER, name="cluster")
@@ -250,7 +250,7 @@ def _us(seconds: float) -> int:
     return round(seconds * _US)
 
 
-def _cluster_counters(outcome: Outcome, window: Window) -> Iterator[Event]:
+def _cluster_counters(outcome: Outcome, window: Viewport) -> Iterator[Event]:
     state = cluster_state(outcome, window)
     for name, series in _COUNTERS:
         for title, column in series.items():
@@ -258,7 +258,7 @@ def _cluster_counters(outcome: Outcome, window: Window) -> Iterator[Event]:
                 yield _counter(name, CLUSTER, time, title, value)
 
 
-def _server_counters(frame: pl.DataFrame, window: Window) -> Iterator[Event]:
+def _server_counters(frame: pl.DataFrame, window: Viewport) -> Iterator[Event]:
     """On each server the number of spanning jobs: what the window finds, then every change in it."""
     # Not cut by the window, whose ends are no changes.
     spanning = frame.filter("spans")

@@ -21,7 +21,7 @@ from ringbco.reports.player_data import Scene, scene_data
 from ringbco.reports.reading import default_title, labels
 from ringbco.reports.server_load import server_gpus
 from ringbco.reports.templates import render
-from ringbco.reports.window import Window, parse_servers, window
+from ringbco.reports.viewport import Viewport, parse_servers, viewport
 from ringbco.result.outcome import Outcome
 from ringbco.result.validation import check_tables
 from ringbco.run.loaded import read_result
@@ -135,13 +135,13 @@ def embedded(found: Mapping[str, Outcome]) -> dict[str, Any] | None:
     return player(found)[0] if 0 < rows <= _MOST_EMBEDDED else None
 
 
-def _window(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Window:
+def _window(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Viewport:
     """As `window` gives it, with all servers that are chosen: an idle one is part of the picture."""
-    shown = window(outcome, start, end, servers)
-    return Window(shown.start, shown.end, tuple(parse_servers(servers, len(server_gpus(outcome)))))
+    shown = viewport(outcome, start, end, servers)
+    return Viewport(shown.start, shown.end, tuple(parse_servers(servers, len(server_gpus(outcome)))))
 
 
-def _rows(outcome: Outcome, shown: Window) -> int:
+def _rows(outcome: Outcome, shown: Viewport) -> int:
     """How many rows of allocations are in the window."""
     assert outcome.allocations is not None
     held = outcome.allocations
@@ -150,7 +150,7 @@ def _rows(outcome: Outcome, shown: Window) -> int:
 
 
 def _around_the_queue(
-    found: Mapping[str, Outcome], windows: Mapping[str, Window]
+    found: Mapping[str, Outcome], windows: Mapping[str, Viewport]
 ) -> tuple[float, float] | None:
     """The time around the longest queue that a page holds; None where it holds all."""
     if sum(_rows(found[label], one) for label, one in windows.items()) <= MOST_ROWS:
@@ -163,7 +163,7 @@ def _around_the_queue(
     widths = (last - first) * 0.5 ** np.arange(1, 40)
     for width in widths.tolist():
         begin = min(max(first, at - width / 2), last - width)
-        parts = {label: Window(begin, begin + width, one.servers) for label, one in windows.items()}
+        parts = {label: Viewport(begin, begin + width, one.servers) for label, one in windows.items()}
         if sum(_rows(found[label], one) for label, one in parts.items()) <= MOST_ROWS:
             return begin, begin + width
     return None

@@ -26,7 +26,7 @@ from ringbco.trace.shares import MILLI_GPU
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ringbco.reports.window import Window
+    from ringbco.reports.viewport import Viewport
     from ringbco.result.outcome import Outcome
 
 _TICKS: Final = 2**32 - 1
@@ -41,7 +41,7 @@ class Scene:
 
     label: str
     outcome: Outcome
-    shown: Window
+    shown: Viewport
     first: float
     last: float
 
@@ -159,7 +159,7 @@ def _places(servers: pl.Series, shown: Sequence[int]) -> NDArray[np.uint32]:
     return np.searchsorted(np.asarray(shown, np.uint32), servers.to_numpy()).astype(np.uint32)
 
 
-def _stays(outcome: Outcome, shown: Window) -> pl.DataFrame:
+def _stays(outcome: Outcome, shown: Viewport) -> pl.DataFrame:
     """Those that wait or hold GPUs in the window; replicas of services last, each with a stay of its own.
 
     A job that is ended before it is done is among them. row counts them; of: which of the outcome's each is.
@@ -224,7 +224,7 @@ def _replicas(replicas: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _held(outcome: Outcome, shown: Window) -> pl.DataFrame:
+def _held(outcome: Outcome, shown: Viewport) -> pl.DataFrame:
     """Rows of allocations and replicas in the window: job_id, stay, service, server, gpus; gpu of shares."""
     assert outcome.allocations is not None
     tables = [(outcome.allocations, "job_id", "stay", 0)]
@@ -281,7 +281,7 @@ def _of_jobs(stays: pl.DataFrame, jobs: pl.DataFrame) -> NDArray[np.uint32]:
     return _whole(found["number"])
 
 
-def _gone(outcome: Outcome, shown: Window, last: float) -> pl.DataFrame:
+def _gone(outcome: Outcome, shown: Viewport, last: float) -> pl.DataFrame:
     """When servers of the window are down or asleep: server, start, end, s, and cause."""
     down = down_times(outcome, shown).select("server", "start", "end", "cause")
     if outcome.servers is None:
@@ -297,7 +297,7 @@ def _gone(outcome: Outcome, shown: Window, last: float) -> pl.DataFrame:
     return pl.concat((down, asleep.drop("what")))
 
 
-def _servers(outcome: Outcome, shown: Window) -> dict[str, Any]:
+def _servers(outcome: Outcome, shown: Viewport) -> dict[str, Any]:
     """Of the servers that are shown: index and GPUs; type, or null where servers name none."""
     groups = outcome.run.get("cluster", {}).get("servers", [])
     sizes = server_gpus(outcome)

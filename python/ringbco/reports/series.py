@@ -118,7 +118,7 @@ class Figure:
 class Part:
     """What one chart of a row of figures shows.
 
-    of: the result that it is about; None where all overlay. also: encodings that hang on the data. title: in
+    of: the result that it is about; None where all overlay. also: encodings that depend on data. title: in
     place of the row's. note: what its note says besides. instead: a sentence, where there is nothing to draw.
     """
 

@@ -77,7 +77,7 @@ def said(data: pl.DataFrame, told: Sequence[str]) -> pl.DataFrame:
     return data.with_columns(said=pl.Series(texts, dtype=pl.String))
 
 
-def _told(data: pl.DataFrame, results: Labels, told: Sequence[str] = ("policy",)) -> pl.DataFrame:
+def _tooltips(data: pl.DataFrame, results: Labels, told: Sequence[str] = ("policy",)) -> pl.DataFrame:
     return said(shaded(short(data), results), told)
 
 
@@ -167,7 +167,7 @@ def rows(
     y: dict[str, Any] = {"y": names_axis(names, by)}
     if beside:
         y["yOffset"] = alt.YOffset("policy:N", sort=list(results), scale=alt.Scale(domain=list(results)))
-    base = alt.Chart(_told(data, results, told)).encode(**y, description="said:N")
+    base = alt.Chart(_tooltips(data, results, told)).encode(**y, description="said:N")
     told_apart = colour(results)
     if of_results:  # the axis tells them
         told_apart = told_apart.legend(None)
@@ -250,7 +250,7 @@ def lines(
     where a bar goes through a point."""
     if x is None:
         data, x = over(data)
-    base = alt.Chart(_told(data, results, told)).encode(x=x, y=y)
+    base = alt.Chart(_tooltips(data, results, told)).encode(x=x, y=y)
     layers = _aimed(aim, y)
     if ends is not None:
         low, high = ends
@@ -296,7 +296,7 @@ def areas(
     """An area a result. x: None for time. wanted: a line instead, over a grey area of rows that are that."""
     if x is None:
         data, x = over(data)
-    base = alt.Chart(_told(data, results)).encode(x=x, y=y, description="said:N")
+    base = alt.Chart(_tooltips(data, results)).encode(x=x, y=y, description="said:N")
     if not wanted:
         area = base.mark_area(interpolate="step-after", opacity=0.5, line={"strokeWidth": 1})
         return replace(figure, chart=area.encode(color=colour(results)))

@@ -75,7 +75,7 @@ def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Figure]]:
         best=best,
         note=note,
         notes=_notes(runs),
-        told=_told(runs),
+        told=_verdicts(runs),
         settings=_settings(runs),
         version=ringbco.__version__,
     )
@@ -95,7 +95,7 @@ def sweep_sheet(runs: SweepRuns) -> Sheet:
     frame = runs.frame if over is None else over.frame
     flat = frame.drop(name for name, dtype in frame.schema.items() if dtype.is_nested())
     rows = [[PaperCell(_line(cell)) for cell in row] for row in best.rows]
-    return Sheet(sweep_caption(runs), best.columns, rows, [note, *_notes(runs), *_told(runs)], flat)
+    return Sheet(sweep_caption(runs), best.columns, rows, [note, *_notes(runs), *_verdicts(runs)], flat)
 
 
 def _jobs(runs: SweepRuns) -> str:
@@ -165,10 +165,10 @@ def _line(cell: Cell) -> str:
 
 
 def _notes(runs: SweepRuns) -> list[str]:
-    return [] if runs.over is None else of_runs(runs.over.runs, runs.over.of, len(_told(runs)))
+    return [] if runs.over is None else of_runs(runs.over.runs, runs.over.of, len(_verdicts(runs)))
 
 
-def _told(runs: SweepRuns) -> list[str]:
+def _verdicts(runs: SweepRuns) -> list[str]:
     """The verdicts on the first measure, in words."""
     if runs.over is None or not runs.measures:
         return []

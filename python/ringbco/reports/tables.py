@@ -31,9 +31,9 @@ _TITLES: Final = {
 
 
 def headlines(groups: Sequence[Sequence[Line]], labels: Sequence[str]) -> list[Table]:
-    """A table for each kind of statistics, and for some single figures each, with a row a result.
+    """A table for each kind of statistics, and for some single figures each, with one row per result.
 
-    Of one result two: a row a kind of statistics, and a row a single figure.
+    Of one result two: one row per kind of statistics, and one row per single figure.
     """
     if len(labels) == 1:
         return _of_one(groups)
@@ -73,7 +73,7 @@ def _of_one(groups: Sequence[Sequence[Line]]) -> list[Table]:
 
 
 def settings(facts: Sequence[Fact], labels: Sequence[str]) -> list[Table]:
-    """What was run: what all results share, and a row a result of what differs."""
+    """What was run: what all results share, and one row per result of what differs."""
     alike = [words(fact.title, fact.values[0]) for fact in facts if fact.alike]
     made = [Table("What was run", ["setting", "value"], alike)]
     own = [fact for fact in facts if not fact.alike]
@@ -155,12 +155,12 @@ def longest_waits(results: Mapping[str, Outcome]) -> list[Table]:
 
 def _waits(label: str, outcome: Outcome, several: bool) -> Table:
     jobs = longest(outcome)
-    rows = [[_told(name, value) for name, value in row.items()] for row in jobs.iter_rows(named=True)]
+    rows = [[_text(name, value) for name, value in row.items()] for row in jobs.iter_rows(named=True)]
     title = f"The longest waits: {label}" if several else "The longest waits"
     return Table(title, [_TITLES.get(name, name) for name in jobs.columns], rows)
 
 
-def _told(name: str, value: Any) -> Cell:
+def _text(name: str, value: Any) -> Cell:
     if name in _TIMES:
         return Cell(time(value))
     if isinstance(value, float):

@@ -13,7 +13,7 @@ from ringbco.io.forks import use_polars
 from ringbco.io.marks import TRACE
 from ringbco.reports.outputs import check_trace
 from ringbco.reports.perfetto import write_trace
-from ringbco.reports.window import Window, window
+from ringbco.reports.viewport import Viewport, viewport
 from ringbco.result.outcome import Outcome
 from ringbco.result.validation import check_tables
 from ringbco.run.loaded import read_result
@@ -24,7 +24,7 @@ class Trace(NamedTuple):
 
     path: Path
     events: int
-    window: Window
+    window: Viewport
 
 
 def timeline(
@@ -65,7 +65,7 @@ def timeline(
         check_tables(outcome)
     else:
         outcome = read_result(result)
-    shown = window(outcome, start, end, servers)
+    shown = viewport(outcome, start, end, servers)
     with replacing(target, TRACE, force=force) as file:
         events = write_trace(outcome, shown, file, compress=target.name.lower().endswith(".gz"))
     return Trace(target, events, shown)

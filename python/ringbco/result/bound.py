@@ -100,7 +100,7 @@ class Bounds:
             return None
         jobs = measured(outcome).select(name for name in _READ if name in outcome.jobs.columns)
         rows = hashlib.sha256(jobs.hash_rows().to_numpy().tobytes()).hexdigest()
-        key = repr((outcome.run.get("cluster"), _told(outcome, "options", "model"))), rows
+        key = repr((outcome.run.get("cluster"), _recorded(outcome, "options", "model"))), rows
         if key not in self._known:
             self._known[key] = _of_result(outcome)
         return self._known[key]
@@ -112,7 +112,7 @@ def of_results(outcomes: Mapping[str, Outcome]) -> dict[str, float | None]:
     return {label: bounds.of(outcome) for label, outcome in outcomes.items()}
 
 
-def _told(outcome: Outcome, table: str, key: str) -> object:
+def _recorded(outcome: Outcome, table: str, key: str) -> object:
     """What run.toml has there; None in a damaged one."""
     found = outcome.run.get(table)
     return found.get(key) if isinstance(found, Mapping) else None
@@ -125,8 +125,8 @@ def _resizes(outcome: Outcome) -> bool:
     held = outcome.jobs["num_gpus"] * outcome.jobs["held_time"]
     if ((outcome.jobs["held_gpu_time"] - held).abs() > 1e-9 * held).any():
         return True
-    by_log = str(_told(outcome, "options", "policy")).startswith("log:")
-    return by_log or _told(outcome, "own_policy", "kind") == "Policy"
+    by_log = str(_recorded(outcome, "options", "policy")).startswith("log:")
+    return by_log or _recorded(outcome, "own_policy", "kind") == "Policy"
 
 
 def _of_result(outcome: Outcome) -> float | None:
@@ -146,7 +146,7 @@ def _faster_spread(outcome: Outcome, cluster: Cluster) -> bool:
     """Whether a ring may be faster over several servers than in one."""
     network = cluster.network
     return (
-        _told(outcome, "options", "model") not in ("fixed", "table")
+        _recorded(outcome, "options", "model") not in ("fixed", "table")
         and network.inter_bandwidth > network.intra_bandwidth
     )
 

@@ -102,7 +102,7 @@ def _close(
 class Diff:
     """What two results, a and b, make of the same jobs. Times in seconds; differences are b's less a's.
 
-    jobs: one row a job that both have, in a's row order: job_id, user where a has users, submit_time,
+    jobs: one row per job that both have, in a's row order: job_id, user where a has users, submit_time,
         num_gpus, jct_a, jct_b, difference, change ("faster", "slower" or "same": within rounding), and for
         each part its difference under its own name, NAME_a and NAME_b.
     parts: the names of the parts, those that are 0 in both results left out.
@@ -269,7 +269,7 @@ def diff(a: ringbco.Outcome, b: ringbco.Outcome) -> Diff:
             )
         },
     )
-    return Diff(jobs, parts, _told(a, own, both), _told(b, others, both))
+    return Diff(jobs, parts, _per_job(a, own, both), _per_job(b, others, both))
 
 
 def _rows(outcome: ringbco.Outcome) -> pl.DataFrame:
@@ -284,7 +284,7 @@ def _rows(outcome: ringbco.Outcome) -> pl.DataFrame:
     )
 
 
-def _told(outcome: ringbco.Outcome, own: pl.DataFrame, both: pl.DataFrame) -> dict[str, Any]:
+def _per_job(outcome: ringbco.Outcome, own: pl.DataFrame, both: pl.DataFrame) -> dict[str, Any]:
     return {
         "policy": str(outcome.summary.get("policy", "?")),
         "cluster": str(outcome.run.get("cluster", {}).get("name", "?")),

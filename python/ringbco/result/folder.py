@@ -110,13 +110,13 @@ def check_target(folder: str | os.PathLike[str], *, force: bool, kind: OutputKin
             "already exists", file=folder, hint="pass --force to replace it, or give another name"
         )
     else:
-        _kept(folder, target, kind)
+        _foreign_files(folder, target, kind)
     if force and os.path.lexists(target) and not os.access(target.parent, os.W_OK | os.X_OK):
         raise InputError(f"cannot be replaced: no permission to write in {target.parent}", file=folder)
     return target
 
 
-def _kept(folder: str | os.PathLike[str], path: Path, kind: OutputKind) -> Sequence[Path]:
+def _foreign_files(folder: str | os.PathLike[str], path: Path, kind: OutputKind) -> Sequence[Path]:
     """What others put into `path`, which is or was `folder`; InputError unless --force may replace it.
 
     Where another run replaces the folder meanwhile, what was seen was of both: it is looked at again.
@@ -168,7 +168,7 @@ def whole_folder(folder: str | os.PathLike[str], *, force: bool, kind: OutputKin
     target = check_target(folder, force=force, kind=kind)
 
     def replaceable(path: Path) -> Sequence[Path]:
-        return _kept(folder, path, kind)
+        return _foreign_files(folder, path, kind)
 
     with atomic.whole_folder(folder, target, replaceable if force else None) as partial:
         yield partial

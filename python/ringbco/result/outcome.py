@@ -62,17 +62,17 @@ def _with_tables(kind: type[_Class]) -> type[_Class]:
 class Outcome:
     """What a replay gives. Times in seconds, columns as docs/results.md lists them.
 
-    jobs: one row a job that ran, in the job table's row order.
+    jobs: one row per job that ran, in the job table's row order.
     allocations: one row per stay and server; None when they were not recorded.
     timeline: the cluster's state at sampled instants.
-    decisions: one row a decision, or a server of a start; None unless they were asked for.
+    decisions: one row per decision, or a server of a start; None unless they were asked for.
     speeds: the measured speeds of model `table`; None under another one. outages, quota, services,
     fair_shares: those of the run, if it was given any.
-    replicas: one row a replica of a service; None for a run without services.
-    servers: one row a change of a server; None where none may go down or sleep.
-    stays_written: one row a stay; None where no stay may end before its job is done, `stays` has it always.
+    replicas: one row per replica of a service; None for a run without services.
+    servers: one row per change of a server; None where none may go down or sleep.
+    stays_written: one row per stay; None where no stay may end before its job is done, `stays` has it always.
     work: what each job of `jobs` did, in its units; None where that is not known.
-    rungs: one row a rung that a trial reached; searches: one row a search; None for a run without --search.
+    rungs: one row per rung that a trial reached; searches: one per search; None for a run without --search.
     summary: plain values, as summary.json holds them.
     run: everything needed to repeat the run, as run.toml holds it.
     """

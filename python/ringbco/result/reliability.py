@@ -19,7 +19,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class DownTime:
-    """When servers are down, at instants of the clock: a value an outage, in order of (server, down).
+    """When servers are down, at instants of the clock: one value per outage, in order of (server, down).
 
     down, up: s. gpus: those of the server. cause: None where the outage names none.
     """

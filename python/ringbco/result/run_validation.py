@@ -48,7 +48,7 @@ class Refusing:
 
 
 @cache
-def _known() -> Mapping[str, Mapping[str, Any]]:
+def _recorded_options() -> Mapping[str, Mapping[str, Any]]:
     """The options of run.toml by name, of `plan` too; words: what stands there for a number."""
     replayed, planned = ({row["name"]: row for row in _core.options()[name]} for name in ("replay", "plan"))
     return {
@@ -71,8 +71,10 @@ class Record(Refusing):
             raise self.refusal(RUN, "a table [options]")
         for name in needed:
             if options.get(name) is None:
-                raise self.refusal(RUN, f"{_expected(_known()[name])}; there is none", key=f"options.{name}")
-        for name, row in _known().items():
+                raise self.refusal(
+                    RUN, f"{_expected(_recorded_options()[name])}; there is none", key=f"options.{name}"
+                )
+        for name, row in _recorded_options().items():
             value = options.get(name)
             if value is not None and not _fits(value, row):
                 raise self.refusal(RUN, _expected(row), key=f"options.{name}", value=value)
@@ -101,7 +103,9 @@ class Record(Refusing):
             if not isinstance(run.get(table, {}), dict):
                 raise self.key(RUN, run, table, "a table")
         for key, value in _leaves(run):
-            endless = value == math.inf and _known().get(key.removeprefix("options."), {}).get("endless")
+            endless = value == math.inf and _recorded_options().get(key.removeprefix("options."), {}).get(
+                "endless"
+            )
             if isinstance(value, float) and not (math.isfinite(value) or endless):
                 raise self.key(RUN, {key: value}, key, _NUMBER)
         self._check_cluster(run.get("cluster", {}))

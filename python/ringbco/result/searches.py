@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def rungs_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
-    """rungs.parquet: one row a rung that a trial reached, by row of the job table and rung."""
+    """rungs.parquet: one row per rung that a trial reached, by row of the job table and rung."""
     job, rung, time, loss, went_on = result.tables["climbs"].values()
     order = np.lexsort((rung, job))
     names = pl.Series(job[order])
@@ -40,7 +40,7 @@ def rungs_frame(frame: pl.DataFrame, result: _core.RunResult) -> pl.DataFrame:
 
 
 def searches_frame(frame: pl.DataFrame, trials: Trials, result: _core.RunResult) -> pl.DataFrame:
-    """searches.parquet: one row a search, in the order of their first rows; those whose trials all were
+    """searches.parquet: one row per search, in the order of their first rows; those whose trials all were
     dropped are left out.
 
     The loss of a trial that was done is that at its end, of others that at the last rung that they reached.

@@ -22,7 +22,7 @@ def servers_frame(
     asleep: Mapping[str, NDArray[Any]] | None,
     last: float,
 ) -> pl.DataFrame | None:
-    """servers.parquet: a row a change, by (server, time); None where servers neither go down nor sleep.
+    """servers.parquet: one row per change, by (server, time); None where servers neither go down nor sleep.
 
     job_id: of the job table. services: their names. outages: as the clock sees them. asleep: the engine's
     table of that name. last: the end of the run, s; what comes after it is left out.

@@ -45,7 +45,7 @@ class Serving:
     """What became of the services of a run; times in seconds.
 
     names, gpus: of each service, and of one of its replicas. service, number, server, wanted, start, end,
-    ended: a value a replica: its service by number, which of it in order of starts, since when it was wanted,
+    ended: of each replica: its service by number, which of it in order of starts, since when it was wanted,
     and why it ended. load_service, load_time, load_replicas: what services wanted, in order of time. lent:
     GPU-seconds lent to training. largest: GPUs that services would hold with their largest numbers.
     """
@@ -87,7 +87,7 @@ class Serving:
         )
 
     def frame(self, last: float) -> pl.DataFrame:
-        """replicas.parquet: a row a replica, by (service, start, server); none outlasts `last`, s."""
+        """replicas.parquet: one row per replica, by (service, start, server); none outlasts `last`, s."""
         kept = np.flatnonzero(self.start < last)
         order = kept[np.lexsort((self.server[kept], self.start[kept], self.service[kept]))]
         service = self.service[order]

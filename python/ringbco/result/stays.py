@@ -133,7 +133,7 @@ def _named(words: list[str], numbers: NDArray[np.uint8]) -> pl.Series:
 
 
 def who(table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.bool_]]:
-    """By word of `BY`, whether that is what `by` is: a value a row of an engine's table."""
+    """By word of `BY`, whether that is what `by` is: one value per row of an engine's table."""
     return {name: table["by_what"] == number for number, name in enumerate(BY)}
 
 

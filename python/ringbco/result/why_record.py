@@ -51,7 +51,7 @@ class Moment(NamedTuple):
 
 
 class LoadedJobTable(NamedTuple):
-    """The job table of a result, or why it is not at hand."""
+    """The job table of a result, or why it is not available."""
 
     table: JobTable | None
     why_not: str | None

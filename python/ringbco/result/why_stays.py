@@ -83,7 +83,7 @@ class Stays:
             return
         rows, servers = self.near, [part["server"] for part in told["on"]]
         self._gave(rows, start, servers)
-        met = why_links.met(record, rows, place, self.row, servers)
+        met = why_links.neighbours(record, rows, place, self.row, servers)
         if met:
             slows = bool(self.done.get("run_contention"))
             self.say("shared", float(record.end[place]), **met, slowed=slows if self.done else None)

@@ -166,7 +166,7 @@ def read_results(
 
 
 def resolve_workloads(table: JobTable, repeats: Sequence[Repeat]) -> dict[tuple[Hashable, ...], Workload]:
-    """The workload of every cluster, model, seed and whatever else one hangs on, among first runs."""
+    """The workload of every cluster, model, seed and whatever else one depends on, among first runs."""
     first = {repeat.workload: repeat for repeat in reversed(repeats) if not repeat.number}
     return {key: resolve(table, one.cluster, checked(one.options)) for key, one in first.items()}
 

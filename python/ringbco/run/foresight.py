@@ -1,4 +1,4 @@
-"""Which runs are clairvoyant: a decision in them may hang on how long a job will run, before it has run.
+"""Which runs are clairvoyant: a decision in them may depend on how long a job will run, before it has run.
 
 This is the one place that says so, from the record of a run. For example, EASY reads run times, unless its
 estimates are time limits: a job without a limit is then taken to run for ever, whatever its run time is.

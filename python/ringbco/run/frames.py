@@ -106,7 +106,7 @@ def explain(error: _core.CoreError, table: JobTable, command: str = "replay") ->
 def jobs_columns(
     frame: pl.DataFrame, ideal_run_time: NDArray[np.float64], result: _core.RunResult
 ) -> Columns:
-    """jobs.parquet without `causes.CAUSES_SCHEMA`: one row a job that ran."""
+    """jobs.parquet without `causes.CAUSES_SCHEMA`: one row per job that ran."""
     own, submit = result.tables["jobs"], metrics.column(frame, "submit_time")
     jct, wait = own["finish"] - submit, own["start"] - submit
     columns: dict[str, Column] = {
@@ -316,7 +316,7 @@ def describe_run(
             "pyarrow": pa.__version__,
         },
         "trace": table.identity,
-        # The recorded cluster is always told: the jobs' work hangs on it.
+        # The recorded cluster is always told: the jobs' work depends on it.
         "cluster": {
             "name": show_path(cluster.name),
             "servers": described.pop("servers"),  # first, as run.toml has them: lists before tables

@@ -1,4 +1,4 @@
-"""Results at hand: read from their folders and checked, before they are drawn or compared."""
+"""Finished results: read from their folders and checked, before they are drawn or compared."""
 
 from __future__ import annotations
 

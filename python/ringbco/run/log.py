@@ -183,7 +183,7 @@ def decisions_frame(
     services: Sequence[str],
     table: Mapping[str, NDArray[Any]],
 ) -> pl.DataFrame:
-    """decisions.parquet: a row a decision, or a part of one, and a row for everything that the machine did.
+    """decisions.parquet: a row per decision, or a part of one, and a row for everything that the machine did.
 
     job_id: of the job table. shares: of each of its jobs, the part of a GPU, 0 for whole ones; None where
     none has one. outages, services: those that the engine was given, by number. table: the engine's.

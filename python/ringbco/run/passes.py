@@ -94,12 +94,12 @@ def _allox(load: Load, period: float, fields: Mapping[str, Any]) -> float:
     return load.jobs * load.queued * (1e-3 + 6e-6 * columns)
 
 
-def _own(load: Load, period: float, fields: Mapping[str, Any]) -> float:
+def _custom_cost(load: Load, period: float, fields: Mapping[str, Any]) -> float:
     return load.length / period * 1e-5
 
 
 def _ranks(load: Load, period: float, fields: Mapping[str, Any]) -> float:
-    return load.queued * _own(load, period, fields)  # where nobody waits nobody is asked
+    return load.queued * _custom_cost(load, period, fields)  # where nobody waits nobody is asked
 
 
 def _compiled(running: float, present: float = 0.0) -> Callable[[Load, float, Mapping[str, Any]], float]:
@@ -299,7 +299,13 @@ def _check_custom(custom: CustomPolicy, options: Mapping[str, Any], workload: Wo
     if isinstance(period, bool) or not isinstance(period, int | float) or not period > 0:
         return  # none, or one that is refused as the run begins
     slot = options["slot"] if options["clock"] == "slot" else 0.0
-    cost = COSTS[custom.name] if built_in else _ranks if isinstance(custom.scheduler, RankPolicy) else _own
+    cost = (
+        COSTS[custom.name]
+        if built_in
+        else _ranks
+        if isinstance(custom.scheduler, RankPolicy)
+        else _custom_cost
+    )
     found = list(loads(workload, options["model"], resizes=bool(getattr(custom.scheduler, "resizes", False))))
     _check(
         custom.name, name, max(float(period), slot), found, lambda load, period: cost(load, period, fields)

@@ -131,7 +131,7 @@ def _asked(setup: Setup, row: int, waits: Mapping[int, Wait], progress: Progress
             return Asked(_Probe(setup, row, progress).said(row, waits), kept=True)
     open_arrays()
     options = {**setup.options, **dict.fromkeys(_UNREPEATED, False)}
-    if setup.custom is not None:  # whether anything could hold it does not hang on the policy
+    if setup.custom is not None:  # whether anything could hold it does not depend on the policy
         options["preemption"] = "none"
     setup.workload.begin()
     try:

@@ -138,11 +138,11 @@ def uses(policy: Policy, option: str, options: Mapping[str, Any] | None = None) 
     reads estimates.
     """
     given = options or {}
-    if option == "preempt_cost" and any(_given(given, name) for name in _ENDING):
+    if option == "preempt_cost" and any(_is_given(given, name) for name in _ENDING):
         return True
-    if option in _ESTIMATES and _given(given, "maintenance") and policy.preemption == "none":
+    if option in _ESTIMATES and _is_given(given, "maintenance") and policy.preemption == "none":
         return True
-    if option in _PROTECTING and _given(given, "evict"):
+    if option in _PROTECTING and _is_given(given, "evict"):
         return True
     known = REPLAY.get(option)
     parts = [] if known is None or not known.exclusive else known.users
@@ -150,7 +150,7 @@ def uses(policy: Policy, option: str, options: Mapping[str, Any] | None = None) 
     return not users or any(getattr(policy, part, None) in names for part, names in parts)
 
 
-def _given(options: Mapping[str, Any], name: str) -> bool:
+def _is_given(options: Mapping[str, Any], name: str) -> bool:
     # A frame has no truth, and is like no text.
     value = options.get(name)
     return value is not None and value is not False and not (isinstance(value, str) and value == NONE)

@@ -23,8 +23,8 @@ from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import (
     MICRO,
     UNITS,
+    as_text,
     divided,
-    given,
     in_seconds,
     iso,
     lengths,
@@ -111,7 +111,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
             )
     cells = {**names, **{_BESIDE + c: theirs for c, theirs in beside.items()}}
     theirs = [
-        given(theirs, text=_is_text(ours)).alias(ours)
+        as_text(theirs, text=_is_text(ours)).alias(ours)
         for ours, theirs in cells.items()
         if theirs != ROW_NUMBER or theirs in file.columns
     ]

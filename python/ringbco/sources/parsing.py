@@ -67,7 +67,7 @@ def offset_clock(column: str) -> pl.Expr:
     return time.dt.epoch("s").cast(pl.Float64).alias(column)
 
 
-def given(column: str, *, text: bool) -> pl.Expr:
+def as_text(column: str, *, text: bool) -> pl.Expr:
     """The column as text, null where it says in some program's words that there is no value.
 
     text: whether the column is to stay text. Of numbers, a few more words say so.

@@ -148,7 +148,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         iso(int(start), utc=True) if known else "1970-01-01T00:00:00",
         "UnixStartTime of the log's header" if known else "a placeholder: the log has no UnixStartTime",
         sized if isinstance(sized, tuple) else None,
-        [*_partial_executions(frame), *_chains(kept), *_nobody(frame)],
+        [*_partial_executions(frame), *_chains(kept), *_unowned_jobs(frame)],
         no_servers=sized if isinstance(sized, str) else "",
     )
 
@@ -240,7 +240,7 @@ def _chains(kept: pl.DataFrame) -> Iterator[str]:
     )
 
 
-def _nobody(frame: pl.DataFrame) -> Iterator[str]:
+def _unowned_jobs(frame: pl.DataFrame) -> Iterator[str]:
     """The note on a log whose only user is number 0: users count from 1."""
     users = frame.filter(~pl.col("broken"))["user"].drop_nulls()
     if users.len() and not (users > 0).any():

@@ -334,7 +334,7 @@ def _vc_numbers(frame: pl.DataFrame, cluster: Cluster) -> NDArray[np.int64]:
     return frame["vc"].replace_strict(list(names), numbers, default=-1, return_dtype=pl.Int64).to_numpy()
 
 
-def _room(table: JobTable, cluster: Cluster) -> NDArray[np.int64]:
+def _most_gpus(table: JobTable, cluster: Cluster) -> NDArray[np.int64]:
     """GPUs that each job may hold at most; 0 for one of no virtual cluster of the cluster."""
     vc = _vc_numbers(table.frame, cluster)
     most = most_gpus(cluster, resolve(table, cluster), vc, table.num_jobs)
@@ -378,7 +378,7 @@ def _questionable(
             ("same user, second, size and run time as another", "the log may hold it twice", same.to_numpy())
         )
     if cluster is not None:
-        most = _room(table, cluster)
+        most = _most_gpus(table, cluster)
         no_type, too_large = most == 0, frame["num_gpus"].to_numpy() > most
         refused = "the replay refuses it, or drops it with --oversize drop"
         reasons += [

@@ -56,7 +56,7 @@ _LOADING: Final = Lock()
 class SweepResult:
     """What a sweep left.
 
-    frame: one row a run, in the specification's order: its settings, its summary, its error or null.
+    frame: one row per run, in the specification's order: its settings, its summary, its error or null.
     path: of runs.parquet, which holds the same.
     kept: rows whose runs an earlier sweep had finished. done: runs that this one did; rows that differ in
         nothing that their policy uses share one.
@@ -191,7 +191,7 @@ def execute(run: Run, trace: Trace | Mapped, stop: Event | None = None) -> Recor
         return _failure(f"the worker has ringbco {ringbco.__version__}, the sweep {run.version}", final=False)
     function = command(run.command)
     assert function is not None
-    given = _given(run)
+    given = _options(run)
     if run.custom is not None:
         try:
             found = resolve(run.custom).described.get("sha256")
@@ -334,7 +334,7 @@ def _filled(trace: Trace, runs: Iterable[Run]) -> Trace:
     table = _checked(trace)
     shared: dict[tuple[Hashable, ...], list[Run]] = {}
     for run in runs:
-        # What hangs on other tables is known by the object that holds them, which is another one elsewhere.
+        # What depends on other tables is known by the object that holds them, which is another one elsewhere.
         if run.trace == trace and not run.draw and not set(READS) & run.beside.keys():
             shared.setdefault(_workload_of(run), []).append(run)
     most = sorted((runs for runs in shared.values() if len(runs) > 1), key=len, reverse=True)
@@ -359,29 +359,29 @@ def _ready(run: Run, trace: Trace | Mapped, *, workload: bool) -> tuple[JobTable
         return known.table, {**given, "workload": known}
     jobs = _Jobs(trace, run.draw, run.load, run.cluster.num_gpus)
     if workload:
-        given["workload"] = _workload(jobs, run.cluster, _read(_given(run) | given))
+        given["workload"] = _workload(jobs, run.cluster, _read(_options(run) | given))
     return _table(jobs), given
 
 
-def _given(run: Run) -> dict[str, Any]:
+def _options(run: Run) -> dict[str, Any]:
     """The run's options as its command takes them."""
     known = options_of(run.command)
     return {known[name].parameter: value for name, value in run.options.items()}
 
 
 def _read(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """The options that a workload hangs on."""
+    """The options that a workload depends on."""
     return tuple((name, given.get(name)) for name in READS)
 
 
 def _workload_of(run: Run) -> tuple[Hashable, ...]:
     """What runs with the same workload have in common, but for their trace and draw."""
     beside = tuple((name, found.sha256) for name, found in run.beside.items() if name in READS)
-    return run.load, run.cluster, repr(_read(_given(run))), beside
+    return run.load, run.cluster, repr(_read(_options(run))), beside
 
 
 class _Jobs(NamedTuple):
-    """What the jobs of a run hang on."""
+    """What the jobs of a run depend on."""
 
     trace: Trace
     draw: SeededTable | None

@@ -12,7 +12,7 @@ class Column(NamedTuple):
     """One column of the schema; `rule` completes "expected ...", `hint` says how to mend a bad value.
 
     `{empty}` in a hint stands for how a value is left out: in CSV otherwise than elsewhere. endless: whether
-    infinity is a value. absent: what the engine reads where the table says nothing, if it hangs on no more
+    infinity is a value. absent: what the engine reads where the table says nothing, if it depends on no more
     than that.
     """
 

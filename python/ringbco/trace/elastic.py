@@ -29,7 +29,7 @@ _ADDED: Final = ("min_gpus", "max_gpus", "noise_scale")
 class Gradients(NamedTuple):
     """samples: of an iteration on each GPU, as the profile's compute time was measured. noise_scale: samples.
 
-    source: where `noise_scale` comes from. What a sample is hangs on the model: an image, a token, a pair.
+    source: where `noise_scale` comes from. What a sample is depends on the model: an image, a token, a pair.
     """
 
     samples: int

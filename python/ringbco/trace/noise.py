@@ -28,7 +28,7 @@ def batch_size(frame: pl.DataFrame) -> NDArray[np.uint32]:
 
 
 def noise(frame: pl.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.uint32]] | None:
-    """phi and M of every job; None where no elastic job has a finite phi, so that nothing hangs on it."""
+    """phi and M of every job; None where no elastic job has a finite phi, so that nothing depends on it."""
     scale = noise_scale(frame)
     elastic = gpus_of(frame, "min_gpus") < gpus_of(frame, "max_gpus")
     return (scale, batch_size(frame)) if (elastic & np.isfinite(scale)).any() else None

@@ -254,7 +254,7 @@ def resolve(table: JobTable, cluster: Cluster, *, model: str, seed: int) -> Prof
     What the table does not say (a column absent or a value null) is filled: gradient_bytes and the compute
     columns from the job's catalogue entry, then iterations as max(1, round(duration / tau)). That tau is the
     uncontended iteration time on the fewest servers of the recorded cluster, `cluster.recorded_on`: the work
-    of a job does not hang on the cluster that it is replayed on. The entry is the one that the column `model`
+    of a job does not depend on the replayed cluster. The entry is that which the column `model`
     names, else one chosen by `choose`. Where the table gives iterations and no compute column, the compute
     time is what the recorded duration leaves beside communication there, 0 if it leaves none. With virtual
     clusters, tau0 is for the servers of the job's own.

@@ -149,7 +149,7 @@ def said(frame: pl.DataFrame, name: str) -> NDArray[Any] | None:
     if name not in frame.columns:
         return None
     column = COLUMNS[name]
-    assert column.absent is not None, "what stands for nothing hangs on more than the column"
+    assert column.absent is not None, "what stands for nothing depends on more than the column"
     absent = np.array(column.absent, frame[name].dtype.to_python())
     values = frame[name].fill_null(absent.item()).to_numpy()
     return None if is_silent(values, name) else values

@@ -85,7 +85,7 @@ class Services(SideTable):
 
     @cached_property
     def gpus(self) -> NDArray[np.uint32]:
-        """GPUs of a replica, a value a service."""
+        """GPUs of a replica, one value per service."""
         first = self.frame.unique("service", keep="first", maintain_order=True)
         return first["gpus_per_replica"].to_numpy()
 
@@ -100,7 +100,7 @@ class Services(SideTable):
     def columns(
         self,
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]]:
-        """`gpus`; then, a value a row: the service by its place in `names`, the time, s, and replicas."""
+        """`gpus`; then, one value per row: the service by its place in `names`, the time, s, and replicas."""
         number = {name: place for place, name in enumerate(self.names)}
         service = np.array([number[name] for name in self.frame["service"]], dtype=np.uint32)
         frame = self.frame.rechunk()

@@ -1,7 +1,7 @@
 """A job table resolved for a cluster: what the engine reads of the jobs, worked out once for all their runs.
 
 Only this file goes from a job table to the engine's columns. A feature's columns are resolved in its own
-file, by one call from here; a column that hangs on nothing else (it has `Column.absent`) by `schema.said`.
+file, by one call from here; a column that depends on nothing else (it has `Column.absent`) by `schema.said`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ringbco.trace.users import Users
 Rows = slice | NDArray[np.intp]
 """Some rows of a table, in its order."""
 READS: Final = ("model", "seed", "tables", "quota", "search")
-"""The options of a run that a workload hangs on."""
+"""The options of a run that a workload depends on."""
 PLAIN: Final = {
     field: name
     for field, _form, _kind, name in _core.job_columns()
@@ -51,7 +51,7 @@ _MANY: Final = 1 << 17
 class Workload:
     """The jobs of a table, ready for the engine on a cluster; nobody changes it, and runs share it.
 
-    cluster: with the GPU type of the measured speeds where its servers named none. key: what it hangs on.
+    cluster: with the GPU type of the measured speeds where its servers named none. key: what it depends on.
     profiled: what models say. vc: as `profiles.vc_index` has it. kinds: what GPU types mean; None where they
     change nothing, and under the model `table`. rates, quotas, trials: None for runs that know none.
     columns: what the engine reads of the jobs. whole: the table; rows: which of its rows, all or those of a
@@ -107,7 +107,7 @@ class Workload:
 
     @property
     def side_tables(self) -> dict[str, SideTable]:
-        """The side tables that it hangs on, by option."""
+        """The side tables that it depends on, by option."""
         there = (self.rates, self.quotas)
         return {table.form.option: table for table in there if table is not None}
 
@@ -145,7 +145,7 @@ class Workload:
 
 
 def key_of(cluster: Cluster, options: Mapping[str, Any]) -> tuple[Hashable, ...]:
-    """What the workload of a run hangs on: runs of one table with equal keys share one."""
+    """What the workload of a run depends on: runs of one table with equal keys share one."""
     return (cluster, *(_named(options.get(name)) for name in READS))
 
 

@@ -15,7 +15,7 @@ from ringbco.result.outcome import Outcome
 
 
 @dataclass(frozen=True)
-class Window:
+class Viewport:
     """Seconds on the job table's clock, `start` included and `end` not, and server indexes in order."""
 
     start: float
@@ -30,7 +30,7 @@ class Window:
         )
 
 
-def window(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Window:
+def viewport(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Viewport:
     """The window that the options name, by default the whole run, with the servers on which something ran.
 
     Raises InputError where the result recorded no allocations, UsageError where the options name nothing.
@@ -57,7 +57,7 @@ def window(outcome: Outcome, start: float | None, end: float | None, servers: st
         )
     chosen = parse_servers(servers, len(server_gpus(outcome)))
     held = [frame for frame in (outcome.allocations, outcome.replicas) if frame is not None]
-    return Window(float(begin), float(until), _used(pl.concat(held, how="diagonal"), chosen, begin, until))
+    return Viewport(float(begin), float(until), _used(pl.concat(held, how="diagonal"), chosen, begin, until))
 
 
 def _used(allocations: pl.DataFrame, chosen: Sequence[int], begin: float, until: float) -> tuple[int, ...]:
