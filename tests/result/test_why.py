@@ -244,7 +244,9 @@ def test_what_a_result_does_not_keep_is_said() -> None:
     assert kinds(story, "heads", "started")[-1] == "Started 108.0 s after submission on 1 GPU of 1 server."
     sjf = read_back(ringbco.replay(busy_jobs(), "2x4", policy="sjf", oversize="drop"))
     waits = [job for job, waited in sjf.jobs.select("job_id", "waited").rows() if waited > 0]
-    places = [(job, fact) for job in waits for fact in facts_of(sjf.why(job), "queue") if fact.figures["others"]]
+    places = [
+        (job, fact) for job in waits for fact in facts_of(sjf.why(job), "queue") if fact.figures["others"]
+    ]
     for job, fact in places:
         assert fact.figures["why_not"] == (
             f"it takes a repeat of the run (ringbco why DIR {job} --jobs JOBS), and the job table was made in"
@@ -273,7 +275,9 @@ def test_it_can_be_asked_of_a_folder(tmp_path: Any, monkeypatch: pytest.MonkeyPa
     with pytest.raises(InputError, match="is not the job table of this result, or has changed since"):
         outcome.why(late, longer)
     (tmp_path / "jobs.parquet").unlink()
-    assert facts_of(outcome.why(late), "queue")[0].figures["why_not"].endswith("and jobs.parquet is not there")
+    assert (
+        facts_of(outcome.why(late), "queue")[0].figures["why_not"].endswith("and jobs.parquet is not there")
+    )
 
 
 class ByLength(ringbco.KeyPolicy):

@@ -71,7 +71,7 @@ def test_why_tells_a_reservation() -> None:
     outcome, jobs = case.replay(), case.frame()
     for job, begins in (("j1", 10.0), ("j2", 15.0), ("j3", 25.0)):
         (fact,) = facts_of(outcome.why(job, jobs), "reservation")
-        assert (fact.told["begins"], fact.told["on"][0]["server"]) == (begins, 0)
+        assert (fact.figures["begins"], fact.figures["on"][0]["server"]) == (begins, 0)
     assert fact.sentence == (
         "By the estimates of then its reservation began 22.0 s after submission, on server 0."
     )
@@ -86,7 +86,7 @@ def test_where_estimates_are_right_and_nobody_comes_a_reservation_is_kept() -> N
     outcome = case.replay()
     starts(case)
     facts = {job: facts_of(outcome.why(job, case.frame()), "reservation") for job in outcome.jobs["job_id"]}
-    known = {job: fact[0].told["begins"] for job, fact in facts.items() if fact}
+    known = {job: fact[0].figures["begins"] for job, fact in facts.items() if fact}
     assert len(known) > 3
     for job, start in outcome.jobs.select("job_id", "start_time").rows():
         assert known.get(job, start) == start

@@ -15,7 +15,9 @@ from ringbco.deprecation import GONE_IN
 from ringbco.errors import InputError
 from ringbco.result.certainty import Held
 from ringbco.sweeps.run import SweepResult
+from ringbco.trace.moved import instants, moved
 from ringbco.trace.outages import Outages
+from ringbco.trace.services import Services
 from ringbco.trace.side_table import ReadContext
 
 
@@ -32,7 +34,13 @@ def deprecated(call: Callable[[], Any], new: str) -> Any:
 
 JOBS = rb.generate("philly", 40, 3, gpus=32)
 TYPED = rb.Cluster([4, 4], server_cpu_memory=[(1, 2), (3, 4)])
-OUTAGES = Outages.read(pl.DataFrame({"server": [0], "down_at": [1.0], "up_at": [2.0]}), ReadContext(servers=1))
+OUTAGES = Outages.read(
+    pl.DataFrame({"server": [0], "down_at": [1.0], "up_at": [2.0]}), ReadContext(servers=1)
+)
+MOVED = moved(JOBS, instants(JOBS.frame["submit_time"].to_numpy()), 5)
+SERVICES = Services.read(
+    pl.DataFrame({"service": ["s", "s"], "time": [0.0, 9.0], "replicas": [1, 2], "gpus_per_replica": [4, 4]})
+)
 COMPARED = rb.compare(JOBS, "4x8", ["fifo", "sjf"], seeds=2)
 MEASURE = next(measure for measure in COMPARED.rows if measure.key == "mean_jct")
 HELD = Held(0.9, None, 6, None, (0.8, 0.9, 1.1, 0.9, 0.9, 0.9))
@@ -108,7 +116,19 @@ CASES: dict[str, tuple[str, Callable[[], Any], Callable[[], Any]]] = {
         lambda: COMPARED.plot.jct_by_size().to_dict(),
     ),
     "InputError.but": ("replace", lambda: str(BAD.but(row=2)), lambda: str(BAD.replace(row=2))),
-    "SweepResult.over": ("points", lambda: SWEPT.over, lambda: None),
+    "SweepResult.over": ("by_point", lambda: SWEPT.over, lambda: None),
+    "JobTable.moved": ("moved_from", lambda: MOVED.moved, lambda: (JOBS, 5)),
+    "JobTable(moved=)": (
+        "moved_from",
+        lambda: rb.JobTable(JOBS.frame, moved=(JOBS, 5)).moved_from,
+        lambda: (JOBS, 5),
+    ),
+    "Services.largest": ("peak_gpus", lambda: SERVICES.largest, lambda: 8),
+    "Services.gpus": (
+        "gpus_per_replica",
+        lambda: list(SERVICES.gpus),
+        lambda: [4],
+    ),
     "Outages.told": ("identity", OUTAGES.told, lambda: OUTAGES.identity),
 }
 

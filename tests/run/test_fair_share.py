@@ -175,16 +175,16 @@ def test_the_folder_tells_it_all(invoke: Invoke) -> None:
         assert invoke("replay", *more, *(("-o", "log") if "jobs.csv" in more else ())).returncode == 0
     assert Path("r/jobs.parquet").read_bytes() == Path("log/jobs.parquet").read_bytes()
     (queue,) = (fact for fact in outcome.why("u2").facts if fact.kind == "queue")
-    assert (queue.told["place"], queue.told["ahead"]) == (2, ["v2"])
+    assert (queue.figures["place"], queue.figures["ahead"]) == (2, ["v2"])
     assert "In the order of fairshare it was number 2" in " ".join(outcome.why("u2").sentences)
 
 
 def test_why_tells_the_place_of_an_owner_without_a_share() -> None:
     jobs = table(job_id=["a", "c", "b"], submit_time=[0.0, 0.0, 1.0], num_gpus=4, user=["u", "u", "w"])
-    frame = pl.DataFrame({"user": ["w"], "share": [0.0]})
-    outcome = ringbco.replay(jobs, "1x4", policy="fifo", order="fairshare", model="fixed", fair_shares=frame)
+    told = pl.DataFrame({"user": ["w"], "share": [0.0]})
+    found = ringbco.replay(jobs, "1x4", policy="fifo", order="fairshare", model="fixed", fair_shares=told)
     (queue,) = (fact for fact in outcome.why("b").facts if fact.kind == "queue")
-    assert (queue.told["place"], queue.told["ahead"]) == (2, ["c"])
+    assert (queue.figures["place"], queue.figures["ahead"]) == (2, ["c"])
 
 
 def test_a_sweep_and_a_comparison_take_shares(tmp_path: Path) -> None:

@@ -97,25 +97,25 @@ def test_submissions_move_once_the_load_is_applied(made: JobTable, tmp_path: Pat
 
 def test_pairs_differ_in_the_policy_alone(made: JobTable, tmp_path: Path) -> None:
     result = sweep(spec(made, load=[0.5, 0.9]), tmp_path / "s", seeds=Seeds(6), baseline="srtf")
-    assert result.points is not None
-    bases = [(point.settings, point.base) for point in result.points.points]
+    assert result.by_point is not None
+    bases = [(point.settings, point.base) for point in result.by_point.points]
     assert bases == [
         ({"policy": "fifo", "load": 0.5}, 2),
         ({"policy": "fifo", "load": 0.9}, 3),
         ({"policy": "srtf", "load": 0.5}, 2),
         ({"policy": "srtf", "load": 0.9}, 3),
     ]
-    messages = list(result.points.sentences())
-    assert len(messages) == 2
-    assert all(line.startswith("load 0.") and "srtf" in line for line in messages)
+    told = list(result.by_point.sentences())
+    assert len(told) == 2
+    assert all(line.startswith("load 0.") and "srtf" in line for line in told)
 
 
 def test_a_point_that_failed_has_no_figures(made: JobTable, tmp_path: Path) -> None:
     document = {"base": {"trace": made, "policy": "fifo"}, "grid": {"cluster": ["1x1", "8x8"]}}
     result = sweep(document, tmp_path / "s", seeds=Seeds(2))
-    assert result.points is not None
-    assert result.points.figure(0, "mean_jct").value is None
-    assert result.points.figure(1, "mean_jct").value is not None
+    assert result.by_point is not None
+    assert result.by_point.figure(0, "mean_jct").value is None
+    assert result.by_point.figure(1, "mean_jct").value is not None
 
 
 def test_what_is_refused(made: JobTable, tmp_path: Path) -> None:

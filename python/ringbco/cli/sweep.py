@@ -158,7 +158,7 @@ def sweep(
 
 def _document(result: SweepResult) -> dict[str, Any]:
     """What was done, as --json tells it."""
-    over = result.points
+    over = result.by_point
     return {
         "runs": result.frame.height,
         "kept": result.kept,
@@ -210,7 +210,7 @@ def _show(spec: Spec, result: SweepResult, measure: Figure | None, *, targeted: 
 
     console = Console()
     frame = result.frame
-    over = result.points
+    over = result.by_point
     height = frame.height if over is None else len(over.points)
     wanted = dict.fromkeys((*([measure] if measure else ()), *HEADLINES))
     figures = [measure for measure in wanted if measure.key in frame.columns]

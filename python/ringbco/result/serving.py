@@ -71,7 +71,7 @@ class Serving:
         own, loads = result.tables["replicas"], result.tables["loads"]
         return cls(
             services.names,
-            services.gpus,
+            services.gpus_per_replica,
             own["service"],
             own["number"],
             own["server"],
@@ -83,7 +83,7 @@ class Serving:
             loads["time"],
             loads["replicas"],
             result.lent,
-            services.largest,
+            services.peak_gpus,
         )
 
     def frame(self, last: float) -> pl.DataFrame:

@@ -62,7 +62,7 @@ class SweepResult:
         nothing that their policy uses share one.
     lost: rows whose runs failed through no fault of their own, such as for want of the executor that should
         have done them; the same sweep does them again. reason: the error of the first of them, if any.
-    points: with several runs a point, its figures over them, by the point's number.
+    by_point: with several runs a point, its figures over them, by the point's number.
     """
 
     frame: pl.DataFrame
@@ -71,9 +71,9 @@ class SweepResult:
     done: int
     lost: int = 0
     reason: str | None = None
-    points: Over | None = None
+    by_point: Over | None = None
 
-    over = renamed("over", "points")
+    over = renamed("over", "by_point")
 
     @property
     def failed(self) -> int:

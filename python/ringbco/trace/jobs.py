@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 import ringbco
-from ringbco.deprecation import renamed
+from ringbco.deprecation import renamed, renamed_fields
 from ringbco.errors import InputError, UsageError, show_path
 from ringbco.io import bridge  # noqa: F401 - opens the way
 from ringbco.io.atomic import cannot_write, check_output, replacing
@@ -71,20 +71,22 @@ _BY_OPTION: Final = ("gpu_type", "model", "batch_size", "min_gpus", "max_gpus", 
 """Columns that a conversion writes with some options, or files, only."""
 
 
+@renamed_fields(moved="moved_from")
 @dataclass(frozen=True)
 class JobTable:
     """A validated job table.
 
     `frame` holds the rows in input order with the schema's dtypes; its required columns hold no nulls and are
     one chunk, so `to_numpy()` copies nothing. Optional columns may be absent and may hold nulls (absent
-    values). Extra columns are untouched. `metadata` holds the Parquet footer's `ringbco.*` keys. `moved` is
-    the table whose submissions were moved, and the seed (docs/certainty.md#runs); None where none were.
+    values). Extra columns are untouched. `metadata` holds the Parquet footer's `ringbco.*` keys.
+    `moved_from` is the table whose submissions were moved, and the seed (docs/certainty.md#runs); None where
+    none were.
     """
 
     frame: pl.DataFrame
     source: str = "<frame>"
     metadata: dict[str, str] = field(default_factory=dict)
-    moved: tuple[JobTable, int] | None = None
+    moved_from: tuple[JobTable, int] | None = None
 
     @property
     def num_jobs(self) -> int:
@@ -105,14 +107,15 @@ class JobTable:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """What run.toml says of the table: path, SHA-256 of the file, rows; not to be changed."""
-        if self.moved is not None:
-            table, seed = self.moved
+        if self.moved_from is not None:
+            table, seed = self.moved_from
             return {**table.identity, "moved": seed}
         path = Path(self.source)
         sha256 = digest(path) if path.is_file() else None
         return {"path": show_path(self.source), "sha256": sha256, "rows": self.num_jobs}
 
     told = renamed("told", "identity")
+    moved = renamed("moved", "moved_from")
 
 
 TableLike = JobTable | ArrowTable | pl.LazyFrame | str | os.PathLike[str]

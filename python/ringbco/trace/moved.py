@@ -43,4 +43,4 @@ def moved(table: JobTable, places: NDArray[np.int64], seed: int) -> JobTable:
     columns = [frame["submit_time"] + later]
     if "deadline" in frame.columns:
         columns.append(frame["deadline"] + later)
-    return replace(table, frame=frame.with_columns(columns), moved=(table, seed))
+    return replace(table, frame=frame.with_columns(columns), moved_from=(table, seed))

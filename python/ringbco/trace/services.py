@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from ringbco.deprecation import renamed
 from ringbco.errors import show_value
 from ringbco.trace.column import Column
 from ringbco.trace.schema import Fault
@@ -84,27 +85,30 @@ class Services(SideTable):
         return self.frame["service"].unique(maintain_order=True).to_list()
 
     @cached_property
-    def gpus(self) -> NDArray[np.uint32]:
+    def gpus_per_replica(self) -> NDArray[np.uint32]:
         """GPUs of a replica, one value per service."""
         first = self.frame.unique("service", keep="first", maintain_order=True)
         return first["gpus_per_replica"].to_numpy()
 
     @property
-    def largest(self) -> int:
+    def peak_gpus(self) -> int:
         """GPUs that all of them would hold, each with the most replicas that it ever wants."""
         most = self.frame.group_by("service").agg(
             pl.col("replicas").max().cast(pl.Int64) * pl.col("gpus_per_replica").first()
         )
         return int(most["replicas"].sum())
 
+    gpus = renamed("gpus", "gpus_per_replica")
+    largest = renamed("largest", "peak_gpus")
+
     def columns(
         self,
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.float64], NDArray[np.uint32]]:
-        """`gpus`; then, one value per row: the service by its place in `names`, the time, s, and replicas."""
+        """`gpus_per_replica`; then, by row, the service by its place in `names`, the time, s, replicas."""
         number = {name: place for place, name in enumerate(self.names)}
         service = np.array([number[name] for name in self.frame["service"]], dtype=np.uint32)
         frame = self.frame.rechunk()
-        return self.gpus, service, frame["time"].to_numpy(), frame["replicas"].to_numpy()
+        return self.gpus_per_replica, service, frame["time"].to_numpy(), frame["replicas"].to_numpy()
 
     @property
     def identity(self) -> dict[str, object]:
