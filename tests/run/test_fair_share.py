@@ -182,7 +182,7 @@ def test_the_folder_tells_it_all(invoke: Invoke) -> None:
 def test_why_tells_the_place_of_an_owner_without_a_share() -> None:
     jobs = table(job_id=["a", "c", "b"], submit_time=[0.0, 0.0, 1.0], num_gpus=4, user=["u", "u", "w"])
     told = pl.DataFrame({"user": ["w"], "share": [0.0]})
-    found = ringbco.replay(jobs, "1x4", policy="fifo", order="fairshare", model="fixed", fair_shares=told)
+    outcome = ringbco.replay(jobs, "1x4", policy="fifo", order="fairshare", model="fixed", fair_shares=told)
     (queue,) = (fact for fact in outcome.why("b").facts if fact.kind == "queue")
     assert (queue.figures["place"], queue.figures["ahead"]) == (2, ["c"])
 
