@@ -51,7 +51,7 @@ mod speed;
 pub mod trace;
 
 pub use cluster::{FewestServers, Network};
-pub use machine::{Answer, Unwatched, Watch};
+pub use machine::{Unwatched, WaitExplanation, Watch};
 
 #[cfg(feature = "python")]
 mod python;

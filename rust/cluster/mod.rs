@@ -332,7 +332,7 @@ impl Cluster {
     }
 
     /// Returns the units of a GPU: 1, or its thousandths where jobs may hold shares.
-    pub(crate) fn units_a_gpu(&self) -> u64 {
+    pub(crate) fn units_per_gpu(&self) -> u64 {
         self.shares.as_ref().map_or(1, |_| u64::from(MILLI_GPU))
     }
 
@@ -396,8 +396,8 @@ impl Cluster {
     }
 
     /// Takes the idle GPU with least U of all.
-    pub(crate) fn take_least_of_all(&mut self, claim: &Claim, grant: &mut Grant) {
-        let Some(server) = self.gpu_times.as_mut().and_then(|t| t.take_least_of_all(claim)) else { return };
+    pub(crate) fn take_least_used_gpu(&mut self, claim: &Claim, grant: &mut Grant) {
+        let Some(server) = self.gpu_times.as_mut().and_then(|t| t.take_least_used_gpu(claim)) else { return };
         self.set_idle(server, self.idle[server.index()] - 1);
         match grant.parts.iter_mut().rev().find(|p| p.0 == server) {
             Some(part) => part.1 += 1,

@@ -120,7 +120,7 @@ impl GpuTimes {
     }
 
     /// Takes the idle GPU with least U of all, ties by (server, GPU). Returns its server.
-    pub(crate) fn take_least_of_all(&mut self, claim: &Claim) -> Option<Server> {
+    pub(crate) fn take_least_used_gpu(&mut self, claim: &Claim) -> Option<Server> {
         let server = Server::at(self.least.as_ref()?.least());
         let gpu = self
             .gpus(server)

@@ -14,7 +14,7 @@ const MOST: usize = 3;
 
 /// Why a job waits. Jobs are rows of the caller's table, servers are the caller's, times are in seconds.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct WaitExplanation {
     /// How the policy chooses the next job: `line`, `allocation` or `record`.
     pub by: &'static str,
     /// Whether it waits at all.
@@ -59,19 +59,19 @@ pub(crate) fn until(clock: Clock, time: f64, before: bool) -> f64 {
 impl<P: Policy<S>, S: Speed> Machine<'_, P, S> {
     /// Explains why a waiting job waits. servers: the caller's. line: the queue of a policy whose keys come from
     /// outside.
-    pub(crate) fn ask(&mut self, job: Job, servers: &[u32], line: Option<Vec<Job>>) -> Answer {
+    pub(crate) fn ask(&mut self, job: Job, servers: &[u32], line: Option<Vec<Job>>) -> WaitExplanation {
         let row = |job: Job| self.rows[job.index()];
         let demand = self.state.jobs.demand(job);
         let (mut waits, mut others) = (false, 0);
         self.policy.waiting_jobs().for_each(|other| if other == job { waits = true } else { others += 1 });
         let types = self.state.jobs.tried(job).iter().filter(|tried| tried.0 != GpuType::NONE);
-        let mut answer = Answer {
+        let mut answer = WaitExplanation {
             by: "record",
             waits,
             others,
             decided: self.state.clock.seconds(self.decided),
             types: types.map(|tried| tried.0.number()).collect(),
-            ..Answer::default()
+            ..WaitExplanation::default()
         };
         if !waits {
             return answer;

@@ -44,7 +44,7 @@ use crate::setting::Setting;
 use crate::speed::Speed;
 pub(crate) use clock::{Clock, MOST_SLOTS};
 pub(crate) use cluster_state::ClusterState;
-pub use explain::Answer;
+pub use explain::WaitExplanation;
 pub(crate) use explain::until;
 use livelock::Livelock;
 pub(crate) use maintenance::Masked;

@@ -126,7 +126,7 @@ impl<S: Speed> ClusterState<'_, S> {
     }
 
     /// Returns the time of a unit of a job's work on the fewest servers without contention, s.
-    pub(crate) fn unit_at_best(&self, job: Job) -> f64 {
+    pub(crate) fn seconds_per_work_at_best(&self, job: Job) -> f64 {
         self.speed.unit(&self.recorded_pace(job), self.few.of(self.asks(job)).unwrap_or(1), 1)
     }
 
@@ -135,7 +135,8 @@ impl<S: Speed> ClusterState<'_, S> {
     pub(crate) fn ratio_on(&self, job: Job, gpu_type: GpuType, few: &FewestServers) -> f64 {
         let num_gpus = self.asks(job);
         let pace = self.speed.pace(&self.jobs, job, num_gpus, gpu_type);
-        let (unit, recorded) = (self.speed.unit(&pace, few.of(num_gpus).unwrap_or(1), 1), self.unit_at_best(job));
+        let (unit, recorded) =
+            (self.speed.unit(&pace, few.of(num_gpus).unwrap_or(1), 1), self.seconds_per_work_at_best(job));
         if recorded.is_finite() { unit / recorded } else { 1.0 }
     }
 

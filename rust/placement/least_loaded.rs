@@ -1,15 +1,16 @@
 //! Least-loaded, the paper's LS: takes the idle GPUs with least accumulated time, ties by (server, GPU).
 //!
-//! Algorithm 2 as printed has FA-FFP like this too (line 4). The caller has checked that enough GPUs are idle. For
-//! example, of idle GPUs with U of 5 s, 1 s and 3 s a gang of 2 gets the second and the third.
+//! FA-FFP with `--variant literal` (Algorithm 2 as printed, line 4) uses this placement, too. The choice and its ties
+//! are in `cluster/times.rs`. The caller has checked that enough GPUs are idle. For example, of idle GPUs with
+//! U of 5 s, 1 s and 3 s a gang of 2 gets the second and the third.
 //!
-//! Cost: O(G_j (O_s + log servers)).
+//! Cost: O(G_j (O_s + log servers)), with O_s GPUs on a server.
 
 use crate::cluster::{Claim, Cluster, Grant};
 
 pub(super) fn place(cluster: &mut Cluster, claim: &Claim, grant: &mut Grant) -> bool {
     for _ in 0..claim.num_gpus {
-        cluster.take_least_of_all(claim, grant);
+        cluster.take_least_used_gpu(claim, grant);
     }
     true
 }

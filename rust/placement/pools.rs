@@ -98,13 +98,13 @@ impl Pools {
     /// Returns the GPUs of each pool that are up and that no replica of a service holds, or thousandths of one where
     /// jobs may hold shares.
     pub(crate) fn units(&self) -> Vec<u64> {
-        self.pools.iter().map(|pool| pool.up * pool.units_a_gpu()).collect()
+        self.pools.iter().map(|pool| pool.up * pool.units_per_gpu()).collect()
     }
 
     /// Returns the same over all pools.
     #[inline]
     pub(crate) fn up_units(&self) -> u64 {
-        self.pools.iter().map(|pool| pool.up * pool.units_a_gpu()).sum()
+        self.pools.iter().map(|pool| pool.up * pool.units_per_gpu()).sum()
     }
 
     /// Returns the same of the idle GPUs.

@@ -7,7 +7,7 @@ use super::options::read;
 use super::raise;
 use super::results::RunResult;
 use super::run::{ClusterColumns, PythonWatch};
-use crate::machine::Answer;
+use crate::machine::WaitExplanation;
 use crate::options::{Options, Placement};
 use crate::simulation::{Course as Run, Figure, Prepared as Table, Reached, Refused, StartAt, When};
 use crate::trace::Columns;
@@ -83,7 +83,7 @@ impl Prepared {
 type RowKeys<'py> = (PyReadonlyArray1<'py, u32>, PyReadonlyArray1<'py, f64>, bool);
 
 /// Returns the state of a waiting job, by name.
-pub(super) fn answer_dict(py: Python<'_>, answer: Answer) -> PyResult<Bound<'_, PyDict>> {
+pub(super) fn answer_dict(py: Python<'_>, answer: WaitExplanation) -> PyResult<Bound<'_, PyDict>> {
     let row = PyDict::new(py);
     row.set_item("by", answer.by)?;
     row.set_item("waits", answer.waits)?;

@@ -147,7 +147,7 @@ pub(crate) fn assemble(
             start: s.start,
             finish: s.end,
             asks: units[row],
-            num_gpus: if jobs.share_of(row) > 0 { units[row] } else { s.num_gpus * jobs.units_a_gpu() as u32 },
+            num_gpus: if jobs.share_of(row) > 0 { units[row] } else { s.num_gpus * jobs.units_per_gpu() as u32 },
             spanning: s.num_servers > 1,
             cluster: cluster_of(row),
         }
@@ -170,7 +170,7 @@ pub(crate) fn assemble(
         let rows = if jobs.shares.is_none() { records.num_servers } else { records.num_gpus };
         (records.job, rows as usize)
     };
-    let course = course(spans, parts.len(), jobs.units_a_gpu() as f64, &contention, options.sample)?;
+    let course = course(spans, parts.len(), jobs.units_per_gpu() as f64, &contention, options.sample)?;
     Ok(Outcome {
         held_while_submitting: course.held_while_submitting,
         timeline: course.timeline,

@@ -5,7 +5,7 @@
 
 use super::{ClusterSpec, Extras, Ready, in_part, prepare};
 use crate::error::Result;
-use crate::machine::{Answer, Machine, Pause, Policy, Watch, until};
+use crate::machine::{Machine, Pause, Policy, WaitExplanation, Watch, until};
 use crate::options::Options;
 use crate::policy::{Visitor, of_model};
 use crate::setting::Setting;
@@ -19,7 +19,7 @@ pub type Wait = (f64, f64, bool);
 
 /// What is known about a wait: as it began, just before it was over, and for how long, s, which row was at the head
 /// of the queue.
-pub type Told = (Answer, Answer, Vec<(u32, f64)>);
+pub type Told = (WaitExplanation, WaitExplanation, Vec<(u32, f64)>);
 
 /// Explains some waits of the job of a row, in their order; `None` if the job is in no run, because nothing could
 /// ever hold it.

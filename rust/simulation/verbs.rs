@@ -6,7 +6,7 @@
 use super::{Course, Paused};
 use crate::decisions::Verb;
 use crate::ids::{GpuType, Job, Server};
-use crate::machine::Answer;
+use crate::machine::WaitExplanation;
 use crate::options::Placement;
 use std::sync::Arc;
 
@@ -256,7 +256,7 @@ impl Course {
 
     /// Returns the state of a row's waiting job. keys: those by which its policy now ranks rows, if it does, and
     /// whether it stops jobs by that.
-    pub fn ask(&mut self, row: u32, keys: Option<(&[u32], &[f64], bool)>) -> Option<Answer> {
+    pub fn ask(&mut self, row: u32, keys: Option<(&[u32], &[f64], bool)>) -> Option<WaitExplanation> {
         let job = self.job(row)?;
         let ranked = keys.map(|(rows, keys, preemptive)| {
             let jobs: Vec<Job> = rows.iter().filter_map(|&row| self.job(row)).collect();

@@ -152,7 +152,7 @@ impl Jobs<'_> {
 
     /// Returns the units of a GPU: 1, or its thousandths where the table has shares.
     #[must_use]
-    pub fn units_a_gpu(&self) -> u64 {
+    pub fn units_per_gpu(&self) -> u64 {
         self.shares.map_or(1, |_| u64::from(MILLI_GPU))
     }
 

@@ -45,7 +45,7 @@ impl Rule for Afs {
         allocation.sort();
         let Some(entries) = allocation.contested(pool, rates, curves) else { return };
         let mut members: Vec<Member> = entries.iter().map(|&at| Member::new(allocation.entries[at].job)).collect();
-        Giving::new(&mut members, |job| curves.times(job, pool)).give(allocation.free[pool], &mut 0);
+        Giving::new(&mut members, |job| curves.c_plus_one(job, pool)).give(allocation.free[pool], &mut 0);
         for (at, member) in entries.into_iter().zip(members) {
             allocation.entries[at].number += member.more;
         }
@@ -53,7 +53,7 @@ impl Rule for Afs {
     }
 
     fn worth(&self, curve: &Curve, _left: f64, gpus: u32) -> u64 {
-        curve.times_on(gpus)
+        curve.c_on(gpus)
     }
 
     /// Returns the first that no later one beats.

@@ -116,14 +116,14 @@ impl Allocation {
             .collect();
         let mut useful = 0;
         for entry in entries.iter().map(|&at| &self.entries[at]) {
-            useful += u64::from(curves.from(rates, entry.job, pool, entry.number).cap - entry.number);
+            useful += u64::from(curves.get_or_compute(rates, entry.job, pool, entry.number).cap - entry.number);
         }
         if useful > self.free[pool] {
             return Some(entries);
         }
         for at in entries {
             let entry = &mut self.entries[at];
-            entry.number = curves.of(entry.job, pool).map_or(entry.number, |curve| curve.cap);
+            entry.number = curves.get(entry.job, pool).map_or(entry.number, |curve| curve.cap);
         }
         self.free[pool] -= useful;
         None

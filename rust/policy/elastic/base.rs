@@ -376,7 +376,7 @@ impl<K: Rest> Base<K> {
     /// Distributes what is left. The curves of jobs that newly take part are known.
     pub(super) fn give_rest<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, entering: &[Job], free: u64) {
         for &job in entering {
-            let Some(curve) = view.curves.of(job, 0) else { continue };
+            let Some(curve) = view.curves.get(job, 0) else { continue };
             self.numbers.known[job.index()].part = Part::Takes;
             self.numbers.taking += 1;
             self.numbers.set(job, view.held(job).clamp(curve.least, curve.cap));

@@ -69,7 +69,7 @@ impl<const UP: bool> Side<UP> {
             self.bounds.pop();
             let job = Self::job(bound);
             if Self::is_good(bound, numbers)
-                && let Some(curve) = view.curves.of(job, 0)
+                && let Some(curve) = view.curves.get(job, 0)
             {
                 let (number, left) = (numbers.of(job) - u32::from(!UP), left(view, job).0);
                 let capped = curve.capped_gain(left, number);
@@ -123,7 +123,7 @@ impl CappedGains {
     /// Records a job's bounds for the number that it has.
     fn bound<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job) {
         let (stamp, number) = (numbers.stamp(job), numbers.of(job));
-        let Some(curve) = view.curves.of(job, 0) else { return };
+        let Some(curve) = view.curves.get(job, 0) else { return };
         let (left, fastest) = left(view, job);
         if number < curve.cap {
             let capped = above(curve.capped_gain(left, number), left / curve.rate(number));

@@ -11,30 +11,30 @@ use crate::speed::Speed;
 /// Rates of a job on the GPUs of a pool.
 #[derive(Clone, Debug)]
 pub(in crate::policy) struct Curve {
-    /// The lowest number.
+    /// The fewest GPUs of the curve.
     pub(super) least: u32,
     /// The number beyond which one more GPU is no gain.
     pub(super) cap: u32,
     /// Rates on `least`, `least` + 1, ..., `cap` GPUs.
     rate: Vec<f64>,
-    /// c of `afs` on each of these numbers but the last, in millionths plus one, so that none is 0. A value is at
-    /// least as great as all before it, because its capped gain comes with theirs.
-    times: Vec<u64>,
-    /// Whether each GPU gains less than the one before, by more than rounding, whatever the work left.
-    concave: bool,
+    /// By number of GPUs, but for the last: the greatest c of `afs` up to it, in millionths plus one, so that none is
+    /// 0. A GPU is given only after those before it.
+    c_plus_one: Vec<u64>,
+    /// Whether each GPU saves less run time than the one before, by more than rounding, whatever the work left.
+    time_gains_fall: bool,
 }
 
-/// Returns a rate as a multiple of what the next GPU adds to it, in millionths.
-fn as_times(rate: f64, next: f64) -> u64 {
+/// Returns c(w) = r(w) / (r(w + 1) - r(w)) of `afs`, in millionths.
+fn c_of(rate: f64, next: f64) -> u64 {
     (rate / (next - rate) * 1e6).round_ties_even() as u64
 }
 
 impl Curve {
-    fn new(least: u32, max: u32, of: impl Fn(u32) -> f64) -> Self {
-        let mut rate = vec![of(least)];
+    fn new(least: u32, max: u32, rate_on: impl Fn(u32) -> f64) -> Self {
+        let mut rate = vec![rate_on(least)];
         let mut cap = least;
         while cap < max {
-            let (now, next) = (rate[rate.len() - 1], of(cap + 1));
+            let (now, next) = (rate[rate.len() - 1], rate_on(cap + 1));
             if next <= now * (1.0 + 1e-12) {
                 break;
             }
@@ -42,14 +42,14 @@ impl Curve {
             cap += 1;
         }
         let gain = |pair: &[f64]| 1.0 / pair[0] - 1.0 / pair[1];
-        let concave =
+        let time_gains_fall =
             rate[0] > 0.0 && rate.windows(3).all(|three| gain(&three[..2]) - gain(&three[1..]) > 1e-12 / three[0]);
         let mut most = 1;
         let times = |pair: &[f64]| {
-            most = u64::max(most, 1 + as_times(pair[0], pair[1]));
+            most = u64::max(most, 1 + c_of(pair[0], pair[1]));
             most
         };
-        Self { least, cap, times: rate.windows(2).map(times).collect(), rate, concave }
+        Self { least, cap, c_plus_one: rate.windows(2).map(times).collect(), rate, time_gains_fall }
     }
 
     /// Returns the rate on so many GPUs, from `least` to `cap`.
@@ -59,8 +59,8 @@ impl Curve {
     }
 
     /// Returns c of `afs` on so many GPUs, in millionths.
-    pub(super) fn times_on(&self, gpus: u32) -> u64 {
-        as_times(self.rate(gpus), self.rate(gpus + 1))
+    pub(super) fn c_on(&self, gpus: u32) -> u64 {
+        c_of(self.rate(gpus), self.rate(gpus + 1))
     }
 
     /// Returns by how much the remaining run time falls from so many GPUs to one more, s.
@@ -70,12 +70,11 @@ impl Curve {
         if rate == 0.0 { f64::INFINITY } else { left / rate - left / self.rate(gpus + 1) }
     }
 
-    /// Returns the least gain of that GPU and those before it: when gains are taken in order, its capped gain comes
-    /// with that.
+    /// Returns the least gain of the next GPU and of those before it: it can be given only after these.
     #[inline]
     pub(super) fn capped_gain(&self, left: f64, gpus: u32) -> f64 {
         let gain = self.gain(left, gpus);
-        if self.concave {
+        if self.time_gains_fall {
             return gain;
         }
         (self.least..gpus).map(|before| self.gain(left, before)).fold(gain, f64::min)
@@ -95,12 +94,18 @@ impl Curves {
     }
 
     /// Returns the curve of a job on a pool from so many GPUs on; computes it if necessary.
-    pub(super) fn from<S: Speed>(&mut self, rates: &Rates<'_, '_, S>, job: Job, pool: usize, least: u32) -> &Curve {
-        let kept = &mut self.curves[job.index() * self.pools + pool];
-        if kept.as_ref().is_some_and(|curve| curve.least != least) {
-            *kept = None;
+    pub(super) fn get_or_compute<S: Speed>(
+        &mut self,
+        rates: &Rates<'_, '_, S>,
+        job: Job,
+        pool: usize,
+        least: u32,
+    ) -> &Curve {
+        let cached = &mut self.curves[job.index() * self.pools + pool];
+        if cached.as_ref().is_some_and(|curve| curve.least != least) {
+            *cached = None;
         }
-        kept.get_or_insert_with(|| {
+        cached.get_or_insert_with(|| {
             let (_, max) = rates.state.jobs.range_of(job.index());
             Box::new(Curve::new(least, max, |gpus| rates.of(job, pool, gpus)))
         })
@@ -108,14 +113,14 @@ impl Curves {
 
     /// Returns a curve that was computed.
     #[inline]
-    pub(super) fn of(&self, job: Job, pool: usize) -> Option<&Curve> {
+    pub(super) fn get(&self, job: Job, pool: usize) -> Option<&Curve> {
         self.curves[job.index() * self.pools + pool].as_deref()
     }
 
     /// Returns c of `afs` on `least`, `least` + 1, ... GPUs, as far as one more is a gain.
     #[inline]
-    pub(super) fn times(&self, job: Job, pool: usize) -> &[u64] {
-        self.of(job, pool).map_or(&[], |curve| &curve.times)
+    pub(super) fn c_plus_one(&self, job: Job, pool: usize) -> &[u64] {
+        self.get(job, pool).map_or(&[], |curve| &curve.c_plus_one)
     }
 
     /// Drops the curves of a job that is done.
@@ -131,7 +136,7 @@ mod tests {
     #[test]
     fn a_curve_ends_where_one_more_gpu_is_no_gain() {
         let curve = Curve::new(1, 6, |gpus| [1.0, 1.9, 2.7, 2.7, 9.0, 9.0][gpus as usize - 1]);
-        assert_eq!((curve.cap, curve.concave), (3, true));
+        assert_eq!((curve.cap, curve.time_gains_fall), (3, true));
         assert_eq!(Curve::new(2, 2, f64::from).cap, 2);
     }
 
@@ -139,7 +144,7 @@ mod tests {
     fn the_capped_gain_of_a_gpu_is_at_most_that_of_those_before() {
         // 100 s on one GPU, 90 s on two, 30 s on three.
         let curve = Curve::new(1, 3, |gpus| [1.0, 100.0 / 90.0, 100.0 / 30.0][gpus as usize - 1]);
-        assert!(!curve.concave);
+        assert!(!curve.time_gains_fall);
         assert!((curve.capped_gain(100.0, 2) - 10.0).abs() < 1e-9);
     }
 }

@@ -38,7 +38,7 @@ impl Steps<'_> {
     /// Returns the step to a number.
     fn to(&self, entry: usize, number: u32) -> Option<Step> {
         let of = &self.allocation.entries[entry];
-        let curve = self.curves.of(of.job, of.pool)?;
+        let curve = self.curves.get(of.job, of.pool)?;
         let is_step = curve.least < number && number <= curve.cap;
         is_step.then(|| Step {
             capped: ordered(curve.capped_gain(of.left, number - 1)),
@@ -101,7 +101,7 @@ pub(super) fn give_by_gain<S: Speed>(
     for &at in &entries {
         let entry = &mut allocation.entries[at];
         let least = entry.number;
-        let cap = curves.of(entry.job, pool).map_or(least, |curve| curve.cap);
+        let cap = curves.get(entry.job, pool).map_or(least, |curve| curve.cap);
         entry.number = entry.held.clamp(least, cap);
         given += u64::from(entry.number - least);
     }

@@ -244,7 +244,7 @@ impl<R: Rule> Resizing<R> {
         base.come_of_age(&view);
         let (free, entering) = base.give_least(&view, queue);
         for &job in &entering {
-            curves.from(&Rates { state, few }, job, 0, state.jobs.range_of(job.index()).0);
+            curves.get_or_compute(&Rates { state, few }, job, 0, state.jobs.range_of(job.index()).0);
         }
         let view = View { state, job_states, curves, rule, resize_every: *resize_every };
         base.give_rest(&view, &entering, free);
@@ -270,7 +270,7 @@ impl<R: Rule> Resizing<R> {
         }
         self.rule.give_base(&mut allocation, &self.queue, &rates);
         // What is given beyond min_gpus is whole GPUs.
-        allocation.free.iter_mut().for_each(|free| *free /= state.jobs.units_a_gpu());
+        allocation.free.iter_mut().for_each(|free| *free /= state.jobs.units_per_gpu());
         for pool in 0..self.few.len() {
             if state.has_quotas() {
                 allocation.give_rest_by_owner(&self.rule, pool, &rates, &mut self.curves);

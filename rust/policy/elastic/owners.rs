@@ -77,7 +77,7 @@ impl Allocation {
         // (worth, job, entry), without jobs that can use no more.
         let turn = |allocation: &Self, at: usize| {
             let entry = &allocation.entries[at];
-            let curve = curves.of(entry.job, pool).filter(|curve| entry.number < curve.cap)?;
+            let curve = curves.get(entry.job, pool).filter(|curve| entry.number < curve.cap)?;
             Some((rule.worth(curve, entry.left, entry.number), Reverse(entry.job), at))
         };
         let of_pool = |entry: &Entry| entry.number > 0 && entry.pool == pool;

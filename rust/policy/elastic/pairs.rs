@@ -222,7 +222,7 @@ impl Rest for Pairs {
     }
 
     fn enter<S: Speed, R: Rule>(&mut self, view: &View<'_, '_, S, R>, numbers: &Numbers, job: Job) {
-        let Some(curve) = view.curves.of(job, 0).filter(|curve| curve.least < curve.cap) else { return };
+        let Some(curve) = view.curves.get(job, 0).filter(|curve| curve.least < curve.cap) else { return };
         let entry = &mut self.entry[job.index()];
         *entry = entry.wrapping_add(1);
         self.members.push(Member { entry: *entry, least: curve.least, number: numbers.of(job), ..Member::new(job) });
@@ -235,7 +235,7 @@ impl Rest for Pairs {
         if *entry % 2 == 1 {
             *entry = entry.wrapping_add(1);
             self.here -= 1;
-            self.useful -= curves.of(job, 0).map_or(0, |curve| u64::from(curve.cap - curve.least));
+            self.useful -= curves.get(job, 0).map_or(0, |curve| u64::from(curve.cap - curve.least));
         }
     }
 
@@ -247,7 +247,7 @@ impl Rest for Pairs {
             }
             for member in &mut self.members[self.filled..] {
                 if self.entry[member.job.index()] == member.entry
-                    && let Some(curve) = view.curves.of(member.job, 0)
+                    && let Some(curve) = view.curves.get(member.job, 0)
                 {
                     member.settle(numbers, curve.cap);
                 }
@@ -264,7 +264,7 @@ impl Rest for Pairs {
         }
         sort_again(&mut self.members, self.in_order, |member| member.place);
         self.in_order = self.members.len();
-        Giving::new(&mut self.members, |job| view.curves.times(job, 0)).give(free, &mut self.guess);
+        Giving::new(&mut self.members, |job| view.curves.c_plus_one(job, 0)).give(free, &mut self.guess);
         self.filled = 0;
         for member in &mut self.members {
             member.settle(numbers, member.least + member.more);

@@ -198,7 +198,7 @@ impl WaitingQueue for FairQueue {
             is_plain: jobs.priority.is_none() && queue.base() == 0 && fair.share.iter().all(is_common),
             queue,
             half_life: setting.options.half_life,
-            per_gpu: jobs.units_a_gpu() as f64,
+            per_gpu: jobs.units_per_gpu() as f64,
             owner: fair.owner.to_vec(),
             tier: jobs.priority.map_or_else(Vec::new, |_| (0..n).map(|job| jobs.tier(job)).collect()),
             accounts: fair.share.iter().map(account).collect(),

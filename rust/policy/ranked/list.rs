@@ -80,7 +80,7 @@ impl<Q: Queues> Listed<Q> {
     pub(in crate::policy) fn new(setting: &Setting<'_>, policy: Q) -> Self {
         let jobs = setting.jobs.len();
         let gpus: u64 = setting.server_gpus.iter().copied().map(u64::from).sum();
-        let running = (jobs as u64).min(gpus * setting.jobs.units_a_gpu());
+        let running = (jobs as u64).min(gpus * setting.jobs.units_per_gpu());
         // Turns are renumbered before they run out, which is rare.
         let low = u64::BITS - running.leading_zeros() + 2;
         Self {

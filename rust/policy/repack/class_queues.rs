@@ -22,7 +22,7 @@ pub(super) type Rank = (u64, Job);
 
 #[derive(Clone, Debug)]
 struct Members {
-    num_gpus: u32,
+    units: u32,
     /// Bits of the key of all jobs; 0 where each has its own, or where it is 0.
     key: u64,
     /// (bits of its own key, job); 0 where the class has one.
@@ -96,9 +96,9 @@ impl ClassQueues {
     }
 
     /// Adds a job to a class, with its own key unless the class has one.
-    pub(super) fn insert(&mut self, class: Class, num_gpus: u32, key: u64, own: Rank) {
+    pub(super) fn insert(&mut self, class: Class, units: u32, key: u64, own: Rank) {
         let at = self.priority_class_of(own.1);
-        self.queues[at as usize].insert(class, num_gpus, key, own);
+        self.queues[at as usize].insert(class, units, key, own);
         self.len += 1;
     }
 
@@ -174,8 +174,8 @@ impl ClassQueue {
     }
 
     /// Adds a job to a class, with its own key unless the class has one.
-    fn insert(&mut self, class: Class, num_gpus: u32, key: u64, (own, job): Rank) {
-        let new = || Members { num_gpus, key, jobs: BTreeSet::new() };
+    fn insert(&mut self, class: Class, units: u32, key: u64, (own, job): Rank) {
+        let new = || Members { units, key, jobs: BTreeSet::new() };
         let members = self.classes.entry(class).or_insert_with(new);
         let first = members.first();
         members.jobs.insert((own, job));
@@ -212,7 +212,7 @@ impl ClassQueue {
     fn renew(&mut self, range: impl std::ops::RangeBounds<Class>, key: &mut impl FnMut(Class, u32) -> u64) {
         for (&class, members) in self.classes.range_mut(range) {
             let before = members.first();
-            members.key = key(class, members.num_gpus);
+            members.key = key(class, members.units);
             if let (Some(before), Some(first)) = (before, members.first())
                 && before != first
             {
@@ -244,7 +244,7 @@ impl ClassQueue {
                 continue; // as a first and after another, or because it joined during the walk
             }
             let Some(members) = self.classes.get(&class) else { continue };
-            if has_failed(members.num_gpus) {
+            if has_failed(members.units) {
                 self.aside.push(Reverse((rank, class)));
                 continue;
             }
@@ -299,7 +299,7 @@ impl ClassQueue {
                 continue;
             }
             let Some(members) = self.classes.get(&class) else { continue };
-            *gpus += u64::from(members.num_gpus);
+            *gpus += u64::from(members.units);
             if let Some(next) = members.after(rank) {
                 self.aside.push(Reverse((next, class)));
             }
@@ -324,10 +324,10 @@ mod tests {
             let mut queue = ClassQueue::default();
             for (job, &(class, own)) in jobs.iter().enumerate() {
                 let class = class % classes.len();
-                let (num_gpus, key) = classes[class];
-                queue.insert((class as u32, 0), num_gpus, key, (if key == 0 { own } else { 0 }, Job::at(job)));
+                let (units, key) = classes[class];
+                queue.insert((class as u32, 0), units, key, (if key == 0 { own } else { 0 }, Job::at(job)));
             }
-            let has_failed = |num_gpus: u32| num_gpus == failed;
+            let has_failed = |units: u32| units == failed;
             // Counts on the way what is ahead of each job of the walk, as far as it was left aside.
             let count = |queue: &mut ClassQueue, before, gpus: &mut u64| {
                 queue.count_aside(before, u64::MAX, gpus);

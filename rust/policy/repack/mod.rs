@@ -6,12 +6,12 @@
 //! servers of 8 GPUs with 4 busy each, a short job of 8 GPUs moves one of the two jobs to the other's server.
 
 mod class_queues;
-mod foresight;
-mod history;
 mod overdue;
+mod predicted_run_times;
 mod predictor;
 mod priority_class;
 mod relocation;
+mod run_times;
 mod server_index;
 mod strain;
 mod victims;
@@ -23,17 +23,17 @@ use crate::options::{Facts, Feature, Is, Named, Predict};
 use crate::setting::Setting;
 use crate::speed::Speed;
 use class_queues::{ClassQueues, Rank};
-use foresight::Exact;
-use foresight::Foresight;
-use history::History;
+use predicted_run_times::PredictedRunTimes;
 use priority_class::PriorityClasses;
 use relocation::{Relocation, Requester};
+use run_times::KnownRunTimes;
+use run_times::RunTimes;
 use server_index::ServerIndex;
 use std::collections::BTreeSet;
 use victims::Candidates;
 
 /// The facts that it declares.
-pub(super) const FACTS: &[Facts] = &[Repack::<Exact>::FACTS];
+pub(super) const FACTS: &[Facts] = &[Repack::<KnownRunTimes>::FACTS];
 
 /// Hands the policy of the setting's options to a visitor; gives the visitor back if it is another.
 pub(super) fn visit<'a, S: Speed, V: Visitor<'a, S>>(
@@ -42,13 +42,17 @@ pub(super) fn visit<'a, S: Speed, V: Visitor<'a, S>>(
     visitor: V,
 ) -> Result<V::Output, V> {
     match setting.options.predict {
-        _ if !setting.options.has::<Repack<Exact>>() => Err(visitor),
-        Predict::Exact => {
-            Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, |queues| Exact::new(setting, queues))))
-        }
-        Predict::History => {
-            Ok(visitor.visit(setting, speed.clone(), Repack::new(setting, |queues| History::new(setting, queues))))
-        }
+        _ if !setting.options.has::<Repack<KnownRunTimes>>() => Err(visitor),
+        Predict::Exact => Ok(visitor.visit(
+            setting,
+            speed.clone(),
+            Repack::new(setting, |queues| KnownRunTimes::new(setting, queues)),
+        )),
+        Predict::History => Ok(visitor.visit(
+            setting,
+            speed.clone(),
+            Repack::new(setting, |queues| PredictedRunTimes::new(setting, queues)),
+        )),
     }
 }
 
@@ -116,11 +120,11 @@ fn is_barren<S: Speed>(state: &ClusterState<'_, S>, job: Job, barren: &[Job]) ->
     barren.iter().any(|&other| state.jobs.demand(other) == state.jobs.demand(job))
 }
 
-impl<F: Foresight> Repack<F> {
-    pub(super) fn new(setting: &Setting<'_>, foresight: impl FnOnce(ClassQueues) -> F) -> Self {
+impl<F: RunTimes> Repack<F> {
+    pub(super) fn new(setting: &Setting<'_>, run_times: impl FnOnce(ClassQueues) -> F) -> Self {
         let classes_of_priority = PriorityClasses::new(setting);
         Self {
-            server_index: ServerIndex::new(setting, foresight(classes_of_priority.queues())),
+            server_index: ServerIndex::new(setting, run_times(classes_of_priority.queues())),
             candidates: Candidates::default(),
             evicts: setting.has_standing(),
             is_thorough: setting.has_standing() || setting.server_types.is_some(),
@@ -138,13 +142,13 @@ impl<F: Foresight> Repack<F> {
 
     /// Records that the job waits from now on.
     fn join<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
-        self.server_index.foresight.join(state, job);
-        self.server_index.strains.join(state, job, self.server_index.foresight.reference_time(state, job));
+        self.server_index.run_times.join(state, job);
+        self.server_index.strains.join(state, job, self.server_index.run_times.reference_time_waiting(state, job));
     }
 
     /// Starts a waiting job where it was placed.
     fn start<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) {
-        self.server_index.foresight.leave(job);
+        self.server_index.run_times.leave(job);
         self.server_index.strains.leave(state, job);
         let slot = state.start(job);
         self.server_index.settle(state, slot);
@@ -154,12 +158,12 @@ impl<F: Foresight> Repack<F> {
     /// Returns the run time left of a waiting job, s, with the pause of one that runs again.
     fn run<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) -> f64 {
         let pause = if state.has_run(job) { state.pause_seconds() } else { 0.0 };
-        self.server_index.foresight.left_waiting(job) + pause
+        self.server_index.run_times.remaining_waiting(job) + pause
     }
 
     /// Starts a waiting job that is not over quota by evicting others by the machine's rule, if that is possible.
     fn start_by_evicting<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, job: Job) -> bool {
-        let priority_class = self.server_index.foresight.queues().priority_class_of(job);
+        let priority_class = self.server_index.run_times.queues().priority_class_of(job);
         if !self.evicts || self.classes_of_priority.is_over_quota(priority_class) || !state.makes_room() {
             return false;
         }
@@ -197,7 +201,7 @@ impl<F: Foresight> Repack<F> {
     fn pays<S: Speed>(&mut self, state: &ClusterState<'_, S>, relocation: &Relocation, waits: Waits) -> bool {
         let (evicted, moved) = (relocation.evicted.len() as f64, relocation.moved.len() as f64);
         let stops = state.pause_seconds() * (evicted + moved);
-        let others = self.server_index.foresight.queues().len() > 1;
+        let others = self.server_index.run_times.queues().len() > 1;
         let alone = if others { 0.0 } else { stops + waits.run * evicted };
         self.waits_for(state, waits, f64::max(2.0 * stops, alone))
     }
@@ -218,7 +222,11 @@ impl<F: Foresight> Repack<F> {
             return false; // no job was left aside
         }
         let before = *ahead;
-        self.server_index.foresight.queues_mut().count_aside(waits.rank, self.server_index.strains.gpus(), ahead);
+        self.server_index.run_times.queues_mut().count_aside(
+            waits.rank,
+            self.server_index.strains.cluster_units(),
+            ahead,
+        );
         *ahead > before && self.server_index.released_no_sooner(state, pool, wanted(*ahead), seconds)
     }
 
@@ -228,7 +236,7 @@ impl<F: Foresight> Repack<F> {
             let slot = self.server_index.unsettle(state, victim);
             state.stop(slot);
         }
-        self.server_index.foresight.leave(job);
+        self.server_index.run_times.leave(job);
         self.server_index.strains.leave(state, job);
         self.start_at(state, job, &relocation.parts);
         self.is_other = true;
@@ -265,13 +273,13 @@ impl<F> Named for Repack<F> {
     };
 }
 
-impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
+impl<S: Speed, F: RunTimes> Policy<S> for Repack<F> {
     const STOPS: bool = true;
 
     fn on_wait(&mut self, state: &mut ClusterState<'_, S>, job: Job, why: WaitReason) {
         match why {
             WaitReason::Arrived => {
-                self.server_index.foresight.arrived(state, job);
+                self.server_index.run_times.arrived(state, job);
                 self.server_index.strains.arrived(state.units(job));
             }
             WaitReason::Again => self.server_index.strains.resume(state, job),
@@ -284,7 +292,7 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
         self.server_index.unsettle(state, job);
         match why {
             EndReason::Done => {
-                self.server_index.foresight.completed(job);
+                self.server_index.run_times.completed(job);
                 self.server_index.strains.completed(state.units(job));
             }
             EndReason::Limit => self.server_index.strains.completed(state.units(job)),
@@ -304,7 +312,7 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
     }
 
     fn due(&mut self, state: &ClusterState<'_, S>) -> f64 {
-        match self.server_index.foresight.queues().len() {
+        match self.server_index.run_times.queues().len() {
             0 => f64::INFINITY,
             _ if self.changed => state.now,
             _ => self.server_index.strains.next_pass(state.clock).min(state.protection_ends()),
@@ -328,37 +336,37 @@ impl<S: Speed, F: Foresight> Policy<S> for Repack<F> {
     }
 
     fn is_waiting(&self) -> bool {
-        self.server_index.foresight.queues().len() > 0
+        self.server_index.run_times.queues().len() > 0
     }
 
     fn waiting_jobs(&self) -> impl Iterator<Item = Job> + '_ {
-        self.server_index.foresight.queues().jobs()
+        self.server_index.run_times.queues().jobs()
     }
 
     /// In each priority class the urgent jobs come first.
     fn chooses(&self, state: &ClusterState<'_, S>) -> Chooses {
-        let (mut foresight, mut strains) = (self.server_index.foresight.clone(), self.server_index.strains.clone());
-        foresight.begin(state, &mut Vec::new());
+        let (mut run_times, mut strains) = (self.server_index.run_times.clone(), self.server_index.strains.clone());
+        run_times.begin(state, &mut Vec::new());
         let limit = strains.begin(state);
         strains.begin_walk(state, limit);
         let mut queue: Vec<Job> =
             std::iter::from_fn(|| strains.next(state, limit, |_| false)).map(|next| next.1).collect();
         let urgent: BTreeSet<Job> = queue.iter().copied().collect();
-        queue.extend(foresight.queues().in_order().into_iter().filter(|job| !urgent.contains(job)));
-        queue.sort_by_key(|&job| foresight.queues().priority_class_of(job));
+        queue.extend(run_times.queues().in_order().into_iter().filter(|job| !urgent.contains(job)));
+        queue.sort_by_key(|&job| run_times.queues().priority_class_of(job));
         Chooses::FromQueue(queue)
     }
 }
 
-impl<F: Foresight> Repack<F> {
+impl<F: RunTimes> Repack<F> {
     /// Walks the waiting jobs of a priority class.
     fn walk<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, priority_class: u32, limit: f64) {
-        let (jobs, enough) = (state.jobs, self.server_index.strains.gpus());
-        self.server_index.foresight.queues_mut().begin_walk(priority_class);
+        let (jobs, enough) = (state.jobs, self.server_index.strains.cluster_units());
+        self.server_index.run_times.queues_mut().begin_walk(priority_class);
         self.barren.clear();
         while let Some(rank) = {
             if self.review_barren(state) {
-                self.server_index.foresight.queues_mut().call_back(priority_class);
+                self.server_index.run_times.queues_mut().call_back(priority_class);
             }
             let Self { server_index, failed, barren, .. } = self;
             // Jobs that may evict have a turn, or count as ahead where that is not enough; so do jobs that may have
@@ -368,7 +376,7 @@ impl<F: Foresight> Repack<F> {
                     || self.is_alike && self.ahead[0] >= enough && barren.iter().any(|&job| state.units(job) == units)
             };
             let aside = |units| failed.contains(&(units, 0)) && is_over(units);
-            server_index.foresight.queues_mut().next(priority_class, aside)
+            server_index.run_times.queues_mut().next(priority_class, aside)
         } {
             let job = rank.1;
             let is_lost = self.is_thorough && has_failed(state, job, &self.failed);
@@ -392,7 +400,7 @@ impl<F: Foresight> Repack<F> {
     /// After a job that finds no room, and whose wait is too short for any plan: passes over the next jobs that ask
     /// for as much and whose waits are too short too. Each would ask for a place in vain.
     fn pass_over_alike<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, priority_class: u32, units: u64) {
-        let alike = self.server_index.foresight.queues_mut().alike(priority_class) as u64;
+        let alike = self.server_index.run_times.queues_mut().alike(priority_class) as u64;
         if alike == 0 {
             return;
         }
@@ -403,7 +411,7 @@ impl<F: Foresight> Repack<F> {
         if passed > 0 {
             *ahead += passed * units;
             state.place_none(passed);
-            self.server_index.foresight.queues_mut().pass_over(priority_class, passed as usize);
+            self.server_index.run_times.queues_mut().pass_over(priority_class, passed as usize);
         }
     }
 
@@ -429,7 +437,7 @@ impl<F: Foresight> Repack<F> {
                 asked = Asked::WaitsBriefly;
                 continue;
             }
-            let work = self.server_index.foresight.weight(units) * run;
+            let work = self.server_index.run_times.counted_gpus(units) * run;
             let strain = limit / 2.0;
             let over_quota_from = self.classes_of_priority.over_quota_before(priority_class);
             let requester = Requester {

@@ -7,8 +7,8 @@
 //! below it is greater than that of these two, whatever the time. For example, of jobs submitted at one instant the
 //! shortest is found by descending.
 
-use super::foresight::Foresight;
 use super::relocation::{Relocation, Requester};
+use super::run_times::RunTimes;
 use super::strain::strain;
 use super::{Repack, has_failed, is_barren};
 use crate::ids::Job;
@@ -139,7 +139,7 @@ impl Overdue {
     }
 }
 
-impl<F: Foresight> Repack<F> {
+impl<F: RunTimes> Repack<F> {
     /// Starts the urgent jobs of a priority class at any cost, but spares jobs with more than half of their strain.
     pub(super) fn relieve<S: Speed>(&mut self, state: &mut ClusterState<'_, S>, priority_class: u32, limit: f64) {
         let (mut failed, jobs): (Vec<(u32, usize)>, _) = (Vec::new(), state.jobs);
@@ -150,7 +150,7 @@ impl<F: Foresight> Repack<F> {
         'urgent: while let Some((strain, job)) = {
             let comes_back = self.review_barren(state);
             let Self { server_index, barren, evicts, .. } = self;
-            let queues = server_index.foresight.queues();
+            let queues = server_index.run_times.queues();
             // Without quotas members of a class are of one priority class, and fail together.
             let is_lost = |member: Job| {
                 has_failed(state, member, &failed) && (!*evicts || !quotas && is_barren(state, member, barren))
@@ -161,7 +161,7 @@ impl<F: Foresight> Repack<F> {
             }
             server_index.strains.next(state, limit, |member| is_other(member) || is_lost(member))
         } {
-            if self.server_index.foresight.queues().priority_class_of(job) != priority_class {
+            if self.server_index.run_times.queues().priority_class_of(job) != priority_class {
                 continue;
             }
             let (strain, work) = (strain / 2.0, f64::NEG_INFINITY);

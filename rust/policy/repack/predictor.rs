@@ -10,20 +10,21 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bins of run times. Each is longer than the one before by `RATIO`; the first ends at `RATIO` seconds.
+/// Bins of run times. Each is longer than the one before by `BIN_RATIO`; the first ends at `BIN_RATIO` seconds.
 const BINS: usize = 260;
-const RATIO: f64 = 1.08;
+const BIN_RATIO: f64 = 1.08;
 
-/// So many completed jobs of a size weigh as much as all completed jobs do; so many of a user as much as both.
+/// Pseudo-counts: of the distribution over all sizes where it is mixed with that of a size, and of that mixture where
+/// it is mixed with a user's.
 const SIZE_WEIGHT: f64 = 10.0;
 const USER_WEIGHT: f64 = 3.0;
 
-/// Each of a user's completed jobs of a size weighs this much of the next one. Only the latest so many count.
+/// A user's completed job weighs this fraction of the next more recent one. At most `USER_MEMORY` count.
 const USER_DECAY: f64 = 0.9;
 const USER_MEMORY: usize = 40;
 
-/// Predictions take in n completed jobs once 1 / `RENEW_SHARE` of n are new.
-const RENEW_SHARE: usize = 64;
+/// The counts are refreshed once more than 1 / `REFRESH_DIVISOR` as many jobs have completed since as they hold.
+const REFRESH_DIVISOR: usize = 64;
 
 /// Jobs of a size, and of a user where users are named.
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ struct Group {
     /// Bins of the latest completed jobs, the latest first; empty where users are not named.
     latest: VecDeque<u32>,
     /// Predictions by bin of progress, bins ascending.
-    known: Vec<(u32, f64)>,
+    predicted: Vec<(u32, f64)>,
 }
 
 /// The completed jobs of a size.
@@ -57,7 +58,7 @@ pub(super) struct Predictor {
     sizes: Vec<Size>,
     groups: Vec<Group>,
     /// Completed jobs of all sizes by bin, and their number.
-    all: Vec<u32>,
+    all_sizes: Vec<u32>,
     counted: usize,
     /// (size, bin) of completed jobs that predictions have not taken in.
     fresh: Vec<(usize, u32)>,
@@ -75,7 +76,7 @@ impl Predictor {
         let mut edges = vec![0.0];
         let mut edge = 1.0;
         for _ in 0..BINS {
-            edge *= RATIO;
+            edge *= BIN_RATIO;
             edges.push(edge);
         }
         let middles = edges.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect();
@@ -88,7 +89,7 @@ impl Predictor {
             group_of: BTreeMap::new(),
             sizes: Vec::new(),
             groups: Vec::new(),
-            all: vec![0; BINS],
+            all_sizes: vec![0; BINS],
             counted: 0,
             fresh: Vec::new(),
             first: BINS,
@@ -99,15 +100,15 @@ impl Predictor {
     }
 
     /// Returns the group of a user's jobs of a size.
-    pub(super) fn group(&mut self, num_gpus: u32, user: u32) -> u32 {
+    pub(super) fn group(&mut self, units: u32, user: u32) -> u32 {
         let (sizes, groups) = (self.sizes.len(), self.groups.len() as u32);
-        let size = *self.size_of.entry(num_gpus).or_insert(sizes);
+        let size = *self.size_of.entry(units).or_insert(sizes);
         if size == sizes {
             self.sizes.push(Size { count: vec![0; BINS], weights: Vec::new() });
         }
-        let group = *self.group_of.entry((num_gpus, user)).or_insert(groups);
+        let group = *self.group_of.entry((units, user)).or_insert(groups);
         if group == groups {
-            self.groups.push(Group { size, latest: VecDeque::new(), known: Vec::new() });
+            self.groups.push(Group { size, latest: VecDeque::new(), predicted: Vec::new() });
         }
         group
     }
@@ -127,22 +128,22 @@ impl Predictor {
         if self.users {
             group.latest.push_front(bin);
             group.latest.truncate(USER_MEMORY);
-            group.known.clear();
+            group.predicted.clear();
         }
     }
 
     /// Takes in new jobs, if there are enough. Returns whether there are.
-    pub(super) fn renew(&mut self) -> bool {
-        if self.fresh.len() <= self.counted / RENEW_SHARE {
+    pub(super) fn refresh(&mut self) -> bool {
+        if self.fresh.len() <= self.counted / REFRESH_DIVISOR {
             return false;
         }
         self.counted += self.fresh.len();
         for (size, bin) in self.fresh.drain(..) {
-            self.all[bin as usize] += 1;
+            self.all_sizes[bin as usize] += 1;
             self.sizes[size].count[bin as usize] += 1;
         }
         self.sizes.iter_mut().for_each(|size| size.weights.clear());
-        self.groups.iter_mut().for_each(|group| group.known.clear());
+        self.groups.iter_mut().for_each(|group| group.predicted.clear());
         true
     }
 
@@ -153,15 +154,15 @@ impl Predictor {
 
     /// Returns the run time left, s, of a group's job whose progress is in a bin.
     pub(super) fn left(&mut self, (group, bin): (u32, u32)) -> f64 {
-        let Self { sizes, groups, all, counted, own, mixed, .. } = self;
+        let Self { sizes, groups, all_sizes, counted, own, mixed, .. } = self;
         let group = &mut groups[group as usize];
-        let place = match group.known.binary_search_by_key(&bin, |known| known.0) {
-            Ok(place) => return group.known[place].1,
+        let place = match group.predicted.binary_search_by_key(&bin, |predicted| predicted.0) {
+            Ok(place) => return group.predicted[place].1,
             Err(place) => place,
         };
         let size = &mut sizes[group.size];
         if size.weights.is_empty() {
-            size.weights = weights(&size.count, all, *counted);
+            size.weights = weights(&size.count, all_sizes, *counted);
         }
         let from = bin as usize;
         let bins = from.max(self.first).min(self.end)..self.end;
@@ -179,8 +180,8 @@ impl Predictor {
             group.latest.iter().for_each(|&bin| own[bin as usize] = 0.0);
             weights = mixed;
         }
-        let left = index(weights, &self.middles[bins], self.edges[from]);
-        group.known.insert(place, (bin, left));
+        let left = gittins_time(weights, &self.middles[bins], self.edges[from]);
+        group.predicted.insert(place, (bin, left));
         left
     }
 }
@@ -195,7 +196,7 @@ fn weights(count: &[u32], all: &[u32], counted: usize) -> Vec<f64> {
 
 /// Returns the Gittins index as a time, s, of a job with that progress, s: from the weights of longer run times. A
 /// job that has run longer than all that are done is taken to be half done.
-fn index(weights: &[f64], values: &[f64], progress: f64) -> f64 {
+fn gittins_time(weights: &[f64], values: &[f64], progress: f64) -> f64 {
     let total: f64 = weights.iter().sum();
     let (mut within, mut spent, mut least) = (0.0, 0.0, f64::INFINITY);
     for (&weight, &value) in weights.iter().zip(values).filter(|(weight, _)| **weight > 0.0) {
@@ -229,7 +230,7 @@ mod tests {
         let group = predictor.group(1, 0);
         let mut after = |more: usize| {
             (0..more).for_each(|_| predictor.completed(group, 100.0));
-            predictor.renew()
+            predictor.refresh()
         };
         assert!(after(128));
         // Two are one in 64, and no more.

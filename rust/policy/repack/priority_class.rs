@@ -7,7 +7,7 @@
 
 use super::Repack;
 use super::class_queues::ClassQueues;
-use super::foresight::Foresight;
+use super::run_times::RunTimes;
 use crate::ids::{Job, Slot};
 use crate::machine::{Claimant, ClusterState};
 use crate::setting::Setting;
@@ -71,19 +71,19 @@ impl PriorityClasses {
     }
 }
 
-impl<F: Foresight> Repack<F> {
+impl<F: RunTimes> Repack<F> {
     /// Counts which jobs are within a quota, protected jobs first, then along (priority, key), and stops jobs that
     /// may not run.
     pub(super) fn reclassify<S: Speed>(&mut self, state: &mut ClusterState<'_, S>) {
         let Self { server_index, classes_of_priority, .. } = self;
-        let waiting: Vec<Job> = server_index.foresight.queues().jobs().collect();
+        let waiting: Vec<Job> = server_index.run_times.queues().jobs().collect();
         let mut all: Vec<(bool, u32, u64, Job, Option<Slot>)> = Vec::new();
         for job in waiting {
-            let left = server_index.foresight.left_waiting(job);
+            let left = server_index.run_times.remaining_waiting(job);
             all.push((
                 true,
                 classes_of_priority.above[job.index()],
-                server_index.foresight.key(state.units(job), left),
+                server_index.run_times.key(state.units(job), left),
                 job,
                 None,
             ));
@@ -91,8 +91,8 @@ impl<F: Foresight> Repack<F> {
         for (slot, stay) in state.stays.iter().enumerate().filter(|(_, stay)| stay.is_live()) {
             // Without the rest of its pause: otherwise a job that has just begun would go behind the one that it
             // replaced.
-            let left = server_index.foresight.left_of(state, stay);
-            let key = server_index.foresight.key(state.units(stay.job), left);
+            let left = server_index.run_times.remaining_running(state, stay);
+            let key = server_index.run_times.key(state.units(stay.job), left);
             let slot = Slot::at(slot);
             all.push((
                 !state.is_protected(slot),
@@ -108,14 +108,14 @@ impl<F: Foresight> Repack<F> {
             let claimant = state.count(&mut tally, job);
             let priority_class = classes_of_priority.of(job, claimant);
             if slot.is_some() {
-                server_index.foresight.queues_mut().set_priority_class(job, priority_class);
+                server_index.run_times.queues_mut().set_priority_class(job, priority_class);
                 if claimant == Claimant::HeldBack {
                     stopped.push(job);
                 }
-            } else if priority_class != server_index.foresight.queues().priority_class_of(job) {
-                server_index.foresight.leave(job);
-                server_index.foresight.queues_mut().set_priority_class(job, priority_class);
-                server_index.foresight.join(state, job);
+            } else if priority_class != server_index.run_times.queues().priority_class_of(job) {
+                server_index.run_times.leave(job);
+                server_index.run_times.queues_mut().set_priority_class(job, priority_class);
+                server_index.run_times.join(state, job);
             }
         }
         stopped.sort_unstable();
@@ -124,6 +124,6 @@ impl<F: Foresight> Repack<F> {
             state.stop(slot);
             self.join(state, job);
         }
-        self.server_index.foresight.queues_mut().begin_walk(self.classes_of_priority.walked());
+        self.server_index.run_times.queues_mut().begin_walk(self.classes_of_priority.walked());
     }
 }

@@ -4,7 +4,7 @@
 //! For example, a gang of 8 on servers of 8 takes the server whose jobs are cheapest to remove.
 
 use super::class_queues::ClassQueues;
-use super::foresight::Foresight;
+use super::run_times::RunTimes;
 use super::server_index::ServerIndex;
 use super::victims::{Candidates, Cost, Victim};
 use crate::ids::{Job, Server};
@@ -121,7 +121,7 @@ impl Scratch {
 
 impl Relocation {
     /// Returns a plan for a gang that consolidate cannot place; none if no job that may be removed is in the way.
-    pub(super) fn find<S: Speed, F: Foresight>(
+    pub(super) fn find<S: Speed, F: RunTimes>(
         state: &ClusterState<'_, S>,
         server_index: &mut ServerIndex<F>,
         requester: &Requester,
@@ -153,7 +153,7 @@ impl Relocation {
 }
 
 /// Takes so many GPUs of the cheapest server for the gang, and removes its victims.
-fn make_room<S: Speed, F: Foresight>(
+fn make_room<S: Speed, F: RunTimes>(
     state: &ClusterState<'_, S>,
     server_index: &mut ServerIndex<F>,
     requester: &Requester,
@@ -275,7 +275,7 @@ impl Sums {
 }
 
 /// Computes [`Least`]. movable: GPUs of the largest job for which there is room elsewhere.
-fn least_of<S: Speed, F: Foresight>(
+fn least_of<S: Speed, F: RunTimes>(
     state: &ClusterState<'_, S>,
     server_index: &ServerIndex<F>,
     (pool, server): (usize, Server),
@@ -314,7 +314,7 @@ fn least_of<S: Speed, F: Foresight>(
 
 /// Finds the cheapest jobs that a server must lose to have so many idle GPUs, left in `candidates.victims`; none if
 /// that is impossible.
-fn offer<S: Speed, F: Foresight>(
+fn offer<S: Speed, F: RunTimes>(
     state: &ClusterState<'_, S>,
     server_index: &mut ServerIndex<F>,
     requester: &Requester,
@@ -338,11 +338,11 @@ fn offer<S: Speed, F: Foresight>(
         }
         let (num_gpus, left) = (state.asks(job), server_index.left(state, job));
         let (units, gpu) = (state.units(job), server_index.gpu_of(job));
-        let weight = server_index.foresight.weight(units);
+        let weight = server_index.run_times.counted_gpus(units);
         let key = weight * left;
         greatest = f64::max(greatest, key);
         let stays = server_index.is_protected(state, job)
-            && server_index.foresight.queues().priority_class_of(job) < requester.over_quota_from;
+            && server_index.run_times.queues().priority_class_of(job) < requester.over_quota_from;
         let run = f64::max(0.0, left - requester.cost);
         let wanted =
             |server_index: &ServerIndex<F>| server_index.strains.wanted(requester.pool, requester.units, units);
@@ -351,7 +351,7 @@ fn offer<S: Speed, F: Foresight>(
                 && server_index.strain(state, job) <= requester.strain
                 && f64::min(weight, wanted(server_index)) * run > requester.work
         };
-        let evictable = match requester.against(server_index.foresight.queues(), job) {
+        let evictable = match requester.against(server_index.run_times.queues(), job) {
             _ if stays => false,
             Ordering::Less => false,
             Ordering::Equal => behind(server_index),
@@ -388,7 +388,7 @@ fn offer<S: Speed, F: Foresight>(
 
 /// Puts the gang on the server, and its victims elsewhere: largest first, best fit. A victim that fits nowhere is
 /// evicted, if that is allowed; otherwise the server is unsuitable.
-fn send_away<S: Speed, F: Foresight>(
+fn send_away<S: Speed, F: RunTimes>(
     state: &ClusterState<'_, S>,
     server_index: &ServerIndex<F>,
     Candidates { scratch, victims, .. }: &mut Candidates,

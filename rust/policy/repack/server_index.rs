@@ -7,8 +7,8 @@
 //! Invariant: no bound is beyond the truth: no job ends before its earliest end, and no key is above the greatest.
 //! For example, a job with 100 s left at 10 s ends at 110 s at the earliest, and contention only makes that later.
 
-use super::foresight::Foresight;
 use super::relocation::Least;
+use super::run_times::RunTimes;
 use super::strain::{Strains, strain};
 use crate::cluster::FewestServers;
 use crate::ds::Minima;
@@ -25,7 +25,7 @@ const ROUNDING: f64 = 1e-9;
 /// Which jobs are where.
 #[derive(Clone, Debug)]
 pub(super) struct ServerIndex<F> {
-    pub(super) foresight: F,
+    pub(super) run_times: F,
     pub(super) strains: Strains,
     pools: Vec<Pool>,
     /// By job, where servers are of several GPU types: how many times as long it takes where it runs as where it was
@@ -137,8 +137,8 @@ fn rest<S: Speed>(state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
     state.pause_left_of(stay).min(state.pause_seconds())
 }
 
-impl<F: Foresight> ServerIndex<F> {
-    pub(super) fn new(setting: &Setting<'_>, foresight: F) -> Self {
+impl<F: RunTimes> ServerIndex<F> {
+    pub(super) fn new(setting: &Setting<'_>, run_times: F) -> Self {
         let jobs = setting.jobs.len();
         let pools: Vec<Pool> = match setting.server_types {
             None => vec![Pool::new(setting, setting.server_gpus)],
@@ -151,7 +151,7 @@ impl<F: Foresight> ServerIndex<F> {
         };
         let is_parted = setting.server_types.is_some();
         Self {
-            foresight,
+            run_times,
             strains: Strains::new(setting),
             pools,
             ratio: vec![1.0; if is_parted { jobs } else { 0 }],
@@ -238,7 +238,7 @@ impl<F: Foresight> ServerIndex<F> {
             let held = state.cluster.held(stay.job, stay.gpu_type).0;
             self.gpu[stay.job.index()] = held.first().map(|gpu| gpu.1);
         }
-        self.foresight.started(state, stay);
+        self.run_times.started(state, stay);
         self.asked[stay.job.index()] = 0;
         self.renew(state, stay.job);
         let stays = self.stays(state, stay.job);
@@ -264,7 +264,7 @@ impl<F: Foresight> ServerIndex<F> {
         for counted in pool.released.iter_mut().filter(|counted| is_known && counted.has(slot, *stays)) {
             counted.units -= u64::from(state.units(job));
         }
-        self.foresight.stopped(job);
+        self.run_times.stopped(job);
         slot
     }
 
@@ -288,7 +288,7 @@ impl<F: Foresight> ServerIndex<F> {
         self.pass += 1;
         self.changes += 1;
         self.pools.iter_mut().for_each(|pool| pool.released.clear());
-        self.all_changed |= self.foresight.begin(state, &mut self.changed) || self.is_fresh;
+        self.all_changed |= self.run_times.begin(state, &mut self.changed) || self.is_fresh;
     }
 
     /// Returns the run time left of a running job now, s, with what counts of the rest of its pause.
@@ -297,7 +297,7 @@ impl<F: Foresight> ServerIndex<F> {
         if self.asked[j] != self.pass {
             self.asked[j] = self.pass;
             let stay = &state.stays[self.slot[j].index()];
-            let (left, rest) = (self.foresight.left_of(state, stay), rest(state, stay));
+            let (left, rest) = (self.run_times.remaining_running(state, stay), rest(state, stay));
             self.left[j] = left + rest;
             if let (Some(stays), Some(ratio)) = (self.stays.get_mut(j), self.ratio.get(j)) {
                 *stays = left * ratio + rest;
@@ -314,7 +314,7 @@ impl<F: Foresight> ServerIndex<F> {
 
     /// Returns the strain of a running job now.
     pub(super) fn strain<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64 {
-        let reference_time = self.foresight.reference_time_of(state, &state.stays[self.slot[job.index()].index()]);
+        let reference_time = self.run_times.reference_time_running(state, &state.stays[self.slot[job.index()].index()]);
         strain(state.seconds() - self.strains.origin(state, job), reference_time)
     }
 
@@ -339,7 +339,7 @@ impl<F: Foresight> ServerIndex<F> {
         }
         for job in changed.drain(..) {
             if let Some(stay) = state.stays.get(self.slot[job.index()].index()) {
-                self.foresight.started(state, stay);
+                self.run_times.started(state, stay);
                 self.renew(state, job);
             }
         }
@@ -359,7 +359,7 @@ impl<F: Foresight> ServerIndex<F> {
         let (mut last, mut greatest) = (BTreeMap::new(), 0.0);
         for &(job, gpus) in &self.pools[at].on[s] {
             let own = self.earliest[job.index()];
-            greatest = f64::max(greatest, self.foresight.weight(state.units(job)) * self.left[job.index()]);
+            greatest = f64::max(greatest, self.run_times.counted_gpus(state.units(job)) * self.left[job.index()]);
             match self.gpu_of(job) {
                 None => ends.push((own, gpus)),
                 Some(gpu) => {

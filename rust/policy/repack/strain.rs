@@ -45,9 +45,9 @@ pub(super) fn strain(since: f64, reference_time: f64) -> f64 {
 pub(super) struct Strains {
     /// Units of the cluster (GPUs, or thousandths of one where jobs may hold shares), and those that waiting and
     /// running jobs ask for.
-    gpus: u64,
+    cluster_units: u64,
     asked: u64,
-    units_a_gpu: u64,
+    units_per_gpu: u64,
     /// The reference time of a waiting job, s.
     reference_time: Vec<f64>,
     /// (bits of the time from which on it is to be checked, s; job).
@@ -72,9 +72,10 @@ impl Strains {
         sizes.sort_unstable();
         sizes.dedup();
         Self {
-            gpus: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum::<u64>() * setting.jobs.units_a_gpu(),
+            cluster_units: setting.server_gpus.iter().map(|&gpus| u64::from(gpus)).sum::<u64>()
+                * setting.jobs.units_per_gpu(),
             asked: 0,
-            units_a_gpu: setting.jobs.units_a_gpu(),
+            units_per_gpu: setting.jobs.units_per_gpu(),
             reference_time: vec![0.0; setting.jobs.len()],
             dues: BTreeSet::new(),
             overdue: Overdue::new(setting),
@@ -87,16 +88,16 @@ impl Strains {
         }
     }
 
-    pub(super) fn gpus(&self) -> u64 {
-        self.gpus
+    pub(super) fn cluster_units(&self) -> u64 {
+        self.cluster_units
     }
 
-    pub(super) fn arrived(&mut self, num_gpus: u32) {
-        self.asked += u64::from(num_gpus);
+    pub(super) fn arrived(&mut self, units: u32) {
+        self.asked += u64::from(units);
     }
 
-    pub(super) fn completed(&mut self, num_gpus: u32) {
-        self.asked -= u64::from(num_gpus);
+    pub(super) fn completed(&mut self, units: u32) {
+        self.asked -= u64::from(units);
     }
 
     /// Records that a trial comes to a rung, where it neither waits nor runs.
@@ -159,7 +160,7 @@ impl Strains {
         let others: u64 = fits.map(|(_, units)| units).sum();
         // The first waits, too, and may be among the others.
         let units = others + if first <= beside { 0 } else { u64::from(first) };
-        units as f64 / self.units_a_gpu as f64
+        units as f64 / self.units_per_gpu as f64
     }
 
     /// Begins a pass. Returns the limit: the strain from which on waiting jobs are urgent.
@@ -181,7 +182,7 @@ impl Strains {
             }
         }
         self.late = due;
-        f64::max(LEAST, BY_DEMAND * self.asked as f64 / self.gpus as f64)
+        f64::max(LEAST, BY_DEMAND * self.asked as f64 / self.cluster_units as f64)
     }
 
     /// Begins a walk through the urgent jobs. Jobs that have joined since the pass began have no turn.

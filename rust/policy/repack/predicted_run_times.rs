@@ -6,8 +6,8 @@
 //! example, a thousand jobs of one GPU that never ran are one class where users are not named.
 
 use super::class_queues::{Class, ClassQueues};
-use super::foresight::{Foresight, key};
 use super::predictor::Predictor;
+use super::run_times::{RunTimes, key};
 use crate::ids::Job;
 use crate::machine::{ClusterState, Stay};
 use crate::setting::Setting;
@@ -20,16 +20,16 @@ const SLACK: f64 = 1e-9;
 
 /// The predictions.
 #[derive(Clone, Debug)]
-pub(in crate::policy) struct History<'a> {
+pub(in crate::policy) struct PredictedRunTimes<'a> {
     user: Option<&'a [u32]>,
     predictor: Predictor,
     /// By job: its group, its whole run time, s, and what a unit of its work takes, s, on the fewest servers.
     group: Vec<u32>,
-    whole: Vec<f64>,
-    unit: Vec<f64>,
+    whole_run_time: Vec<f64>,
+    seconds_per_work: Vec<f64>,
     queues: ClassQueues,
     /// Units of a GPU: 1, or 1,000 where jobs may hold shares.
-    units_a_gpu: f64,
+    units_per_gpu: f64,
     /// The class of a waiting job: its group, and the bin of its progress.
     class: Vec<Class>,
     /// Where users are named: running jobs by group, and groups whose user's latest jobs have changed.
@@ -41,17 +41,17 @@ pub(in crate::policy) struct History<'a> {
     term: Vec<u32>,
 }
 
-impl<'a> History<'a> {
+impl<'a> PredictedRunTimes<'a> {
     pub(in crate::policy) fn new(setting: &Setting<'a>, queues: ClassQueues) -> Self {
         let jobs = setting.jobs.len();
         Self {
             user: setting.user,
             predictor: Predictor::new(setting.user.is_some()),
             group: vec![0; jobs],
-            whole: vec![0.0; jobs],
-            unit: vec![0.0; jobs],
+            whole_run_time: vec![0.0; jobs],
+            seconds_per_work: vec![0.0; jobs],
             queues,
-            units_a_gpu: setting.jobs.units_a_gpu() as f64,
+            units_per_gpu: setting.jobs.units_per_gpu() as f64,
             class: vec![(0, 0); jobs],
             running: BTreeMap::new(),
             stale: Vec::new(),
@@ -62,7 +62,7 @@ impl<'a> History<'a> {
 
     /// Records when a running job may reach the next bin.
     fn expect_edge<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) {
-        let progress = self.reference_time_of(state, stay);
+        let progress = self.reference_time_running(state, stay);
         let more = self.predictor.next_edge(progress) - progress;
         let time = state.seconds() + state.pause_left_of(stay) + more;
         self.term[stay.job.index()] += 1;
@@ -70,19 +70,19 @@ impl<'a> History<'a> {
     }
 }
 
-impl Foresight for History<'_> {
+impl RunTimes for PredictedRunTimes<'_> {
     const FALLS: bool = false;
 
     fn arrived<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
         let j = job.index();
-        self.unit[j] = state.unit_at_best(job);
-        self.whole[j] = state.left_at_best(job, self.unit[j]);
+        self.seconds_per_work[j] = state.seconds_per_work_at_best(job);
+        self.whole_run_time[j] = state.left_at_best(job, self.seconds_per_work[j]);
         self.group[j] = self.predictor.group(state.units(job), self.user.map_or(0, |user| user[j]));
     }
 
     fn completed(&mut self, job: Job) {
         let group = self.group[job.index()];
-        self.predictor.completed(group, self.whole[job.index()]);
+        self.predictor.completed(group, self.whole_run_time[job.index()]);
         if self.user.is_some() {
             self.stale.push(group);
         }
@@ -103,16 +103,17 @@ impl Foresight for History<'_> {
     }
 
     fn begin<S: Speed>(&mut self, state: &ClusterState<'_, S>, changed: &mut Vec<Job>) -> bool {
-        let (is_new, whole) = (self.predictor.renew(), self.units_a_gpu);
+        let (is_new, units_per_gpu) = (self.predictor.refresh(), self.units_per_gpu);
         if is_new {
-            self.queues.renew(.., |class, units| key(f64::from(units) / whole, self.predictor.left(class)));
+            self.queues.renew(.., |class, units| key(f64::from(units) / units_per_gpu, self.predictor.left(class)));
         } else {
             self.stale.sort_unstable();
             self.stale.dedup();
             for &group in &self.stale {
                 changed.extend(self.running.get(&group).into_iter().flatten());
                 let classes = (group, 0)..=(group, u32::MAX);
-                self.queues.renew(classes, |class, units| key(f64::from(units) / whole, self.predictor.left(class)));
+                self.queues
+                    .renew(classes, |class, units| key(f64::from(units) / units_per_gpu, self.predictor.left(class)));
             }
         }
         self.stale.clear();
@@ -129,29 +130,33 @@ impl Foresight for History<'_> {
         is_new
     }
 
-    fn reference_time<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64 {
-        f64::max(0.0, self.whole[job.index()] - state.left_at_best(job, self.unit[job.index()]))
+    fn reference_time_waiting<S: Speed>(&self, state: &ClusterState<'_, S>, job: Job) -> f64 {
+        f64::max(0.0, self.whole_run_time[job.index()] - state.left_at_best(job, self.seconds_per_work[job.index()]))
     }
 
-    fn reference_time_of<S: Speed>(&self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        f64::max(0.0, self.whole[stay.job.index()] - state.left_at_best_of(stay, self.unit[stay.job.index()]))
+    fn reference_time_running<S: Speed>(&self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        f64::max(
+            0.0,
+            self.whole_run_time[stay.job.index()]
+                - state.left_at_best_of(stay, self.seconds_per_work[stay.job.index()]),
+        )
     }
 
-    fn left_of<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
-        let bin = self.predictor.bin(self.reference_time_of(state, stay));
+    fn remaining_running<S: Speed>(&mut self, state: &ClusterState<'_, S>, stay: &Stay<S::Pace>) -> f64 {
+        let bin = self.predictor.bin(self.reference_time_running(state, stay));
         self.predictor.left((self.group[stay.job.index()], bin))
     }
 
-    fn weight(&self, units: u32) -> f64 {
-        f64::from(units) / self.units_a_gpu
+    fn counted_gpus(&self, units: u32) -> f64 {
+        f64::from(units) / self.units_per_gpu
     }
 
-    fn left_waiting(&mut self, job: Job) -> f64 {
+    fn remaining_waiting(&mut self, job: Job) -> f64 {
         self.predictor.left(self.class[job.index()])
     }
 
     fn join<S: Speed>(&mut self, state: &ClusterState<'_, S>, job: Job) {
-        let class = (self.group[job.index()], self.predictor.bin(self.reference_time(state, job)));
+        let class = (self.group[job.index()], self.predictor.bin(self.reference_time_waiting(state, job)));
         self.class[job.index()] = class;
         let units = state.units(job);
         let left = self.predictor.left(class);
