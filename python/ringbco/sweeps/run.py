@@ -120,7 +120,7 @@ def sweep(
     check_baseline(baseline, dict.fromkeys(str(run.settings.get("policy")) for run in spec.runs))
     target = Path(folder)
     store = Store(target, spec)
-    warn(_damage(store.damaged))
+    warn(_damage(store.damaged), within=1)  # the decorator's call
     different = {run.key: run for run in spec.runs}
     waiting = {run.key: run for run in _in_turn(different.values()) if run.key not in store.records}
     kept = sum(run.key in store.records for run in spec.runs)
@@ -159,7 +159,8 @@ def sweep(
     records = [store.records[run.key] for run in spec.runs if run.key in store.records]
     # Of jobs that are drawn the figures in a line differ, not what it says.
     recorded = [store.records[run.key] for run in spec.runs if run.key in store.records and run.draw is None]
-    warn(dict.fromkeys(chain.from_iterable(record.get("warnings", ()) for record in recorded)))
+    lines = chain.from_iterable(record.get("warnings", ()) for record in recorded)
+    warn(dict.fromkeys(lines), within=1)
     lost = [record["error"] for record in records if not record.get("final", True)]
     return SweepResult(frame, target / TABLE, kept, len(waiting), len(lost), lost[0] if lost else None, over)
 
