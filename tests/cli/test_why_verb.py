@@ -105,4 +105,4 @@ def test_what_is_refused(results: Path, invoke: Invoke, arguments: list[str], st
 def test_the_examples_of_the_page() -> None:
     """What the page prints is what its commands print: else run make pages ROW=why WRITE=1."""
     (row,) = (row for row in pages.ROWS if row.page == "why")
-    assert row.made(pages.Given())[0] == row.stands()
+    assert row.made(pages.TableInputs())[0] == row.stands()

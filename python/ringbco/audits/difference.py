@@ -46,7 +46,7 @@ CODES: Final = {
     "searches": "searches",
     **{f"jobs.{name}": "arithmetic" for name in ("wait_time", "run_time", "jct", "waited", "slowdown")},
     **{f"jobs.{name}": "stretches" for name in ("start_time", "finish_time", "preemptions")},
-    **{f"jobs.{name}": "stretches" for name in ("held_time", "lost_time", "held_gpu_time", "lost_gpu_time")},
+    **{f"jobs.{name}": "held" for name in ("held_time", "lost_time", "held_gpu_time", "lost_gpu_time")},
     **dict.fromkeys(("jobs.failures", "jobs.lost_work", "stays.lost", "stays.lost_time"), "outages"),
     **dict.fromkeys(("jobs.pauses", "jobs.paused_time", "stays.paused_at_rung"), "searches"),
     **{f"jobs.{name}": "causes" for name in (*WAITS, *RUNS)},
