@@ -27,10 +27,10 @@ from ringbco.result import metrics
 from ringbco.result.days import days_of
 from ringbco.result.figures import flat
 from ringbco.run.compare_runs import check_baseline
-from ringbco.run.draws import Draw, Seeds
+from ringbco.run.custom_policy import resolve
 from ringbco.run.options import MOST_THREADS, check_callback, integer
-from ringbco.run.own import resolve
-from ringbco.run.scheduling import rigid
+from ringbco.run.refusals import rigid
+from ringbco.run.seeds import SeededTable, Seeds
 from ringbco.sweeps.mapped import Mapped
 from ringbco.sweeps.objects import Trace, table_of_trace
 from ringbco.sweeps.over import Over, called
@@ -56,7 +56,7 @@ _LOADING: Final = Lock()
 class SweepResult:
     """What a sweep left.
 
-    frame: one row a run, in the specification's order: its settings, its summary, its error or null.
+    frame: one row per run, in the specification's order: its settings, its summary, its error or null.
     path: of runs.parquet, which holds the same.
     kept: rows whose runs an earlier sweep had finished. done: runs that this one did; rows that differ in
         nothing that their policy uses share one.
@@ -120,7 +120,7 @@ def sweep(
     check_baseline(baseline, dict.fromkeys(str(run.settings.get("policy")) for run in spec.runs))
     target = Path(folder)
     store = Store(target, spec)
-    warn(_damage(store.damaged), within=1)  # the decorator's call
+    warn(_damage(store.damaged), within=1)
     different = {run.key: run for run in spec.runs}
     waiting = {run.key: run for run in _in_turn(different.values()) if run.key not in store.records}
     kept = sum(run.key in store.records for run in spec.runs)
@@ -159,8 +159,7 @@ def sweep(
     records = [store.records[run.key] for run in spec.runs if run.key in store.records]
     # Of jobs that are drawn the figures in a line differ, not what it says.
     recorded = [store.records[run.key] for run in spec.runs if run.key in store.records and run.draw is None]
-    lines = chain.from_iterable(record.get("warnings", ()) for record in recorded)
-    warn(dict.fromkeys(lines), within=1)
+    warn(dict.fromkeys(chain.from_iterable(record.get("warnings", ()) for record in recorded)), within=1)
     lost = [record["error"] for record in records if not record.get("final", True)]
     return SweepResult(frame, target / TABLE, kept, len(waiting), len(lost), lost[0] if lost else None, over)
 
@@ -192,15 +191,15 @@ def execute(run: Run, trace: Trace | Mapped, stop: Event | None = None) -> Recor
         return _failure(f"the worker has ringbco {ringbco.__version__}, the sweep {run.version}", final=False)
     function = command(run.command)
     assert function is not None
-    given = _given(run)
-    if run.own is not None:
+    given = _options(run)
+    if run.custom is not None:
         try:
-            found = resolve(run.own).described.get("sha256")
+            found = resolve(run.custom).described.get("sha256")
         except Exception as error:  # what this machine lacks: the sender has made such a policy
             return _failure(f"the worker has no such policy: {error}", final=False)
-        if found != run.own.sha256:
-            return _failure(f"the worker has another file of policy {run.own.name}", final=False)
-        given["policy"] = run.own
+        if found != run.custom.sha256:
+            return _failure(f"the worker has another file of policy {run.custom.name}", final=False)
+        given["policy"] = run.custom
     accepted = inspect.signature(function).parameters
 
     def tell(_done: int, _total: int) -> None:
@@ -225,10 +224,10 @@ def execute(run: Run, trace: Trace | Mapped, stop: Event | None = None) -> Recor
         return _failure(str(error), final=not isinstance(error, PolicyError))
     except Exception as error:
         return _failure(f"{type(error).__name__}: {error}", final=False)
-    return _told_of(outcome, run, given.get("policy"), table)
+    return _with_progress(outcome, run, given.get("policy"), table)
 
 
-def _told_of(outcome: Outcome, run: Run, policy: Any, table: JobTable) -> Record:
+def _with_progress(outcome: Outcome, run: Run, policy: Any, table: JobTable) -> Record:
     """The record of a finished run: what one row has room for, and no other figure is worked out."""
     told = flat(outcome.scalar_summary())
     summary = {key: value for key, value in told.items() if not isinstance(value, list | dict)}
@@ -312,7 +311,7 @@ def _record(future: Future[Record], run: Run) -> Record:
     except CancelledError:
         return _failure("the executor gave the run up, as Dask does when its scheduler is gone", final=False)
     except BaseException as error:
-        whose = "" if run.own is None else f"policy {run.own.name}: "
+        whose = "" if run.custom is None else f"policy {run.custom.name}: "
         return _failure(whose + f"{type(error).__name__}: {error}".removesuffix(": "), final=False)
 
 
@@ -335,7 +334,7 @@ def _filled(trace: Trace, runs: Iterable[Run]) -> Trace:
     table = _checked(trace)
     shared: dict[tuple[Hashable, ...], list[Run]] = {}
     for run in runs:
-        # What hangs on other tables is known by the object that holds them, which is another one elsewhere.
+        # What depends on other tables is known by the object that holds them, which is another one elsewhere.
         if run.trace == trace and not run.draw and not set(READS) & run.beside.keys():
             shared.setdefault(_workload_of(run), []).append(run)
     most = sorted((runs for runs in shared.values() if len(runs) > 1), key=len, reverse=True)
@@ -360,32 +359,32 @@ def _ready(run: Run, trace: Trace | Mapped, *, workload: bool) -> tuple[JobTable
         return known.table, {**given, "workload": known}
     jobs = _Jobs(trace, run.draw, run.load, run.cluster.num_gpus)
     if workload:
-        given["workload"] = _workload(jobs, run.cluster, _read(_given(run) | given))
+        given["workload"] = _workload(jobs, run.cluster, _read(_options(run) | given))
     return _table(jobs), given
 
 
-def _given(run: Run) -> dict[str, Any]:
+def _options(run: Run) -> dict[str, Any]:
     """The run's options as its command takes them."""
     known = options_of(run.command)
     return {known[name].parameter: value for name, value in run.options.items()}
 
 
 def _read(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    """The options that a workload hangs on."""
+    """The options that a workload depends on."""
     return tuple((name, given.get(name)) for name in READS)
 
 
 def _workload_of(run: Run) -> tuple[Hashable, ...]:
     """What runs with the same workload have in common, but for their trace and draw."""
     beside = tuple((name, found.sha256) for name, found in run.beside.items() if name in READS)
-    return run.load, run.cluster, repr(_read(_given(run))), beside
+    return run.load, run.cluster, repr(_read(_options(run))), beside
 
 
 class _Jobs(NamedTuple):
-    """What the jobs of a run hang on."""
+    """What the jobs of a run depend on."""
 
     trace: Trace
-    draw: Draw | None
+    draw: SeededTable | None
     load: float | None
     num_gpus: int
 
