@@ -33,7 +33,7 @@ BRIEF: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "compare": {
         "--cluster": _CLUSTER,
-        "--policy": "Repeatable. The first is what the others are held against.",
+        "--policy": "Repeatable. The first is what the others are compared with.",
         "--run": 'A policy with settings of its own: "fifo --queue easy". Repeatable.',
         "--result": "A result at hand to put beside them. Repeatable.",
         "--out": "The folder to make.",
