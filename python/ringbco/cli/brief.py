@@ -1,4 +1,4 @@
-"""The help of the commands with most options: those that are asked for first. `--help-all` tells all of them."""
+"""The help of the commands with most options: the common ones. `--help-all` shows all of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BRIEF: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def write(command: Any, ctx: Any, formatter: Any) -> None:
-    """Writes the first paragraph of the command's help, some options, what others there are, and the example."""
+    """Writes the first paragraph of the help, some options, what others there are, and the example."""
     told = BRIEF[command.name]
     options = {name: option for option in command.params for name in option.opts}
     paragraphs = (command.help or "").split("\n\n")

@@ -1,4 +1,4 @@
-"""What several commands take: a job table, a cluster with its network constants overridden; notes on a run."""
+"""What several commands take: a job table, a cluster and network constants that override its own; notes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The reference of the command line, made of the same declarations as its help.
 
-`python -m ringbco.dev.generate` writes it to docs/cli/, one page per command. It holds no widths, colours or values
-that depend on the machine, so it is the same wherever it is made.
+`python -m ringbco.dev.generate` writes it to docs/cli/, a page per command. It has no widths, colours or
+values that depend on the machine, so it is the same wherever it is made.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TAIL: Final = """\
 
 ## Completion
 
-`ringbco --install-completion` sets up the completion of commands and options for bash, zsh, fish or PowerShell,
+`ringbco --install-completion` sets up completion of commands and options for bash, zsh, fish or PowerShell,
 whichever it is run in; `ringbco --show-completion` prints it for your own set-up.
 """
 _KINDS: Final = {int: "N", float: "NUMBER", str: "TEXT"}

@@ -1,7 +1,7 @@
 """Who goes before whom whatever a policy optimises: owners within their quotas, then priorities.
 
 Invariant: a policy of this package serves one level before the next. For example, jobs of priority 1 that are
-within their quotas are of level 0, those of priority 0 that are within of level 1, and those over quota come last.
+within their quotas are of level 0, those of priority 0 that are within of level 1, and jobs over quota last.
 docs/gavel.md#priorities-quotas-and-shares has the rules.
 """
 

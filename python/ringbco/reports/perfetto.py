@@ -137,7 +137,7 @@ def _threads(rows: pl.DataFrame) -> list[int]:
 
 
 def wait_rows(outcome: Outcome, viewport: Viewport) -> pl.DataFrame:
-    """A row a wait for a stay, on whatever servers, clipped by the viewport: id, job_id, start, end (s), GPUs.
+    """A row per wait for a stay, on any server, clipped by the viewport: id, job_id, start, end (s), GPUs.
 
     Also the causes of the wait as stays.parquet has them, of the whole wait (s), and user where there is one.
     """

@@ -71,11 +71,11 @@ def inspect(
 
     jobs: a path, whose rows that break a rule are counted and left out, or a table or frame, which has none.
     cluster: also give the load on its GPUs and the jobs that it cannot hold.
-    shape: a published trace, a name of `ringbco.study.published.PUBLISHED_TRACES`, to compare the figures with;
-        None for the one that the table says it is of.
+    shape: a name of `ringbco.study.published.PUBLISHED_TRACES` to compare the figures with; None for the
+        one that the table says it is of.
     Times in seconds, work in GPU-seconds.
 
-    Raises InputError where the file is no job table or has no usable row, UsageError for an unknown published trace.
+    Raises InputError where the file is no job table or has no usable row, UsageError for an unknown shape.
     """
     if shape is not None:
         published.check_name(shape)

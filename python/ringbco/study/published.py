@@ -132,7 +132,7 @@ def detect(inspection: Mapping[str, Any], name: str | None = None) -> tuple[str 
 
 
 def _which_helios(vcs: list[dict[str, Any]]) -> tuple[str | None, str]:
-    """The cluster whose virtual clusters hold at least 90 % of the jobs; those of Saturn and Uranus are unknown."""
+    """The cluster whose virtual clusters hold at least 90 % of the jobs; Saturn's and Uranus' are unknown."""
     total = sum(row["jobs"] for row in vcs)
     for name in ("helios-venus", "helios-earth"):
         known = {group.vc for group in PRESETS[name].servers}
