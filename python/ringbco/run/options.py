@@ -73,7 +73,7 @@ def checked(
         expected = "it together with clock slot; the continuous clock has no slots"
         raise refusal("slot", values["slot"], expected)
     ends = [values.get(name) for name in ("measure_from", "measure_to")]
-    # A share is compared with a time once it is known of which span it is.
+    # A share is held against a time once it is known of which span it is.
     alike = len({isinstance(value, float) and value <= 1 for value in ends}) == 1
     since, until = (-math.inf if value is None else seconds_of("", value) for value in ends)
     if alike and None not in ends and since >= until:
