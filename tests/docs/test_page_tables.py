@@ -52,16 +52,16 @@ def test_a_cut_keeps_parts_and_says_where_lines_are_left_out() -> None:
         pages.cut(text, (("c", "d"), ("b", "")))
 
 
-def changed(row: pages.Row, given: pages.Given) -> dict[str, list[str]]:
+def changed(row: pages.Row, given: pages.TableInputs) -> dict[str, list[str]]:
     """How a row differs from what stands, by mark."""
     stands = row.stands()
     result = {mark: pages.differences(stands[mark], text, given) for mark, text in row.made(given)[0].items()}
     return {mark: lines for mark, lines in result.items() if lines}
 
 
-def least(row: pages.Row) -> pages.Given:
+def least(row: pages.Row) -> pages.TableInputs:
     """A part of what it is made of."""
-    given = pages.Given(SHARED / "traces", SHARED / "peers", least=True)
+    given = pages.TableInputs(SHARED / "traces", SHARED / "peers", least=True)
     if row.needs:
         present(SHARED / row.needs)
     return given
@@ -84,7 +84,7 @@ def test_a_large_table_is_what_it_is_made_of(row: pages.Row) -> None:
 @pytest.mark.pages
 @pytest.mark.parametrize("row", QUESTIONS, ids=lambda row: row.page)
 def test_the_commands_print_what_the_page_says(row: pages.Row) -> None:
-    assert changed(row, pages.Given()) == {}, f"run: make pages ROW={row.page}"
+    assert changed(row, pages.TableInputs()) == {}, f"run: make pages ROW={row.page}"
 
 
 def test_a_line_that_differs_is_told_and_written(
@@ -94,15 +94,15 @@ def test_a_line_that_differs_is_told_and_written(
     page = tmp_path / "some.md"
     page.write_text("above\n<!-- table: one -->\n\na 1\nb 2\n<!-- end -->\nbelow\n")
     row = pages.Row("some", "one", lambda given: given.some(["a 1 ", pages.Note("said"), "b 3"]))
-    assert not pages.check(row, pages.Given(), write=False)
+    assert not pages.check(row, pages.TableInputs(), write=False)
     output = capsys.readouterr().out
     assert [one.strip() for one in output.splitlines()[1:]] == ["said", "one:", "-b 2", "+b 3"]
-    assert pages.check(replace(row, measured=True), pages.Given(), write=False)
-    assert pages.check(row, pages.Given(), write=True)
+    assert pages.check(replace(row, measured=True), pages.TableInputs(), write=False)
+    assert pages.check(row, pages.TableInputs(), write=True)
     assert page.read_text() == "above\n<!-- table: one -->\na 1\nb 3\n<!-- end -->\nbelow\n"
-    assert pages.check(row, pages.Given(), write=False)
+    assert pages.check(row, pages.TableInputs(), write=False)
     # Of a part each line has to stand; of fewer draws none has to.
-    part = pages.Given(least=True)
+    part = pages.TableInputs(least=True)
     assert pages.differences("a\nb", "b", part) == []
     assert pages.differences("a\nb", "c", part) == ["+c"]
     assert part.draws(9) == 2
