@@ -19,7 +19,7 @@ from ringbco.cluster.spec import Cluster
 from ringbco.result.bound import of_results
 from ringbco.result.outcome import Outcome
 from ringbco.run.bound import bound
-from ringbco.run.foresight import foreknowledge
+from ringbco.run.clairvoyance import foreknowledge
 from ringbco.run.options import policies as presets
 from ringbco.run.replay import replay
 from ringbco.sweeps.run import scaled

@@ -139,7 +139,7 @@ def answers(page: str) -> Iterator[tuple[str, str]]:
             yield name, "\n".join(f"```\n{text}\n```" for text in texts)
 
 
-# docs/reliability.md: the least `ulimit -v` under which each verb does its work, and what a decision takes.
+# docs/reliability.md: the least `ulimit -v` under which each command works, and what a decision takes.
 
 LIMITS: Final = (1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0, 64.0, 70.0, 80.0, 128.0)
 """Gigabytes of addresses."""
@@ -175,8 +175,8 @@ demo -o demo --force"""
 
 
 def limits(given: TableInputs) -> Iterator[str]:
-    """A row a verb."""
-    yield from (line("verb", "least `ulimit -v`"), line("---", "---"))
+    """A row per command."""
+    yield from (line("command", "least `ulimit -v`"), line("---", "---"))
     with tempfile.TemporaryDirectory() as folder:
         for name, text in INPUTS.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")

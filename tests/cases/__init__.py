@@ -1,4 +1,4 @@
-"""Random cases in which everything meets: drawn, run, held against what must be, and made small.
+"""Random cases in which everything meets: drawn, run, compared with what must be, and made small.
 
 A case is a replay as a user writes it (`case`). Each feature adds its part by a coin and a stream of random
 numbers of its own (`draw`), so that without one the others stay as they are. Features are in the files named

@@ -1,4 +1,4 @@
-"""What the checker makes of a result, held against it by the audit's comparison: every column and figure."""
+"""What the checker makes of a result, compared with it by the audit's comparison: every column and figure."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the engine says of a case, held against its reference model."""
+"""What the engine says of a case, compared with its reference model."""
 
 import math
 from collections.abc import Iterator, Sequence

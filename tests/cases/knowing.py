@@ -8,7 +8,7 @@ from random import Random
 import ringbco
 from cases.case import Case
 from ringbco.errors import RingbcoError
-from ringbco.run.foresight import foreknowledge
+from ringbco.run.clairvoyance import foreknowledge
 
 ENDS = ("done", "limit")
 """How stays end by which a scheduler learns how long a job takes. So it does for the part up to a rung."""

@@ -1,4 +1,4 @@
-"""Long runs of each policy, of which single decisions are held against the reference model's."""
+"""Long runs of each policy, of which single decisions are compared with the reference model's."""
 
 import math
 from collections import Counter, defaultdict

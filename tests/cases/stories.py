@@ -1,4 +1,4 @@
-"""What a job's story says, held against the tables, allocations alone, and orders worked out the slow way."""
+"""What a job's story says, compared with the tables, allocations, and orders worked out the slow way."""
 
 from __future__ import annotations
 

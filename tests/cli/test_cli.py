@@ -53,12 +53,12 @@ def test_help_costs_no_heavy_import() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines()[-1] == ""
-    for verb, summary in cli.VERBS.items():
+    for verb, summary in cli.COMMANDS.items():
         assert verb in run.stdout
         assert summary.split()[0] in run.stdout
 
 
-@pytest.mark.parametrize("verb", cli.VERBS)
+@pytest.mark.parametrize("verb", cli.COMMANDS)
 def test_every_verb_has_a_page_of_help(invoke: Invoke, verb: str) -> None:
     run = invoke(verb, "--help")
     assert run.returncode == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Invoke, RunCli
-from ringbco.cli import VERBS
+from ringbco.cli import COMMANDS
 from ringbco.cli.brief import BRIEF
 from ringbco.dev.cli_docs import load, pages
 
@@ -33,14 +33,14 @@ def test_the_reference_is_the_same_wherever_it_is_made(tmp_path: Path) -> None:
 def test_there_is_a_page_a_verb_which_the_first_one_and_the_site_list() -> None:
     """A page of a verb that is no more would stay, since nothing makes it."""
     names = {path.stem for path in (DOCS / "cli").iterdir()}
-    assert names == {"index", *VERBS}
+    assert names == {"index", *COMMANDS}
     listed = re.findall(r"^\| \[(\w+)\]\((\w+)\.md\) \| .+ \|$", pages()["index"], re.MULTILINE)
-    assert listed == [(verb, verb) for verb in VERBS]
+    assert listed == [(verb, verb) for verb in COMMANDS]
     nav = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
-    assert re.findall(r"- cli/(\w+)\.md$", nav, re.MULTILINE) == ["index", *VERBS]
+    assert re.findall(r"- cli/(\w+)\.md$", nav, re.MULTILINE) == ["index", *COMMANDS]
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_every_option_is_in_the_reference(verb: str) -> None:
     page = pages()[verb]
     for parameter in load(verb).params:
@@ -55,7 +55,7 @@ def test_every_option_is_in_the_reference(verb: str) -> None:
         assert parameter.help, f"{verb}: {parameter.name} has no help"
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_every_verb_gives_an_example_that_parses(verb: str, tmp_path: Path) -> None:
     """The example's words are options and arguments that the verb takes."""
     command = load(verb)
@@ -68,7 +68,7 @@ def test_every_verb_gives_an_example_that_parses(verb: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_help_keeps_to_the_terminals_width(verb: str, columns: int, invoke: Invoke) -> None:
     os.environ["COLUMNS"] = str(columns)  # the fixture puts it back
     for asked in ["--help", "--help-all"] if verb in BRIEF else ["--help"]:

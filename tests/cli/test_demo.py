@@ -19,7 +19,7 @@ from ringbco.cli.demo import PICTURE, POLICIES, REPORT, SAMPLE, SUMMARIES
 from ringbco.io.manifest import MANIFEST
 from ringbco.reports import charts
 from ringbco.result.outcome import Outcome
-from ringbco.run.foresight import foreknowledge
+from ringbco.run.clairvoyance import foreknowledge
 from ringbco.run.replay import replay
 from ringbco.trace.synthetic import generate
 from ringbco.units import percent

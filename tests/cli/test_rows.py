@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from ringbco.cli import VERBS
+from ringbco.cli import COMMANDS
 from ringbco.cli.options import NETWORK, takes
 from ringbco.run.option import Option
 
@@ -126,7 +126,7 @@ def test_a_row_without_its_parameter_is_told() -> None:
         takes("typo N: Of a parameter that is not there.")(made_up)
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_every_parameter_of_a_verb_has_its_row(verb: str) -> None:
     """One without a row could not be given: the verb would always have its default."""
     run = getattr(import_module(f"ringbco.cli.{verb}"), verb)

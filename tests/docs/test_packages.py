@@ -26,7 +26,7 @@ PAGE: Final = re.compile(r"\bdocs/([\w/-]+\.md)(?:#([\w-]+))?")
 
 
 def lint(root: Path) -> subprocess.CompletedProcess[str]:
-    """The contracts of pyproject.toml in `root`, held against the package in `root`."""
+    """The contracts of pyproject.toml in `root`, compared with the package in `root`."""
     code = (
         "import sys; sys.path.insert(0, 'python')\n"
         "from importlinter.cli import lint_imports_command\nlint_imports_command()"

@@ -21,7 +21,7 @@ from conftest import Invoke
 from reference.elastic import POLICIES as RESIZING_HERE
 from ringbco.errors import InputError, UsageError
 from ringbco.result.outcome import Outcome
-from ringbco.run.foresight import foreknowledge, of_policy
+from ringbco.run.clairvoyance import foreknowledge, of_policy
 from ringbco.run.options import policies
 from ringbco.run.plan import plan
 from ringbco.run.refusals import waking

@@ -4,7 +4,7 @@ Lists and loops only. Nothing is kept up to date as time passes: at every instan
 accumulated times, the contention and the iteration times are worked out again from the jobs now running. It
 is meant to be read beside the definitions and to be obviously right; it is hopeless beyond a few dozen jobs.
 
-Nothing here imports ringbco, so that an error in the package cannot hide in what it is held against.
+Nothing here imports ringbco, so that an error in the package cannot hide in what it is compared with.
 """
 
 from reference.model import Job, Net, Options, OversizeError, RefusedError, StuckError

@@ -1,6 +1,6 @@
 """The reference model of allox, straight from docs/gavel.md. Nothing here imports ringbco.
 
-Matchings are told: of several that are optima the page names none. Each is held against the optimum.
+Matchings are told: of several that are optima the page names none. Each is compared with the optimum.
 """
 
 import math

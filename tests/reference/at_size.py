@@ -1,7 +1,7 @@
 """Single decisions of the reference model, in the midst of runs too long for its loop.
 
 A world is led along the record of a run (`following`). At some instants a copy of it decides once, by the
-reference model's own rules, and that is held against what the record has of that instant. Nothing here
+reference model's own rules, and that is compared with what the record has of that instant. Nothing here
 imports ringbco.
 """
 

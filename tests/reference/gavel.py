@@ -1,6 +1,6 @@
 """The reference model of gavel, straight from docs/gavel.md. Nothing here imports ringbco.
 
-Shares are told: of many that are optima the page names none. Each is held against the optimum; what follows
+Shares are told: of many that are optima the page names none. Each is compared with the optimum; what follows
 from them in rounds is worked out here.
 """
 

@@ -1,7 +1,7 @@
 """What gavel, allox and sia have in common: who goes before whom, and programs. From docs/gavel.md.
 
 Nothing here imports ringbco. A program is solved only for the value of its optimum: which optimum a policy
-takes is told, and held against that value.
+takes is told, and compared with that value.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """The reference model of sia, straight from docs/sia.md. Nothing here imports ringbco.
 
-Assignments are told: of several that are optima the page names none. Each is held against the optimum.
+Assignments are told: of several that are optima the page names none. Each is compared with the optimum.
 """
 
 import math

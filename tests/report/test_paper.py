@@ -15,7 +15,7 @@ from conftest import Invoke
 from ringbco import compare, report, sweep
 from ringbco.errors import InputError, UsageError
 from ringbco.reports.paper import kinds_of, paper_files
-from ringbco.reports.text_tables import Cell, Sheet
+from ringbco.reports.text_tables import Sheet, TextCell
 from ringbco.result.comparison import Comparison
 from ringbco.run.seeds import Seeds
 
@@ -70,7 +70,9 @@ def test_markdown_and_csv_hold_the_same(comparison: Comparison) -> None:
 
 
 def test_what_latex_and_markdown_read_as_their_own_is_escaped() -> None:
-    sheet = Sheet("a_b 5 % & #1", ["", "x|y"], [[Cell("~^\\{}$"), Cell("1", best=True)]], [], pl.DataFrame())
+    sheet = Sheet(
+        "a_b 5 % & #1", ["", "x|y"], [[TextCell("~^\\{}$"), TextCell("1", best=True)]], [], pl.DataFrame()
+    )
     tex = sheet.text("tex")
     assert r"\caption{a\_b 5 \% \& \#1}" in tex
     assert r"\textasciitilde{}\textasciicircum{}\textbackslash{}\{\}\$ & \textbf{1} \\" in tex

@@ -27,7 +27,7 @@ from ringbco.reports.pictures import write_pictures
 from ringbco.reports.reading import read_results
 from ringbco.reports.series import Figure
 from ringbco.reports.server_load import mean_spanning
-from ringbco.reports.style import on_white, shown
+from ringbco.reports.style import on_white, render_chart
 from ringbco.result.comparison import Comparison
 from ringbco.result.outcome import Outcome
 from ringbco.result.schema import ALLOCATIONS_SCHEMA
@@ -305,7 +305,7 @@ def test_the_page_asks_for_nothing_and_trusts_no_name(results: dict[str, Outcome
 def test_every_chart_is_drawn_in_the_pages_colours(results: dict[str, Outcome]) -> None:
     for chapter in chapters(results):
         for figure in chapter.figures:
-            drawing = shown(figure)
+            drawing = render_chart(figure)
             if drawing.instead:
                 continue
             svg = str(drawing.svg)

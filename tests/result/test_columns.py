@@ -11,7 +11,7 @@ import pytest
 
 from ringbco.result.columns import Column, Columns
 from ringbco.result.metrics import column
-from ringbco.result.rows import Rows, Table
+from ringbco.result.rows import JobArrays, Rows
 
 GIVEN: dict[str, Column] = {
     "job_id": pl.Series(["a", "b", "c", "d"]),
@@ -44,7 +44,7 @@ def test_figures_need_no_frame() -> None:
     def nobody(_: Mapping[str, Any]) -> pl.DataFrame:
         raise AssertionError("the frame is made")
 
-    rows = Rows("jobs", Table(Columns(GIVEN, np.array([True, True, True, False]), nobody)))
+    rows = Rows("jobs", JobArrays(Columns(GIVEN, np.array([True, True, True, False]), nobody)))
     assert rows.count == 3
     assert rows.statistic("median", "jct") == 20.0
     assert rows["num_gpus"].tolist() == [1, 8, 2]

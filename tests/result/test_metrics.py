@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ringbco.result import metrics
 from ringbco.result.figures import evaluate, of_jobs, rows_of
 from ringbco.result.outcome import with_seconds
-from ringbco.result.rows import Place, Rows, Table
+from ringbco.result.rows import JobArrays, Place, Rows
 
 
 @pytest.fixture
@@ -39,11 +39,11 @@ def jobs() -> pl.DataFrame:
 
 def summarise(jobs: pl.DataFrame, gpus: int, held_while_submitting: float = 0.0) -> dict[str, Any]:
     """The figures that a virtual cluster would have."""
-    return evaluate(Rows("vc", Table(jobs), place=Place(1, gpus, held_while_submitting)))
+    return evaluate(Rows("vc", JobArrays(jobs), place=Place(1, gpus, held_while_submitting)))
 
 
 def size_classes(jobs: pl.DataFrame) -> list[dict[str, Any]]:
-    return [evaluate(one) for one in Rows("run", Table(jobs)).classes()]
+    return [evaluate(one) for one in Rows("run", JobArrays(jobs)).classes()]
 
 
 def test_the_summary_of_three_jobs(jobs: pl.DataFrame) -> None:
@@ -77,7 +77,7 @@ def test_submissions_at_one_instant_leave_no_window(jobs: pl.DataFrame) -> None:
 def test_bounded_slowdown_by_hand() -> None:
     # 4 s alone took 40: 40 / max(4, 10) = 4; 3 s took 6: 0.6, so 1; 20 s took 50: 2.5.
     jobs = pl.DataFrame({"jct": [40.0, 6.0, 50.0], "ideal_run_time": [4.0, 3.0, 20.0]})
-    assert Table(jobs)["bounded_slowdown"].tolist() == [4.0, 1.0, 2.5]
+    assert JobArrays(jobs)["bounded_slowdown"].tolist() == [4.0, 1.0, 2.5]
 
 
 def test_fairness_by_hand(jobs: pl.DataFrame) -> None:
@@ -99,7 +99,7 @@ def test_fairness_by_hand(jobs: pl.DataFrame) -> None:
     # 6 s of 4 GPUs.
     assert (told["preemptions"], told["lost_gpu_seconds"]) == (2, 24.0)
     # Held, not run: 2 x 50 + 10 + 4 x 70.
-    assert Table(more)["held"].sum() == 390.0
+    assert JobArrays(more)["held"].sum() == 390.0
 
 
 def test_jain_index_of_extremes() -> None:
@@ -161,12 +161,12 @@ def test_gpu_seconds_do_not_wrap_in_32_bits() -> None:
     jobs = pl.DataFrame(
         {"num_gpus": pl.Series([4_000_000_000], dtype=pl.UInt32), "run_time": [1e6]},
     )
-    assert Table(jobs)["held"].sum() == 4e15
+    assert JobArrays(jobs)["held"].sum() == 4e15
 
 
 def test_a_replay_of_no_length_has_no_utilisation() -> None:
     jobs = pl.DataFrame({"submit_time": [1.0], "finish_time": [1.0], "run_time": [0.0], "num_gpus": [1]})
-    rows = Rows("run", Table(jobs), place=Place(1, 8))
+    rows = Rows("run", JobArrays(jobs), place=Place(1, 8))
     (utilisation,) = (row.of(rows) for row in rows_of("run") if row.key == "utilisation")
     assert utilisation == 0.0
 

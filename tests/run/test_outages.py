@@ -19,7 +19,7 @@ from frames import outages, stays, table
 from outage_forms import daly, expected_run_time, young
 from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
-from ringbco.reports.outage_bars import down_times
+from ringbco.reports.down_times import down_times
 from ringbco.reports.perfetto import trace_events
 from ringbco.reports.viewport import viewport
 from ringbco.result.outcome import Outcome

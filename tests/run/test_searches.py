@@ -21,7 +21,7 @@ from ringbco.errors import InputError, UsageError
 from ringbco.reports.figures import chapters
 from ringbco.result import metrics
 from ringbco.result.figures import rows_of
-from ringbco.result.rows import Rows, Table
+from ringbco.result.rows import JobArrays, Rows
 from ringbco.run.refusals import unused
 from ringbco.trace.searches import Search, curve
 
@@ -225,7 +225,7 @@ def test_losses_are_spread_and_curves_cross() -> None:
 
 
 def fairness(jobs: pl.DataFrame) -> dict[str, float]:
-    rows, keys = Rows("jobs", Table(jobs)), ("mean_finish_time_fairness", "worst_finish_time_fairness")
+    rows, keys = Rows("jobs", JobArrays(jobs)), ("mean_finish_time_fairness", "worst_finish_time_fairness")
     return {row.key: row.of(rows) for row in rows_of("jobs") if row.key in (*keys, "jain_index_users")}
 
 

@@ -1,4 +1,4 @@
-"""What a reference model and the engine say of one random case, held against each other."""
+"""What a reference model and the engine say of one random case, compared with each other."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar

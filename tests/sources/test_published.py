@@ -86,7 +86,7 @@ def whole(jobs: int) -> dict[str, Any]:
     ],
 )
 def test_the_verdict_says_whether_the_file_is_whole(jobs: int, verdict: str) -> None:
-    seen = published.compare(whole(jobs), "helios-venus")
+    seen = published.compare_figures(whole(jobs), "helios-venus")
     assert seen["verdict"].startswith(verdict)
     assert [row["figure"] for row in seen["figures"] if not row["near"]] == ["jobs"] * (jobs != 125_303)
 
@@ -114,7 +114,10 @@ def test_how_far_a_figure_may_be_from_the_published_one(
                 seen["same_second"]["share"] *= factor
             else:
                 seen["duration"][figure.removesuffix(" run")] *= factor
-            rows = {row["figure"]: row["near"] for row in published.compare(seen, "helios-venus")["figures"]}
+            rows = {
+                row["figure"]: row["near"]
+                for row in published.compare_figures(seen, "helios-venus")["figures"]
+            }
             assert rows.pop(figure) is expected, factor
             assert all(rows.values()), "only that figure was moved"
 
@@ -132,7 +135,7 @@ def test_how_far_a_figure_may_be_from_the_published_one(
 )
 def test_how_far_a_share_may_be_from_the_published_one(size: int, share: float, near: bool) -> None:
     seen = whole(10) | {"sizes": [{"num_gpus": size, "share": share}]}
-    rows = {row["figure"]: row["near"] for row in published.compare(seen, "philly")["figures"]}
+    rows = {row["figure"]: row["near"] for row in published.compare_figures(seen, "philly")["figures"]}
     assert rows[f"jobs of {size} GPU{'s'[: size > 1]}"] is near
 
 

@@ -232,7 +232,7 @@ class Ends:
                 yield "outages", f"is {word} as server {lost} goes down; expected failed"
 
     def _protected(self, row: int) -> Iterator[Told]:
-        """Whether it was protected from that: but not from services, nor a guest from those within quotas."""
+        """Whether it was protected from that: never from services, nor a job over quota from those within."""
         protection, stays = self.protection, self.stays
         job, word = int(stays.job[row]), ENDED[stays.ended[row]]
         until, stopped = protection.until(job, float(stays.start[row])), protection.stopped[job]

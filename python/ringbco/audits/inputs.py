@@ -125,7 +125,7 @@ def _jobs(outcome: Outcome, table: JobTable, known: Profiles, quotas: Quotas | N
     types, speeds, workload = known.types, known.speeds, known.workload
     noisy, vc, shares = noise(frame), profiles.vc_index(table, known.cluster), thousandths(frame)
     planned = options.get("command") == "plan"
-    plain = {name: schema.said(frame, name) for name in PLAIN} | {"priority": priorities(frame)}
+    plain = {name: schema.engine_column(frame, name) for name in PLAIN} | {"priority": priorities(frame)}
     return Jobs(
         id=frame["job_id"].cast(pl.String),
         submit=np.zeros(frame.height) if planned else _floats(frame["submit_time"]),

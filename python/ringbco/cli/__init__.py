@@ -1,4 +1,4 @@
-"""The command line: `ringbco VERB ...`, one module a verb, loaded when its verb is used."""
+"""The command line: `ringbco COMMAND ...`, one module per command, imported when it is used."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ringbco.io.terminal import say
 if TYPE_CHECKING:
     from types import TracebackType
 
-# A verb is a module of this package with a function of the same name, which typer turns into the command.
-VERBS: Final = {
+# A command is a module of this package with a function of the same name, which typer makes a command of.
+COMMANDS: Final = {
     "convert": "Turn a public trace into a job table.",
     "generate": "Make a synthetic job table shaped like a real cluster's.",
     "outages": "Draw outages of servers at random: how often they fail, how long repairs take.",
@@ -43,7 +43,7 @@ VERBS: Final = {
     "bench": "Measure scheduler throughput on this machine.",
     "demo": "Replay a bundled sample under four policies; a table and a picture.",
 }
-# Verbs of the version before, and the script with the same options that took their place.
+# Commands of the version before, and the script with the same options that took their place.
 _REMOVED: Final = {"reproduce": "docs/examples/paper_figures.py"}
 
 
@@ -52,14 +52,14 @@ class _LazyGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = {verb: TyperCommand(name=verb, help=summary) for verb, summary in VERBS.items()}
+        self.commands = {name: TyperCommand(name=name, help=summary) for name, summary in COMMANDS.items()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command named by `args[0]`, its module imported."""
         if args[0] in _REMOVED and not ctx.resilient_parsing:
             _refuse_removed(*args)
         name, command, rest = super().resolve_command(ctx, args)
-        return name, load(name) if name in VERBS else command, rest
+        return name, load(name) if name in COMMANDS else command, rest
 
     def make_context(self, *arguments: Any, **extra: Any) -> Any:
         """The context of the whole command line; an interrupt is told here, too."""
@@ -69,30 +69,30 @@ class _LazyGroup(TyperGroup):
             raise typer.Exit(process.tell_interrupt(str(interrupt))) from None
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the verb; an interrupt is told here, before typer makes its own of it."""
+        """Runs the command; an interrupt is told here, before typer makes its own of it."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             raise typer.Exit(process.tell_interrupt(str(interrupt))) from None
 
 
-def _refuse_removed(verb: str, *options: str) -> NoReturn:
-    """Raises UsageError with the command that does what a verb of the version before did."""
+def _refuse_removed(name: str, *options: str) -> NoReturn:
+    """Raises UsageError with the command that does what a command of the version before did."""
     import shlex
 
     from ringbco.errors import UsageError
 
-    command = shlex.join(("python", _REMOVED[verb], *options))
-    raise UsageError(f"verb {verb}: is no more: in a copy of the repository, {command} does the same")
+    command = shlex.join(("python", _REMOVED[name], *options))
+    raise UsageError(f"verb {name}: is no more: in a copy of the repository, {command} does the same")
 
 
-def load(verb: str) -> Any:
-    """The typer command of `ringbco.cli.<verb>`."""
-    run = getattr(import_module(f"ringbco.cli.{verb}"), verb)
+def load(name: str) -> Any:
+    """The typer command of `ringbco.cli.<name>`."""
+    run = getattr(import_module(f"ringbco.cli.{name}"), name)
     # One line a paragraph: typer would keep the source's line ends.
     paragraphs = (" ".join(paragraph.split()) for paragraph in (run.__doc__ or "").split("\n\n"))
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name=verb, cls=Command, help="\n\n".join(paragraphs), context_settings=_CONTEXT)(run)
+    alone.command(name=name, cls=Command, help="\n\n".join(paragraphs), context_settings=_CONTEXT)(run)
     return typer.main.get_command(alone)
 
 

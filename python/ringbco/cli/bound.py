@@ -48,7 +48,7 @@ def bound(
     """Say how low the mean completion time of JOBS on a cluster can be at best, whatever the policy.
 
     The figure is a proven lower bound (docs/bound.md), not the optimum: the optimum may lie above it, never
-    below. Hold the mean completion time of a replay with the same options against it. `ringbco compare` and
+    below. Compare the mean completion time of a replay with the same options with it. `ringbco compare` and
     `ringbco report` show that ratio. Options that can only make a schedule worse, such as --quota, --outages
     or --clock slot, are taken as `replay` takes them, and change nothing.
 

@@ -1,4 +1,4 @@
-"""The help of the verbs with most options: those that are asked for first. `--help-all` tells all of them."""
+"""The help of the commands with most options: the common ones. `--help-all` shows all of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BRIEF: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "compare": {
         "--cluster": _CLUSTER,
-        "--policy": "Repeatable. The first is what the others are held against.",
+        "--policy": "Repeatable. The first is what the others are compared with.",
         "--run": 'A policy with settings of its own: "fifo --queue easy". Repeatable.',
         "--result": "A result at hand to put beside them. Repeatable.",
         "--out": "The folder to make.",
@@ -45,11 +45,11 @@ BRIEF: Final[Mapping[str, Mapping[str, str]]] = {
         **_LAST,
     },
 }
-"""By verb and option, in the order of the help."""
+"""By command and option, in the order of the help."""
 
 
 def write(command: Any, ctx: Any, formatter: Any) -> None:
-    """Writes the first paragraph of the verb's help, some options, what others there are, and the example."""
+    """Writes the first paragraph of the help, some options, what others there are, and the example."""
     told = BRIEF[command.name]
     options = {name: option for option in command.params for name in option.opts}
     paragraphs = (command.help or "").split("\n\n")

@@ -1,4 +1,4 @@
-"""A verb as typer runs it: options at most once, warnings as lines, help that completion can show."""
+"""A command as typer runs it: options at most once, warnings as lines, help that completion can show."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typer.core import TyperCommand, TyperOption
 from ringbco.cli import brief
 from ringbco.io.terminal import say
 
-_LONGEST: Final = 60
-_OF_RUNS: Final = ("compare", "sweep")
-_ALL: Final = "ringbco.help_all"
+_MAX_HELP_CHARS: Final = 60
+_COMMANDS_WITH_REMOVED_OPTIONS: Final = ("compare", "sweep")
+_HELP_ALL_KEY: Final = "ringbco.help_all"
 
 
 def _print_all(ctx: Any, _option: Any, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        ctx.meta[_ALL] = True
+        ctx.meta[_HELP_ALL_KEY] = True
         say(*ctx.get_help().splitlines())
         ctx.exit()
 
@@ -34,44 +34,44 @@ _HELP_ALL: Final = TyperOption(
 
 
 class Command(TyperCommand):
-    """A verb. What all verbs share stands here, so that none can forget it."""
+    """Behaviour shared by all commands."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The verb's parameters and --help, with --help-all where --help does not tell all."""
+        """The command's parameters and --help, with --help-all where --help does not show all options."""
         params = super().get_params(ctx)
         return [*params, _HELP_ALL] if self.name in brief.BRIEF else params
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Writes the help, brief where the verb has many options and not all are asked for."""
-        if self.name in brief.BRIEF and not ctx.meta.get(_ALL):
+        """Writes the help, brief where the command has many options and not all are asked for."""
+        if self.name in brief.BRIEF and not ctx.meta.get(_HELP_ALL_KEY):
             brief.write(self, ctx, formatter)
         else:
             super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The options, of which one that takes a single value may be given once: which was meant?"""
+        """Parses the arguments. Refuses removed options, and single-value options given twice."""
         if not ctx.resilient_parsing:
-            self._refuse_gone(args)
+            self._refuse_removed(args)
             self._refuse_repeated(ctx, args)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the verb. A RingbcoWarning becomes a line on stderr, each once; none with --quiet."""
+        """Runs the command. Prints each RingbcoWarning once, as a line on stderr; none with --quiet."""
         from ringbco.errors import RingbcoWarning
 
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore" if ctx.params.get("quiet") else "always", "", RingbcoWarning)
-            shown = warnings.showwarning
-            told: set[str] = set()
+            default_show = warnings.showwarning
+            already_shown: set[str] = set()
 
-            def tell(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            def show_once(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
                 if not issubclass(category, RingbcoWarning):
-                    shown(message, category, *where, **more)
-                elif str(message) not in told:
-                    told.add(str(message))
+                    default_show(message, category, *where, **more)
+                elif str(message) not in already_shown:
+                    already_shown.add(str(message))
                     say(f"warning: {message}", to=sys.stderr)
 
-            warnings.showwarning = tell
+            warnings.showwarning = show_once
             return super().invoke(ctx)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
@@ -82,11 +82,13 @@ class Command(TyperCommand):
         items = super().shell_complete(ctx, incomplete)
         for item in items:
             words = " ".join((item.help or "").split())
-            item.help = words if len(words) <= _LONGEST else f"{words[: _LONGEST - 3].rstrip()}..."
+            item.help = (
+                words if len(words) <= _MAX_HELP_CHARS else f"{words[: _MAX_HELP_CHARS - 3].rstrip()}..."
+            )
         return items
 
-    def _refuse_gone(self, args: list[str]) -> None:
-        if self.name in _OF_RUNS and any(arg.startswith("--") for arg in args):
+    def _refuse_removed(self, args: list[str]) -> None:
+        if self.name in _COMMANDS_WITH_REMOVED_OPTIONS and any(arg.startswith("--") for arg in args):
             from ringbco.run.removed_options import refuse_removed
 
             refuse_removed(

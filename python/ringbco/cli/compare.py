@@ -23,7 +23,7 @@ _ROWS: Final = f"""
 jobs JOBS: The job table, Parquet or CSV. Needed for --policy and --run.
 cluster SxG|C.toml|preset:NAME: S servers of G GPUs such as 32x8, a cluster file, or the preset of a real
   cluster. Needed for --policy and --run.
-policy NAME: Repeatable, two or more with --run and --result; the first is what the others are held against.
+policy NAME: Repeatable, two or more with --run and --result; the first is what the others are compared with.
   {REPLAY["policy"].help}
 run TEXT: A policy with settings of its own, as one text: --run "sjf-bco --kappa 4". It takes the options of
   replay, which go before the common ones. Repeatable.
@@ -33,7 +33,7 @@ seeds N: Runs of each replay: six take six times as long. Run 0 is of JOBS as th
   from chance (docs/certainty.md). Folders and charts are those of run 0.
 fresh: Runs of tables that `ringbco generate` makes anew, instead of moved submissions. Only of a table that
   it made.
-baseline NAME: What the others are held against: a policy, the text of a --run or the path of a --result.
+baseline NAME: What the others are compared with: a policy, the text of a --run or the path of a --result.
   Default: the first.
 out
 threads N: Replays at a time. Default: one a processor.

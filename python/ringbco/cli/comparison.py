@@ -166,7 +166,7 @@ def _fares(row: Mapping[str, Any]) -> str:
 
 
 def _clairvoyant(comparison: Comparison) -> dict[str, list[str]]:
-    from ringbco.run.foresight import foreknowledge
+    from ringbco.run.clairvoyance import foreknowledge
 
     return {label: foreknowledge(outcome.run) for label, outcome in comparison.outcomes.items()}
 

@@ -1,4 +1,4 @@
-"""What several verbs take: a job table, a cluster with its network constants overridden; notes on a run."""
+"""What several commands take: a job table, a cluster and network constants that override its own; notes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Json = Annotated[
 
 
 def network_of(options: dict[str, Any]) -> dict[str, float | None]:
-    """The network's constants that were given, taken out of a verb's options."""
+    """The network's constants that were given, taken out of a command's options."""
     return {name: options.pop(name) for name in NETWORK}
 
 

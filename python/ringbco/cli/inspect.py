@@ -29,8 +29,8 @@ _ROWS: Final = """
 jobs
 cluster SxG|C.toml|preset:NAME: Also give the load on this cluster's GPUs and the jobs it cannot hold.
   Default: none.
-shape {philly|helios-venus|helios-earth|helios-saturn|helios-uranus}|openb: The published trace to hold the
-  figures against. Default: the one the table says it is of.
+shape {philly|helios-venus|helios-earth|helios-saturn|helios-uranus}|openb: The published trace to compare the
+  figures with. Default: the one the table says it is of.
 png FILE.png: Also draw a sheet of charts.
 html FILE.html: The same as a page that needs no network and shows values under the pointer.
 units
@@ -69,7 +69,7 @@ def inspect(
 
     check_units(units)
     if shape is not None:
-        published.require(shape)
+        published.check_name(shape)
     _check_outputs(jobs, png, html, force=force)
     machine = None if cluster is None else Cluster.parse(cluster)
     screening = screen_jobs(jobs)
@@ -156,8 +156,8 @@ def _caption(inspection: Mapping[str, Any]) -> list[str]:
     cluster = inspection["cluster"]
     if cluster and cluster["load"] is not None:
         text += f", {cluster['load']:.1%} of the {cluster['gpus']:,} GPUs of {cluster['name']}"
-    shape = inspection["published"]
-    return [text, f"{shape['title']}: {shape['verdict']}"] if shape["shape"] else [text]
+    published = inspection["published"]
+    return [text, f"{published['title']}: {published['verdict']}"] if published["shape"] else [text]
 
 
 def tables(inspection: Mapping[str, Any], *, brief: bool = False) -> RenderableType:
@@ -367,15 +367,15 @@ def _metadata(metadata: Mapping[str, Any]) -> Table:
     return table
 
 
-def _published(shape: Mapping[str, Any]) -> RenderableType:
+def _published(published: Mapping[str, Any]) -> RenderableType:
     """The file's figures beside the published ones, then what they say."""
     from rich.console import Group
     from rich.text import Text
 
     from ringbco.cli.fitted import Fitted
 
-    table = Fitted(f"published of {shape['shape']}", "this file", "published", "ratio", "difference", "")
-    for row in shape["figures"]:
+    table = Fitted(f"published of {published['shape']}", "this file", "published", "ratio", "difference", "")
+    for row in published["figures"]:
         if row["file"] is None:
             table.add_row(row["figure"], "-", _figure(row["kind"], row["published"]), "", "", "")
             continue
@@ -388,8 +388,8 @@ def _published(shape: Mapping[str, Any]) -> RenderableType:
             f"{100 * row['difference']:+.1f} points" if share else f"{row['difference']:+,.0f}",
             Text("near", style="green") if row["near"] else Text("far", style="red"),
         )
-    told = f"{shape['title']} ({shape['origin']}; taken because: {shape['because']})"
-    notes = [shape["verdict"], told] + ([shape["note"]] if shape["note"] else [])
+    told = f"{published['title']} ({published['origin']}; taken because: {published['because']})"
+    notes = [published["verdict"], told] + ([published["note"]] if published["note"] else [])
     return Group(table, *(Text(note) for note in notes))
 
 

@@ -1,4 +1,4 @@
-"""What verbs share that make one file: the check before the work, what is printed after it."""
+"""What commands share that make one file: the check before the work, what is printed after it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A verb's options as rows of text, and those of the tables of `replay` and `plan`, as typer takes them.
+"""A command's options as rows of text, and those of the tables of `replay` and `plan`, as typer takes them.
 
-    name --flag -f METAVAR: help    an option, or the argument where the verb takes it by position
+    name --flag -f METAVAR: help    an option, or the argument where the command takes it by position
     name                            the row of that name in `_SHARED`, which may know its panel
     [Panel]                         the group of the rows below it; [Options] is the one that needs no name
     *Panel                          the table's options of the panel that begins so; * alone is all others
 
-A row may go on in lines that are indented. Its type and its default are those of the verb's parameter.
+A row may go on in lines that are indented. Its type and its default are those of the command's parameter.
 Without a --flag it is --name. METAVAR may be left out; N>=1 is an N of at least 1; what stands in {braces},
 such as {split|pool}, is what the shell's completion offers.
 """
@@ -21,7 +21,7 @@ import typer
 from ringbco.cli.completion import offer
 from ringbco.run.option import Option
 
-_Verb = TypeVar("_Verb", bound=Callable[..., None])
+_Command = TypeVar("_Command", bound=Callable[..., None])
 _TYPES: Final[Mapping[str, type]] = {"flag": bool, "integer": int, "number": float}
 _FEW: Final = 2
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
@@ -102,33 +102,33 @@ NETWORK: Final = {
 """The network's constants, which the cluster file has too."""
 
 
-def takes(text: str, table: Mapping[str, Option] | None = None) -> Callable[[_Verb], _Verb]:
-    """Gives a verb the options of the rows, in their order.
+def takes(text: str, table: Mapping[str, Option] | None = None) -> Callable[[_Command], _Command]:
+    """Gives a command the options of the rows, in their order.
 
-    table: what `*` is of. The verb gets those, and the network's constants, as `**options`.
+    table: what `*` is of. The command gets those, and the network's constants, as `**options`.
     """
 
-    def give(verb: _Verb) -> _Verb:
+    def give(command: _Command) -> _Command:
         rows = list(_rows(text))
-        parameters = list(_declared(verb, {row.name: row for row in rows}, {**(table or {}), **NETWORK}))
+        parameters = list(_declared(command, {row.name: row for row in rows}, {**(table or {}), **NETWORK}))
         # typer reads both.
-        verb.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        verb.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return verb
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return command
 
     return give
 
 
 def shared(name: str) -> Any:
-    """What typer tells of a shared row, for a verb that has it as an annotation."""
+    """What typer tells of a shared row, for a command that has it as an annotation."""
     return _typer_option(_COMMON[name], typer.Argument if name == "jobs" else typer.Option)
 
 
 def _declared(
-    verb: Callable[..., None], rows: Mapping[str, _Row], table: Mapping[str, Option]
+    command: Callable[..., None], rows: Mapping[str, _Row], table: Mapping[str, Option]
 ) -> Iterator[inspect.Parameter]:
-    """The verb's parameters, each with what typer tells of it."""
-    own = inspect.signature(verb, eval_str=True).parameters
+    """The command's parameters, each with what typer tells of it."""
+    own = inspect.signature(command, eval_str=True).parameters
     yield from (parameter for parameter in own.values() if parameter.annotation is typer.Context)
     panels: dict[str, list[Option]] = {}
     for option in table.values():

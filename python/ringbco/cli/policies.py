@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ringbco.cli.options import takes
 from ringbco.io.terminal import say_json
-from ringbco.run.foresight import of_policy
+from ringbco.run.clairvoyance import of_policy
 from ringbco.run.option import Preset
 from ringbco.run.registry import FEATURES, PRESETS
 

@@ -104,7 +104,7 @@ def replay(
     from ringbco.errors import UsageError
     from ringbco.result.folder import check_target
     from ringbco.result.outcome import count_seconds
-    from ringbco.run.foresight import foreknowledge
+    from ringbco.run.clairvoyance import foreknowledge
     from ringbco.run.options import is_log, read_numbers
     from ringbco.run.replay import replay as run
     from ringbco.units import check_units, shown_in

@@ -42,7 +42,7 @@ seeds N: Runs of each point, with the seeds from its own on: figures with interv
   policy (docs/certainty.md), also in DIR/seeds.parquet.
 fresh: With --seeds: make a table of `ringbco generate` anew for each run. Else each submission moves by under
   a minute.
-baseline POLICY: With --seeds: what the other policies are held against. Default: the first.
+baseline POLICY: With --seeds: what the other policies are compared with. Default: the first.
 [Targets]
 measure MEASURE: The measure of comparison.parquet that is told first, and that --target is of, such as
   p90_wait. Default: mean_jct.

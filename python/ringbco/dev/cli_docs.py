@@ -1,7 +1,7 @@
 """The reference of the command line, made of the same declarations as its help.
 
-`python -m ringbco.dev.generate` writes it to docs/cli/, a page a verb. It holds no widths, colours or values
-that depend on the machine, so it is the same wherever it is made.
+`python -m ringbco.dev.generate` writes it to docs/cli/, a page per command. It has no widths, colours or
+values that depend on the machine, so it is the same wherever it is made.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from ringbco.cli import VERBS, load
+from ringbco.cli import COMMANDS, load
 
 _HEAD: Final = """\
 # The command line
 
 Made of the help texts by `python -m ringbco.dev.generate`; a test says when it is not current. In a terminal,
-`ringbco VERB --help` shows the same, for `replay` and `compare` with `--help-all`.
+`ringbco COMMAND --help` shows the same, for `replay` and `compare` with `--help-all`.
 
 ```
-ringbco [--version] VERB ...
+ringbco [--version] COMMAND ...
 ```
 
 """
 _TAIL: Final = """\
-## What holds for every verb
+## What holds for every command
 
 | status | meaning |
 | --- | --- |
@@ -48,7 +48,7 @@ _TAIL: Final = """\
 
 ## Completion
 
-`ringbco --install-completion` sets up the completion of verbs and options for bash, zsh, fish or PowerShell,
+`ringbco --install-completion` sets up completion of commands and options for bash, zsh, fish or PowerShell,
 whichever it is run in; `ringbco --show-completion` prints it for your own set-up.
 """
 _KINDS: Final = {int: "N", float: "NUMBER", str: "TEXT"}
@@ -56,19 +56,19 @@ _OWN_NAMES: Final = {"help", "install_completion", "show_completion"}
 
 
 def pages() -> dict[str, str]:
-    """Every page by its name: `index`, then the verbs in the order of `ringbco --help`."""
-    return {"index": "".join((_HEAD, *_contents(), _TAIL)), **{verb: _page(verb) for verb in VERBS}}
+    """Every page by its name: `index`, then the commands in the order of `ringbco --help`."""
+    return {"index": "".join((_HEAD, *_contents(), _TAIL)), **{name: _page(name) for name in COMMANDS}}
 
 
 def _contents() -> Iterator[str]:
-    yield "| verb | |\n| --- | --- |\n"
-    for verb, summary in VERBS.items():
-        yield f"| [{verb}]({verb}.md) | {summary} |\n"
+    yield "| command | |\n| --- | --- |\n"
+    for name, summary in COMMANDS.items():
+        yield f"| [{name}]({name}.md) | {summary} |\n"
     yield "\n"
 
 
-def _page(verb: str) -> str:
-    command = load(verb)
+def _page(name: str) -> str:
+    command = load(name)
     shown = [one for one in command.params if not getattr(one, "hidden", False)]
     parameters = [one for one in shown if one.name not in _OWN_NAMES]
     arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
@@ -76,23 +76,23 @@ def _page(verb: str) -> str:
     paragraphs = (command.help or "").strip().split("\n\n")
     text = [paragraph for paragraph in paragraphs if not paragraph.startswith("Example: ")]
     examples = [paragraph.removeprefix("Example: ") for paragraph in paragraphs if paragraph not in text]
-    lines = [f"# ringbco {verb}", "", "```", _usage(verb, arguments, options), "```", ""]
+    lines = [f"# ringbco {name}", "", "```", _usage(name, arguments, options), "```", ""]
     for paragraph in text:
         lines += [plain(paragraph), ""]
     for title, rows in _tables(arguments, options):
         lines += [f"| {title} | |", "| --- | --- |", *rows, ""]
     if examples:
         lines += ["For example:", "", "```", *examples, "```", ""]
-    lines.append("[What holds for every verb](index.md#what-holds-for-every-verb)")
+    lines.append("[What holds for every command](index.md#what-holds-for-every-command)")
     return "\n".join(lines) + "\n"
 
 
-def _usage(verb: str, arguments: Sequence[Any], options: Sequence[Any]) -> str:
+def _usage(name: str, arguments: Sequence[Any], options: Sequence[Any]) -> str:
     words = [_value(argument) if argument.required else f"[{_value(argument)}]" for argument in arguments]
     words += [_name(option, brief=True) for option in options if option.required]
     if any(not option.required for option in options):
         words.append("[OPTIONS]")
-    return " ".join(("ringbco", verb, *words))
+    return " ".join(("ringbco", name, *words))
 
 
 def _tables(arguments: Sequence[Any], options: Sequence[Any]) -> Iterator[tuple[str, list[str]]]:

@@ -1,7 +1,7 @@
 """Who goes before whom whatever a policy optimises: owners within their quotas, then priorities.
 
 Invariant: a policy of this package serves one level before the next. For example, jobs of priority 1 that are
-within their quotas are of level 0, those of priority 0 that are within of level 1, and guests come last.
+within their quotas are of level 0, those of priority 0 that are within of level 1, and jobs over quota last.
 docs/gavel.md#priorities-quotas-and-shares has the rules.
 """
 
@@ -35,15 +35,15 @@ def levels(state: State, rows: NDArray[np.uint32], wanted: Counts, *, keeps: boo
     quota if its GPUs fit beside those of the owner's jobs that were within so far. keeps: whether running
     jobs keep their GPUs, and so come before all of `rows`, which wait; else `rows` has them too.
     """
-    guest, out = np.zeros(rows.size, bool), np.zeros(rows.size, bool)
+    over_quota, out = np.zeros(rows.size, bool), np.zeros(rows.size, bool)
     held: dict[str, int] = {}
     for at, quota in _owned(state, rows):
         so_far = held.get(quota.owner, quota.held if keeps else 0) + int(wanted[at])
         if so_far <= quota.gpus:
             held[quota.owner] = so_far
         else:
-            guest[at], out[at] = quota.borrow, not quota.borrow
-    _, level = distinct(np.stack((guest, -priorities(state, rows)), axis=1))
+            over_quota[at], out[at] = quota.borrow, not quota.borrow
+    _, level = distinct(np.stack((over_quota, -priorities(state, rows)), axis=1))
     return np.where(out, OUT, level)
 
 
@@ -51,7 +51,7 @@ def caps(state: State, rows: NDArray[np.uint32], least: Counts, most: Counts) ->
     """GPUs up to which each row may grow: its least number, and what its owner's quota leaves.
 
     That is what those within it do not need for their least numbers. In fifo's order each may have all that
-    is left. least, most: by row. Guests, and those whose owner has no quota, may have `most`.
+    is left. least, most: by row. Jobs over quota, and those whose owner has no quota, may have `most`.
     """
     found = most.copy()
     left: dict[str, int] = {}

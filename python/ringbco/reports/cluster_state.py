@@ -1,4 +1,4 @@
-"""The cluster's queue, GPUs and contention in a window: exact, where timeline.parquet only has samples."""
+"""The cluster's queue, GPUs and contention in a viewport: exact, where timeline.parquet only has samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ringbco.trace.clock import first_instant
 from ringbco.trace.shares import MILLI_GPU
 
 MOST_CHANGES: Final = 20_000
-"""Instants in a window: where more change something, the state is told at as many even ones."""
+"""Instants in a viewport: where more change something, the state is told at as many even ones."""
 MOST_LOOKED_AT: Final = 10_000_000
 """Intervals, counted once for each change while they last, of which the contention is worked out exactly."""
 
@@ -24,28 +24,28 @@ _ROUNDING: Final = 1e-14
 _COUNTS: Final = ("queued_jobs", "queued_gpus", "busy_gpus", "spanning_jobs")
 
 
-def cluster_state(outcome: Outcome, window: Viewport) -> dict[str, pl.DataFrame]:
+def cluster_state(outcome: Outcome, viewport: Viewport) -> dict[str, pl.DataFrame]:
     """By column of timeline.parquet, whose definitions hold: time and value, at the start and at each change.
 
     Columns: queued_jobs, queued_gpus, busy_gpus, spanning_jobs and mean_contention. Exact wherever told, but
     for the contention of more intervals than MOST_LOOKED_AT, which is that of the samples after the start.
     """
-    return {**_counts(outcome, window), "mean_contention": _distinct(_contention(outcome, window))}
+    return {**_counts(outcome, viewport), "mean_contention": _distinct(_contention(outcome, viewport))}
 
 
-def _counts(outcome: Outcome, window: Viewport) -> dict[str, pl.DataFrame]:
-    changes = _steps_by_stay(outcome).filter(pl.col("time") <= window.end)
+def _counts(outcome: Outcome, viewport: Viewport) -> dict[str, pl.DataFrame]:
+    changes = _steps_by_stay(outcome).filter(pl.col("time") <= viewport.end)
     # What happened up to the start counts as of the start; without any change there is a row of zeros.
-    zeros = pl.DataFrame({"time": [window.start], **{name: [0] for name in _COUNTS}})
+    zeros = pl.DataFrame({"time": [viewport.start], **{name: [0] for name in _COUNTS}})
     steps = (
-        pl.concat((zeros, changes.with_columns(pl.col("time").clip(lower_bound=window.start))))
+        pl.concat((zeros, changes.with_columns(pl.col("time").clip(lower_bound=viewport.start))))
         .group_by("time")
         .agg(pl.col(_COUNTS).sum())
         .sort("time")
         .with_columns(pl.col(_COUNTS).cum_sum())
     )
     if steps.height > MOST_CHANGES:
-        instants = np.linspace(window.start, window.end, MOST_CHANGES)
+        instants = np.linspace(viewport.start, viewport.end, MOST_CHANGES)
         found = np.searchsorted(metrics.column(steps, "time"), instants, side="right") - 1
         steps = steps[found].with_columns(time=pl.Series(instants))
     assert outcome.allocations is not None
@@ -108,20 +108,20 @@ def _steps_by_stay(outcome: Outcome) -> pl.DataFrame:
     )
 
 
-def _contention(outcome: Outcome, window: Viewport) -> pl.DataFrame:
+def _contention(outcome: Outcome, viewport: Viewport) -> pl.DataFrame:
     assert outcome.allocations is not None
     start, end = pl.col("start_time"), pl.col("end_time")
     held = spanning_stays(outcome.allocations).filter(
-        (start <= window.end) & (end > window.start) & (start < end)
+        (start <= viewport.end) & (end > viewport.start) & (start < end)
     )
-    begins = np.maximum(metrics.column(held, "start_time"), window.start)
+    begins = np.maximum(metrics.column(held, "start_time"), viewport.start)
     ends = metrics.column(held, "end_time")
-    changes = np.unique(np.concatenate(([window.start], begins, ends[ends <= window.end])))
+    changes = np.unique(np.concatenate(([viewport.start], begins, ends[ends <= viewport.end])))
     shown = _mean_contention(held, begins, ends, changes) if changes.size <= MOST_CHANGES else None
     if shown is not None:
         return shown
     first = _mean_contention(held, begins, ends, changes[:1])
-    inside = (pl.col("time") > window.start) & (pl.col("time") <= window.end)
+    inside = (pl.col("time") > viewport.start) & (pl.col("time") <= viewport.end)
     samples = outcome.timeline.filter(inside).select("time", value="mean_contention")
     return samples if first is None else pl.concat((first, samples))
 

@@ -16,7 +16,7 @@ from ringbco.reports.data_jobs import PARTS as DRAWN
 from ringbco.reports.html import document
 from ringbco.reports.series import COLOURS, Figure, legend, short, time_axis
 from ringbco.reports.shapes import said, stack
-from ringbco.reports.style import shown
+from ringbco.reports.style import render_chart
 from ringbco.result.diff import PARTS, WHOLE, Diff
 from ringbco.result.rows import SIZE_CLASSES
 from ringbco.units import duration
@@ -49,7 +49,7 @@ def diff_page(found: Diff, names: tuple[str, str]) -> str:
         sentences=found.sentences(),
         headings=found.headings(names),
         means=_means(found),
-        figures=[shown(figure) for figure in drawn],
+        figures=[render_chart(figure) for figure in drawn],
         tables=[] if found.same else _tables(found),
         version=ringbco.__version__,
     )

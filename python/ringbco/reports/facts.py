@@ -14,7 +14,7 @@ from ringbco.result.folder import cluster_of
 from ringbco.result.metrics import column
 from ringbco.result.outcome import Outcome
 from ringbco.result.window import described
-from ringbco.run.foresight import foreknowledge
+from ringbco.run.clairvoyance import foreknowledge
 from ringbco.run.options import is_log
 from ringbco.units import duration, plain
 

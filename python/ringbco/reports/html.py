@@ -9,7 +9,7 @@ from ringbco.reports.answer import answer
 from ringbco.reports.audited import audit_line
 from ringbco.reports.facts import cluster_text, facts, headline, runs
 from ringbco.reports.series import GLANCE, TONES, tone_name
-from ringbco.reports.style import Shown, shown
+from ringbco.reports.style import Shown, render_chart
 from ringbco.reports.tables import by_priority, headlines, longest_waits, settings, types
 from ringbco.reports.templates import render
 from ringbco.result.comparison import Comparison, as_comparison
@@ -67,11 +67,11 @@ def page(
 
 
 def _drawn(chapter: Chapter) -> list[Shown]:
-    return [shown(figure) for figure in chapter.figures]
+    return [render_chart(figure) for figure in chapter.figures]
 
 
 def document(template: str, /, **told: Any) -> str:
-    """A page of that template; what it tells of figures is made by `shown`."""
+    """A page of that template; what it tells of figures is made by `render_chart`."""
     tones = [(tone_name(light), light, dark) for light, dark in TONES.items()]
     return render(template, tones=tones, **told)
 

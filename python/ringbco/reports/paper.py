@@ -15,7 +15,7 @@ from ringbco.io import marks
 from ringbco.io.atomic import check_output, replacing
 from ringbco.reports import pictures
 from ringbco.reports.drawing import check_room
-from ringbco.reports.text_tables import MADE, TABLES, Cell, Sheet
+from ringbco.reports.text_tables import MADE, TABLES, Sheet, TextCell
 from ringbco.result.figures import MEASURED_HERE
 from ringbco.result.sentences import of_runs
 from ringbco.result.window import described
@@ -53,10 +53,10 @@ def sheet_of(comparison: Comparison) -> Sheet:
         if measure.key in MEASURED_HERE:
             continue
         shown = [measure.brief(entry.value) for entry in entries]
-        cells = [Cell(measure.title)]
+        cells = [TextCell(measure.title)]
         for label, text, entry in zip(labels, shown, entries, strict=True):
             ranges = [f"({line})" for line in comparison.interval_lines(label, measure)]
-            cells.append(Cell(" ".join([text, *ranges]), entry.best))
+            cells.append(TextCell(" ".join([text, *ranges]), entry.best))
         rows.append(cells)
     below = [*comparison.sentences(), *comparison.notes()]
     frame = comparison.frame.filter(~pl.col("measure").is_in(MEASURED_HERE))

@@ -21,8 +21,8 @@ import polars as pl
 from ringbco.errors import UsageError
 from ringbco.io.marks import TRACE_START
 from ringbco.reports.cluster_state import cluster_state, gangs
+from ringbco.reports.down_times import down_times
 from ringbco.reports.lanes import LEVELS, held_rows
-from ringbco.reports.outage_bars import down_times
 from ringbco.reports.server_load import server_gpus
 from ringbco.reports.viewport import Viewport
 from ringbco.result.outcome import Outcome
@@ -49,12 +49,12 @@ _COUNTERS: Final = (
 Event = dict[str, Any]
 
 
-def write_trace(outcome: Outcome, window: Viewport, file: BinaryIO, *, compress: bool) -> int:
-    """Writes the window of a result as one JSON object; the same result gives the same bytes.
+def write_trace(outcome: Outcome, viewport: Viewport, file: BinaryIO, *, compress: bool) -> int:
+    """Writes the viewport of a result as one JSON object; the same result gives the same bytes.
 
     Returns the number of events. Raises UsageError where it holds more than a million slices.
     """
-    events = trace_events(outcome, window)
+    events = trace_events(outcome, viewport)
     if not compress:
         return _write(events, outcome, file)
     # No name and no time of day in the header.
@@ -74,21 +74,21 @@ def _write(events: Iterable[Event], outcome: Outcome, file: BinaryIO | gzip.Gzip
     return count
 
 
-def trace_events(outcome: Outcome, window: Viewport) -> Iterator[Event]:
+def trace_events(outcome: Outcome, viewport: Viewport) -> Iterator[Event]:
     """The trace's events: names first, then slices, waits and counters."""
-    rows = slice_rows(outcome, window)
-    kept = window.cut(rows)
-    waits = wait_rows(outcome, window)
+    rows = slice_rows(outcome, viewport)
+    kept = viewport.clip(rows)
+    waits = wait_rows(outcome, viewport)
     slices = kept.height + waits.height
     if slices > MOST_SLICES:
         raise UsageError(
             f"{slices:,} slices: expected at most {MOST_SLICES:,}; cut it by --from, --to or --servers"
         )
     # A job that was ended before it was done has no row, though it held GPUs of a server.
-    threads = dict.fromkeys(window.servers, 0)
+    threads = dict.fromkeys(viewport.servers, 0)
     threads |= dict(rows.group_by("server").agg(pl.col("thread").max()).iter_rows())
-    down = down_times(outcome, window)
-    yield from _names(outcome, window, threads, set(down["server"]))
+    down = down_times(outcome, viewport)
+    yield from _names(outcome, viewport, threads, set(down["server"]))
     elastic = "resizes" in outcome.summary
     for row in kept.iter_rows(named=True):
         yield _job(row, elastic=elastic) if row["level"] < len(LEVELS) else _replica(row)
@@ -97,17 +97,17 @@ def trace_events(outcome: Outcome, window: Viewport) -> Iterator[Event]:
         yield _slice(place, f"down: {cause}", "down", "grey", {"cause": cause})
     for row in waits.iter_rows(named=True):
         yield from _wait(row)
-    yield from _cluster_counters(outcome, window)
-    yield from _server_counters(rows, window)
+    yield from _cluster_counters(outcome, viewport)
+    yield from _server_counters(rows, viewport)
 
 
-def slice_rows(outcome: Outcome, window: Viewport) -> pl.DataFrame:
+def slice_rows(outcome: Outcome, viewport: Viewport) -> pl.DataFrame:
     """The rows of `held_rows` with a `thread`, from 1: one row per stay and server, and one row per replica.
 
     Where the result records which GPUs a job held, `gpu` is a list of them. All of the run, so that a job
-    keeps its thread whatever the window.
+    keeps its thread whatever the viewport.
     """
-    rows = held_rows(outcome, window.servers)
+    rows = held_rows(outcome, viewport.servers)
     if "gpu" in rows.columns:
         keys = [name for name in ("server", "job_id", "stay", "replica") if name in rows.columns]
         several = (pl.col("gpu"), pl.col("gpus").sum())
@@ -136,8 +136,8 @@ def _threads(rows: pl.DataFrame) -> list[int]:
     return threads
 
 
-def wait_rows(outcome: Outcome, window: Viewport) -> pl.DataFrame:
-    """A row a wait for a stay, on whatever servers, cut by the window: id, job_id, start, end (s), GPUs.
+def wait_rows(outcome: Outcome, viewport: Viewport) -> pl.DataFrame:
+    """A row per wait for a stay, on any server, clipped by the viewport: id, job_id, start, end (s), GPUs.
 
     Also the causes of the wait as stays.parquet has them, of the whole wait (s), and user where there is one.
     """
@@ -149,11 +149,11 @@ def wait_rows(outcome: Outcome, window: Viewport) -> pl.DataFrame:
         users = outcome.jobs.select("job_id", "user")
         waits = waits.join(users, on="job_id", how="left", maintain_order="left")
     # What rounding leaves where a stay follows another at once is no wait.
-    return window.cut(waits.filter((pl.col("start") * _US).round() < (pl.col("end") * _US).round()))
+    return viewport.clip(waits.filter((pl.col("start") * _US).round() < (pl.col("end") * _US).round()))
 
 
 def _names(
-    outcome: Outcome, window: Viewport, threads: Mapping[int, int], down: Collection[int]
+    outcome: Outcome, viewport: Viewport, threads: Mapping[int, int], down: Collection[int]
 ) -> Iterator[Event]:
     # First: by this event outputs.py knows a trace of ours.
     yield _meta("process_name", CLUSTER, name="cluster")
@@ -164,7 +164,7 @@ def _names(
         for group in outcome.run["cluster"]["servers"]
         for _ in range(group["count"])
     ]
-    for server in window.servers:
+    for server in viewport.servers:
         process = FIRST_SERVER + server
         facts = ", ".join([f"{sizes[server]} GPUs", *about[server]])
         yield _meta("process_name", process, name=f"server {server} ({facts})")
@@ -250,17 +250,17 @@ def _us(seconds: float) -> int:
     return round(seconds * _US)
 
 
-def _cluster_counters(outcome: Outcome, window: Viewport) -> Iterator[Event]:
-    state = cluster_state(outcome, window)
+def _cluster_counters(outcome: Outcome, viewport: Viewport) -> Iterator[Event]:
+    state = cluster_state(outcome, viewport)
     for name, series in _COUNTERS:
         for title, column in series.items():
             for time, value in state[column].iter_rows():
                 yield _counter(name, CLUSTER, time, title, value)
 
 
-def _server_counters(frame: pl.DataFrame, window: Viewport) -> Iterator[Event]:
-    """On each server the number of spanning jobs: what the window finds, then every change in it."""
-    # Not cut by the window, whose ends are no changes.
+def _server_counters(frame: pl.DataFrame, viewport: Viewport) -> Iterator[Event]:
+    """On each server the number of spanning jobs: what the viewport finds, then every change in it."""
+    # Not clipped by the viewport, whose ends are no changes.
     spanning = frame.filter("spans")
     changes = pl.concat(
         (
@@ -277,13 +277,13 @@ def _server_counters(frame: pl.DataFrame, window: Viewport) -> Iterator[Event]:
         .select("server", "time", "jobs")
     )
     found = (
-        steps.filter(pl.col("time") <= window.start)
+        steps.filter(pl.col("time") <= viewport.start)
         .group_by("server", maintain_order=True)
         .last()
         .filter(pl.col("jobs") > 0)
-        .with_columns(time=pl.lit(window.start))
+        .with_columns(time=pl.lit(viewport.start))
     )
-    inside = steps.filter((pl.col("time") > window.start) & (pl.col("time") <= window.end))
+    inside = steps.filter((pl.col("time") > viewport.start) & (pl.col("time") <= viewport.end))
     for server, time, jobs in pl.concat((found, inside)).sort("server", "time").iter_rows():
         yield _counter("spanning jobs", FIRST_SERVER + server, time, "jobs", jobs)
 

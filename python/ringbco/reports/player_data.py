@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.reports.cluster_state import gangs
-from ringbco.reports.outage_bars import down_times
+from ringbco.reports.down_times import down_times
 from ringbco.reports.player_order import ranks
 from ringbco.reports.server_load import server_gpus
 from ringbco.result.stays import BEGAN, ENDED

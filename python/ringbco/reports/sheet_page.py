@@ -11,7 +11,7 @@ import ringbco
 from ringbco.reports.cells import Cell, Table
 from ringbco.reports.html import document
 from ringbco.reports.sheet import figures
-from ringbco.reports.style import shown
+from ringbco.reports.style import render_chart
 from ringbco.units import number, percent, time
 
 _MOST_ROWS: Final = 40
@@ -23,7 +23,7 @@ def inspect_page(
     frame: pl.DataFrame, inspection: Mapping[str, Any], *, title: str, said: Sequence[str]
 ) -> str:
     """The page as text. frame, inspection: as for `figures`. said: the sentences that it begins with."""
-    drawn = [shown(figure) for figure in figures(frame, inspection)]
+    drawn = [render_chart(figure) for figure in figures(frame, inspection)]
     return document(
         "inspect",
         title=title,

@@ -15,7 +15,7 @@ from ringbco.reports.drawing import UndrawableError, undrawn
 from ringbco.reports.series import LETTER, TONES, WIDTH, Figure, short, tone_name
 from ringbco.reports.svg import FONT_SIZE, drawings
 from ringbco.reports.templates import picture
-from ringbco.reports.text_tables import Cell, Sheet
+from ringbco.reports.text_tables import Sheet, TextCell
 
 _FONT: Final = "Liberation Sans, Helvetica, Arial, sans-serif"
 _SIZE: Final = 12.5
@@ -49,7 +49,7 @@ class Shown(NamedTuple):
     links: tuple[tuple[str, str, str], ...]
 
 
-def shown(figure: Figure) -> Shown:
+def render_chart(figure: Figure) -> Shown:
     """The chart as a drawing in the page's own colours, light or dark, and its data to take along."""
     if figure.chart is None:
         return Shown(figure.name, figure.title, figure.note, "", figure.instead, ())
@@ -75,7 +75,7 @@ def _table(figure: Figure, data: pl.DataFrame) -> Sheet:
     plain = short(data.drop(name for name, dtype in data.schema.items() if dtype.is_nested()))
     plain = plain.with_columns(pl.col(pl.String).str.replace_all("\n", ", ", literal=True))
     cells = [["" if value is None else str(value) for value in row] for row in plain.iter_rows()]
-    return Sheet(figure.title, plain.columns, [[*map(Cell, row)] for row in cells], (), plain)
+    return Sheet(figure.title, plain.columns, [[*map(TextCell, row)] for row in cells], (), plain)
 
 
 _PAGE: Final[Mapping[str, str]] = {

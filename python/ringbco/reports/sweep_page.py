@@ -11,28 +11,33 @@ import polars as pl
 import ringbco
 from ringbco.reports.cells import Cell, Table, words
 from ringbco.reports.html import document
-from ringbco.reports.series import Figure
-from ringbco.reports.style import shown as drawing
+from ringbco.reports.series import Figure as Chart
+from ringbco.reports.style import render_chart
 from ringbco.reports.sweep_figures import by_axis, heat_map
 from ringbco.reports.sweep_points import CLUSTER, Axis, Point, Spread, SweepRuns, named, row_texts
-from ringbco.reports.text_tables import Cell as PaperCell
-from ringbco.reports.text_tables import Sheet
+from ringbco.reports.text_tables import Sheet, TextCell
 from ringbco.result.figures import COMPARED
 from ringbco.result.figures import Figure as Measure
 from ringbco.result.sentences import of_runs
 from ringbco.sweeps.targets import TargetResult
 from ringbco.units import plain, same
 
-_BEST: Final = 30
-_VALUES: Final = 12
-_ERRORS: Final = 5
-_MOST_TOLD: Final = 60
-_MOST_ANSWERS: Final = 6
-_GLANCE: Final = 4
-_FEW: Final = 3
-_ALSO: Final = ("median_jct", "mean_wait", "mean_slowdown", "utilisation_to_last_submission", "utilisation")
-"""What the table has beside what is drawn, as far as there is room."""
-_MOST_COLUMNS: Final = 8
+_MAX_BEST_ROWS: Final = 30
+_MAX_LISTED_VALUES: Final = 12
+_MAX_ERRORS: Final = 5
+_MAX_VERDICTS: Final = 60
+_MAX_ANSWERS: Final = 6
+_CHARTS_AT_A_GLANCE: Final = 4
+_MAX_LISTED_IN_TITLE: Final = 3
+_EXTRA_COLUMNS: Final = (
+    "median_jct",
+    "mean_wait",
+    "mean_slowdown",
+    "utilisation_to_last_submission",
+    "utilisation",
+)
+"""Additional columns of the best table, as space permits."""
+_MAX_COLUMNS: Final = 8
 
 
 def sweep_title(runs: SweepRuns) -> str:
@@ -42,33 +47,33 @@ def sweep_title(runs: SweepRuns) -> str:
         for name in ("trace", "cluster")
     )
     axis = next((axis for axis in runs.axes if axis.name == CLUSTER), None)
-    if axis is not None and axis.places is not None and len(clusters) > _FEW:
+    if axis is not None and axis.places is not None and len(clusters) > _MAX_LISTED_IN_TITLE:
         clusters = [f"{len(clusters)} clusters from {axis.values[0]} to {axis.values[-1]}"]
     return f"{', '.join(traces)} on {', '.join(clusters)}"
 
 
-def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Figure]]:
+def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Chart]]:
     """The page as text, and the charts on it."""
-    first = next((axis for axis in runs.axes if axis.name == runs.sought), None)
-    first = first or next((axis for axis in runs.axes if axis.places is not None), None)
-    ordered = sorted(runs.axes, key=lambda axis: axis is not first)
+    leading_axis = next((axis for axis in runs.axes if axis.name == runs.target_axis), None)
+    leading_axis = leading_axis or next((axis for axis in runs.axes if axis.places is not None), None)
+    ordered = sorted(runs.axes, key=lambda axis: axis is not leading_axis)
     charts = [(axis, by_axis(runs, axis)) for axis in ordered]
-    beside = heat_map(runs)
+    map_chart = heat_map(runs)
     glance = charts[0][1][:1] if charts else []
-    glance += [] if beside is None else [beside]
+    glance += [] if map_chart is None else [map_chart]
     if charts:
-        glance += charts[0][1][1 : 1 + _GLANCE - len(glance)]
-    chapters = [(axis, [one for one in group if one not in glance]) for axis, group in charts]
+        glance += charts[0][1][1 : 1 + _CHARTS_AT_A_GLANCE - len(glance)]
+    chapters = [(axis, [chart for chart in group if chart not in glance]) for axis, group in charts]
     note, best = _best(runs)
     text = document(
         "sweep",
         title=title,
         subtitle=_subtitle(runs),
         answers=_answers(runs),
-        errors=runs.frame["error"].drop_nulls().unique(maintain_order=True).head(_ERRORS).to_list(),
-        glance=[drawing(figure) for figure in glance],
+        errors=runs.frame["error"].drop_nulls().unique(maintain_order=True).head(_MAX_ERRORS).to_list(),
+        glance=[render_chart(chart) for chart in glance],
         chapters=[
-            (axis.title, f"by-{axis.title}", [drawing(figure) for figure in group])
+            (axis.title, f"by-{axis.title}", [render_chart(chart) for chart in group])
             for axis, group in chapters
             if group
         ],
@@ -79,8 +84,8 @@ def sweep_page(runs: SweepRuns, *, title: str) -> tuple[str, list[Figure]]:
         settings=_settings(runs),
         version=ringbco.__version__,
     )
-    figures = [*glance, *(figure for _, group in chapters for figure in group)]
-    return text, [figure for figure in figures if figure.chart is not None]
+    on_page = [*glance, *(chart for _, group in chapters for chart in group)]
+    return text, [chart for chart in on_page if chart.chart is not None]
 
 
 def sweep_caption(runs: SweepRuns) -> str:
@@ -94,13 +99,13 @@ def sweep_sheet(runs: SweepRuns) -> Sheet:
     (note, best), over = _best(runs), runs.over
     frame = runs.frame if over is None else over.frame
     flat = frame.drop(name for name, dtype in frame.schema.items() if dtype.is_nested())
-    rows = [[PaperCell(_line(cell)) for cell in row] for row in best.rows]
+    rows = [[TextCell(_line(cell)) for cell in row] for row in best.rows]
     return Sheet(sweep_caption(runs), best.columns, rows, [note, *_notes(runs), *_verdicts(runs)], flat)
 
 
 def _jobs(runs: SweepRuns) -> str:
     counts = sorted(set(runs.frame.filter(pl.col("error").is_null())["jobs"].drop_nulls()))
-    if len(counts) > _FEW:
+    if len(counts) > _MAX_LISTED_IN_TITLE:
         return f"{counts[0]:,} to {counts[-1]:,}"
     return ", ".join(f"{count:,}" for count in counts)
 
@@ -116,48 +121,48 @@ def _subtitle(runs: SweepRuns) -> str:
 
 def _answers(runs: SweepRuns) -> list[str]:
     """What the page has to say first: what meets the target, or which point is best."""
-    if runs.found:
-        lines = [line for found in sorted(runs.found, key=_reached) for line in found.lines()]
-        more = len(lines) - _MOST_ANSWERS
-        told = [f"{line[0].upper()}{line[1:]}." for line in lines[:_MOST_ANSWERS]]
+    if runs.target_results:
+        results = sorted(runs.target_results, key=_hardest_first)
+        lines = [line for result in results for line in result.lines()]
+        more = len(lines) - _MAX_ANSWERS
+        told = [f"{line[0].upper()}{line[1:]}." for line in lines[:_MAX_ANSWERS]]
         return told + ([f"{more} more such lines are printed by ringbco sweep."] if more > 0 else [])
     if not runs.ranked:
         return []
     measure, best, worst = runs.measures[0], runs.ranked[0], runs.ranked[-1]
     values = [point.figures[measure.key].value for point in runs.ranked]
     title = f"{measure.title[0].upper()}{measure.title[1:]}"
-    first, last = (_line(_cell(measure, point.figures[measure.key])) for point in (best, worst))
+    best_text, worst_text = (_line(_cell(measure, point.figures[measure.key])) for point in (best, worst))
     if not best.settings:
-        return [f"{title} is {first}: nothing was varied."]
+        return [f"{title} is {best_text}: nothing was varied."]
     if same(values[0], values[-1]):
-        return [f"{title} is the same at every point: {first}."]
-    alike = sum(same(value, values[0]) for value in values)
-    where = named(best.settings) + (f" and {alike - 1} other points alike" if alike > 1 else "")
+        return [f"{title} is the same at every point: {best_text}."]
+    tied_points = sum(same(value, values[0]) for value in values)
+    where = named(best.settings) + (f" and {tied_points - 1} other points alike" if tied_points > 1 else "")
     end = "greatest" if measure.better == "most" else "least"
     against = ""
     if measure.better != "most" and values[-1] > 0:
         against = f", {100.0 * (1.0 - values[0] / values[-1]):.1f} % below"
-    return [
-        f"{title} is {end} with {where}: {first}{against or ', against'} {last} with {named(worst.settings)}."
-    ]
+    than = f"{against or ', against'} {worst_text} with {named(worst.settings)}"
+    return [f"{title} is {end} with {where}: {best_text}{than}."]
 
 
-def _reached(found: TargetResult) -> tuple[float, float]:
-    """The smaller, the sooner it is told: where the target is met, from the side where that is hard."""
-    if found.best is None or found.best.value is None:
+def _hardest_first(result: TargetResult) -> tuple[float, float]:
+    """Sort key: the hardest setting that meets the target comes first."""
+    if result.best is None or result.best.value is None:
         return math.inf, 0.0
-    sign = -1.0 if found.target.measure.better == "most" else 1.0
-    place = -found.best.place if found.name == "load" else found.best.place
-    return place, sign * found.best.value
+    sign = -1.0 if result.target.measure.better == "most" else 1.0
+    place = -result.best.place if result.name == "load" else result.best.place
+    return place, sign * result.best.value
 
 
-def _cell(measure: Measure, figure: Spread | None) -> Cell:
+def _cell(measure: Measure, spread: Spread | None) -> Cell:
     """A figure, its range below it."""
-    if figure is None:
+    if spread is None:
         return Cell("-")
-    low, high = figure.interval or (figure.value, figure.value)
+    low, high = spread.interval or (spread.value, spread.value)
     below = () if low == high else (f"({measure.brief(low)} to {measure.brief(high)})",)
-    return Cell(measure.brief(figure.value), below=below)
+    return Cell(measure.brief(spread.value), below=below)
 
 
 def _line(cell: Cell) -> str:
@@ -174,31 +179,31 @@ def _verdicts(runs: SweepRuns) -> list[str]:
         return []
     enough = pl.col("verdict") != "too few runs"
     of_first = runs.over.frame.filter(enough, pl.col("measure") == runs.measures[0].key)
-    return of_first["sentence"].drop_nulls().head(_MOST_TOLD).to_list()
+    return of_first["sentence"].drop_nulls().head(_MAX_VERDICTS).to_list()
 
 
 def _best(runs: SweepRuns) -> tuple[str, Table]:
     """The best points, their settings and their figures with ranges, and a note on them."""
     there = {key for point in runs.points for key in point.figures}
-    # What only such runs have, as failures with outages, before what all runs have.
+    # Figures that only some kinds of runs have, e.g. failures, come first.
     others = [row for row in COMPARED if row.shown_in == "headline" and row.sometimes]
-    others += [row for row in COMPARED if row.key in _ALSO]
-    shown = [measure for measure in dict.fromkeys([*runs.measures, *others]) if measure.key in there]
-    shown = shown[: max(_MOST_COLUMNS - len(runs.axes), len(runs.measures))]
+    others += [row for row in COMPARED if row.key in _EXTRA_COLUMNS]
+    columns_shown = [measure for measure in dict.fromkeys([*runs.measures, *others]) if measure.key in there]
+    columns_shown = columns_shown[: max(_MAX_COLUMNS - len(runs.axes), len(runs.measures))]
 
     def row(point: Point) -> list[Cell]:
         settings = [Cell(row_texts(name, value)) for name, value in point.settings.items()] or [Cell("all")]
-        return settings + [_cell(measure, point.figures.get(measure.key)) for measure in shown]
+        return settings + [_cell(measure, point.figures.get(measure.key)) for measure in columns_shown]
 
     count, title = len(runs.points), runs.measures[0].title if runs.measures else "order"
-    of = f"The best {_BEST} of {count:,} points" if count > _BEST else "All points"
+    of = f"The best {_MAX_BEST_ROWS} of {count:,} points" if count > _MAX_BEST_ROWS else "All points"
     file = "runs.parquet" if runs.over is None else "seeds.parquet"
     note = f"{of} by {title}, the best first; {file} has all of them and all measures."
     if runs.over_seeds:
         note += " Figures are means over the seeds that the specification varies."
     columns = [axis.title for axis in runs.axes] or ["run"]
-    columns += [one.title for one in shown]
-    return note, Table("Best points", columns, [row(point) for point in runs.ranked[:_BEST]])
+    columns += [measure.title for measure in columns_shown]
+    return note, Table("Best points", columns, [row(point) for point in runs.ranked[:_MAX_BEST_ROWS]])
 
 
 def _settings(runs: SweepRuns) -> list[Table]:
@@ -209,8 +214,8 @@ def _settings(runs: SweepRuns) -> list[Table]:
         made.append(Table("Varied", ["setting", "values"], rows))
     base = runs.spec.get("base")
     if isinstance(base, Mapping) and base:
-        alike = [words(str(name).replace("_", "-"), _plain(value)) for name, value in base.items()]
-        made.append(Table("For all runs", ["setting", "value"], alike))
+        base_rows = [words(str(name).replace("_", "-"), _plain(value)) for name, value in base.items()]
+        made.append(Table("For all runs", ["setting", "value"], base_rows))
     return made
 
 
@@ -221,5 +226,5 @@ def _plain(value: Any) -> str:
 
 
 def _values(axis: Axis) -> str:
-    values = ", ".join(row_texts(axis.name, value) for value in axis.values[:_VALUES])
-    return values + (f", ... ({len(axis.values):,} in all)" if len(axis.values) > _VALUES else "")
+    values = ", ".join(row_texts(axis.name, value) for value in axis.values[:_MAX_LISTED_VALUES])
+    return values + (f", ... ({len(axis.values):,} in all)" if len(axis.values) > _MAX_LISTED_VALUES else "")

@@ -84,7 +84,7 @@ class SweepRuns:
     """A sweep's runs.parquet, its specification, what its seeds tell, and what it aimed at.
 
     varied: the settings that the specification varies. aim: the measure that comes first, None for none;
-    target: what it must not be worse than; sought: the setting along which that was sought.
+    target: what it must not be worse than; target_axis: the setting along which that was sought.
     """
 
     frame: pl.DataFrame
@@ -93,7 +93,7 @@ class SweepRuns:
     over: Over | None = None
     aim: Figure | None = None
     target: Target | None = None
-    sought: str | None = None
+    target_axis: str | None = None
 
     @cached_property
     def axes(self) -> list[Axis]:
@@ -173,9 +173,9 @@ class SweepRuns:
         return sorted(known, key=lambda point: sign * point.figures[first.key].value)
 
     @cached_property
-    def found(self) -> list[TargetResult]:
+    def target_results(self) -> list[TargetResult]:
         """What meets the target, for each combination of the other settings."""
-        axis = next((axis for axis in self.axes if axis.name == self.sought), None)
+        axis = next((axis for axis in self.axes if axis.name == self.target_axis), None)
         if self.target is None or axis is None or axis.places is None:
             return []
         place, key, tried = dict(zip(axis.values, axis.places, strict=True)), self.target.measure.key, []

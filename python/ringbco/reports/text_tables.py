@@ -23,7 +23,7 @@ _ESCAPED: Final = str.maketrans(
 )
 
 
-class Cell(NamedTuple):
+class TextCell(NamedTuple):
     """A cell of a table, and whether it is the best of its row."""
 
     text: str
@@ -35,7 +35,7 @@ class Sheet(NamedTuple):
 
     caption: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[TextCell]]
     below: Sequence[str]
     frame: pl.DataFrame
 

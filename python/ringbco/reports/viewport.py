@@ -22,8 +22,8 @@ class Viewport:
     end: float
     servers: tuple[int, ...]
 
-    def cut(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows whose `start` to `end` has some of the window in it, cut off at its ends."""
+    def clip(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows whose `start` to `end` overlaps the viewport, clipped at its ends."""
         inside = (pl.col("start") < self.end) & (pl.col("end") > self.start)
         return frame.filter(inside).with_columns(
             start=pl.col("start").clip(lower_bound=self.start), end=pl.col("end").clip(upper_bound=self.end)
@@ -31,7 +31,7 @@ class Viewport:
 
 
 def viewport(outcome: Outcome, start: float | None, end: float | None, servers: str | None) -> Viewport:
-    """The window that the options name, by default the whole run, with the servers on which something ran.
+    """The viewport that the options name, by default the whole run, with the servers on which something ran.
 
     Raises InputError where the result recorded no allocations, UsageError where the options name nothing.
     """

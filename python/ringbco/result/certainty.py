@@ -128,7 +128,7 @@ class Carried(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A figure held against another's, run by run: the ratio, its interval, parts of the trace, a verdict.
+    """A figure compared with another's, run by run: the ratio, its interval, parts of the trace, a verdict.
 
     verdict: None where none can be given. parts: the ratio in each of six parts of the trace, None of a part
     without jobs; None where no parts were looked at. carried: None where no few days carry the difference.
@@ -239,7 +239,7 @@ def _verdict(found: Held, ratios: Sequence[float], kind: Kind) -> Verdict:
 def starred(values: Mapping[T, float], hold: Callable[[T, T], Held | None], *, most: bool) -> set[T]:
     """Whose value is the best and apart from every other one, with those that are the same as it.
 
-    hold: one held against another. most: whether the greatest is best. Nobody where all are the same.
+    hold: one compared with another. most: whether the greatest is best. Nobody where all are the same.
     """
     if not values:
         return set()

@@ -1,4 +1,4 @@
-"""Results side by side, held against one of them; data, not how to draw it."""
+"""Results side by side, compared with one of them; data, not how to draw it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Entry(NamedTuple):
 @renamed_fields(repeated="summaries_by_run", over="variation")
 @dataclass(eq=False)
 class Comparison:
-    """Outcomes side by side, by label; the others are held against the `baseline`, or the first.
+    """Outcomes side by side, by label; the others are compared with the `baseline`, or the first.
 
     `comparison["sjf"]` is the outcome of that label; `len`, `in` and iteration are of the labels.
 
@@ -99,7 +99,7 @@ class Comparison:
 
     @property
     def baseline_label(self) -> str:
-        """The label that the others are held against."""
+        """The label that the others are compared with."""
         return next(iter(self.outcomes)) if self.baseline is None else self.baseline
 
     @cached_property

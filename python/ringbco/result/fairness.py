@@ -11,7 +11,7 @@ import polars as pl
 from ringbco.errors import UsageError
 from ringbco.result.figures import evaluate
 from ringbco.result.metrics import gini, jain_index
-from ringbco.result.rows import Rows, Table
+from ringbco.result.rows import JobArrays, Rows
 from ringbco.result.window import measured
 from ringbco.units import duration, same
 
@@ -41,7 +41,7 @@ def by_owner(outcome: Outcome, column: str) -> pl.DataFrame:
         )
     rows = []
     for (owner,), own in named.group_by(column, maintain_order=True):
-        of = Rows("jobs", Table(own))
+        of = Rows("jobs", JobArrays(own))
         told = evaluate(of)
         rows.append(
             {
@@ -73,7 +73,7 @@ def others(outcome: Outcome, column: str, named: Sequence[str]) -> dict[str, Any
     own = measured(outcome).filter(~pl.col(column).is_in(named))
     if not of.height:
         return None
-    told = evaluate(Rows("jobs", Table(own)))
+    told = evaluate(Rows("jobs", JobArrays(own)))
     due = None if of["due"].null_count() else float(of["due"].sum())
     share = float(of["share"].sum())
     return {
@@ -100,7 +100,7 @@ def inequality(outcome: Outcome) -> dict[str, float]:
     jain: Jain's index, as jain_index_users; gini: Gini's coefficient, 0 where all are alike; worst: the mean
     of the worst twentieth of the users, at least one of them. Nothing where no job names a user.
     """
-    speeds = Rows("jobs", Table(measured(outcome))).speeds
+    speeds = Rows("jobs", JobArrays(measured(outcome))).speeds
     if not speeds.size:
         return {}
     speeds.sort()

@@ -15,7 +15,7 @@ import numpy as np
 from ringbco.deprecation import warn
 from ringbco.result.metrics import STATISTICS, jain_index
 from ringbco.result.reliability import UNKNOWN
-from ringbco.result.rows import Rows, Table
+from ringbco.result.rows import JobArrays, Rows
 from ringbco.units import Kind, brief, figure, same
 
 if TYPE_CHECKING:
@@ -373,7 +373,7 @@ def rows_of(scope: Scope) -> tuple[Figure, ...]:
 
 def of_jobs(jobs: pl.DataFrame) -> dict[str, Any]:
     """The figures that rows of jobs.parquet tell alone: those of a user, say."""
-    return evaluate(Rows("jobs", Table(jobs)))
+    return evaluate(Rows("jobs", JobArrays(jobs)))
 
 
 def flat(summary: Mapping[str, Any]) -> Mapping[str, Any]:

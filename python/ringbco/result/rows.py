@@ -26,7 +26,7 @@ SIZE_CLASSES: Final = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32",
 _BOUND: Final = 10.0  # s
 
 
-class Table:
+class JobArrays:
     """jobs.parquet as numpy columns, and those that follow from it; each is made once.
 
     users: gives each job's user by number, -1 without one, where that is known already.
@@ -62,7 +62,7 @@ def gpus_of(jobs: pl.DataFrame | Columns) -> NDArray[Any]:
     return gpus * jobs["gpu_share"].fill_null(1.0).to_numpy() if "gpu_share" in jobs.columns else gpus
 
 
-def _gpu_seconds(table: Table, what: Literal["held", "lost"]) -> NDArray[np.float64]:
+def _gpu_seconds(table: JobArrays, what: Literal["held", "lost"]) -> NDArray[np.float64]:
     """GPU-seconds of each job that it held, or lost to pauses: sums over its stays.
 
     A job that may not be resized has as many GPUs, or the same share of one, in all of them.
@@ -77,7 +77,7 @@ def _gpu_seconds(table: Table, what: Literal["held", "lost"]) -> NDArray[np.floa
     return times
 
 
-def _bounded_slowdown(table: Table) -> NDArray[np.float64]:
+def _bounded_slowdown(table: JobArrays) -> NDArray[np.float64]:
     """max(1, jct / max(ideal_run_time, 10 s)): a slowdown in which short jobs do not drown the rest.
 
     Feitelson and Rudolph, "Metrics and benchmarking for parallel job scheduling", 1998.
@@ -87,7 +87,7 @@ def _bounded_slowdown(table: Table) -> NDArray[np.float64]:
     return np.maximum(1.0, bounded, out=bounded)
 
 
-_MADE: Final[Mapping[str, Callable[[Table], NDArray[Any]]]] = {
+_MADE: Final[Mapping[str, Callable[[JobArrays], NDArray[Any]]]] = {
     "gpus": lambda table: gpus_of(table.frame),
     "held": lambda table: _gpu_seconds(table, "held"),
     "paused": lambda table: _gpu_seconds(table, "lost"),
@@ -95,7 +95,7 @@ _MADE: Final[Mapping[str, Callable[[Table], NDArray[Any]]]] = {
     # NaN of a job without a deadline.
     "late": lambda table: table["finish_time"] - table.frame["deadline"].fill_null(float("nan")).to_numpy(),
     # Each name's number, -1 without one.
-    "user": Table.users,
+    "user": JobArrays.users,
     "group": lambda table: ranks(table.frame["group"]),
 }
 
@@ -152,7 +152,7 @@ class Rows:
     """
 
     scope: Scope
-    table: Table
+    table: JobArrays
     among: NDArray[np.intp] | None = None
     name: str = ""
     place: Place = _NOWHERE

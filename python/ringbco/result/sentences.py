@@ -34,7 +34,7 @@ CHANGES: Final = {
 
 
 class Pair(NamedTuple):
-    """What is held against what: a figure under a label against that under another, over which runs."""
+    """What is compared: a figure under a label with that under another, over which runs."""
 
     label: str
     against: str

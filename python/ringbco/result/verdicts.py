@@ -1,4 +1,4 @@
-"""Results of several runs held against each other: what comparisons and sweeps tell of chance."""
+"""Results of several runs compared with each other: what comparisons and sweeps tell of chance."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Side(NamedTuple):
 
 
 class Verdicts(Generic[T]):
-    """Results that have several runs, by label, and which of them each is held against, its base."""
+    """Results that have several runs, by label, and which of them each is compared with, its base."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Verdicts(Generic[T]):
         self._held: dict[tuple[T, str, T | None], Held | None] = {}
 
     def held(self, label: T, key: str, other: T | None = None) -> Held | None:
-        """A measure held against that of the base (or of another one), run by run.
+        """A measure compared with that of the base (or of another one), run by run.
 
         None where one of the two lacks it in a run. There is no verdict where they are unlike, and on figures
         of this machine.

@@ -69,12 +69,12 @@ def compare(
         runs (docs/certainty.md). Run 0 is of the jobs as they are with `seed`; run k has seed + k, and each
         submission is moved by under a minute. `outcomes` are those of run 0. A log has one run.
     fresh: runs are of tables that `generate` makes anew instead. Only of a table that it made.
-    baseline: the label that the others are held against; None for the first.
+    baseline: the label that the others are compared with; None for the first.
     recorded_cluster: as for `replay`, of every run. threads: replays at a time, None for one a processor.
     progress: called now and then with (jobs finished, jobs in all) over all replays.
     options: those of `replay`, the same for every policy that uses them; the others do without.
 
-    The policies come first, then the runs, then the results; the first is what the others are held against.
+    The policies come first, then the runs, then the results; the first is what the others are compared with.
 
     Raises UsageError for a policy that is unknown or named twice, for a label given twice, and for a demand
     that none of them can meet; InputError for a folder that is no result, or a damaged one; otherwise as

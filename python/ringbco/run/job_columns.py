@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from ringbco.deprecation import renamed
-from ringbco.run.foresight import SECRET
+from ringbco.run.clairvoyance import SECRET
 from ringbco.trace.jobs import gpus_of
 from ringbco.trace.noise import noise_scale
 

@@ -62,9 +62,9 @@ def stopped(policy: str, outcome: Outcome, table: JobTable) -> str | None:
     if ended.is_empty():
         return None
     jobs, stops = ended["job_id"].n_unique(), ended.height
-    guests = ended["ended"].eq("evicted").sum()
-    causes = [f"by the policy {stops - guests:,}"] * (stops > guests)
-    causes += [f"over quota, for an owner within its own {guests:,}"] * (guests > 0)
+    over_quota = ended["ended"].eq("evicted").sum()
+    causes = [f"by the policy {stops - over_quota:,}"] * (stops > over_quota)
+    causes += [f"over quota, for an owner within its own {over_quota:,}"] * (over_quota > 0)
     return (
         f"{policy}: {jobs:,} job{'s'[: jobs != 1]} with preemptible = false stopped {stops:,}"
         f" time{'s'[: stops != 1]} ({', '.join(causes)}): the column shields from --evict and services alone"

@@ -13,7 +13,7 @@ import polars as pl
 from ringbco.result.contention import mean_contention
 from ringbco.result.metrics import column
 from ringbco.result.reliability import DownTime
-from ringbco.result.rows import Measured, OfType, Place, Rows, Table
+from ringbco.result.rows import JobArrays, Measured, OfType, Place, Rows
 from ringbco.result.stays import BEGAN, ENDED
 from ringbco.run.frames import asleep, ended, held_gpus, refused
 from ringbco.trace.shares import MILLI_GPU, asked_gpus, thousandths
@@ -70,7 +70,7 @@ class Source:
     def _rows(self, among: NDArray[np.intp] | None) -> Rows:
         everywhere, everybody = np.arange(self.cluster.num_servers), np.ones_like(self._kept)
         place = self._place(everywhere, everybody, self.result.held_while_submitting)
-        table = Table(self.finished, None if self.users is None else self._users)
+        table = JobArrays(self.finished, None if self.users is None else self._users)
         return Rows("run", table, among, place=place, run=self)
 
     def _users(self) -> NDArray[np.int32]:

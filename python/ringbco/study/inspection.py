@@ -71,14 +71,14 @@ def inspect(
 
     jobs: a path, whose rows that break a rule are counted and left out, or a table or frame, which has none.
     cluster: also give the load on its GPUs and the jobs that it cannot hold.
-    shape: a name of `ringbco.study.published.SHAPES` to hold the figures against; None for the one that the
-        table says it is of.
+    shape: a name of `ringbco.study.published.PUBLISHED_TRACES` to compare the figures with; None for the
+        one that the table says it is of.
     Times in seconds, work in GPU-seconds.
 
     Raises InputError where the file is no job table or has no usable row, UsageError for an unknown shape.
     """
     if shape is not None:
-        published.require(shape)
+        published.check_name(shape)
     machine = None if cluster is None else as_cluster(cluster)
     if not isinstance(jobs, str | os.PathLike):
         return inspect_jobs(as_table(jobs), machine, shape=shape)
@@ -114,8 +114,8 @@ def inspect_jobs(
     cluster: with it, the offered load on its GPUs (and on those of each of its virtual clusters), all told
     and by day, and the jobs it can never hold. dropped: rows that the reader had to leave out, as
     `screen_jobs` gives them; rows: the numbers that the others have in the file, from 1. shape: a name of
-    `published.SHAPES`; without it the footer's source decides. Raises UsageError for another name. Warns
-    (RingbcoWarning) of each line in `warnings`.
+    `published.PUBLISHED_TRACES`; without it the footer's source decides. Raises UsageError for another
+    name. Warns (RingbcoWarning) of each line in `warnings`.
     """
     frame, recorded = table.frame, RECORDED if cluster is None else cluster.recorded_on
     submit, duration = frame["submit_time"].to_numpy(), frame["duration"].to_numpy()
@@ -167,8 +167,10 @@ def inspect_jobs(
         "metadata": metadata,
     }
     warn(figures["warnings"])
-    name, why = published.choose(figures, shape)
-    figures["published"] = published.nothing(why) if name is None else published.compare(figures, name, why)
+    name, why = published.detect(figures, shape)
+    figures["published"] = (
+        published.no_comparison(why) if name is None else published.compare_figures(figures, name, why)
+    )
     return figures
 
 

@@ -1,4 +1,4 @@
-"""What is known of the public traces: figures to hold beside those of a file, to see whether it is whole.
+"""What is known of the public traces: figures to compare with those of a file, to see whether it is whole.
 
 Times in seconds, shares from 0 to 1. The figures are those of the published files after the field's usual
 cleaning (GPU jobs that ended; Helios: from April 2020 on, runs of at most 14 days).
@@ -14,38 +14,38 @@ from ringbco.cluster.presets import PRESETS
 from ringbco.errors import UsageError
 from ringbco.sources import openb
 
-Kind = Literal["count", "time", "share"]
+FigureKind = Literal["count", "time", "share"]
 
 # How far a figure may be from the published one and still be called the same: counts and times as a ratio,
 # shares as a difference.
-_NEAR: Final[Mapping[Kind, float]] = {"count": 0.02, "time": 0.05, "share": 0.02}
+_TOLERANCE: Final[Mapping[FigureKind, float]] = {"count": 0.02, "time": 0.05, "share": 0.02}
 
 FATES: Final[Mapping[str, tuple[str, ...]]] = {
     "passed": ("pass", "passed", "completed", "succeeded", "terminated"),
     "killed": ("killed", "cancelled", "canceled"),
     "failed": ("failed", "timeout", "node_fail"),
 }
-_ENOUGH_VCS: Final = 0.9
+_MIN_SHARE_IN_VCS: Final = 0.9
 
 
 @dataclass(frozen=True)
-class Shape:
+class PublishedTrace:
     """A published trace.
 
-    origin: where it and its figures come from; read: rows of the raw file; fates, sizes: shares of the jobs;
-    reasons: rows that meet a reason of the converter's account, by what they are; servers: of its cluster.
+    origin: where it and its figures come from. status_shares, size_shares: shares of the jobs.
+    rows_by_reason: label -> (reason in the conversion account, rows). servers: of its cluster.
     """
 
     title: str
     origin: str
     jobs: int
-    mean: float
-    median: float
-    read: int | None = None
-    fates: Mapping[str, float] = field(default_factory=dict)
-    sizes: Mapping[int, float] = field(default_factory=dict)
-    same_second: float | None = None
-    reasons: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    mean_run_time: float
+    median_run_time: float
+    raw_rows: int | None = None
+    status_shares: Mapping[str, float] = field(default_factory=dict)
+    size_shares: Mapping[int, float] = field(default_factory=dict)
+    same_second_share: float | None = None
+    rows_by_reason: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     servers: int | None = None
     note: str = ""
 
@@ -53,44 +53,44 @@ class Shape:
 _HELIOS: Final = "S-Lab-System-Group/HeliosData; Hu et al., SC '21"
 
 
-def _helios(cluster: str, jobs: int, mean: float, median: float) -> Shape:
-    return Shape(
+def _helios(cluster: str, jobs: int, mean_run_time: float, median_run_time: float) -> PublishedTrace:
+    return PublishedTrace(
         f"SenseTime Helios, {cluster}, April to September 2020",
         _HELIOS,
         jobs,
-        mean,
-        median,
-        same_second=1 / 3,
+        mean_run_time,
+        median_run_time,
+        same_second_share=1 / 3,
     )
 
 
-SHAPES: Final[Mapping[str, Shape]] = {
-    "philly": Shape(
+PUBLISHED_TRACES: Final[Mapping[str, PublishedTrace]] = {
+    "philly": PublishedTrace(
         "Microsoft Philly, August to December 2017",
         "msr-fiddle/philly-traces; sizes: its eight virtual clusters in TuftsNATLab/PCS",
         112_956,
         18_006.0,
         874.0,
-        read=117_325,
-        fates={"passed": 0.60, "killed": 0.09, "failed": 0.31},
-        sizes={1: 0.87, 2: 0.023, 4: 0.048, 8: 0.049, 16: 0.007, 32: 0.002},
+        raw_rows=117_325,
+        status_shares={"passed": 0.60, "killed": 0.09, "failed": 0.31},
+        size_shares={1: 0.87, 2: 0.023, 4: 0.048, 8: 0.049, 16: 0.007, 32: 0.002},
         note="shares of sizes are of 74,540 jobs in eight virtual clusters",
     ),
     "helios-venus": _helios("Venus", 125_303, 13_041.0, 204.0),
     "helios-earth": _helios("Earth", 427_148, 5_131.0, 234.0),
     "helios-saturn": _helios("Saturn", 698_896, 5_253.0, 124.0),
     "helios-uranus": _helios("Uranus", 329_117, 9_164.0, 280.0),
-    "openb": Shape(
+    "openb": PublishedTrace(
         "Alibaba openb, 2023, the default list of pods",
         "alibaba/clusterdata, cluster-trace-gpu-v2023; counted in openb_pod_list_default.csv and "
         "openb_node_list_gpu_node.csv",
         6_203,
         30_851.0,
         655.0,
-        read=8_152,
-        fates={"passed": 0.030, "failed": 0.301},
-        sizes={1: 0.988, 2: 0.0024, 4: 0.0024, 8: 0.0071},
-        reasons={
+        raw_rows=8_152,
+        status_shares={"passed": 0.030, "failed": 0.301},
+        size_shares={1: 0.988, 2: 0.0024, 4: 0.0024, 8: 0.0071},
+        rows_by_reason={
             "pods never scheduled": (openb.PENDING, 897),
             "pods that outlived the log": (openb.CENSORED, 34),
         },
@@ -100,25 +100,25 @@ SHAPES: Final[Mapping[str, Shape]] = {
 }
 
 
-def require(name: str) -> None:
-    """Raises UsageError, with the names there are, for a shape that is none."""
-    if name not in SHAPES:
+def check_name(name: str) -> None:
+    """Raises UsageError, with the known names, for an unknown name."""
+    if name not in PUBLISHED_TRACES:
         from ringbco.trace.other_names import hint_at
 
-        known = ", ".join(SHAPES)
+        known = ", ".join(PUBLISHED_TRACES)
         raise UsageError(
-            f"option shape: no published shape {name}: choose one of {known}{hint_at(name, SHAPES)}"
+            f"option shape: no published shape {name}: choose one of {known}{hint_at(name, PUBLISHED_TRACES)}"
         )
 
 
-def choose(inspection: Mapping[str, Any], name: str | None = None) -> tuple[str | None, str]:
-    """The shape to hold a table against, or None, and why.
+def detect(inspection: Mapping[str, Any], name: str | None = None) -> tuple[str | None, str]:
+    """The published trace to compare a table with, or None, and why.
 
     `name` is the user's choice; without it the footer's source decides, for Helios with the names of the
-    virtual clusters. Raises UsageError for a name that is none.
+    virtual clusters. Raises UsageError for an unknown name.
     """
     if name is not None:
-        require(name)
+        check_name(name)
         return name, "--shape"
     source = str(inspection["metadata"].get("source", ""))
     trace = source.removeprefix("synthetic ")
@@ -132,83 +132,83 @@ def choose(inspection: Mapping[str, Any], name: str | None = None) -> tuple[str 
 
 
 def _which_helios(vcs: list[dict[str, Any]]) -> tuple[str | None, str]:
-    """The cluster whose virtual clusters have nearly all jobs; those of Saturn and Uranus are not known."""
+    """The cluster whose virtual clusters hold at least 90 % of the jobs; Saturn's and Uranus' are unknown."""
     total = sum(row["jobs"] for row in vcs)
     for name in ("helios-venus", "helios-earth"):
-        own = {group.vc for group in PRESETS[name].servers}
-        if total and sum(row["jobs"] for row in vcs if row["vc"] in own) >= _ENOUGH_VCS * total:
+        known = {group.vc for group in PRESETS[name].servers}
+        if total and sum(row["jobs"] for row in vcs if row["vc"] in known) >= _MIN_SHARE_IN_VCS * total:
             return name, "its virtual clusters"
-    names = [name for name in SHAPES if name.startswith("helios-")]
-    return None, f"to hold it against a cluster of Helios: --shape {'|'.join(names)}"
+    names = [name for name in PUBLISHED_TRACES if name.startswith("helios-")]
+    return None, f"to compare it with a cluster of Helios: --shape {'|'.join(names)}"
 
 
-def nothing(why: str) -> dict[str, Any]:
-    """What `compare` gives, for a table that is held against no shape."""
+def no_comparison(why: str) -> dict[str, Any]:
+    """What `compare_figures` returns, for a table that is compared with no published trace."""
     keys = dict.fromkeys(("shape", "title", "origin", "because", "figures", "verdict", "note"))
     return {**keys, "because": why, "figures": [], "note": ""}
 
 
-def compare(inspection: Mapping[str, Any], name: str, why: str = "") -> dict[str, Any]:
-    """The file's figures beside those of the shape `name`, and what they say of the file.
+def compare_figures(inspection: Mapping[str, Any], name: str, why: str = "") -> dict[str, Any]:
+    """The file's figures beside those of the published trace `name`, and what they say of the file.
 
-    `inspection` as `inspect_jobs` gives it; `why` the shape was chosen. A row's `file` is None where the
+    `inspection` as `inspect_jobs` returns it; `why` the trace was chosen. A row's `file` is None where the
     table lacks the column; `ratio` is file / published, `difference` file - published; `near`: they agree
     (None where there is nothing to compare). A synthetic table's counts are its maker's choice and left out.
     """
-    shape = SHAPES[name]
+    trace = PUBLISHED_TRACES[name]
     metadata = inspection["metadata"]
     synthetic = str(metadata.get("source", "")).startswith("synthetic")
     rows = []
     if not synthetic:
-        read = metadata.get("rows_read")
-        if shape.read is not None:
-            rows.append(_row("rows of the raw file", "count", read, shape.read))
-        rows.append(_row("jobs", "count", inspection["jobs"], shape.jobs))
+        raw_rows = metadata.get("rows_read")
+        if trace.raw_rows is not None:
+            rows.append(_row("rows of the raw file", "count", raw_rows, trace.raw_rows))
+        rows.append(_row("jobs", "count", inspection["jobs"], trace.jobs))
         matching = (inspection.get("account") or {}).get("matching")
-        for what, (reason, count) in shape.reasons.items():
+        for what, (reason, count) in trace.rows_by_reason.items():
             rows.append(_row(what, "count", None if matching is None else matching.get(reason, 0), count))
-    if shape.servers is not None:
+    if trace.servers is not None:
         cluster = inspection.get("cluster")
-        rows.append(_row("servers", "count", cluster and cluster["servers"], shape.servers))
-    rows.append(_row("mean run", "time", inspection["duration"]["mean"], shape.mean))
-    rows.append(_row("median run", "time", inspection["duration"]["median"], shape.median))
+        rows.append(_row("servers", "count", cluster and cluster["servers"], trace.servers))
+    rows.append(_row("mean run", "time", inspection["duration"]["mean"], trace.mean_run_time))
+    rows.append(_row("median run", "time", inspection["duration"]["median"], trace.median_run_time))
     fates = _fate_shares(inspection["statuses"])
-    for fate, share in shape.fates.items():
+    for fate, share in trace.status_shares.items():
         rows.append(_row(fate, "share", fates.get(fate), share))
     sizes = {row["num_gpus"]: row["share"] for row in inspection["sizes"]}
-    for size, share in shape.sizes.items():
+    for size, share in trace.size_shares.items():
         rows.append(_row(f"jobs of {size} GPU{'s'[: size > 1]}", "share", sizes.get(size, 0.0), share))
-    if shape.same_second is not None:
-        # Known as "about a third" only, so a wider reach.
-        own = inspection["same_second"]["share"]
-        rows.append(_row("in a shared second", "share", own, shape.same_second, near=0.08))
+    if trace.same_second_share is not None:
+        # Known as "about a third" only, so a wider tolerance.
+        measured = inspection["same_second"]["share"]
+        rows.append(_row("in a shared second", "share", measured, trace.same_second_share, tolerance=0.08))
     return {
         "shape": name,
-        "title": shape.title,
-        "origin": shape.origin,
+        "title": trace.title,
+        "origin": trace.origin,
         "because": why,
         "figures": rows,
-        "verdict": _verdict(rows, shape, inspection, synthetic=synthetic),
-        "note": shape.note,
+        "verdict": _verdict(rows, trace, inspection, synthetic=synthetic),
+        "note": trace.note,
     }
 
 
 def _row(
-    figure: str, kind: Kind, own: float | None, published: float, near: float | None = None
+    figure: str, kind: FigureKind, measured: float | None, published: float, tolerance: float | None = None
 ) -> dict[str, Any]:
-    # A small share may not be off by more than half of itself.
-    reach = near or min(_NEAR[kind], published / 2)
-    difference = None if own is None else own - published
-    ratio = None if own is None else own / published
-    off = difference if kind == "share" else None if ratio is None else ratio - 1
+    # A small share may not deviate by more than half of itself.
+    allowed = tolerance or min(_TOLERANCE[kind], published / 2)
+    difference = None if measured is None else measured - published
+    ratio = None if measured is None else measured / published
+    deviation = difference if kind == "share" else None if ratio is None else ratio - 1
     return {
         "figure": figure,
         "kind": kind,
-        "file": own,
+        "file": measured,
         "published": published,
         "ratio": ratio,
         "difference": difference,
-        "near": None if off is None else abs(off) <= reach,
+        "near": None if deviation is None else abs(deviation) <= allowed,
     }
 
 
@@ -225,19 +225,19 @@ def _fate_shares(statuses: list[dict[str, Any]] | None) -> dict[str, float]:
 
 
 def _verdict(
-    rows: list[dict[str, Any]], shape: Shape, inspection: Mapping[str, Any], *, synthetic: bool
+    rows: list[dict[str, Any]], trace: PublishedTrace, inspection: Mapping[str, Any], *, synthetic: bool
 ) -> str:
     """One sentence: is the file whole, and does it look as published?"""
-    far = [row["figure"] for row in rows if row["near"] is False]
+    not_near = [row["figure"] for row in rows if row["near"] is False]
     compared = sum(row["near"] is not None for row in rows)
-    agree = f"{compared - len(far)} of {compared} figures are near the published ones"
-    if far and len(far) < compared:
-        agree += f"; not: {', '.join(far)}"
+    agree = f"{compared - len(not_near)} of {compared} figures are near the published ones"
+    if not_near and len(not_near) < compared:
+        agree += f"; not: {', '.join(not_near)}"
     if synthetic:
         return f"a synthetic table: {agree}"
-    share = inspection["jobs"] / shape.jobs
-    if share < 1 - _NEAR["count"]:
+    share = inspection["jobs"] / trace.jobs
+    if share < 1 - _TOLERANCE["count"]:
         return f"the file holds {share:.1%} of the jobs published: not the whole trace; {agree}"
-    if share > 1 + _NEAR["count"]:
+    if share > 1 + _TOLERANCE["count"]:
         return f"the file holds {share:.2f} times the jobs published: not cleaned in the usual way; {agree}"
     return f"as many jobs as published: {agree}"

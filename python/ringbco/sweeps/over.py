@@ -25,7 +25,7 @@ _ALIKE: Final = ("jobs", "jobs_refused", "measure_from", "measure_to")
 """Figures in which two runs are alike that are of the same jobs."""
 
 
-class Point(NamedTuple):
+class PointRuns(NamedTuple):
     """One point of a sweep: its settings that the specification varies, its GPUs, its runs' figures.
 
     base: the point that differs in nothing but the policy, which is the baseline; None where there is none.
@@ -70,7 +70,7 @@ class Over:
         against = baseline or (policies[0] if len(policies) > 1 else None)
         bases = {_others(one): number for number, one in enumerate(settings) if one.get("policy") == against}
         self.points: Final = [
-            Point(
+            PointRuns(
                 one,
                 rows[first]["gpus"],
                 {

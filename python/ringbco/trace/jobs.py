@@ -191,10 +191,10 @@ def screen_jobs(path: str | os.PathLike[str]) -> Screening:
     gone = pl.repeat(False, frame.height, dtype=pl.Boolean, eager=True)
     dropped = []
     for fault in faults:
-        newly = int((fault.bad & ~gone).sum())
-        first = fault.first + 1, fault.value, fault.beside
-        dropped.append(Dropped(fault.column, fault.rule, newly, fault.rows, *first))
-        gone = gone | fault.bad
+        newly = int((fault.rows_at_fault & ~gone).sum())
+        first = fault.first_row + 1, fault.value, fault.other_column_text
+        dropped.append(Dropped(fault.column, fault.rule_text, newly, fault.count, *first))
+        gone = gone | fault.rows_at_fault
     kept = frame.filter(~gone) if faults else frame
     rows = np.flatnonzero(~gone.to_numpy()) + 1 if faults else None
     table = None
@@ -447,12 +447,12 @@ def _validate(
     """The frame with the schema's dtypes, or InputError for the lowest row that breaks a rule."""
     columns, faults = check(frame, source, as_text=as_text)
     if faults:
-        raise _error(min(faults, key=lambda fault: fault.first), source, line_of)
+        raise _error(min(faults, key=lambda fault: fault.first_row), source, line_of)
     return frame.with_columns(columns).rechunk()
 
 
 def _error(fault: Fault, source: str, line_of: Callable[[int], int] | None) -> InputError:
-    row = fault.first + 1
+    row = fault.first_row + 1
     return InputError(
         fault.expected,
         file=source,

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from ringbco.trace.schema import said
+from ringbco.trace.schema import engine_column
 
 
 def priorities(frame: pl.DataFrame) -> NDArray[np.int32] | None:
@@ -19,4 +19,4 @@ def priorities(frame: pl.DataFrame) -> NDArray[np.int32] | None:
 
 def preemptible(frame: pl.DataFrame) -> NDArray[np.bool_] | None:
     """Whether each job may be evicted; None where every job may."""
-    return said(frame, "preemptible")
+    return engine_column(frame, "preemptible")

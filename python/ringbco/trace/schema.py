@@ -42,7 +42,7 @@ COLUMNS: Final = _columns()
 MAX_COUNT: Final = COLUMNS["iterations"].high or 0
 """The largest count float64 holds exactly: the bound of `iterations`."""
 MOST_SECONDS: Final = COLUMNS["submit_time"].high or 0
-"""Beyond it float64 tells no two seconds apart; whoever has such times has counted something shorter."""
+"""Beyond it float64 cannot tell seconds apart; such times are probably in a shorter unit."""
 
 REQUIRED: Final = tuple(name for name, column in COLUMNS.items() if column.required)
 _OF_RESULTS: Final = frozenset(("jct", "ideal_run_time", "slowdown"))
@@ -53,40 +53,40 @@ _INTEGERS: Final = (pl.UInt32, pl.UInt64, pl.Int32)
 class Fault:
     """The rows at which one column breaks its rule.
 
-    bad: which rows, bool[rows]. written: the column as it was given. rule: what they are not. `expected`
-    completes "expected ..." for the first of them, row `first` (from 0). beside: what that row has in the
-    column that the rule speaks of, if it is about another one.
+    rows_at_fault: a mask, bool[rows]. given: the column as it was given. rule_text: the rule they break.
+    `expected` completes "expected ..." for the first of them, `first_row`. other_column_text: the value of
+    the other column that the rule refers to, in the first row.
     """
 
     column: str
-    bad: pl.Series
-    written: pl.Series
-    rule: str
+    rows_at_fault: pl.Series
+    given: pl.Series
+    rule_text: str
     expected: str
     hint: str
-    beside: str = ""
+    other_column_text: str = ""
 
     @property
-    def first(self) -> int:
+    def first_row(self) -> int:
         """The lowest row at fault, from 0."""
-        return int(self.bad.arg_max() or 0)
+        return int(self.rows_at_fault.arg_max() or 0)
 
     @property
     def value(self) -> object:
         """The value at the lowest row at fault, as it was given."""
-        return self.written[self.first]
+        return self.given[self.first_row]
 
     @property
-    def rows(self) -> int:
+    def count(self) -> int:
         """Number of rows at fault."""
-        return int(self.bad.sum())
+        return int(self.rows_at_fault.sum())
 
 
 def check(frame: pl.DataFrame, source: str, *, as_text: bool = False) -> tuple[list[pl.Series], list[Fault]]:
     """The schema's columns of `frame` in canonical dtypes, and the faults of those that break a rule.
 
-    as_text: every column is text as written in a CSV file, numbers included. A column is among the first
-    only if it has no fault; faults come in the schema's order. Raises InputError where no row is to blame:
+    as_text: every column is text as written in a CSV file, numbers included. Only columns without a
+    fault are returned. Faults come in the schema's order. Raises InputError where no row is to blame:
     a column missing, doubled or of a wrong kind, a table without rows.
     """
     _require_columns(frame.columns, source, as_text)
@@ -97,11 +97,11 @@ def check(frame: pl.DataFrame, source: str, *, as_text: bool = False) -> tuple[l
     names = [name for name in COLUMNS if name in frame.columns]
     checked = at_once(partial(_checked, frame[name], source, as_text) for name in names)
     columns = [column for column, _ in checked]
-    faults = [fault for _, found in checked for fault in found]
+    faults = [fault for _, new_faults in checked for fault in new_faults]
     by_name = {column.name: column for column in columns}
     faults += _beyond_num_gpus(by_name, as_text) + _shares_of_gangs(by_name, as_text)
-    broken = {fault.column for fault in faults}
-    return [column for column in columns if column.name not in broken], faults
+    faulty_names = {fault.column for fault in faults}
+    return [column for column in columns if column.name not in faulty_names], faults
 
 
 def _beyond_num_gpus(columns: dict[str, pl.Series], as_text: bool) -> list[Fault]:
@@ -114,9 +114,8 @@ def _beyond_num_gpus(columns: dict[str, pl.Series], as_text: bool) -> list[Fault
         bad = ((limit > asked) if name == "min_gpus" else (limit < asked)).fill_null(False)
         if bad.any():
             asks = asked[int(bad.arg_max() or 0)]
-            told = f"{column.rule}, which is {asks}"
-            beside = f"num_gpus {asks}"
-            faults.append(Fault(name, bad, limit, f"{sign} num_gpus", told, column.mend(as_text), beside))
+            expected, other = f"{column.rule}, which is {asks}", f"num_gpus {asks}"
+            faults.append(Fault(name, bad, limit, f"{sign} num_gpus", expected, column.mend(as_text), other))
     return faults
 
 
@@ -132,8 +131,8 @@ def _shares_of_gangs(columns: dict[str, pl.Series], as_text: bool) -> list[Fault
         bad = share.is_not_null() & (gpus > 1).fill_null(False)
         if bad.any():
             has = f"{name} {gpus[int(bad.arg_max() or 0)]}"
-            told = f"a share only where {name} is 1; this row has {has}"
-            return [Fault("gpu_share", bad, share, f"only where {name} is 1", told, mend, has)]
+            expected = f"a share only where {name} is 1; this row has {has}"
+            return [Fault("gpu_share", bad, share, f"only where {name} is 1", expected, mend, has)]
     return []
 
 
@@ -144,19 +143,19 @@ def _checked(series: pl.Series, source: str, as_text: bool) -> tuple[pl.Series, 
     return made, faults + (_repeated(series) if series.name == "job_id" else [])
 
 
-def said(frame: pl.DataFrame, name: str) -> NDArray[Any] | None:
-    """A column as the engine reads it, `Column.absent` where it says nothing; None where it never does."""
+def engine_column(frame: pl.DataFrame, name: str) -> NDArray[Any] | None:
+    """A column for the engine. Nulls are replaced by `Column.absent`; None if every value is that."""
     if name not in frame.columns:
         return None
     column = COLUMNS[name]
-    assert column.absent is not None, "what stands for nothing depends on more than the column"
+    assert column.absent is not None, "the default depends on more than the column"
     absent = np.array(column.absent, frame[name].dtype.to_python())
     values = frame[name].fill_null(absent.item()).to_numpy()
-    return None if is_silent(values, name) else values
+    return None if is_default_everywhere(values, name) else values
 
 
-def is_silent(values: NDArray[Any], name: str) -> bool:
-    """Whether a column says nothing of any job, as the engine reads it."""
+def is_default_everywhere(values: NDArray[Any], name: str) -> bool:
+    """Whether every value of a column is `Column.absent`."""
     absent = np.array(COLUMNS[name].absent, values.dtype)
     return np.array_equal(values, np.broadcast_to(absent, values.shape), equal_nan=True)
 
@@ -198,16 +197,16 @@ def _require_columns(names: list[str], source: str, as_text: bool) -> None:
             file=source,
             hint="the first line must name the columns; a public trace is converted with `ringbco convert`",
         )
-    found = f"found {show_value(', '.join(names))}"
+    present = f"found {show_value(', '.join(names))}"
     if as_text:
         hint = convert_hint(source, names)
     elif missing == list(meant):
         renamed = (f"{theirs}: rename it to {ours}" for ours, theirs in meant.items())
         hint = f"found {', '.join(renamed)}"
     else:
-        hint = found
-    said = f"the columns {', '.join(missing)} are" if missing[1:] else f"the column {missing[0]} is"
-    raise InputError(f"{said} missing", file=source, hint=hint)
+        hint = present
+    subject = f"the columns {', '.join(missing)} are" if missing[1:] else f"the column {missing[0]} is"
+    raise InputError(f"{subject} missing", file=source, hint=hint)
 
 
 def convert_hint(source: str, names: Iterable[str]) -> str:
@@ -222,19 +221,19 @@ def convert_hint(source: str, names: Iterable[str]) -> str:
     return f"{hint}{told}; found {show_value(', '.join(names))}"
 
 
-def other_names_of(wanted: Iterable[str], found: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-    """What the `wanted` columns are called among `found` (ours -> theirs), and those nothing is near to.
+def other_names_of(wanted: Iterable[str], present: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    """What the `wanted` columns are called among `present` (ours -> theirs), and those nothing is near to.
 
     A name of the table of other names is taken first, then the most like; a start and an end may stand for
     the duration.
     """
-    wanted, found = list(wanted), list(found)
-    meant = columns_meant(wanted, found)
+    wanted, present = list(wanted), list(present)
+    meant = columns_meant(wanted, present)
     unknown = []
     for name in wanted:
         if name in meant or (name == "duration" and "end_time" in meant):
             continue
-        near = near_name(name, [other for other in found if other not in meant.values()])
+        near = near_name(name, [other for other in present if other not in meant.values()])
         if near is None:
             unknown.append(name)
         else:
@@ -284,10 +283,10 @@ def _truth_column(
 def _number_column(
     series: pl.Series, column: Column, source: str, as_text: bool
 ) -> tuple[pl.Series, Fault | None]:
-    name, written = series.name, series
-    broken = None
+    name, given = series.name, series
+    not_numeric = None
     if as_text:
-        series, broken = _parse_numbers(series)
+        series, not_numeric = _parse_numbers(series)
     elif series.dtype.is_decimal() or series.dtype.is_float() or series.dtype == pl.Null:
         # In single precision a value beyond a bound may round to the bound.
         series = series.cast(pl.Float64)
@@ -303,11 +302,11 @@ def _number_column(
             hint=cast if series.dtype == pl.String else column.mend(as_text),
         )
     bad = _breaks_rule(series, column)
-    if broken is not None:
-        bad = bad | broken
+    if not_numeric is not None:
+        bad = bad | not_numeric
     if bad.any():
         first = series[int(bad.arg_max() or 0)]
-        fault = Fault(name, bad, written, column.rule, _explain(first, column), column.mend(as_text))
+        fault = Fault(name, bad, given, column.rule, _explain(first, column), column.mend(as_text))
         return series.set(bad, None).cast(column.dtype), fault
     return series.cast(column.dtype), None
 
@@ -343,7 +342,7 @@ def _explain(value: object, column: Column) -> str:
     return column.rule
 
 
-_FEW: Final = 1 << 10
+_IDS_SAMPLED: Final = 1 << 10
 """Rows that show whether a table's job_ids are likely to grow all along."""
 
 
@@ -357,7 +356,7 @@ def _grow(texts: pl.Series) -> bool:
 
 def _repeated(ids: pl.Series) -> list[Fault]:
     """The fault of rows whose job_id an earlier row has; empty and missing ids are another fault."""
-    if ids.dtype == pl.String and _grow(ids.head(_FEW)) and _grow(ids):
+    if ids.dtype == pl.String and _grow(ids.head(_IDS_SAMPLED)) and _grow(ids):
         return []
     # Hashes are told apart faster than texts. Equal texts have equal hashes: where no hash comes twice, no
     # text does. Where one does, the texts decide.

@@ -301,14 +301,14 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
     made = pl.DataFrame(columns)
     faults += form.beyond(made)
     if faults:
-        worst = min(faults, key=lambda fault: fault.first)
+        worst = min(faults, key=lambda fault: fault.first_row)
         raise InputError(
             worst.expected,
             file=source,
-            row=worst.first + 1,
+            row=worst.first_row + 1,
             column=worst.column,
             value=worst.value,
             hint=worst.hint,
-            line=None if raw.line_of is None else raw.line_of(worst.first + 1),
+            line=None if raw.line_of is None else raw.line_of(worst.first_row + 1),
         )
     return made.rechunk()

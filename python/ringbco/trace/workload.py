@@ -1,7 +1,8 @@
 """A job table resolved for a cluster: what the engine reads of the jobs, worked out once for all their runs.
 
 Only this file goes from a job table to the engine's columns. A feature's columns are resolved in its own
-file, by one call from here; a column that depends on nothing else (it has `Column.absent`) by `schema.said`.
+file, by one call from here; a column that depends on nothing else (it has `Column.absent`) by
+`schema.engine_column`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ringbco.trace.plausibility import warnings_of
 from ringbco.trace.priorities import priorities
 from ringbco.trace.quotas import Quotas
 from ringbco.trace.rate_table import RateTable
-from ringbco.trace.schema import COLUMNS, is_silent, said
+from ringbco.trace.schema import COLUMNS, engine_column, is_default_everywhere
 from ringbco.trace.searches import Trials, trials
 from ringbco.trace.shares import thousandths
 from ringbco.trace.side_table import ReadContext, SideTable
@@ -199,7 +200,7 @@ def resolve(table: JobTable, cluster: Cluster, options: Mapping[str, Any]) -> Wo
         "vc": vc,
     }
     for field, name in PLAIN.items():
-        columns.setdefault(field, said(frame, name))
+        columns.setdefault(field, engine_column(frame, name))
     told = cast("_core._Jobs", columns)
     return Workload(table, cluster, key, profiled, vc, found, rates, quotas, searched, told)
 
@@ -225,7 +226,7 @@ def _leave_out_silent(columns: dict[str, Any]) -> None:
     }
     for field, name in PLAIN.items():
         if field not in silent:
-            silent[field] = columns[field] is None or is_silent(columns[field], name)
+            silent[field] = columns[field] is None or is_default_everywhere(columns[field], name)
     columns.update(dict.fromkeys((name for name, is_so in silent.items() if is_so)))
 
 

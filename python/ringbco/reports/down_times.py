@@ -1,4 +1,4 @@
-"""Outages as a timeline draws them: when the servers of a window are down, and why."""
+"""Outages as a timeline draws them: when the servers in the viewport are down, and why."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ringbco.trace.outages import Outages
 from ringbco.trace.side_table import ReadContext
 
 
-def down_times(outcome: Outcome, window: Viewport) -> pl.DataFrame:
-    """Columns server, start, end (s) and cause: the outages in the window, cut off at its ends."""
+def down_times(outcome: Outcome, viewport: Viewport) -> pl.DataFrame:
+    """Columns server, start, end (s) and cause: the outages in the viewport, clipped at its ends."""
     if outcome.outages is None:
         return pl.DataFrame(
             schema={"server": pl.UInt32, "start": pl.Float64, "end": pl.Float64, "cause": pl.String}
         )
-    known = Outages.read(outcome.outages, ReadContext(servers=len(server_gpus(outcome))))
-    down = known.on_clock(outcome.run.get("options", {}))
-    return window.cut(
-        down.filter(pl.col("server").is_in(list(window.servers))).select(
+    outages = Outages.read(outcome.outages, ReadContext(servers=len(server_gpus(outcome))))
+    down = outages.on_clock(outcome.run.get("options", {}))
+    return viewport.clip(
+        down.filter(pl.col("server").is_in(list(viewport.servers))).select(
             "server", start="down_at", end="up_at", cause=pl.col("cause").fill_null(UNKNOWN)
         )
     )

@@ -9,7 +9,7 @@ from cases.case import Case, plain
 from cases.custom_policies import Keyed, LeastLeft
 from cases.knowing import difference
 from cases.of_claims import maintenance
-from ringbco.run.foresight import foreknowledge, of_policy
+from ringbco.run.clairvoyance import foreknowledge, of_policy
 from ringbco.run.registry import CLAIRVOYANT, PRESETS
 
 pytestmark = pytest.mark.filterwarnings("ignore::ringbco.errors.RingbcoWarning")
@@ -48,7 +48,7 @@ UNKNOWING: tuple[dict[str, Any], ...] = (
 
 def case_of(seed: int, options: dict[str, Any]) -> Case:
     """Some jobs with deadlines, half of them with limits; servers that fail, or are to be maintained."""
-    rng = Random(f"foresight {seed}")
+    rng = Random(f"clairvoyance {seed}")
     case = plain(rng)
     for job in case.jobs:
         job["deadline"] = job["submit_time"] + case.span(rng, 3.0, 12.0)
