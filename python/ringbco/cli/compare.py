@@ -25,15 +25,16 @@ cluster SxG|C.toml|preset:NAME: S servers of G GPUs such as 32x8, a cluster file
   cluster. Needed for --policy and --run.
 policy NAME: Repeatable, two or more with --run and --result; the first is what the others are held against.
   {REPLAY["policy"].help}
-run TEXT: A policy with settings of its own, as one text: --run "sjf-bco --kappa 4". It takes the options of
-  replay, which go before the common ones. Repeatable.
+run NAME="TEXT": A policy with settings of its own, and what tables, charts and folders call it:
+  --run fair="fifo --order fairshare --queue easy". It takes the options of replay, which go before the common
+  ones. Without NAME= the text is the name. Repeatable.
 result DIR: A result folder of replay or plan to put beside them; it is not run again. Repeatable.
 seeds N: Runs of each replay: six take six times as long. Run 0 is of JOBS as they are; in the others each
   submission moves by under a minute, and models that no job names are drawn anew. So differences are told
   from chance (docs/certainty.md). Folders and charts are those of run 0.
 fresh: Runs of tables that `ringbco generate` makes anew, instead of moved submissions. Only of a table that
   it made.
-baseline NAME: What the others are held against: a policy, the text of a --run or the path of a --result.
+baseline NAME: What the others are held against: a policy, the name of a --run or the path of a --result.
   Default: the first.
 out
 threads N: Replays at a time. Default: one a processor.

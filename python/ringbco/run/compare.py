@@ -45,7 +45,7 @@ def compare(
     policies: Sequence[str] = (),
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
-    runs: Mapping[str, Mapping[str, Any]] | None = None,
+    runs: Mapping[str, Mapping[str, Any] | str] | None = None,
     results: Sequence[Outcome | str | os.PathLike[str]] = (),
     seeds: int = 6,
     fresh: bool = False,
@@ -60,9 +60,9 @@ def compare(
 
     The table is read once, and its profile resolved once a seed of models that no job names.
 
-    runs: settings beside the policies, by label, such as {"sjf-bco, kappa 4": {"policy": "sjf-bco",
-        "kappa": 4}}: options of `replay` by its parameters' names, which go before `options`, `cluster`, and
-        `parameters`, the fields of a custom policy.
+    runs: settings beside the policies, by name, such as {"fair": {"policy": "fifo", "order": "fairshare"}}:
+        options of `replay` by its parameters' names, which go before `options`, `cluster`, and `parameters`,
+        the fields of a custom policy. A policy alone may stand for its settings: {"plain": "fifo"}.
     results: outcomes at hand, or the paths of result folders, which are not run again. A path is its label;
         an outcome has its policy's name for one.
     seeds: how many runs each replay has: what differs between policies is told from what differs between
@@ -76,9 +76,9 @@ def compare(
 
     The policies come first, then the runs, then the results; the first is what the others are held against.
 
-    Raises UsageError for a policy that is unknown or named twice, for a label given twice, and for a demand
-    that none of them can meet; InputError for a folder that is no result, or a damaged one; otherwise as
-    `replay`, for the first run in order that fails. Warns as `replay` does, once.
+    Raises UsageError for a policy that is unknown or named twice, for a name that is empty or given twice,
+    and for a demand that none of them can meet; InputError for a folder that is no result, or a damaged one;
+    otherwise as `replay`, for the first run in order that fails. Warns as `replay` does, once.
     """
     refuse_removed(options)
     return compared(
@@ -102,7 +102,7 @@ def compared(
     policies: Sequence[str],
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
-    runs: Mapping[str, Mapping[str, Any]],
+    runs: Mapping[str, Mapping[str, Any] | str],
     results: Sequence[Outcome | str | os.PathLike[str]] = (),
     seeds: Seeds,
     baseline: str | None = None,
