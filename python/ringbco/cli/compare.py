@@ -233,7 +233,7 @@ def _replayed(
         tell_stopped,
         tell_unused,
     )
-    from ringbco.cli.progress import bar_of_runs
+    from ringbco.cli.progress import progress_of_runs
     from ringbco.cli.runs import parse_runs
     from ringbco.errors import UsageError
     from ringbco.run.compare import compared
@@ -247,7 +247,7 @@ def _replayed(
     table = read_table(jobs, quiet=quiet)
     if by is not None and by not in table.frame.columns:
         raise UsageError(f"option by: {by}: the job table has no column of that name")
-    with bar_of_runs(f"{jobs.name} on {machine.name}", quiet=quiet) as (progress, began):
+    with progress_of_runs(f"{jobs.name} on {machine.name}", quiet=quiet) as progress:
         comparison, written = compared(
             table,
             machine,
@@ -257,8 +257,9 @@ def _replayed(
             seeds=seeds,
             baseline=asked.baseline,
             threads=threads,
-            progress=progress,
-            began=began,
+            progress=progress.show,
+            began=progress.began,
+            ended=lambda done, total: progress.ended(done, total, len(kept.found)),
             options=given,
             kept=kept,
         )

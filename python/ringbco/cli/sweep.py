@@ -89,7 +89,7 @@ def sweep(
 
     Example: ringbco sweep sweep.toml -o sweep --dask local:8
     """
-    from ringbco.cli.progress import bar_of_runs
+    from ringbco.cli.progress import progress_of_runs
     from ringbco.errors import RingbcoError, UsageError
     from ringbco.io.process import leaving
     from ringbco.reports.paper import paper_files
@@ -108,22 +108,24 @@ def sweep(
     # A sweep's own files are made anew each time.
     files = paper_files(out, figures, table, force=True)
     asked = targets.asked(spec, Seeds(seeds, fresh), measure, target, bisect)
-    done = 0
+    done, before = 0, None
 
     def kept() -> str:
         return f"{done} runs are kept in {out}; the same command goes on from there"
 
     with (
         leaving(kept),
-        bar_of_runs(spec.name, quiet=quiet) as (bar, began),
+        progress_of_runs(spec.name, quiet=quiet) as progress,
         _executor(processes, dask, scatter) as (executor, travel),
     ):
 
         def tell(finished: int, total: int) -> None:
-            nonlocal done
+            nonlocal done, before
             done = finished
-            if bar is not None:
-                bar(finished, total)
+            # It is told after each run, so the first time all others are from before.
+            before = finished - 1 if before is None else before
+            progress.show(finished, total)
+            progress.ended(finished, total, before)
 
         def sweep_of(wanted: Spec) -> SweepResult:
             return run(
@@ -134,7 +136,7 @@ def sweep(
                 threads=threads,
                 scatter=travel,
                 progress=tell,
-                on_run_start=began,
+                on_run_start=progress.began,
             )
 
         wanted, result, found = asked.run(sweep_of)

@@ -223,12 +223,15 @@ class Watch:
         jobs: int,
         progress: Callable[[int, int], None] | None,
         began: Callable[[int, int, str], None] | None,
+        ended: Callable[[int, int], None] | None = None,
     ) -> None:
-        """names: of the replays, of so many jobs each. progress: of jobs. began: as for `compared`."""
+        """names: of the replays, of so many jobs each. progress: of jobs. began, ended: as for `compared`."""
         self._names = names
         self._total = len(names) * jobs
         self._progress = progress
         self._began = began
+        self._ended = ended
+        self._over = 0
         self._done: dict[int, int] = {}
         self._lock = Lock()
         self._stopped = Event()
@@ -236,6 +239,13 @@ class Watch:
     def stop(self) -> None:
         """Lets every replay end with an exception the next time it tells its progress."""
         self._stopped.set()
+
+    def end(self) -> None:
+        """One replay more has ended."""
+        with self._lock:
+            self._over += 1
+            if self._ended is not None:
+                self._ended(self._over, len(self._names))
 
     def part(self, number: int) -> Callable[[int, int], None]:
         """The progress callback of one replay, which begins."""
