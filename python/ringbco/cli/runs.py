@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,6 +64,52 @@ def named_runs(texts: list[str]) -> dict[str, dict[str, Any]]:
             raise UsageError(f"option run: {label!r}: expected each {'run' if name is None else 'name'} once")
         runs[label] = _parsed(rest, text)
     return runs
+
+
+def settings_of(texts: list[str], folder: Path) -> dict[str, dict[str, Any]]:
+    """What each text asks for, as a sweep's specification in that folder has it, under its name.
+
+    Raises UsageError naming the text at fault, also for what no sweep sets.
+    """
+    from ringbco.cluster.network import NETWORK_RULES
+    from ringbco.errors import UsageError
+    from ringbco.run.options import read_numbers
+    from ringbco.run.registry import REPLAY
+    from ringbco.sweeps.settings import options_of
+
+    known = {setting.parameter: name for name, setting in options_of("replay").items()}
+    known |= {name: name for name in ("cluster", "vc", *NETWORK_RULES)}
+    found: dict[str, dict[str, Any]] = {}
+    for label, own in named_runs(texts).items():
+        if "parameters" in own:
+            raise UsageError(f"option run: {label!r}: -P: leave it out, a sweep sets no fields of a policy")
+        for name in own:
+            if name not in known:
+                flag = f"--{name.replace('_', '-')}"
+                raise UsageError(f"option run: {label!r}: {flag}: leave it out, a sweep keeps no such table")
+        settings = {known[name]: _from(folder, name, value) for name, value in own.items()}
+        if "thresholds" in settings:
+            settings["thresholds"] = list(read_numbers(REPLAY["thresholds"], settings["thresholds"]))
+        found[label] = settings
+    return found
+
+
+def _from(folder: Path, name: str, value: Any) -> Any:
+    """A setting's value; a path, which starts where the command does, as it is from the folder."""
+    from ringbco.run.outage_draws import is_draw
+    from ringbco.trace.side_tables import KINDS
+
+    if name == "policy":
+        place, _, attribute = value.rpartition(":")
+        return f"{_relative(place, folder)}:{attribute}" if place.endswith(".py") else value
+    is_path = name in KINDS and value != "none" and not is_draw(value)
+    if is_path or (name in ("cluster", "tables") and Path(value).is_file()):
+        return _relative(value, folder)
+    return value
+
+
+def _relative(path: str, folder: Path) -> str:
+    return path if os.path.isabs(path) else os.path.relpath(path, folder)
 
 
 def _split(text: str) -> tuple[str | None, str]:
