@@ -186,7 +186,7 @@ def _by_owner(
     # A name takes several lines rather than another table.
     cells = (_fares(row) for rows in shown.values() for row in rows.values() if row is not None)
     least = max((len(line) for cell in cells for line in cell.split("\n")), default=0)
-    rooms = (max(room, least) for room in (2 * _LABELS[0], *_LABELS))
+    rooms = sorted({max(room, least) for room in (*map(len, labels), *_LABELS)}, reverse=True)
     tried = [_in_parts(labels, partial(made, room), console) for room in rooms]
     return min(tried, key=len)
 

@@ -129,7 +129,7 @@ def _split(text: str) -> tuple[str | None, str]:
     if not equals:
         # Only options follow a policy.
         if others and not word.startswith("-") and not others[0].startswith("-") and "=" in others[0]:
-            raise refusal(f"expected a name without spaces, such as {_EXAMPLE}")
+            raise refusal(f"expected a name without spaces, or options with --, such as {_EXAMPLE}")
         return None, text
     if word.startswith(("-", "log:")):
         return None, text

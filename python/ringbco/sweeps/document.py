@@ -67,7 +67,8 @@ def check_named(document: Mapping[str, Any], file: str | None) -> None:
             raise InputError("at least one run", file=file, key="runs", hint=_NAMED)
         for name, own in runs.items():
             if not isinstance(own, Mapping):
-                raise InputError("a table", file=file, key=f"runs.{name}", value=own, hint=_NAMED)
+                hint = "write [[runs]], or [runs.NAME], then what is special to the run"
+                raise InputError("a list of tables", file=file, key="runs", hint=hint)
             _check_name(name, f"runs.{name}", file)
             for key in own:
                 if plain_name(str(key)) in plain_names(grid):
