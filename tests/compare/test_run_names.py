@@ -207,3 +207,17 @@ def test_reports_of_two_comparisons_tell_their_runs_apart(small_jobs: Path, tmp_
     assert list(both.outcomes) == ["x/a/b", "x/plain", "y/a/b", "y/plain"]
     # A result alone has no name but its folder's.
     assert list(read_results([tmp_path / "x/a-b", tmp_path / "y/plain"]).outcomes) == ["a-b", "plain"]
+
+
+def test_notes_call_runs_by_their_names(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text(
+        "job_id,submit_time,num_gpus,duration,min_gpus,max_gpus\na,0,2,50,1,4\n"
+    )
+    runs = ("--run", "one=fifo", "--run", "two=fifo --queue easy", "--run", "three=afs")
+    done = invoke(
+        "compare", "jobs.csv", "--cluster", "1x8", "--kappa", "4", *runs, "--seeds", "1", "-o", "cmp"
+    )
+    assert done.stderr.splitlines() == [
+        "note: option kappa: not used by one or two or three",
+        "note: 1 elastic job of jobs.csv: num_gpus GPUs each under one and two, which resize nobody",
+    ]

@@ -265,7 +265,7 @@ def _replayed(
         )
 
     def tell() -> None:
-        chosen = [*asked.policies, *(own["policy"] for own in runs.values())]
+        chosen = {name: name for name in asked.policies} | {name: own["policy"] for name, own in runs.items()}
         tell_unused(chosen, given)
         tell_rigid(chosen, table)
         for label, outcome in comparison.outcomes.items():

@@ -27,7 +27,7 @@ from ringbco.result import metrics
 from ringbco.result.days import days_of
 from ringbco.result.figures import flat
 from ringbco.run.compare_runs import check_baseline
-from ringbco.run.custom_policy import resolve
+from ringbco.run.custom_policy import SerializedPolicy, resolve
 from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.refusals import rigid
 from ringbco.run.seeds import SeededTable, Seeds
@@ -236,7 +236,8 @@ def _with_progress(outcome: Outcome, run: Run, policy: Any, table: JobTable) -> 
     told = flat(outcome.scalar_summary())
     summary = {key: value for key, value in told.items() if not isinstance(value, list | dict)}
     found = list(outcome.run.get("warnings", ()))
-    if policy is not None and (line := rigid([policy], table)) is not None:
+    name = policy.name if isinstance(policy, SerializedPolicy) else str(policy)
+    if policy is not None and (line := rigid({name: policy}, table)) is not None:
         found.append(line)
     record: Record = {"summary": summary}
     if found:
