@@ -163,6 +163,19 @@ def test_a_target_is_sought_for_each_run(folder: Path) -> None:
         assert one.best == expected.best
 
 
+def test_under_one_name_policies_are_compared(folder: Path) -> None:
+    base = {"trace": str(folder / "jobs.csv"), "cluster": "4x4"}
+    spec = {"base": base, "grid": {"policy": ["fifo", "sjf"]}, "runs": {"easy": {"queue": "easy"}}}
+    result = sweep(spec, folder / "out", seeds=Seeds(6), baseline="sjf")
+    assert result.frame.select("run", "policy", "queue").unique(maintain_order=True).rows() == [
+        ("easy", "fifo", "easy"),
+        ("easy", "sjf", "easy"),
+    ]
+    assert result.points is not None
+    (said,) = result.points.sentences()
+    assert said.startswith("run easy: fifo")
+
+
 @pytest.mark.parametrize(
     ("text", "key", "said"),
     [
@@ -192,6 +205,11 @@ def test_what_is_wrong_with_a_name_is_said(folder: Path, text: str, key: str, sa
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (folder / "out").exists()
+
+
+def test_a_grid_that_is_none_is_said_first(folder: Path) -> None:
+    with pytest.raises(InputError, match="grid: 1: expected a table"):
+        read_spec({"base": {}, "grid": 1, "runs": {"a": {"kappa": 1}}})
 
 
 def test_a_list_names_all_its_runs_or_none(folder: Path) -> None:

@@ -77,9 +77,9 @@ def check_named(document: Mapping[str, Any], file: str | None) -> None:
                         hint="leave one of the two out",
                     )  # fmt: skip
         return
-    tables = [own for own in runs if isinstance(own, Mapping)] if isinstance(runs, list) else []
-    if any(RUN in own for own in tables):
-        for number, own in enumerate(tables, start=1):
+    tables = isinstance(runs, list) and all(isinstance(own, Mapping) for own in runs)
+    if tables and any(RUN in own for own in runs):
+        for number, own in enumerate(runs, start=1):
             _check_name(own.get(RUN), f"runs[{number}].{RUN}", file)
         if grid:
             hint = "write [runs.NAME]: each of them is tried at every point of [grid]"

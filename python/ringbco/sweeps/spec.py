@@ -107,8 +107,8 @@ class Spec:
 
     @property
     def compared(self) -> str:
-        """The setting whose values are held against each other."""
-        return RUN if RUN in self.varied else "policy"
+        """The setting whose values are held against each other: names of runs where there are two or more."""
+        return RUN if len({run.settings.get(RUN) for run in self.runs}) > 1 else "policy"
 
 
 def read_spec(
@@ -190,8 +190,9 @@ class _Reader:
         if not isinstance(document.get("fresh", False), bool):
             raise self._error("true or false", "fresh", document["fresh"])
         base = self._values(self._section(document, "base"), "base")
+        points = list(self._grid(document, base))
         check_named(document, self._file)
-        points = self._with_names(document, list(self._grid(document, base)), base)
+        points = self._with_names(document, points, base)
         points = [*points, *self._list(document, base)] or [(base, "base")]
         if len(points) > MOST_RUNS:
             raise self._error(f"at most {MOST_RUNS:,} runs, not {len(points):,}", "grid")
