@@ -45,7 +45,7 @@ def test_a_name_stands_before_the_first_equals_sign_of_the_first_word(
     assert named_runs([text]) == {text if name is None else name: settings}
 
 
-@given(st.text(st.characters(exclude_categories=("Z", "C"), exclude_characters="=-"), min_size=1))
+@given(st.text(st.characters(exclude_categories=("Z", "C"), exclude_characters="=-'\""), min_size=1))
 def test_any_name_without_spaces_names_the_same_run(name: str) -> None:
     text = "fifo --order smallest --queue easy"
     assert named_runs([f"{name}={text}", text]) == {name: FAIR, text: FAIR}
@@ -98,6 +98,8 @@ def test_a_path_with_an_equals_sign_is_no_name(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "d=1").mkdir()
     (tmp_path / "d=1/late.py").write_text(policy)
     assert named_runs(["d=1/late.py:Late"]) == {"d=1/late.py:Late": {"policy": "d=1/late.py:Late"}}
+    quoted = "'d=1/late.py:Late' --queue easy"
+    assert named_runs([quoted]) == {quoted: {"policy": "d=1/late.py:Late", "queue": "easy"}}
     assert named_runs(["late=d=1/late.py:Late"]) == {"late": {"policy": "d=1/late.py:Late"}}
     (tmp_path / "late.py").write_text(policy)
     assert named_runs(["a=late.py:Late"]) == {"a": {"policy": "late.py:Late"}}

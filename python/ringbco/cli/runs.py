@@ -116,8 +116,8 @@ def _split(text: str) -> tuple[str | None, str]:
     """The name before the first `=` of the first word, and what follows; None where there is none.
 
     In later words an `=` belongs to an option's value. So it may to the path of a policy or a log in the
-    first one: that is no name if the file is there. Raises UsageError where it could be either, and for a
-    name that is empty, has spaces or names nothing.
+    first one: that is no name if the file is there, or if the word is in quotes. Raises UsageError where it
+    could be either, and for a name that is empty, has spaces or names nothing.
     """
     from ringbco.errors import UsageError
 
@@ -131,7 +131,7 @@ def _split(text: str) -> tuple[str | None, str]:
         if others and not word.startswith("-") and not others[0].startswith("-") and "=" in others[0]:
             raise refusal(f"expected a name without spaces, or options with --, such as {_EXAMPLE}")
         return None, text
-    if word.startswith(("-", "log:")):
+    if word.startswith(("-", "log:", "'", '"')):
         return None, text
     if _is_file(word):
         if _is_file(rest):
