@@ -62,7 +62,7 @@ def test_the_recorded_cluster_holds_for_every_run(small_jobs: Path) -> None:
 @pytest.mark.parametrize(
     ("policies", "runs", "said"),
     [
-        (["fifo"], {"fifo": {"policy": "sjf"}}, "'fifo': expected each run once"),
+        (["fifo"], {"fifo": {"policy": "sjf"}}, "'fifo': expected each name once"),
         ([], {"a": {"kappa": 4}}, "'a': expected a policy"),
         (
             [],
@@ -77,7 +77,7 @@ def test_the_recorded_cluster_holds_for_every_run(small_jobs: Path) -> None:
         ),
         ([], {"a": {"policy": "fifo", "kappa": -1}}, "'a': option kappa: -1"),
         ([], {"a": {"policy": "srtf", "order": "sjf"}}, "'a': option order: srtf ranks all jobs itself"),
-        ([], {"a": "fifo"}, "option runs: "),
+        ([], {"a": ["fifo"]}, "option runs: "),
         ([], {}, "at least one policy or run"),
     ],
 )

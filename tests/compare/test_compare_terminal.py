@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import re
+from collections import Counter
 from pathlib import Path
 
+import polars as pl
 import pytest
 from rich.console import Console
 
 from comparisons import made_up, printed
 from frames import busy_jobs
 from ringbco import compare
-from ringbco.cli.comparison import few, ranked, tables
+from ringbco.cli.comparison import few, ranked, show_by, tables
 from ringbco.result.comparison import Comparison
+from ringbco.units import duration
 
 POLICIES = ["fifo", "sjf", "ff"]
 SIX = ["fifo", "sjf", "sjf-bco", "srtf", "tiresias", "time-slice"]
@@ -110,5 +114,41 @@ def test_figures_have_three_digits_even_where_two_print_alike() -> None:
     made = Comparison(
         {label: made_up(mean_jct=value) for label, value in (("a", 36_000.0), ("b", 36_050.0), ("c", 7.0))}
     )
-    output = printed(made, 200, every=True)
-    assert re.search(r"mean completion time +7\.00 s +0\.00 +10\.0 h +10\.0 h +1\.00", output)
+    told = printed(made, 200, every=True)
+    assert re.search(r"mean completion time +7\.00 s +0\.00 +10\.0 h +10\.0 h +1\.00", told)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+@pytest.mark.parametrize("count", [1, 2, 6, 13])
+def test_figures_by_owner_are_never_cut(width: int, count: int) -> None:
+    """Names wrap, then columns go on in further tables: every figure of the frame is there, in its column."""
+    jobs = busy_jobs().with_columns(user=pl.col("user") + "-of-a-group-with-a-name-longer-than-others")
+    names = ["fifo --order smallest --queue easy", "a-name-of-one-word-that-is-long", "sjf", *"abcdefghij"]
+    outcome = compare(jobs, "4x4", ["fifo"], seeds=1)["fifo"]
+    slow = compare(jobs, "4x4", ["ff"], seeds=1)["ff"]
+    made = Comparison({name: (outcome, slow)[place % 2] for place, name in enumerate(names[:count])})
+    console = Console(width=width, file=io.StringIO(), record=True)
+    show_by(made, "user", console)
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in "".join(lines)
+    tables = [number for number, line in enumerate(lines) if line.strip().startswith("user ")]
+    assert (f"by user: {len(tables)} tables, one below the other" in lines) == (len(tables) > 1)
+    assert width < 200 or count > 6 or len(tables) == 1
+    whole, frame = " ".join(lines), made.by("user")
+    waits = Counter(map(duration, frame["mean_wait"]))
+    slowdowns = Counter(f"{slowdown:,.2f}" for slowdown in frame["mean_slowdown"])
+    for figure, often in (*waits.items(), *slowdowns.items()):
+        assert whole.count(figure) >= often, figure
+
+
+def test_names_by_owner_wrap_before_a_table_is_broken() -> None:
+    """The names of three runs are wider than what is below them: one table holds them all the same."""
+    one = compare(busy_jobs(), "4x4", ["fifo"], seeds=1)["fifo"]
+    names = [f"{name} with a name that is long" for name in ("a", "b", "c")]
+    console = Console(width=80, file=io.StringIO(), record=True)
+    show_by(Comparison(dict.fromkeys(names, one)), "user", console)
+    text = console.export_text()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "tables" not in text
+    assert len(re.findall(r"^ *user ", text, re.MULTILINE)) == 1

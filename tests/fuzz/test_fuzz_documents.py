@@ -45,6 +45,12 @@ SWEEP: Final = {
         {"policy": "tiresias", "thresholds": [100.0, 1e4], "interval": 60, "vc": "pool", "oversize": "drop"},
     ],
 }
+NAMED: Final = {
+    "base": {"trace": "small.csv", "cluster": "2x8"},
+    "grid": {"load": [0.5, 0.9]},
+    "runs": {"fair": {"policy": "fifo", "order": "smallest", "queue": "easy"}, "a/b": {"policy": "srtf"}},
+}
+LISTED: Final = {"base": NAMED["base"], "runs": [{"run": "a", "kappa": 2}, {"run": "b", "policy": "ls"}]}
 PLAN: Final = {
     "command": "plan",
     "base": {"trace": "small.csv", "cluster": "2x8", "horizon": 5000, "dispatch": "reserve"},
@@ -90,7 +96,7 @@ def test_cluster_names(text: str) -> None:
 
 
 @fuzzed
-@given(data=files(SWEEP, PLAN))
+@given(data=files(SWEEP, NAMED, LISTED, PLAN))
 def test_sweep_files(folder: Path, data: bytes) -> None:
     path = written(folder / "sweep.toml", data)
     explained(lambda: read_spec(path))

@@ -42,11 +42,13 @@ def test_a_grid_varies_its_last_key_fastest_and_the_list_follows(spec: Path) -> 
     assert len({run.key for run in read.runs}) == 8
 
 
-def test_the_example_of_the_docs(spec: Path, tmp_path: Path) -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+def test_the_examples_of_the_docs(spec: Path, tmp_path: Path) -> None:
+    page = DOCS.read_text()
+    examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "small.csv").rename(tmp_path / "philly.parquet")
-    assert len(read_spec(write(spec, example)).runs) == 19
-    assert "= 19 runs" in DOCS.read_text()
+    for example, count in zip(examples, (19, 6), strict=True):
+        assert len(read_spec(write(spec, example)).runs) == count
+        assert f"= {count} runs" in page
 
 
 def test_the_docs_name_every_setting() -> None:

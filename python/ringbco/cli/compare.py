@@ -25,15 +25,16 @@ cluster SxG|C.toml|preset:NAME: S servers of G GPUs such as 32x8, a cluster file
   cluster. Needed for --policy and --run.
 policy NAME: Repeatable, two or more with --run and --result; the first is what the others are compared with.
   {REPLAY["policy"].help}
-run TEXT: A policy with settings of its own, as one text: --run "sjf-bco --kappa 4". It takes the options of
-  replay, which go before the common ones. Repeatable.
+run NAME="TEXT": A policy with settings of its own, and what tables, charts and folders call it:
+  --run fair="fifo --order fairshare --queue easy". It takes the options of replay, which go before the common
+  ones. Without NAME= the text is the name. Repeatable.
 result DIR: A result folder of replay or plan to put beside them; it is not run again. Repeatable.
 seeds N: Runs of each replay: six take six times as long. Run 0 is of JOBS as they are; in the others each
   submission moves by under a minute, and models that no job names are drawn anew. So differences are told
   from chance (docs/certainty.md). Folders and charts are those of run 0.
 fresh: Runs of tables that `ringbco generate` makes anew, instead of moved submissions. Only of a table that
   it made.
-baseline NAME: What the others are compared with: a policy, the text of a --run or the path of a --result.
+baseline NAME: What the others are compared with: a policy, the name of a --run or the path of a --result.
   Default: the first.
 out
 threads N: Replays at a time. Default: one a processor.
@@ -232,7 +233,7 @@ def _replayed(
         tell_stopped,
         tell_unused,
     )
-    from ringbco.cli.progress import bar_of_runs
+    from ringbco.cli.progress import progress_of_runs
     from ringbco.cli.runs import parse_runs
     from ringbco.errors import UsageError
     from ringbco.run.compare import compared
@@ -246,7 +247,7 @@ def _replayed(
     table = read_table(jobs, quiet=quiet)
     if by is not None and by not in table.frame.columns:
         raise UsageError(f"option by: {by}: the job table has no column of that name")
-    with bar_of_runs(f"{jobs.name} on {machine.name}", quiet=quiet) as (progress, began):
+    with progress_of_runs(f"{jobs.name} on {machine.name}", quiet=quiet) as progress:
         comparison, written = compared(
             table,
             machine,
@@ -256,14 +257,15 @@ def _replayed(
             seeds=seeds,
             baseline=asked.baseline,
             threads=threads,
-            progress=progress,
-            began=began,
+            progress=progress.show,
+            began=progress.began,
+            ended=lambda done, total: progress.ended(done, total, len(kept.found)),
             options=given,
             kept=kept,
         )
 
     def tell() -> None:
-        chosen = [*asked.policies, *(own["policy"] for own in runs.values())]
+        chosen = {name: name for name in asked.policies} | {name: own["policy"] for name, own in runs.items()}
         tell_unused(chosen, given)
         tell_rigid(chosen, table)
         for label, outcome in comparison.outcomes.items():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from rich import box
 from rich.measure import Measurement
@@ -16,13 +17,14 @@ from ringbco.result.sentences import ONE_RUN, of_one_run
 from ringbco.units import duration, figure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rich.console import Console
 
     from ringbco.result.comparison import Comparison
     from ringbco.result.figures import Figure
 
+T = TypeVar("T")
 SORTED_BY: Final = "mean_jct"
 _FEW: Final = 5
 _FIRST: Final = (SORTED_BY, "p90_wait")
@@ -35,6 +37,7 @@ _THEN: Final = (
 _NARROWEST: Final = 10
 _LABELS: Final = (16, 12)
 _OWNERS: Final = 20
+_OWNER_ROOM: Final = 24
 
 
 class _Look(NamedTuple):
@@ -120,30 +123,21 @@ def show_by(comparison: Comparison, column: str, console: Console) -> None:
     frame = comparison.by(column)
     owners = frame["owner"].unique(maintain_order=True)
     known = {(row["policy"], row["owner"]): row for row in frame.iter_rows(named=True)}
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(column)
-    for name in ("jobs", "GPU-\nhours", "due"):
-        table.add_column(name, justify="right")
-    for label in comparison.outcomes:
-        table.add_column(Text(label), justify="right")
     first_ones = owners.head(_OWNERS).to_list()
-    shown = {owner: [known.get((label, owner)) for label in comparison.outcomes] for owner in first_ones}
+    shown = {
+        owner: {label: known.get((label, owner)) for label in comparison.outcomes} for owner in first_ones
+    }
     more = owners.len() - _OWNERS
     if more > 0:
         # Small owners are many, and what becomes of them is what is asked.
-        rest = [others(outcome, column, first_ones) for outcome in comparison.outcomes.values()]
-        shown[f"{more:,} more"] = rest
-    for owner, rows in shown.items():
-        first = next(row for row in rows if row is not None)
-        hours, due = figure("number", first["gpu_hours"]), first["due"]
-        table.add_row(
-            Text(str(owner)),
-            f"{first['jobs']:,}",
-            hours,
-            "-" if due is None else f"{due:.1%}",
-            *("-" if row is None else _fares(row) for row in rows),
-        )
-    console.print(table)
+        shown[f"{more:,} more"] = {
+            label: others(outcome, column, first_ones) for label, outcome in comparison.outcomes.items()
+        }
+    made = _by_owner(column, shown, list(comparison.outcomes), console)
+    if len(made) > 1:
+        console.print(f"by {column}: {len(made)} tables, one below the other")
+    for table in made:
+        console.print(table)
     console.print(
         "mean waiting time; below it mean slowdown, and the share of GPU-hours over what is due: of the"
         " quotas, else of all owners alike"
@@ -158,6 +152,56 @@ def show_by(comparison: Comparison, column: str, console: Console) -> None:
             )
     for line in payers(comparison.outcomes, comparison.baseline_label, column):
         console.print(line, markup=False)
+
+
+def _by_owner(
+    column: str,
+    shown: Mapping[Any, Mapping[str, Mapping[str, Any] | None]],
+    labels: Sequence[str],
+    console: Console,
+) -> list[Table]:
+    """Owners as rows and policies as columns: one table where it fits, else several. Nothing is cut."""
+
+    def made(room: int | None, part: Sequence[str]) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column(column, overflow="fold", max_width=_OWNER_ROOM)
+        for name in ("jobs", "GPU-\nhours", "due"):
+            table.add_column(name, justify="right", overflow="fold")
+        for label in part:
+            table.add_column(Text(label), justify="right", overflow="fold", max_width=room)
+        for owner, rows in shown.items():
+            first = next(row for row in rows.values() if row is not None)
+            table.add_row(
+                Text(str(owner)),
+                f"{first['jobs']:,}",
+                figure("number", first["gpu_hours"]),
+                "-" if first["due"] is None else f"{first['due']:.1%}",
+                *("-" if row is None else _fares(row) for row in (rows[label] for label in part)),
+            )
+        return table
+
+    whole = made(None, labels)
+    if fits(whole, console):
+        return [whole]
+    # A name takes several lines rather than another table.
+    cells = (_fares(row) for rows in shown.values() for row in rows.values() if row is not None)
+    least = max((len(line) for cell in cells for line in cell.split("\n")), default=0)
+    rooms = sorted({max(room, least) for room in (*map(len, labels), *_LABELS)}, reverse=True)
+    tried = [_in_parts(labels, partial(made, room), console) for room in rooms]
+    return min(tried, key=len)
+
+
+def _in_parts(columns: Sequence[T], made: Callable[[Sequence[T]], Table], console: Console) -> list[Table]:
+    """Tables of as many of the columns as fit, in turn; of one at least."""
+    tables, left = list[Table](), columns
+    while left:
+        for count in range(len(left), 0, -1):
+            table = made(left[:count])
+            if count == 1 or fits(table, console):
+                break
+        tables.append(table)
+        left = left[count:]
+    return tables
 
 
 def _fares(row: Mapping[str, Any]) -> str:
@@ -242,15 +286,7 @@ def _side_by_side(
         table = _by_policy(comparison, order, measures, look)
         if fits(table, console):
             return [table], look.ratios > 0
-    made, left = list[Table](), list(measures)
-    while left:
-        for count in range(len(left), 0, -1):
-            table = _by_policy(comparison, order, left[:count], looks[0])
-            if count == 1 or fits(table, console):
-                break
-        made.append(table)
-        left = left[count:]
-    return made, True
+    return _in_parts(measures, lambda part: _by_policy(comparison, order, part, looks[0]), console), True
 
 
 def fits(table: Table, console: Console) -> bool:

@@ -137,14 +137,14 @@ def fields(policy: str, given: Sequence[str] | None, length: str | None = None) 
     return found
 
 
-def tell_unused(policies: Sequence[str], options: Mapping[str, Any]) -> None:
-    """A note for each option that was given and that none of the policies uses."""
+def tell_unused(policies: Mapping[str, str], options: Mapping[str, Any]) -> None:
+    """A note for each option that was given and that none of the policies uses. policies: by name."""
     from ringbco.run.refusals import unused
 
-    note_unused(unused(policies, options), policies)
+    note_unused(unused(list(policies.values()), options), list(policies))
 
 
-def tell_rigid(policies: Sequence[str], table: JobTable) -> None:
+def tell_rigid(policies: Mapping[str, str], table: JobTable) -> None:
     """A note where elastic jobs run on just num_gpus GPUs under some of the policies."""
     from ringbco.run.refusals import rigid
 
@@ -183,7 +183,7 @@ def tell_stopped(policy: str, outcome: Outcome, table: JobTable) -> None:
 
 def tell_run(policy: str, outcome: Outcome, table: JobTable) -> None:
     """The notes on one run."""
-    tell_rigid([policy], table)
+    tell_rigid({policy: policy}, table)
     tell_pauses(policy, outcome)
     tell_stopped(policy, outcome, table)
 

@@ -80,7 +80,7 @@ def plan(
             if policy not in dict(option.users).get("policy", (policy,)) and options[name] != option.default
         )
         inputs.note_unused(ignored, [policy])
-        inputs.tell_rigid([policy], table)
+        inputs.tell_rigid({policy: policy}, table)
     outcome.summary = with_seconds(outcome.summary, reading)
     summary = outcome.write(out, force=force)
     if as_json:

@@ -137,7 +137,7 @@ def replay(
             **options,
         )
     if not quiet:
-        tell_unused([policy], options)
+        tell_unused({policy: policy}, options)
         tell_run(policy, outcome, table)
     count_seconds(outcome, reading)
     epoch = table.epoch

@@ -30,6 +30,9 @@ _SHARED_WIDTH: Final = 40
 
 _ROWS: Final = r"""
 spec SPEC.toml: What to run: see docs/sweeps.md.
+run NAME="TEXT": A policy with settings of its own, tried at every point of the grid, and what tables, charts
+  and files call it: --run fair="fifo --order fairshare --queue easy". It takes the options of replay. Without
+  NAME= the text is the name. Repeatable.
 out --out -o DIR: The sweep's folder, made or taken up again.
 [Where the runs go]
 threads N>=1: Threads. Default: one a processor.
@@ -42,7 +45,8 @@ seeds N: Runs of each point, with the seeds from its own on: figures with interv
   policy (docs/certainty.md), also in DIR/seeds.parquet.
 fresh: With --seeds: make a table of `ringbco generate` anew for each run. Else each submission moves by under
   a minute.
-baseline POLICY: With --seeds: what the other policies are compared with. Default: the first.
+baseline NAME: With --seeds: the policy, or the name of a run, that the others are compared with. Default: the
+  first.
 [Targets]
 measure MEASURE: The measure of comparison.parquet that is told first, and that --target is of, such as
   p90_wait. Default: mean_jct.
@@ -63,6 +67,7 @@ quiet
 def sweep(
     spec: Path,
     *,
+    run: list[str] | None = None,
     out: Path,
     threads: int | None = None,
     processes: int | None = None,
@@ -89,13 +94,15 @@ def sweep(
 
     Example: ringbco sweep sweep.toml -o sweep --dask local:8
     """
-    from ringbco.cli.progress import bar_of_runs
+    from ringbco.cli.progress import progress_of_runs
+    from ringbco.cli.runs import settings_of
     from ringbco.errors import RingbcoError, UsageError
     from ringbco.io.process import leaving
     from ringbco.reports.paper import paper_files
     from ringbco.run.seeds import Seeds
     from ringbco.sweeps import targets
-    from ringbco.sweeps.run import sweep as run
+    from ringbco.sweeps.document import read_document
+    from ringbco.sweeps.run import sweep as sweep_of
     from ringbco.units import check_units, shown_in
 
     check_units(units)
@@ -107,26 +114,29 @@ def sweep(
         raise UsageError("option baseline: expected together with --seeds N, N of 2 or more")
     # A sweep's own files are made anew each time.
     files = paper_files(out, figures, table, force=True)
-    asked = targets.asked(spec, Seeds(seeds, fresh), measure, target, bisect)
-    done = 0
+    runs = settings_of(run or [], spec.parent)
+    asked = targets.asked(read_document(spec, runs), Seeds(seeds, fresh), measure, target, bisect)
+    done, before = 0, None
 
     def kept() -> str:
         return f"{done} runs are kept in {out}; the same command goes on from there"
 
     with (
         leaving(kept),
-        bar_of_runs(spec.name, quiet=quiet) as (bar, began),
+        progress_of_runs(spec.name, quiet=quiet) as progress,
         _executor(processes, dask, scatter) as (executor, travel),
     ):
 
         def tell(finished: int, total: int) -> None:
-            nonlocal done
+            nonlocal done, before
             done = finished
-            if bar is not None:
-                bar(finished, total)
+            # It is told after each run, so the first time all others are from before.
+            before = finished - 1 if before is None else before
+            progress.show(finished, total)
+            progress.ended(finished, total, before)
 
-        def sweep_of(wanted: Spec) -> SweepResult:
-            return run(
+        def swept(wanted: Spec) -> SweepResult:
+            return sweep_of(
                 wanted,
                 out,
                 baseline=baseline,
@@ -134,10 +144,10 @@ def sweep(
                 threads=threads,
                 scatter=travel,
                 progress=tell,
-                on_run_start=began,
+                on_run_start=progress.began,
             )
 
-        wanted, result, found = asked.run(sweep_of)
+        wanted, result, found = asked.run(swept)
     if as_json:
         say_json(_document(result) | ({"targets": [one.to_dict() for one in found]} if asked.target else {}))
     written = _write(files, result) if files.wanted else []

@@ -37,7 +37,8 @@ _TAIL: Final = """\
   refused unless `--force` is given, which replaces
   [what ringbco wrote](../reliability.md#what-is-replaced) and nothing else.
 - What was asked for goes to stdout; notes, warnings, progress and errors to stderr. Progress bars appear on
-  terminals only. `--quiet` leaves the errors, `--json` prints one JSON document and nothing else.
+  terminals only; elsewhere work that takes long says every 30 s how far it is, at which rate, and when it is
+  expected to end. `--quiet` leaves the errors, `--json` prints one JSON document and nothing else.
 - An option that takes one value is given once: a second `--policy` for `ringbco replay` is refused.
 - A reader that leaves early (`ringbco ... | head -1`) changes neither what is written nor the status.
 - A TIME is 2.5d, 6h, 30min, 90s, or a number of seconds. A RATE is 25Gb/s (bits), 100GB/s (bytes), or a

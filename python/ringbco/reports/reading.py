@@ -21,19 +21,24 @@ _COMPARISON: Final = "comparison.json"
 
 
 class _Found(NamedTuple):
-    """A result folder, and what a comparison's document tells of its other runs: nothing of a single one."""
+    """A result folder, and what a comparison's document tells of its other runs: nothing of a single one.
+
+    name: what the comparison calls it; None of a single one.
+    """
 
     path: Path
     summaries: list[dict[str, Any]]
     bounds: list[float | None]
     over: Runs = ONE_RUN
     baseline: bool = False
+    name: str | None = None
 
 
 def read_results(folders: Sequence[str | os.PathLike[str]]) -> Comparison:
     """The outcomes in `folders`, in order, by label; a folder of `ringbco compare` stands for its results.
 
-    A label is the folder's name, with as many of its parents' as it takes to tell it from the others.
+    A label is what its comparison calls the result, else the folder's name, with as many of the folder's
+    parents' as it takes to tell it from the others.
 
     Raises InputError for what is no result folder or cannot be drawn, UsageError for a folder given twice.
     """
@@ -43,7 +48,8 @@ def read_results(folders: Sequence[str | os.PathLike[str]]) -> Comparison:
     for one, there in zip(found, places, strict=True):
         if places.count(there) > 1:
             raise UsageError(f"{one.path}: given twice")
-    named = dict(zip(labels(resolved), found, strict=True))
+    names = [path.name if one.name is None else one.name for path, one in zip(resolved, found, strict=True)]
+    named = dict(zip(labels(resolved, names), found, strict=True))
     repeated = {label: one for label, one in named.items() if one.summaries}
     against = [label for label, one in named.items() if one.baseline]
     return Comparison(
@@ -83,6 +89,7 @@ def _results_in(folder: Path) -> list[_Found]:
             _by_run(document, listed, "mean_jct_bounds_by_run", label),
             runs_of(document, listed),
             label == listed.get("baseline"),
+            label,
         )
         for label, name in names.items()
     ]
@@ -122,11 +129,16 @@ def _is_bound(value: object) -> bool:
     return value is None or is_number(value)
 
 
-def labels(paths: Sequence[Path]) -> list[str]:
-    """The shortest ends of the paths that are all different, of the same number of parts each."""
+def labels(paths: Sequence[Path], names: Sequence[str] | None = None) -> list[str]:
+    """The shortest ends of the paths that are all different, of the same number of parts each.
+
+    names: what stands for the paths' last parts.
+    """
+    last = [path.name for path in paths] if names is None else names
     longest = max((len(path.parts) for path in paths), default=1)
     for parts in range(1, longest + 1):
-        labels = [show_path("/".join(path.parts[-parts:])) for path in paths]
+        ends = zip(paths, last, strict=True)
+        labels = [show_path("/".join((*path.parts[-parts:-1], name))) for path, name in ends]
         if len(set(labels)) == len(labels):
             return labels
     return [show_path(path) for path in paths]

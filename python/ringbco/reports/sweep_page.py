@@ -212,6 +212,14 @@ def _settings(runs: SweepRuns) -> list[Table]:
     if runs.axes:
         rows = [words(axis.title, _values(axis)) for axis in runs.axes]
         made.append(Table("Varied", ["setting", "values"], rows))
+    named = runs.spec.get("runs")
+    if isinstance(named, Mapping):
+        rows = [
+            words(name, ", ".join(f"{key.replace('_', '-')} {_plain(value)}" for key, value in own.items()))
+            for name, own in named.items()
+            if isinstance(own, Mapping)
+        ]
+        made.append(Table("Runs by name", ["run", "settings"], rows))
     base = runs.spec.get("base")
     if isinstance(base, Mapping) and base:
         base_rows = [words(str(name).replace("_", "-"), _plain(value)) for name, value in base.items()]

@@ -18,6 +18,7 @@ from ringbco.reports.reading import runs_of
 from ringbco.result.certainty import Runs, figured
 from ringbco.result.figures import COMPARED, Figure
 from ringbco.run.registry import PLAN, REPLAY
+from ringbco.sweeps.document import RUN, varied
 from ringbco.sweeps.targets import Target, TargetResult, Tried, grouped
 from ringbco.units import plain
 
@@ -217,10 +218,10 @@ def row_texts(name: str, value: Any) -> str:
 
 
 def named(settings: Mapping[str, Any], *, short: bool = True) -> str:
-    """Settings as text. short: a policy by its name alone."""
+    """Settings as text. short: a policy, a run and a cluster by their names alone."""
     return ", ".join(
         row_texts(name, value)
-        if short and name in ("policy", CLUSTER)
+        if short and name in ("policy", RUN, CLUSTER)
         else f"{name.replace('_', '-')} {row_texts(name, value)}"
         for name, value in settings.items()
     )
@@ -237,8 +238,10 @@ def read_sweep(folder: Path) -> SweepRuns:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         spec = document["spec"]
-        tables = [spec.get("grid", {}), *spec.get("runs", [])]
-        names = dict.fromkeys(str(name).replace("-", "_") for table in tables for name in table)
+        named, runs = varied(spec), spec.get("runs", [])
+        tables = [{RUN: None}, spec.get("grid", {}), *([] if isinstance(runs, Mapping) else runs)]
+        keys = (str(name).replace("-", "_") for table in tables for name in table)
+        names = dict.fromkeys(key for key in keys if key in named)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"expected the specification of a sweep ({error})", file=path) from None
     frame = read_table(folder / _TABLE, {"command": pl.String(), "error": pl.String()})
@@ -246,11 +249,11 @@ def read_sweep(folder: Path) -> SweepRuns:
         raise InputError("expected a run that did not fail; there is none", file=folder / _TABLE)
     there = document.get("seeds") is not None and (folder / _SEEDS).is_file()
     over = _read_over(folder, document) if there else None
-    runs = SweepRuns(frame, tuple(names), spec, over, *_aimed(document.get("aim"), path))
-    for axis in runs.axes if over is not None else ():
+    read = SweepRuns(frame, tuple(names), spec, over, *_aimed(document.get("aim"), path))
+    for axis in read.axes if over is not None else ():
         if over is not None and over.frame.schema.get(axis.name) != frame.schema[axis.name]:
             raise InputError(f"expected a column {axis.name} as runs.parquet has it", file=folder / _SEEDS)
-    return runs
+    return read
 
 
 def _aimed(aim: object, path: Path) -> tuple[Figure | None, Target | None, str | None]:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 FRAME: Final = "comparison.parquet"
 DOCUMENT: Final = "comparison.json"
 REPORT: Final = "report.html"
+_LONGEST: Final = 100
+"""Bytes of a folder's name: file systems take 255, and what is unfinished has a longer name."""
 _ALWAYS: Final = ("measure", "policy", "value", "ratio", "best")
 """The columns that there are with one run, too."""
 
@@ -392,6 +394,7 @@ class Comparison:
         for number, label in enumerate(self.outcomes, start=1):
             name = re.sub(r"[^\w.=-]+", "-", label)
             name = re.sub("--+", "-", name).strip(".-") or str(number)
+            name = name.encode()[:_LONGEST].decode(errors="ignore")
             # Also where a file system does not tell A from a: somebody may copy the folder to one.
             while fold(name) in taken:
                 name = f"{name}-{number}"

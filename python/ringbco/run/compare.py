@@ -45,7 +45,7 @@ def compare(
     policies: Sequence[str] = (),
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
-    runs: Mapping[str, Mapping[str, Any]] | None = None,
+    runs: Mapping[str, Mapping[str, Any] | str] | None = None,
     results: Sequence[Outcome | str | os.PathLike[str]] = (),
     seeds: int = 6,
     fresh: bool = False,
@@ -60,9 +60,9 @@ def compare(
 
     The table is read once, and its profile resolved once a seed of models that no job names.
 
-    runs: settings beside the policies, by label, such as {"sjf-bco, kappa 4": {"policy": "sjf-bco",
-        "kappa": 4}}: options of `replay` by its parameters' names, which go before `options`, `cluster`, and
-        `parameters`, the fields of a custom policy.
+    runs: settings beside the policies, by name, such as {"fair": {"policy": "fifo", "order": "fairshare"}}:
+        options of `replay` by its parameters' names, which go before `options`, `cluster`, and `parameters`,
+        the fields of a custom policy. A policy alone may stand for its settings: {"plain": "fifo"}.
     results: outcomes at hand, or the paths of result folders, which are not run again. A path is its label;
         an outcome has its policy's name for one.
     seeds: how many runs each replay has: what differs between policies is told from what differs between
@@ -76,9 +76,9 @@ def compare(
 
     The policies come first, then the runs, then the results; the first is what the others are compared with.
 
-    Raises UsageError for a policy that is unknown or named twice, for a label given twice, and for a demand
-    that none of them can meet; InputError for a folder that is no result, or a damaged one; otherwise as
-    `replay`, for the first run in order that fails. Warns as `replay` does, once.
+    Raises UsageError for a policy that is unknown or named twice, for a name that is empty or given twice,
+    and for a demand that none of them can meet; InputError for a folder that is no result, or a damaged one;
+    otherwise as `replay`, for the first run in order that fails. Warns as `replay` does, once.
     """
     refuse_removed(options)
     return compared(
@@ -102,20 +102,22 @@ def compared(
     policies: Sequence[str],
     *,
     recorded_cluster: Cluster | str | os.PathLike[str] | None = None,
-    runs: Mapping[str, Mapping[str, Any]],
+    runs: Mapping[str, Mapping[str, Any] | str],
     results: Sequence[Outcome | str | os.PathLike[str]] = (),
     seeds: Seeds,
     baseline: str | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
     began: Callable[[int, int, str], None] | None = None,
+    ended: Callable[[int, int], None] | None = None,
     options: Mapping[str, Any],
     kept: FinishedRuns | None = None,
 ) -> tuple[Comparison, dict[str, Path]]:
     """As `compare`, with each finished run in `kept`, and taken from there if it is in it already.
 
     Beside the comparison: by label, the folders in which outcomes are kept.
-    began: called with (its number, how many there are, its name) when a replay begins.
+    began: called with (its number, how many there are, its name) when a replay begins. ended: with (how many
+    have ended, how many there are) when one has ended.
     """
     check_inputs(bool(policies or runs), results, jobs, cluster)
     if jobs is None or cluster is None:
@@ -138,7 +140,7 @@ def compared(
     repeats = [one for run in wanted for one in run.repeats(cluster, seeds)]
     workloads = resolve_workloads(table, repeats)
     warn(_warnings(table, repeats, workloads.values()), within=1)
-    watch = Watch([one.name for one in repeats], table.num_jobs, progress, began)
+    watch = Watch([one.name for one in repeats], table.num_jobs, progress, began, ended)
     several = [run for run in wanted if not is_log(run.policy)]
     given = [(table, {**checked(run.options), "policy": run.policy}) for run in several]
     over = Runs(seeds.kind, changes(seeds, given) if given else (), table.epoch)
@@ -149,9 +151,10 @@ def compared(
 
     def run(number: int) -> FinishedRun:
         tell = watch.part(number)
-        ended = making.make(repeats[number], tell)
+        made = making.make(repeats[number], tell)
         tell(table.num_jobs, table.num_jobs)
-        return ended
+        watch.end()
+        return made
 
     try:
         done = _all_done(run, [one.number for one in repeats], threads, watch)
@@ -160,18 +163,20 @@ def compared(
             kept.discard()
         raise
     warn(dict.fromkeys(line for one in repeats for line in making.warnings.get(id(one), ())), within=1)
-    ended: dict[str, list[FinishedRun]] = {label: [] for label in labels}
+    by_label: dict[str, list[FinishedRun]] = {label: [] for label in labels}
     for one, end in zip(repeats, done, strict=True):
-        ended[one.label].append(end)
+        by_label[one.label].append(end)
     of = slice(None) if seeds.fresh else slice(1)
     comparison = Comparison(
-        {label: one.outcome for label, part in ended.items() for one in part if one.outcome} | finished,
-        {label: [one.summary for one in part] for label, part in ended.items() if len(part) > 1},
-        {label: [one.bound for one in part[of]] for label, part in ended.items()} if bounds else {},
+        {label: one.outcome for label, part in by_label.items() for one in part if one.outcome} | finished,
+        {label: [one.summary for one in part] for label, part in by_label.items() if len(part) > 1},
+        {label: [one.bound for one in part[of]] for label, part in by_label.items()} if bounds else {},
         over,
         baseline,
     )
-    return comparison, {label: part[0].folder for label, part in ended.items() if part[0].folder is not None}
+    return comparison, {
+        label: part[0].folder for label, part in by_label.items() if part[0].folder is not None
+    }
 
 
 def _warnings(table: JobTable, repeats: Sequence[Repeat], workloads: Iterable[Workload]) -> dict[str, None]:

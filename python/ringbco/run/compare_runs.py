@@ -21,7 +21,7 @@ from ringbco.trace.jobs import JobTable
 from ringbco.trace.other_names import hint_at
 from ringbco.trace.workload import Workload, key_of, resolve
 
-_EXAMPLE: Final = '{"sjf-bco, kappa 4": {"policy": "sjf-bco", "kappa": 4}}'
+_EXAMPLE: Final = '{"small": {"policy": "sjf-bco", "kappa": 4}}'
 
 
 _BESIDE: Final = ("policy", "cluster", "parameters")
@@ -80,21 +80,25 @@ class Run:
 
 
 def wanted_runs(
-    policies: Sequence[str], runs: Mapping[str, Mapping[str, Any]], options: Mapping[str, Any]
+    policies: Sequence[str], given: Mapping[str, Mapping[str, Any] | str], options: Mapping[str, Any]
 ) -> list[Run]:
-    """The runs of `policies` with as much of `options` as each uses, and `runs`, each with its own on top.
+    """The runs of `policies` with as much of `options` as each uses, and those given, with their own on top.
 
     Raises UsageError for what is no policy or no option, or named twice.
     """
     if isinstance(policies, str) or not isinstance(policies, Sequence):
         raise refusal("policies", policies, "a list of names")
-    if not isinstance(runs, Mapping) or not all(isinstance(own, Mapping) for own in runs.values()):
-        raise refusal("runs", runs, f"labels and their options, such as {_EXAMPLE}")
+    runs = named_settings(given)
     twice = [policy for policy in policies if list(policies).count(policy) > 1]
     if twice:
         raise UsageError(f"option policy: {twice[0]!r}: expected each policy once")
     for label, own in runs.items():
-        _check_run(label, own, policies)
+        if label in policies:
+            raise UsageError(
+                f"option run: {label!r}: expected each name once; it is one of the policies, so give the run"
+                f' another name: --run NAME="..."'
+            )
+        _check_run(label, own)
     names = [*policies, *(own["policy"] for own in runs.values())]
     if not names:
         raise UsageError("option policy: expected at least one policy or run")
@@ -103,7 +107,7 @@ def wanted_runs(
     for (label, own), common in zip(runs.items(), fitted[len(policies) :], strict=True):
         settings = {name: value for name, value in own.items() if name not in _BESIDE}
         run = Run(
-            str(label),
+            label,
             own["policy"],
             {**common, **settings},
             as_cluster(own["cluster"]) if "cluster" in own else None,
@@ -112,6 +116,24 @@ def wanted_runs(
         _check_options(run)
         wanted.append(run)
     return wanted
+
+
+def named_settings(runs: Mapping[str, Mapping[str, Any] | str]) -> dict[str, Mapping[str, Any]]:
+    """Settings by the names of runs; a policy alone stands for itself.
+
+    Raises UsageError for what is no such table, and for a name that is empty or there twice.
+    """
+    if not isinstance(runs, Mapping) or not all(isinstance(own, Mapping | str) for own in runs.values()):
+        raise refusal("runs", runs, f"names and their options, such as {_EXAMPLE}")
+    found: dict[str, Mapping[str, Any]] = {}
+    for label, own in runs.items():
+        name = str(label)
+        if not name.strip():
+            raise UsageError(f"option run: {name!r}: expected a name, such as {_EXAMPLE}")
+        if name in found:
+            raise UsageError(f"option run: {name!r}: expected each name once")
+        found[name] = {"policy": own} if isinstance(own, str) else own
+    return found
 
 
 def check_inputs(something: bool, results: Sequence[object], jobs: object, cluster: object) -> None:
@@ -157,7 +179,9 @@ def read_results(
             found[f"{name} [{taken + 1}]" if taken else name] = result
         elif isinstance(result, str | os.PathLike):
             path = os.fspath(result)
-            if path in found or path in labels:
+            if path in labels:
+                raise UsageError(f"option result: {path}: expected another name than that of a policy or run")
+            if path in found:
                 raise UsageError(f"option result: {path}: expected each result once")
             found[path] = read_result(path)
         else:
@@ -180,9 +204,7 @@ def _check_options(run: Run) -> None:
         raise UsageError(f"option run: {run.label!r}: {error}") from None
 
 
-def _check_run(label: object, own: Mapping[str, Any], policies: Sequence[str]) -> None:
-    if label in policies:
-        raise UsageError(f"option run: {label!r}: expected each run once; it is one of the policies")
+def _check_run(label: str, own: Mapping[str, Any]) -> None:
     if not isinstance(own.get("policy"), str):
         raise UsageError(f"option run: {label!r}: expected a policy, such as {_EXAMPLE}")
     known = ("cluster", "parameters", *REPLAY)
@@ -201,12 +223,15 @@ class Watch:
         jobs: int,
         progress: Callable[[int, int], None] | None,
         began: Callable[[int, int, str], None] | None,
+        ended: Callable[[int, int], None] | None = None,
     ) -> None:
-        """names: of the replays, of so many jobs each. progress: of jobs. began: as for `compared`."""
+        """names: of the replays, of so many jobs each. progress: of jobs. began, ended: as for `compared`."""
         self._names = names
         self._total = len(names) * jobs
         self._progress = progress
         self._began = began
+        self._ended = ended
+        self._over = 0
         self._done: dict[int, int] = {}
         self._lock = Lock()
         self._stopped = Event()
@@ -214,6 +239,13 @@ class Watch:
     def stop(self) -> None:
         """Lets every replay end with an exception the next time it tells its progress."""
         self._stopped.set()
+
+    def end(self) -> None:
+        """One replay more has ended."""
+        with self._lock:
+            self._over += 1
+            if self._ended is not None:
+                self._ended(self._over, len(self._names))
 
     def part(self, number: int) -> Callable[[int, int], None]:
         """The progress callback of one replay, which begins."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -35,11 +35,10 @@ _STOPPED: Final = ("preempted", "evicted")  # stays that were ended for others
 _RANKING: Final = ("order", "queue")  # which a policy that preempts has no use for
 
 
-def rigid(chosen: Iterable[str | SerializedPolicy], table: JobTable) -> str | None:
-    """A line that says under which of the policies elastic jobs of a table run on num_gpus all the same."""
+def rigid(chosen: Mapping[str, str | SerializedPolicy], table: JobTable) -> str | None:
+    """A line that says under which of the policies, by name, elastic jobs run on num_gpus all the same."""
     elastic = int(np.count_nonzero(gpus_of(table.frame, "min_gpus") < gpus_of(table.frame, "max_gpus")))
-    names = {name.name if isinstance(name, SerializedPolicy) else name: name for name in chosen}
-    under = [name for name, policy in names.items() if not _resizes(name, policy)] if elastic else []
+    under = [name for name, policy in chosen.items() if not _resizes(policy)] if elastic else []
     if not under:
         return None
     return (
@@ -48,8 +47,8 @@ def rigid(chosen: Iterable[str | SerializedPolicy], table: JobTable) -> str | No
     )
 
 
-def _resizes(name: str, policy: str | SerializedPolicy) -> bool:
-    return class_of(policy).resizes if is_custom(policy) else resolve_policy(name).is_("resizes")
+def _resizes(policy: str | SerializedPolicy) -> bool:
+    return class_of(policy).resizes if is_custom(policy) else resolve_policy(policy).is_("resizes")
 
 
 def stopped(policy: str, outcome: Outcome, table: JobTable) -> str | None:

@@ -14,6 +14,7 @@ from ringbco.result.days import Days
 from ringbco.result.figures import MEASURED_HERE, compared
 from ringbco.result.sentences import of_runs
 from ringbco.result.verdicts import SCHEMA, Side, Verdicts
+from ringbco.sweeps.document import RUN
 from ringbco.units import plain
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ _ALIKE: Final = ("jobs", "jobs_refused", "measure_from", "measure_to")
 class PointRuns(NamedTuple):
     """One point of a sweep: its settings that the specification varies, its GPUs, its runs' figures.
 
-    base: the point that differs in nothing but the policy, which is the baseline; None where there is none.
+    base: the point that differs in nothing but what is compared (runs by name, or policies), which is the
+    baseline; None where there is none.
     alike: what runs of the same jobs share.
     """
 
@@ -54,7 +56,7 @@ class Over:
         baseline: str | None = None,
         days: Sequence[Mapping[str, Any] | None] = (),
     ) -> None:
-        """frame: of runs.parquet, all runs. baseline: a policy, None for the first.
+        """frame: of runs.parquet, all runs. baseline: a policy or the name of a run, None for the first.
 
         days: by point what the record of its run 0 has of them.
         """
@@ -66,9 +68,14 @@ class Over:
         varied = [name for name in spec.varied if name != "seed"]
         firsts = range(0, len(rows), self.runs)
         settings = [{name: rows[at][name] for name in varied} for at in firsts]
-        policies = list(dict.fromkeys(one.get("policy") for one in settings))
-        against = baseline or (policies[0] if len(policies) > 1 else None)
-        bases = {_others(one): number for number, one in enumerate(settings) if one.get("policy") == against}
+        self._compared: Final = spec.compared
+        names = list(dict.fromkeys(one.get(spec.compared) for one in settings))
+        against = baseline or (names[0] if len(names) > 1 else None)
+        bases = {
+            self._others(one): number
+            for number, one in enumerate(settings)
+            if one.get(spec.compared) == against
+        }
         self.points: Final = [
             PointRuns(
                 one,
@@ -77,14 +84,14 @@ class Over:
                     row.key: [rows[at][row.key] for at in range(first, first + self.runs)]
                     for row in self.measures
                 },
-                bases.get(_others(one)),
+                bases.get(self._others(one)),
                 tuple(rows[first].get(name) for name in _ALIKE),
             )
             for one, first in zip(settings, firsts, strict=True)
         ]
         sides = {
             number: Side(
-                str(point.settings.get("policy")),
+                str(point.settings.get(spec.compared)),
                 self.variation._replace(epoch=None if known is None else known.get("epoch")),
                 point.figures.__getitem__,
                 None if known is None else Days.of(known),
@@ -93,6 +100,10 @@ class Over:
             for number, (point, known) in enumerate(zip(self.points, days or repeat(None), strict=False))
         }
         self._judged = Verdicts(sides if self.runs > 1 else {}, lambda number: self.points[number].base)
+
+    def _others(self, settings: Mapping[str, Any]) -> str:
+        """What points share that are held against each other."""
+        return repr({name: value for name, value in settings.items() if name != self._compared})
 
     @cached_property
     def measures(self) -> list[Figure]:
@@ -108,7 +119,7 @@ class Over:
 
     def sentence(self, number: int, measure: Figure) -> str | None:
         """How a point's figure lies beside that of its base; None without a verdict."""
-        text, where = self._judged.sentence(number, measure), self.points[number].but("policy")
+        text, where = self._judged.sentence(number, measure), self.points[number].but(self._compared)
         return f"{where}: {text}" if where and text is not None else text
 
     def sentences(self, key: str = "mean_jct") -> Iterator[str]:
@@ -129,7 +140,7 @@ class Over:
             value = self.figure(number, measure.key).value
             base = point.base if point.base is not None else number
             if value is not None and point.alike == self.points[base].alike:
-                groups.setdefault(_others(point.settings), {})[number] = value
+                groups.setdefault(self._others(point.settings), {})[number] = value
         return set().union(*(self._judged.best(measure, values) for values in groups.values()))
 
     @property
@@ -162,10 +173,6 @@ _SETTINGS: Final = frozenset({"seed", "draw", "load", "servers", "gpus"})
 
 
 def called(settings: Mapping[str, Any]) -> str:
-    """Settings as people call them: a policy by its name alone."""
+    """Settings as people call them: a policy and a run by their names alone."""
     texts = ((name, plain(value, "none")) for name, value in settings.items())
-    return ", ".join(text if name == "policy" else f"{name} {text}" for name, text in texts)
-
-
-def _others(settings: Mapping[str, Any]) -> str:
-    return repr({name: value for name, value in settings.items() if name != "policy"})
+    return ", ".join(text if name in ("policy", RUN) else f"{name} {text}" for name, text in texts)

@@ -27,10 +27,11 @@ from ringbco.result import metrics
 from ringbco.result.days import days_of
 from ringbco.result.figures import flat
 from ringbco.run.compare_runs import check_baseline
-from ringbco.run.custom_policy import resolve
+from ringbco.run.custom_policy import SerializedPolicy, resolve
 from ringbco.run.options import MOST_THREADS, check_callback, integer
 from ringbco.run.refusals import rigid
 from ringbco.run.seeds import SeededTable, Seeds
+from ringbco.sweeps.document import NamedRuns
 from ringbco.sweeps.mapped import Mapped
 from ringbco.sweeps.objects import Trace, table_of_trace
 from ringbco.sweeps.over import Over, called
@@ -86,6 +87,7 @@ def sweep(
     spec: str | os.PathLike[str] | Mapping[str, Any] | Spec,
     folder: str | os.PathLike[str],
     *,
+    runs: NamedRuns = None,
     seeds: Seeds = ONCE,
     baseline: str | None = None,
     executor: Executor | None = None,
@@ -98,8 +100,10 @@ def sweep(
 
     spec: the path of a TOML file, or what is in one as a mapping, where `trace` may be a job table or a frame
         too and `cluster` a `Cluster`. Their content decides what is kept: an equal table is not run again.
+    runs: settings by name, such as {"fair": {"policy": "fifo", "order": "fairshare"}}: each is tried at every
+        point of the grid, as those are that `spec` names.
     seeds: how many runs each point has, as `compare` has it: seeds.parquet then tells figures with their
-        intervals, and verdicts against the policy `baseline`, or the first.
+        intervals, and verdicts against `baseline`, a policy or the name of a run, or the first.
     executor: where the runs go, any `concurrent.futures.Executor`; None for threads, of which there are
         `threads` or, if that is None, one a processor.
     scatter: given a trace with its table, returns what stands for it among the arguments of a task: what
@@ -112,12 +116,12 @@ def sweep(
     Warns of damaged records, which are made again, and at the end of what its runs warn of, each line once
     (RingbcoWarning).
     """
-    spec = spec if isinstance(spec, Spec) else read_spec(spec, seeds)
+    spec = spec if isinstance(spec, Spec) else read_spec(spec, seeds, runs)
     if threads is not None:
         threads = integer("threads", threads, 1, MOST_THREADS)
     check_callback(progress)
     check_callback(on_run_start, "on_run_start", "(number, runs in all, name)")
-    check_baseline(baseline, dict.fromkeys(str(run.settings.get("policy")) for run in spec.runs))
+    check_baseline(baseline, dict.fromkeys(str(run.settings.get(spec.compared)) for run in spec.runs))
     target = Path(folder)
     store = Store(target, spec)
     warn(_damage(store.damaged), within=1)
@@ -232,7 +236,8 @@ def _with_progress(outcome: Outcome, run: Run, policy: Any, table: JobTable) -> 
     told = flat(outcome.scalar_summary())
     summary = {key: value for key, value in told.items() if not isinstance(value, list | dict)}
     found = list(outcome.run.get("warnings", ()))
-    if policy is not None and (line := rigid([policy], table)) is not None:
+    name = policy.name if isinstance(policy, SerializedPolicy) else str(policy)
+    if policy is not None and (line := rigid({name: policy}, table)) is not None:
         found.append(line)
     record: Record = {"summary": summary}
     if found:

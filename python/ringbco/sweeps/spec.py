@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import ringbco
 from ringbco.cluster.network import NETWORK_RULES, NETWORK_UNITS
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import ABSENT, InputError, UsageError, nearest, show_toml
 from ringbco.io.digests import sha256_of
-from ringbco.io.toml import read_toml
 from ringbco.result.certainty import Kind
 from ringbco.result.days import has_days
 from ringbco.run.custom_policy import SerializedPolicy, serialized
@@ -26,6 +25,7 @@ from ringbco.run.options import PARTS, resolve_policy
 from ringbco.run.outage_draws import is_draw
 from ringbco.run.registry import BUILT_IN
 from ringbco.run.seeds import SeededTable, Seeds, changes, refuse_logs, seeded_options
+from ringbco.sweeps.document import FORM, RUN, NamedRuns, check_named, plain_name, read_document, varied
 from ringbco.sweeps.objects import Objects, Trace, table_of_trace
 from ringbco.sweeps.settings import COMMANDS, EXPECTED, Setting, command, options_of
 from ringbco.sweeps.side_inputs import SideTables, read_side_inputs
@@ -41,7 +41,6 @@ _VC: Final = ("split", "pool")
 _MEANT: Final = {"jobs": "trace", "policies": "policy", "traces": "trace", "lambda_": "lambda"}
 # Options that are taken alone, and that may be refused under another policy or beside another option.
 _BY_OTHERS: Final = ("order", "queue", "aging", "quantum", "measure_to")
-_FORM: Final = "see docs/sweeps.md"
 
 
 @dataclass(frozen=True)
@@ -106,34 +105,23 @@ class Spec:
     changed: tuple[str, ...] = ()
     aim: Mapping[str, Any] | None = None
 
+    @property
+    def compared(self) -> str:
+        """The setting whose values are held against each other: names of runs where there are two or more."""
+        return RUN if len({run.settings.get(RUN) for run in self.runs}) > 1 else "policy"
 
-def read_spec(spec: str | os.PathLike[str] | Mapping[str, Any], seeds: Seeds = ONCE) -> Spec:
-    """The sweep that a TOML file, or a mapping of the same shape, asks for.
+
+def read_spec(
+    spec: str | os.PathLike[str] | Mapping[str, Any], seeds: Seeds = ONCE, runs: NamedRuns = None
+) -> Spec:
+    """The sweep that a TOML file, or a mapping of the same shape, asks for, with these runs beside its own.
 
     In a mapping a trace may be a job table or a frame, and a cluster a `Cluster`. Paths in a file are
     relative to its folder. Raises InputError naming the file and the key at fault, before anything has run:
     for unknown keys, values of a wrong type or out of range, names that no registry knows, traces and
     clusters that are not there; UsageError for seeds that it varies itself.
     """
-    return spec_of(*read_document(spec), seeds)
-
-
-class Document(NamedTuple):
-    """A specification as it was written, its file (None of a mapping), and where its paths start from."""
-
-    told: Mapping[str, Any]
-    file: str | None
-    folder: Path
-
-
-def read_document(spec: str | os.PathLike[str] | Mapping[str, Any]) -> Document:
-    """The specification of a TOML file or a mapping, nothing of it checked."""
-    if isinstance(spec, Mapping):
-        return Document(spec, None, Path())
-    path = Path(spec)
-    if path.is_dir():
-        raise InputError("is a folder, not a sweep's specification", file=path)
-    return Document(read_toml(path, hint=_FORM), os.fspath(spec), path.parent)
+    return spec_of(*read_document(spec, runs), seeds)
 
 
 def spec_of(told: Mapping[str, Any], file: str | None, folder: Path, seeds: Seeds = ONCE) -> Spec:
@@ -202,9 +190,10 @@ class _Reader:
         if not isinstance(document.get("fresh", False), bool):
             raise self._error("true or false", "fresh", document["fresh"])
         base = self._values(self._section(document, "base"), "base")
-        points = [*self._grid(document, base), *self._list(document, base)]
-        if not points:
-            points = [(base, "base")]
+        points = list(self._grid(document, base))
+        check_named(document, self._file)
+        points = self._with_names(document, points, base)
+        points = [*points, *self._list(document, base)] or [(base, "base")]
         if len(points) > MOST_RUNS:
             raise self._error(f"at most {MOST_RUNS:,} runs, not {len(points):,}", "grid")
         self._settle(points)
@@ -213,12 +202,12 @@ class _Reader:
         self._load()
         if self._trials.custom:
             self._settle(points)
-        varied = {
-            _plain(name) for table in (document.get("grid", {}), *document.get("runs", [])) for name in table
-        }
+        differing = varied(document)
         runs = tuple(self._run(values, *found) for (values, _), found in zip(points, parts, strict=True))
         return Spec(
-            self._objects.document(document), runs, tuple(name for name in runs[0].settings if name in varied)
+            self._objects.document(document),
+            runs,
+            tuple(name for name in runs[0].settings if name in differing),
         )
 
     def _grid(
@@ -235,8 +224,8 @@ class _Reader:
             if not isinstance(value, list) or not value:
                 hint = f"{name} = [...], or put it under [base]"
                 raise self._error("a list of at least one value", where, value, hint=hint)
-            axes[_plain(name)] = [
-                self._value(_plain(name), entry, f"{where}[{number}]")
+            axes[plain_name(name)] = [
+                self._value(plain_name(name), entry, f"{where}[{number}]")
                 for number, entry in enumerate(value, start=1)
             ]
         if math.prod(map(len, axes.values())) > MOST_RUNS:
@@ -245,11 +234,27 @@ class _Reader:
         for combination in itertools.product(*axes.values()):
             yield {**base, **dict(zip(axes, combination, strict=True))}, "grid"
 
+    def _with_names(
+        self, document: Mapping[str, Any], points: list[tuple[dict[str, Any], str]], base: dict[str, Any]
+    ) -> list[tuple[dict[str, Any], str]]:
+        """Each of the grid's points with each of the runs that have names, if there are any."""
+        runs = document.get("runs")
+        if not isinstance(runs, Mapping):
+            return points
+        own = {name: self._values(table, f"runs.{name}") for name, table in runs.items()}
+        return [
+            ({**values, **settings, RUN: name}, f"runs.{name}")
+            for values, _ in points or [(base, "base")]
+            for name, settings in own.items()
+        ]
+
     def _list(
         self, document: Mapping[str, Any], base: Mapping[str, Any]
     ) -> Iterator[tuple[dict[str, Any], str]]:
         """The runs given one by one."""
         runs = document.get("runs", [])
+        if isinstance(runs, Mapping):
+            return
         if not isinstance(runs, list):
             raise self._error(
                 "a list of tables", "runs", hint="write [[runs]], then what is special to the run"
@@ -257,8 +262,10 @@ class _Reader:
         for number, entry in enumerate(runs, start=1):
             where = f"runs[{number}]"
             if not isinstance(entry, Mapping):
-                raise self._error("a table", where, entry, hint=_FORM)
-            yield {**base, **self._values(entry, where)}, where
+                raise self._error("a table", where, entry, hint=FORM)
+            named = {RUN: entry[RUN]} if RUN in entry else {}
+            settings = {name: value for name, value in entry.items() if name != RUN}
+            yield {**base, **named, **self._values(settings, where)}, where
 
     def _section(self, document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         section = document.get(name, {})
@@ -269,14 +276,15 @@ class _Reader:
     def _values(self, table: Mapping[str, Any], where: str) -> dict[str, Any]:
         self._names(table, where)
         return {
-            _plain(name): self._value(_plain(name), value, f"{where}.{name}") for name, value in table.items()
+            plain_name(name): self._value(plain_name(name), value, f"{where}.{name}")
+            for name, value in table.items()
         }
 
     def _names(self, table: Mapping[str, Any], where: str) -> None:
         """Refuses keys that are no settings, and two spellings of one."""
         known = (*_OWN_KEYS, *options_of(self._command))
-        self._only({_plain(name): name for name in table}, known, where)
-        if len({_plain(name) for name in table}) < len(table):
+        self._only({plain_name(name): name for name in table}, known, where)
+        if len({plain_name(name) for name in table}) < len(table):
             raise self._error("one spelling of each key, with - or with _", where)
 
     def _only(self, table: Mapping[str, Any], known: Sequence[str], where: str) -> None:
@@ -285,7 +293,7 @@ class _Reader:
                 near = _MEANT.get(name) if _MEANT.get(name) in known else None
                 near = near or nearest(name, known)
                 key = f"{where}.{name}" if where else name
-                hint = f"did you mean {near}?" if near else _FORM
+                hint = f"did you mean {near}?" if near else FORM
                 raise self._error(f"only the keys {', '.join(known)}", key, hint=hint)
 
     def _value(self, name: str, value: object, where: str) -> Any:
@@ -455,6 +463,7 @@ class _Reader:
             options |= in_effect
             written |= in_effect
         settings = {
+            **{name: values[name] for name in (RUN,) if name in values},
             "command": self._command,
             "trace": text,
             "load": values.get("load"),
@@ -477,8 +486,3 @@ class _Reader:
         self, expected: str, key: str, value: object = ABSENT, *, hint: str | None = None
     ) -> InputError:
         return InputError(expected, file=self._file, key=key, value=value, hint=hint)
-
-
-def _plain(name: str) -> str:
-    """A key as the settings spell it: the command line's dashes are underscores here."""
-    return name.replace("-", "_")

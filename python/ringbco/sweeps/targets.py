@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from ringbco.cluster.spec import Cluster
@@ -17,10 +17,11 @@ from ringbco.result.certainty import Kind, figured
 from ringbco.result.figures import COMPARED, Figure
 from ringbco.run.options import check_name
 from ringbco.run.seeds import Seeds
+from ringbco.sweeps.document import Document, plain_names, points, read_document
 from ringbco.sweeps.over import Over
 from ringbco.sweeps.run import SweepResult
 from ringbco.sweeps.settings import options_of
-from ringbco.sweeps.spec import Document, Spec, read_document, read_spec, spec_of
+from ringbco.sweeps.spec import Spec, spec_of
 from ringbco.units import plain, seconds_of
 
 _SERVERS: Final = re.compile(r"([1-9]\d{0,6})x([1-9]\d{0,4})")
@@ -309,7 +310,7 @@ class Asked(NamedTuple):
 
 
 def asked(
-    spec: str | os.PathLike[str] | Mapping[str, Any],
+    spec: str | os.PathLike[str] | Mapping[str, Any] | Document,
     seeds: Seeds,
     measure: str | None,
     target: str | None,
@@ -317,13 +318,14 @@ def asked(
 ) -> Asked:
     """What a command asks for, checked. Raises InputError for a bad specification, UsageError otherwise."""
     aim = target_of(measure, target)
+    document = spec if isinstance(spec, Document) else read_document(spec)
     if bisect is not None:
         if aim is None:
             raise UsageError("option bisect: expected together with --measure and --target")
-        command = str(read_document(spec).told.get("command", "replay"))
-        return Asked(aim.measure, aim, partial(_search, spec, seeds, aim, range_of(bisect, command)))
+        command = str(document.told.get("command", "replay"))
+        return Asked(aim.measure, aim, partial(_search, document, seeds, aim, range_of(bisect, command)))
     first = None if measure is None else measure_of(measure)
-    wanted = read_spec(spec, seeds)
+    wanted = spec_of(*document, seeds)
     if aim is not None:
         return Asked(first, aim, partial(_grid, wanted, aim, sought(wanted)))
     of = replace(wanted, aim=first and {"measure": first.key})
@@ -337,9 +339,7 @@ def _grid(wanted: Spec, target: Target, name: str, run: Sweep) -> Done:
     return wanted, result, [] if result.lost else target_results(Over(wanted, result.frame), target, name)
 
 
-def _search(
-    spec: str | os.PathLike[str] | Mapping[str, Any], seeds: Seeds, target: Target, where: Range, run: Sweep
-) -> Done:
+def _search(document: Document, seeds: Seeds, target: Target, where: Range, run: Sweep) -> Done:
     """Looks for what meets the target between the ends of a range, for each point of a specification.
 
     run: is called with ever more points, and keeps finished runs. The ends go first. Between two neighbours
@@ -348,12 +348,11 @@ def _search(
 
     Raises InputError for a bad specification, UsageError for one that varies the setting itself.
     """
-    document = read_document(spec)
-    points = _points(document, where)
-    places = [{where.low, where.high} for _ in points]
+    those = _points(document, where)
+    places = [{where.low, where.high} for _ in those]
     done = 0
     while True:
-        made = _with(document, points, places, where, seeds)
+        made = _with(document, those, places, where, seeds)
         made = replace(made, aim=target.told | {"setting": where.name})
         result = run(made)
         # What an earlier round of this search did was not there before.
@@ -371,13 +370,13 @@ def _search(
 def _points(document: Document, where: Range) -> list[dict[str, Any]]:
     """The points of a specification, each as a table of [[runs]]."""
     spec = spec_of(*_placed(document, where, where.low))
-    if where.name in spec.varied:
+    runs = document.told.get("runs", {})
+    own = runs.values() if isinstance(runs, Mapping) else runs
+    if where.name in set(spec.varied).union(*map(plain_names, own)):
         raise UsageError(
             f"option bisect: the specification varies {where.name} itself; leave one of the two out"
         )
-    grid = document.told.get("grid", {})
-    points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())] if grid else []
-    return [*points, *document.told.get("runs", ())] or [{}]
+    return list(points(document.told))
 
 
 def _placed(document: Document, where: Range, place: float) -> Document:
