@@ -21,6 +21,7 @@ from ringbco.sources.account import ROW, Rule, change, clean, drop
 from ringbco.sources.json_lines import NO_OBJECT, JsonLines, keys
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import (
+    DAY,
     MICRO,
     UNITS,
     divided,
@@ -96,7 +97,7 @@ def _is_json(head: str) -> bool:
 
 
 def read(inputs: Inputs, options: Options) -> Trace:
-    """The job table of the rows; times written as dates count from the first kept submission."""
+    """The job table of the rows; dates count from the midnight before the first kept submission."""
     _check(options)
     opened = inputs["jobs"]
     file = _file(opened, options.columns)
@@ -140,7 +141,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         by_submission(kept, [*ours, *extras], num_gpus=pl.col("num_gpus").cast(pl.UInt32)),
         account,
         epoch,
-        "the first kept submission" if parsed.dated else "a placeholder: the file counts seconds",
+        parsed.epoch_note,
         notes=slurm_parts(kept["job_id"]),
         choices={
             "map": ", ".join(f"{a}={b}" for a, b in options.column_map.items()),
@@ -296,14 +297,26 @@ class _Parsed:
         return pl.DataFrame([*kept, *made, *filled, *astray])
 
     def counted(self, kept: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-        """The rows with times in seconds, from the first submission if they are dates, and time 0 in ISO."""
+        """The rows with times in seconds, and time 0 in ISO.
+
+        Where times are dates it is the midnight before the first submission: so days are calendar days.
+        """
         if not self.dated:
             return kept, iso(0.0)
-        zero = kept["submit_time"].min() or 0
-        assert isinstance(zero, int)
-        epoch = (datetime(1970, 1, 1) + timedelta(microseconds=zero)).isoformat()
-        counted = (divided(kept[c] - zero, MICRO) for c in self.times)
-        return kept.with_columns(counted), epoch + ("Z" if self.zoned else "")
+        first = kept["submit_time"].min() or 0
+        assert isinstance(first, int)
+        day = first // (DAY * MICRO) * DAY
+        counted = (divided(kept[c] - day * MICRO, MICRO) for c in self.times)
+        midnight = datetime(1970, 1, 1) + timedelta(seconds=day)
+        return kept.with_columns(counted), midnight.isoformat() + ("Z" if self.zoned else "")
+
+    @property
+    def epoch_note(self) -> str:
+        """What to know of time 0."""
+        if not self.dated:
+            return "a placeholder: the file counts seconds"
+        clock = "in UTC" if self.zoned else "on the file's own wall clock"
+        return f"midnight before the first kept submission, {clock}"
 
     def _column(self, name: str) -> pl.Series:
         cells, ours = self.text[name], name.removeprefix(_BESIDE)
