@@ -407,8 +407,8 @@ def test_every_reason_shows_its_first_line_and_value(invoke: Invoke, tmp_path: P
 
 def test_wall_clocks_of_the_given_case(tmp_path: Path) -> None:
     """To the minute, with durations in days, hours, minutes and seconds; time 0 is the midnight before."""
-    text = "job_id,submit_time,num_gpus,duration\na,2018-12-31T08:27,2,1-02:03:04\nb,2018-12-31T09:27,2,00:10:00\n"
-    result = convert_csv(tmp_path, text, strict=True)
+    rows = "a,2018-12-31T08:27,2,1-02:03:04\nb,2018-12-31T09:27,2,00:10:00\n"
+    result = convert_csv(tmp_path, f"{OURS}\n{rows}", strict=True)
     frame = result.table.frame
     assert (result.epoch, frame["submit_time"].to_list()) == ("2018-12-31T00:00:00", [30_420.0, 34_020.0])
     assert frame["duration"].to_list() == [93_784.0, 600.0]
