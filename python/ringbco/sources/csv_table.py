@@ -16,6 +16,7 @@ from typing import Final
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
+from ringbco.io.csvtext import index_columns
 from ringbco.io.printed import not_a_table
 from ringbco.sources.account import ROW, Rule, change, clean, drop
 from ringbco.sources.json_lines import NO_OBJECT, JsonLines, keys
@@ -47,7 +48,7 @@ from ringbco.sources.rules import (
 )
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
 from ringbco.sources.tables import EXTRA, CsvFile
-from ringbco.trace.jobs import COLUMNS, MOST_SECONDS, REQUIRED
+from ringbco.trace.jobs import COLUMNS, MOST_SECONDS, REQUIRED, index_note
 from ringbco.trace.other_names import NODES_ALONE, NODES_GO, convert_command, hint_at, lists_nodes
 from ringbco.trace.plausibility import slurm_parts
 from ringbco.trace.schema import other_names_of
@@ -116,7 +117,11 @@ def read(inputs: Inputs, options: Options) -> Trace:
         for ours, theirs in cells.items()
         if theirs != ROW_NUMBER or theirs in file.columns
     ]
-    text = file.read([*theirs, *map(pl.col, (*extras, EXTRA))])
+    unnamed = [c for c in file.columns[:1] if not c]
+    text = file.read([*theirs, *map(pl.col, (*unnamed, *extras, EXTRA))])
+    index = index_columns(text.select(*unnamed, *extras))
+    left_out = [index_note(opened.shown, text[c]) for c in index]
+    extras = [c for c in extras if c not in index]
     if "job_id" not in text.columns:
         text = text.with_columns(pl.int_range(pl.len()).cast(pl.String).alias("job_id"))
     parsed = _Parsed(text, options, thousands=getattr(file, "separator", ",") != ";")
@@ -142,7 +147,7 @@ def read(inputs: Inputs, options: Options) -> Trace:
         account,
         epoch,
         parsed.epoch_note,
-        notes=slurm_parts(kept["job_id"]),
+        notes=[*left_out, *slurm_parts(kept["job_id"])],
         choices={
             "map": ", ".join(f"{a}={b}" for a, b in options.column_map.items()),
             **({"unit": options.unit} if options.unit else {}),

@@ -21,7 +21,13 @@ from ringbco.deprecation import renamed
 from ringbco.errors import InputError, UsageError, show_path
 from ringbco.io import bridge  # noqa: F401 - opens the way
 from ringbco.io.atomic import cannot_write, check_output, replacing
-from ringbco.io.csvtext import read_bytes, read_text_table, refuse_doubled, refuse_foreign
+from ringbco.io.csvtext import (
+    index_columns,
+    read_bytes,
+    read_text_table,
+    refuse_doubled,
+    refuse_foreign,
+)
 from ringbco.io.forks import use_polars
 from ringbco.io.frames import ArrowColumn, ArrowTable, arrow_source, as_polars, refuse_unheld
 from ringbco.io.json_text import json_text
@@ -79,12 +85,14 @@ class JobTable:
     one chunk, so `to_numpy()` copies nothing. Optional columns may be absent and may hold nulls (absent
     values). Extra columns are untouched. `metadata` holds the Parquet footer's `ringbco.*` keys. `moved` is
     the table whose submissions were moved, and the seed (docs/certainty.md#runs); None where none were.
+    `notes` are sentences on what of the file was left out.
     """
 
     frame: pl.DataFrame
     source: str = "<frame>"
     metadata: dict[str, str] = field(default_factory=dict)
     moved: tuple[JobTable, int] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def num_jobs(self) -> int:
@@ -173,7 +181,7 @@ def read_jobs(path: str | os.PathLike[str], *, without: Collection[str] = ()) ->
         raw = read_columns(path, without)
         wanted = raw.frame.drop(without, strict=False)
         frame = _validate(wanted, raw.source, line_of=raw.line_of, as_text=raw.as_text)
-    return JobTable(frame, raw.source, raw.metadata)
+    return JobTable(frame, raw.source, raw.metadata, notes=raw.notes)
 
 
 def screen_jobs(path: str | os.PathLike[str]) -> Screening:
@@ -196,7 +204,8 @@ def screen_jobs(path: str | os.PathLike[str]) -> Screening:
     rows = np.flatnonzero(~gone.to_numpy()) + 1 if faults else None
     table = None
     if kept.height:
-        table = JobTable(_validate(kept, raw.source, as_text=raw.as_text), raw.source, raw.metadata)
+        made = _validate(kept, raw.source, as_text=raw.as_text)
+        table = JobTable(made, raw.source, raw.metadata, notes=raw.notes)
     return Screening(table, tuple(dropped), rows)
 
 
@@ -339,6 +348,7 @@ class Raw(NamedTuple):
     as_text: bool
     line_of: Callable[[int], int] | None
     metadata: dict[str, str]
+    notes: tuple[str, ...] = ()
 
 
 def read_columns(path: str | os.PathLike[str], without: Collection[str] = ()) -> Raw:
@@ -347,7 +357,7 @@ def read_columns(path: str | os.PathLike[str], without: Collection[str] = ()) ->
     source = os.fspath(path)
     if _is_parquet(path):
         frame, metadata = _read_parquet(path, without)
-        return Raw(frame, source, False, None, metadata)
+        return _without_index(Raw(frame, source, False, None, metadata))
     data = read_bytes(path)
     if source.lower().endswith((".parquet", ".pq")):
         refuse_foreign(path, data)
@@ -357,7 +367,23 @@ def read_columns(path: str | os.PathLike[str], without: Collection[str] = ()) ->
             hint="it may be damaged; a CSV file needs a name ending in .csv",
         )
     text = read_text_table(path, data)
-    return Raw(text.frame, source, True, text.line, {})
+    return _without_index(Raw(text.frame, source, True, text.line, {}))
+
+
+def _without_index(raw: Raw) -> Raw:
+    """The same without what pandas wrote for an index that has no name, and a note of it."""
+    index = index_columns(raw.frame)
+    notes = tuple(index_note(raw.source, raw.frame[name]) for name in index)
+    return raw._replace(frame=raw.frame.drop(index), notes=notes) if index else raw
+
+
+def index_note(source: str, column: pl.Series) -> str:
+    """What to say of a column that is left out as an index of pandas."""
+    called = f"column {column.name}" if column.name.strip() else "first column, which has no name,"
+    return (
+        f"{source}: its {called} is taken for pandas' index and ignored: {column.len():,} whole numbers from"
+        f" {column[0]} on; `df.to_csv(..., index=False)` writes none"
+    )
 
 
 def _own_keys(metadata: Mapping[str, str]) -> dict[str, str]:
