@@ -32,6 +32,10 @@ QUANTITIES: Final = {
 _PARTED: Final = re.compile(
     r"(.*?[\d.]|[+-]?(?:inf|nan)(?:inity)?)?\s*([A-Za-z/]*)", re.DOTALL | re.IGNORECASE
 )
+_NUMBER: Final = r"(\d+\.?\d*|\.\d+)"
+_FACTOR: Final = re.compile(rf"\s*x{_NUMBER}\s*")
+_TIMES: Final = "[xX*\N{MULTIPLICATION SIGN}]"
+_OTHER_FACTOR: Final = re.compile(rf"\s*(?:{_NUMBER}\s*{_TIMES}|{_TIMES}\s*{_NUMBER})\s*")
 _INDEXES: Final = re.compile(r" *([0-9]{1,9}) *(?:- *([0-9]{1,9}) *)?")
 _DATE: Final = re.compile(r"\s*\d{4}-\d\d-\d\d")
 _SIGNIFICANT: Final = 3
@@ -107,6 +111,17 @@ def quantity(text: str, unit: str) -> float:
         return float(parted[1] or "") * known[parted[2]] if parted else float(text)
     except (ValueError, KeyError):
         raise ValueError(f"{example}; the units are {', '.join(filter(None, known))}") from None
+
+
+def is_factor(text: object) -> bool:
+    """Whether a text is a factor, x2 or x0.5: so many times what there is."""
+    return isinstance(text, str) and _FACTOR.fullmatch(text) is not None
+
+
+def factor_meant(text: str) -> str | None:
+    """The factor that somebody has written in another way: 2x, *2; None for other texts."""
+    match = _OTHER_FACTOR.fullmatch(text)
+    return None if match is None else f"x{match[1] or match[2]}"
 
 
 def seconds_of(option: str, value: float | str) -> float:

@@ -85,8 +85,8 @@ def bound(
             lines.append(f"elastic jobs: {found.elastic:,}; each {ranges}")
         for line in lines:
             say(line)
-        for table in _tables(found):
-            console.print(table)
+        for part in _tables(found):
+            console.print(part)
 
 
 def _tables(found: Bound) -> list[Fitted]:

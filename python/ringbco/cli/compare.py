@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import typer
+
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
 from ringbco.io.terminal import note, say_json
@@ -59,6 +61,7 @@ quiet
 
 @takes(_ROWS, REPLAY)
 def compare(
+    ctx: typer.Context,
     jobs: Path | None = None,
     *,
     cluster: str | None = None,
@@ -98,6 +101,7 @@ def compare(
 
     Example: ringbco compare jobs.parquet --cluster 64x8 --policy fifo --policy sjf --policy sjf-bco -o cmp
     """
+    from ringbco.cli.command import require
     from ringbco.cli.inputs import tell_undrawn
     from ringbco.errors import UsageError
     from ringbco.io import process
@@ -107,18 +111,18 @@ def compare(
     from ringbco.result.figures import COMPARED
     from ringbco.result.folder import check_target
     from ringbco.run.compare_runs import check_inputs
-    from ringbco.run.options import check_name, resolve_policy
+    from ringbco.run.options import check_name
     from ringbco.run.resume import FinishedRuns
     from ringbco.units import check_units
 
     asked = _Asked(policy or [], run or [], result or [], baseline)
     shown = _Shown(as_json, quiet, units, sort, by, every)
     check_units(units)
+    asked.check_policies()
     if sum(len(part) for part in asked[:3]) < _FEWEST:
         raise UsageError("option policy: expected at least two: --policy fifo --policy sjf-bco")
+    require(ctx, **({"jobs": jobs, "cluster": cluster} if asked.policies or asked.texts else {}))
     check_inputs(bool(asked.policies or asked.texts), asked.results, jobs, cluster)
-    for name in asked.policies:
-        resolve_policy(name)
     if sort is not None:
         check_name("sort", sort, [measure.key for measure in COMPARED])
     if by is not None:
@@ -178,6 +182,13 @@ class _Asked(NamedTuple):
     texts: list[str]
     results: list[Path]
     baseline: str | None
+
+    def check_policies(self) -> None:
+        """Raises UsageError for the first policy that is none."""
+        from ringbco.run.options import resolve_policy
+
+        for name in self.policies:
+            resolve_policy(name)
 
 
 class _Shown(NamedTuple):

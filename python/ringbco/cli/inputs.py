@@ -30,7 +30,7 @@ Json = Annotated[
 ]
 
 
-def network_of(options: dict[str, Any]) -> dict[str, float | None]:
+def network_of(options: dict[str, Any]) -> dict[str, float | str | None]:
     """The network's constants that were given, taken out of a verb's options."""
     return {name: options.pop(name) for name in NETWORK}
 
@@ -62,7 +62,7 @@ def followed_inputs(
 
 def parse_cluster(
     cluster: Cluster | str,
-    network: Mapping[str, float | None],
+    network: Mapping[str, float | str | None],
     vc: str = "split",
     recorded: str | None = None,
 ) -> Cluster:

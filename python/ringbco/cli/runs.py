@@ -17,7 +17,7 @@ _NOT_OF_A_RUN: Final = {
 def parse_runs(
     texts: list[str],
     cluster: str,
-    network: Mapping[str, float | None],
+    network: Mapping[str, float | str | None],
     vc: str,
     recorded: str | None,
 ) -> dict[str, dict[str, Any]]:

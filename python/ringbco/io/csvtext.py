@@ -8,6 +8,7 @@ import io
 import mmap
 import os
 import re
+import shlex
 import tomllib
 import zlib
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.errors import InputError, show_value
+from ringbco.io.foreign import refuse_packed, refuse_workbook
 from ringbco.io.printed import not_a_table
 
 _LFS_POINTER: Final = b"version https://git-lfs.github.com/spec/"
@@ -85,10 +87,15 @@ def refuse_foreign(path: str | os.PathLike[str], data: bytes) -> None:
         )
     if _TOML.match(head) or os.fspath(path).lower().endswith(".toml"):
         raise _toml(path, data)
+    if data.startswith(b"PAR1"):  # whoever asks has looked for one that is not compressed
+        unpack = f"`gunzip -k {shlex.quote(os.fspath(path))}`"
+        raise InputError("is a Parquet file that gzip compressed", file=path, hint=f"unpack it, {unpack}")
     if head[:1] in (b"{", b"["):
         raise InputError("is JSON, not a job table (Parquet or CSV)", file=path, hint=_CONVERT)
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputError("is UTF-16 text", file=path, hint="save it as UTF-8")
+    refuse_workbook(path, data)
+    refuse_packed(path, data)
     if head.startswith(b"PK\x03\x04"):
         raise InputError(
             "is a ZIP archive", file=path, hint="unpack it and give the CSV or Parquet file inside"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -337,10 +339,31 @@ def as_cluster(cluster: object, recorded: object = None) -> Cluster:
 def check_name(option: str, value: object, known: Sequence[str]) -> None:
     """Raises UsageError, with the name that was probably meant, unless `value` is among `known`."""
     if not isinstance(value, str) or value not in known:
+        several = _several(value, known) if isinstance(value, str) else []
+        if several:
+            raise refusal(option, value, _repeated(option, several))
         near = nearest(option, value, known) if isinstance(value, str) else None
         # What is probably meant goes before the list, which may be long.
         meant = f"a name that is known; did you mean {near}? Else one of" if near else "one of"
         raise refusal(option, value, f"{meant} {', '.join(known)}")
+
+
+def _several(text: str, known: Sequence[str]) -> list[str]:
+    """The names in a text of several, each as it is known; none where it is no such text."""
+    parts = [part for part in re.split(r"[\s,;+|/&]+", text) if part]
+    return [part for part in parts if part in known] if parts[1:] and set(parts) <= set(known) else []
+
+
+def _repeated(option: str, names: Sequence[str]) -> str:
+    """What is expected instead of several names in one text."""
+    one = [
+        f"--{option} {name}" if option == "policy" else f'--run "fifo --{option} {name}"' for name in names
+    ]
+    given = f"[{', '.join(map(json.dumps, names))}]"
+    return (
+        f"one name; `ringbco compare` takes several, {' '.join(one)}, and a sweep a list,"
+        f" {option.replace('-', '_')} = {given} under [grid]"
+    )
 
 
 def integer(option: str, value: object, least: int, most: int) -> int:

@@ -198,10 +198,18 @@ def _names(file: CsvFile | JsonLines, options: Options) -> tuple[dict[str, str],
     shown, columns, column_map = file.opened.shown, file.columns, options.column_map
     allowed = [*COLUMNS, *SPAN]
     for ours, theirs in column_map.items():
+        if theirs in allowed and ours in columns and not (ours in allowed and theirs in columns):
+            raise UsageError(
+                f"--map {ours}={theirs}: the wrong way round, expected OURS=THEIRS: --map {theirs}={ours}"
+            )
         if ours not in allowed:
             raise UsageError(
                 f"--map {ours}={theirs}: {ours} is no column of the job table"
-                + (hint_at(ours, allowed) or f": choose among {', '.join(allowed)}")
+                + (
+                    f", and {shown} has {theirs} under that name: leave --map {ours}={theirs} out"
+                    if theirs in allowed and theirs in columns
+                    else hint_at(ours, allowed) or f": choose among {', '.join(allowed)}"
+                )
             )
         if theirs not in columns and (ours, theirs) != ("job_id", ROW_NUMBER):
             raise UsageError(
@@ -359,6 +367,14 @@ class _Parsed:
         return made
 
 
+_PART_OF_A_GPU: Final = drop(
+    "num_gpus is below 1: write 1, and the part in a column gpu_share",
+    pl.col("num_gpus").is_between(0, 1, closed="none"),
+    "num_gpus",
+    "1, and the part of the GPU in a column gpu_share",
+)
+
+
 def _written(column: str) -> str:
     return f"__{column}_written"
 
@@ -369,7 +385,7 @@ def _astray(column: str) -> str:
 
 def _rules(names: Mapping[str, str], parsed: _Parsed, options: Options) -> list[Rule]:
     expected = A_TIME if parsed.dated else SECONDS
-    rules = [asks_gpus("num_gpus"), has_id("job_id"), whole_gpus("num_gpus")]
+    rules = [asks_gpus("num_gpus"), has_id("job_id"), _PART_OF_A_GPU, whole_gpus("num_gpus")]
     kind = (
         ("a time with an offset" if parsed.zoned else "a time without an offset")
         if parsed.dated

@@ -37,7 +37,7 @@ from ringbco.io.marks import table as table_mark
 from ringbco.io.memory import raise_lack
 from ringbco.io.prefetch import PARQUET_MAGIC, column_of
 from ringbco.io.threads import at_once
-from ringbco.trace.other_names import convert_command, near_name
+from ringbco.trace.other_names import near_name
 from ringbco.trace.schema import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check
 
 __all__ = [
@@ -69,8 +69,6 @@ UNREAD: Final = ("status",)
 """Columns that no replay reads or carries along: whatever they hold, it is in nobody's way."""
 JOBS_MARK: Final = table_mark("job table", REQUIRED)
 """What is known of a file that may be one of ours before it is known which columns replace it."""
-_CLOCKED: Final = ("submit_time", "duration", "deadline", "time_limit", "checkpoint_interval")
-_CLOCK: Final = re.compile(r"\d:\d\d|^\d{4}[-/]\d\d?[-/]\d\d?$|^\d+-\d\d?$")
 GENERATED: Final = (*REQUIRED, "user", "vc")
 """The columns that `ringbco generate` always writes."""
 _BY_OPTION: Final = ("gpu_type", "model", "batch_size", "min_gpus", "max_gpus", "noise_scale", "num_machines")
@@ -214,9 +212,9 @@ def _no_raw_trace(path: str | os.PathLike[str]) -> Iterator[None]:
     """Where a job table cannot be read because it is a trace in another form: how to convert it."""
     try:
         yield
-    except InputError:
+    except InputError as error:
         # The sources are built on the job table, which knows none of them until it needs to.
-        other: InputError | None = ringbco._above("another form", path)
+        other: InputError | None = ringbco._above("remedy", path, error)
         if other is None:
             raise
         raise other from None
@@ -482,13 +480,19 @@ def _error(fault: Fault, source: str, line_of: Callable[[int], int] | None) -> I
         row=row,
         column=fault.column,
         value=fault.value,
-        hint=clock_hint(fault.column, fault.value, source) or fault.hint,
+        hint=share_hint(fault.column, fault.value) or fault.hint,
         line=None if line_of is None else line_of(row),
     )
 
 
-def clock_hint(column: str, value: object, source: str) -> str | None:
-    """What to do about a time or a duration that is written with colons or as a date; None for others."""
-    if column not in _CLOCKED or not isinstance(value, str) or not _CLOCK.search(value):
+def share_hint(column: str, value: object) -> str | None:
+    """What to do about a fraction of a GPU; None for a cell that is none."""
+    if column != "num_gpus":
         return None
-    return f"`{convert_command(source, {})}` reads dates and hours, minutes and seconds"
+    try:
+        share = float(str(value))
+    except ValueError:
+        return None
+    if not 0 < share < 1:
+        return None
+    return f"a job on a share of one GPU has num_gpus 1, and {share:g} in a column gpu_share (docs/shares.md)"
