@@ -101,16 +101,13 @@ def compare(
 
     Example: ringbco compare jobs.parquet --cluster 64x8 --policy fifo --policy sjf --policy sjf-bco -o cmp
     """
-    from ringbco.cli.command import require
     from ringbco.cli.inputs import tell_undrawn
-    from ringbco.errors import UsageError
     from ringbco.io import process
     from ringbco.reports.paper import paper_files, sheet_of
     from ringbco.result.comparison import COMPARISON
     from ringbco.result.fairness import OWNERS
     from ringbco.result.figures import COMPARED
     from ringbco.result.folder import check_target
-    from ringbco.run.compare_runs import check_inputs
     from ringbco.run.options import check_name
     from ringbco.run.resume import FinishedRuns
     from ringbco.units import check_units
@@ -118,11 +115,7 @@ def compare(
     asked = _Asked(policy or [], run or [], result or [], baseline)
     shown = _Shown(as_json, quiet, units, sort, by, every)
     check_units(units)
-    asked.check_policies()
-    if sum(len(part) for part in asked[:3]) < _FEWEST:
-        raise UsageError("option policy: expected at least two: --policy fifo --policy sjf-bco")
-    require(ctx, **({"jobs": jobs, "cluster": cluster} if asked.policies or asked.texts else {}))
-    check_inputs(bool(asked.policies or asked.texts), asked.results, jobs, cluster)
+    asked.check(ctx, jobs, cluster)
     if sort is not None:
         check_name("sort", sort, [measure.key for measure in COMPARED])
     if by is not None:
@@ -183,12 +176,21 @@ class _Asked(NamedTuple):
     results: list[Path]
     baseline: str | None
 
-    def check_policies(self) -> None:
-        """Raises UsageError for the first policy that is none."""
+    def check(self, ctx: typer.Context, jobs: Path | None, cluster: str | None) -> None:
+        """Raises UsageError for a policy that is none, for fewer than two, and for what they lack."""
+        from ringbco.cli.command import require
+        from ringbco.errors import UsageError
+        from ringbco.run.compare_runs import check_inputs
         from ringbco.run.options import resolve_policy
 
         for name in self.policies:
             resolve_policy(name)
+        if sum(len(part) for part in self[:3]) < _FEWEST:
+            raise UsageError("option policy: expected at least two: --policy fifo --policy sjf-bco")
+        something = bool(self.policies or self.texts)
+        if something:
+            require(ctx, jobs=jobs, cluster=cluster)
+        check_inputs(something, self.results, jobs, cluster)
 
 
 class _Shown(NamedTuple):

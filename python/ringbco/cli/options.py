@@ -196,6 +196,7 @@ def _measured(option: Option) -> dict[str, Any]:
 
     A constant of the network may also be a factor of the cluster's, x2.
     """
+    from ringbco.errors import UsageError
     from ringbco.units import QUANTITIES, factor_meant, is_factor, quantity
 
     if option.unit not in QUANTITIES:
@@ -210,9 +211,10 @@ def _measured(option: Option) -> dict[str, Any]:
         except ValueError as error:
             meant = factor_meant(str(text)) if scales else None
             if meant is not None:
-                raise typer.BadParameter(
-                    f"{text!r}: did you mean {meant}, so many times the cluster's?"
-                ) from None
+                told = (
+                    f"option {option.typed}: {text!r}: expected {meant}, {meant[1:]} times the cluster's own"
+                )
+                raise UsageError(told) from None
             raise typer.BadParameter(f"{text!r}: expected {error}") from None
 
     read.__name__ = option.unit  # what --help shows for a value

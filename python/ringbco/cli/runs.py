@@ -73,6 +73,8 @@ def _parsed(text: str) -> dict[str, Any]:
         raise refusal(str(error)) from None
     try:
         ctx = load("replay").make_context("replay", options)
+    except RingbcoError as error:
+        raise refusal(str(error)) from None
     except Exception as error:
         # Of the library that typer brings along, whose exceptions are not public.
         said = getattr(error, "format_message", None)

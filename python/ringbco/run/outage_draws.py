@@ -128,7 +128,7 @@ class Draw:
             name, equals, value = part.partition("=")
             if equals and (near := _near(name)) is not None:
                 raise refusal("outages", text, f"{_FORM}; did you mean {near}={value}?")
-            if not equals or name in given or name not in _NAMES:
+            if not value or name in given or name not in _NAMES:
                 raise refusal("outages", text, f"{_FORM}, each at most once")
             given[name] = value
         if not {*_EXAMPLES} <= given.keys():
@@ -230,6 +230,8 @@ def failures_until(
 
 def is_draw(value: object) -> bool:
     """Whether outages are to be drawn for the run."""
+    if isinstance(value, str) and value == PREFIX[:-1]:
+        return not os.path.exists(value)
     return isinstance(value, Draw) or (isinstance(value, str) and value.startswith(PREFIX))
 
 

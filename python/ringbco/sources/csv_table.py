@@ -49,7 +49,14 @@ from ringbco.sources.rules import (
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
 from ringbco.sources.tables import EXTRA, CsvFile
 from ringbco.trace.jobs import COLUMNS, MOST_SECONDS, REQUIRED, index_note
-from ringbco.trace.other_names import NODES_ALONE, NODES_GO, convert_command, hint_at, lists_nodes
+from ringbco.trace.other_names import (
+    NODES_ALONE,
+    NODES_GO,
+    convert_command,
+    hint_at,
+    lists_nodes,
+    near_name,
+)
 from ringbco.trace.plausibility import slurm_parts
 from ringbco.trace.schema import other_names_of
 
@@ -201,6 +208,12 @@ def _names(file: CsvFile | JsonLines, options: Options) -> tuple[dict[str, str],
         if theirs in allowed and ours in columns and not (ours in allowed and theirs in columns):
             raise UsageError(
                 f"--map {ours}={theirs}: the wrong way round, expected OURS=THEIRS: --map {theirs}={ours}"
+            )
+        if ours not in allowed and theirs in allowed and theirs not in columns:
+            near = near_name(ours, columns) or other_names_of([theirs], columns)[0].get(theirs, "THEIRS")
+            raise UsageError(
+                f"--map {ours}={theirs}: the wrong way round, expected OURS=THEIRS: --map {theirs}={near};"
+                f" the columns of {shown} are {', '.join(columns)}"
             )
         if ours not in allowed:
             raise UsageError(
