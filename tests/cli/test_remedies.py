@@ -11,6 +11,7 @@ import re
 import shlex
 import tarfile
 import zipfile
+from datetime import datetime
 from pathlib import Path
 
 import polars as pl
@@ -210,6 +211,28 @@ def test_a_cell_that_nothing_reads_keeps_its_hint(invoke: Invoke) -> None:
     assert "convert" not in refused(invoke, "replay", "mine.csv", *REPLAY)
     Path("mine.csv").write_text(f"{HEADER}\na,0,1,-5\n")
     assert "convert" not in refused(invoke, "replay", "mine.csv", *REPLAY)
+
+
+def test_dates_and_lengths_in_parquet(invoke: Invoke) -> None:
+    """`convert csv` reads what polars writes of them."""
+    at = [datetime(2024, 3, 1, 8), datetime(2024, 3, 1, 8, 0, 30)]
+    rows = {"job_id": ["a", "b"], "submit_time": at, "num_gpus": [2, 1], "duration": [60.0, 90.0]}
+    stored = pl.DataFrame(rows)
+    stored.write_parquet("stored.parquet")
+    line = refused(invoke, "replay", "stored.parquet", *REPLAY)
+    assert line == (
+        "stored.parquet: row 1, column submit_time: 2024-03-01 08:00:00: expected a finite number of seconds"
+        " >= 0, stored as a number, not Datetime(time_unit='us', time_zone=None); write the table as jobs.csv:"
+        " `ringbco convert csv jobs.csv -o jobs.parquet` reads dates"
+    )
+    stored.write_csv("jobs.csv")
+    assert follow(invoke, line) == [("a", 28_800.0, 2, 60.0), ("b", 28_830.0, 1, 90.0)]
+    texts = stored.with_columns(pl.col("submit_time").cast(pl.String))
+    with pytest.raises(InputError, match=r"`ringbco convert csv jobs\.csv -o jobs\.parquet` reads dates$"):
+        ringbco.from_frame(texts)
+    lengths = stored.with_columns(submit_time=0.0, duration=pl.duration(seconds="duration"))
+    with pytest.raises(InputError, match=r"; `\.dt\.total_seconds\(\)` of polars and pandas gives seconds$"):
+        ringbco.from_frame(lengths)
 
 
 # Files that nothing reads: workbooks, and what is packed in another way
