@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
@@ -35,6 +34,8 @@ def _workbooks(path: str | os.PathLike[str], start: bytes) -> Iterator[str]:
     if start.startswith(_OLE):
         yield "an Excel workbook"
     elif start.startswith(_ZIP):
+        import zipfile  # few files are archives
+
         with suppress(OSError, zipfile.BadZipFile, NotImplementedError, ValueError):
             names = zipfile.ZipFile(path).namelist()
             if any(name.startswith("xl/") for name in names):
