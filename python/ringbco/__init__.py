@@ -77,7 +77,7 @@ _ABOVE = {
     "side by side": ("result.comparison", "side_by_side"),
     "diff": ("result.diff", "diff"),
     "why": ("run.probe", "why"),
-    "another form": ("sources", "another_form"),
+    "remedy": ("sources.remedies", "remedy"),
 }
 __all__ = ["__version__", "errors"]
 __all__ += list(_HOMES)

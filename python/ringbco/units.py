@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import date, datetime
 from numbers import Real
 from typing import Final, Literal
 
@@ -31,6 +32,12 @@ QUANTITIES: Final = {
 _PARTED: Final = re.compile(
     r"(.*?[\d.]|[+-]?(?:inf|nan)(?:inity)?)?\s*([A-Za-z/]*)", re.DOTALL | re.IGNORECASE
 )
+_NUMBER: Final = r"(\d+\.?\d*|\.\d+)"
+_FACTOR: Final = re.compile(rf"\s*x{_NUMBER}\s*")
+_TIMES: Final = "[xX*\N{MULTIPLICATION SIGN}]"
+_OTHER_FACTOR: Final = re.compile(rf"\s*(?:{_NUMBER}\s*{_TIMES}|{_TIMES}\s*{_NUMBER})\s*")
+_INDEXES: Final = re.compile(r" *([0-9]{1,9}) *(?:- *([0-9]{1,9}) *)?")
+_DATE: Final = re.compile(r"\s*\d{4}-\d\d-\d\d")
 _SIGNIFICANT: Final = 3
 _NAMED_UNITS: Final = (
     *_UNITS,
@@ -106,6 +113,17 @@ def quantity(text: str, unit: str) -> float:
         raise ValueError(f"{example}; the units are {', '.join(filter(None, known))}") from None
 
 
+def is_factor(text: object) -> bool:
+    """Whether a text is a factor, x2 or x0.5: so many times what there is."""
+    return isinstance(text, str) and _FACTOR.fullmatch(text) is not None
+
+
+def factor_meant(text: str) -> str | None:
+    """The factor that somebody has written in another way: 2x, *2; None for other texts."""
+    match = _OTHER_FACTOR.fullmatch(text)
+    return None if match is None else f"x{match[1] or match[2]}"
+
+
 def seconds_of(option: str, value: float | str) -> float:
     """A length of time as seconds: a number of them, or a text such as "50d", "2h", "30m", "90s" or "90".
 
@@ -120,12 +138,20 @@ def seconds_of(option: str, value: float | str) -> float:
 
 
 def moment(value: object) -> float | str:
-    """A share, which is a number from 0 to 1, or a time, s: a number > 1, or "0.5s" of one that is less.
+    """A share, which is a number from 0 to 1, a time, s: a number > 1, or "0.5s" of one that is less; a date.
 
-    value: such a number, or a text: "0.25" is a share, "2.5d" or "0.5s" a time. Raises ValueError, with what
-    was expected, for anything else.
+    value: such a number, a date, or a text: "0.25" is a share, "2.5d" or "0.5s" a time, "2024-05-01T06:30" a
+    date of ISO 8601, which stays as it is. Raises ValueError, with what was expected, for anything else.
     """
+    if isinstance(value, date):
+        value = value.isoformat()
     text = isinstance(value, str)
+    if isinstance(value, str) and is_date(value):
+        try:
+            datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise ValueError("a date and time such as 2024-05-01T06:30:00") from None
+        return value.strip()
     try:
         number = quantity(value, "s") if isinstance(value, str) else value
     except ValueError:
@@ -134,6 +160,28 @@ def moment(value: object) -> float | str:
         raise ValueError("a share from 0 to 1, or a time >= 0 such as 2.5d, 6h, 30min, 90s, or seconds > 1")
     seconds = float(number) + 0.0
     return f"{seconds!r}s" if text and str(value).strip()[-1].isalpha() and seconds <= 1 else seconds
+
+
+def is_date(text: str) -> bool:
+    """Whether a text begins as a date of ISO 8601 does: 2024-05-01."""
+    return _DATE.match(text) is not None
+
+
+def index_ranges(text: str) -> list[range]:
+    """Indexes and ranges such as "0-3,7", in their order.
+
+    Raises ValueError, with the part at fault and what was expected, for anything else.
+    """
+    found = []
+    for part in text.split(","):
+        match = _INDEXES.fullmatch(part)
+        if match is None:
+            raise ValueError(f"{text}: expected indexes and ranges such as 0-3,7")
+        low, high = int(match[1]), int(match[2] or match[1])
+        if low > high:
+            raise ValueError(f"{part.strip()}: expected the lower index first")
+        found.append(range(low, high + 1))
+    return found
 
 
 def gpu_time(gpu_seconds: float, decimals: int = 0) -> str:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from copy import deepcopy
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ringbco.audits import check_outcome
 from ringbco.errors import InputError, UsageError
 from ringbco.result.figures import lines
 from ringbco.run.again import compare_results, read_repeat
-from ringbco.trace.jobs import from_frame
+from ringbco.trace.jobs import JobTable, from_frame
 
 NAMES = "job_id submit_time num_gpus duration"
 # a: 0 to 30, b: 10 to 30, c: 30 to 80, d: 100 to 110.
@@ -329,3 +330,108 @@ def test_a_report_says_of_which_jobs_its_figures_are(invoke: Invoke, tmp_path: P
     refused = invoke("report", "cmp/fifo", "-o", "page.html")
     assert refused.returncode == 1
     assert "jobs: 4: expected 3, the rows of jobs.parquet in the window" in refused.stderr
+
+
+# Dates
+
+
+def dated(epoch: str | None = "2024-03-01T00:00:00") -> JobTable:
+    """a to d at noon of 1 to 4 March."""
+    rows = [(name, 43_200.0 + 86_400.0 * day, 1, 30.0) for day, name in enumerate("abcd")]
+    return from_frame(rows_table(NAMES, rows), "jobs", {} if epoch is None else {"ringbco.epoch": epoch})
+
+
+@pytest.mark.parametrize("zone", ["", "Z"])
+@pytest.mark.parametrize(
+    ("since", "until", "ends", "jobs"),
+    [
+        ("2024-03-02", "2024-03-04", (86_400.0, 259_200.0), 2),
+        ("2024-03-02T12:00{zone}", None, (129_600.0, None), 3),
+        ("2024-03-02 12:00:00.5{zone}", None, (129_600.5, None), 2),
+        (date(2024, 3, 2), datetime(2024, 3, 3, 12), (86_400.0, 216_000.0), 1),
+        # Before the epoch is before all submissions.
+        ("2020-01-01", "2024-03-02", (0.0, 86_400.0), 1),
+        # The very second of the epoch, and half of the next one, are times, and no shares.
+        ("2024-03-01", "2024-03-01T12:00:00.5", (0.0, 43_200.5), 1),
+        ("2024-03-01T00:00:00.5", 1, (0.5, 302_400.0), 3),
+    ],
+)
+def test_dates_are_times_on_the_epoch_of_the_table(
+    since: Any,
+    until: Any,
+    ends: tuple[float | None, float | None],
+    jobs: int,
+    zone: str,
+    tmp_path: Path,
+) -> None:
+    table = dated("2024-03-01T00:00:00" + zone)
+    given = {
+        name: value.format(zone=zone) if isinstance(value, str) else value
+        for name, value in (("measure_from", since), ("measure_to", until))
+        if value is not None
+    }
+    outcome = replay(table, "1x3", policy="fifo", **given)
+    told = outcome.summary
+    assert (told.get("measure_from"), told.get("measure_to"), told["jobs"]) == (*ends, jobs)
+    ringbco.write_jobs(table, tmp_path / "jobs.parquet")
+    again = replay(tmp_path / "jobs.parquet", "1x3", policy="fifo", **given)
+    assert ringbco.audit(again, table) == []
+    assert ringbco.bound(table, "1x3", **given).jobs == jobs
+    compared = compare(table, "1x3", ["fifo", "sjf"], seeds=1, **given)
+    assert compared.outcomes["sjf"].summary["jobs"] == jobs
+
+
+@pytest.mark.parametrize(
+    ("epoch", "value", "told"),
+    [
+        (
+            None,
+            "2024-03-02",
+            "a share or seconds: the job table does not say on which date its clock begins; count seconds"
+            " from the zero of submit_time, or convert the trace to a table with an epoch",
+        ),
+        (
+            "2024-03-01T00:00:00",
+            "2024-03-02T00:00Z",
+            "a date and time such as 2024-05-01T06:30:00 (without an offset, as the epoch 2024-03-01"
+            " 00:00:00)",
+        ),
+        ("2024-03-01T00:00:00", "2024-13-02", "a date and time such as 2024-05-01T06:30:00"),
+        ("2024-03-01T00:00:00", "2024-03-02T25:00", "a date and time such as 2024-05-01T06:30:00"),
+    ],
+)
+@pytest.mark.parametrize("name", ["measure_from", "measure_to"])
+def test_what_is_no_date_of_a_window(epoch: str | None, value: str, told: str, name: str) -> None:
+    for run in (
+        lambda: replay(dated(epoch), "1x3", policy="fifo", **{name: value}),  # type: ignore[arg-type]
+        lambda: ringbco.bound(dated(epoch), "1x3", **{name: value}),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(UsageError) as caught:
+            run()
+        assert str(caught.value) == f"option {name.replace('_', '-')}: {value!r}: expected {told}"
+
+
+def test_a_window_of_dates_that_ends_before_it_begins() -> None:
+    with pytest.raises(UsageError, match="none is from 172800 s on and before 86400 s"):
+        replay(dated(), "1x3", policy="fifo", measure_from="2024-03-03", measure_to="2024-03-02")
+
+
+def test_dates_of_a_window_in_a_sweep(tmp_path: Path) -> None:
+    """TOML has dates of its own; a table without an epoch is told of by its runs."""
+    ringbco.write_jobs(dated(), tmp_path / "dated.parquet")
+    ringbco.write_jobs(dated(None), tmp_path / "bare.parquet")
+    spec = tmp_path / "spec.toml"
+    for written in ("2024-03-03", "2024-03-03T00:00:00", '"2024-03-03"'):
+        spec.write_text(
+            f'[base]\ncluster = "1x3"\npolicy = "fifo"\nmeasure_from = {written}\n'
+            '[grid]\ntrace = ["dated.parquet", "bare.parquet"]\n'
+        )
+        frame = ringbco.sweep(spec, tmp_path / f"s{len(written)}").frame
+        assert frame["jobs"].to_list() == [2, None]
+        assert frame["error"][0] is None
+        assert "does not say on which date its clock begins" in frame["error"][1]
+    spec.write_text(spec.read_text().replace("2024-03-03", "2024-03-33"))
+    with pytest.raises(
+        InputError, match=r'base\.measure_from: "2024-03-33": expected a date and time such as'
+    ):
+        ringbco.sweep(spec, tmp_path / "none")

@@ -43,20 +43,52 @@ def test_separators(mark: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "epoch"),
+    ("first", "second", "epoch", "at"),
     [
-        ("2020-09-01 10:00:00", "2020-09-01 11:00:00", "2020-09-01T10:00:00"),
-        ("2020-09-01T10:00:00", "2020-09-01T11:00:00", "2020-09-01T10:00:00"),
-        ("2020-09-01 10:00:00+08:00", "2020-09-01 03:00:00+00:00", "2020-09-01T02:00:00Z"),
-        ("2020-09-01T10:00:00Z", "2020-09-01T11:00:00Z", "2020-09-01T10:00:00Z"),
+        ("2020-09-01 10:00:00", "2020-09-01 11:00:00", "2020-09-01T00:00:00", 36_000.0),
+        ("2020-09-01T10:00:00", "2020-09-01T11:00:00", "2020-09-01T00:00:00", 36_000.0),
+        ("2020-09-01 00:00", "2020-09-01 01:00", "2020-09-01T00:00:00", 0.0),
+        ("2020-09-01 23:59:59.5", "2020-09-02 00:59:59.5", "2020-09-01T00:00:00", 86_399.5),
+        ("1969-12-31 10:00:00", "1969-12-31 11:00:00", "1969-12-31T00:00:00", 36_000.0),
+        ("0001-01-01T10:00", "0001-01-01T11:00", "0001-01-01T00:00:00", 36_000.0),
+        # The midnight is that of the clock: with an offset, of UTC.
+        ("2020-09-01 10:00:00+08:00", "2020-09-01 03:00:00+00:00", "2020-09-01T00:00:00Z", 7_200.0),
+        ("2020-09-01 01:00:00+08:00", "2020-08-31 18:00:00+00:00", "2020-08-31T00:00:00Z", 61_200.0),
+        ("2020-09-01T10:00:00Z", "2020-09-01T11:00:00Z", "2020-09-01T00:00:00Z", 36_000.0),
     ],
 )
-def test_dates_count_from_the_first_submission(first: str, second: str, epoch: str, tmp_path: Path) -> None:
-    path = table(tmp_path, f"{OURS},deadline\na,{second},1,5,\nb,{first},1,5,{second}\n")
+def test_dates_count_from_the_midnight_before_the_first_submission(
+    first: str, second: str, epoch: str, at: float, tmp_path: Path
+) -> None:
+    """A row that is dropped begins no day."""
+    rows = f"a,{second},1,5,\nb,{first},1,5,{second}\n"
+    path = table(tmp_path, f"{OURS},deadline\n{rows}")
     result = convert("csv", [path], Options(strict=True))
     assert result.epoch == epoch
-    assert result.table.frame["submit_time"].to_list() == [0.0, 3600.0]
-    assert result.table.frame["deadline"].to_list() == [3600.0, None]
+    assert result.table.frame["submit_time"].to_list() == [at, at + 3600.0]
+    assert result.table.frame["deadline"].to_list() == [at + 3600.0, None]
+    clock = "in UTC" if epoch.endswith("Z") else "on the file's own wall clock"
+    note = result.table.metadata["ringbco.epoch_note"]
+    assert note == f"midnight before the first kept submission, {clock}"
+    dropped = first.replace(first[:10], "0001-01-01").replace("+08:00", "Z")
+    path = table(tmp_path, f"{OURS},deadline\n{rows}z,{dropped},0,5,\n")
+    assert convert("csv", [path]).epoch == epoch
+
+
+def test_numeric_times_stay_as_they_are(tmp_path: Path) -> None:
+    result = convert("csv", [table(tmp_path, f"{OURS}\na,1614852000,1,5\nb,1614852000.5,1,5\n")])
+    assert result.table.frame["submit_time"].to_list() == [1_614_852_000.0, 1_614_852_000.5]
+    assert result.table.epoch is None
+
+
+def test_a_time_before_the_first_year_is_none(tmp_path: Path) -> None:
+    """In UTC it lies before 1 January of the year 1, which no date of ours does."""
+    rows = "a,0001-01-01T00:30:00+01:00,1,60\nb,2024-01-01T00:30:00+01:00,1,60\n"
+    result = convert("csv", [table(tmp_path, f"{OURS}\n{rows}")])
+    assert (result.epoch, result.account.dropped) == (
+        "2023-12-31T00:00:00Z",
+        {"submit_time missing or unreadable": 1},
+    )
 
 
 def test_start_and_end_stand_in_for_a_duration(tmp_path: Path) -> None:

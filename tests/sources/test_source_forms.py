@@ -79,9 +79,8 @@ def test_each_time_is_read_by_itself(forms: dict[str, float], tmp_path: Path) ->
     for order in (list(forms), list(reversed(forms))):
         rows = "".join(f'{i},"{text}",1,5\n' for i, text in enumerate(order))
         frame = convert_csv(tmp_path, f"{OURS}\n{rows}", strict=True).table.frame
-        first = min(forms.values())
         got = {order[int(i)]: t for i, t in frame.select("job_id", "submit_time").rows()}
-        assert got == {text: pytest.approx(at - first, abs=1e-9) for text, at in forms.items()}
+        assert got == {text: pytest.approx(at + 36_000.0, abs=1e-9) for text, at in forms.items()}
 
 
 @given(
@@ -118,16 +117,19 @@ def test_what_is_no_time_and_no_length() -> None:
     assert lengths(pl.Series(["1,234"]), "s", thousands=False).to_list() == [None]
 
 
-def test_the_epoch_keeps_the_fraction(tmp_path: Path) -> None:
+def test_submissions_keep_the_fraction(tmp_path: Path) -> None:
     rows = "a,2021-03-04T10:00:00.25,1,5\nb,2021-03-04T10:00:01,1,5\n"
     result = convert_csv(tmp_path, f"{OURS}\n{rows}")
     assert (result.epoch, result.table.frame["submit_time"].to_list()) == (
-        "2021-03-04T10:00:00.250000",
-        [0.0, 0.75],
+        "2021-03-04T00:00:00",
+        [36_000.25, 36_001.0],
     )
-    # 1,614,850,000 s and some microseconds are no float64: differences are taken before.
+    # 1,614,850,000 s and some microseconds are no float64: the midnight is taken off before.
     rows = "a,2021-03-04T10:00:00.000001,1,5\nb,2021-03-04T11:00:00.123457,1,5\n"
-    assert convert_csv(tmp_path, f"{OURS}\n{rows}").table.frame["submit_time"].to_list() == [0.0, 3600.123456]
+    assert convert_csv(tmp_path, f"{OURS}\n{rows}").table.frame["submit_time"].to_list() == [
+        36_000.000001,
+        39_600.123457,
+    ]
 
 
 def test_a_time_of_another_kind_is_named(tmp_path: Path) -> None:
@@ -222,9 +224,9 @@ def test_ids_that_count_rows(tmp_path: Path) -> None:
     names = {"job_id": "#", "submit_time": "timestamp", "vc": "cluster"}
     frame = convert_csv(tmp_path, text, column_map=names).table.frame
     assert frame.select("job_id", "submit_time", "vc").rows() == [
-        ("2", 0.0, "c2"),
-        ("3", 0.0, "c1"),
-        ("0", 2932.0, "c1"),
+        ("2", 22_383.0, "c2"),
+        ("3", 22_383.0, "c1"),
+        ("0", 25_315.0, "c1"),
     ]
     with pytest.raises(UsageError, match="has no column #"):
         convert_csv(tmp_path, text, column_map={"user": "#"})
@@ -252,11 +254,11 @@ def test_deadlines_from_the_submission(tmp_path: Path) -> None:
     text = f"{OURS},deadline\na,2021-03-04T10:00,1,60,90\nb,2021-03-04T10:01,1,60,1-00:00:00\n"
     text += "c,2021-03-04T10:02,1,60,2021-03-05\nd,2021-03-04T10:03,1,60,\n"
     result = convert_csv(tmp_path, text, deadline_from="submit")
-    assert result.table.frame["deadline"].to_list() == [90.0, 86_460.0, None, None]
+    assert result.table.frame["deadline"].to_list() == [36_090.0, 122_460.0, None, None]
     assert [(e.kind, e.line, e.value) for e in result.account.entries] == [("changed", 4, "2021-03-05")]
     assert json.loads(result.table.metadata["ringbco.options"])["deadline_from"] == "submit"
     # Without the option they are dates, as submissions are.
-    assert convert_csv(tmp_path, text).table.frame["deadline"].to_list() == [None, None, 50_400.0, None]
+    assert convert_csv(tmp_path, text).table.frame["deadline"].to_list() == [None, None, 86_400.0, None]
     with pytest.raises(UsageError, match="has no column deadline; name it with --map deadline=THEIRS"):
         convert_csv(tmp_path, f"{OURS}\na,0,1,1\n", deadline_from="submit")
     with pytest.raises(UsageError, match="--deadline-from start: expected submit"):
@@ -297,9 +299,9 @@ def test_json_lines(tmp_path: Path) -> None:
     for name in ("jobs.jsonl", "jobs.csv"):
         result = convert_csv(tmp_path, text, name=name, column_map={"job_id": "id"})
         assert result.table.frame.rows(named=True) == [
-            {"job_id": "1", "submit_time": 0.0, "num_gpus": 2, "duration": 600.0, "preemptible": None}
+            {"job_id": "1", "submit_time": 36_000.5, "num_gpus": 2, "duration": 600.0, "preemptible": None}
             | {"res.cpu": "3", "list": None},
-            {"job_id": "b", "submit_time": 3599.5, "num_gpus": 4, "duration": 5.5, "preemptible": True}
+            {"job_id": "b", "submit_time": 39_600.0, "num_gpus": 4, "duration": 5.5, "preemptible": True}
             | {"res.cpu": None, "list": None},
         ]
         assert [(e.reason, e.rows, e.line, e.value) for e in result.account.entries if e.rows] == [
@@ -401,3 +403,12 @@ def test_every_reason_shows_its_first_line_and_value(invoke: Invoke, tmp_path: P
         "none of its 1 rows can be kept; dropped: 1 duration missing or unreadable (line 2: soon)"
         in done.stderr
     )
+
+
+def test_wall_clocks_of_the_given_case(tmp_path: Path) -> None:
+    """To the minute, with durations in days, hours, minutes and seconds; time 0 is the midnight before."""
+    rows = "a,2018-12-31T08:27,2,1-02:03:04\nb,2018-12-31T09:27,2,00:10:00\n"
+    result = convert_csv(tmp_path, f"{OURS}\n{rows}", strict=True)
+    frame = result.table.frame
+    assert (result.epoch, frame["submit_time"].to_list()) == ("2018-12-31T00:00:00", [30_420.0, 34_020.0])
+    assert frame["duration"].to_list() == [93_784.0, 600.0]

@@ -330,9 +330,9 @@ def test_seeds_have_failures_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("draw:mtbf=20h", "expected draw:mtbf=TIME,mttr=TIME[,seed=N|run]"),
+        ("draw:mtbf=20h", "expected mttr too, such as draw:mtbf=20h,mttr=2h"),
         ("draw:mtbf=20h,mttr=1h,mttr=2h", "each at most once"),
-        ("draw:mtbf=20h,mttr=1h,sead=2", "each at most once"),
+        ("draw:mtbf=20h,mttr=1h,sead=2", "did you mean seed=2?"),
         ("draw:mtbf=20h,mttr=soon", "option outages: mttr: 'soon': expected a length of time such as"),
         ("draw:mtbf=0,mttr=1h", "option outages: mtbf: 0.0: expected a length of time > 0"),
         ("draw:mtbf=20h,mttr=1h,seed=-1", "expected seed=run, or an integer from 0"),

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ringbco
 from conftest import Invoke
-from frames import refusal
+from frames import busy_jobs, refusal
+from ringbco import replay
 from ringbco.errors import InputError, UsageError
 from ringbco.trace.outages import COLUMNS, Outages
 from ringbco.trace.side_table import ReadContext
@@ -271,3 +273,98 @@ def test_damaged_outages_of_a_result_are_named(
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith(f"error: r/outages.parquet: row 1, {said}")
         assert done.stderr.count("\n") == 1
+
+
+# Ranges of servers
+
+
+def test_ranges_of_servers_are_rows(tmp_path: Path) -> None:
+    path = tmp_path / "o.csv"
+    path.write_text(f'{HEAD}\n"0-2, 5",1,2\n7,3,4\n 1 - 1 ,5,6\n"3,0-1,1",7,8\n')
+    found = Outages.read(path, ReadContext(servers=8))
+    assert found.frame["server"].to_list() == [0, 1, 2, 5, 7, 1, 0, 1, 3]
+    assert found.frame["down_at"].to_list() == [1, 1, 1, 1, 3, 5, 7, 7, 7]
+    assert found.identity["rows"] == 9
+    texts = pl.DataFrame(
+        {"server": ["0-2,5", "7", "1", "0,1,3"], "down_at": [1, 3, 5, 7], "up_at": [2, 4, 6, 8]}
+    )
+    assert Outages.read(texts, ReadContext(servers=8)).frame.equals(found.frame)
+    assert Outages.read(path).frame.equals(found.frame)
+
+
+@given(st.lists(st.sets(st.integers(0, 30), min_size=1), min_size=1, max_size=8), st.data())
+def test_ranges_against_sets(sets: list[set[int]], data: st.DataObject) -> None:
+    """Whatever way a set of servers is written, its rows are those of its members in order."""
+    cells = []
+    for servers in sets:
+        parts, rest = [], sorted(servers)
+        while rest:
+            run = next((n for n in range(1, len(rest)) if rest[n] != rest[0] + n), len(rest))
+            length = data.draw(st.integers(1, run))
+            parts.append(f"{rest[0]}-{rest[length - 1]}" if length > 1 else str(rest[0]))
+            rest = rest[length:]
+        cells.append(",".join(data.draw(st.permutations(parts))))
+    number = [*map(float, range(len(cells)))]
+    table = pl.DataFrame({"server": cells, "down_at": number, "up_at": [at + 0.5 for at in number]})
+    if not any(mark in cell for cell in cells for mark in ",-"):
+        return  # texts without ranges are no numbers, as ever
+    rows = [(server, at) for at, servers in zip(number, sets, strict=True) for server in sorted(servers)]
+    found = Outages.read(table, ReadContext(servers=31)).frame
+    assert found.select("server", "down_at").rows() == rows
+
+
+RANGES = "an integer >= 0{bound}, or indexes and ranges of servers such as 0-3,7, the lower index first"
+
+
+@pytest.mark.parametrize(
+    ("cell", "bound"),
+    [("0-4", " and <= 3"), ("9,0", " and <= 3"), ("3-1", ""), ("1-", ""), ("0-1,", ""), ("0-1,x", "")]
+    + [("0-999999999", " and <= 3"), ("1-2-3", ""), ("1,-2", "")],
+)
+def test_what_is_no_range_of_servers(cell: str, bound: str, tmp_path: Path) -> None:
+    """The row is that of the file, whatever rows came of those before."""
+    path = tmp_path / "o.csv"
+    said = refusal(
+        path,
+        f'{HEAD}\n"0-3",1,2\n"{cell}",3,4\n"0-3",9,9\n',
+        lambda path: Outages.read(path, ReadContext(servers=4)),
+    )
+    expected = RANGES.format(bound=bound)
+    assert (
+        said
+        == f"{path}: row 2 (line 3), column server: {cell}: expected the index of a server, {expected}{LAST}"
+    )
+
+
+def test_too_many_rows_of_ranges(tmp_path: Path) -> None:
+    path = tmp_path / "o.csv"
+    path.write_text(f'{HEAD}\n"0-3",1,2\n"0-999999999",3,4\n')
+    with pytest.raises(InputError) as caught:
+        Outages.read(path)
+    assert str(caught.value) == (
+        f"{path}: row 2 (line 3), column server: 0-999999999: expected at most 10,000,000 rows in all, one a"
+        " server; split the file, or name fewer servers"
+    )
+
+
+def test_another_column_at_fault_in_a_row_of_a_range(tmp_path: Path) -> None:
+    path = tmp_path / "o.csv"
+    said = refusal(
+        path, f'{HEAD}\n"0-3",1,2\n"0-3",5,5\n', lambda path: Outages.read(path, ReadContext(servers=4))
+    )
+    told = f"column up_at: 5: expected a number of seconds > down_at, which is 5{NEVER}"
+    assert said == f"{path}: row 2 (line 3), {told}"
+
+
+@pytest.mark.parametrize("option", ["outages", "maintenance"])
+def test_a_run_with_ranges_is_that_with_a_row_a_server(option: str, tmp_path: Path) -> None:
+    short, long = tmp_path / "short.csv", tmp_path / "long.csv"
+    short.write_text(f'{HEAD}\n"0-1,3",50,90\n2,10,20\n')
+    long.write_text(f"{HEAD}\n0,50,90\n1,50,90\n3,50,90\n2,10,20\n")
+    made = [
+        replay(busy_jobs(), "4x4", policy="fifo", **{option: path})  # type: ignore[arg-type]
+        for path in (short, long)
+    ]
+    assert made[0].jobs.equals(made[1].jobs)
+    assert made[0].stays.equals(made[1].stays)
+    assert ringbco.audit(made[0], busy_jobs()) == []

@@ -64,7 +64,9 @@ def bound(
     check_units(units)
     machine = inputs.parse_cluster(cluster, inputs.network_of(options), vc, recorded_cluster)
     options["thresholds"] = read_numbers(OPTIONS["thresholds"], options["thresholds"])
-    found = run(inputs.read_table(jobs, quiet=True), machine, **options)
+    table = inputs.read_table(jobs, quiet=True)
+    inputs.tell_left_out(table, quiet=as_json)
+    found = run(table, machine, **options)
     if as_json:
         say_json(found.to_dict())
         return
@@ -83,8 +85,8 @@ def bound(
             lines.append(f"elastic jobs: {found.elastic:,}; each {ranges}")
         for line in lines:
             say(line)
-        for table in _tables(found):
-            console.print(table)
+        for part in _tables(found):
+            console.print(part)
 
 
 def _tables(found: Bound) -> list[Fitted]:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 import warnings
-from typing import Any, Final
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Final
 
+import typer
 from typer.core import TyperCommand, TyperOption
 
 from ringbco.cli import brief
 from ringbco.io.terminal import say
 
+if TYPE_CHECKING:
+    from ringbco.errors import UsageError
+
 _MAX_HELP_CHARS: Final = 60
 _COMMANDS_WITH_REMOVED_OPTIONS: Final = ("compare", "sweep")
 _HELP_ALL_KEY: Final = "ringbco.help_all"
+_GIVEN: Final = "ringbco.given"
+_FORMATS: Final = re.compile(r"(?<=^The format: ).*(?=\.$)")
 
 
 def _print_all(ctx: Any, _option: Any, wanted: bool) -> None:
@@ -31,6 +40,13 @@ _HELP_ALL: Final = TyperOption(
     callback=_print_all,
     help="Show all options and exit.",
 )
+
+
+def _choices(param: Any) -> str:
+    """What a parameter may be, where its metavar or its help lists it."""
+    listed = re.fullmatch(r"[a-z-]+(\|[a-z-]+)+", param.metavar or "")
+    names = param.metavar.split("|") if listed else _FORMATS.findall(param.help or "")
+    return f" ({', '.join(names)})" if names else ""
 
 
 class Command(TyperCommand):
@@ -53,7 +69,43 @@ class Command(TyperCommand):
         if not ctx.resilient_parsing:
             self._refuse_removed(args)
             self._refuse_repeated(ctx, args)
-        return super().parse_args(ctx, args)
+        given = list(args)
+        ctx.meta[_GIVEN] = given
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            if type(error).__name__ != "MissingParameter":  # typer has no name for it
+                raise
+            options = self.make_parser(ctx).parse_args(args=list(given))[0]
+            needed = (param.name for param in self.get_params(ctx) if param.required)
+            raise self.missing(
+                ctx, {name for name in needed if options.get(name) in (None, (), [])}
+            ) from None
+
+    def missing(self, ctx: Any, names: Collection[str]) -> UsageError:
+        """What to raise where the parameters of these names are not given: the command with them."""
+        from ringbco.errors import UsageError
+
+        params = [param for param in self.get_params(ctx) if param.name in names]
+        given = ctx.meta[_GIVEN]
+        named = [
+            (param.opts[-1] if isinstance(param, TyperOption) else param.make_metavar(ctx).strip("{}"))
+            + _choices(param)
+            for param in params
+        ]
+        told = (
+            f"{' and '.join(filter(None, (', '.join(named[:-1]), named[-1])))} {'are' if named[1:] else 'is'}"
+        )
+        # A value that this verb's help has in its example; in an empty command, the example itself.
+        example = shlex.split((self.help or "").rpartition("Example: ")[2])[2:]
+        values = self.make_parser(ctx).parse_args(args=list(example))[0]
+        words = list(given)
+        for param in params if given else ():
+            found = values.get(param.name)
+            found = found if isinstance(found, list | tuple) else [found or param.make_metavar(ctx)]
+            words += ([param.opts[-1]] if isinstance(param, TyperOption) else []) + [*map(str, found)]
+        command = shlex.join(["ringbco", str(self.name), *(words or example)])
+        return UsageError(f"{self.name}: {told} missing: `{command}`")
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command. Prints each RingbcoWarning once, as a line on stderr; none with --quiet."""
@@ -109,3 +161,11 @@ class Command(TyperCommand):
                 name = max(option.opts, key=len)
                 hint = "; `ringbco compare` takes several" if name == "--policy" else ""
                 raise UsageError(f"option {name.lstrip('-')}: given twice: expected it once{hint}")
+
+
+def require(ctx: Any, **values: object) -> None:
+    """Raises UsageError where parameters that need not always be given are needed: those that are None."""
+    lacking = {name for name, value in values.items() if value is None}
+    if lacking:
+        command: Command = ctx.command
+        raise command.missing(ctx, lacking)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import typer
+
 from ringbco.cli import inputs
 from ringbco.cli.options import takes
 from ringbco.io.terminal import note, say_json
@@ -60,6 +62,7 @@ quiet
 
 @takes(_ROWS, REPLAY)
 def compare(
+    ctx: typer.Context,
     jobs: Path | None = None,
     *,
     cluster: str | None = None,
@@ -100,26 +103,20 @@ def compare(
     Example: ringbco compare jobs.parquet --cluster 64x8 --policy fifo --policy sjf --policy sjf-bco -o cmp
     """
     from ringbco.cli.inputs import tell_undrawn
-    from ringbco.errors import UsageError
     from ringbco.io import process
     from ringbco.reports.paper import paper_files, sheet_of
     from ringbco.result.comparison import COMPARISON
     from ringbco.result.fairness import OWNERS
     from ringbco.result.figures import COMPARED
     from ringbco.result.folder import check_target
-    from ringbco.run.compare_runs import check_inputs
-    from ringbco.run.options import check_name, resolve_policy
+    from ringbco.run.options import check_name
     from ringbco.run.resume import FinishedRuns
     from ringbco.units import check_units
 
     asked = _Asked(policy or [], run or [], result or [], baseline)
     shown = _Shown(as_json, quiet, units, sort, by, every)
     check_units(units)
-    if sum(len(part) for part in asked[:3]) < _FEWEST:
-        raise UsageError("option policy: expected at least two: --policy fifo --policy sjf-bco")
-    check_inputs(bool(asked.policies or asked.texts), asked.results, jobs, cluster)
-    for name in asked.policies:
-        resolve_policy(name)
+    asked.check(ctx, jobs, cluster)
     if sort is not None:
         check_name("sort", sort, [measure.key for measure in COMPARED])
     if by is not None:
@@ -179,6 +176,22 @@ class _Asked(NamedTuple):
     texts: list[str]
     results: list[Path]
     baseline: str | None
+
+    def check(self, ctx: typer.Context, jobs: Path | None, cluster: str | None) -> None:
+        """Raises UsageError for a policy that is none, for fewer than two, and for what they lack."""
+        from ringbco.cli.command import require
+        from ringbco.errors import UsageError
+        from ringbco.run.compare_runs import check_inputs
+        from ringbco.run.options import resolve_policy
+
+        for name in self.policies:
+            resolve_policy(name)
+        if sum(len(part) for part in self[:3]) < _FEWEST:
+            raise UsageError("option policy: expected at least two: --policy fifo --policy sjf-bco")
+        something = bool(self.policies or self.texts)
+        if something:
+            require(ctx, jobs=jobs, cluster=cluster)
+        check_inputs(something, self.results, jobs, cluster)
 
 
 class _Shown(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -146,7 +147,11 @@ def _column_map(entries: list[str]) -> dict[str, str]:
 
     pairs: dict[str, str] = {}
     for entry in entries:
-        ours, equals, theirs = entry.partition("=")
+        ours, equals, theirs = (part.strip() for part in entry.partition("="))
+        several = [part for part in theirs.split(",") if "=" in part]
+        if several and all("=" in part for part in entry.split(",")):
+            once = " ".join(f"--map {shlex.quote(part.strip())}" for part in entry.split(","))
+            raise UsageError(f"--map {entry}: expected one column, ours=theirs; repeat it: {once}")
         if not (ours and equals and theirs):
             raise UsageError(f"--map {entry}: expected ours=theirs, such as --map num_gpus=gpu_num")
         if ours in pairs:

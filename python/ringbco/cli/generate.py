@@ -98,9 +98,20 @@ def _shares(text: str | None) -> dict[str, float]:
             number = float(share)
         except ValueError:
             number = math.nan
+            if _is_share(name):
+                raise UsageError(
+                    f"option types: {entry!r}: the wrong way round, expected TYPE:SHARE: {share}:{name}"
+                ) from None
         if not name.strip() or math.isnan(number):
             raise UsageError(f"option types: {entry!r}: expected TYPE:SHARE,..., such as V100:0.5,A100:0.3")
         if name.strip() in shares:
             raise UsageError(f"option types: {name.strip()} is given twice")
         shares[name.strip()] = number
     return shares
+
+
+def _is_share(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False

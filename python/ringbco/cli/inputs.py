@@ -30,7 +30,7 @@ Json = Annotated[
 ]
 
 
-def network_of(options: dict[str, Any]) -> dict[str, float | None]:
+def network_of(options: dict[str, Any]) -> dict[str, float | str | None]:
     """The network's constants that were given, taken out of a command's options."""
     return {name: options.pop(name) for name in NETWORK}
 
@@ -62,7 +62,7 @@ def followed_inputs(
 
 def parse_cluster(
     cluster: Cluster | str,
-    network: Mapping[str, float | None],
+    network: Mapping[str, float | str | None],
     vc: str = "split",
     recorded: str | None = None,
 ) -> Cluster:
@@ -108,12 +108,19 @@ def read_table(path: Path, *, quiet: bool) -> JobTable:
     from ringbco.trace.jobs import UNREAD, read_jobs
 
     table = read_jobs(path, without=UNREAD)
+    tell_left_out(table, quiet=quiet)
     if not table.is_sorted and not quiet:
         note(
             f"{path}: rows are not in order of submit_time; jobs were submitted in that order"
             " (equal times in row order), results keep the file's order"
         )
     return table
+
+
+def tell_left_out(table: JobTable, *, quiet: bool) -> None:
+    """A note on stderr for what of a file is in no column of its table."""
+    for line in () if quiet else table.notes:
+        note(line)
 
 
 def fields(policy: str, given: Sequence[str] | None, length: str | None = None) -> dict[str, str]:

@@ -61,6 +61,7 @@ def inspect(
 
     Example: ringbco inspect jobs.parquet --cluster preset:philly --png sheet.png
     """
+    from ringbco.cli.inputs import tell_left_out
     from ringbco.cluster.spec import Cluster
     from ringbco.study import published
     from ringbco.study.inspection import inspect_jobs, usable
@@ -74,6 +75,7 @@ def inspect(
     machine = None if cluster is None else Cluster.parse(cluster)
     screening = screen_jobs(jobs)
     table = usable(screening, jobs)
+    tell_left_out(table, quiet=quiet)
     inspection = inspect_jobs(table, machine, screening.dropped, screening.rows, shape)
     _draw(table.frame, inspection, jobs.name, png, html, force=force)
     if as_json:

@@ -52,10 +52,10 @@ units {human|seconds}: How times are printed: human (87.3 s, 12.4 min, 31.0 h, 5
 """
 _NETWORK: Final = """
 [Network (each overrides the cluster file)]
-intra_bandwidth bytes/s: b_i, between GPUs of one server: 1200Gb/s, 150GB/s, or bytes/s. Default 150e9: a
-  V100's NVLink 2.0, one way.
-inter_bandwidth bytes/s: b_e, between servers: 100Gb/s, 12.5GB/s, or bytes/s. Default 12.5e9: one 100 Gb/s
-  port a server.
+intra_bandwidth bytes/s: b_i, between GPUs of one server: 1200Gb/s, 150GB/s, bytes/s, or x2: twice the cluster
+  file's. Default 150e9: a V100's NVLink 2.0, one way.
+inter_bandwidth bytes/s: b_e, between servers: 100Gb/s, 12.5GB/s, bytes/s, or x2: twice the cluster file's.
+  Default 12.5e9: one 100 Gb/s port a server.
 reduce_speed bytes/s: C, bytes/s of gradients summed. Default 500e9: a sum is bound by memory, and this is
   about half of a V100's 900 GB/s.
 xi1: Share of the spanning jobs on a server that contend at once, in (0, 1]. Default 0.5: jobs compute half of
@@ -172,7 +172,7 @@ def _parameter(option: Option) -> inspect.Parameter:
         help=option.help + (f" Default: {option.absent}." if option.absent else ""),
         rich_help_panel=option.panel,
         autocompletion=offer(*names) if names else None,
-        **({"metavar": _metavar(option)} | (_measured(option.unit) if option.kind == "number" else {})),
+        **({"metavar": _metavar(option)} | (_measured(option) if option.kind == "number" else {})),
     )
     kind = kind if default is not None else kind | None
     return inspect.Parameter(option.parameter, _KEYWORD, default=default, annotation=Annotated[kind, told])
@@ -191,18 +191,31 @@ def _metavar(option: Option) -> str | None:
     return "|".join(option.names) if len(option.names) <= _FEW else "NAME"
 
 
-def _measured(unit: str) -> dict[str, Any]:
-    """What makes an option that counts `unit` take numbers with other units too, such as 25Gb/s or 30min."""
-    from ringbco.units import QUANTITIES, quantity
+def _measured(option: Option) -> dict[str, Any]:
+    """What makes an option that counts a unit take numbers with other units too, such as 25Gb/s or 30min.
 
-    if unit not in QUANTITIES:
+    A constant of the network may also be a factor of the cluster's, x2.
+    """
+    from ringbco.errors import UsageError
+    from ringbco.units import QUANTITIES, factor_meant, is_factor, quantity
+
+    if option.unit not in QUANTITIES:
         return {}
+    scales = option.name in NETWORK
 
-    def read(text: str | float) -> float:
+    def read(text: str | float) -> float | str:
+        if scales and is_factor(text):
+            return str(text).strip()
         try:
-            return quantity(str(text), unit)
+            return quantity(str(text), option.unit)
         except ValueError as error:
+            meant = factor_meant(str(text)) if scales else None
+            if meant is not None:
+                told = (
+                    f"option {option.typed}: {text!r}: expected {meant}, {meant[1:]} times the cluster's own"
+                )
+                raise UsageError(told) from None
             raise typer.BadParameter(f"{text!r}: expected {error}") from None
 
-    read.__name__ = unit  # what --help shows for a value
-    return {"parser": read, "metavar": "TIME" if unit == "s" else "RATE"}
+    read.__name__ = option.unit  # what --help shows for a value
+    return {"parser": read, "metavar": "TIME" if option.unit == "s" else "RATE"}

@@ -51,8 +51,10 @@ def pack(
     from ringbco.run.pack import pack as run
 
     machine = inputs.parse_cluster(cluster, {}, vc)
+    table = inputs.read_table(jobs, quiet=True)
+    inputs.tell_left_out(table, quiet=as_json)
     found = run(
-        inputs.read_table(jobs, quiet=True),
+        table,
         machine,
         placement=placement,
         until=_share(until),

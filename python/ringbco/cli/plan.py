@@ -67,6 +67,7 @@ def plan(
     policy, options["kappa"] = options.pop("policy"), _kappa(options["kappa"])
     started = time.perf_counter()
     table = read_jobs(jobs)
+    inputs.tell_left_out(table, quiet=quiet)
     reading = time.perf_counter() - started
     latest = float(column(table.frame, "submit_time").max(initial=0.0))
     if latest and not quiet:

@@ -46,7 +46,7 @@ def profile(
 
     Example: ringbco profile jobs.parquet -o pinned.parquet
     """
-    from ringbco.cli.inputs import parse_cluster
+    from ringbco.cli.inputs import parse_cluster, tell_left_out
     from ringbco.errors import InputError
     from ringbco.io.marks import table as table_mark
     from ringbco.study.profile import FILLED, KEY
@@ -58,6 +58,7 @@ def profile(
         raise InputError("is the job table itself", file=out, hint="give the filled table another name")
     machine = parse_cluster(cluster or "1x8", {}, recorded=recorded_cluster)
     table = read_jobs(jobs)
+    tell_left_out(table, quiet=quiet)
     filled = fill(table, machine, seed=seed)
     write_jobs(filled, out, force=force)
     told = json.loads(filled.metadata[KEY])

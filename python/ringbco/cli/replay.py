@@ -12,6 +12,7 @@ from ringbco.io.terminal import say, say_json
 from ringbco.run.registry import REPLAY
 
 if TYPE_CHECKING:
+    from ringbco.cluster.spec import Cluster
     from ringbco.result.outcome import Outcome
 
 _ROWS: Final = """
@@ -92,7 +93,6 @@ def replay(
 
     from ringbco.cli.inputs import (
         fields,
-        followed_inputs,
         given_options,
         network_of,
         parse_cluster,
@@ -101,7 +101,6 @@ def replay(
         tell_unused,
     )
     from ringbco.cli.progress import progress_bar
-    from ringbco.errors import UsageError
     from ringbco.result.folder import check_target
     from ringbco.result.outcome import count_seconds
     from ringbco.run.clairvoyance import foreknowledge
@@ -113,12 +112,7 @@ def replay(
     network = network_of(options)
     if is_log(policy):
         options = given_options(ctx, options)
-    jobs, named = followed_inputs(policy, jobs, cluster)
-    if jobs is None or named is None or out is None:
-        raise UsageError(
-            "replay: expected JOBS, --cluster and -o DIR:"
-            " ringbco replay jobs.parquet --cluster 32x8 -o results"
-        )
+    jobs, named, out = _needed(ctx, policy, jobs, cluster, out)
     check_units(units)
     check_target(out, force=force)
     machine = parse_cluster(named, network, vc, recorded_cluster)
@@ -152,6 +146,21 @@ def replay(
         read = foreknowledge(outcome.run)
         if read:
             say(f"clairvoyant, reading recorded run times: {', '.join(read)}")
+
+
+def _needed(
+    ctx: typer.Context, policy: str, jobs: Path | None, cluster: str | None, out: Path | None
+) -> tuple[Path, Cluster | str, Path]:
+    """JOBS, the cluster and the folder to make; UsageError with the command for those that nothing gives."""
+    from ringbco.cli.command import require
+    from ringbco.cli.inputs import followed_inputs
+
+    jobs, named = followed_inputs(policy, jobs, cluster)
+    require(ctx, jobs=jobs, cluster=named, out=out)
+    assert jobs is not None
+    assert named is not None
+    assert out is not None
+    return jobs, named, out
 
 
 def _show(title: str, summary: dict[str, object]) -> None:

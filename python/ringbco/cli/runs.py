@@ -21,7 +21,7 @@ _NOT_OF_A_RUN: Final = {
 def parse_runs(
     texts: list[str],
     cluster: str,
-    network: Mapping[str, float | None],
+    network: Mapping[str, float | str | None],
     vc: str,
     recorded: str | None,
 ) -> dict[str, dict[str, Any]]:
@@ -179,6 +179,8 @@ def _parsed(text: str, whole: str) -> dict[str, Any]:
         raise refusal(str(error)) from None
     try:
         ctx = load("replay").make_context("replay", options)
+    except RingbcoError as error:
+        raise refusal(str(error)) from None
     except Exception as error:
         # Of the library that typer brings along, whose exceptions are not public.
         said = getattr(error, "format_message", None)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ringbco.errors import InputError, show_toml
-from ringbco.units import quantity
+from ringbco.units import is_factor, quantity
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,16 @@ class Network:
     def __post_init__(self) -> None:
         for name in NETWORK_RULES:
             object.__setattr__(self, name, network_value(name, getattr(self, name), key=name))
+
+    def replace(self, others: Mapping[str, float | str]) -> Network:
+        """The same with other constants; a factor such as "x2" is of the present value."""
+        given: dict[str, Any] = {
+            name: float(value.strip()[1:]) * getattr(self, name)
+            if isinstance(value, str) and is_factor(value)
+            else value
+            for name, value in others.items()
+        }
+        return dataclasses.replace(self, **given)
 
 
 NETWORK_RULES: Final = {

@@ -5,9 +5,12 @@ These are counts and sizes, facts taken from the sources named; no trace file is
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from ringbco.errors import nearest
 
 BESIDE: Final = ("cpu_milli", "memory_mib")
 """What servers have beside GPUs, and jobs ask for: CPU in thousandths of a core, memory in MiB."""
@@ -44,6 +47,25 @@ def vc_groups(
     return tuple(groups)
 
 
+def presets_like(text: str) -> list[str]:
+    """The presets that a text probably means: its name, a part of it such as venus, or a slip of either."""
+    plain = text.strip().lower().replace("_", "-").replace(" ", "-")
+    near = plain if plain in PRESETS else nearest(plain, PRESETS)
+    if near is not None:
+        return [near]
+    parts = dict.fromkeys(part for name in PRESETS for part in name.split("-"))
+    named = [name for name in PRESETS if set(plain.split("-")) & set(name.split("-"))]
+    whole = [name for name in named if set(name.split("-")) <= set(plain.split("-"))]
+    if whole or named:
+        return whole or named
+    part = nearest(plain, [part for part in parts if len(part) >= _TELLING])
+    if part is not None:
+        return [name for name in PRESETS if part in name.split("-")]
+    return difflib.get_close_matches(plain, PRESETS, n=1, cutoff=0.65)
+
+
+_TELLING: Final = 4
+"""Letters of a part of a name of which a slip still tells it."""
 _PHILLY_REPLAY: Final = (
     "the Helios authors' replay of Philly (HeliosArtifact, philly_vc.csv): 8 GPUs a server"
 )

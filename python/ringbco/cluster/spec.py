@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import difflib
 import itertools
 import json
 import os
@@ -22,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from ringbco.cluster.gpu_types import CATALOGUE, GpuType, read_types, unknown_type
 from ringbco.cluster.keys import did_you_mean, label_of, only_keys, table_of, unknown_key, whole
 from ringbco.cluster.network import NETWORK_RULES, Network, network_value
-from ringbco.cluster.presets import BESIDE, PRESETS, ServerGroup
+from ringbco.cluster.presets import BESIDE, PRESETS, ServerGroup, presets_like
 from ringbco.deprecation import renamed, renamed_parameters
 from ringbco.errors import InputError, UsageError
 from ringbco.io.toml import read_toml
@@ -198,13 +197,16 @@ class Cluster:
             server_cpu_memory=beside or None,
         )
 
-    def with_network(self, **overrides: float | None) -> Cluster:
-        """The same cluster with some network constants replaced; None keeps the present value."""
+    def with_network(self, **overrides: float | str | None) -> Cluster:
+        """The same cluster with some network constants replaced; None keeps the present value.
+
+        A text is a number with a unit, such as "25Gb/s", or a factor: "x2" is twice the present value.
+        """
         unknown = [name for name in overrides if name not in NETWORK_RULES]
         if unknown:
             raise unknown_key(unknown[0], NETWORK_RULES, None, "network")
         given = {name: value for name, value in overrides.items() if value is not None}
-        return dataclasses.replace(self, network=dataclasses.replace(self.network, **given))
+        return dataclasses.replace(self, network=self.network.replace(given))
 
     def pooled(self) -> Cluster:
         """The same servers without virtual clusters."""
@@ -376,12 +378,10 @@ def _uniform(text: str, servers: int, gpus: int) -> Cluster:
 def _preset(text: str) -> Cluster:
     name = text.removeprefix("preset:")
     if name not in preset_names():
-        raise InputError(
-            f"one of the presets {', '.join(preset_names())}",
-            key="cluster",
-            value=text,
-            hint=did_you_mean(name, preset_names()),
-        )
+        meant = _preset_meant(name)  # goes before the list, which is long
+        known = f"one of the presets {', '.join(preset_names())}"
+        expected = f"a preset that is known; {meant} Else {known}" if meant else known
+        raise InputError(expected, key="cluster", value=text)
     return Cluster.from_groups(PRESETS[name].servers, name=text)
 
 
@@ -392,7 +392,7 @@ def _read_toml(text: str) -> Cluster:
             "SxG such as 32x8, the path of a TOML file, or preset:NAME",
             key="cluster",
             value=text,
-            hint="there is no file of that name" + _preset_meant(text),
+            hint="; ".join(filter(None, ("there is no file of that name", _preset_meant(text)))),
         )
     if path.is_dir():
         raise InputError("is a folder, not a cluster file", file=text)
@@ -484,11 +484,10 @@ def _gpu_type(entry: dict[str, Any], file: str, where: str, declared: Mapping[st
     return name
 
 
-def _preset_meant(text: str) -> str:
-    """For a text that is no file: the preset that it names without the prefix, if any."""
-    name = text.strip().lower().replace("_", "-")
-    close = difflib.get_close_matches(name, PRESETS, n=1, cutoff=0.65)
-    return f"; did you mean preset:{close[0]}?" if close else ""
+def _preset_meant(text: str) -> str | None:
+    """What to say of a text that names a preset nearly, or without the prefix; None where it names none."""
+    meant = [f"preset:{name}" for name in presets_like(text)]
+    return f"did you mean {' or '.join(filter(None, (', '.join(meant[:-1]), meant[-1])))}?" if meant else None
 
 
 def _toml_text(text: str) -> str:

@@ -8,6 +8,7 @@ import io
 import mmap
 import os
 import re
+import shlex
 import tomllib
 import zlib
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from ringbco.errors import InputError, show_value
+from ringbco.io.foreign import refuse_packed, refuse_workbook
 from ringbco.io.printed import not_a_table
 
 _LFS_POINTER: Final = b"version https://git-lfs.github.com/spec/"
@@ -31,6 +33,8 @@ LONGEST_ROW: Final = 1 << 24
 """Bytes of a row of a text file. A few megabytes of gzip may hold one of a gigabyte, which readers copy."""
 _SHORT_ROWS: Final = f"a row of at most {LONGEST_ROW >> 20} MiB"
 _CONTROL: Final = re.compile(rb"[\x01-\x08\x0e-\x1f]")
+INDEX: Final = re.compile(r"\s*|Unnamed: 0(\.\d+)?|__index_level_\d+__")
+"""What pandas calls an index that has no name: in CSV, read and written again, in Parquet."""
 _MARK: Final = b"\xef\xbb\xbf"
 _NEWLINE, _COMMA, _QUOTE = 0x0A, 0x2C, 0x22
 
@@ -83,10 +87,15 @@ def refuse_foreign(path: str | os.PathLike[str], data: bytes) -> None:
         )
     if _TOML.match(head) or os.fspath(path).lower().endswith(".toml"):
         raise _toml(path, data)
+    if data.startswith(b"PAR1"):  # whoever asks has looked for one that is not compressed
+        unpack = f"`gunzip -k {shlex.quote(os.fspath(path))}`"
+        raise InputError("is a Parquet file that gzip compressed", file=path, hint=f"unpack it, {unpack}")
     if head[:1] in (b"{", b"["):
         raise InputError("is JSON, not a job table (Parquet or CSV)", file=path, hint=_CONVERT)
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputError("is UTF-16 text", file=path, hint="save it as UTF-8")
+    refuse_workbook(path, data)
+    refuse_packed(path, data)
     if head.startswith(b"PK\x03\x04"):
         raise InputError(
             "is a ZIP archive", file=path, hint="unpack it and give the CSV or Parquet file inside"
@@ -179,6 +188,8 @@ def read_text_table(path: str | os.PathLike[str], data: bytes | None = None) -> 
                 hint='check its quotation marks (a quote inside a cell is written "")',
             )
     frame.columns = header
+    if not header[0].strip() and not is_index(frame.to_series(0)):
+        raise _unnamed(path, 1, header[0])
     return TextTable(frame, starts if quoted_line_ends else None, data)
 
 
@@ -256,12 +267,32 @@ def _header(path: str | os.PathLike[str], data: bytes) -> list[str]:
             if separator in header[0]:
                 raise InputError(f"is separated by {name}", file=path, hint="save it separated by commas")
     for position, name in enumerate(header, start=1):
-        if not name.strip():
-            raise InputError(
-                "a name for every column", file=path, line=1, column=str(position), value=name, hint="name it"
-            )
+        if not name.strip() and (position > 1 or not header[1:]):
+            raise _unnamed(path, position, name)
     refuse_doubled(path, header)
     return header
+
+
+def _unnamed(path: str | os.PathLike[str], position: int, name: str) -> InputError:
+    column = str(position)
+    return InputError("a name for every column", file=path, line=1, column=column, value=name, hint="name it")
+
+
+def index_columns(frame: pl.DataFrame) -> list[str]:
+    """The columns that pandas makes of an index without a name: it writes nothing or its own word for one."""
+    named = [name for name in frame.columns if INDEX.fullmatch(name)]
+    return [name for name in named if (name.strip() or name == frame.columns[0]) and is_index(frame[name])]
+
+
+def is_index(column: pl.Series) -> bool:
+    """Whether a column of numbers, or of text, holds whole numbers and nothing else."""
+    return (
+        bool(column.dtype.is_integer() or column.dtype == pl.String)
+        and (
+            column.str.strip_chars().cast(pl.Int64, strict=False) if column.dtype == pl.String else column
+        ).null_count()
+        == 0
+    )
 
 
 def refuse_doubled(path: str | os.PathLike[str], names: Sequence[str]) -> None:

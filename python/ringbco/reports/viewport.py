@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ import polars as pl
 from ringbco.errors import InputError, UsageError
 from ringbco.reports.server_load import server_gpus
 from ringbco.result.outcome import Outcome
+from ringbco.units import index_ranges
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,12 @@ def parse_servers(text: str | None, count: int) -> Sequence[int]:
     """Server indexes named as "0-3,7", ascending; all of `count` where `text` is None."""
     if text is None:
         return range(count)
-    chosen: set[int] = set()
-    for part in text.split(","):
-        match = re.fullmatch(r" *([0-9]{1,9}) *(?:- *([0-9]{1,9}) *)?", part)
-        if match is None:
-            raise UsageError(f"option servers: {text}: expected indexes and ranges such as 0-3,7")
-        low, high = int(match[1]), int(match[2] or match[1])
-        if low > high:
-            raise UsageError(f"option servers: {part.strip()}: expected the lower index first")
-        if high >= count:
-            raise UsageError(f"option servers: {part.strip()}: the cluster's servers are 0 to {count - 1}")
-        chosen.update(range(low, high + 1))
-    return sorted(chosen)
+    try:
+        ranges = index_ranges(text)
+    except ValueError as error:
+        raise UsageError(f"option servers: {error}") from None
+    for part in ranges:
+        if part[-1] >= count:
+            named = f"{part[0]}-{part[-1]}" if part[1:] else part[0]
+            raise UsageError(f"option servers: {named}: the cluster's servers are 0 to {count - 1}")
+    return sorted(set().union(*ranges))

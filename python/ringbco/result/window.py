@@ -23,7 +23,7 @@ OPTIONS: Final = ("measure_from", "measure_to")
 
 
 class EmptyWindowError(UsageError):
-    """No job of the table was submitted in the window."""
+    """The window is none of this job table: no job was submitted in it, or no date is on its clock."""
 
 
 @dataclass(frozen=True)

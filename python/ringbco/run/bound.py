@@ -17,7 +17,7 @@ from ringbco.result.metrics import column
 from ringbco.result.window import Window
 from ringbco.run.bound_options import OPTIONS
 from ringbco.run.option import takes
-from ringbco.run.options import as_cluster, checked
+from ringbco.run.options import as_cluster, checked, on_clock
 from ringbco.run.outage_draws import is_draw
 from ringbco.trace import gpu_type_choices, measured, profiles
 from ringbco.trace.epoch import epoch_of, outside_jobs
@@ -67,7 +67,7 @@ def bound(
     workload = resolve(table, cluster, values)
     warn(_check_files(values, workload.cluster, table))
     submit, asked = column(table.frame, "submit_time"), column(table.frame, "num_gpus")
-    window = Window.of(values, submit)
+    window = Window.of(on_clock(values, table), submit)
     least, most = gpus_of(table.frame, "min_gpus"), gpus_of(table.frame, "max_gpus")
     part, within = asked_gpus(table.frame) / asked, limits(workload, model)
     parts, dropped, elastic = {}, 0, 0

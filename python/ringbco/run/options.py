@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,13 +19,16 @@ import polars as pl
 
 from ringbco.cluster.spec import Cluster
 from ringbco.errors import InputError, UsageError
+from ringbco.result.window import OPTIONS as WINDOW
+from ringbco.result.window import EmptyWindowError
 from ringbco.run.option import Option
 from ringbco.run.registry import BUILT_IN, DECIDERS, PRESETS, REPLAY
 from ringbco.trace import ties as ties_
+from ringbco.trace.epoch import NO_EPOCH, NO_EPOCH_HINT, date_on, epoch_of, seconds_since
 from ringbco.trace.other_names import nearest
 from ringbco.trace.searches import Search
 from ringbco.trace.side_tables import KINDS
-from ringbco.units import moment, seconds_of
+from ringbco.units import is_date, moment, seconds_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,13 +77,36 @@ def checked(
     if values.get("clock") == "continuous" and values["slot"] != table["slot"].default:
         expected = "it together with clock slot; the continuous clock has no slots"
         raise refusal("slot", values["slot"], expected)
-    ends = [values.get(name) for name in ("measure_from", "measure_to")]
-    # A share is held against a time once it is known of which span it is.
-    alike = len({isinstance(value, float) and value <= 1 for value in ends}) == 1
+    ends = [values.get(name) for name in WINDOW]
+    # A share is held against a time once it is known of which span it is, a date once the epoch is.
+    alike = len({isinstance(value, float) and value <= 1 for value in ends}) == 1 and not any(
+        isinstance(value, str) and is_date(value) for value in ends
+    )
+    if not alike:
+        return values
     since, until = (-math.inf if value is None else seconds_of("", value) for value in ends)
-    if alike and None not in ends and since >= until:
+    if None not in ends and since >= until:
         raise refusal("measure-to", ends[1], f"a window's end after measure-from, {ends[0]}")
     return values
+
+
+def on_clock(values: Mapping[str, Any], table: JobTable) -> dict[str, Any]:
+    """The options with times for the dates of a window. Raises EmptyWindowError for what is no date here."""
+    dates: dict[str, Any] = {
+        name: value for name in WINDOW if isinstance(value := values.get(name), str) and is_date(value)
+    }
+    epoch = epoch_of(table) if dates else None
+    for name, value in dates.items():
+        option = REPLAY[name].typed
+        if epoch is None:
+            expected = f"a share or seconds: {NO_EPOCH}; {NO_EPOCH_HINT}"
+            raise EmptyWindowError(str(refusal(option, value, expected)))
+        try:
+            # What is before the epoch is before all submissions, as 0 is.
+            dates[name] = moment(f"{max(seconds_since(epoch, value), 0.0)!r}s")
+        except ValueError:
+            raise EmptyWindowError(str(refusal(option, value, date_on(epoch)))) from None
+    return {**values, **dates}
 
 
 def described(policy: Policy, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,8 +197,9 @@ def _moment(option: Option, value: Any) -> float | str:
     """A share or a time as `units.moment` has it; UsageError for anything else."""
     try:
         return moment(value)
-    except ValueError:
-        raise refusal(option.typed, value, option.expected) from None
+    except ValueError as error:
+        dated = isinstance(value, str) and is_date(value)
+        raise refusal(option.typed, value, str(error) if dated else option.expected) from None
 
 
 def _names(option: Option) -> Sequence[str]:
@@ -310,10 +339,31 @@ def as_cluster(cluster: object, recorded: object = None) -> Cluster:
 def check_name(option: str, value: object, known: Sequence[str]) -> None:
     """Raises UsageError, with the name that was probably meant, unless `value` is among `known`."""
     if not isinstance(value, str) or value not in known:
+        several = _several(value, known) if isinstance(value, str) else []
+        if several:
+            raise refusal(option, value, _repeated(option, several))
         near = nearest(option, value, known) if isinstance(value, str) else None
         # What is probably meant goes before the list, which may be long.
         meant = f"a name that is known; did you mean {near}? Else one of" if near else "one of"
         raise refusal(option, value, f"{meant} {', '.join(known)}")
+
+
+def _several(text: str, known: Sequence[str]) -> list[str]:
+    """The names in a text of several, each as it is known; none where it is no such text."""
+    parts = [part for part in re.split(r"[\s,;+|/&]+", text) if part]
+    return [part for part in parts if part in known] if parts[1:] and set(parts) <= set(known) else []
+
+
+def _repeated(option: str, names: Sequence[str]) -> str:
+    """What is expected instead of several names in one text."""
+    one = [
+        f"--{option} {name}" if option == "policy" else f'--run "fifo --{option} {name}"' for name in names
+    ]
+    given = f"[{', '.join(map(json.dumps, names))}]"
+    return (
+        f"one name; `ringbco compare` takes several, {' '.join(one)}, and a sweep a list,"
+        f" {option.replace('-', '_')} = {given} under [grid]"
+    )
 
 
 def integer(option: str, value: object, least: int, most: int) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from ringbco.cluster.spec import Cluster
+from ringbco.errors import nearest
 from ringbco.io.forks import use_polars
 from ringbco.run.options import MOST_SEED, as_cluster, check_name, integer, number, refusal
 from ringbco.trace.outages import Outages
@@ -34,6 +35,8 @@ _LONGEST: Final = 1e12  # s, some 30,000 years: times of outages stay far below 
 
 PREFIX: Final = "draw:"
 _FORM: Final = "draw:mtbf=TIME,mttr=TIME[,seed=N|run][,repair=exponential|lognormal][,sigma=NUMBER]"
+_NAMES: Final = ("mtbf", "mttr", "seed", "repair", "sigma")
+_EXAMPLES: Final = {"mtbf": "42d", "mttr": "2h"}
 _WITH_THE_RUN: Final = "run"
 
 Floats = NDArray[np.float64]
@@ -123,11 +126,13 @@ class Draw:
         given: dict[str, str] = {}
         for part in text.removeprefix(PREFIX).split(","):
             name, equals, value = part.partition("=")
-            if not equals or name in given or name not in ("mtbf", "mttr", "seed", "repair", "sigma"):
+            if equals and (near := _near(name)) is not None:
+                raise refusal("outages", text, f"{_FORM}; did you mean {near}={value}?")
+            if not value or name in given or name not in _NAMES:
                 raise refusal("outages", text, f"{_FORM}, each at most once")
             given[name] = value
-        if not {"mtbf", "mttr"} <= set(given):
-            raise refusal("outages", text, _FORM)
+        if not {*_EXAMPLES} <= given.keys():
+            raise refusal("outages", text, _lacks(given))
         seed = given.get("seed", _WITH_THE_RUN)
         if seed != _WITH_THE_RUN and not seed.isdecimal():
             raise refusal("outages", text, f"seed={_WITH_THE_RUN}, or an integer from 0 to {MOST_SEED}")
@@ -169,6 +174,35 @@ class Draw:
         return replace(made, source=self.source)
 
 
+def _near(name: str) -> str | None:
+    """The name that another one is a slip of."""
+    return None if name in _NAMES else nearest(name, _NAMES)
+
+
+def _lacks(given: Mapping[str, str]) -> str:
+    """What is expected of a draw without an mtbf or an mttr: the draw with it, and with units."""
+    bare = {name: value for name, value in given.items() if name in _EXAMPLES and _is_number(value)}
+    missing = [name for name in _EXAMPLES if name not in given]
+    whole = {name: given.get(name, example) for name, example in _EXAMPLES.items()}
+    whole |= {name: f"{value}{_EXAMPLES[name][-1]}" for name, value in bare.items()}
+    whole |= {name: value for name, value in given.items() if name not in whole}
+    units = "".join(
+        f", and a unit for {name}: {value} is in seconds, {value}{_EXAMPLES[name][-1]} in"
+        f" {'days' if name == 'mtbf' else 'hours'}"
+        for name, value in bare.items()
+    )
+    filled = ",".join(f"{name}={value}" for name, value in whole.items())
+    return f"{' and '.join(missing)} too{units}, such as {PREFIX}{filled}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def failures_until(
     runs: Floats, hosts: Floats, every: Floats, *, mtbf: float, pause: float, cost: float
 ) -> Floats:
@@ -196,6 +230,8 @@ def failures_until(
 
 def is_draw(value: object) -> bool:
     """Whether outages are to be drawn for the run."""
+    if isinstance(value, str) and value == PREFIX[:-1]:
+        return not os.path.exists(value)
     return isinstance(value, Draw) or (isinstance(value, str) and value.startswith(PREFIX))
 
 

@@ -30,6 +30,7 @@ from ringbco.run.options import (
     checked,
     described,
     is_log,
+    on_clock,
     order_column,
     refusal,
     resolve_policy,
@@ -250,6 +251,7 @@ def prepare(
     elif not isinstance(workload, Workload) or workload.key != key_of(cluster, values):
         raise refusal("workload", "another", f"that of this cluster with these {', '.join(READS)}, or None")
     table, cluster = workload.table, workload.cluster
+    values = on_clock(values, table)
     _check_sample(values["sample"], workload)
     check_limits(table, chosen, values)
     check_passes(chosen, values, mine, workload)

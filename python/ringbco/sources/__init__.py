@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,9 +59,14 @@ def get(name: str) -> Source:
     Raises UsageError naming those there are.
     """
     if name not in SOURCES:
+        from ringbco.cluster.presets import presets_like
         from ringbco.trace.other_names import hint_at
 
-        raise UsageError(f"no source {name}: choose one of {', '.join(SOURCES)}{hint_at(name, SOURCES)}")
+        hint = hint_at(name, SOURCES)
+        if not hint:  # venus, say, is a cluster of helios
+            meant = {cluster.split("-")[0] for cluster in presets_like(name)} & SOURCES.keys()
+            hint = f"; did you mean {min(meant)}?" if len(meant) == 1 else ""
+        raise UsageError(f"no source {name}: choose one of {', '.join(SOURCES)}{hint}")
     source: Source = import_module(f"ringbco.sources.{SOURCES[name]}").SOURCE
     return source
 
@@ -143,23 +147,6 @@ def recognise(path: Path) -> tuple[str, str] | None:
     return None if found is None else (found[0].name, found[1].what)
 
 
-def another_form(file: str | os.PathLike[str]) -> InputError | None:
-    """What to raise for a table in another form where a job table was asked for; None for any other file."""
-    from ringbco.sources.opening import heads
-    from ringbco.trace.schema import convert_hint
-
-    path = Path(file)
-    try:
-        raw = not_jobs_yet(str(path), heads(path))
-    except InputError:
-        raw = None
-    form, names = other_form(path) or ("", []) if raw is None else ("", [])
-    if not form:
-        return raw
-    hint = convert_hint(os.fspath(file), names)
-    return InputError(f"is {form}, not a job table yet", file=file, hint=hint)
-
-
 def not_jobs_yet(file: str, heads: Iterable[str]) -> InputError | None:
     """What to raise for a file that begins so, or an archive of such, if it is a public trace."""
     found = shape_of(heads)
@@ -178,28 +165,6 @@ def _shape_of(head: str, but: str = "csv") -> tuple[Source, Shape] | None:
         if shape is not None:
             return source, shape
     return None
-
-
-def other_form(path: Path) -> tuple[str, list[str]] | None:
-    """What a table is that `convert csv` reads and that is separated by no commas, and its columns' names.
-
-    An object of JSON is taken for a job only if one of its keys is like a column of the job table.
-    """
-    from ringbco.sources.json_lines import keys
-    from ringbco.sources.opening import heads
-    from ringbco.sources.records import first_record, separator
-    from ringbco.trace.schema import REQUIRED, other_names_of
-
-    try:
-        head = next(heads(path), "")
-    except InputError:
-        return None
-    found = keys(head)
-    if found is not None:
-        return ("JSON Lines", list(found)) if other_names_of(REQUIRED, found)[0] else None
-    mark = {";": "semicolons", "\t": "tabs", "|": "bars"}.get(separator(head))
-    names = [name for name in first_record(head) if name]
-    return None if mark is None or not names[1:] else (f"separated by {mark}", names)
 
 
 def _refuse_foreign_options(source: Source, options: Options) -> None:

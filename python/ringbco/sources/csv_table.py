@@ -16,11 +16,13 @@ from typing import Final
 import polars as pl
 
 from ringbco.errors import InputError, UsageError
+from ringbco.io.csvtext import index_columns
 from ringbco.io.printed import not_a_table
 from ringbco.sources.account import ROW, Rule, change, clean, drop
 from ringbco.sources.json_lines import NO_OBJECT, JsonLines, keys
 from ringbco.sources.opening import Opened
 from ringbco.sources.parsing import (
+    DAY,
     MICRO,
     UNITS,
     as_text,
@@ -46,8 +48,15 @@ from ringbco.sources.rules import (
 )
 from ringbco.sources.source import Inputs, Options, Source, Trace, by_submission
 from ringbco.sources.tables import EXTRA, CsvFile
-from ringbco.trace.jobs import COLUMNS, MOST_SECONDS, REQUIRED
-from ringbco.trace.other_names import NODES_ALONE, NODES_GO, convert_command, hint_at, lists_nodes
+from ringbco.trace.jobs import COLUMNS, MOST_SECONDS, REQUIRED, index_note
+from ringbco.trace.other_names import (
+    NODES_ALONE,
+    NODES_GO,
+    convert_command,
+    hint_at,
+    lists_nodes,
+    near_name,
+)
 from ringbco.trace.plausibility import slurm_parts
 from ringbco.trace.schema import other_names_of
 
@@ -96,7 +105,7 @@ def _is_json(head: str) -> bool:
 
 
 def read(inputs: Inputs, options: Options) -> Trace:
-    """The job table of the rows; times written as dates count from the first kept submission."""
+    """The job table of the rows; dates count from the midnight before the first kept submission."""
     _check(options)
     opened = inputs["jobs"]
     file = _file(opened, options.columns)
@@ -115,7 +124,11 @@ def read(inputs: Inputs, options: Options) -> Trace:
         for ours, theirs in cells.items()
         if theirs != ROW_NUMBER or theirs in file.columns
     ]
-    text = file.read([*theirs, *map(pl.col, (*extras, EXTRA))])
+    unnamed = [c for c in file.columns[:1] if not c]
+    text = file.read([*theirs, *map(pl.col, (*unnamed, *extras, EXTRA))])
+    index = index_columns(text.select(*unnamed, *extras))
+    left_out = [index_note(opened.shown, text[c]) for c in index]
+    extras = [c for c in extras if c not in index]
     if "job_id" not in text.columns:
         text = text.with_columns(pl.int_range(pl.len()).cast(pl.String).alias("job_id"))
     parsed = _Parsed(text, options, thousands=getattr(file, "separator", ",") != ";")
@@ -140,8 +153,8 @@ def read(inputs: Inputs, options: Options) -> Trace:
         by_submission(kept, [*ours, *extras], num_gpus=pl.col("num_gpus").cast(pl.UInt32)),
         account,
         epoch,
-        "the first kept submission" if parsed.dated else "a placeholder: the file counts seconds",
-        notes=slurm_parts(kept["job_id"]),
+        parsed.epoch_note,
+        notes=[*left_out, *slurm_parts(kept["job_id"])],
         choices={
             "map": ", ".join(f"{a}={b}" for a, b in options.column_map.items()),
             **({"unit": options.unit} if options.unit else {}),
@@ -192,10 +205,24 @@ def _names(file: CsvFile | JsonLines, options: Options) -> tuple[dict[str, str],
     shown, columns, column_map = file.opened.shown, file.columns, options.column_map
     allowed = [*COLUMNS, *SPAN]
     for ours, theirs in column_map.items():
+        if theirs in allowed and ours in columns and not (ours in allowed and theirs in columns):
+            raise UsageError(
+                f"--map {ours}={theirs}: the wrong way round, expected OURS=THEIRS: --map {theirs}={ours}"
+            )
+        if ours not in allowed and theirs in allowed and theirs not in columns:
+            near = near_name(ours, columns) or other_names_of([theirs], columns)[0].get(theirs, "THEIRS")
+            raise UsageError(
+                f"--map {ours}={theirs}: the wrong way round, expected OURS=THEIRS: --map {theirs}={near};"
+                f" the columns of {shown} are {', '.join(columns)}"
+            )
         if ours not in allowed:
             raise UsageError(
                 f"--map {ours}={theirs}: {ours} is no column of the job table"
-                + (hint_at(ours, allowed) or f": choose among {', '.join(allowed)}")
+                + (
+                    f", and {shown} has {theirs} under that name: leave --map {ours}={theirs} out"
+                    if theirs in allowed and theirs in columns
+                    else hint_at(ours, allowed) or f": choose among {', '.join(allowed)}"
+                )
             )
         if theirs not in columns and (ours, theirs) != ("job_id", ROW_NUMBER):
             raise UsageError(
@@ -296,14 +323,26 @@ class _Parsed:
         return pl.DataFrame([*kept, *made, *filled, *astray])
 
     def counted(self, kept: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-        """The rows with times in seconds, from the first submission if they are dates, and time 0 in ISO."""
+        """The rows with times in seconds, and time 0 in ISO.
+
+        Where times are dates it is the midnight before the first submission: so days are calendar days.
+        """
         if not self.dated:
             return kept, iso(0.0)
-        zero = kept["submit_time"].min() or 0
-        assert isinstance(zero, int)
-        epoch = (datetime(1970, 1, 1) + timedelta(microseconds=zero)).isoformat()
-        counted = (divided(kept[c] - zero, MICRO) for c in self.times)
-        return kept.with_columns(counted), epoch + ("Z" if self.zoned else "")
+        first = kept["submit_time"].min() or 0
+        assert isinstance(first, int)
+        day = first // (DAY * MICRO) * DAY
+        counted = (divided(kept[c] - day * MICRO, MICRO) for c in self.times)
+        midnight = datetime(1970, 1, 1) + timedelta(seconds=day)
+        return kept.with_columns(counted), midnight.isoformat() + ("Z" if self.zoned else "")
+
+    @property
+    def epoch_note(self) -> str:
+        """What to know of time 0."""
+        if not self.dated:
+            return "a placeholder: the file counts seconds"
+        clock = "in UTC" if self.zoned else "on the file's own wall clock"
+        return f"midnight before the first kept submission, {clock}"
 
     def _column(self, name: str) -> pl.Series:
         cells, ours = self.text[name], name.removeprefix(_BESIDE)
@@ -341,6 +380,14 @@ class _Parsed:
         return made
 
 
+_PART_OF_A_GPU: Final = drop(
+    "num_gpus is below 1: write 1, and the part in a column gpu_share",
+    pl.col("num_gpus").is_between(0, 1, closed="none"),
+    "num_gpus",
+    "1, and the part of the GPU in a column gpu_share",
+)
+
+
 def _written(column: str) -> str:
     return f"__{column}_written"
 
@@ -351,7 +398,7 @@ def _astray(column: str) -> str:
 
 def _rules(names: Mapping[str, str], parsed: _Parsed, options: Options) -> list[Rule]:
     expected = A_TIME if parsed.dated else SECONDS
-    rules = [asks_gpus("num_gpus"), has_id("job_id"), whole_gpus("num_gpus")]
+    rules = [asks_gpus("num_gpus"), has_id("job_id"), _PART_OF_A_GPU, whole_gpus("num_gpus")]
     kind = (
         ("a time with an offset" if parsed.zoned else "a time without an offset")
         if parsed.dated

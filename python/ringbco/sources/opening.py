@@ -21,6 +21,7 @@ from typing import IO, Any, Final, cast
 
 from ringbco.errors import InputError
 from ringbco.io.csvtext import refuse_long_lines, refuse_nul
+from ringbco.io.foreign import refuse_packed, refuse_workbook
 
 HEAD_BYTES: Final = 1 << 16
 _CHUNK: Final = 1 << 20
@@ -110,6 +111,7 @@ def _begin(path: Path) -> tuple[bytes, str | None]:
 
 def _members(path: Path, magic: bytes, codec: str | None) -> Iterator[tuple[str, IO[bytes]]] | None:
     """Names and contents of the files in an archive; None for a file that is none."""
+    refuse_workbook(path, magic)
     if magic.startswith(b"PK") and zipfile.is_zipfile(path):
         return _zip_members(path, str(path))
     if codec is not None:
@@ -149,6 +151,14 @@ def _decompressed(path: Path, codec: str) -> IO[bytes]:
 
 def _is_tar(head: bytes) -> bool:
     return head[257:262] == b"ustar"
+
+
+def is_tar_in_gzip(path: Path, start: bytes) -> bool:
+    """Whether a file that begins with `start` is a tar archive that gzip compressed."""
+    if not start.startswith(b"\x1f\x8b"):
+        return False
+    with _decompressed(path, "gzip") as stream:
+        return _is_tar(stream.read(512))
 
 
 def _tar_members(path: Path, codec: str | None) -> Iterator[tuple[str, IO[bytes]]]:
@@ -282,7 +292,8 @@ def _refuse_foreign(shown: str, start: bytes) -> None:
         raise InputError("is UTF-16 text", file=shown, hint="save it as UTF-8")
     if b"\0" in head[:4096]:
         refuse_nul(shown, start)
-    if head.startswith((b"PAR1", b"\x37\x7a\xbc\xaf", b"\xfd7zXZ", b"Rar!")) or b"\0" in head[:4096]:
+    refuse_packed(shown, start)
+    if head.startswith(b"PAR1") or b"\0" in head[:4096]:
         raise InputError(
             "is binary data, not a trace as it was published",
             file=shown,

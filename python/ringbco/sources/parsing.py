@@ -16,6 +16,7 @@ MICRO: Final = 1_000_000
 # What tables of other programs write for a value that is not there, in lower case.
 _NO_TEXT: Final = ("", "-", "none", "null", "(null)", "\\n", "nan", "nat", "<na>")
 _NO_VALUE: Final = (*_NO_TEXT, "--", "na", "n/a", "unknown")
+_FIRST: Final = -62_135_596_800 * MICRO  # the year 1
 UNITS: Final = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3_600.0}
 """Units of numeric times and durations, in seconds."""
 
@@ -138,8 +139,9 @@ def moments(text: pl.Series) -> tuple[pl.Series, pl.Series]:
     date = pl.concat_str("year", "month", "day", separator="-")
     written = pl.concat_str(date, pl.concat_str(clock, separator=":"), separator=" ")
     time = written.str.to_datetime(WALL_CLOCK, time_unit="us", strict=False, cache=False).dt.epoch("us")
+    micros = time + _fraction() - shift
     read = parts.select(
-        micros=time + _fraction() - shift,
+        micros=pl.when(micros >= _FIRST).then(micros),  # an offset may lead out of all dates
         zoned=pl.col("utc").is_not_null() | pl.col("sign").is_not_null(),
     )
     return made.scatter(rest, read["micros"]), zoned.scatter(rest, read["zoned"])

@@ -15,6 +15,7 @@ from ringbco.cluster.spec import RECORDED, Cluster
 from ringbco.errors import InputError
 from ringbco.run.options import as_cluster
 from ringbco.sources.account import Account
+from ringbco.sources.remedies import remedy
 from ringbco.study import published
 from ringbco.study.demand import Clock, Periods, demand, load_by_day, ties
 from ringbco.trace.gpu_type_choices import most_gpus, resolve
@@ -26,10 +27,10 @@ from ringbco.trace.jobs import (
     Screening,
     TableLike,
     as_table,
-    clock_hint,
     gpus_of,
     near_name,
     screen_jobs,
+    share_hint,
 )
 from ringbco.trace.plausibility import MILLI, slurm_parts, warn, warnings_of
 from ringbco.trace.priorities import preemptible, priorities
@@ -92,14 +93,15 @@ def usable(screening: Screening, path: str | os.PathLike[str]) -> JobTable:
     if screening.table is not None:
         return screening.table
     worst = screening.dropped[0]
-    raise InputError(
+    error = InputError(
         f"{worst.rule}, and no row is usable",
         file=path,
         row=worst.first_row,
         column=worst.column,
         value=worst.first_value,
-        hint=clock_hint(worst.column, worst.first_value, os.fspath(path)),
+        hint=share_hint(worst.column, worst.first_value),
     )
+    raise remedy(path, error) or error
 
 
 def inspect_jobs(

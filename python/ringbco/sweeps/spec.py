@@ -222,7 +222,9 @@ class _Reader:
         for name, value in grid.items():
             where = f"grid.{name}"
             if not isinstance(value, list) or not value:
-                hint = f"{name} = [...], or put it under [base]"
+                entries = [part.strip() for part in value.split(",")] if isinstance(value, str) else ["..."]
+                shown = ", ".join(f'"{entry}"' if isinstance(value, str) else entry for entry in entries)
+                hint = f"{name} = [{shown}], or put it under [base]"
                 raise self._error("a list of at least one value", where, value, hint=hint)
             axes[plain_name(name)] = [
                 self._value(plain_name(name), entry, f"{where}[{number}]")

@@ -21,7 +21,13 @@ from ringbco.deprecation import renamed, renamed_fields
 from ringbco.errors import InputError, UsageError, show_path
 from ringbco.io import bridge  # noqa: F401 - opens the way
 from ringbco.io.atomic import cannot_write, check_output, replacing
-from ringbco.io.csvtext import read_bytes, read_text_table, refuse_doubled, refuse_foreign
+from ringbco.io.csvtext import (
+    index_columns,
+    read_bytes,
+    read_text_table,
+    refuse_doubled,
+    refuse_foreign,
+)
 from ringbco.io.forks import use_polars
 from ringbco.io.frames import ArrowColumn, ArrowTable, arrow_source, as_polars, refuse_unheld
 from ringbco.io.json_text import json_text
@@ -31,7 +37,7 @@ from ringbco.io.marks import table as table_mark
 from ringbco.io.memory import raise_lack
 from ringbco.io.prefetch import PARQUET_MAGIC, column_of
 from ringbco.io.threads import at_once
-from ringbco.trace.other_names import convert_command, near_name
+from ringbco.trace.other_names import near_name
 from ringbco.trace.schema import COLUMNS, MAX_COUNT, MOST_SECONDS, REQUIRED, Fault, check
 
 __all__ = [
@@ -63,8 +69,6 @@ UNREAD: Final = ("status",)
 """Columns that no replay reads or carries along: whatever they hold, it is in nobody's way."""
 JOBS_MARK: Final = table_mark("job table", REQUIRED)
 """What is known of a file that may be one of ours before it is known which columns replace it."""
-_CLOCKED: Final = ("submit_time", "duration", "deadline", "time_limit", "checkpoint_interval")
-_CLOCK: Final = re.compile(r"\d:\d\d|^\d{4}[-/]\d\d?[-/]\d\d?$|^\d+-\d\d?$")
 GENERATED: Final = (*REQUIRED, "user", "vc")
 """The columns that `ringbco generate` always writes."""
 _BY_OPTION: Final = ("gpu_type", "model", "batch_size", "min_gpus", "max_gpus", "noise_scale", "num_machines")
@@ -80,13 +84,14 @@ class JobTable:
     one chunk, so `to_numpy()` copies nothing. Optional columns may be absent and may hold nulls (absent
     values). Extra columns are untouched. `metadata` holds the Parquet footer's `ringbco.*` keys.
     `moved_from` is the table whose submissions were moved, and the seed (docs/certainty.md#runs); None where
-    none were.
+    none were. `notes` are sentences on what of the file was left out.
     """
 
     frame: pl.DataFrame
     source: str = "<frame>"
     metadata: dict[str, str] = field(default_factory=dict)
     moved_from: tuple[JobTable, int] | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def num_jobs(self) -> int:
@@ -176,7 +181,7 @@ def read_jobs(path: str | os.PathLike[str], *, without: Collection[str] = ()) ->
         raw = read_columns(path, without)
         wanted = raw.frame.drop(without, strict=False)
         frame = _validate(wanted, raw.source, line_of=raw.line_of, as_text=raw.as_text)
-    return JobTable(frame, raw.source, raw.metadata)
+    return JobTable(frame, raw.source, raw.metadata, notes=raw.notes)
 
 
 def screen_jobs(path: str | os.PathLike[str]) -> Screening:
@@ -199,7 +204,8 @@ def screen_jobs(path: str | os.PathLike[str]) -> Screening:
     rows = np.flatnonzero(~gone.to_numpy()) + 1 if faults else None
     table = None
     if kept.height:
-        table = JobTable(_validate(kept, raw.source, as_text=raw.as_text), raw.source, raw.metadata)
+        made = _validate(kept, raw.source, as_text=raw.as_text)
+        table = JobTable(made, raw.source, raw.metadata, notes=raw.notes)
     return Screening(table, tuple(dropped), rows)
 
 
@@ -208,9 +214,9 @@ def _no_raw_trace(path: str | os.PathLike[str]) -> Iterator[None]:
     """Where a job table cannot be read because it is a trace in another form: how to convert it."""
     try:
         yield
-    except InputError:
+    except InputError as error:
         # The sources are built on the job table, which knows none of them until it needs to.
-        other: InputError | None = ringbco._above("another form", path)
+        other: InputError | None = ringbco._above("remedy", path, error)
         if other is None:
             raise
         raise other from None
@@ -342,6 +348,7 @@ class Raw(NamedTuple):
     as_text: bool
     line_of: Callable[[int], int] | None
     metadata: dict[str, str]
+    notes: tuple[str, ...] = ()
 
 
 def read_columns(path: str | os.PathLike[str], without: Collection[str] = ()) -> Raw:
@@ -350,7 +357,7 @@ def read_columns(path: str | os.PathLike[str], without: Collection[str] = ()) ->
     source = os.fspath(path)
     if _is_parquet(path):
         frame, metadata = _read_parquet(path, without)
-        return Raw(frame, source, False, None, metadata)
+        return _without_index(Raw(frame, source, False, None, metadata))
     data = read_bytes(path)
     if source.lower().endswith((".parquet", ".pq")):
         refuse_foreign(path, data)
@@ -360,7 +367,23 @@ def read_columns(path: str | os.PathLike[str], without: Collection[str] = ()) ->
             hint="it may be damaged; a CSV file needs a name ending in .csv",
         )
     text = read_text_table(path, data)
-    return Raw(text.frame, source, True, text.line, {})
+    return _without_index(Raw(text.frame, source, True, text.line, {}))
+
+
+def _without_index(raw: Raw) -> Raw:
+    """The same without what pandas wrote for an index that has no name, and a note of it."""
+    index = index_columns(raw.frame)
+    notes = tuple(index_note(raw.source, raw.frame[name]) for name in index)
+    return raw._replace(frame=raw.frame.drop(index), notes=notes) if index else raw
+
+
+def index_note(source: str, column: pl.Series) -> str:
+    """What to say of a column that is left out as an index of pandas."""
+    called = f"column {column.name}" if column.name.strip() else "first column, which has no name,"
+    return (
+        f"{source}: its {called} is taken for pandas' index and ignored: {column.len():,} whole numbers from"
+        f" {column[0]} on; `df.to_csv(..., index=False)` writes none"
+    )
 
 
 def _own_keys(metadata: Mapping[str, str]) -> dict[str, str]:
@@ -459,13 +482,19 @@ def _error(fault: Fault, source: str, line_of: Callable[[int], int] | None) -> I
         row=row,
         column=fault.column,
         value=fault.value,
-        hint=clock_hint(fault.column, fault.value, source) or fault.hint,
+        hint=share_hint(fault.column, fault.value) or fault.hint,
         line=None if line_of is None else line_of(row),
     )
 
 
-def clock_hint(column: str, value: object, source: str) -> str | None:
-    """What to do about a time or a duration that is written with colons or as a date; None for others."""
-    if column not in _CLOCKED or not isinstance(value, str) or not _CLOCK.search(value):
+def share_hint(column: str, value: object) -> str | None:
+    """What to do about a fraction of a GPU; None for a cell that is none."""
+    if column != "num_gpus":
         return None
-    return f"`{convert_command(source, {})}` reads dates and hours, minutes and seconds"
+    try:
+        share = float(str(value))
+    except ValueError:
+        return None
+    if not 0 < share < 1:
+        return None
+    return f"a job on a share of one GPU has num_gpus 1, and {share:g} in a column gpu_share (docs/shares.md)"

@@ -61,6 +61,7 @@ class Outages(SideTable):
         _up_too_early,
         may_be_empty=True,
         instants=("down_at", "up_at"),
+        ranged="server",
     )
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -46,6 +47,7 @@ MOST_SECONDS: Final = COLUMNS["submit_time"].high or 0
 
 REQUIRED: Final = tuple(name for name, column in COLUMNS.items() if column.required)
 _OF_RESULTS: Final = frozenset(("jct", "ideal_run_time", "slowdown"))
+_DATED: Final = re.compile(r"\s*\d{4}[-/]\d\d?[-/]\d\d?")
 _INTEGERS: Final = (pl.UInt32, pl.UInt64, pl.Int32)
 
 
@@ -292,14 +294,13 @@ def _number_column(
         series = series.cast(pl.Float64)
     elif not series.dtype.is_numeric():
         row = int(series.is_not_null().arg_max() or 0)
-        cast = f"cast the column to {'integers' if column.dtype in _INTEGERS else 'floats'}"
         raise InputError(
             f"{column.rule}, stored as a number, not {series.dtype}",
             file=source,
             row=row + 1,
             column=name,
             value=series[row],
-            hint=cast if series.dtype == pl.String else column.mend(as_text),
+            hint=_stored(series, column, series[row]) or column.mend(as_text),
         )
     bad = _breaks_rule(series, column)
     if not_numeric is not None:
@@ -309,6 +310,18 @@ def _number_column(
         fault = Fault(name, bad, given, column.rule, _explain(first, column), column.mend(as_text))
         return series.set(bad, None).cast(column.dtype), fault
     return series.cast(column.dtype), None
+
+
+def _stored(series: pl.Series, column: Column, value: object) -> str | None:
+    """How to store a column of another kind as numbers; None for what the column's own hint tells."""
+    dates = isinstance(series.dtype, pl.Datetime | pl.Date) or bool(_DATED.match(str(value)))
+    if dates and column is COLUMNS.get(series.name):
+        return f"write the table as jobs.csv: `{convert_command('jobs.csv', {})}` reads dates"
+    if isinstance(series.dtype, pl.Duration):
+        return "`.dt.total_seconds()` of polars and pandas gives seconds"
+    if series.dtype == pl.String:
+        return f"cast the column to {'integers' if column.dtype in _INTEGERS else 'floats'}"
+    return None
 
 
 def _parse_numbers(text: pl.Series) -> tuple[pl.Series, pl.Series | None]:

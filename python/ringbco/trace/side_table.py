@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, NamedTuple, Self
 
+import numpy as np
 import polars as pl
 
 from ringbco.deprecation import renamed, warn
@@ -18,10 +20,14 @@ from ringbco.io.frames import ArrowTable, as_polars
 from ringbco.io.marks import Mark, signature
 from ringbco.io.marks import table as table_mark
 from ringbco.trace.column import Column
+from ringbco.trace.epoch import NO_EPOCH, NO_EPOCH_HINT, date_on, seconds_since
 from ringbco.trace.jobs import Raw, read_columns, table_file
 from ringbco.trace.schema import MOST_SECONDS, Fault, check_column
+from ringbco.units import index_ranges
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ringbco.cluster.spec import Cluster
 
 INSTANT: Final = Column(
@@ -36,6 +42,11 @@ INSTANT: Final = Column(
 """A column of times on the clock of the job table."""
 _DATE: Final = r"^\s*\d{4}[-/]\d"
 """What begins as a date does."""
+_SEVERAL: Final = r"^\s*\d+\s*[-,]"
+"""What begins as several servers do."""
+_RANGES: Final = "indexes and ranges of servers such as 0-3,7, the lower index first"
+MOST_ROWS: Final = 10_000_000
+"""The most rows that ranges of servers may come to."""
 
 
 class Form(NamedTuple):
@@ -45,7 +56,8 @@ class Form(NamedTuple):
     columns that must be there, though their cells may be empty where the schema says so. beyond: what is
     wrong beyond one cell. may_be_empty: whether it may have no rows. instants: its columns of times on the
     clock of the job table. name: another than the option, for an outcome and the file of a result folder.
-    entry: another for the table of run.toml that tells of it.
+    entry: another for the table of run.toml that tells of it. ranged: its column of indexes of servers, whose
+    cells may also be texts such as "0-3,7": a row for each of those servers.
     """
 
     noun: str
@@ -57,6 +69,7 @@ class Form(NamedTuple):
     instants: tuple[str, ...] = ()
     name: str = ""
     entry: str = ""
+    ranged: str = ""
 
     @property
     def table(self) -> str:
@@ -242,29 +255,14 @@ def _dated(raw: Raw, form: Form, epoch: datetime | None) -> Raw:
 
 def _seconds(raw: Raw, column: str, row: int, cell: object, epoch: datetime | None) -> float:
     """Seconds from the epoch to a date and time."""
-    expected = "seconds: the job table does not say on which date its clock begins"
-    hint = "count seconds from the zero of submit_time, or convert the trace to a table with an epoch"
+    expected, hint = f"seconds: {NO_EPOCH}", NO_EPOCH_HINT
     if epoch is not None:
-        own = "with" if epoch.tzinfo is not None else "without"
-        expected = f"a date and time such as 2024-05-01T06:30:00 ({own} an offset, as the epoch {epoch})"
-        hint = "mend it, or count seconds from the epoch"
+        expected, hint = date_on(epoch), "mend it, or count seconds from the epoch"
         try:
-            text = cell.isoformat() if isinstance(cell, date) else str(cell).strip()
-            when = datetime.fromisoformat(text)
-            if when.tzinfo is None:
-                when = when.replace(tzinfo=epoch.tzinfo)
-            return (when - epoch).total_seconds()
-        except (ValueError, TypeError):
+            return seconds_since(epoch, cell.isoformat() if isinstance(cell, date) else str(cell))
+        except ValueError:
             pass
-    raise InputError(
-        expected,
-        file=raw.source,
-        row=row + 1,
-        column=column,
-        value=cell,
-        hint=hint,
-        line=None if raw.line_of is None else raw.line_of(row + 1),
-    )
+    raise _at_row(raw, row, expected, column=column, value=cell, hint=hint)
 
 
 def check_table(raw: Raw, form: Form) -> pl.DataFrame:
@@ -289,6 +287,7 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
         frame = frame.with_columns(
             pl.col(name).replace("", None) for name in form.columns if name in frame.columns
         )
+    frame, rows = _spread(frame, form, raw)
     columns: list[pl.Series] = []
     faults: list[Fault] = []
     for name, column in form.columns.items():
@@ -302,13 +301,57 @@ def check_table(raw: Raw, form: Form) -> pl.DataFrame:
     faults += form.beyond(made)
     if faults:
         worst = min(faults, key=lambda fault: fault.first_row)
-        raise InputError(
-            worst.expected,
-            file=source,
-            row=worst.first_row + 1,
-            column=worst.column,
-            value=worst.value,
-            hint=worst.hint,
-            line=None if raw.line_of is None else raw.line_of(worst.first_row + 1),
-        )
+        row, value, expected = worst.first_row, worst.value, worst.expected
+        if rows is not None:
+            row = int(rows[row])
+            if worst.column == form.ranged:
+                value = raw.frame[form.ranged][row]
+        if worst.column == form.ranged and isinstance(value, str) and re.search(r"\d\s*[-,]", value):
+            expected += f", or {_RANGES}"
+        raise _at_row(raw, row, expected, column=worst.column, value=value, hint=worst.hint)
     return made.rechunk()
+
+
+def _at_row(raw: Raw, row: int, expected: str, **told: Any) -> InputError:
+    """The error for a row, from 0. told: column, value, hint."""
+    line = None if raw.line_of is None else raw.line_of(row + 1)
+    return InputError(expected, file=raw.source, row=row + 1, line=line, **told)
+
+
+def _spread(frame: pl.DataFrame, form: Form, raw: Raw) -> tuple[pl.DataFrame, NDArray[np.int64] | None]:
+    """A row for each server that a row names, and the row (from 0) that each comes from; None: its own.
+
+    A cell that names nothing stays as it is, and of one that names servers beyond the last only the highest
+    is left: the check of the column tells of both. Raises InputError for more than `MOST_ROWS` rows.
+    """
+    cells = frame.get_column(form.ranged, default=None) if form.ranged else None
+    if cells is None or cells.dtype != pl.String or not cells.str.contains(_SEVERAL).any():
+        return frame, None
+    last = form.columns[form.ranged].high
+    found: dict[object, list[range]] = {}
+    for cell in cells.unique():
+        try:
+            ranges = [] if cell is None else index_ranges(cell)
+        except ValueError:
+            ranges = []
+        high = max((part[-1] for part in ranges), default=0)
+        found[cell] = [range(high, high + 1)] if last is not None and high > last else ranges
+    size = {cell: max(sum(map(len, ranges)), 1) for cell, ranges in found.items()}
+    counts = np.array([size[cell] for cell in cells], np.int64)
+    beyond = np.flatnonzero(counts.cumsum() > MOST_ROWS)
+    if beyond.size:
+        row = int(beyond[0])
+        expected = f"at most {MOST_ROWS:,} rows in all, one a server"
+        hint = "split the file, or name fewer servers"
+        raise _at_row(raw, row, expected, column=form.ranged, value=cells[row], hint=hint)
+    named = {
+        cell: [*map(str, sorted(set().union(*ranges)))] if ranges else [cell]
+        for cell, ranges in found.items()
+    }
+    lists = [named[cell] for cell in cells]
+    counts = np.array([len(each) for each in lists], np.int64)
+    rows = np.repeat(np.arange(frame.height), counts)
+    servers = pl.Series(form.ranged, [server for each in lists for server in each], pl.String)
+    if not raw.as_text:
+        servers = servers.cast(pl.Int64, strict=False)
+    return frame[rows].with_columns(servers), rows

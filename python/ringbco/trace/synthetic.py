@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ringbco.cluster.gpu_types import listed_types
 from ringbco.cluster.network import Network
 from ringbco.cluster.presets import PRESETS as CLUSTERS
+from ringbco.cluster.presets import presets_like
 from ringbco.errors import InputError, UsageError
 from ringbco.io.forks import use_polars
 from ringbco.trace.elastic import SHARE, parse
@@ -136,7 +137,11 @@ def generate(  # noqa: PLR0917 - the options of the command
     use_polars()
     elastic_rule = None if elastic is None else parse(elastic, share=elastic_share, seed=seed)
     if preset not in PRESETS:
-        raise UsageError(f"preset {preset!r}: expected one of {', '.join(PRESETS)}{hint_at(preset, PRESETS)}")
+        hint = hint_at(preset, PRESETS)
+        if not hint:  # venus, say, is a cluster of helios
+            meant = {cluster.split("-")[0] for cluster in presets_like(preset)} & {*PRESETS}
+            hint = f"; did you mean {min(meant)}?" if len(meant) == 1 else ""
+        raise UsageError(f"preset {preset!r}: expected one of {', '.join(PRESETS)}{hint}")
     for name, value, low, high in (
         ("jobs", num_jobs, 1, MAX_JOBS),
         ("seed", seed, 0, 2**64 - 1),
