@@ -8,34 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from ringbco.trace.clock import EPOCH, clock_zero
 from ringbco.units import duration
 
 if TYPE_CHECKING:
     from ringbco.trace.jobs import JobTable
     from ringbco.trace.side_table import SideTable
 
-EPOCH: Final = "ringbco.epoch"
-"""The footer key of a job table that says what submit_time 0 is."""
-_PLACEHOLDER: Final = 1970
 _LATE: Final = 0.01
 """The share of deadlines that may lie before their own submission without a word."""
 
 
 def epoch_of(table: JobTable) -> datetime | None:
-    """What submit_time 0 is, by the table's footer; None where it does not say."""
-    return parse_epoch(table.metadata.get(EPOCH))
-
-
-def parse_epoch(text: object) -> datetime | None:
-    """The instant of an ISO 8601 text; None for whatever is none.
-
-    Nor is 1970: converters write 1970-01-01 for logs that do not say when they began.
-    """
-    try:
-        epoch = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return None if epoch is None or epoch.year == _PLACEHOLDER else epoch
+    """What submit_time 0 is (`clock_zero`); None where the table does not say."""
+    return clock_zero(table.metadata.get(EPOCH), table.frame["submit_time"])
 
 
 def outside_jobs(table: JobTable, beside: Iterable[SideTable]) -> list[str]:
