@@ -54,7 +54,7 @@ class Line(NamedTuple):
 
     def headed(self, title: str) -> str:
         """A column's title with the unit of its cells."""
-        return f"{title}, {self.unit}" if self.unit else title
+        return f"{title},\N{NO-BREAK SPACE}{self.unit}" if self.unit else title
 
     def alone(self) -> Cell:
         """The only cell, with its unit beside the figure."""

@@ -138,7 +138,12 @@ def by_priority(results: Mapping[str, Outcome]) -> Table | None:
         ]
         for name, row in found
     ]
-    titles = ("priority", "jobs", f"mean completion time, {jct[0]}", f"mean wait, {wait[0]}")
+    titles = (
+        "priority",
+        "jobs",
+        f"mean completion time,\N{NO-BREAK SPACE}{jct[0]}",
+        f"mean wait,\N{NO-BREAK SPACE}{wait[0]}",
+    )
     return Table("Jobs by priority", ["result", *titles, "evictions", "GPU-hours held"], rows)
 
 
@@ -170,7 +175,9 @@ def longest_waits(results: Mapping[str, Outcome]) -> list[Table]:
 
 def _waits(label: str, outcome: Outcome, several: bool) -> Table:
     jobs, zero = longest(outcome), zero_of(outcome)
-    units = {name: shared("time", jobs[name].to_list()) for name in jobs.columns if name in _TIMES}
+    # The causes are parts of the wait: they have its unit.
+    waited, ran = (shared("time", jobs[name].to_list()) for name in ("waited", "run_time"))
+    units = {name: ran if name == "run_time" else waited for name in jobs.columns if name in _TIMES}
     rows = [
         [
             Cell(instant(value, zero))
@@ -183,7 +190,8 @@ def _waits(label: str, outcome: Outcome, several: bool) -> Table:
         for row in jobs.iter_rows(named=True)
     ]
     titles = [
-        _TITLES.get(name, name) + (f", {units[name][0]}" if name in units else "") for name in jobs.columns
+        _TITLES.get(name, name) + (f",\N{NO-BREAK SPACE}{units[name][0]}" if name in units else "")
+        for name in jobs.columns
     ]
     return Table(f"The longest waits: {label}" if several else "The longest waits", titles, rows)
 
