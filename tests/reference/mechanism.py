@@ -29,7 +29,7 @@ from reference.netting import Netting
 from reference.placement import ClusterState, clusters, place
 from reference.protection import Protecting
 from reference.result import PreemptResult
-from reference.row import RunningJob
+from reference.running import RunningJob
 
 
 @dataclass(frozen=True)

@@ -164,6 +164,11 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
                    "Mean over the jobs on several servers of the number of such jobs on the busiest of its"
                    " servers, itself included: 1 is a job that shares with none.",
                    data_time.contention, ("mean contention", ",.3~g"), least=1.0),
+        _over_time("types-power", "Power over time",
+                   "What all GPUs draw: those held at their type's busy watts, the others at its idle watts,"
+                   " those of servers that are asleep or down nothing.",
+                   partial(data_time.over_time, column="watts", of=lambda _: pl.col("watts") / 1_000.0),
+                   ("kW", ",.3~g")),
     ),
     "GPU types": (
         _rows("types-utilisation", "Utilisation by GPU type",
@@ -173,11 +178,6 @@ CHAPTERS: Final[Mapping[str, tuple[Row, ...]]] = {
         _rows("types-gpu-hours", "GPU-hours by GPU type", "GPU-hours of each type that jobs held.",
               data_parts.types, by="gpu_type", value="gpu_hours", across="GPU-hours",
               told=("policy", "gpu_type", "gpu_hours ,.0f GPU-hours")),
-        _over_time("types-power", "Power over time",
-                   "What all GPUs draw: those held at their type's busy watts, the others at its idle watts,"
-                   " those of servers that are asleep or down nothing.",
-                   partial(data_time.over_time, column="watts", of=lambda _: pl.col("watts") / 1_000.0),
-                   ("kW", ",.3~g")),
     ),
     "Shares of a GPU": (
         Row("shares-fill", "How full GPUs are",
