@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from ringbco.reports.names import shortened
 from ringbco.reports.series import COLOURS, DASHES, looks, tone_name
 
-_NAME: Final = 200
+_NAME: Final = 150
 """The room for a result's name in a table, pixels."""
 
 
